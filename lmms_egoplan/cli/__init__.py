@@ -1,0 +1,17 @@
+"""The ``lmms-egoplan`` command."""
+
+import typer
+
+from lmms_egoplan.cli import data, demo, submit, tasks_path
+
+app = typer.Typer(
+    name="lmms-egoplan",
+    help="Egocentric planning benchmarks for lmms-eval.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+app.command("demo")(demo.demo)
+app.command("tasks-path")(tasks_path.tasks_path)
+app.add_typer(data.app, name="data")
+app.add_typer(submit.app, name="submit")
