@@ -1,0 +1,102 @@
+"""Batched text generation with a transformers vision-language model."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from loguru import logger
+from transformers import PreTrainedModel
+
+from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
+
+DEFAULT_NEW_TOKENS = 1024
+_SAMPLING_ARGUMENTS = ("temperature", "top_k", "top_p")
+_PASSED_ON = ("num_beams", "repetition_penalty")
+_HANDLED = {"do_sample", "max_gen_toks", "max_new_tokens", "until", *_SAMPLING_ARGUMENTS, *_PASSED_ON}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A generated answer: its text, cut at the first stop string, and the tokens that went in and came out."""
+
+    text: str
+    input_tokens: int
+    output_tokens: int
+
+
+class Generator:
+    """Generates answers to chat messages, a batch at a time, greedily unless asked to sample."""
+
+    def __init__(self, model: PreTrainedModel, processor: Any) -> None:
+        self._model = model
+        self._processor = processor
+        self._tokenizer = processor.tokenizer
+        self._encoder = QuestionEncoder(processor, is_encoder_decoder=False, score_eos=False)
+        self._unknown_arguments: set[str] = set()
+
+    @torch.inference_mode()
+    def generate(self, questions: Sequence[Sequence[Message]], arguments: Mapping[str, Any]) -> list[Answer]:
+        """Answer each question.
+
+        Args:
+            questions: chat messages of each, all with the same media (their images, then their videos, equal in number).
+            arguments: ``until`` (stop strings), ``max_new_tokens``, ``do_sample``, ``temperature``, ``top_p``, ``top_k``,
+                ``num_beams``, ``repetition_penalty``.
+        """
+        if len(questions) > 1 and not self._encoder.has_chat_template:
+            return [answer for question in questions for answer in self.generate([question], arguments)]
+        stops = _stop_strings(arguments)
+        inputs = self._inputs(questions)
+        output = self._model.generate(**inputs, **self._keywords(arguments), **self._stopping(stops))
+        prompt = inputs["input_ids"]
+        if output.shape[1] >= prompt.shape[1] and torch.equal(output[:, : prompt.shape[1]], prompt):
+            output = output[:, prompt.shape[1] :]
+        texts = self._tokenizer.batch_decode(output, skip_special_tokens=True)
+        return [
+            Answer(_cut(text, stops), int(mask.sum()), self._count_tokens(ids))
+            for text, mask, ids in zip(texts, inputs["attention_mask"], output, strict=True)
+        ]
+
+    def _inputs(self, questions: Sequence[Sequence[Message]]) -> dict[str, Any]:
+        inputs = self._encoder.generation_inputs(questions)
+        device, dtype = self._model.device, self._model.dtype
+        return {
+            name: value.to(device, dtype if value.is_floating_point() else None)
+            if isinstance(value, torch.Tensor)
+            else value
+            for name, value in inputs.items()
+        }
+
+    def _keywords(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        unknown = set(arguments) - _HANDLED - self._unknown_arguments
+        if unknown:
+            self._unknown_arguments |= unknown
+            logger.warning(f"hf_vlm: generation arguments without effect here: {', '.join(sorted(unknown))}")
+        new_tokens = arguments.get("max_new_tokens", arguments.get("max_gen_toks", DEFAULT_NEW_TOKENS))
+        sampling = {name: arguments[name] for name in _SAMPLING_ARGUMENTS if arguments.get(name)}
+        do_sample = bool(arguments.get("do_sample", sampling.get("temperature")))
+        if not do_sample:
+            sampling = dict.fromkeys(_SAMPLING_ARGUMENTS)
+        passed_on = {name: arguments[name] for name in _PASSED_ON if arguments.get(name) is not None}
+        return {"max_new_tokens": int(new_tokens), "do_sample": do_sample, **sampling, **passed_on}
+
+    def _stopping(self, stops: list[str]) -> dict[str, Any]:
+        return {"stop_strings": stops, "tokenizer": self._tokenizer} if stops else {}
+
+    def _count_tokens(self, ids: torch.Tensor) -> int:
+        """Generated tokens, the end of text included, the padding behind it not."""
+        special = {self._tokenizer.pad_token_id, self._tokenizer.eos_token_id}
+        generated = ids.tolist()
+        while len(generated) > 1 and generated[-1] in special and generated[-2] in special:
+            generated.pop()
+        return len(generated)
+
+
+def _stop_strings(arguments: Mapping[str, Any]) -> list[str]:
+    until = arguments.get("until") or []
+    return [stop for stop in ([until] if isinstance(until, str) else until) if stop]
+
+
+def _cut(text: str, stops: list[str]) -> str:
+    return text[: min((text.find(stop) for stop in stops if stop in text), default=len(text))]

@@ -1,0 +1,186 @@
+"""``--model hf_vlm``: any transformers vision-language checkpoint in lmms-eval, likelihoods included."""
+
+import hashlib
+import itertools
+import json
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from lmms_eval.api.instance import GenerationResult, Instance, TokenCounts
+from lmms_eval.api.model import lmms
+from loguru import logger
+from tqdm import tqdm
+from transformers import AutoModelForImageTextToText, AutoProcessor
+
+from lmms_egoplan.backends.generation import Generator
+from lmms_egoplan.backends.messages import MediaLoader
+from lmms_egoplan.backends.streaming import StreamedResponses
+from lmms_egoplan.loglikelihood import Loglikelihood, LoglikelihoodText
+from lmms_egoplan.prefetch import prefetch
+from lmms_egoplan.ranking import CandidateRanker
+
+DECODING_THREADS = 2
+QUESTIONS_AHEAD = 4
+"""Questions whose frames are decoded beyond the one that the model computes: bounds the frames held in memory."""
+
+
+class HFVLM(lmms):
+    """lmms-eval backend over `CandidateRanker` and transformers' ``generate``.
+
+    Args:
+        pretrained: checkpoint name or folder, anything ``AutoModelForImageTextToText`` loads.
+        dtype: ``auto`` (the checkpoint's), ``bfloat16``, ``float16`` or ``float32``.
+        device: ``cuda``, ``cuda:1``, ``cpu``; by default this process's accelerator, or the CPU.
+        device_map: as transformers takes it, to spread a model over several devices (``auto``).
+        attn_implementation: as transformers takes it; ``sdpa`` and ``eager`` allow the fastest ranking.
+        max_frames_num: most frames of a video file or list of frames.
+        batch_size: questions per ``generate`` call; ranking takes one question with all of its candidates at a time.
+        revision: the checkpoint's revision.
+        trust_remote_code: run code that comes with the checkpoint.
+        score_eos: add the end-of-turn token to every candidate.
+    """
+
+    is_simple = True
+
+    def __init__(
+        self,
+        pretrained: str,
+        dtype: str = "auto",
+        device: str | None = None,
+        device_map: str | None = None,
+        attn_implementation: str | None = None,
+        max_frames_num: int = 8,
+        batch_size: int | str = 1,
+        max_batch_size: int | None = None,
+        revision: str = "main",
+        trust_remote_code: bool = False,
+        score_eos: bool = False,
+    ) -> None:
+        super().__init__()
+        self.accelerator = Accelerator()
+        self._rank = self.accelerator.process_index
+        self._world_size = self.accelerator.num_processes
+        self._device = self.accelerator.device if device is None or self._world_size > 1 else torch.device(device)
+        self.batch_size_per_gpu = int(batch_size)
+        loading = {"revision": revision, "trust_remote_code": trust_remote_code}
+        self._model = AutoModelForImageTextToText.from_pretrained(
+            pretrained,
+            dtype=dtype,
+            device_map=device_map or {"": self._device},
+            attn_implementation=attn_implementation,
+            **loading,
+        ).eval()
+        processor = AutoProcessor.from_pretrained(pretrained, **loading)
+        self._media = MediaLoader(getattr(processor, "video_processor", None) is not None, int(max_frames_num))
+        self._ranker = CandidateRanker(self._model, processor, score_eos=bool(score_eos))
+        self._generator = Generator(self._model, processor)
+        arguments = [pretrained, dtype, attn_implementation, max_frames_num, revision, score_eos, self._world_size]
+        _resume_response_cache(arguments)
+
+    @property
+    def device(self) -> torch.device:
+        return self._device
+
+    @property
+    def batch_size(self) -> int:
+        return self.batch_size_per_gpu
+
+    def loglikelihood(self, requests: list[Instance]) -> Sequence[LoglikelihoodText]:
+        """Mean token loss and greedy flag of each continuation (lmms-eval's convention: lower is better).
+
+        The requests of one question are ranked in one go. A continuation's leading and trailing white space is dropped: the
+        chat template sets an answer off from its question by itself. Every response is a `LoglikelihoodText`, which the
+        harness's own ``multiple_choice`` scoring can unpack.
+        """
+        return StreamedResponses(self._rank_all(requests), len(requests))
+
+    def generate_until(self, requests: list[Instance]) -> Sequence[GenerationResult]:
+        """Generate an answer to each request, greedily unless its arguments ask for sampling."""
+        return StreamedResponses(self._generate_all(requests), len(requests))
+
+    def generate_until_multi_round(self, requests: list[Instance]) -> list[str]:
+        raise NotImplementedError(
+            "hf_vlm does not support generate_until_multi_round: it answers one turn; use a backend that holds a dialogue"
+        )
+
+    def clean(self) -> None:
+        del self._ranker, self._generator
+        super().clean()
+
+    def _rank_all(self, requests: list[Instance]) -> Iterator[LoglikelihoodText]:
+        def question_of(request: Instance) -> tuple[Any, ...]:
+            context, _, _, doc_id, task, split = request.args
+            return task, split, doc_id, context
+
+        questions = [list(group) for _, group in itertools.groupby(requests, key=question_of)]
+        with self._progress(len(questions), "Ranking", "question") as progress:
+            for group, messages in self._with_messages(questions):
+                _, _, _, doc_id, task, _ = group[0].args
+                continuations = [request.args[1].strip() for request in group]
+                candidates = list(dict.fromkeys(continuations))
+                scores = self._ranker.score(messages, candidates, question_id=f"{task}/{doc_id}")
+                texts = {
+                    candidate: LoglikelihoodText.encode(Loglikelihood(s.nll, s.num_tokens, s.is_greedy))
+                    for candidate, s in zip(candidates, scores, strict=True)
+                }
+                progress.update()
+                yield from (texts[continuation] for continuation in continuations)
+
+    def _generate_all(self, requests: list[Instance]) -> Iterator[GenerationResult]:
+        with self._progress(len(requests), "Generating", "question") as progress:
+            questions = self._with_messages([[request] for request in requests])
+            loaded = ((group[0], messages) for group, messages in questions)
+            for batch in _batches(loaded, self.batch_size):
+                answers = self._generator.generate([messages for _, messages in batch], batch[0][0].args[1])
+                progress.update(len(batch))
+                for answer in answers:
+                    yield GenerationResult(answer.text, TokenCounts(answer.input_tokens, answer.output_tokens))
+
+    def _with_messages(
+        self, questions: list[list[Instance]]
+    ) -> Iterator[tuple[list[Instance], list[dict[str, Any]]]]:
+        """Each question's requests with its chat messages; frames are decoded while the model computes."""
+
+        def load(group: list[Instance]) -> list[dict[str, Any]]:
+            context, _, doc_to_visual, doc_id, task, split = group[0].args
+            visuals = doc_to_visual(self.task_dict[task][split][doc_id]) if doc_to_visual else None
+            return self._media.messages(context, visuals or [])
+
+        return prefetch(questions, load, workers=DECODING_THREADS, ahead=QUESTIONS_AHEAD)
+
+    def _progress(self, total: int, description: str, unit: str) -> tqdm:
+        return tqdm(total=total, desc=description, unit=unit, disable=self.rank != 0)
+
+
+def _batches(
+    loaded: Iterator[tuple[Instance, list[dict[str, Any]]]], size: int
+) -> Iterator[list[tuple[Instance, list[dict[str, Any]]]]]:
+    """Consecutive questions of equal generation arguments and equal media, at most ``size`` of them."""
+
+    def alike(item: tuple[Instance, list[dict[str, Any]]]) -> str:
+        request, messages = item
+        media = [content["type"] for content in messages[0]["content"] if content["type"] != "text"]
+        return json.dumps([request.args[1], media], sort_keys=True, default=str)
+
+    batch: list[tuple[Instance, list[dict[str, Any]]]] = []
+    for item in loaded:
+        if batch and (len(batch) == size or alike(item) != alike(batch[0])):
+            yield batch
+            batch = []
+        batch.append(item)
+    if batch:
+        yield batch
+
+
+def _resume_response_cache(arguments: list[Any]) -> None:
+    """Let the harness's ``--use_cache`` find what a killed run of the same model has stored.
+
+    The harness files the responses of an unfinished run under an id and reads them again only under the same id, which
+    is a random one unless this variable, its own, sets it.
+    """
+    digest = hashlib.sha256(json.dumps(arguments, default=str).encode()).hexdigest()[:16]
+    run_id = os.environ.setdefault("LMMS_CACHE_RUN_ID", f"hf_vlm-{digest}")
+    logger.debug(f"hf_vlm: responses are cached under run id {run_id}")

@@ -1,0 +1,80 @@
+"""What a task shows (images, videos, paths to either, lists of frames) and its text, as chat messages."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+IMAGE_SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}
+IMAGE_PLACEHOLDER = "<image>"
+
+
+class MediaLoader:
+    """Turns a task's visuals into content items of a chat message.
+
+    Args:
+        takes_video: whether the model takes videos; where it does not, a video's frames are images.
+        max_frames_num: most frames of one video, evenly spaced, the last one kept.
+    """
+
+    def __init__(self, takes_video: bool, max_frames_num: int) -> None:
+        self._takes_video = takes_video
+        self._max_frames_num = max_frames_num
+
+    def messages(self, text: str, visuals: Sequence[Any]) -> list[dict[str, Any]]:
+        """One user turn: the media first, then the text.
+
+        If the text has exactly one ``<image>`` per visual, each visual stands where its placeholder does.
+
+        Raises:
+            TypeError: a visual is no image, path or list of frames.
+        """
+        items = [self._items(visual) for visual in visuals]
+        pieces = text.split(IMAGE_PLACEHOLDER)
+        if visuals and len(pieces) == len(visuals) + 1:
+            content = [_text(pieces[0])]
+            for media, piece in zip(items, pieces[1:], strict=True):
+                content += [*media, _text(piece)]
+        else:
+            content = [*(item for media in items for item in media), _text(text)]
+        return [{"role": "user", "content": [item for item in content if item.get("text") != ""]}]
+
+    def _items(self, visual: Any) -> list[dict[str, Any]]:
+        if isinstance(visual, Image.Image):
+            return [{"type": "image", "image": visual.convert("RGB")}]
+        if isinstance(visual, (str, Path)):
+            path = Path(visual)
+            if path.suffix.lower() in IMAGE_SUFFIXES:
+                with Image.open(path) as image:
+                    return [{"type": "image", "image": image.convert("RGB")}]
+            return self._video_items(self._read_video(path))
+        if isinstance(visual, (list, tuple)) and visual and all(isinstance(v, Image.Image) for v in visual):
+            frames = [visual[index] for index in _evenly_spaced(len(visual), self._max_frames_num)]
+            return self._video_items([frame.convert("RGB") for frame in frames])
+        raise TypeError(
+            f"hf_vlm takes images, paths of images and videos, and lists of frames, got {type(visual).__name__}"
+        )
+
+    def _video_items(self, frames: list[Image.Image]) -> list[dict[str, Any]]:
+        if self._takes_video:
+            return [{"type": "video", "video": frames}]
+        return [{"type": "image", "image": frame} for frame in frames]
+
+    def _read_video(self, path: Path) -> list[Image.Image]:
+        from lmms_egoplan.frames import count_video_frames, read_video_frames
+
+        return read_video_frames(path, _evenly_spaced(count_video_frames(path), self._max_frames_num))
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _evenly_spaced(count: int, limit: int) -> list[int]:
+    """At most ``limit`` of ``count`` indices, evenly spaced, first and last among them (the last alone for 1)."""
+    if count <= limit:
+        return list(range(count))
+    if limit == 1:
+        return [count - 1]
+    return [round(index * (count - 1) / (limit - 1)) for index in range(limit)]

@@ -1,0 +1,68 @@
+"""Makes lmms-eval know this package's models and tasks; the only module that touches the harness's registries.
+
+lmms-eval calls `register` through the entry-point group ``lmms_eval.models`` while it starts.
+"""
+
+import functools
+import importlib.util
+import inspect
+from collections.abc import Iterable
+from typing import Any
+
+from loguru import logger
+
+from lmms_egoplan.paths import LMMS_EVAL_TASKS
+
+INCLUDE_PATH_HINT = "--include_path $(lmms-egoplan tasks-path)"
+
+
+def register() -> Iterable[Any]:
+    """Make the tasks findable, and return the model manifests (``hf_vlm``, and ``llava`` where upstream's cannot run).
+
+    Never raises for what a newer harness has changed: the other tasks and models must go on working.
+    """
+    _register_tasks()
+    from lmms_eval.models.registry_v2 import ModelManifest
+
+    manifests = [ModelManifest("hf_vlm", simple_class_path="lmms_egoplan.backends.hf_vlm.HFVLM")]
+    if not _llava_package_is_installed():
+        manifests.append(ModelManifest("llava", simple_class_path="lmms_egoplan.backends.llava.Llava"))
+    return manifests
+
+
+def _llava_package_is_installed() -> bool:
+    """Whether the LLaVA-NeXT package, which lmms-eval's own ``llava`` backend needs, is there."""
+    spec = importlib.util.find_spec("llava")
+    return spec is not None and spec.origin is not None
+
+
+def _register_tasks() -> None:
+    """Add the package's task folder to what every `TaskManager` indexes."""
+    try:
+        from lmms_eval.tasks import TaskManager
+
+        initialize_tasks = TaskManager.initialize_tasks
+        parameters = inspect.signature(initialize_tasks).parameters
+    except (ImportError, AttributeError) as error:
+        return _warn_that_tasks_are_not_registered(str(error))
+    if not {"include_path", "include_defaults"} <= set(parameters):
+        return _warn_that_tasks_are_not_registered("TaskManager.initialize_tasks has other parameters")
+
+    @functools.wraps(initialize_tasks)
+    def with_own_tasks(
+        self: Any, include_path: str | list[str] | None = None, include_defaults: bool = True, **kwargs: Any
+    ) -> Any:
+        paths = [include_path] if isinstance(include_path, str) else list(include_path or ())
+        own = str(LMMS_EVAL_TASKS)
+        if include_defaults and own not in paths:
+            paths.append(own)
+        return initialize_tasks(self, include_path=paths or None, include_defaults=include_defaults, **kwargs)
+
+    TaskManager.initialize_tasks = with_own_tasks
+    return None
+
+
+def _warn_that_tasks_are_not_registered(reason: str) -> None:
+    logger.warning(
+        f"lmms-egoplan: this lmms-eval does not let a plugin add tasks ({reason}); run with {INCLUDE_PATH_HINT}"
+    )

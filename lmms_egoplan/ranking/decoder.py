@@ -1,0 +1,186 @@
+"""Forward passes of decoder-only models: one full pass per candidate, or one prefix pass and a pass on its cache."""
+
+import copy
+import inspect
+from typing import Any
+
+import torch
+from transformers import DynamicCache, PreTrainedModel
+
+from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion, is_per_token
+from lmms_egoplan.ranking.scores import CandidateScore, score_from_logits
+
+
+class UnsupportedPathError(Exception):
+    """The model's configuration rules a computation path out."""
+
+
+class DecoderPasses:
+    """The three ways to score a question with a decoder-only model. All give the same numbers where they apply.
+
+    packed: prefix once; then the tokens of all candidates in one row, each of which sees the prefix and its own
+        candidate only (4D mask) at the positions it would have alone. No copy of the prefix's keys and values.
+    cached: prefix once; then each candidate alone on a copy of the cache, one copy at a time. For attention
+        implementations without arbitrary masks and for recurrent layers.
+    full: an independent pass per candidate.
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._model = model
+        self._text_config = model.config.get_text_config(decoder=True)
+        self._takes_logits_to_keep = "logits_to_keep" in inspect.signature(model.forward).parameters
+
+    @torch.inference_mode()
+    def packed(self, question: EncodedQuestion) -> list[CandidateScore]:
+        masks = _MaskKinds(self._text_config)
+        rows = [candidate.tokens[:-1] for candidate in question.candidates]
+        next_logits, cache, position = self._run_prefix(question, DynamicCache())
+        row_logits = [next_logits.new_empty(0, next_logits.shape[-1]) for _ in rows]
+        if any(rows):
+            device = question.inputs["input_ids"].device
+            tokens = [token for row in rows for token in row]
+            positions = [position + offset for row in rows for offset in range(len(row))]
+            output = self._model(
+                input_ids=torch.tensor([tokens], device=device),
+                attention_mask=masks.packed([len(row) for row in rows], question.prefix_length, self._model),
+                position_ids=torch.tensor([positions], device=device),
+                past_key_values=cache,
+                use_cache=True,
+                **_image_visibility(question, tokens),
+            )
+            row_logits = output.logits[0].split([len(row) for row in rows])
+        return [
+            _score_row(candidate, next_logits, logits)
+            for candidate, logits in zip(question.candidates, row_logits, strict=True)
+        ]
+
+    @torch.inference_mode()
+    def cached(self, question: EncodedQuestion) -> list[CandidateScore]:
+        next_logits, cache, position = self._run_prefix(question, cache=None)
+        device = question.inputs["input_ids"].device
+        scores = []
+        for index, candidate in enumerate(question.candidates):
+            row = candidate.tokens[:-1]
+            logits = next_logits.new_empty(0, next_logits.shape[-1])
+            if row:
+                is_last = index == len(question.candidates) - 1
+                output = self._model(
+                    input_ids=torch.tensor([row], device=device),
+                    position_ids=torch.arange(position, position + len(row), device=device)[None],
+                    past_key_values=cache if is_last else copy.deepcopy(cache),
+                    use_cache=True,
+                    **_image_visibility(question, row),
+                )
+                logits = output.logits[0]
+            scores.append(_score_row(candidate, next_logits, logits))
+        return scores
+
+    @torch.inference_mode()
+    def full(self, question: EncodedQuestion) -> list[CandidateScore]:
+        return [self.full_pass(question, candidate) for candidate in question.candidates]
+
+    @torch.inference_mode()
+    def full_pass(self, question: EncodedQuestion, candidate: CandidateTokens) -> CandidateScore:
+        """Score one candidate in an independent pass over the context and all of its tokens."""
+        inputs = dict(question.inputs)
+        for name, value in question.inputs.items():
+            if is_per_token(name, value, question.inputs):
+                inputs[name] = torch.cat([value, _entries_of(name, value, candidate.tokens)], dim=1)
+        _forget_positions(self._model)
+        keep = {"logits_to_keep": len(candidate.tokens) + 1} if self._takes_logits_to_keep else {}
+        logits = self._model_for(question)(**inputs, use_cache=False, **keep).logits[0]
+        return score_from_logits(candidate, logits[-1 - len(candidate.scored_tokens) : -1])
+
+    def _run_prefix(self, question: EncodedQuestion, cache: Any) -> tuple[torch.Tensor, Any, int]:
+        """Logits behind the prefix, shape (1, vocabulary); the cache; the position of the next token."""
+        _forget_positions(self._model)
+        keep = {"logits_to_keep": 1} if self._takes_logits_to_keep else {}
+        given = {} if cache is None else {"past_key_values": cache}
+        output = self._model_for(question)(**question.inputs, use_cache=True, **given, **keep)
+        return output.logits[0, -1:], output.past_key_values, question.prefix_length + _rope_delta(self._model)
+
+    def _model_for(self, question: EncodedQuestion) -> torch.nn.Module:
+        """Models that require pixels (BLIP-2 with OPT) answer a question without images by their language model."""
+        if not question.has_visuals and self._model.main_input_name == "pixel_values":
+            return getattr(self._model, "language_model", self._model)
+        return self._model
+
+
+class _MaskKinds:
+    """Which attention masks the layers of a text model need, and packed ones of each kind."""
+
+    def __init__(self, text_config: Any) -> None:
+        self._window = getattr(text_config, "sliding_window", None)
+        if getattr(text_config, "use_sliding_window", True) is False:
+            self._window = None
+        self._layer_types = set(getattr(text_config, "layer_types", None) or ())
+        implementation = text_config._attn_implementation
+        if implementation not in ("sdpa", "eager"):
+            raise UnsupportedPathError(f"attention implementation {implementation} takes no arbitrary mask")
+        if unknown := self._layer_types - {"full_attention", "sliding_attention"}:
+            raise UnsupportedPathError(f"layers of type {', '.join(sorted(unknown))} cannot hold several candidates")
+
+    def packed(
+        self, row_lengths: list[int], prefix_length: int, model: PreTrainedModel
+    ) -> torch.Tensor | dict[str, torch.Tensor]:
+        """Additive masks of shape (1, 1, tokens, prefix + tokens): each token sees the prefix and its own row."""
+        device, dtype = model.device, model.dtype
+        lengths = torch.tensor(row_lengths, device=device)
+        row = torch.arange(len(row_lengths), device=device).repeat_interleave(lengths)
+        place = torch.cat([torch.arange(length, device=device) for length in row_lengths]) + prefix_length
+        key_place = torch.cat([torch.arange(prefix_length, device=device), place])
+        key_row = torch.cat([torch.full((prefix_length,), -1, device=device), row])
+        distance = place[:, None] - key_place
+        visible = ((key_row == -1) | (key_row == row[:, None])) & (distance >= 0)
+
+        def additive(allowed: torch.Tensor) -> torch.Tensor:
+            mask = torch.zeros(allowed.shape, dtype=dtype, device=device)
+            return mask.masked_fill_(~allowed, torch.finfo(dtype).min)[None, None]
+
+        if self._window is None:
+            return additive(visible)
+        sliding = additive(visible & (distance < self._window))
+        if not self._layer_types:
+            return sliding
+        if "sliding_attention" not in self._layer_types:
+            return additive(visible)
+        return {"full_attention": additive(visible), "sliding_attention": sliding}
+
+
+def _score_row(candidate: CandidateTokens, next_logits: torch.Tensor, row_logits: torch.Tensor) -> CandidateScore:
+    """Score from the logits behind the prefix and those behind each of the candidate's tokens but the last."""
+    logits = torch.cat([next_logits.to(row_logits.device), row_logits])
+    return score_from_logits(candidate, logits[candidate.first :])
+
+
+def _image_visibility(question: EncodedQuestion, tokens: list[int]) -> dict[str, torch.Tensor]:
+    """The inputs that tell which images an answer's tokens see, for models that have such (Mllama)."""
+    return {
+        name: _entries_of(name, value, tokens)
+        for name, value in question.inputs.items()
+        if is_per_token(name, value, question.inputs) and value.ndim > 2
+    }
+
+
+def _entries_of(name: str, value: torch.Tensor, tokens: list[int]) -> torch.Tensor:
+    """What a per-token model input holds for an answer's text tokens, shape (1, tokens, ...)."""
+    if value.ndim > 2:  # which images a token sees (Mllama): those that the last token of the context sees
+        return value[:, -1:].expand(-1, len(tokens), *value.shape[2:])
+    entries = {"input_ids": tokens, "attention_mask": [1] * len(tokens)}.get(name, [0] * len(tokens))
+    return value.new_tensor([entries])
+
+
+def _forget_positions(model: torch.nn.Module) -> None:
+    """Multimodal rotary models keep the position offset of the last question they saw; a new one starts afresh."""
+    for module in model.modules():
+        if getattr(module, "rope_deltas", None) is not None:
+            module.rope_deltas = None
+
+
+def _rope_delta(model: torch.nn.Module) -> int:
+    """How far the next position lies from the number of tokens (multimodal rotary positions), 0 elsewhere."""
+    for module in model.modules():
+        deltas = getattr(module, "rope_deltas", None)
+        if deltas is not None:
+            return int(deltas.flatten()[0])
+    return 0

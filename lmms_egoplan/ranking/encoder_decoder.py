@@ -1,0 +1,73 @@
+"""Forward passes of encoder-decoder models: the encoder once, all candidates in one decoder batch."""
+
+import torch
+from torch.nn.utils.rnn import pad_sequence
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
+
+from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion
+from lmms_egoplan.ranking.scores import CandidateScore, score_from_logits
+
+
+class EncoderDecoderPasses:
+    """The two ways to score a question with an encoder-decoder model.
+
+    shared: vision and text encoder once; the candidates are a batch of decoder rows over an expanded view of the
+        encoder's output (no copy of it per candidate is held).
+    full: an independent pass per candidate.
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._model = model
+        # BLIP-2 and its kin wrap an encoder-decoder text model; others are one themselves.
+        wrapped = getattr(model, "language_model", None)
+        is_wrapper = wrapped is not None and wrapped.config.is_encoder_decoder
+        self._seq2seq = wrapped if is_wrapper else model
+        config, generation_config = self._seq2seq.config, self._seq2seq.generation_config
+        self._start = getattr(config, "decoder_start_token_id", generation_config.decoder_start_token_id)
+
+    @torch.inference_mode()
+    def shared(self, question: EncodedQuestion) -> list[CandidateScore]:
+        states = self._encode(question)
+        count = len(question.candidates)
+        rows = [self._decoder_inputs(candidate, question.inputs["input_ids"].device)[0] for candidate in question.candidates]
+        output = self._seq2seq(
+            encoder_outputs=BaseModelOutput(last_hidden_state=states.expand(count, -1, -1)),
+            attention_mask=question.inputs["attention_mask"].expand(count, -1),
+            decoder_input_ids=pad_sequence(rows, batch_first=True, padding_value=self._start),
+            use_cache=False,
+        )
+        return [
+            score_from_logits(candidate, logits[candidate.first : len(candidate.tokens)])
+            for candidate, logits in zip(question.candidates, output.logits, strict=True)
+        ]
+
+    @torch.inference_mode()
+    def full(self, question: EncodedQuestion) -> list[CandidateScore]:
+        return [self.full_pass(question, candidate) for candidate in question.candidates]
+
+    @torch.inference_mode()
+    def full_pass(self, question: EncodedQuestion, candidate: CandidateTokens) -> CandidateScore:
+        """Score one candidate in an independent pass of vision encoder, text encoder and decoder."""
+        model = self._model if question.has_visuals else self._seq2seq
+        inputs = {
+            name: value
+            for name, value in question.inputs.items()
+            if question.has_visuals or not name.startswith("qformer_")
+        }
+        decoder_inputs = self._decoder_inputs(candidate, question.inputs["input_ids"].device)
+        logits = model(**inputs, decoder_input_ids=decoder_inputs, use_cache=False).logits[0]
+        return score_from_logits(candidate, logits[candidate.first :])
+
+    def _decoder_inputs(self, candidate: CandidateTokens, device: torch.device) -> torch.Tensor:
+        return torch.tensor([[self._start, *candidate.tokens[:-1]]], device=device)
+
+    def _encode(self, question: EncodedQuestion) -> torch.Tensor:
+        """Encoder output for the question, shape (1, tokens, hidden)."""
+        ids, mask = question.inputs["input_ids"], question.inputs["attention_mask"]
+        if not question.has_visuals:
+            return self._seq2seq.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
+        start = torch.tensor([[self._start]], device=ids.device)
+        output = self._model(**question.inputs, decoder_input_ids=start, use_cache=False)
+        inner = getattr(output, "language_model_outputs", None) or output
+        return inner.encoder_last_hidden_state

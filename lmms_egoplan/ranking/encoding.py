@@ -1,0 +1,230 @@
+"""Messages and candidates to tokens, through the processor's own chat template."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion, RankingError, is_per_token
+
+Message = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _TokenisedCandidate:
+    """A context with one candidate behind it: token ids and the half-open range of the candidate's own."""
+
+    ids: list[int]
+    first: int
+    stop: int
+
+
+class QuestionEncoder:
+    """Encodes questions for one model.
+
+    Decoder-only: the conversation with the candidate as the assistant's turn is rendered by the chat template and
+    tokenised as a whole, then split: a candidate's tokens are those that hold at least one of its characters, so a
+    token that merges the end of the context with the start of a candidate is the candidate's. The shared prefix is
+    the longest one common to all candidates that ends at or before the first candidate token.
+
+    Encoder-decoder: the encoder gets the context, the decoder the candidate.
+
+    A processor without a chat template gets the plain form: image placeholders, the text, the candidate.
+    """
+
+    def __init__(self, processor: Any, is_encoder_decoder: bool, score_eos: bool) -> None:
+        self._processor = processor
+        self._tokenizer = processor.tokenizer
+        self._is_encoder_decoder = is_encoder_decoder
+        self._score_eos = score_eos
+        self.has_chat_template = bool(getattr(processor, "chat_template", None) or self._tokenizer.chat_template)
+
+    def encode(self, messages: Sequence[Message], candidates: Sequence[str], question_id: str) -> EncodedQuestion:
+        """Tokenise a question with its candidates.
+
+        Raises:
+            RankingError: no candidate, an empty one, or a processor that tokenises text with media unlike its own
+                tokenizer does.
+        """
+        if not candidates:
+            raise RankingError(f"question {question_id}: no candidates to rank")
+        for index, candidate in enumerate(candidates):
+            if not isinstance(candidate, str) or not candidate.strip():
+                raise RankingError(f"question {question_id}: candidate {index} is empty: {candidate!r}")
+        messages = [_with_content_list(message) for message in messages]
+        if self._is_encoder_decoder:
+            return self._encode_for_encoder_decoder(messages, candidates, question_id)
+        return self._encode_for_decoder(messages, candidates, question_id)
+
+    def generation_inputs(self, conversations: Sequence[Sequence[Message]]) -> dict[str, Any]:
+        """Model inputs of contexts that answers are to be generated for, padded on the left.
+
+        Without a chat template only one context at a time.
+        """
+        contexts = [[_with_content_list(message) for message in messages] for messages in conversations]
+        if self.has_chat_template:
+            padding = {"padding": True, "padding_side": "left"} if len(contexts) > 1 else {}
+            return self._apply_chat_template(contexts, padding, add_generation_prompt=True)
+        (messages,) = contexts
+        return self._plain_inputs(messages, _text_of(messages))
+
+    def _encode_for_decoder(
+        self, messages: list[Message], candidates: Sequence[str], question_id: str
+    ) -> EncodedQuestion:
+        tokenised = [self._tokenise_with_candidate(messages, candidate) for candidate in candidates]
+        boundary = min(_common_prefix_length([c.ids for c in tokenised]), min(c.first for c in tokenised))
+        inputs = self._inputs_with_candidate(messages, candidates[0])
+        tail = tokenised[0].ids[boundary:]
+        full_ids = inputs["input_ids"][0].tolist()
+        prefix_length = len(full_ids) - len(tail)
+        if full_ids[prefix_length:] != tail:
+            raise RankingError(
+                f"question {question_id}: {type(self._processor).__name__} tokenises the text with its images unlike "
+                f"{type(self._tokenizer).__name__} does without them; the candidates' tokens cannot be told apart"
+            )
+        if prefix_length == 0:
+            raise RankingError(f"question {question_id}: the context is empty; nothing predicts the first token")
+        closing = self._closing_token(messages) if self._score_eos else []
+        return EncodedQuestion(
+            inputs={
+                name: value[:, :prefix_length] if is_per_token(name, value, inputs) else value
+                for name, value in inputs.items()
+            },
+            candidates=[
+                CandidateTokens(c.ids[boundary : c.stop] + closing, first=c.first - boundary) for c in tokenised
+            ],
+            question_id=question_id,
+        )
+
+    def _encode_for_encoder_decoder(
+        self, messages: list[Message], candidates: Sequence[str], question_id: str
+    ) -> EncodedQuestion:
+        rows = []
+        for candidate in candidates:
+            encoded = self._tokenizer(text_target=candidate, return_special_tokens_mask=True)
+            ids, special = encoded["input_ids"], encoded["special_tokens_mask"]
+            first = special.index(0)
+            stop = len(special) - special[::-1].index(0)
+            closing = [self._tokenizer.eos_token_id] if self._score_eos else []
+            rows.append(CandidateTokens(ids[:stop] + closing, first=first))
+        return EncodedQuestion(self.generation_inputs([messages]), rows, question_id)
+
+    def _render(self, messages: list[Message], candidate: str) -> str:
+        """The conversation as text that ends with the candidate."""
+        if not self.has_chat_template:
+            text = _text_of(messages)
+            separator = "" if not text or text[-1].isspace() or candidate[0].isspace() else " "
+            return f"{text}{separator}{candidate}"
+        return self._processor.apply_chat_template(
+            [*messages, _assistant_turn(candidate)], tokenize=False, continue_final_message=True
+        )
+
+    def _tokenise_with_candidate(self, messages: list[Message], candidate: str) -> _TokenisedCandidate:
+        text = self._render(messages, candidate)
+        if not text.endswith(candidate):
+            candidate = candidate.strip()
+        start = len(text) - len(candidate)
+        encoded = self._tokenizer(
+            text, add_special_tokens=self._adds_special_tokens(text), return_offsets_mapping=self._tokenizer.is_fast
+        )
+        ids = encoded["input_ids"]
+        if self._tokenizer.is_fast:
+            spans = encoded["offset_mapping"]
+            own = [index for index, (begin, end) in enumerate(spans) if end > max(begin, start)]
+            return _TokenisedCandidate(ids, own[0], own[-1] + 1)
+        context = self._tokenizer(text[:start], add_special_tokens=self._adds_special_tokens(text))["input_ids"]
+        return _TokenisedCandidate(ids, _common_prefix_length([ids, context]), len(ids))
+
+    def _inputs_with_candidate(self, messages: list[Message], candidate: str) -> dict[str, Any]:
+        if self.has_chat_template:
+            conversation = [*messages, _assistant_turn(candidate)]
+            return self._apply_chat_template([conversation], {}, continue_final_message=True)
+        return self._plain_inputs(messages, self._render(messages, candidate))
+
+    def _apply_chat_template(
+        self, conversations: list[list[Message]], processor_kwargs: dict[str, Any], **kwargs: Any
+    ) -> dict[str, Any]:
+        items = [item for messages in conversations for message in messages for item in message["content"]]
+        if any(item["type"] == "video" for item in items):
+            # The frames are the task's choice; the processor must not choose among them again.
+            processor_kwargs = {**processor_kwargs, "do_sample_frames": False}
+        return dict(
+            self._processor.apply_chat_template(
+                [[dict(message) for message in messages] for messages in conversations],
+                tokenize=True,
+                return_dict=True,
+                return_tensors="pt",
+                processor_kwargs=processor_kwargs,
+                **kwargs,
+            )
+        )
+
+    def _plain_inputs(self, messages: list[Message], text: str) -> dict[str, Any]:
+        """The plain form: one image placeholder per image, then the text.
+
+        BLIP-2's and InstructBLIP's processors put one image's query tokens before the text however many images there
+        are, so those of further images are added here, and the Q-Former's instruction is repeated for each.
+        """
+        items = [item for message in messages for item in message["content"]]
+        if any(item["type"] == "video" for item in items):
+            raise RankingError(f"{type(self._processor).__name__} has no chat template and takes no video")
+        images = [item["image"] for item in items if item["type"] == "image"]
+        queries = getattr(self._processor, "num_query_tokens", None)
+        if not images or queries is None:
+            placeholders = str(getattr(self._processor, "image_token", "<image>")) * len(images)
+            return dict(self._processor(text=placeholders + text, images=images or None, return_tensors="pt"))
+        inputs = dict(self._processor(text=text, images=images, return_tensors="pt"))
+        further = (len(images) - 1) * queries
+        for name in ("input_ids", "attention_mask"):
+            inputs[name] = torch.cat([inputs[name][:, :1].expand(-1, further), inputs[name]], dim=1)
+        for name in ("qformer_input_ids", "qformer_attention_mask"):
+            if name in inputs:
+                inputs[name] = inputs[name].expand(len(images), -1)
+        return inputs
+
+    def _adds_special_tokens(self, text: str) -> bool:
+        """As the processor's ``apply_chat_template`` does: not where the template has already written the first."""
+        bos = self._tokenizer.bos_token
+        return not (self.has_chat_template and bos is not None and text.startswith(bos))
+
+    def _closing_token(self, messages: list[Message]) -> list[int]:
+        """The special token that ends an assistant's turn: the template's own, else the tokenizer's end of text."""
+        if self.has_chat_template:
+            # Any answer shows what the template puts behind one.
+            answer = "answer"
+            rendered = self._processor.apply_chat_template([*messages, _assistant_turn(answer)], tokenize=False)
+            closing = rendered[rendered.rindex(answer) + len(answer) :]
+            special = set(self._tokenizer.all_special_ids) | set(self._tokenizer.added_tokens_decoder)
+            for token in self._tokenizer(closing, add_special_tokens=False)["input_ids"]:
+                if token in special:
+                    return [token]
+        if self._tokenizer.eos_token_id is None:
+            raise RankingError("score_eos: the tokenizer has no end-of-text token")
+        return [self._tokenizer.eos_token_id]
+
+
+def _assistant_turn(candidate: str) -> Message:
+    return {"role": "assistant", "content": [{"type": "text", "text": candidate}]}
+
+
+def _with_content_list(message: Message) -> Message:
+    content = message["content"]
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    return {**message, "content": list(content)}
+
+
+def _text_of(messages: list[Message]) -> str:
+    return "\n".join(
+        item["text"] for message in messages for item in message["content"] if item["type"] == "text"
+    )
+
+
+def _common_prefix_length(sequences: list[list[int]]) -> int:
+    length = 0
+    for column in zip(*sequences, strict=False):
+        if len(set(column)) > 1:
+            break
+        length += 1
+    return length

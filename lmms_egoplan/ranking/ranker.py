@@ -1,0 +1,172 @@
+"""`CandidateRanker`: scores of candidate continuations, on the fastest path that is exact for the model."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from lmms_egoplan.ranking.decoder import DecoderPasses, UnsupportedPathError
+from lmms_egoplan.ranking.encoder_decoder import EncoderDecoderPasses
+from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
+from lmms_egoplan.ranking.question import CandidateTokens, ContextTooLongError, EncodedQuestion, RankingError
+from lmms_egoplan.ranking.scores import CandidateScore
+
+logger = logging.getLogger(__name__)
+
+FLOAT32_TOLERANCE = 1e-4
+"""Largest difference of a mean loss, nats, between a fast path and a full pass in float32."""
+
+_MODEL_ERRORS = (AttributeError, IndexError, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError)
+
+
+class CandidateRanker:
+    """Ranks candidate continuations of a multimodal context by likelihood (EgoPlan-Bench, sec. 3.5 and eq. 4).
+
+    Works with every model that ``AutoModelForImageTextToText`` loads. Vision encoder and context run once per question:
+
+    - *packed* (decoder-only models with ``sdpa`` or ``eager`` attention: LLaVA, Qwen-VL, InternVL, SmolVLM, Gemma 3
+      and most others): the candidates' tokens run in one further row on the context's cache, kept apart by a block
+      attention mask; the context's keys and values exist once, however many candidates there are.
+    - *cached* (flash attention, recurrent layers such as Qwen3.5's): each candidate runs on a copy of the cache, one
+      copy at a time.
+    - *shared* (encoder-decoder models: BLIP-2 and InstructBLIP with Flan-T5): the candidates are a batch of decoder
+      rows over an expanded view of the encoder's output.
+    - *full*: an independent pass per candidate; only where the faster paths are not exact.
+
+    The first question of each kind (text, images, video) is computed both ways, with full passes too; the model gets
+    the fastest path whose mean losses agree, and one warning if that is *full*. `paths` tells which.
+
+    Args:
+        model: a transformers vision-language model, in eval mode, on its device.
+        processor: its processor.
+        score_eos: add the token that ends the assistant's turn to every candidate.
+    """
+
+    def __init__(self, model: PreTrainedModel, processor: Any, score_eos: bool = False) -> None:
+        self._model = model
+        wrapped = getattr(model, "language_model", None)
+        configs = [model.config] + ([wrapped.config] if wrapped is not None else [])
+        is_encoder_decoder = any(getattr(config, "is_encoder_decoder", False) for config in configs)
+        self._encoder = QuestionEncoder(processor, is_encoder_decoder, score_eos)
+        self._passes = EncoderDecoderPasses(model) if is_encoder_decoder else DecoderPasses(model)
+        self._fast_paths = ("shared",) if is_encoder_decoder else ("packed", "cached")
+        self._max_positions = None if is_encoder_decoder else _max_positions(model)
+        self.paths: dict[tuple[str, ...], str] = {}
+
+    def score(
+        self, messages: Sequence[Message], candidates: Sequence[str], question_id: str = "(unnamed)"
+    ) -> list[CandidateScore]:
+        """Score each candidate as the assistant's answer to the messages.
+
+        Args:
+            messages: chat messages with ``{"type": "image", "image": PIL.Image}``, ``{"type": "video", "video": [PIL.Image]}``
+                and ``{"type": "text", "text": str}`` items.
+            candidates: at least one, none empty.
+            question_id: names the question in errors.
+
+        Returns:
+            One score per candidate, in their order.
+
+        Raises:
+            ContextTooLongError: context and longest candidate exceed the model's positions.
+            RankingError: no candidate, an empty candidate, or a model that cannot be ranked by likelihood.
+        """
+        return self.score_encoded(self.encode(messages, candidates, question_id))
+
+    def encode(
+        self, messages: Sequence[Message], candidates: Sequence[str], question_id: str = "(unnamed)"
+    ) -> EncodedQuestion:
+        """Images to pixels and text to tokens, on the CPU; raises as `score` does."""
+        question = self._encoder.encode(messages, candidates, question_id)
+        longest = question.prefix_length + question.longest_candidate
+        if self._max_positions is not None and longest > self._max_positions:
+            raise ContextTooLongError(
+                f"question {question_id}: context and longest candidate are {longest} tokens "
+                f"({question.prefix_length} + {question.longest_candidate}), {self._model.config.model_type} has "
+                f"{self._max_positions} positions; give it fewer or smaller images (the task's num_frames, or the "
+                "backend's max_frames_num for videos)"
+            )
+        return question
+
+    def score_encoded(self, question: EncodedQuestion) -> list[CandidateScore]:
+        """Score a question that `encode` has prepared."""
+        question = self._on_device(question)
+        path = self.paths.get(question.kind)
+        if path is None:
+            return self._choose_path(question)
+        return getattr(self._passes, path)(question)
+
+    def _on_device(self, question: EncodedQuestion) -> EncodedQuestion:
+        device, dtype = self._model.device, self._model.dtype
+        inputs = {
+            name: value.to(device, dtype if value.is_floating_point() else None)
+            for name, value in question.inputs.items()
+            if isinstance(value, torch.Tensor)
+        }
+        others = {name: value for name, value in question.inputs.items() if name not in inputs}
+        return EncodedQuestion({**inputs, **others}, question.candidates, question.question_id)
+
+    def _choose_path(self, question: EncodedQuestion) -> list[CandidateScore]:
+        """Settle the path for questions of this kind, and score this one."""
+        reference = self._passes.full(question)
+        self._check_causality(question, reference)
+        reasons = []
+        for path in self._fast_paths:
+            outcome = self._try(getattr(self._passes, path), question, reference)
+            if outcome is None:
+                self.paths[question.kind] = path
+                break
+            reasons.append(f"{path}: {outcome}")
+        else:
+            self.paths[question.kind] = "full"
+            logger.warning(
+                "%s: no shared-context path is exact for this model, so every candidate takes a full pass (%s)",
+                self._model.name_or_path or type(self._model).__name__,
+                "; ".join(reasons),
+            )
+        return reference
+
+    def _try(
+        self,
+        path: Callable[[EncodedQuestion], list[CandidateScore]],
+        question: EncodedQuestion,
+        reference: list[CandidateScore],
+    ) -> str | None:
+        """None if the path reproduces the reference's mean losses, else why not."""
+        try:
+            scores = path(question)
+        except torch.OutOfMemoryError:
+            raise
+        except UnsupportedPathError as error:
+            return str(error)
+        except _MODEL_ERRORS as error:
+            return f"{type(error).__name__}: {error}"
+        difference = max(abs(s.nll - r.nll) for s, r in zip(scores, reference, strict=True))
+        return None if difference <= self._tolerance else f"mean loss differs by {difference:.2g}"
+
+    def _check_causality(self, question: EncodedQuestion, reference: list[CandidateScore]) -> None:
+        """A model that lets an answer's tokens see those behind them gives no likelihood."""
+        index = max(range(len(reference)), key=lambda i: reference[i].num_tokens)
+        whole = question.candidates[index]
+        if reference[index].num_tokens == 1:
+            return
+        half = whole.first + reference[index].num_tokens // 2
+        without_rest = self._passes.full_pass(question, CandidateTokens(whole.tokens[:half], whole.first))
+        rest = self._passes.full_pass(question, CandidateTokens(whole.tokens, half))
+        difference = reference[index].logprob - rest.logprob - without_rest.logprob
+        if abs(difference) / without_rest.num_tokens > self._tolerance:
+            raise RankingError(
+                f"{self._model.config.model_type}: an answer's tokens see the tokens behind them, so a full pass gives no "
+                "likelihood; this model cannot be ranked"
+            )
+
+    @property
+    def _tolerance(self) -> float:
+        """Largest accepted difference of a mean loss, nats: rounding noise of the model's precision."""
+        return max(FLOAT32_TOLERANCE, 2.5 * torch.finfo(self._model.dtype).eps)
+
+
+def _max_positions(model: PreTrainedModel) -> int | None:
+    return getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
