@@ -1,0 +1,79 @@
+"""Slow and obvious: each candidate in a pass of its own, from raw pixels and text, located by decoding."""
+
+from typing import Any
+
+import torch
+from zoo import build
+
+
+def reference_loss(name: str, messages: list[dict], candidate: str, score_eos: bool = False) -> tuple[float, int]:
+    """Mean loss (nats per token) and number of tokens of one candidate, from one independent full pass."""
+    model, processor = build(name)
+    if processor.chat_template is None:
+        return _encoder_decoder_loss(model, processor, messages, candidate, score_eos)
+    inputs = processor.apply_chat_template(
+        [*messages, {"role": "assistant", "content": [{"type": "text", "text": candidate}]}],
+        tokenize=True,
+        return_dict=True,
+        return_tensors="pt",
+        continue_final_message=True,
+        processor_kwargs=_video_arguments(messages),
+    )
+    ids = inputs["input_ids"][0].tolist()
+    length = next(k for k in range(1, len(ids)) if candidate in processor.tokenizer.decode(ids[-k:]))
+    for module in model.modules():
+        if hasattr(module, "rope_deltas"):
+            module.rope_deltas = None
+    if score_eos:
+        closing = "<|im_end|>" if "<|im_end|>" in processor.tokenizer.get_vocab() else processor.tokenizer.eos_token
+        inputs = _append(inputs, processor.tokenizer.convert_tokens_to_ids(closing))
+        ids, length = inputs["input_ids"][0].tolist(), length + 1
+    with torch.no_grad():
+        logits = model(**inputs).logits[0]
+    targets = torch.tensor(ids[-length:])
+    return torch.nn.functional.cross_entropy(logits[-length - 1 : -1].float(), targets).item(), length
+
+
+def _append(inputs: dict[str, Any], token: int) -> dict[str, Any]:
+    shape = inputs["input_ids"].shape
+    added = {"input_ids": token, "attention_mask": 1}
+    return {
+        name: torch.cat([value, value.new_tensor([[added.get(name, 0)]])], dim=1)
+        if isinstance(value, torch.Tensor) and value.shape == shape
+        else value
+        for name, value in inputs.items()
+    }
+
+
+def _video_arguments(messages: list[dict]) -> dict[str, Any]:
+    videos = any(item["type"] == "video" for message in messages for item in message["content"])
+    return {"do_sample_frames": False} if videos else {}
+
+
+def _encoder_decoder_loss(
+    model: Any, processor: Any, messages: list[dict], candidate: str, score_eos: bool
+) -> tuple[float, int]:
+    content = messages[0]["content"]
+    images = [item["image"] for item in content if item["type"] == "image"]
+    (text,) = [item["text"] for item in content if item["type"] == "text"]
+    labels = processor.tokenizer(candidate, return_tensors="pt").input_ids
+    if not score_eos:
+        labels = labels[:, :-1]
+    if not images:
+        encoded = processor.tokenizer(text, return_tensors="pt")
+        with torch.no_grad():
+            loss = model.language_model(**encoded, labels=labels).loss
+        return loss.item(), labels.shape[1]
+    inputs = dict(processor(text=text, images=images[0], return_tensors="pt"))
+    inputs["pixel_values"] = torch.cat(
+        [processor.image_processor(image, return_tensors="pt")["pixel_values"] for image in images]
+    )
+    queries = inputs["input_ids"][:, : processor.num_query_tokens]
+    inputs["input_ids"] = torch.cat([queries] * (len(images) - 1) + [inputs["input_ids"]], dim=1)
+    inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+    for name in ("qformer_input_ids", "qformer_attention_mask"):
+        if name in inputs:
+            inputs[name] = torch.cat([inputs[name]] * len(images))
+    with torch.no_grad():
+        loss = model(**inputs, labels=labels).loss
+    return loss.item(), labels.shape[1]

@@ -1,0 +1,245 @@
+"""`CandidateRanker` against independent full passes, for every family of the zoo."""
+
+import copy
+import logging
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from ranking.reference import reference_loss
+from transformers import LlavaForConditionalGeneration
+from zoo import FAMILIES, build
+
+from lmms_egoplan.ranking import CandidateRanker, ContextTooLongError, RankingError
+
+RANKED = [name for name in FAMILIES if name != "paligemma"]
+CANDIDATES = [
+    "put mug",
+    "put mug on the counter",  # the candidate above is a prefix of this one
+    "open the fridge, take the milk, close the fridge and then pour all of the water into the kettle again",
+    "éteindre le four 火",
+    "wash",
+]
+
+
+def image(seed: int, size: tuple[int, int] = (48, 36)) -> Image.Image:
+    pixels = np.random.default_rng(seed).integers(0, 255, (size[1], size[0], 3), dtype=np.uint8)
+    return Image.fromarray(pixels)
+
+
+def question(kind: str, text: str = "What should I do next in order to make coffee?") -> list[dict]:
+    media = {
+        "text": [],
+        "image": [{"type": "image", "image": image(7)}],
+        "images": [{"type": "image", "image": image(seed)} for seed in range(3)],
+        "video": [{"type": "video", "video": [image(seed) for seed in range(4)]}],
+    }
+    return [{"role": "user", "content": [*media[kind], {"type": "text", "text": text}]}]
+
+
+CASES = [
+    (name, kind)
+    for name in RANKED
+    for kind in ("images", "text", *(["video"] if FAMILIES[name].takes_video else []))
+]
+
+
+@pytest.mark.parametrize(("name", "kind"), CASES)
+def test_scores_equal_independent_full_passes(name, kind):
+    ranker = CandidateRanker(*build(name))
+    messages = question(kind)
+    expected = [reference_loss(name, messages, candidate) for candidate in CANDIDATES]
+    first = ranker.score(messages, CANDIDATES)  # settles the path with full passes
+    fast = ranker.score(messages, CANDIDATES)
+    assert ranker.paths and "full" not in ranker.paths.values()
+    for scores in (first, fast):
+        assert [score.num_tokens for score in scores] == [tokens for _, tokens in expected]
+        np.testing.assert_allclose([score.nll for score in scores], [loss for loss, _ in expected], atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["llava", "qwen2_5_vl", "gemma3", "blip2"])
+def test_score_eos_adds_the_end_of_the_turn(name):
+    ranker = CandidateRanker(*build(name), score_eos=True)
+    scores = ranker.score(question("image"), CANDIDATES)
+    scores = ranker.score(question("image"), CANDIDATES)
+    if name == "gemma3":  # its end of a turn is <end_of_turn>, which the reference does not know
+        plain = CandidateRanker(*build(name)).score(question("image"), CANDIDATES)
+        assert [s.num_tokens for s in scores] == [p.num_tokens + 1 for p in plain]
+        assert all(s.logprob < p.logprob for s, p in zip(scores, plain, strict=True))
+        return
+    expected = [reference_loss(name, question("image"), candidate, score_eos=True) for candidate in CANDIDATES]
+    assert [score.num_tokens for score in scores] == [tokens for _, tokens in expected]
+    np.testing.assert_allclose([score.nll for score in scores], [loss for loss, _ in expected], atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["llava", "qwen2_5_vl", "qwen3_vl", "gemma3", "internvl", "blip2"])
+def test_bfloat16_keeps_the_order(name):
+    model, processor = build(name)
+    model = copy.deepcopy(model).to(torch.bfloat16)
+    ranker = CandidateRanker(model, processor)
+    for kind in ("images", "text"):
+        slow = ranker.score(question(kind), CANDIDATES)  # the first question of a kind takes full passes
+        fast = ranker.score(question(kind), CANDIDATES)
+        best, second = sorted(score.nll for score in slow)[:2]
+        if second - best > 1e-2:
+            assert np.argmin([s.nll for s in fast]) == np.argmin([s.nll for s in slow])
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_both_attention_implementations_are_packed(attention):
+    model, processor = build("llava")
+    model = copy.deepcopy(model)
+    model.set_attn_implementation(attention)
+    ranker = CandidateRanker(model, processor)
+    ranker.score(question("images"), CANDIDATES)
+    assert list(ranker.paths.values()) == ["packed"]
+
+
+def test_vision_and_context_run_once_per_question():
+    model, processor = build("llava")
+    ranker = CandidateRanker(model, processor)
+    ranker.score(question("images"), CANDIDATES)
+    vision_calls, token_counts = [], []
+    handles = [
+        model.model.vision_tower.register_forward_hook(lambda *_: vision_calls.append(1)),
+        model.model.language_model.register_forward_hook(
+            lambda _, args, kwargs, output: token_counts.append(kwargs["inputs_embeds"].shape[:2]), with_kwargs=True
+        ),
+    ]
+    try:
+        ranker.score(question("images"), CANDIDATES)
+    finally:
+        for handle in handles:
+            handle.remove()
+    assert len(vision_calls) == 1
+    (prefix_rows, prefix), (candidate_rows, candidates) = token_counts
+    assert prefix_rows == candidate_rows == 1  # no row, and so no cache, per candidate
+    assert prefix > candidates
+
+
+def test_questions_do_not_influence_each_other():
+    """Qwen-VL keeps position offsets on the model; a text question behind an image question must not see them."""
+    ranker = CandidateRanker(*build("qwen2_5_vl"))
+    alone = {kind: ranker.score(question(kind), CANDIDATES) for kind in ("images", "text", "video")}
+    for kind in ("text", "images", "video", "text", "video", "images"):
+        again = ranker.score(question(kind), CANDIDATES)
+        np.testing.assert_allclose([s.nll for s in again], [s.nll for s in alone[kind]], atol=1e-4)
+
+
+def test_is_greedy():
+    model, processor = build("qwen2_vl")
+    messages = question("image")
+    inputs = processor.apply_chat_template(
+        messages, tokenize=True, return_dict=True, return_tensors="pt", add_generation_prompt=True
+    )
+    answer = model.generate(**inputs, max_new_tokens=6, do_sample=False)[:, inputs["input_ids"].shape[1] :]
+    text = processor.tokenizer.decode(answer[0])
+    tokens = processor.tokenizer(text)["input_ids"]
+    greedy, other = CandidateRanker(model, processor).score(messages, [text, "wash the mug"])
+    assert greedy.is_greedy == (tokens == answer[0].tolist())
+    assert not other.is_greedy
+
+
+def test_one_candidate_alone_scores_as_among_others():
+    ranker = CandidateRanker(*build("internvl"))
+    together = ranker.score(question("images"), CANDIDATES)
+    for candidate, expected in zip(CANDIDATES, together, strict=True):
+        (alone,) = ranker.score(question("images"), [candidate])
+        assert alone.nll == pytest.approx(expected.nll, abs=1e-4)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20)
+                .filter(lambda text: text == text.strip() and "<" not in text), min_size=1, max_size=4))
+def test_any_text_is_split_where_its_first_character_is(candidates):
+    """The prefix and the candidate's tokens together are the tokens of the whole conversation."""
+    for name in ("llava", "qwen2_vl", "smolvlm" if "smolvlm" in FAMILIES else "idefics3"):
+        model, processor = build(name)
+        messages = question("text")
+        encoded = CandidateRanker(model, processor).encode(messages, candidates)
+        for candidate, tokens in zip(candidates, encoded.candidates, strict=True):
+            whole = processor.apply_chat_template(
+                [*messages, {"role": "assistant", "content": [{"type": "text", "text": candidate}]}],
+                tokenize=True,
+                return_dict=True,
+                continue_final_message=True,
+            )["input_ids"]
+            assert encoded.inputs["input_ids"].tolist()[0] + tokens.tokens == whole[0]
+            context = processor.tokenizer.decode(whole[0][: encoded.prefix_length + tokens.first])
+            assert not context.endswith(candidate) or context.count(candidate) > 1
+            assert tokens.scored_tokens
+
+
+def test_too_long_a_context_names_both_lengths_and_the_question():
+    model, processor = build("llava")
+    limit = model.config.text_config.max_position_embeddings
+    messages = question("image", "word " * (limit + 10))
+    with pytest.raises(ContextTooLongError, match=rf"question egoplan_val/17: .* {limit} positions") as error:
+        CandidateRanker(model, processor).score(messages, CANDIDATES, question_id="egoplan_val/17")
+    length = len(CandidateRanker(model, processor)._encoder.encode(messages, CANDIDATES, "").inputs["input_ids"][0])
+    assert str(length) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("candidates", "message"), [([], "no candidates"), (["a", ""], "candidate 1 is empty"), (["  "], "candidate 0")]
+)
+def test_bad_candidates(candidates, message):
+    with pytest.raises(RankingError, match=f"question q: {message}"):
+        CandidateRanker(*build("llava")).score(question("text"), candidates, question_id="q")
+
+
+class WithoutCache(LlavaForConditionalGeneration):
+    """A model whose cached passes fail, as those of some remote code do."""
+
+    def forward(self, *args, past_key_values=None, use_cache=None, **kwargs):
+        if use_cache:
+            raise NotImplementedError("no cache here")
+        return super().forward(*args, use_cache=False, **kwargs)
+
+
+class IgnoringMasks(LlavaForConditionalGeneration):
+    """A model that takes no mask of one's own and loses its cache: its fast passes run, and are wrong."""
+
+    def forward(self, *args, past_key_values=None, attention_mask=None, **kwargs):
+        return super().forward(*args, **kwargs)
+
+
+@pytest.mark.parametrize(("broken", "reason"), [(WithoutCache, "no cache here"), (IgnoringMasks, "mean loss differs")])
+def test_a_model_without_an_exact_fast_path_takes_full_passes_and_says_so_once(broken, reason, caplog):
+    model, processor = build("llava")
+    copied = broken(model.config).eval()
+    copied.load_state_dict(model.state_dict())
+    ranker = CandidateRanker(copied, processor)
+    with caplog.at_level(logging.WARNING, logger="lmms_egoplan"):
+        for _ in range(3):
+            scores = ranker.score(question("images"), CANDIDATES)
+    expected = [reference_loss("llava", question("images"), candidate)[0] for candidate in CANDIDATES]
+    np.testing.assert_allclose([score.nll for score in scores], expected, atol=1e-4)
+    (record,) = caplog.records
+    assert broken.__name__ in record.getMessage()
+    assert reason in record.getMessage()
+
+
+class Bidirectional(LlavaForConditionalGeneration):
+    """A model whose tokens see those behind them."""
+
+    def forward(self, input_ids=None, attention_mask=None, **kwargs):
+        length = input_ids.shape[1]
+        return super().forward(input_ids=input_ids, attention_mask=torch.zeros(1, 1, length, length), **kwargs)
+
+
+def test_a_model_that_sees_ahead_is_refused():
+    model, processor = build("llava")
+    copied = Bidirectional(model.config).eval()
+    copied.load_state_dict(model.state_dict())
+    with pytest.raises(RankingError, match="see the tokens behind them"):
+        CandidateRanker(copied, processor).score(question("images"), CANDIDATES)
+
+
+def test_paligemma_is_refused_and_not_scored_wrongly():
+    """Its processor sets a line break behind the text, so a continuation of the text cannot be told apart."""
+    with pytest.raises(RankingError, match="PaliGemmaProcessor"):
+        CandidateRanker(*build("paligemma")).score(question("image"), CANDIDATES)
