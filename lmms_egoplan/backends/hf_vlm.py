@@ -4,7 +4,7 @@ import hashlib
 import itertools
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -110,7 +110,7 @@ class HFVLM(lmms):
         del self._ranker, self._generator
         super().clean()
 
-    def _rank_all(self, requests: list[Instance]) -> Iterator[LoglikelihoodText]:
+    def _rank_all(self, requests: list[Instance]) -> Generator[LoglikelihoodText, None, None]:
         def question_of(request: Instance) -> tuple[Any, ...]:
             context, _, _, doc_id, task, split = request.args
             return task, split, doc_id, context
@@ -129,7 +129,7 @@ class HFVLM(lmms):
                 progress.update()
                 yield from (texts[continuation] for continuation in continuations)
 
-    def _generate_all(self, requests: list[Instance]) -> Iterator[GenerationResult]:
+    def _generate_all(self, requests: list[Instance]) -> Generator[GenerationResult, None, None]:
         with self._progress(len(requests), "Generating", "question") as progress:
             questions = self._with_messages([[request] for request in requests])
             loaded = ((group[0], messages) for group, messages in questions)

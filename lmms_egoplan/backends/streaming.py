@@ -1,6 +1,6 @@
 """Responses handed to the harness one by one, as they are computed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 
@@ -11,7 +11,7 @@ class StreamedResponses(Sequence):
     has lost nothing that it had finished.
     """
 
-    def __init__(self, responses: Iterator[Any], count: int) -> None:
+    def __init__(self, responses: Generator[Any, None, None], count: int) -> None:
         self._responses = responses
         self._done: list[Any] = []
         self._count = count
@@ -28,4 +28,6 @@ class StreamedResponses(Sequence):
             raise IndexError(index)
         while len(self._done) <= index:
             self._done.append(next(self._responses))
+        if len(self._done) == self._count:
+            self._responses.close()
         return self._done[index]

@@ -1,0 +1,101 @@
+"""What a model is shown of one question: images, clips, or a video file of the progress."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from PIL import Image
+
+from lmms_egoplan.benchmarks.egoplan.layouts import (
+    FRAMES_PER_CLIP,
+    NUM_CLIPS,
+    UNIFORM_FRAMES,
+    Segment,
+    clip_frames,
+    uniform_frames,
+)
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
+from lmms_egoplan.frames import read_frame_folder, read_video_frames, write_video
+from lmms_egoplan.paths import data_root
+from lmms_egoplan.storage import resolve_inside
+
+# Frames per second of the sources. The records do not tell; Ego4D's canonical videos have 30, EPIC-KITCHENS'
+# frames were extracted at 60 (and at 50 for the newer part of EPIC-KITCHENS-100). Only sets the pace of
+# progress videos.
+SOURCE_FPS = {EPIC_KITCHENS: 60, EGO4D: 30}
+# The project's own limits for progress videos.
+VIDEO_FPS = 4
+VIDEO_FRAMES = 256
+
+_BATCH = 32
+
+Doc = Mapping[str, Any]
+
+
+def uniform_images(doc: Doc, num_frames: int = UNIFORM_FRAMES) -> list[Image.Image]:
+    """RGB images of the whole progress, evenly spaced, the last being the current observation.
+
+    Args:
+        doc: a row of the prepared dataset.
+        num_frames: upper bound, at least 1.
+
+    Raises:
+        FrameError: a frame is absent or cannot be decoded.
+    """
+    return _read(doc, uniform_frames(_past(doc), doc["current_observation_frame"], num_frames))
+
+
+def clip_images(
+    doc: Doc, num_clips: int = NUM_CLIPS, frames_per_clip: int = FRAMES_PER_CLIP
+) -> tuple[list[list[Image.Image]], Image.Image]:
+    """RGB images of the last past actions, oldest first, and of the current observation (paper, C.1).
+
+    Args:
+        doc: a row of the prepared dataset.
+        num_clips, frames_per_clip: upper bounds, at least 1.
+
+    Raises:
+        FrameError: a frame is absent or cannot be decoded.
+    """
+    observation = doc["current_observation_frame"]
+    clips = clip_frames(_past(doc), observation, num_clips, frames_per_clip)
+    images = iter(_read(doc, [number for clip in clips for number in clip] + [observation]))
+    return [[next(images) for _ in clip] for clip in clips], next(images)
+
+
+def progress_video(doc: Doc) -> str:
+    """Path of an H.264 file that shows the progress up to the current observation and nothing after it.
+
+    For backends that take a video file: the source file itself goes on and shows the answer. At most
+    `VIDEO_FPS` frames per second and `VIDEO_FRAMES` in all, evenly spaced, at the pace of the source; the
+    last frame is the observation. Written once, under ``<data root>/egoplan/progress_videos``, and used
+    again.
+
+    Raises:
+        FrameError: a frame is absent or cannot be decoded.
+    """
+    source, video_id, observation = doc["video_source"], doc["video_id"], doc["current_observation_frame"]
+    past = _past(doc)
+    first = past[0][0] if past else observation
+    folder = data_root() / "egoplan" / "progress_videos"
+    path = resolve_inside(folder, f"{source}_{video_id}_{first}_{observation}.mp4")
+    if not path.exists():
+        span = Fraction(observation - first, SOURCE_FPS[source])
+        numbers = uniform_frames(past, observation, min(VIDEO_FRAMES, int(span * VIDEO_FPS) + 1))
+        fps = (len(numbers) - 1) / span if len(numbers) > 1 else VIDEO_FPS
+        write_video(path, _stream(doc, numbers), fps)
+    return str(path)
+
+
+def _past(doc: Doc) -> list[Segment]:
+    return [(action["start_frame"], action["stop_frame"]) for action in doc["past_actions"]]
+
+
+def _read(doc: Doc, numbers: Sequence[int]) -> list[Image.Image]:
+    read = read_frame_folder if doc["video_source"] == EPIC_KITCHENS else read_video_frames
+    return read(doc["media_path"], numbers)
+
+
+def _stream(doc: Doc, numbers: Sequence[int]) -> Iterator[Image.Image]:
+    for start in range(0, len(numbers), _BATCH):
+        yield from _read(doc, numbers[start : start + _BATCH])

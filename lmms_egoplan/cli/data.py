@@ -1,0 +1,100 @@
+"""``lmms-egoplan data``: prepare the benchmarks' data, and see what is there."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from lmms_egoplan.paths import data_root
+from lmms_egoplan.storage import StorageError, load_summary, prepared_splits, split_dir
+
+app = typer.Typer(help="Prepare the benchmarks' data, and see what is there.", no_args_is_help=True)
+prepare = typer.Typer(help="Check a benchmark's files and write them as a dataset.", no_args_is_help=True)
+app.add_typer(prepare, name="prepare")
+
+_COUNTS = {"questions": "questions", "task_goals": "task goals"}
+
+
+@prepare.command("egoplan")
+def egoplan(
+    annotations: Annotated[
+        Path, typer.Option(help="EgoPlan's annotation file, from https://github.com/ChenYi99/EgoPlan.")
+    ],
+    split: Annotated[Literal["val", "test"], typer.Option(help="The split that the file holds.")],
+    epic_kitchens: Annotated[
+        Path | None, typer.Option(help="Folder with P01/rgb_frames/P01_13/frame_0000000760.jpg and so on.")
+    ] = None,
+    ego4d: Annotated[Path | None, typer.Option(help="Folder with <video_id>.mp4, 288p.")] = None,
+    skip_missing: Annotated[
+        bool, typer.Option("--skip-missing", help="Leave out questions whose frames are not there.")
+    ] = False,
+) -> None:
+    """Prepare EgoPlan-Bench from its annotations and the two sources' frames.
+
+    Videos: https://epic-kitchens.github.io (RGB frames) and https://ego4d-data.org (canonical videos at
+    288p).
+
+    Example: `lmms-egoplan data prepare egoplan --annotations EgoPlan_validation.json --split val
+    --epic-kitchens EPIC-KITCHENS --ego4d ego4d/video_288p`
+    """
+    from lmms_egoplan.benchmarks.egoplan.prepare import PrepareError, prepare_egoplan
+    from lmms_egoplan.benchmarks.egoplan.records import AnnotationError
+
+    try:
+        summary = prepare_egoplan(annotations, split, epic_kitchens, ego4d, skip_missing)
+    except (AnnotationError, PrepareError, StorageError, OSError) as error:
+        _fail(error)
+    _print_summary(summary)
+
+
+@app.command()
+def status() -> None:
+    """Show which splits are prepared, and how complete they are.
+
+    Example: `lmms-egoplan data status`
+    """
+    table = Table("benchmark", "split", "questions", "missing", "prepared", "folder")
+    try:
+        for benchmark, split in prepared_splits():
+            summary = load_summary(benchmark, split) or {}
+            table.add_row(
+                benchmark,
+                split,
+                f"{summary['questions']} of {summary['split_size']}",
+                str(len(summary["missing"])),
+                summary["prepared"],
+                str(split_dir(benchmark, split)),
+            )
+    except StorageError as error:
+        _fail(error)
+    if table.row_count:
+        Console().print(table)
+    else:
+        typer.echo(
+            f"Nothing is prepared under {data_root()} (set LMMS_EGOPLAN_DATA to look elsewhere).\n"
+            "Prepare a split: lmms-egoplan data prepare egoplan --help"
+        )
+
+
+def _fail(error: Exception) -> None:
+    typer.echo(f"lmms-egoplan: {error}", err=True)
+    raise typer.Exit(1)
+
+
+def _print_summary(summary: dict[str, Any]) -> None:
+    table = Table("", "prepared", "in the file", "in the paper", "file as in the paper")
+    for name, count in summary["counts"].items():
+        matches = {True: "yes", False: "no", None: ""}[count["matches"]]
+        paper = "" if count["paper"] is None else str(count["paper"])
+        table.add_row(
+            _COUNTS.get(name, name), str(count["prepared"]), str(count["annotations"]), paper, matches
+        )
+    Console().print(table)
+    if summary["missing"]:
+        typer.echo(
+            f"Left out: {len(summary['missing'])}; results will be over "
+            f"{summary['questions']} of {summary['split_size']} questions."
+        )
+    typer.echo(f"Written to {split_dir(summary['benchmark'], summary['split'])}")

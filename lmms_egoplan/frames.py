@@ -1,0 +1,225 @@
+"""Frames out of video files and frame folders, exactly the ones asked for, and frames into video files."""
+
+import tempfile
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PIL import Image
+
+if TYPE_CHECKING:
+    from av.container import InputContainer
+
+# A key frame that lies fewer frames ahead than this is reached by decoding on: a seek empties the decoder's
+# pipeline.
+_SEEK_GAP = 8
+# x264's constant rate factor; 18 is commonly taken as visually lossless.
+_CRF = "18"
+
+
+class FrameError(ValueError):
+    """A video or a frame folder cannot give the frames that were asked for."""
+
+
+@dataclass(frozen=True)
+class _TimeTable:
+    """Presentation times of a video's frames, in the stream's time base.
+
+    times: one per frame, increasing; position is the frame's index.
+    keys: positions of the key frames, increasing.
+    key_times: what to seek to for each of them (decoding time, by which containers index).
+    """
+
+    times: array
+    keys: array
+    key_times: array
+
+
+def count_video_frames(path: str | Path) -> int:
+    """Number of frames of the video's first video stream, counted without decoding.
+
+    Raises:
+        FrameError: the file is absent, is no video or has no usable time stamps.
+    """
+    return len(_time_table(Path(path)).times)
+
+
+def read_video_frames(path: str | Path, indices: Sequence[int]) -> list[Image.Image]:
+    """Frames of a video file by their 0-based position in presentation order.
+
+    Exact with B-frames and variable frame rate: positions are resolved through the time stamps of all
+    packets, which are read once per file and kept. Decodes forward from the key frame at or before each
+    wanted frame, in one pass. May be called from several threads.
+
+    Args:
+        path: any file that FFmpeg reads; its first video stream is used.
+        indices: in any order, repetitions allowed, each in [0, number of frames).
+
+    Returns:
+        One RGB image per index, in the order of `indices`, in memory; repeated indices share one image.
+
+    Raises:
+        FrameError: no such frame, or the file is absent, damaged or no video.
+    """
+    import av
+
+    path = Path(path)
+    table = _time_table(path)
+    for index in indices:
+        if not 0 <= index < len(table.times):
+            raise FrameError(f"{path}: no frame {index}, the video has {len(table.times)} frames (0-based)")
+    wanted = sorted(set(indices))
+    try:
+        with av.open(path) as container:
+            images = _decode(container, table, wanted)
+        missed = [index for index in wanted if index not in images]
+        if missed:
+            # Streams whose key frames are no clean entry points decode correctly from the beginning only.
+            with av.open(path) as container:
+                images |= _decode(container, table, missed, seek=False)
+    except (av.error.FFmpegError, OSError) as error:
+        raise FrameError(f"{path}: cannot decode: {error}") from error
+    missed = [index for index in wanted if index not in images]
+    if missed:
+        raise FrameError(
+            f"{path}: frame {missed[0]} cannot be decoded; download the video again, or convert it to MP4"
+        )
+    return [images[index] for index in indices]
+
+
+def read_frame_folder(folder: str | Path, numbers: Sequence[int]) -> list[Image.Image]:
+    """Frames of a folder in EPIC-KITCHENS' layout, ``frame_0000000760.jpg``, numbered from 1.
+
+    Returns:
+        One RGB image per number, in the order of `numbers`, in memory; repeated numbers share one image.
+
+    Raises:
+        FrameError: a frame is absent or damaged.
+    """
+    images: dict[int, Image.Image] = {}
+    for number in numbers:
+        if number not in images:
+            path = frame_path(folder, number)
+            try:
+                with Image.open(path) as image:
+                    images[number] = image.convert("RGB")
+            except FileNotFoundError as error:
+                raise FrameError(
+                    f"{path}: no such frame; the folder must hold all frames of the video"
+                ) from error
+            except (OSError, SyntaxError) as error:
+                raise FrameError(f"{path}: cannot read the frame: {error}") from error
+    return [images[number] for number in numbers]
+
+
+def frame_path(folder: str | Path, number: int) -> Path:
+    """File of a frame in EPIC-KITCHENS' layout; `number` counts from 1."""
+    return Path(folder) / f"frame_{number:010d}.jpg"
+
+
+def write_video(path: str | Path, frames: Iterable[Image.Image], fps: float | Fraction) -> None:
+    """Write frames as H.264 (yuv420p) at a constant rate; the file appears complete or not at all.
+
+    Args:
+        path: target, replaced if it exists; the suffix chooses the container (``.mp4``).
+        frames: images of one size, at least one; taken one at a time. An odd width or height loses its last
+            column or row, which yuv420p cannot hold.
+        fps: frames per second, above 0.
+
+    Raises:
+        FrameError: no frames, or frames of different sizes.
+    """
+    import av
+
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{path.stem[:100]}.", dir=path.parent) as folder:
+        unfinished = Path(folder) / f"video{path.suffix}"
+        size = None
+        with av.open(unfinished, "w") as container:
+            rate = Fraction(fps).limit_denominator(1001)
+            stream = container.add_stream("libx264", rate=rate, options={"crf": _CRF, "preset": "veryfast"})
+            stream.pix_fmt = "yuv420p"
+            for image in frames:
+                if size is None:
+                    size = image.size
+                    stream.width, stream.height = (side - side % 2 for side in size)
+                elif image.size != size:
+                    raise FrameError(f"{path}: frames of different sizes, {size} and {image.size}")
+                even = image.convert("RGB").crop((0, 0, stream.width, stream.height))
+                container.mux(stream.encode(av.VideoFrame.from_image(even)))
+            if size is None:
+                raise FrameError(f"{path}: no frames to write")
+            container.mux(stream.encode(None))
+        unfinished.replace(path)
+
+
+def _time_table(path: Path) -> _TimeTable:
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise FrameError(f"{path}: cannot open the video: {error.strerror}") from error
+    return _read_time_table(path, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _read_time_table(path: Path, size: int, mtime_ns: int) -> _TimeTable:
+    """`size` and `mtime_ns` only tell versions of the file apart."""
+    import av
+
+    times: list[int] = []
+    keys: dict[int, int] = {}
+    try:
+        with av.open(path) as container:
+            if not container.streams.video:
+                raise FrameError(f"{path}: no video stream")
+            for packet in container.demux(container.streams.video[0]):
+                if not packet.size or packet.is_discard:
+                    continue
+                if packet.pts is None:
+                    raise FrameError(f"{path}: frames without time stamps; convert the video to MP4")
+                times.append(packet.pts)
+                if packet.is_keyframe:
+                    keys[packet.pts] = packet.pts if packet.dts is None else packet.dts
+    except (av.error.FFmpegError, OSError) as error:
+        raise FrameError(f"{path}: cannot read the video: {error}") from error
+    times.sort()
+    if not times:
+        raise FrameError(f"{path}: the video has no frames")
+    if any(a == b for a, b in pairwise(times)):
+        raise FrameError(f"{path}: several frames with the same time stamp; convert the video anew")
+    key_positions = [position for position, time in enumerate(times) if time in keys]
+    key_times = [keys[times[position]] for position in key_positions]
+    return _TimeTable(array("q", times), array("q", key_positions), array("q", key_times))
+
+
+def _decode(
+    container: "InputContainer", table: _TimeTable, wanted: Sequence[int], seek: bool = True
+) -> dict[int, Image.Image]:
+    """Images of the positions `wanted` (increasing), less those that do not come out undamaged."""
+    stream = container.streams.video[0]
+    stream.thread_type = "AUTO"
+    images: dict[int, Image.Image] = {}
+    decoder = container.decode(stream)
+    passed = -1
+    for position in wanted:
+        key = bisect_right(table.keys, position) - 1
+        if seek and key >= 0 and table.keys[key] - passed > _SEEK_GAP:
+            container.seek(table.key_times[key], stream=stream)
+            decoder = container.decode(stream)
+        while passed < position:
+            frame = next(decoder, None)
+            if frame is None:
+                return images
+            if frame.pts is None or frame.pts < table.times[position]:
+                continue
+            passed = bisect_right(table.times, frame.pts) - 1
+            if passed == position and table.times[position] == frame.pts and not frame.is_corrupt:
+                images[position] = frame.to_image()
+    return images

@@ -1,0 +1,103 @@
+"""Prepared data on disk: one folder per benchmark and split, written whole or not at all."""
+
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lmms_egoplan.paths import data_root
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+_SUMMARY = "summary.json"
+
+
+class StorageError(ValueError):
+    """A path leads out of its folder, or prepared data are damaged."""
+
+
+def resolve_inside(root: str | Path, *parts: str) -> Path:
+    """Join identifiers that come from elsewhere to a folder, which the result cannot leave.
+
+    Args:
+        root: the folder; may itself be reached through a symlink.
+        parts: relative, not empty, without ``..`` and NUL.
+
+    Returns:
+        The absolute path with all symlinks resolved; it need not exist.
+
+    Raises:
+        StorageError: a part is not as above, or a symlink on the way leads out of `root`.
+    """
+    for part in parts:
+        pure = Path(part)
+        if not part.strip() or not pure.parts or "\0" in part or pure.is_absolute() or ".." in pure.parts:
+            raise StorageError(f"{part!r} is no name for something inside {root}")
+    try:
+        base = Path(root).resolve()
+        path = base.joinpath(*parts).resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise StorageError(f"{'/'.join(parts)!r} is no name for something inside {root}: {error}") from error
+    if not path.is_relative_to(base):
+        raise StorageError(
+            f"{'/'.join(parts)!r} leads out of {root}, to {path}; put the data itself there, not a symlink"
+        )
+    return path
+
+
+def split_dir(benchmark: str, split: str) -> Path:
+    """Folder of a prepared split, whether or not it is there: ``<data root>/<benchmark>/<split>``."""
+    return data_root() / benchmark / split
+
+
+def save_split(dataset: "Dataset", benchmark: str, split: str, summary: dict[str, Any]) -> Path:
+    """Write a split with its summary and put it in place of an older one; returns the folder.
+
+    The folder holds a ``DatasetDict`` with the one split, for ``datasets.load_from_disk``, and
+    ``summary.json``. Everything is written beside the target first, so a failure leaves the older data as
+    they were.
+    """
+    from datasets import DatasetDict
+
+    target = split_dir(benchmark, split)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{split}.", dir=target.parent) as scratch:
+        fresh, old = Path(scratch) / "new", Path(scratch) / "old"
+        DatasetDict({split: dataset}).save_to_disk(fresh)
+        (fresh / _SUMMARY).write_text(
+            json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
+        if target.exists():
+            target.replace(old)
+        try:
+            fresh.replace(target)
+        except OSError:
+            if old.exists() and not target.exists():
+                old.replace(target)
+            raise
+    return target
+
+
+def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
+    """The summary that `save_split` wrote; None if the split is not prepared.
+
+    Raises:
+        StorageError: the summary cannot be read.
+    """
+    path = split_dir(benchmark, split) / _SUMMARY
+    try:
+        summary = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        raise StorageError(f"{path}: damaged, prepare the split again: {error}") from error
+    if not isinstance(summary, dict):
+        raise StorageError(f"{path}: damaged, prepare the split again: expected an object")
+    return summary
+
+
+def prepared_splits() -> list[tuple[str, str]]:
+    """Benchmark and split of everything that is prepared, sorted."""
+    found = (path.parent for path in data_root().glob(f"[!.]*/[!.]*/{_SUMMARY}"))
+    return sorted((folder.parent.name, folder.name) for folder in found)

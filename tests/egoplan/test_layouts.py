@@ -1,0 +1,92 @@
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmms_egoplan.benchmarks.egoplan.layouts import clip_frames, uniform_frames
+
+# The published example record: sample 115, "store cereal".
+PAST = [(36, 105), (111, 253), (274, 456), (457, 606), (689, 760)]
+
+frames = st.integers(0, 500)
+
+
+@st.composite
+def progress(draw):
+    """Overlapping actions by start, none starting after the observation, some ending after it."""
+    observation = draw(st.integers(0, 2000))
+    starts = sorted(draw(st.lists(st.integers(0, observation), max_size=8)))
+    return [(start, start + draw(frames)) for start in starts], observation
+
+
+def test_published_example():
+    assert uniform_frames(PAST, 760) == [36, 139, 243, 346, 450, 553, 657, 760]
+    clips = clip_frames(PAST, 760)
+    assert [(clip[0], clip[-1], len(clip)) for clip in clips] == [
+        (111, 253, 8),
+        (274, 456, 8),
+        (457, 606, 8),
+        (689, 760, 8),
+    ]
+
+
+def test_first_step_of_a_task():
+    assert uniform_frames([], 760) == [760]
+    assert clip_frames([], 760) == []
+
+
+def test_short_spans_give_each_frame_once():
+    assert uniform_frames([(5, 6)], 7) == [5, 6, 7]
+    assert uniform_frames([(7, 9)], 7) == [7]
+    assert clip_frames([(3, 3), (4, 6)], 9) == [[3], [4, 5, 6]]
+
+
+def test_one_frame_is_the_last():
+    assert uniform_frames(PAST, 760, 1) == [760]
+    assert clip_frames(PAST, 760, 2, 1) == [[606], [760]]
+
+
+def test_actions_are_cut_at_the_observation():
+    assert clip_frames([(10, 90), (20, 30)], 25, frames_per_clip=4) == [[10, 15, 20, 25], [20, 22, 23, 25]]
+
+
+@given(progress(), st.integers(1, 20))
+def test_uniform_frames_are_evenly_spaced_and_end_with_the_observation(progress, num_frames):
+    past, observation = progress
+    numbers = uniform_frames(past, observation, num_frames)
+    first = past[0][0] if past else observation
+    assert numbers[-1] == observation
+    assert len(numbers) == min(num_frames, observation - first + 1)
+    assert all(a < b for a, b in pairwise(numbers))
+    if len(numbers) > 1:
+        step = (observation - first) / (len(numbers) - 1)
+        assert all(abs(number - first - i * step) <= 0.5 for i, number in enumerate(numbers))
+
+
+@given(progress(), st.integers(1, 6), st.integers(1, 12))
+def test_clips_stay_inside_their_actions_and_before_the_observation(progress, num_clips, frames_per_clip):
+    past, observation = progress
+    clips = clip_frames(past, observation, num_clips, frames_per_clip)
+    assert len(clips) == min(num_clips, len(past))
+    for clip, (start, stop) in zip(reversed(clips), reversed(past), strict=False):
+        last = min(stop, observation)
+        assert len(clip) == min(frames_per_clip, last - start + 1)
+        assert clip[-1] == last
+        assert clip[0] >= start
+        assert all(a < b for a, b in pairwise(clip))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: uniform_frames(PAST, 760, 0), "num_frames must be at least 1, got 0"),
+        (lambda: clip_frames(PAST, 760, 0, 8), "num_clips must be at least 1"),
+        (lambda: clip_frames(PAST, 760, 4, -1), "frames_per_clip must be at least 1"),
+        (lambda: uniform_frames(PAST, 600), "past action 689-760 must start"),
+        (lambda: clip_frames([(9, 8)], 10), "past action 9-8 must start"),
+    ],
+)
+def test_refuses_what_makes_no_sense(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

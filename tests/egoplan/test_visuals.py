@@ -1,0 +1,120 @@
+import json
+from pathlib import Path
+
+import av
+import pytest
+from media import read_number, read_numbers, write_epic_folder, write_numbered_video
+
+from lmms_egoplan.benchmarks.egoplan.visuals import clip_images, progress_video, uniform_images
+from lmms_egoplan.frames import FrameError, count_video_frames, frame_path, read_video_frames
+
+EXAMPLES = Path(__file__).parents[3] / "shared" / "data" / "egoplan" / "examples.json"
+
+
+@pytest.fixture(scope="module")
+def media(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("media")
+    write_epic_folder(folder / "P01_02", 1, 150)
+    write_numbered_video(folder / "video.mp4", 200, gaps=(1, 3), gop=30)
+    write_numbered_video(folder / "long.mp4", 9000, gop=250)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+def row(source, path, observation, *past):
+    return {
+        "video_source": source,
+        "video_id": path.stem,
+        "media_path": str(path),
+        "current_observation_frame": observation,
+        "past_actions": [
+            {"narration_text": "x", "start_frame": start, "stop_frame": stop} for start, stop in past
+        ],
+    }
+
+
+def sources(media):
+    return [("EpicKitchens", media / "P01_02"), ("Ego4D", media / "video.mp4")]
+
+
+def test_uniform_images(media):
+    for source, path in sources(media):
+        doc = row(source, path, 120, (10, 30), (20, 140))
+        assert read_numbers(uniform_images(doc, 5)) == [10, 38, 65, 93, 120]
+        assert len(uniform_images(doc)) == 8
+        assert read_numbers(uniform_images(row(source, path, 77))) == [77]
+
+
+def test_clip_images(media):
+    for source, path in sources(media):
+        clips, observation = clip_images(row(source, path, 50, (1, 5), (10, 30), (20, 90)), 2, 3)
+        assert [read_numbers(clip) for clip in clips] == [[10, 20, 30], [20, 35, 50]]
+        assert read_number(observation) == 50
+        clips, observation = clip_images(row(source, path, 50))
+        assert (clips, read_number(observation)) == ([], 50)
+
+
+def test_progress_video_ends_with_the_observation(media, data):
+    for source, path, fps in zip(*zip(*sources(media), strict=True), (60, 30), strict=True):
+        doc = row(source, path, 131, (11, 200))
+        video = Path(progress_video(doc))
+        assert video == data / "egoplan" / "progress_videos" / f"{source}_{path.stem}_11_131.mp4"
+        frames = count_video_frames(video)
+        numbers = read_numbers(read_video_frames(video, range(frames)))
+        assert (numbers[0], numbers[-1]) == (11, 131)
+        assert numbers == sorted(set(numbers))
+        with av.open(video) as container:
+            rate = float(container.streams.video[0].average_rate)
+        assert rate <= 4.001
+        assert (frames - 1) / rate == pytest.approx(120 / fps, rel=1e-2)
+
+
+def test_progress_video_is_written_once(media):
+    doc = row("EpicKitchens", media / "P01_02", 90, (1, 20))
+    path = Path(progress_video(doc))
+    written = path.stat().st_mtime_ns
+    assert progress_video(doc | {"media_path": "/gone"}) == str(path)
+    assert path.stat().st_mtime_ns == written
+
+
+def test_progress_video_of_one_observation(media):
+    path = progress_video(row("EpicKitchens", media / "P01_02", 90))
+    assert read_numbers(read_video_frames(path, range(count_video_frames(path)))) == [90]
+
+
+def test_long_progress_is_thinned(media):
+    path = progress_video(row("Ego4D", media / "long.mp4", 8999, (0, 10)))
+    assert count_video_frames(path) == 256
+    assert read_numbers(read_video_frames(path, [0, 100, 255])) == [0, 3529, 8999]
+
+
+def test_missing_frames_leave_no_video(media, data):
+    with pytest.raises(FrameError, match=r"frame_0000000151.jpg: no such frame"):
+        progress_video(row("EpicKitchens", media / "P01_02", 151, (100, 120)))
+    assert list(data.rglob("*.mp4")) == []
+
+
+def test_nothing_after_the_observation_is_read(tmp_path):
+    """The published example, on a folder that holds no frame after its observation."""
+    if not EXAMPLES.exists():
+        pytest.skip(f"{EXAMPLES} is absent")
+    (record,) = json.loads(EXAMPLES.read_text())["EgoPlan_validation"]
+    folder = write_epic_folder(tmp_path / "P01_13", 36, 760)
+    doc = record | {"media_path": str(folder), "past_actions": record["task_progress_metadata"]}
+    assert not frame_path(folder, 761).exists()
+    assert read_numbers(uniform_images(doc)) == [36, 139, 243, 346, 450, 553, 657, 760]
+    clips, observation = clip_images(doc)
+    assert [(read_number(clip[0]), read_number(clip[-1])) for clip in clips] == [
+        (111, 253),
+        (274, 456),
+        (457, 606),
+        (689, 760),
+    ]
+    assert read_number(observation) == 760
+    video = progress_video(doc)
+    assert read_number(read_video_frames(video, [count_video_frames(video) - 1])[0]) == 760

@@ -1,0 +1,118 @@
+import json
+import subprocess
+import sys
+
+import pytest
+from media import write_epic_folder
+from typer.testing import CliRunner
+
+from lmms_egoplan.cli.data import app
+from lmms_egoplan.storage import split_dir
+
+RECORD = {
+    "sample_id": 7,
+    "video_source": "EpicKitchens",
+    "video_id": "P01_02",
+    "task_goal": "brew tea",
+    "question": "What next, in order to brew tea?",
+    "choice_a": "fill kettle",
+    "choice_b": "pour water",
+    "choice_c": "open drawer",
+    "choice_d": "wash cup",
+    "golden_choice_idx": "B",
+    "answer": "pour water",
+    "current_observation_frame": 5,
+    "task_progress_metadata": [],
+}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("COLUMNS", "300")
+    write_epic_folder(tmp_path / "epic" / "P01" / "rgb_frames" / "P01_02", 5, 5)
+    (tmp_path / "a.json").write_text(json.dumps([RECORD, RECORD | {"sample_id": 8, "video_id": "P01_03"}]))
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def prepare(folder, *more):
+    return run(
+        "prepare", "egoplan", "--annotations", folder / "a.json", "--split", "val",
+        "--epic-kitchens", folder / "epic", *more,
+    )  # fmt: skip
+
+
+def rows(output):
+    """Cells of the printed table's rows."""
+    return [
+        [cell.strip() for cell in line.strip("│┃").split("│")] for line in output.splitlines() if "│" in line
+    ]
+
+
+def test_missing_frames_end_with_one_message(folder):
+    result = prepare(folder)
+    assert result.exit_code == 1
+    assert "lmms-egoplan: the frames of 1 of 2 questions are missing" in result.stderr
+    assert "--skip-missing" in result.stderr
+    assert "Traceback" not in result.output
+    assert not split_dir("egoplan", "val").exists()
+
+
+def test_prepares_and_shows_what_is_there(folder):
+    result = prepare(folder, "--skip-missing")
+    assert result.exit_code == 0, result.output
+    assert ["questions", "1", "2", "3355", "no"] in rows(result.stdout)
+    assert ["task goals", "1", "1", "2407", "no"] in rows(result.stdout)
+    assert ["Ego4D", "0", "0", "923", "no"] in rows(result.stdout)
+    assert "Left out: 1; results will be over 1 of 2 questions" in result.stdout
+    assert str(split_dir("egoplan", "val")) in result.stdout
+
+    result = run("status")
+    assert result.exit_code == 0
+    ((benchmark, split, questions, missing, prepared, place),) = rows(result.stdout)
+    assert (benchmark, split, questions, missing) == ("egoplan", "val", "1 of 2", "1")
+    assert prepared.startswith("20")
+    assert place == str(split_dir("egoplan", "val"))
+
+
+def test_status_without_data_says_what_to_run(folder):
+    result = run("status")
+    assert result.exit_code == 0
+    assert f"Nothing is prepared under {folder / 'data'}" in result.stdout
+    assert "lmms-egoplan data prepare egoplan" in result.stdout
+
+
+@pytest.mark.parametrize("content", ["{", "[{}]", "[]"])
+def test_wrong_annotations_end_with_one_message(folder, content):
+    (folder / "a.json").write_text(content)
+    result = prepare(folder)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"lmms-egoplan: {folder / 'a.json'}: ")
+
+
+def test_damaged_summary_ends_with_one_message(folder):
+    prepare(folder, "--skip-missing")
+    for damaged in ("{", "[]"):
+        (split_dir("egoplan", "val") / "summary.json").write_text(damaged)
+        result = run("status")
+        assert result.exit_code == 1
+        assert "summary.json: damaged, prepare the split again" in result.stderr
+
+
+def test_help_has_examples():
+    for arguments in (["prepare", "egoplan", "--help"], ["status", "--help"]):
+        result = run(*arguments)
+        assert result.exit_code == 0
+        assert "Example:" in result.stdout
+
+
+def test_help_imports_nothing_heavy():
+    program = (
+        "import sys, lmms_egoplan.cli, lmms_egoplan.frames, lmms_egoplan.benchmarks.egoplan.prepare\n"
+        "sys.exit(','.join({'torch', 'datasets', 'av', 'lmms_eval'} & set(sys.modules)) or 0)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

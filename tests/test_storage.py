@@ -1,0 +1,99 @@
+import json
+from pathlib import Path
+
+import pytest
+from datasets import Dataset, load_from_disk
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmms_egoplan.storage import (
+    StorageError,
+    load_summary,
+    prepared_splits,
+    resolve_inside,
+    save_split,
+    split_dir,
+)
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+def test_resolves_names_inside(tmp_path):
+    assert (
+        resolve_inside(tmp_path, "P01", "rgb_frames/P01_13") == tmp_path.resolve() / "P01/rgb_frames/P01_13"
+    )
+    (tmp_path / "real" / "a").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    (tmp_path / "real" / "inner").symlink_to("a")
+    assert resolve_inside(tmp_path / "link", "inner") == (tmp_path / "real" / "a").resolve()
+
+
+@pytest.mark.parametrize("name", ["", " ", ".", "..", "../x", "a/../../x", "/etc", "a\0b", "\ud800"])
+def test_refuses_names_that_lead_out(tmp_path, name):
+    with pytest.raises(StorageError, match="is no name for something inside"):
+        resolve_inside(tmp_path, "P01", name)
+
+
+def test_refuses_symlinks_that_lead_out(tmp_path):
+    root, other = tmp_path / "root", tmp_path / "other"
+    root.mkdir()
+    other.mkdir()
+    (root / "out").symlink_to(other)
+    (root / "P01").mkdir()
+    (root / "P01" / "up").symlink_to("../..")
+    for parts in (["out"], ["out", "video.mp4"], ["P01", "up", "other"]):
+        with pytest.raises(StorageError, match="leads out of"):
+            resolve_inside(root, *parts)
+
+
+@given(st.lists(st.text(max_size=12) | st.sampled_from(["..", "/", "a/..", "../root", "~"]), max_size=4))
+def test_never_leaves_the_root(parts):
+    root = Path("/tmp").resolve()
+    try:
+        path = resolve_inside(root, *parts)
+    except StorageError:
+        return
+    assert path.is_absolute()
+    assert path.is_relative_to(root)
+
+
+def test_split_is_saved_with_its_summary(data):
+    assert load_summary("egoplan", "val") is None
+    assert prepared_splits() == []
+    dataset = Dataset.from_dict({"sample_id": [1, 2]})
+    assert save_split(dataset, "egoplan", "val", {"questions": 2}) == split_dir("egoplan", "val")
+    assert split_dir("egoplan", "val") == data / "egoplan" / "val"
+    assert load_from_disk(data / "egoplan" / "val")["val"]["sample_id"][:] == [1, 2]
+    assert load_summary("egoplan", "val") == {"questions": 2}
+    assert prepared_splits() == [("egoplan", "val")]
+
+
+def test_a_split_is_replaced_whole(data):
+    save_split(Dataset.from_dict({"a": [1, 2, 3]}), "egoplan", "val", {"questions": 3})
+    (split_dir("egoplan", "val") / "stale").touch()
+    save_split(Dataset.from_dict({"b": [7]}), "egoplan", "val", {"questions": 1})
+    assert load_from_disk(split_dir("egoplan", "val"))["val"][:] == {"b": [7]}
+    assert load_summary("egoplan", "val") == {"questions": 1}
+    assert [entry.name for entry in (data / "egoplan").iterdir()] == ["val"]
+    assert not (split_dir("egoplan", "val") / "stale").exists()
+
+
+def test_a_failure_leaves_the_older_split(data):
+    save_split(Dataset.from_dict({"a": [1]}), "egoplan", "val", {"questions": 1})
+    with pytest.raises(TypeError):
+        save_split(Dataset.from_dict({"a": [2]}), "egoplan", "val", {"questions": object()})
+    assert load_from_disk(split_dir("egoplan", "val"))["val"]["a"][:] == [1]
+    assert [entry.name for entry in (data / "egoplan").iterdir()] == ["val"]
+
+
+def test_a_damaged_summary_is_an_error():
+    save_split(Dataset.from_dict({"a": [1]}), "egoplan", "val", {"questions": 1})
+    summary = split_dir("egoplan", "val") / "summary.json"
+    for damaged in (b"{", b"\xff", json.dumps({"a": 1}).encode("utf-16")):
+        summary.write_bytes(damaged)
+        with pytest.raises(StorageError, match=r"summary.json: damaged, prepare the split again"):
+            load_summary("egoplan", "val")
