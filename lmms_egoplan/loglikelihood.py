@@ -1,8 +1,8 @@
 """The text form in which a candidate's likelihood travels through an evaluation harness.
 
-lmms-eval turns everything a model answers into text on its way to the scoring, and its response cache keeps text
-only. So a candidate's score is a string here, JSON that says what it holds. Stock ``multiple_choice`` scoring, which
-unpacks each response into ``(loss, is_greedy)``, can unpack this string too.
+lmms-eval turns everything a model answers into text on its way to the scoring, and its response cache keeps
+text only. So a candidate's score is a string here, JSON that says what it holds. Stock ``multiple_choice``
+scoring, which unpacks each response into ``(loss, is_greedy)``, can unpack this string too.
 """
 
 import json
@@ -19,8 +19,8 @@ _PAIR = re.compile(r"\((?P<loss>[^,()]+), (?P<is_greedy>True|False)\)")
 class Loglikelihood:
     """What a backend says of one candidate.
 
-    loss: mean negative log-likelihood per candidate token, nats, lmms-eval's convention (lower is better); NaN where
-        the backend could not score the candidate.
+    loss: mean negative log-likelihood per candidate token, nats, lmms-eval's convention (lower is better);
+        NaN where the backend could not score the candidate.
     num_tokens: tokens of the candidate, at least 1; None where the backend does not tell (stock backends).
     is_greedy: whether greedy decoding would produce the candidate; None where unknown.
     """
@@ -56,8 +56,8 @@ class LoglikelihoodText(str):
 def parse_loglikelihood(response: Any) -> Loglikelihood:
     """Read a response to a ``loglikelihood`` request, whichever backend gave it.
 
-    Reads `LoglikelihoodText` (fresh or from the response cache), a ``(loss, is_greedy)`` pair and the text of such a
-    pair, which is what a stock backend's answer has become when the scoring sees it.
+    Reads `LoglikelihoodText` (fresh or from the response cache), a ``(loss, is_greedy)`` pair and the text of
+    such a pair, which is what a stock backend's answer has become when the scoring sees it.
 
     Raises:
         ValueError: the response is none of these.
@@ -96,6 +96,6 @@ def _is_count(value: Any) -> bool:
 
 def _unreadable(response: Any) -> ValueError:
     return ValueError(
-        f"a loglikelihood response must be (loss, is_greedy), got {response!r:.200}; the backend does not answer "
-        "loglikelihood requests: use --model hf_vlm, or the egoplan_val_generate task"
+        f"a loglikelihood response must be (loss, is_greedy), got {response!r:.200}; the backend does not "
+        "answer loglikelihood requests: use --model hf_vlm, or the egoplan_val_generate task"
     )

@@ -1,4 +1,4 @@
-"""Makes lmms-eval know this package's models and tasks; the only module that touches the harness's registries.
+"""Makes lmms-eval know this package's models and tasks; the only module that touches its registries.
 
 lmms-eval calls `register` through the entry-point group ``lmms_eval.models`` while it starts.
 """
@@ -17,7 +17,7 @@ INCLUDE_PATH_HINT = "--include_path $(lmms-egoplan tasks-path)"
 
 
 def register() -> Iterable[Any]:
-    """Make the tasks findable, and return the model manifests (``hf_vlm``, and ``llava`` where upstream's cannot run).
+    """Make the tasks findable; return manifests of ``hf_vlm``, and of ``llava`` where upstream's cannot run.
 
     Never raises for what a newer harness has changed: the other tasks and models must go on working.
     """
@@ -64,5 +64,6 @@ def _register_tasks() -> None:
 
 def _warn_that_tasks_are_not_registered(reason: str) -> None:
     logger.warning(
-        f"lmms-egoplan: this lmms-eval does not let a plugin add tasks ({reason}); run with {INCLUDE_PATH_HINT}"
+        f"lmms-egoplan: this lmms-eval does not let a plugin add tasks ({reason}); run with "
+        f"{INCLUDE_PATH_HINT}"
     )

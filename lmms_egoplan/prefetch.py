@@ -12,7 +12,7 @@ Loaded = TypeVar("Loaded")
 def prefetch(
     items: Iterable[Item], load: Callable[[Item], Loaded], workers: int, ahead: int
 ) -> Iterator[tuple[Item, Loaded]]:
-    """Yield ``(item, load(item))`` in order, with up to ``ahead`` items loading or loaded beyond the current one.
+    """Yield ``(item, load(item))`` in order, with up to ``ahead`` items loading or loaded beyond the current.
 
     ``load`` runs in ``workers`` threads. An exception it raises is raised here, when its item's turn comes.
     """

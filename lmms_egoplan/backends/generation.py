@@ -9,6 +9,7 @@ from loguru import logger
 from transformers import PreTrainedModel
 
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
+from lmms_egoplan.ranking.question import ContextTooLongError
 
 DEFAULT_NEW_TOKENS = 1024
 _SAMPLING_ARGUMENTS = ("temperature", "top_k", "top_p")
@@ -18,14 +19,14 @@ _HANDLED = {"do_sample", "max_gen_toks", "max_new_tokens", "until", *_SAMPLING_A
 
 @dataclass(frozen=True)
 class Answer:
-    """A generated answer: its text, cut at the first stop string, and the tokens that went in and came out."""
+    """A generated answer: text, cut at the first stop string, and the tokens that went in and came out."""
 
     text: str
     input_tokens: int
     output_tokens: int
 
 
-class Generator:
+class AnswerGenerator:
     """Generates answers to chat messages, a batch at a time, greedily unless asked to sample."""
 
     def __init__(self, model: PreTrainedModel, processor: Any) -> None:
@@ -36,18 +37,32 @@ class Generator:
         self._unknown_arguments: set[str] = set()
 
     @torch.inference_mode()
-    def generate(self, questions: Sequence[Sequence[Message]], arguments: Mapping[str, Any]) -> list[Answer]:
+    def generate(
+        self,
+        questions: Sequence[Sequence[Message]],
+        arguments: Mapping[str, Any],
+        question_ids: Sequence[str],
+    ) -> list[Answer]:
         """Answer each question.
 
         Args:
-            questions: chat messages of each, all with the same media (their images, then their videos, equal in number).
-            arguments: ``until`` (stop strings), ``max_new_tokens``, ``do_sample``, ``temperature``, ``top_p``, ``top_k``,
-                ``num_beams``, ``repetition_penalty``.
+            questions: chat messages of each, all with the same kinds of media in the same order.
+            arguments: ``until`` (stop strings), ``max_new_tokens``, ``do_sample``, ``temperature``,
+                ``top_p``, ``top_k``, ``num_beams``, ``repetition_penalty``.
+            question_ids: name the questions in errors.
+
+        Raises:
+            ContextTooLongError: a question alone exceeds the model's positions.
         """
         if len(questions) > 1 and not self._encoder.has_chat_template:
-            return [answer for question in questions for answer in self.generate([question], arguments)]
+            return [
+                answer
+                for question, question_id in zip(questions, question_ids, strict=True)
+                for answer in self.generate([question], arguments, [question_id])
+            ]
         stops = _stop_strings(arguments)
         inputs = self._inputs(questions)
+        self._check_lengths(inputs["attention_mask"], question_ids)
         output = self._model.generate(**inputs, **self._keywords(arguments), **self._stopping(stops))
         prompt = inputs["input_ids"]
         if output.shape[1] >= prompt.shape[1] and torch.equal(output[:, : prompt.shape[1]], prompt):
@@ -67,6 +82,17 @@ class Generator:
             else value
             for name, value in inputs.items()
         }
+
+    def _check_lengths(self, attention_mask: torch.Tensor, question_ids: Sequence[str]) -> None:
+        config = self._model.config.get_text_config(decoder=True)
+        positions = getattr(config, "max_position_embeddings", None)
+        for length, question_id in zip(attention_mask.sum(dim=1).tolist(), question_ids, strict=True):
+            if positions is not None and length >= positions:
+                raise ContextTooLongError(
+                    f"question {question_id}: the context is {length} tokens, "
+                    f"{self._model.config.model_type} has {positions} positions; give it fewer or smaller "
+                    "images (the task's num_frames, or the backend's max_frames_num for videos)"
+                )
 
     def _keywords(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         unknown = set(arguments) - _HANDLED - self._unknown_arguments

@@ -15,8 +15,8 @@ from loguru import logger
 from tqdm import tqdm
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
-from lmms_egoplan.backends.generation import Generator
-from lmms_egoplan.backends.messages import MediaLoader
+from lmms_egoplan.backends.generation import AnswerGenerator
+from lmms_egoplan.backends.messages import MediaError, MediaLoader
 from lmms_egoplan.backends.streaming import StreamedResponses
 from lmms_egoplan.loglikelihood import Loglikelihood, LoglikelihoodText
 from lmms_egoplan.prefetch import prefetch
@@ -24,7 +24,7 @@ from lmms_egoplan.ranking import CandidateRanker
 
 DECODING_THREADS = 2
 QUESTIONS_AHEAD = 4
-"""Questions whose frames are decoded beyond the one that the model computes: bounds the frames held in memory."""
+"""Questions whose frames are decoded beyond the one that the model computes; bounds the memory they take."""
 
 
 class HFVLM(lmms):
@@ -37,7 +37,7 @@ class HFVLM(lmms):
         device_map: as transformers takes it, to spread a model over several devices (``auto``).
         attn_implementation: as transformers takes it; ``sdpa`` and ``eager`` allow the fastest ranking.
         max_frames_num: most frames of a video file or list of frames.
-        batch_size: questions per ``generate`` call; ranking takes one question with all of its candidates at a time.
+        batch_size: questions per ``generate`` call; ranking takes a question with all candidates at a time.
         revision: the checkpoint's revision.
         trust_remote_code: run code that comes with the checkpoint.
         score_eos: add the end-of-turn token to every candidate.
@@ -63,7 +63,8 @@ class HFVLM(lmms):
         self.accelerator = Accelerator()
         self._rank = self.accelerator.process_index
         self._world_size = self.accelerator.num_processes
-        self._device = self.accelerator.device if device is None or self._world_size > 1 else torch.device(device)
+        alone = self._world_size == 1
+        self._device = torch.device(device) if device and alone else self.accelerator.device
         self.batch_size_per_gpu = int(batch_size)
         loading = {"revision": revision, "trust_remote_code": trust_remote_code}
         self._model = AutoModelForImageTextToText.from_pretrained(
@@ -74,11 +75,13 @@ class HFVLM(lmms):
             **loading,
         ).eval()
         processor = AutoProcessor.from_pretrained(pretrained, **loading)
-        self._media = MediaLoader(getattr(processor, "video_processor", None) is not None, int(max_frames_num))
+        takes_video = getattr(processor, "video_processor", None) is not None
+        self._media = MediaLoader(takes_video, int(max_frames_num))
         self._ranker = CandidateRanker(self._model, processor, score_eos=bool(score_eos))
-        self._generator = Generator(self._model, processor)
-        arguments = [pretrained, dtype, attn_implementation, max_frames_num, revision, score_eos, self._world_size]
-        _resume_response_cache(arguments)
+        self._generator = AnswerGenerator(self._model, processor)
+        _resume_response_cache(
+            pretrained, dtype, attn_implementation, max_frames_num, revision, score_eos, self._world_size
+        )
 
     @property
     def device(self) -> torch.device:
@@ -88,29 +91,39 @@ class HFVLM(lmms):
     def batch_size(self) -> int:
         return self.batch_size_per_gpu
 
-    def loglikelihood(self, requests: list[Instance]) -> Sequence[LoglikelihoodText]:
+    def loglikelihood(self, requests: list[Instance]) -> Sequence[GenerationResult]:
         """Mean token loss and greedy flag of each continuation (lmms-eval's convention: lower is better).
 
-        The requests of one question are ranked in one go. A continuation's leading and trailing white space is dropped: the
-        chat template sets an answer off from its question by itself. Every response is a `LoglikelihoodText`, which the
-        harness's own ``multiple_choice`` scoring can unpack.
+        The requests of one question are ranked in one go. White space around a continuation is dropped: the
+        chat template sets an answer off from its question by itself. Every text is a `LoglikelihoodText`,
+        which the harness's own ``multiple_choice`` scoring can unpack.
+
+        Raises:
+            MediaError: what a question shows cannot be loaded.
+            RankingError: a question cannot be ranked, or is too long for the model (`ContextTooLongError`).
         """
         return StreamedResponses(self._rank_all(requests), len(requests))
 
     def generate_until(self, requests: list[Instance]) -> Sequence[GenerationResult]:
-        """Generate an answer to each request, greedily unless its arguments ask for sampling."""
+        """Generate an answer to each request, greedily unless its arguments ask for sampling.
+
+        Raises:
+            MediaError: what a question shows cannot be loaded.
+            ContextTooLongError: a question alone exceeds the model's positions.
+        """
         return StreamedResponses(self._generate_all(requests), len(requests))
 
     def generate_until_multi_round(self, requests: list[Instance]) -> list[str]:
         raise NotImplementedError(
-            "hf_vlm does not support generate_until_multi_round: it answers one turn; use a backend that holds a dialogue"
+            "hf_vlm does not support generate_until_multi_round: it answers one turn; use a backend that "
+            "holds a dialogue"
         )
 
     def clean(self) -> None:
         del self._ranker, self._generator
         super().clean()
 
-    def _rank_all(self, requests: list[Instance]) -> Generator[LoglikelihoodText, None, None]:
+    def _rank_all(self, requests: list[Instance]) -> Generator[GenerationResult, None, None]:
         def question_of(request: Instance) -> tuple[Any, ...]:
             context, _, _, doc_id, task, split = request.args
             return task, split, doc_id, context
@@ -118,26 +131,30 @@ class HFVLM(lmms):
         questions = [list(group) for _, group in itertools.groupby(requests, key=question_of)]
         with self._progress(len(questions), "Ranking", "question") as progress:
             for group, messages in self._with_messages(questions):
-                _, _, _, doc_id, task, _ = group[0].args
                 continuations = [request.args[1].strip() for request in group]
                 candidates = list(dict.fromkeys(continuations))
-                scores = self._ranker.score(messages, candidates, question_id=f"{task}/{doc_id}")
+                scores = self._ranker.score(messages, candidates, question_id=_question_id(group[0]))
                 texts = {
                     candidate: LoglikelihoodText.encode(Loglikelihood(s.nll, s.num_tokens, s.is_greedy))
                     for candidate, s in zip(candidates, scores, strict=True)
                 }
                 progress.update()
-                yield from (texts[continuation] for continuation in continuations)
+                yield from (GenerationResult(texts[continuation]) for continuation in continuations)
 
     def _generate_all(self, requests: list[Instance]) -> Generator[GenerationResult, None, None]:
         with self._progress(len(requests), "Generating", "question") as progress:
             questions = self._with_messages([[request] for request in requests])
             loaded = ((group[0], messages) for group, messages in questions)
             for batch in _batches(loaded, self.batch_size):
-                answers = self._generator.generate([messages for _, messages in batch], batch[0][0].args[1])
+                answers = self._generator.generate(
+                    [messages for _, messages in batch],
+                    batch[0][0].args[1],
+                    [_question_id(request) for request, _ in batch],
+                )
                 progress.update(len(batch))
                 for answer in answers:
-                    yield GenerationResult(answer.text, TokenCounts(answer.input_tokens, answer.output_tokens))
+                    tokens = TokenCounts(answer.input_tokens, answer.output_tokens)
+                    yield GenerationResult(answer.text, tokens)
 
     def _with_messages(
         self, questions: list[list[Instance]]
@@ -146,8 +163,11 @@ class HFVLM(lmms):
 
         def load(group: list[Instance]) -> list[dict[str, Any]]:
             context, _, doc_to_visual, doc_id, task, split = group[0].args
-            visuals = doc_to_visual(self.task_dict[task][split][doc_id]) if doc_to_visual else None
-            return self._media.messages(context, visuals or [])
+            try:
+                visuals = doc_to_visual(self.task_dict[task][split][doc_id]) if doc_to_visual else None
+                return self._media.messages(context, visuals or [])
+            except (OSError, ValueError) as error:
+                raise MediaError(f"question {_question_id(group[0])}: {error}") from error
 
         return prefetch(questions, load, workers=DECODING_THREADS, ahead=QUESTIONS_AHEAD)
 
@@ -155,14 +175,23 @@ class HFVLM(lmms):
         return tqdm(total=total, desc=description, unit=unit, disable=self.rank != 0)
 
 
+def _question_id(request: Instance) -> str:
+    _, _, _, doc_id, task, _ = request.args
+    return f"{task}/{doc_id}"
+
+
 def _batches(
     loaded: Iterator[tuple[Instance, list[dict[str, Any]]]], size: int
 ) -> Iterator[list[tuple[Instance, list[dict[str, Any]]]]]:
-    """Consecutive questions of equal generation arguments and equal media, at most ``size`` of them."""
+    """At most ``size`` consecutive questions with the same generation arguments and the same media.
+
+    That is: the same kinds in the same order, videos of the same length.
+    """
 
     def alike(item: tuple[Instance, list[dict[str, Any]]]) -> str:
         request, messages = item
-        media = [content["type"] for content in messages[0]["content"] if content["type"] != "text"]
+        contents = [content for content in messages[0]["content"] if content["type"] != "text"]
+        media = [(content["type"], len(content.get("video", ()))) for content in contents]
         return json.dumps([request.args[1], media], sort_keys=True, default=str)
 
     batch: list[tuple[Instance, list[dict[str, Any]]]] = []
@@ -175,11 +204,11 @@ def _batches(
         yield batch
 
 
-def _resume_response_cache(arguments: list[Any]) -> None:
+def _resume_response_cache(*arguments: Any) -> None:
     """Let the harness's ``--use_cache`` find what a killed run of the same model has stored.
 
-    The harness files the responses of an unfinished run under an id and reads them again only under the same id, which
-    is a random one unless this variable, its own, sets it.
+    The harness files the responses of an unfinished run under an id and reads them again only under that id,
+    which is a random one unless this variable, its own, sets it.
     """
     digest = hashlib.sha256(json.dumps(arguments, default=str).encode()).hexdigest()[:16]
     run_id = os.environ.setdefault("LMMS_CACHE_RUN_ID", f"hf_vlm-{digest}")

@@ -1,4 +1,4 @@
-"""``--model llava`` where the LLaVA-NeXT package, which lmms-eval's own backend of that name needs, is absent."""
+"""``--model llava`` where the LLaVA-NeXT package, which lmms-eval's own ``llava`` needs, is absent."""
 
 from typing import Any
 

@@ -10,6 +10,10 @@ IMAGE_SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".we
 IMAGE_PLACEHOLDER = "<image>"
 
 
+class MediaError(ValueError):
+    """What a question shows cannot be loaded; the message says which question and why."""
+
+
 class MediaLoader:
     """Turns a task's visuals into content items of a chat message.
 
@@ -53,11 +57,12 @@ class MediaLoader:
             frames = [visual[index] for index in _evenly_spaced(len(visual), self._max_frames_num)]
             return self._video_items([frame.convert("RGB") for frame in frames])
         raise TypeError(
-            f"hf_vlm takes images, paths of images and videos, and lists of frames, got {type(visual).__name__}"
+            "hf_vlm takes images, paths of images and videos, and lists of frames, got "
+            f"{type(visual).__name__}"
         )
 
     def _video_items(self, frames: list[Image.Image]) -> list[dict[str, Any]]:
-        if self._takes_video:
+        if self._takes_video and len(frames) > 1:  # some video processors refuse a single frame
             return [{"type": "video", "video": frames}]
         return [{"type": "image", "image": frame} for frame in frames]
 
@@ -72,7 +77,7 @@ def _text(text: str) -> dict[str, Any]:
 
 
 def _evenly_spaced(count: int, limit: int) -> list[int]:
-    """At most ``limit`` of ``count`` indices, evenly spaced, first and last among them (the last alone for 1)."""
+    """At most ``limit`` of ``count`` indices, evenly spaced, with first and last (for 1 the last alone)."""
     if count <= limit:
         return list(range(count))
     if limit == 1:

@@ -7,8 +7,8 @@ from typing import Any
 class StreamedResponses(Sequence):
     """A list of responses that are computed when they are asked for, in order.
 
-    lmms-eval writes each response to its ``--use_cache`` store before it takes the next, so with a stream a killed run
-    has lost nothing that it had finished.
+    lmms-eval writes each response to its ``--use_cache`` store before it takes the next, so with a stream a
+    killed run has lost nothing that it had finished.
     """
 
     def __init__(self, responses: Generator[Any, None, None], count: int) -> None:

@@ -39,7 +39,10 @@ def test_first_step_of_a_task():
 def test_short_spans_give_each_frame_once():
     assert uniform_frames([(5, 6)], 7) == [5, 6, 7]
     assert uniform_frames([(7, 9)], 7) == [7]
-    assert clip_frames([(3, 3), (4, 6)], 9) == [[3], [4, 5, 6]]
+
+
+def test_short_actions_fill_their_clips():
+    assert clip_frames([(3, 3), (4, 6)], 9, frames_per_clip=4) == [[3, 3, 3, 3], [4, 5, 5, 6]]
 
 
 def test_one_frame_is_the_last():
@@ -71,10 +74,11 @@ def test_clips_stay_inside_their_actions_and_before_the_observation(progress, nu
     assert len(clips) == min(num_clips, len(past))
     for clip, (start, stop) in zip(reversed(clips), reversed(past), strict=False):
         last = min(stop, observation)
-        assert len(clip) == min(frames_per_clip, last - start + 1)
+        assert len(clip) == frames_per_clip
         assert clip[-1] == last
         assert clip[0] >= start
-        assert all(a < b for a, b in pairwise(clip))
+        assert all(a <= b for a, b in pairwise(clip))
+        assert len(set(clip)) == min(frames_per_clip, last - start + 1)
 
 
 @pytest.mark.parametrize(

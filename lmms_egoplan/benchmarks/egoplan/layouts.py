@@ -27,7 +27,8 @@ def uniform_frames(past: Sequence[Segment], observation: int, num_frames: int = 
         ValueError: `num_frames` below 1, or a past action that starts after the observation.
     """
     _check(past, observation, num_frames=num_frames)
-    return _evenly_spaced(past[0][0] if past else observation, observation, num_frames)
+    first = past[0][0] if past else observation
+    return _evenly_spaced(first, observation, min(num_frames, observation - first + 1))
 
 
 def clip_frames(
@@ -46,8 +47,9 @@ def clip_frames(
         num_clips, frames_per_clip: at least 1.
 
     Returns:
-        At most `num_clips` lists, oldest action first, each of at most `frames_per_clip` strictly increasing
-        numbers from the action's start to its stop; fewer where the action has fewer frames.
+        At most `num_clips` lists, oldest action first, each of `frames_per_clip` non-decreasing numbers from
+        the action's start to its stop; an action with fewer frames repeats some, so that all clips of a
+        question have one length, as models with video input need.
 
     Raises:
         ValueError: as for `uniform_frames`, or an action that stops before it starts.
@@ -70,8 +72,8 @@ def _check(past: Sequence[Segment], observation: int, **counts: int) -> None:
 
 
 def _evenly_spaced(first: int, last: int, count: int) -> list[int]:
-    """At most `count` of the numbers from `first` to `last`, rounded half up; `last` alone for one."""
-    gaps = min(count, last - first + 1) - 1
+    """`count` numbers from `first` to `last`, rounded half up; `last` alone for one."""
+    gaps = count - 1
     if gaps == 0:
         return [last]
-    return [first + (2 * i * (last - first) + gaps) // (2 * gaps) for i in range(gaps + 1)]
+    return [first + (2 * i * (last - first) + gaps) // (2 * gaps) for i in range(count)]

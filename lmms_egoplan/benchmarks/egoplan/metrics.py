@@ -1,0 +1,198 @@
+"""EgoPlan's metrics: per question what a harness collects, and the aggregations over a run.
+
+A question's values are records, not numbers: accuracies are ``{"score": 0.0 or 1.0, "video_id": ...}``, so
+that a harness can cluster its standard errors by video; counts carry what they count, so that it computes
+none for them.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from lmms_egoplan.benchmarks.egoplan.protocol import parse_letter
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, LETTERS
+from lmms_egoplan.benchmarks.egoplan.visuals import Doc
+from lmms_egoplan.loglikelihood import Loglikelihood, parse_loglikelihood
+
+# Table 3: EgoPlan-IT was made of Epic-Kitchens, so Ego4D is out of domain.
+_SOURCE_METRIC = {EPIC_KITCHENS: "acc_epic_kitchens", EGO4D: "acc_ego4d"}
+
+Values = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Index of the choice that each score prefers, the first of equals.
+
+    by_mean: highest mean log-probability per token (eq. 4), the paper's score; None if a loss is not finite.
+    by_sum, by_bytes: highest sum of log-probabilities, the sum divided by the choice's UTF-8 bytes; None also
+        if the backend gives no token counts.
+    tied: whether several choices share the best mean.
+    """
+
+    by_mean: int | None
+    by_sum: int | None
+    by_bytes: int | None
+    tied: bool
+
+
+def rank(scores: Sequence[Loglikelihood], choices: Sequence[str]) -> Ranking:
+    """Rank the choices of a question by their likelihoods (sec. 3.5).
+
+    Args:
+        scores: one per choice.
+        choices: their texts, at least one, none empty.
+
+    Raises:
+        ValueError: not one score per choice.
+    """
+    if len(scores) != len(choices):
+        raise ValueError(f"expected a score for each of {len(choices)} choices, got {len(scores)}")
+    losses = [score.loss for score in scores]
+    if not all(map(math.isfinite, losses)):
+        return Ranking(None, None, None, tied=False)
+    by_mean, tied = losses.index(min(losses)), losses.count(min(losses)) > 1
+    if any(score.num_tokens is None for score in scores):
+        return Ranking(by_mean, None, None, tied)
+    sums = [score.logprob for score in scores]
+    per_byte = [total / len(choice.encode()) for total, choice in zip(sums, choices, strict=True)]
+    return Ranking(by_mean, sums.index(max(sums)), per_byte.index(max(per_byte)), tied)
+
+
+def score_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
+    """Values of one validation question, ranked by likelihood.
+
+    Args:
+        doc: a row of the prepared dataset, with ``golden_choice_idx``.
+        responses: one per choice, as `parse_loglikelihood` reads them.
+
+    Returns:
+        Those of `score_test_ranking`, and ``acc``, ``acc_sum``, ``acc_bytes`` and one of
+        ``acc_epic_kitchens`` and ``acc_ego4d`` (as ``acc``). An accuracy is absent where `Ranking` has None:
+        a question that could not be scored counts for no accuracy, only against ``coverage``.
+
+    Raises:
+        ValueError: a response cannot be read, or not one per choice.
+    """
+    values, ranking = _rank_responses(doc, responses)
+    predictions = {
+        "acc": ranking.by_mean,
+        "acc_sum": ranking.by_sum,
+        "acc_bytes": ranking.by_bytes,
+        _SOURCE_METRIC[doc["video_source"]]: ranking.by_mean,
+    }
+    gold = LETTERS.index(doc["golden_choice_idx"])
+    accuracies = {
+        name: _scored(doc, predicted == gold)
+        for name, predicted in predictions.items()
+        if predicted is not None
+    }
+    return accuracies | values
+
+
+def score_test_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
+    """Values of one question whose answer is private.
+
+    Returns:
+        ``ties``; ``predictions``: sample id, predicted letter or None, and for each choice its ``loss``,
+        ``logprob``, ``num_tokens`` and ``is_greedy``; ``coverage``, ``split_size``, ``num_questions``.
+
+    Raises:
+        ValueError: as for `score_ranking`.
+    """
+    return _rank_responses(doc, responses)[0]
+
+
+def score_reply(doc: Doc, replies: Sequence[str]) -> Values:
+    """Values of one validation question that was answered in writing.
+
+    Args:
+        doc: a row of the prepared dataset, with ``golden_choice_idx``.
+        replies: one text.
+
+    Returns:
+        ``acc`` and one of ``acc_epic_kitchens`` and ``acc_ego4d``: over all questions, a reply without a
+        readable letter is wrong; ``unparsed``: share of such replies; ``predictions``, ``coverage`` (a reply
+        of any kind covers its question), ``split_size``, ``num_questions``.
+    """
+    (reply,) = replies
+    letter = parse_letter(reply)
+    right = letter == doc["golden_choice_idx"]
+    return {
+        "acc": _scored(doc, right),
+        _SOURCE_METRIC[doc["video_source"]]: _scored(doc, right),
+        "unparsed": _scored(doc, letter is None),
+        "predictions": _prediction(doc, letter),
+    } | _counts(doc, scored=True)
+
+
+def mean_score(values: Sequence[dict[str, Any]]) -> float:
+    """Share in [0, 1]: the mean of accuracies, or of ``unparsed``."""
+    return fmean(value["score"] for value in values)
+
+
+def num_ties(values: Sequence[dict[str, Any]]) -> int:
+    """Questions whose best choice, by the paper's score, is not the only one."""
+    return sum(value["tied"] for value in values)
+
+
+def num_predictions(values: Sequence[dict[str, Any]]) -> int:
+    """Questions with a predicted letter."""
+    return sum(value["prediction"] is not None for value in values)
+
+
+def num_questions(values: Sequence[dict[str, Any]]) -> int:
+    """Questions asked."""
+    return len(values)
+
+
+def split_size(values: Sequence[dict[str, Any]]) -> int:
+    """Questions in the official annotation file, prepared or not."""
+    (size,) = {value["split_size"] for value in values}
+    return size
+
+
+def coverage(values: Sequence[dict[str, Any]]) -> float:
+    """Share of the official file's questions that were scored, in [0, 1]."""
+    return sum(value["scored"] for value in values) / split_size(values)
+
+
+def _rank_responses(doc: Doc, responses: Sequence[Any]) -> tuple[Values, Ranking]:
+    scores = [parse_loglikelihood(response) for response in responses]
+    ranking = rank(scores, doc["choices"])
+    letter = None if ranking.by_mean is None else LETTERS[ranking.by_mean]
+    values = {
+        "ties": {"tied": ranking.tied},
+        "predictions": _prediction(doc, letter) | {"choices": [_choice(score) for score in scores]},
+    }
+    return values | _counts(doc, scored=letter is not None), ranking
+
+
+def _scored(doc: Doc, score: bool) -> dict[str, Any]:
+    return {"score": float(score), "video_id": doc["video_id"]}
+
+
+def _prediction(doc: Doc, letter: str | None) -> dict[str, Any]:
+    """What `submission.read_predictions` reads."""
+    return {"sample_id": doc["sample_id"], "prediction": letter}
+
+
+def _counts(doc: Doc, scored: bool) -> Values:
+    return {
+        "coverage": {"scored": scored, "split_size": doc["split_size"]},
+        "split_size": {"split_size": doc["split_size"]},
+        "num_questions": {"sample_id": doc["sample_id"]},
+    }
+
+
+def _choice(score: Loglikelihood) -> dict[str, Any]:
+    """JSON has no number that is not finite: None then."""
+    finite = math.isfinite(score.loss)
+    return {
+        "loss": score.loss if finite else None,
+        "logprob": score.logprob if finite else None,
+        "num_tokens": score.num_tokens,
+        "is_greedy": score.is_greedy,
+    }

@@ -1,0 +1,114 @@
+"""EgoPlan's submission file, from what a run has logged."""
+
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from lmms_egoplan.benchmarks.egoplan.records import LETTERS
+
+Prediction = tuple[int, str | None]
+
+_LISTED = 20
+
+
+class SubmissionError(ValueError):
+    """Predictions cannot be read, or are no complete submission."""
+
+
+def write_predictions(path: str | Path, predictions: Iterable[dict[str, Any]]) -> None:
+    """Write a run's ``predictions`` values as JSON lines, which `read_predictions` reads."""
+    lines = "".join(f"{json.dumps(prediction)}\n" for prediction in predictions)
+    _write(Path(path), lines)
+
+
+def read_predictions(path: str | Path) -> list[Prediction]:
+    """Sample ids and predicted letters, in the file's order; None where the question could not be scored.
+
+    Args:
+        path: JSON lines; each the harness's log of a question, which holds the prediction under
+            ``predictions``, or the prediction itself: ``{"sample_id": 115, "prediction": "A", ...}``.
+
+    Raises:
+        SubmissionError: the file cannot be read or holds something else; names the line and the field.
+    """
+    path = Path(path)
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SubmissionError(f"{path}: cannot read the samples: {error}") from error
+    predictions = [_prediction(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    if not predictions:
+        raise SubmissionError(f"{path}: no samples in it")
+    return predictions
+
+
+def build_submission(predictions: Sequence[Prediction], ids: Iterable[int]) -> list[dict[str, Any]]:
+    """``{"sample_id": int, "label": "A".."D"}`` for each id of the split, in the split's order.
+
+    Raises:
+        SubmissionError: ids without a prediction, with several, or unknown to the split; one message for all,
+            with the first 20 of each kind and their number.
+    """
+    ids = list(ids)
+    labels = {sample_id: letter for sample_id, letter in predictions if letter is not None}
+    counts = Counter(sample_id for sample_id, _ in predictions)
+    wrong = {
+        "without a prediction": [sample_id for sample_id in ids if sample_id not in labels],
+        "more than once": [sample_id for sample_id, count in counts.items() if count > 1],
+        "not in the split": sorted(counts.keys() - set(ids)),
+    }
+    problems = [f"{what}: {_listing(found)}" for what, found in wrong.items() if found]
+    if problems:
+        raise SubmissionError(
+            f"the predictions are no submission for a split of {len(ids)} questions. sample_ids "
+            + "; ".join(problems)
+        )
+    return [{"sample_id": sample_id, "label": labels[sample_id]} for sample_id in ids]
+
+
+def write_submission(path: str | Path, submission: Sequence[dict[str, Any]]) -> None:
+    """Write a submission as a JSON list; the file appears whole or not at all.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    _write(Path(path), json.dumps(submission, indent=1) + "\n")
+
+
+def _prediction(path: Path, number: int, line: str) -> Prediction:
+    where = f"{path}, line {number}"
+    try:
+        sample = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise SubmissionError(
+            f"{where}: no JSON. Give the run's *_samples_egoplan_test.jsonl (lmms-eval --log_samples "
+            "--output_path DIR) or its predictions file"
+        ) from error
+    if isinstance(sample, dict):
+        sample = sample.get("predictions", sample)
+    if not isinstance(sample, dict) or not {"sample_id", "prediction"} <= sample.keys():
+        raise SubmissionError(
+            f"{where}: no EgoPlan prediction: neither predictions nor sample_id and prediction are in it"
+        )
+    sample_id, letter = sample["sample_id"], sample["prediction"]
+    if not isinstance(sample_id, int) or isinstance(sample_id, bool):
+        raise SubmissionError(f"{where}: sample_id must be an integer, got {sample_id!r}")
+    if letter is not None and letter not in tuple(LETTERS):
+        raise SubmissionError(f"{where}: prediction must be A, B, C, D or null, got {letter!r}")
+    return sample_id, letter
+
+
+def _listing(ids: Sequence[int]) -> str:
+    shown = ", ".join(map(str, ids[:_LISTED]))
+    return f"{len(ids)} ({shown}{', ...' if len(ids) > _LISTED else ''})"
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{path.name[:100]}.", dir=path.parent) as folder:
+        unfinished = Path(folder) / path.name
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(path)

@@ -1,0 +1,28 @@
+"""``lmms-egoplan demo``: the main job on a fresh machine, without a GPU, a hub or datasets."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+
+def demo(
+    out: Annotated[
+        Path, typer.Option(help="Folder for everything that the demo makes; an earlier demo's is replaced.")
+    ] = Path("lmms-egoplan-demo"),
+) -> None:
+    """Rank rendered questions with a tiny random model, from video to accuracy, in lmms-eval itself.
+
+    Makes a LLaVA of toy size and a small set of first-person scenes in EgoPlan's format, prepares it and runs
+    lmms-eval on it. Takes a minute or two and no network. The weights are random: the numbers mean nothing.
+
+    Example: `lmms-egoplan demo --out /tmp/demo`
+    """
+    from lmms_egoplan.demo.run import DemoError, run_demo
+
+    try:
+        run_demo(out, Console())
+    except (DemoError, OSError) as error:
+        typer.echo(f"lmms-egoplan: {error}", err=True)
+        raise typer.Exit(1) from None

@@ -1,0 +1,153 @@
+"""LLaVA-1.5- and Qwen2.5-VL-shaped models with seeded random weights, and their processors, for measuring."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import (
+    AutoModelForImageTextToText,
+    CLIPImageProcessor,
+    CLIPVisionConfig,
+    LlamaConfig,
+    LlavaConfig,
+    LlavaProcessor,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+    ProcessorMixin,
+    Qwen2_5_VLConfig,
+    Qwen2_5_VLProcessor,
+    Qwen2VLImageProcessor,
+    Qwen2VLVideoProcessor,
+)
+
+# The README's own words are text enough for a tokenizer whose vocabulary is padded to the model's size.
+CORPUS = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8").splitlines()
+
+LLAVA_TEMPLATE = (
+    "{% for message in messages %}{{ message['role'] | upper + ': ' }}"
+    "{% for item in message['content'] if item['type'] == 'image' %}{{ '<image>\n' }}{% endfor %}"
+    "{% for item in message['content'] if item['type'] == 'text' %}{{ item['text'] + ' ' }}{% endfor %}"
+    "{% endfor %}{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}"
+)
+QWEN_TEMPLATE = (
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}"
+    "{% for item in message['content'] %}{% if item['type'] == 'image' %}"
+    "{{ '<|vision_start|><|image_pad|><|vision_end|>' }}{% else %}{{ item['text'] }}{% endif %}{% endfor %}"
+    "{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+
+def build(shape: str, device: str, dtype: torch.dtype) -> tuple[PreTrainedModel, ProcessorMixin, int]:
+    """The model in evaluation mode, its processor, and the tokens of one of its images (see `IMAGE_SIZE`)."""
+    config, processor, image_tokens = {
+        "llava-75m": _small_llava,
+        "llava-1.5-7b": _llava_7b,
+        "qwen2.5-vl-7b": _qwen_7b,
+    }[shape]()
+    torch.manual_seed(0)
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        with torch.device(device):
+            model = AutoModelForImageTextToText.from_config(config, dtype=dtype).eval()
+    finally:
+        torch.set_default_dtype(default)
+    return model.to(device), processor, image_tokens
+
+
+IMAGE_SIZE = {"llava-75m": 224, "llava-1.5-7b": 336, "qwen2.5-vl-7b": 448}
+"""Side of a square image, pixels."""
+
+
+def _small_llava() -> tuple[PreTrainedConfig, ProcessorMixin, int]:
+    """75 million parameters, 256 tokens an image."""
+    text = LlamaConfig(
+        hidden_size=512,
+        intermediate_size=1536,
+        num_hidden_layers=12,
+        num_attention_heads=8,
+        vocab_size=32000,
+        max_position_embeddings=8192,
+    )
+    vision = CLIPVisionConfig(
+        hidden_size=256, intermediate_size=1024, num_hidden_layers=4, num_attention_heads=4, image_size=224, patch_size=14
+    )
+    return _llava(text, vision, image_size=224), _llava_processor(224), 256
+
+
+def _llava_7b() -> tuple[PreTrainedConfig, ProcessorMixin, int]:
+    text = LlamaConfig(vocab_size=32064, max_position_embeddings=8192)
+    vision = CLIPVisionConfig(
+        hidden_size=1024,
+        intermediate_size=4096,
+        num_hidden_layers=24,
+        num_attention_heads=16,
+        image_size=336,
+        patch_size=14,
+    )
+    return _llava(text, vision, image_size=336), _llava_processor(336), 576
+
+
+def _llava(text: LlamaConfig, vision: CLIPVisionConfig, image_size: int) -> LlavaConfig:
+    image_token = _tokenizer(["<image>"]).convert_tokens_to_ids("<image>")
+    tokens = (image_size // 14) ** 2
+    return LlavaConfig(vision_config=vision, text_config=text, image_token_id=image_token, image_seq_length=tokens)
+
+
+def _llava_processor(image_size: int) -> LlavaProcessor:
+    side = {"height": image_size, "width": image_size}
+    return LlavaProcessor(
+        image_processor=CLIPImageProcessor(size={"shortest_edge": image_size}, crop_size=side),
+        tokenizer=_tokenizer(["<image>"]),
+        patch_size=14,
+        vision_feature_select_strategy="default",
+        chat_template=LLAVA_TEMPLATE,
+        num_additional_image_tokens=1,
+    )
+
+
+def _qwen_7b() -> tuple[PreTrainedConfig, ProcessorMixin, int]:
+    special = ["<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"]
+    tokenizer = _tokenizer(special, image_token="<|image_pad|>", video_token="<|video_pad|>")
+    config = Qwen2_5_VLConfig(
+        text_config={
+            "hidden_size": 3584,
+            "intermediate_size": 18944,
+            "num_hidden_layers": 28,
+            "num_attention_heads": 28,
+            "num_key_value_heads": 4,
+            "vocab_size": 152064,
+            "max_position_embeddings": 128000,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [16, 24, 24]},
+        },
+        vision_config={"out_hidden_size": 3584},
+        image_token_id=tokenizer.convert_tokens_to_ids("<|image_pad|>"),
+        video_token_id=tokenizer.convert_tokens_to_ids("<|video_pad|>"),
+        vision_start_token_id=tokenizer.convert_tokens_to_ids("<|vision_start|>"),
+        vision_end_token_id=tokenizer.convert_tokens_to_ids("<|vision_end|>"),
+    )
+    processor = Qwen2_5_VLProcessor(
+        image_processor=Qwen2VLImageProcessor(),
+        tokenizer=tokenizer,
+        video_processor=Qwen2VLVideoProcessor(),
+        chat_template=QWEN_TEMPLATE,
+    )
+    return config, processor, (448 // 28) ** 2
+
+
+def _tokenizer(special: list[str], **named: Any) -> PreTrainedTokenizerFast:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=2000,
+        special_tokens=["<s>", "</s>", *special],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="</s>", extra_special_tokens=named
+    )

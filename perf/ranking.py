@@ -1,0 +1,242 @@
+"""Speed and memory of candidate ranking, against an independent full pass per candidate.
+
+Both arms run in this one program, on the same model and inputs:
+
+(a) the harness's way: per candidate, image preprocessing and a full pass with labels;
+(b) `CandidateRanker`.
+
+    python perf/ranking.py                                   # 2 CPU cores, 75 million parameters, about 10 minutes
+    python perf/ranking.py --shape llava-1.5-7b --device cuda --dtype bfloat16
+"""
+
+import argparse
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from models import IMAGE_SIZE, build
+from PIL import Image
+
+from lmms_egoplan.ranking import CandidateRanker
+
+PREFIXES = (600, 2000, 5000)
+COUNTS = (4, 8, 16)
+QUESTION = "What action should I take next in order to store cereal?"
+ACTIONS = [
+    f"{verb} {thing}"
+    for verb in ("put down", "open", "wash", "take")
+    for thing in ("cereal box", "cupboard", "spoon", "bowl of milk")
+]
+QUESTIONS, FRAMES = 32, 8
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", default="llava-75m", choices=sorted(IMAGE_SIZE))
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
+    parser.add_argument("--repeats", type=int, default=3, help="Timed runs of each arm; the median counts.")
+    parser.add_argument("--part", choices=["speed", "memory", "pipeline"], help="One part only.")
+    parser.add_argument("--memory-arm", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.memory_arm:
+        return print(_peak_memory(arguments, arguments.memory_arm))
+    print(f"{_machine(arguments.device)}; {arguments.shape}, {arguments.dtype}, {arguments.device}", flush=True)
+    parts = {"speed": _measure_speed, "memory": _measure_memory, "pipeline": _measure_pipeline}
+    for name, measure in parts.items():
+        if arguments.part in (None, name):
+            measure(arguments)
+    return None
+
+
+def _measure_speed(arguments: argparse.Namespace) -> None:
+    model, processor, image_tokens = _build(arguments)
+    print(f"\n{sum(p.numel() for p in model.parameters()) / 1e6:.0f} million parameters")
+    print("prefix  candidates  (a) questions/s  (b) questions/s  ratio  largest loss difference", flush=True)
+    for prefix in PREFIXES:
+        messages = _messages(arguments.shape, prefix, image_tokens)
+        ranker = CandidateRanker(model, processor)
+        ranker.score(messages, ACTIONS[:4])  # settles the path
+        assert list(ranker.paths.values()) in (["packed"], ["cached"]), ranker.paths
+        length = ranker.encode(messages, ACTIONS[:1]).prefix_length
+        for count in COUNTS:
+            candidates = ACTIONS[:count]
+            slow_times, fast_times, differences = [], [], []
+            for _ in range(arguments.repeats):
+                slow_time, slow = _timed(lambda: _full_passes(model, processor, messages, candidates))  # noqa: B023
+                fast_time, fast = _timed(lambda: ranker.score(messages, candidates))  # noqa: B023
+                slow_times.append(slow_time)
+                fast_times.append(fast_time)
+                differences += [abs(score.nll - loss) for score, loss in zip(fast, slow, strict=True)]
+            slow_time, fast_time = statistics.median(slow_times), statistics.median(fast_times)
+            print(
+                f"{length:6}  {count:10}  {1 / slow_time:15.3f}  {1 / fast_time:15.3f}  "
+                f"{slow_time / fast_time:5.2f}  {max(differences):.1e}",
+                flush=True,
+            )
+
+
+def _measure_memory(arguments: argparse.Namespace) -> None:
+    """Each arm in a process of its own: peak memory above the loaded model and its inputs."""
+    print("\nprefix  single full pass (MiB)  (b) 4 candidates  (b) 16 candidates  largest ratio", flush=True)
+    for prefix in PREFIXES:
+        arms = [f"full:{prefix}:1", f"ranker:{prefix}:4", f"ranker:{prefix}:16"]
+        command = [sys.executable, __file__, "--shape", arguments.shape, "--device", arguments.device]
+        peaks = [
+            float(subprocess.check_output([*command, "--dtype", arguments.dtype, "--memory-arm", arm], text=True))
+            for arm in arms
+        ]
+        full, *ours = peaks
+        print(f"{prefix:6}  {full:22.0f}  {ours[0]:16.0f}  {ours[1]:17.0f}  {max(ours) / full:.2f}", flush=True)
+
+
+def _peak_memory(arguments: argparse.Namespace, arm: str) -> float:
+    kind, prefix, count = arm.split(":")
+    model, processor, image_tokens = _build(arguments)
+    ranker = CandidateRanker(model, processor)
+    small = [{"role": "user", "content": [_image(arguments.shape, 0), {"type": "text", "text": QUESTION}]}]
+    ranker.score(small, ACTIONS[:2])  # settles the path, on a short question
+    messages = _messages(arguments.shape, int(prefix), image_tokens)
+    candidates = ACTIONS[: int(count)]
+    before = _peak(arguments.device, reset=True)
+    if kind == "full":
+        _full_passes(model, processor, messages, candidates)
+    else:
+        ranker.score(messages, candidates)
+    return _peak(arguments.device) - before
+
+
+def _peak(device: str, reset: bool = False) -> float:
+    """MiB: allocated on the GPU, or resident in this process."""
+    if device != "cpu":
+        if reset:
+            torch.cuda.reset_peak_memory_stats()
+        return torch.cuda.max_memory_allocated() / 2**20
+    if reset:
+        Path("/proc/self/clear_refs").write_text("5")
+        status = Path("/proc/self/status").read_text()
+        return float(status.split("VmRSS:")[1].split()[0]) / 2**10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+
+
+def _measure_pipeline(arguments: argparse.Namespace) -> None:
+    """Decoding alone, computing alone and both, over H.264 files, through the backend that the harness calls.
+
+    On a CPU the model gets one core, so that decoding has another, as it has beside a GPU.
+    """
+    from lmms_eval.api.instance import Instance
+
+    from lmms_egoplan.backends.hf_vlm import DECODING_THREADS, QUESTIONS_AHEAD, HFVLM
+    from lmms_egoplan.frames import read_video_frames
+    from lmms_egoplan.prefetch import prefetch
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        model, processor, _ = _build(arguments)
+        model.save_pretrained(folder / "checkpoint")
+        processor.save_pretrained(folder / "checkpoint")
+        del model
+        videos = [_write_video(folder / f"{index}.mp4", index) for index in range(4)]
+        if arguments.device == "cpu":
+            torch.set_num_threads(1)
+        backend = HFVLM(str(folder / "checkpoint"), dtype=arguments.dtype, device=arguments.device)
+
+        def decode(index: int) -> list[Image.Image]:
+            last = 200 + 5 * index
+            return read_video_frames(videos[index % 4], np.linspace(last - 180, last, FRAMES).round().astype(int).tolist())
+
+        loaded = [decode(index) for index in range(QUESTIONS)]
+
+        def requests(visuals: Callable[[int], list[Image.Image]]) -> list[Instance]:
+            metadata = {"task": "perf", "repeats": 1}
+            return [
+                Instance("loglikelihood", (QUESTION, action, visuals, index, "perf", "val"), 0, metadata | {"doc_id": index})
+                for index in range(QUESTIONS)
+                for action in ACTIONS[4 * (index % 4) : 4 * (index % 4) + 4]
+            ]
+
+        backend.task_dict = {"perf": {"val": list(range(QUESTIONS))}}
+        list(backend.loglikelihood(requests(loaded.__getitem__)[:4]))  # settles the path
+        times: dict[str, list[float]] = {"decoding alone": [], "computing alone": [], "together": []}
+        for _ in range(arguments.repeats):
+            ahead = {"workers": DECODING_THREADS, "ahead": QUESTIONS_AHEAD}
+            times["decoding alone"].append(_timed(lambda: list(prefetch(range(QUESTIONS), decode, **ahead)))[0])
+            times["computing alone"].append(_timed(lambda: list(backend.loglikelihood(requests(loaded.__getitem__))))[0])
+            times["together"].append(_timed(lambda: list(backend.loglikelihood(requests(decode))))[0])
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    largest = max(medians["decoding alone"], medians["computing alone"])
+    print(f"\n{QUESTIONS} questions, {FRAMES} frames each, H.264 640x360, seconds:")
+    print("  ".join(f"{name} {value:.1f}" for name, value in medians.items()), end="  ")
+    print(f"ratio to the larger alone {medians['together'] / largest:.2f}", flush=True)
+
+
+def _full_passes(model: Any, processor: Any, messages: list[dict], candidates: list[str]) -> list[float]:
+    """Mean loss of each candidate by preprocessing and a full pass with labels of its own."""
+    losses = []
+    for candidate in candidates:
+        conversation = [*messages, {"role": "assistant", "content": [{"type": "text", "text": candidate}]}]
+        inputs = processor.apply_chat_template(
+            conversation, tokenize=True, return_dict=True, return_tensors="pt", continue_final_message=True
+        ).to(model.device, model.dtype)
+        ids = inputs["input_ids"][0].tolist()
+        own = next(k for k in range(1, len(ids)) if candidate in processor.tokenizer.decode(ids[-k:]))
+        labels = inputs["input_ids"].clone()
+        labels[:, :-own] = -100
+        with torch.inference_mode():
+            losses.append(model(**inputs, labels=labels).loss.item())
+    return losses
+
+
+def _build(arguments: argparse.Namespace) -> tuple[Any, Any, int]:
+    return build(arguments.shape, arguments.device, getattr(torch, arguments.dtype))
+
+
+def _messages(shape: str, prefix: int, image_tokens: int) -> list[dict]:
+    """A question of about `prefix` tokens: as many images as fit, and the question's text."""
+    images = [_image(shape, seed) for seed in range(max(1, round((prefix - 40) / image_tokens)))]
+    return [{"role": "user", "content": [*images, {"type": "text", "text": QUESTION}]}]
+
+
+def _image(shape: str, seed: int) -> dict[str, Any]:
+    side = IMAGE_SIZE[shape]
+    pixels = np.random.default_rng(seed).integers(0, 255, (side, side, 3), dtype=np.uint8)
+    return {"type": "image", "image": Image.fromarray(pixels)}
+
+
+def _write_video(path: Path, seed: int) -> Path:
+    """15 seconds of a textured scene that moves, 24 frames a second."""
+    from lmms_egoplan.frames import write_video
+
+    coarse = np.random.default_rng(seed).integers(0, 255, (40, 120, 3), dtype=np.uint8)
+    scene = Image.fromarray(coarse).resize((1200, 400), Image.Resampling.BICUBIC)
+    write_video(path, (scene.crop((index, index // 10, index + 640, index // 10 + 360)) for index in range(360)), 24)
+    return path
+
+
+def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    result = call()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter() - start, result
+
+
+def _machine(device: str) -> str:
+    name = torch.cuda.get_device_name() if device != "cpu" else f"{torch.get_num_threads()} CPU threads"
+    versions = f"torch {torch.__version__}, Python {platform.python_version()}"
+    return f"{time.strftime('%Y-%m-%d')}; {name}; {versions}"
+
+
+if __name__ == "__main__":
+    main()

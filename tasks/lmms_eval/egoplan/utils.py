@@ -1,0 +1,58 @@
+"""What this folder's YAML files name: EgoPlan's own functions, in the shape in which lmms-eval calls them."""
+
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from lmms_eval.tasks._task_utils.file_utils import generate_submission_file
+from loguru import logger
+
+from lmms_egoplan.benchmarks.egoplan.metrics import (  # noqa: F401
+    coverage,
+    mean_score,
+    num_predictions,
+    num_questions,
+    num_ties,
+    score_ranking,
+    score_reply,
+    score_test_ranking,
+    split_size,
+)
+from lmms_egoplan.benchmarks.egoplan.prepared import prepared_split
+from lmms_egoplan.benchmarks.egoplan.protocol import VisualInput, lettered_question, visual_input
+from lmms_egoplan.benchmarks.egoplan.submission import write_predictions
+
+_SPLITS = {"VAL": "val", "TEST": "test"}
+
+
+def __getattr__(name: str) -> str:
+    """``VAL`` and ``TEST``: folders of the prepared splits, found when a task is loaded, not when listed."""
+    if name not in _SPLITS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return str(prepared_split(_SPLITS[name]))
+
+
+def doc_to_visual(
+    doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None
+) -> VisualInput:
+    """Images, clips or a video file, as the model's block of settings says."""
+    return visual_input(doc, lmms_eval_specific_kwargs or {})
+
+
+def doc_to_lettered_text(
+    doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None
+) -> str:
+    """The question with lettered choices; the settings concern the visual input alone."""
+    return lettered_question(doc)
+
+
+def write_test_predictions(values: Sequence[dict[str, Any]], args: Namespace | None) -> int:
+    """Write what ``lmms-egoplan submit egoplan`` reads, and give the number of predictions."""
+    time = datetime.now().strftime("%Y%m%d_%H%M%S")
+    path = generate_submission_file(f"{time}_egoplan_test_predictions.jsonl", args)
+    write_predictions(path, values)
+    logger.info(
+        f"Predictions: {path}. Next: lmms-egoplan submit egoplan --samples {path} --out submission.json"
+    )
+    return num_predictions(values)
