@@ -87,9 +87,7 @@ def read_video_frames(path: str | Path, indices: Sequence[int]) -> list[Image.Im
         raise FrameError(f"{path}: cannot decode: {error}") from error
     missed = [index for index in wanted if index not in images]
     if missed:
-        raise FrameError(
-            f"{path}: frame {missed[0]} cannot be decoded; download the video again, or convert it to MP4"
-        )
+        raise FrameError(f"{path}: frame {missed[0]} cannot be decoded; download the video again, or convert it to MP4")
     return [images[index] for index in indices]
 
 
@@ -110,9 +108,7 @@ def read_frame_folder(folder: str | Path, numbers: Sequence[int]) -> list[Image.
                 with Image.open(path) as image:
                     images[number] = image.convert("RGB")
             except FileNotFoundError as error:
-                raise FrameError(
-                    f"{path}: no such frame; the folder must hold all frames of the video"
-                ) from error
+                raise FrameError(f"{path}: no such frame; the folder must hold all frames of the video") from error
             except (OSError, SyntaxError) as error:
                 raise FrameError(f"{path}: cannot read the frame: {error}") from error
     return [images[number] for number in numbers]

@@ -64,6 +64,5 @@ def _register_tasks() -> None:
 
 def _warn_that_tasks_are_not_registered(reason: str) -> None:
     logger.warning(
-        f"lmms-egoplan: this lmms-eval does not let a plugin add tasks ({reason}); run with "
-        f"{INCLUDE_PATH_HINT}"
+        f"lmms-egoplan: this lmms-eval does not let a plugin add tasks ({reason}); run with {INCLUDE_PATH_HINT}"
     )

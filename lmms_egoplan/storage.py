@@ -65,9 +65,7 @@ def save_split(dataset: "Dataset", benchmark: str, split: str, summary: dict[str
     with tempfile.TemporaryDirectory(prefix=f".{split}.", dir=target.parent) as scratch:
         fresh, old = Path(scratch) / "new", Path(scratch) / "old"
         DatasetDict({split: dataset}).save_to_disk(fresh)
-        (fresh / _SUMMARY).write_text(
-            json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
+        (fresh / _SUMMARY).write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         if target.exists():
             target.replace(old)
         try:

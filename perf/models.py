@@ -72,7 +72,12 @@ def _small_llava() -> tuple[PreTrainedConfig, ProcessorMixin, int]:
         max_position_embeddings=8192,
     )
     vision = CLIPVisionConfig(
-        hidden_size=256, intermediate_size=1024, num_hidden_layers=4, num_attention_heads=4, image_size=224, patch_size=14
+        hidden_size=256,
+        intermediate_size=1024,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        image_size=224,
+        patch_size=14,
     )
     return _llava(text, vision, image_size=224), _llava_processor(224), 256
 
@@ -109,7 +114,14 @@ def _llava_processor(image_size: int) -> LlavaProcessor:
 
 
 def _qwen_7b() -> tuple[PreTrainedConfig, ProcessorMixin, int]:
-    special = ["<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"]
+    special = [
+        "<|im_start|>",
+        "<|im_end|>",
+        "<|vision_start|>",
+        "<|vision_end|>",
+        "<|image_pad|>",
+        "<|video_pad|>",
+    ]
     tokenizer = _tokenizer(special, image_token="<|image_pad|>", video_token="<|video_pad|>")
     config = Qwen2_5_VLConfig(
         text_config={
@@ -149,5 +161,9 @@ def _tokenizer(special: list[str], **named: Any) -> PreTrainedTokenizerFast:
     )
     tokenizer.train_from_iterator(CORPUS, trainer)
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="</s>", extra_special_tokens=named
+        tokenizer_object=tokenizer,
+        bos_token="<s>",
+        eos_token="</s>",
+        pad_token="</s>",
+        extra_special_tokens=named,
     )

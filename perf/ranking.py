@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -135,12 +136,12 @@ def _measure_pipeline(arguments: argparse.Namespace) -> None:
     """
     from lmms_eval.api.instance import Instance
 
-    from lmms_egoplan.backends.hf_vlm import DECODING_THREADS, QUESTIONS_AHEAD, HFVLM
+    from lmms_egoplan.backends.hf_vlm import DECODING_THREADS, HFVLM, QUESTIONS_AHEAD
     from lmms_egoplan.frames import read_video_frames
     from lmms_egoplan.prefetch import prefetch
 
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         model, processor, _ = _build(arguments)
         model.save_pretrained(folder / "checkpoint")
         processor.save_pretrained(folder / "checkpoint")
@@ -152,26 +153,36 @@ def _measure_pipeline(arguments: argparse.Namespace) -> None:
 
         def decode(index: int) -> list[Image.Image]:
             last = 200 + 5 * index
-            return read_video_frames(videos[index % 4], np.linspace(last - 180, last, FRAMES).round().astype(int).tolist())
+            return read_video_frames(
+                videos[index % 4], np.linspace(last - 180, last, FRAMES).round().astype(int).tolist()
+            )
 
         loaded = [decode(index) for index in range(QUESTIONS)]
 
         def requests(visuals: Callable[[int], list[Image.Image]]) -> list[Instance]:
             metadata = {"task": "perf", "repeats": 1}
             return [
-                Instance("loglikelihood", (QUESTION, action, visuals, index, "perf", "val"), 0, metadata | {"doc_id": index})
+                Instance(
+                    "loglikelihood",
+                    (QUESTION, action, visuals, index, "perf", "val"),
+                    0,
+                    metadata | {"doc_id": index},
+                )
                 for index in range(QUESTIONS)
                 for action in ACTIONS[4 * (index % 4) : 4 * (index % 4) + 4]
             ]
 
         backend.task_dict = {"perf": {"val": list(range(QUESTIONS))}}
         list(backend.loglikelihood(requests(loaded.__getitem__)[:4]))  # settles the path
-        times: dict[str, list[float]] = {"decoding alone": [], "computing alone": [], "together": []}
+        times: dict[str, list[float]] = defaultdict(list)
+        arms = {
+            "decoding alone": lambda: list(prefetch(range(QUESTIONS), decode, DECODING_THREADS, QUESTIONS_AHEAD)),
+            "computing alone": lambda: list(backend.loglikelihood(requests(loaded.__getitem__))),
+            "together": lambda: list(backend.loglikelihood(requests(decode))),
+        }
         for _ in range(arguments.repeats):
-            ahead = {"workers": DECODING_THREADS, "ahead": QUESTIONS_AHEAD}
-            times["decoding alone"].append(_timed(lambda: list(prefetch(range(QUESTIONS), decode, **ahead)))[0])
-            times["computing alone"].append(_timed(lambda: list(backend.loglikelihood(requests(loaded.__getitem__))))[0])
-            times["together"].append(_timed(lambda: list(backend.loglikelihood(requests(decode))))[0])
+            for name, arm in arms.items():
+                times[name].append(_timed(arm)[0])
     medians = {name: statistics.median(values) for name, values in times.items()}
     largest = max(medians["decoding alone"], medians["computing alone"])
     print(f"\n{QUESTIONS} questions, {FRAMES} frames each, H.264 640x360, seconds:")

@@ -145,9 +145,7 @@ def _epic_goals() -> Iterator[Goal]:
             window = rows[start : start + _WINDOW]
             # "ball:dough" is a dough ball.
             things = Counter(" ".join(reversed(row["noun"].split(":"))) for row in window)
-            actions = [
-                Action(row["narration"], int(row["start_frame"]), int(row["stop_frame"])) for row in window
-            ]
+            actions = [Action(row["narration"], int(row["start_frame"]), int(row["stop_frame"])) for row in window]
             text = f"deal with {' and '.join(thing for thing, _ in things.most_common(2))}"
             goal = Goal(EPIC_KITCHENS, video_id, text, fps[video_id], _by_start(actions))
             if _is_sizeable(goal):
@@ -183,8 +181,7 @@ def _questions(goal: Goal, rng: random.Random) -> Iterator[Record]:
             "answer": action.text,
             "current_observation_frame": observation,
             "task_progress_metadata": [
-                {"narration_text": step.text, "start_frame": step.start, "stop_frame": step.stop}
-                for step in past
+                {"narration_text": step.text, "start_frame": step.start, "stop_frame": step.stop} for step in past
             ],
         }
 

@@ -48,9 +48,7 @@ def prepare(folder, *more):
 
 def rows(output):
     """Cells of the printed table's rows."""
-    return [
-        [cell.strip() for cell in line.strip("│┃").split("│")] for line in output.splitlines() if "│" in line
-    ]
+    return [[cell.strip() for cell in line.strip("│┃").split("│")] for line in output.splitlines() if "│" in line]
 
 
 def test_missing_frames_end_with_one_message(folder):

@@ -31,9 +31,7 @@ VIDEOS = {
 }
 
 
-@pytest.fixture(
-    scope="module", params=[(name, suffix) for name in VIDEOS for suffix in (".mp4", ".mkv", ".ts")]
-)
+@pytest.fixture(scope="module", params=[(name, suffix) for name in VIDEOS for suffix in (".mp4", ".mkv", ".ts")])
 def video(request, tmp_path_factory):
     name, suffix = request.param
     return write_numbered_video(tmp_path_factory.mktemp("video") / f"{name}{suffix}", FRAMES, **VIDEOS[name])
@@ -56,9 +54,7 @@ def test_any_selection(video):
 def test_counts_and_refuses_what_is_not_there(video):
     assert count_video_frames(video) == FRAMES
     for index in (-1, FRAMES, 10**6):
-        with pytest.raises(
-            FrameError, match=rf"{video.name}: no frame {index}, the video has {FRAMES} frames"
-        ):
+        with pytest.raises(FrameError, match=rf"{video.name}: no frame {index}, the video has {FRAMES} frames"):
             read_video_frames(video, [0, index])
 
 

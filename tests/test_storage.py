@@ -23,9 +23,7 @@ def data(tmp_path, monkeypatch):
 
 
 def test_resolves_names_inside(tmp_path):
-    assert (
-        resolve_inside(tmp_path, "P01", "rgb_frames/P01_13") == tmp_path.resolve() / "P01/rgb_frames/P01_13"
-    )
+    assert resolve_inside(tmp_path, "P01", "rgb_frames/P01_13") == tmp_path.resolve() / "P01/rgb_frames/P01_13"
     (tmp_path / "real" / "a").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "real")
     (tmp_path / "real" / "inner").symlink_to("a")

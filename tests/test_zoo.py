@@ -88,9 +88,7 @@ def test_tokens_and_images_matter(family: Family) -> None:
     assert distance(base, logprobs(model, encode(family, processor, [picture(2)]))) > 0.01
 
 
-@pytest.mark.parametrize(
-    "family", [f for f in FAMILIES.values() if not f.is_encoder_decoder], ids=lambda f: f.name
-)
+@pytest.mark.parametrize("family", [f for f in FAMILIES.values() if not f.is_encoder_decoder], ids=lambda f: f.name)
 def test_positions_matter(family: Family) -> None:
     """Text alone, where the processor allows it: the last three tokens one position further on."""
     model, processor = build(family.name)
@@ -102,9 +100,7 @@ def test_positions_matter(family: Family) -> None:
     assert distance(base, logprobs(model, inputs, position_ids=positions)) > 0.01
 
 
-@pytest.mark.parametrize(
-    "family", [f for f in FAMILIES.values() if f.is_encoder_decoder], ids=lambda f: f.name
-)
+@pytest.mark.parametrize("family", [f for f in FAMILIES.values() if f.is_encoder_decoder], ids=lambda f: f.name)
 def test_positions_matter_to_encoder_and_decoder(family: Family) -> None:
     """Text alone goes to the language model itself: the whole model insists on an image."""
     model, processor = build(family.name)
@@ -124,10 +120,7 @@ def test_video(family: Family) -> None:
     model, processor = build(family.name)
     frames = [picture(seed) for seed in range(5)]
     base = logprobs(model, encode(family, processor, [], frames))
-    assert (
-        distance(base, logprobs(model, encode(family, processor, [], [*frames[:3], picture(9), frames[4]])))
-        > 0.01
-    )
+    assert distance(base, logprobs(model, encode(family, processor, [], [*frames[:3], picture(9), frames[4]]))) > 0.01
     assert logprobs(model, encode(family, processor, [picture(7)], frames)).isfinite().all()
 
 

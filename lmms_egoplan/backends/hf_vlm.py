@@ -156,9 +156,7 @@ class HFVLM(lmms):
                     tokens = TokenCounts(answer.input_tokens, answer.output_tokens)
                     yield GenerationResult(answer.text, tokens)
 
-    def _with_messages(
-        self, questions: list[list[Instance]]
-    ) -> Iterator[tuple[list[Instance], list[dict[str, Any]]]]:
+    def _with_messages(self, questions: list[list[Instance]]) -> Iterator[tuple[list[Instance], list[dict[str, Any]]]]:
         """Each question's requests with its chat messages; frames are decoded while the model computes."""
 
         def load(group: list[Instance]) -> list[dict[str, Any]]:

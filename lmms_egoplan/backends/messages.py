@@ -57,8 +57,7 @@ class MediaLoader:
             frames = [visual[index] for index in _evenly_spaced(len(visual), self._max_frames_num)]
             return self._video_items([frame.convert("RGB") for frame in frames])
         raise TypeError(
-            "hf_vlm takes images, paths of images and videos, and lists of frames, got "
-            f"{type(visual).__name__}"
+            f"hf_vlm takes images, paths of images and videos, and lists of frames, got {type(visual).__name__}"
         )
 
     def _video_items(self, frames: list[Image.Image]) -> list[dict[str, Any]]:

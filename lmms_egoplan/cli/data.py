@@ -88,9 +88,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
     for name, count in summary["counts"].items():
         matches = {True: "yes", False: "no", None: ""}[count["matches"]]
         paper = "" if count["paper"] is None else str(count["paper"])
-        table.add_row(
-            _COUNTS.get(name, name), str(count["prepared"]), str(count["annotations"]), paper, matches
-        )
+        table.add_row(_COUNTS.get(name, name), str(count["prepared"]), str(count["annotations"]), paper, matches)
     Console().print(table)
     if summary["missing"]:
         typer.echo(

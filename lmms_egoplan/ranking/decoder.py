@@ -97,7 +97,11 @@ class DecoderPasses:
         keep = {"logits_to_keep": 1} if self._takes_logits_to_keep else {}
         given = {} if cache is None else {"past_key_values": cache}
         output = self._model_for(question)(**question.inputs, use_cache=True, **given, **keep)
-        return output.logits[0, -1:], output.past_key_values, question.prefix_length + _rope_delta(self._model)
+        return (
+            output.logits[0, -1:],
+            output.past_key_values,
+            question.prefix_length + _rope_delta(self._model),
+        )
 
     def _model_for(self, question: EncodedQuestion) -> torch.nn.Module:
         """Models that require pixels (BLIP-2 with OPT) answer a question without images by their language model."""

@@ -30,7 +30,9 @@ class EncoderDecoderPasses:
     def shared(self, question: EncodedQuestion) -> list[CandidateScore]:
         states = self._encode(question)
         count = len(question.candidates)
-        rows = [self._decoder_inputs(candidate, question.inputs["input_ids"].device)[0] for candidate in question.candidates]
+        rows = [
+            self._decoder_inputs(candidate, question.inputs["input_ids"].device)[0] for candidate in question.candidates
+        ]
         output = self._seq2seq(
             encoder_outputs=BaseModelOutput(last_hidden_state=states.expand(count, -1, -1)),
             attention_mask=question.inputs["attention_mask"].expand(count, -1),

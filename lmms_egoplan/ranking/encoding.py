@@ -126,7 +126,9 @@ class QuestionEncoder:
             candidate = candidate.strip()
         start = len(text) - len(candidate)
         encoded = self._tokenizer(
-            text, add_special_tokens=self._adds_special_tokens(text), return_offsets_mapping=self._tokenizer.is_fast
+            text,
+            add_special_tokens=self._adds_special_tokens(text),
+            return_offsets_mapping=self._tokenizer.is_fast,
         )
         ids = encoded["input_ids"]
         if self._tokenizer.is_fast:
@@ -216,9 +218,7 @@ def _with_content_list(message: Message) -> Message:
 
 
 def _text_of(messages: list[Message]) -> str:
-    return "\n".join(
-        item["text"] for message in messages for item in message["content"] if item["type"] == "text"
-    )
+    return "\n".join(item["text"] for message in messages for item in message["content"] if item["type"] == "text")
 
 
 def _common_prefix_length(sequences: list[list[int]]) -> int:

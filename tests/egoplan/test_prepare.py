@@ -128,9 +128,7 @@ def test_a_source_that_is_not_needed_may_be_left_out(folders):
     assert prepare(folders, QUESTIONS[2:], epic=None)["questions"] == 1
     with pytest.raises(PrepareError, match=r"1 of 3 questions .* Ego4D: .* --ego4d DIR .*ego4d-data.org"):
         prepare(folders, QUESTIONS, ego4d=None)
-    with pytest.raises(
-        PrepareError, match=r"--epic-kitchens .*absent: no such folder .*epic-kitchens.github"
-    ):
+    with pytest.raises(PrepareError, match=r"--epic-kitchens .*absent: no such folder .*epic-kitchens.github"):
         prepare(folders, QUESTIONS, epic="absent", skip_missing=True)
 
 

@@ -135,9 +135,7 @@ def test_no_clear_claim(reply):
     assert parse_letter(reply) is None
 
 
-PIECES = st.sampled_from(
-    ["A", "B", "D", "(", ")", ".", ":", " ", "\n", "*", "the ", "Answer", " is", "option", "cat"]
-)
+PIECES = st.sampled_from(["A", "B", "D", "(", ")", ".", ":", " ", "\n", "*", "the ", "Answer", " is", "option", "cat"])
 
 
 @given(st.text() | st.lists(PIECES).map("".join))

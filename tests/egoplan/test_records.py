@@ -110,9 +110,7 @@ def test_test_split_has_no_answers(tmp_path):
 @pytest.mark.parametrize(("change", "message"), WRONG)
 def test_wrong_field_is_named(tmp_path, change, message):
     path = write(tmp_path, [RECORD | {"sample_id": 1}, RECORD | change])
-    with pytest.raises(
-        AnnotationError, match=r"annotations.json: (.|\n)*record 1, sample_id .*, .*" + message
-    ):
+    with pytest.raises(AnnotationError, match=r"annotations.json: (.|\n)*record 1, sample_id .*, .*" + message):
         read_annotations(path, "val")
 
 

@@ -35,9 +35,7 @@ def write_samples(path, predictions):
         }
         for number, (sample_id, letter) in enumerate(predictions)
     ]
-    path.write_text(
-        "".join(f"{json.dumps(sample, ensure_ascii=False)}\n" for sample in samples), encoding="utf-8"
-    )
+    path.write_text("".join(f"{json.dumps(sample, ensure_ascii=False)}\n" for sample in samples), encoding="utf-8")
     return path
 
 
@@ -87,9 +85,7 @@ def test_help_has_an_example():
 
 def test_predictions_file_is_read_like_samples(tmp_path):
     path = tmp_path / "submissions" / "predictions.jsonl"
-    write_predictions(
-        path, [{"sample_id": 1, "prediction": "A", "choices": []}, {"sample_id": 2, "prediction": None}]
-    )
+    write_predictions(path, [{"sample_id": 1, "prediction": "A", "choices": []}, {"sample_id": 2, "prediction": None}])
     assert read_predictions(path) == [(1, "A"), (2, None)]
 
 
@@ -128,9 +124,7 @@ def test_no_other_error(tmp_path_factory, content):
         read_predictions(path)
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 6), st.sampled_from("ABCD") | st.none())), st.sets(st.integers(0, 6))
-)
+@given(st.lists(st.tuples(st.integers(0, 6), st.sampled_from("ABCD") | st.none())), st.sets(st.integers(0, 6)))
 def test_only_a_complete_submission_is_built(predictions, ids):
     complete = sorted(sample_id for sample_id, _ in predictions) == sorted(ids) and all(
         letter for _, letter in predictions

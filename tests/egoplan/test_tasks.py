@@ -90,9 +90,7 @@ class Scripted(lmms):
         for context, settings, doc_to_visual, doc_id, task, split in (request.args for request in requests):
             doc = self.task_dict[task][split][doc_id]
             self.shown.append((context, settings, doc_to_visual(doc)))
-            answers.append(
-                {11: "A", 12: "The answer is B.", 13: "A or B", 14: "C) close box"}[doc["sample_id"]]
-            )
+            answers.append({11: "A", 12: "The answer is B.", 13: "A or B", 14: "C) close box"}[doc["sample_id"]])
         return answers
 
     def generate_until_multi_round(self, requests):

@@ -32,9 +32,7 @@ def row(source, path, observation, *past):
         "video_id": path.stem,
         "media_path": str(path),
         "current_observation_frame": observation,
-        "past_actions": [
-            {"narration_text": "x", "start_frame": start, "stop_frame": stop} for start, stop in past
-        ],
+        "past_actions": [{"narration_text": "x", "start_frame": start, "stop_frame": stop} for start, stop in past],
     }
 
 

@@ -41,9 +41,7 @@ def question(kind: str, text: str = "What should I do next in order to make coff
 
 
 CASES = [
-    (name, kind)
-    for name in RANKED
-    for kind in ("images", "text", *(["video"] if FAMILIES[name].takes_video else []))
+    (name, kind) for name in RANKED for kind in ("images", "text", *(["video"] if FAMILIES[name].takes_video else []))
 ]
 
 
@@ -54,7 +52,8 @@ def test_scores_equal_independent_full_passes(name, kind):
     expected = [reference_loss(name, messages, candidate) for candidate in CANDIDATES]
     first = ranker.score(messages, CANDIDATES)  # settles the path with full passes
     fast = ranker.score(messages, CANDIDATES)
-    assert ranker.paths and "full" not in ranker.paths.values()
+    assert set(ranker.paths.values()) <= {"packed", "cached", "shared"}
+    assert ranker.paths
     for scores in (first, fast):
         assert [score.num_tokens for score in scores] == [tokens for _, tokens in expected]
         np.testing.assert_allclose([score.nll for score in scores], [loss for loss, _ in expected], atol=1e-4)
@@ -106,7 +105,8 @@ def test_vision_and_context_run_once_per_question():
     handles = [
         model.model.vision_tower.register_forward_hook(lambda *_: vision_calls.append(1)),
         model.model.language_model.register_forward_hook(
-            lambda _, args, kwargs, output: token_counts.append(kwargs["inputs_embeds"].shape[:2]), with_kwargs=True
+            lambda _, args, kwargs, output: token_counts.append(kwargs["inputs_embeds"].shape[:2]),
+            with_kwargs=True,
         ),
     ]
     try:
@@ -152,8 +152,15 @@ def test_one_candidate_alone_scores_as_among_others():
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20)
-                .filter(lambda text: text == text.strip() and "<" not in text), min_size=1, max_size=4))
+@given(
+    st.lists(
+        st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20).filter(
+            lambda text: text == text.strip() and "<" not in text
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
 def test_any_text_is_split_where_its_first_character_is(candidates):
     """The prefix and the candidate's tokens together are the tokens of the whole conversation."""
     for name in ("llava", "qwen2_vl", "smolvlm" if "smolvlm" in FAMILIES else "idefics3"):
@@ -184,7 +191,8 @@ def test_too_long_a_context_names_both_lengths_and_the_question():
 
 
 @pytest.mark.parametrize(
-    ("candidates", "message"), [([], "no candidates"), (["a", ""], "candidate 1 is empty"), (["  "], "candidate 0")]
+    ("candidates", "message"),
+    [([], "no candidates"), (["a", ""], "candidate 1 is empty"), (["  "], "candidate 0")],
 )
 def test_bad_candidates(candidates, message):
     with pytest.raises(RankingError, match=f"question q: {message}"):

@@ -49,9 +49,7 @@ FAMILIES: dict[str, Family] = {
         Family("mllama", others.mllama),
         Family("paligemma", others.paligemma, has_chat_template=False, needs_image=True),
         Family("blip2", encoder_decoders.blip2, has_chat_template=False, is_encoder_decoder=True),
-        Family(
-            "instructblip", encoder_decoders.instructblip, has_chat_template=False, is_encoder_decoder=True
-        ),
+        Family("instructblip", encoder_decoders.instructblip, has_chat_template=False, is_encoder_decoder=True),
     )
 }
 

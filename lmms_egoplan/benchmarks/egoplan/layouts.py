@@ -55,9 +55,7 @@ def clip_frames(
         ValueError: as for `uniform_frames`, or an action that stops before it starts.
     """
     _check(past, observation, num_clips=num_clips, frames_per_clip=frames_per_clip)
-    return [
-        _evenly_spaced(start, min(stop, observation), frames_per_clip) for start, stop in past[-num_clips:]
-    ]
+    return [_evenly_spaced(start, min(stop, observation), frames_per_clip) for start, stop in past[-num_clips:]]
 
 
 def _check(past: Sequence[Segment], observation: int, **counts: int) -> None:
@@ -66,9 +64,7 @@ def _check(past: Sequence[Segment], observation: int, **counts: int) -> None:
             raise ValueError(f"{name} must be at least 1, got {count}")
     for start, stop in past:
         if start > min(stop, observation):
-            raise ValueError(
-                f"past action {start}-{stop} must start by its stop and by the observation, {observation}"
-            )
+            raise ValueError(f"past action {start}-{stop} must start by its stop and by the observation, {observation}")
 
 
 def _evenly_spaced(first: int, last: int, count: int) -> list[int]:

@@ -85,9 +85,7 @@ def score_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
     }
     gold = LETTERS.index(doc["golden_choice_idx"])
     accuracies = {
-        name: _scored(doc, predicted == gold)
-        for name, predicted in predictions.items()
-        if predicted is not None
+        name: _scored(doc, predicted == gold) for name, predicted in predictions.items() if predicted is not None
     }
     return accuracies | values
 

@@ -93,9 +93,7 @@ def _check_roots(records: Sequence[Record], roots: dict[str, str | Path | None],
             raise PrepareError(f"{option} {root}: no such folder (download: {url})")
 
 
-def _locate(
-    records: Sequence[Record], roots: dict[str, str | Path | None]
-) -> tuple[dict[int, str], dict[int, str]]:
+def _locate(records: Sequence[Record], roots: dict[str, str | Path | None]) -> tuple[dict[int, str], dict[int, str]]:
     """Per sample id the absolute path of its frame folder or video, or else what is wrong with it."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -142,9 +140,7 @@ def _ego4d_video(root: str | Path, record: Record, lengths: dict[Path, int | Fra
     if isinstance(length, FrameError):
         raise length
     if record.current_observation_frame >= length:
-        raise FrameError(
-            f"{path}: {length} frames, but the question needs frame {record.current_observation_frame}"
-        )
+        raise FrameError(f"{path}: {length} frames, but the question needs frame {record.current_observation_frame}")
     return path
 
 
@@ -159,9 +155,7 @@ def _missing_message(records: Sequence[Record], missing: dict[int, str], skip_mi
     if len(missing) > _LISTED:
         lines.append(f"  ... and {len(missing) - _LISTED} more")
     lines.append(
-        "no question is left to prepare"
-        if skip_missing
-        else "add them, or go on without them: --skip-missing"
+        "no question is left to prepare" if skip_missing else "add them, or go on without them: --skip-missing"
     )
     return "\n".join(lines)
 
@@ -209,8 +203,5 @@ def _dataset(records: Iterable[Record], media: dict[int, str], split_size: int) 
             "split_size": integer,
         }
     )
-    rows = [
-        asdict(record) | {"media_path": media[record.sample_id], "split_size": split_size}
-        for record in records
-    ]
+    rows = [asdict(record) | {"media_path": media[record.sample_id], "split_size": split_size} for record in records]
     return Dataset.from_list(rows, features=features)

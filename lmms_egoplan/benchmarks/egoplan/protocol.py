@@ -14,9 +14,7 @@ INSTRUCTION = "Reply with nothing but the letter of the action to take: A, B, C 
 
 VisualInput = list[Image.Image | list[Image.Image] | str]
 
-_INTRODUCTION = (
-    r"(?i:(?:the )?(?:(?:best|correct|final|right) )?(?:answer|option|choice)(?: is)?(?: ?: ?| ))?"
-)
+_INTRODUCTION = r"(?i:(?:the )?(?:(?:best|correct|final|right) )?(?:answer|option|choice)(?: is)?(?: ?: ?| ))?"
 _LETTER = f"([{LETTERS}])"
 _CLAIM = re.compile(
     rf"{_INTRODUCTION}(?:\({_LETTER}\)[.:]?(?: |$)|{_LETTER}[.:)](?: |$)|{_LETTER}$)",
@@ -49,16 +47,12 @@ def visual_input(doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
         case "frames":
             return list(uniform_images(doc, _count(settings, "num_frames")))
         case "clips" | "clip_frames" as media:
-            clips, observation = clip_images(
-                doc, _count(settings, "num_clips"), _count(settings, "frames_per_clip")
-            )
+            clips, observation = clip_images(doc, _count(settings, "num_clips"), _count(settings, "frames_per_clip"))
             return [*(clips if media == "clips" else chain.from_iterable(clips)), observation]
         case "video":
             return [progress_video(doc)]
         case other:
-            raise SettingsError(
-                f"visual settings: media must be frames, clips, clip_frames or video, got {other!r}"
-            )
+            raise SettingsError(f"visual settings: media must be frames, clips, clip_frames or video, got {other!r}")
 
 
 def _count(settings: Mapping[str, Any], name: str) -> int:

@@ -90,9 +90,7 @@ def read_annotations(path: str | Path, split: Split) -> list[Record]:
         found = list(_problems(raw, split))
         if _is_int(sample_id) and first_use.setdefault(sample_id, index) != index:
             found.append(("sample_id", f"already used by record {first_use[sample_id]}"))
-        problems += [
-            f"record {index}, sample_id {_show(sample_id)}, {field}: {text}" for field, text in found
-        ]
+        problems += [f"record {index}, sample_id {_show(sample_id)}, {field}: {text}" for field, text in found]
     if problems:
         listing = "\n".join(f"  {problem}" for problem in problems[:_LISTED])
         rest = f"\n  ... and {len(problems) - _LISTED} more" if len(problems) > _LISTED else ""

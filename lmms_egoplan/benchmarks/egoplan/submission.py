@@ -63,8 +63,7 @@ def build_submission(predictions: Sequence[Prediction], ids: Iterable[int]) -> l
     problems = [f"{what}: {_listing(found)}" for what, found in wrong.items() if found]
     if problems:
         raise SubmissionError(
-            f"the predictions are no submission for a split of {len(ids)} questions. sample_ids "
-            + "; ".join(problems)
+            f"the predictions are no submission for a split of {len(ids)} questions. sample_ids " + "; ".join(problems)
         )
     return [{"sample_id": sample_id, "label": labels[sample_id]} for sample_id in ids]
 

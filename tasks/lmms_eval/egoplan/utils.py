@@ -33,16 +33,12 @@ def __getattr__(name: str) -> str:
     return str(prepared_split(_SPLITS[name]))
 
 
-def doc_to_visual(
-    doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None
-) -> VisualInput:
+def doc_to_visual(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> VisualInput:
     """Images, clips or a video file, as the model's block of settings says."""
     return visual_input(doc, lmms_eval_specific_kwargs or {})
 
 
-def doc_to_lettered_text(
-    doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None
-) -> str:
+def doc_to_lettered_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:
     """The question with lettered choices; the settings concern the visual input alone."""
     return lettered_question(doc)
 
@@ -52,7 +48,5 @@ def write_test_predictions(values: Sequence[dict[str, Any]], args: Namespace | N
     time = datetime.now().strftime("%Y%m%d_%H%M%S")
     path = generate_submission_file(f"{time}_egoplan_test_predictions.jsonl", args)
     write_predictions(path, values)
-    logger.info(
-        f"Predictions: {path}. Next: lmms-egoplan submit egoplan --samples {path} --out submission.json"
-    )
+    logger.info(f"Predictions: {path}. Next: lmms-egoplan submit egoplan --samples {path} --out submission.json")
     return num_predictions(values)
