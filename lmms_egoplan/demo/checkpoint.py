@@ -15,7 +15,7 @@ _IMAGE_SIDE = 56
 _IMAGE_TOKENS = (_IMAGE_SIDE // _PATCH) ** 2
 # The clips layout's 33 images are 528 of them.
 _POSITIONS = 2048
-_VOCABULARY = 600
+_VOCABULARY = 512
 
 # "USER: <image>\nWhat is this? ASSISTANT: A cup.</s>", as LLaVA-1.5 documents it.
 _CHAT_TEMPLATE = """\
@@ -45,12 +45,14 @@ Reply with nothing but the letter of the right option: A, B, C or D. The answer 
 def write_checkpoint(folder: Path) -> None:
     """Write a checkpoint that ``AutoModelForImageTextToText`` and ``AutoProcessor`` load without a network.
 
-    About 170,000 float32 parameters, the same every time: a CLIP vision tower and a Llama of two layers each,
+    About 190,000 float32 parameters, the same every time: a CLIP vision tower and a Llama of two layers each,
     16 tokens per image, 2,048 positions.
     """
     import torch
     from transformers import CLIPImageProcessor, LlavaConfig, LlavaForConditionalGeneration, LlavaProcessor
+    from transformers.utils.logging import disable_progress_bar
 
+    disable_progress_bar()
     tokenizer = _train_tokenizer()
     processor = LlavaProcessor(
         CLIPImageProcessor(

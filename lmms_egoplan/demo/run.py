@@ -6,7 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +14,21 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 from rich.table import Table
+from rich.text import Text
 
 from lmms_egoplan.demo import egoplan
 
-# What each benchmark brings: its TASKS, and write(folder), which returns the arguments that prepare its data.
+# What each benchmark brings: its TASKS, the FOLDER that it fills, and write(), which returns the arguments
+# that prepare its data.
 _BENCHMARKS = (egoplan,)
 
 _MARKER = ".lmms-egoplan-demo"
 _CHECKPOINT, _DATA, _RESULTS, _LOG = "checkpoint", "data", "results", "lmms-eval.log"
-_COMMAND_LINE = [sys.executable, "-c", "from lmms_egoplan.cli import app; app()"]
-_LMMS_EVAL = [sys.executable, "-m", "lmms_eval"]
+_OWN_COMMAND = [sys.executable, "-c", "from lmms_egoplan.cli import app; app()"]
 _ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "LMMS_EGOPLAN_DATA": _DATA}
-_SHOWN_LINES = 25
-_COUNTS = ("num_questions", "coverage", "split_size", "predictions", "ties")
+_SHOWN_LINES = 30
+
+Results = Mapping[str, Mapping[str, Any]]
 
 
 class DemoError(RuntimeError):
@@ -34,13 +36,13 @@ class DemoError(RuntimeError):
 
 
 def run_demo(out: Path, console: Console) -> None:
-    """Make a tiny random LLaVA and the benchmarks' rendered sets, evaluate one on the other, show the result.
+    """Make a tiny random LLaVA and the benchmarks' rendered sets, run lmms-eval on them, show the accuracies.
 
     Args:
-        out: folder for everything; made if absent. What an earlier demo left there is replaced.
+        out: folder for everything; made if absent. What an earlier demo made there is replaced.
 
     Raises:
-        DemoError: `out` holds something else, or preparing or lmms-eval failed; with the end of the log.
+        DemoError: `out` holds something else, or a command failed; then with the end of its log.
         OSError: `out` cannot be written to.
     """
     out = out.resolve()
@@ -52,44 +54,40 @@ def run_demo(out: Path, console: Console) -> None:
         status.update("Rendering the scenes")
         preparations = [benchmark.write(out) for benchmark in _BENCHMARKS]
         for arguments in preparations:
-            _run([*_COMMAND_LINE, "data", "prepare", *arguments], out, "Preparing the data", status)
+            _run([*_OWN_COMMAND, "data", "prepare", *arguments], out, "Preparing the data", status)
         command = _evaluation([task for benchmark in _BENCHMARKS for task in benchmark.TASKS])
         _run(command, out, "lmms-eval", status)
-    _report(out, command, _read_results(out), console)
+    _report(_read_results(out), out, command, console)
 
 
 def _claim(out: Path) -> None:
-    """Make the folder, or empty it of what an earlier demo made."""
+    """Make the folder, or take what an earlier demo made out of it."""
     marker = out / _MARKER
-    if out.exists() and not marker.is_file():
-        if not out.is_dir():
-            raise DemoError(f"{out} is no folder; choose another with --out")
-        if any(out.iterdir()):
-            raise DemoError(
-                f"{out} is not empty and was not made by this demo; choose a new folder with --out"
-            )
+    if out.exists() and not out.is_dir():
+        raise DemoError(f"{out} is no folder; choose another with --out")
+    if out.exists() and not marker.is_file() and any(out.iterdir()):
+        raise DemoError(f"{out} holds files that are not this demo's; choose another folder with --out")
     out.mkdir(parents=True, exist_ok=True)
     marker.touch()
-    made = [_CHECKPOINT, _DATA, _RESULTS, *(benchmark.FOLDER for benchmark in _BENCHMARKS)]
-    for folder in made:
-        if (out / folder).exists():
-            shutil.rmtree(out / folder)
-    (out / _LOG).write_bytes(b"")
+    for name in (_CHECKPOINT, _DATA, _RESULTS, *(benchmark.FOLDER for benchmark in _BENCHMARKS)):
+        if (out / name).exists():
+            shutil.rmtree(out / name)
+    (out / _LOG).unlink(missing_ok=True)
 
 
 def _evaluation(tasks: Sequence[str]) -> list[str]:
+    """The lmms-eval command; ``python -m lmms_eval`` is what its console script runs."""
     return [
-        *_LMMS_EVAL,
+        *(sys.executable, "-m", "lmms_eval", "--tasks", ",".join(tasks)),
         *("--model", "hf_vlm", "--model_args", f"pretrained={_CHECKPOINT},dtype=float32"),
-        *("--tasks", ",".join(tasks), "--batch_size", "8"),
-        *("--output_path", _RESULTS, "--log_samples"),
+        *("--batch_size", "8", "--output_path", _RESULTS, "--log_samples"),
     ]
 
 
 def _run(command: Sequence[str], out: Path, title: str, status: Status) -> None:
-    """Run a command in the folder; its output goes to the log, and the last line of it is the status."""
+    """Run a command in the folder; its output goes to the log as it comes, the latest line to the status."""
     width = max(20, status.console.width - len(title) - 8)
-    tail: list[str] = []
+    status.update(title)
     process = subprocess.Popen(
         command,
         cwd=out,
@@ -99,34 +97,38 @@ def _run(command: Sequence[str], out: Path, title: str, status: Status) -> None:
         encoding="utf-8",
         errors="replace",
     )
-    with process, (out / _LOG).open("a", encoding="utf-8") as log:
+    with process, (out / _LOG).open("a", encoding="utf-8", buffering=1) as log:
+        log.write(f"$ {_as_typed(command)}\n")
         try:
-            # Universal newlines: a progress bar's carriage return ends a line too.
+            # Text mode: the carriage return of a progress bar ends a line, too.
             for line in process.stdout or ():
-                log.write(line)
-                log.flush()
-                if text := line.strip():
-                    tail = [*tail[1 - _SHOWN_LINES :], text]
-                    status.update(f"{title}: {escape(text[-width:])}")
+                plain = Text.from_ansi(line).plain.rstrip()
+                log.write(f"{plain}\n")
+                if message := plain.rpartition(" - ")[2]:
+                    status.update(f"{title}: {escape(message[:width])}")
         except BaseException:
             process.kill()
             raise
     if process.returncode:
-        raise DemoError(
-            f"{_shell(command)}\nended with exit code {process.returncode}. The end of {out / _LOG}:\n"
-            + "\n".join(f"  {line}" for line in tail)
-        )
+        raise _failure(out, f"exit code {process.returncode}: {_as_typed(command)}")
 
 
-def _shell(command: Sequence[str]) -> str:
+def _as_typed(command: Sequence[str]) -> str:
     return " ".join([*(f"{name}={value}" for name, value in _ENVIRONMENT.items()), shlex.join(command)])
 
 
-def _read_results(out: Path) -> dict[str, dict[str, Any]]:
-    """Per task its metrics, by name without the harness's filter suffix."""
+def _failure(out: Path, reason: str) -> DemoError:
+    lines = [line for line in (out / _LOG).read_text(encoding="utf-8").splitlines() if line]
+    return DemoError(
+        "\n".join([*lines[-_SHOWN_LINES:], f"the demo failed, the end of {out / _LOG} is above; {reason}"])
+    )
+
+
+def _read_results(out: Path) -> Results:
+    """Metrics by task, without the name of the harness's filter; lmms-eval exits with 0 after errors, too."""
     files = list((out / _RESULTS).rglob("*_results.json"))
     if len(files) != 1:
-        raise DemoError(f"lmms-eval left {len(files)} result files in {out / _RESULTS}; see {out / _LOG}")
+        raise _failure(out, f"lmms-eval has written {len(files)} files of results, expected one")
     results = json.loads(files[0].read_text(encoding="utf-8"))["results"]
     return {
         task: {name.removesuffix(",none"): value for name, value in metrics.items()}
@@ -134,5 +136,39 @@ def _read_results(out: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def _report(out: Path, command: Sequence[str], results: dict[str, dict[str, Any]], console: Console) -> None:
-    print(results)
+def _report(results: Results, out: Path, command: Sequence[str], console: Console) -> None:
+    def line(text: str) -> None:
+        console.print(text, soft_wrap=True, markup=False, highlight=False)
+
+    line(f"Ran:\n  cd {shlex.quote(str(out))} && {_as_typed(command)}\n")
+    console.print(_accuracy_table(results))
+    line("The weights are random: these numbers mean nothing, except that everything works.\n")
+    line(f"Files, in {out}:")
+    written = sorted(path.relative_to(out) for path in (out / _RESULTS).rglob("*.json*"))
+    for content, name in (
+        ("tiny LLaVA", _CHECKPOINT),
+        *(("clips, annotations", benchmark.FOLDER) for benchmark in _BENCHMARKS),
+        ("prepared data", _DATA),
+        *(("samples" if path.suffix == ".jsonl" else "results", path) for path in written),
+        ("log", _LOG),
+    ):
+        line(f"  {content:<20}{name}")
+    line("\nNext: the real benchmark, step by step in the README (lmms-egoplan data prepare --help).")
+
+
+def _accuracy_table(results: Results) -> Table:
+    table = Table("task", "metric")
+    for column in ("value", "questions", "coverage"):
+        table.add_column(column, justify="right")
+    for task, metrics in sorted(results.items()):
+        labels = [task, str(metrics["num_questions"]), f"{metrics['coverage']:.0%}"]
+        for name in _shown(metrics):
+            table.add_row(labels[0], name, f"{metrics[name]:.4f}", *labels[1:])
+            labels = [""] * len(labels)
+        table.add_section()
+    return table
+
+
+def _shown(metrics: Mapping[str, Any]) -> list[str]:
+    """Names of the shares, the accuracy first."""
+    return sorted(name for name in metrics if (name.startswith("acc") and "_stderr" not in name) or name == "unparsed")

@@ -1,0 +1,178 @@
+"""The demo: its scenes, its checkpoint, and one run of the whole command."""
+
+import hashlib
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import av
+import pytest
+import torch
+from PIL import Image, ImageChops, ImageStat
+from transformers import AutoModelForImageTextToText, AutoProcessor
+from typer.testing import CliRunner
+
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, Record, read_annotations
+from lmms_egoplan.cli import app
+from lmms_egoplan.demo import egoplan
+from lmms_egoplan.demo.checkpoint import write_checkpoint
+from lmms_egoplan.demo.scenes import FPS, SCENES
+from lmms_egoplan.frames import count_video_frames, read_frame_folder, read_video_frames
+
+
+@pytest.fixture(scope="module")
+def rendered(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("rendered")
+    egoplan.write(folder)
+    return folder / "egoplan"
+
+
+@pytest.fixture(scope="module")
+def records(rendered) -> list[Record]:
+    return read_annotations(rendered / "EgoPlan_validation.json", "val")
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("checkpoint")
+    write_checkpoint(folder)
+    return folder
+
+
+def difference(first: Image.Image, second: Image.Image) -> float:
+    """Share of pixels that differ clearly."""
+    changed = ImageChops.difference(first, second).convert("L").point(lambda level: 255 * (level > 24))
+    return ImageStat.Stat(changed).mean[0] / 255
+
+
+def frames(rendered: Path, record: Record, numbers: list[int]) -> list[Image.Image]:
+    if record.video_source == EGO4D:
+        return read_video_frames(rendered / "ego4d" / f"{record.video_id}.mp4", numbers)
+    folder = rendered / "epic-kitchens" / record.video_id[:3] / "rgb_frames" / record.video_id
+    return read_frame_folder(folder, numbers)
+
+
+def test_annotations_are_of_the_official_layout(records):
+    assert len(records) == 24
+    assert len({record.task_goal for record in records}) == 6
+    assert {record.video_source for record in records} == {EPIC_KITCHENS, EGO4D}
+    assert len({record.golden_choice_idx for record in records}) == 4
+
+
+def test_no_question_is_about_a_step_that_has_been_taken(records):
+    for record in records:
+        past = [action.narration_text for action in record.past_actions]
+        assert past
+        assert record.answer not in past
+
+
+def test_past_actions_are_seen(rendered, records):
+    for record in records:
+        action = record.past_actions[-1]
+        middle = (action.start_frame + action.stop_frame) // 2
+        before, during = frames(rendered, record, [action.start_frame, middle])
+        assert difference(before, during) > 0.03
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.goal)
+def test_hands_are_seen_and_move(scene):
+    images = list(scene.frames())
+    moving = [difference(*pair) > 0 for pair in pairwise(images)]
+    assert sum(moving) > len(moving) / 2
+    assert {image.size for image in images} == {(160, 120)}
+
+
+def test_observation_lies_half_a_second_before_the_next_action(records):
+    by_video: dict[str, list[Record]] = {}
+    for record in records:
+        by_video.setdefault(record.video_id, []).append(record)
+    for questions in by_video.values():
+        for question, following in pairwise(questions):
+            next_action = following.past_actions[-1]
+            assert next_action.narration_text == question.answer
+            assert next_action.start_frame - question.current_observation_frame == FPS / 2
+            assert question.past_actions[-1].stop_frame < question.current_observation_frame
+
+
+def test_clips_are_h264_and_hold_the_whole_scene(rendered):
+    clips = sorted((rendered / "ego4d").iterdir())
+    assert len(clips) == 3
+    for clip in clips:
+        with av.open(clip) as container:
+            assert container.streams.video[0].codec_context.name == "h264"
+        assert count_video_frames(clip) == len(list(SCENES[0].frames()))
+
+
+def test_checkpoint_loads_and_tells_images_apart(checkpoint):
+    processor = AutoProcessor.from_pretrained(checkpoint)
+    model = AutoModelForImageTextToText.from_pretrained(checkpoint)
+    losses = []
+    for colour in ("red", "blue"):
+        content = [{"type": "image", "image": Image.new("RGB", (160, 120), colour)}] * 33
+        messages = [
+            {"role": "user", "content": [*content, {"type": "text", "text": "What comes next?"}]},
+            {"role": "assistant", "content": [{"type": "text", "text": "close the drawer"}]},
+        ]
+        inputs = processor.apply_chat_template(
+            messages, tokenize=True, return_dict=True, return_tensors="pt", padding=True
+        )
+        assert inputs["input_ids"].shape[1] < model.config.text_config.max_position_embeddings
+        with torch.inference_mode():
+            losses.append(model(**inputs, labels=inputs["input_ids"]).loss.item())
+    assert losses[0] != pytest.approx(losses[1], rel=1e-3)
+
+
+def test_prompt_is_llavas(checkpoint):
+    processor = AutoProcessor.from_pretrained(checkpoint)
+    question = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "What is this?"}]}
+    answer = {"role": "assistant", "content": [{"type": "text", "text": "A cup."}]}
+    prompt = "USER: <image>\nWhat is this? ASSISTANT:"
+    assert processor.apply_chat_template([question], add_generation_prompt=True) == prompt
+    assert processor.apply_chat_template([question, answer]) == f"{prompt} A cup.</s>"
+    text = "Crème brûlée, ½ l"
+    assert processor.tokenizer.decode(processor.tokenizer(text).input_ids, skip_special_tokens=True) == text
+
+
+def test_checkpoint_is_the_same_each_time(checkpoint, tmp_path):
+    torch.manual_seed(1)
+    write_checkpoint(tmp_path)
+    assert digests(tmp_path) == digests(checkpoint)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+
+def test_other_files_are_left_alone(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "thesis.txt").write_text("mine")
+    for out in (tmp_path, tmp_path / "data" / "thesis.txt"):
+        result = CliRunner().invoke(app, ["demo", "--out", str(out)])
+        assert result.exit_code == 1
+        assert "--out" in result.output
+    assert [path.name for path in tmp_path.rglob("*")] == ["data", "thesis.txt"]
+
+
+def test_demo_from_scenes_to_accuracies(tmp_path):
+    # The folder of an earlier run, with a result that must not be read again.
+    out = tmp_path / "a demo, again"
+    stale = out / "results" / "checkpoint" / "20200101_000000_results.json"
+    stale.parent.mkdir(parents=True)
+    stale.write_text("{}")
+    (out / ".lmms-egoplan-demo").touch()
+    (out / "notes.txt").write_text("mine")
+
+    result = CliRunner().invoke(app, ["demo", "--out", str(out)], env={"COLUMNS": "120"})
+
+    assert result.exit_code == 0, result.output
+    assert "-m lmms_eval --tasks egoplan_val,egoplan_val_clips,egoplan_val_generate" in result.stdout
+    assert "The weights are random" in result.stdout
+    assert (out / "notes.txt").read_text() == "mine"
+    (results,) = out.glob("results/**/*_results.json")
+    metrics = json.loads(results.read_text())["results"]
+    for task in egoplan.TASKS:
+        assert metrics[task]["num_questions,none"] == 24
+        assert metrics[task]["coverage,none"] == 1
+        assert len(list(out.glob(f"results/**/*_samples_{task}.jsonl"))) == 1
+        assert f"{metrics[task]['acc,none']:.4f}" in result.stdout
+    assert "Ranking" in (out / "lmms-eval.log").read_text()
