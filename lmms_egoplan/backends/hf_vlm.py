@@ -17,8 +17,9 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from lmms_egoplan.backends.generation import AnswerGenerator
 from lmms_egoplan.backends.messages import MediaError, MediaLoader
+from lmms_egoplan.backends.responses import LoglikelihoodResponse
 from lmms_egoplan.backends.streaming import StreamedResponses
-from lmms_egoplan.loglikelihood import Loglikelihood, LoglikelihoodText
+from lmms_egoplan.loglikelihood import Loglikelihood
 from lmms_egoplan.prefetch import prefetch
 from lmms_egoplan.ranking import CandidateRanker
 
@@ -95,7 +96,7 @@ class HFVLM(lmms):
         """Mean token loss and greedy flag of each continuation (lmms-eval's convention: lower is better).
 
         The requests of one question are ranked in one go. White space around a continuation is dropped: the
-        chat template sets an answer off from its question by itself. Every text is a `LoglikelihoodText`,
+        chat template sets an answer off from its question by itself. Every text is a `LoglikelihoodResponse`,
         which the harness's own ``multiple_choice`` scoring can unpack.
 
         Raises:
@@ -135,7 +136,7 @@ class HFVLM(lmms):
                 candidates = list(dict.fromkeys(continuations))
                 scores = self._ranker.score(messages, candidates, question_id=_question_id(group[0]))
                 texts = {
-                    candidate: LoglikelihoodText.encode(Loglikelihood(s.nll, s.num_tokens, s.is_greedy))
+                    candidate: LoglikelihoodResponse.encode(Loglikelihood(s.nll, s.num_tokens, s.is_greedy))
                     for candidate, s in zip(candidates, scores, strict=True)
                 }
                 progress.update()

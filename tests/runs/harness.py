@@ -1,0 +1,63 @@
+"""lmms-eval as a user runs it, and what it leaves behind."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+LMMS_EVAL = [sys.executable, "-m", "lmms_eval"]
+TWO_PROCESSES = [
+    *(sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2"),
+    *("--master_port=0", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "-m", "lmms_eval"),
+]
+
+
+class Run(NamedTuple):
+    """Results per task as in the table, and the logged samples per task by document."""
+
+    results: dict[str, dict[str, Any]]
+    samples: dict[str, list[dict[str, Any]]]
+
+
+def start(data: Path, *arguments: str | Path, launcher: list[str] = LMMS_EVAL) -> subprocess.Popen:
+    """The command on the prepared data below `data`; its words go to ``data/log.txt``."""
+    environment = os.environ | {
+        "LMMS_EGOPLAN_DATA": str(data),
+        "OMP_NUM_THREADS": "1",
+        "HF_HUB_OFFLINE": "1",
+    }
+    environment.pop("LMMS_CACHE_RUN_ID", None)
+    with (data / "log.txt").open("w") as log:
+        return subprocess.Popen(
+            [*launcher, *map(str, arguments)], env=environment, cwd=data, stdout=log, stderr=subprocess.STDOUT
+        )
+
+
+def run(data: Path, output: Path, *arguments: str | Path, launcher: list[str] = LMMS_EVAL) -> Run:
+    """Run to the end and read what was written; fails with the command's words."""
+    process = start(data, *arguments, "--output_path", output, "--log_samples", launcher=launcher)
+    returncode = process.wait(timeout=180)
+    # lmms-eval says 0 though it has failed.
+    assert returncode == 0, log(data)
+    assert any(output.rglob("*_results.json")), log(data)
+    return read(output)
+
+
+def log(data: Path) -> str:
+    """The last words of the last command."""
+    return (data / "log.txt").read_text(encoding="utf-8")[-8000:]
+
+
+def read(output: Path) -> Run:
+    (results,) = output.rglob("*_results.json")
+    samples = {}
+    for path in output.rglob("*_samples_*.jsonl"):
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        samples[path.stem.split("_samples_")[1]] = rows
+    return Run(json.loads(results.read_text(encoding="utf-8"))["results"], samples)
+
+
+def metric(results: dict[str, Any], name: str) -> float:
+    return results[f"{name},none"]

@@ -1,0 +1,44 @@
+"""At least 200 questions on real annotations, prepared as a user prepares them, and checkpoints to ask."""
+
+import json
+from pathlib import Path
+
+import torch
+from derived_questions import DATA, derive, render_media
+from transformers import AutoModelForImageTextToText, AutoTokenizer
+from zoo import save
+
+from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
+
+DERIVED = 210
+EXAMPLES = DATA / "egoplan" / "examples.json"
+# Of EgoPlan-Val's published record; beyond the derived ones.
+EXAMPLE_ID = 1000
+
+
+def prepare_set(folder: Path) -> None:
+    """Prepare the validation split below `folder`; ``LMMS_EGOPLAN_DATA`` must name it."""
+    (example,) = json.loads(EXAMPLES.read_text(encoding="utf-8"))["EgoPlan_validation"]
+    rendered = render_media([*derive(DERIVED), example | {"sample_id": EXAMPLE_ID}], folder / "media")
+    prepare_egoplan(rendered.annotations, "val", rendered.epic_kitchens, rendered.ego4d)
+
+
+def save_letter_lover(name: str, folder: Path) -> Path:
+    """A checkpoint that often answers with one letter.
+
+    The letters' scores are scaled up; a letter's embedding outweighs what the layers add to it, and the end
+    of text is what follows from it.
+    """
+    save(name, folder)
+    model = AutoModelForImageTextToText.from_pretrained(folder, dtype="float32")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    letters = tokenizer.convert_tokens_to_ids(list("ABCD"))
+    embeddings, scores = model.get_input_embeddings().weight, model.get_output_embeddings().weight
+    assert embeddings is not scores
+    with torch.no_grad():
+        direction = embeddings[letters[0]] / embeddings[letters[0]].norm()
+        embeddings[letters] += 100 * direction
+        scores[letters] *= 4
+        scores[tokenizer.eos_token_id] = 3 * direction
+    model.save_pretrained(folder)
+    return folder

@@ -1,0 +1,171 @@
+"""EgoPlan's evaluation, slow and obvious: every frame of a video decoded, every candidate in a pass of its own."""
+
+import json
+import math
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import av
+import torch
+from PIL import Image
+from transformers import AutoModelForImageTextToText, AutoProcessor
+
+LETTERS = "ABCD"
+Record = dict[str, Any]
+
+
+class Choice(NamedTuple):
+    """A candidate's text, the sum of its tokens' log-probabilities, and their number."""
+
+    text: str
+    logprob: float
+    num_tokens: int
+
+
+class SlowEgoPlan:
+    """One model on one annotation file."""
+
+    def __init__(self, checkpoint: Path, media: Path) -> None:
+        self.model = AutoModelForImageTextToText.from_pretrained(checkpoint, dtype=torch.float32).eval()
+        self.processor = AutoProcessor.from_pretrained(checkpoint)
+        self.media = media
+        annotations = json.loads((media / "annotations.json").read_text(encoding="utf-8"))
+        self.records: list[Record] = annotations["EgoPlan_validation"]
+
+    def uniform(self, record: Record, count: int = 8) -> list[dict[str, Any]]:
+        """Media of the default layout: frames of the whole progress."""
+        last = record["current_observation_frame"]
+        past = record["task_progress_metadata"]
+        first = min((action["start_frame"] for action in past), default=last)
+        return [_image(self._frame(record, n)) for n in _spread(first, last, min(count, last - first + 1))]
+
+    def clips(self, record: Record, clips: int = 4, per_clip: int = 8) -> list[dict[str, Any]]:
+        """Media of the clips layout: a video for each of the last actions, and the observation."""
+        last = record["current_observation_frame"]
+        media = []
+        for action in record["task_progress_metadata"][-clips:]:
+            numbers = _spread(action["start_frame"], min(action["stop_frame"], last), per_clip)
+            frames = [self._frame(record, number) for number in numbers]
+            media.append({"type": "video", "video": frames} if per_clip > 1 else _image(frames[0]))
+        return [*media, _image(self._frame(record, last))]
+
+    @torch.no_grad()
+    def rank(self, record: Record, media: list[dict[str, Any]]) -> list[Choice]:
+        choices = []
+        for letter in LETTERS.lower():
+            text = record[f"choice_{letter}"]
+            inputs = self._inputs(
+                media,
+                record["question"],
+                [{"role": "assistant", "content": [{"type": "text", "text": text}]}],
+                continue_final_message=True,
+            )
+            ids = inputs["input_ids"][0]
+            length = 1
+            while text not in self.processor.tokenizer.decode(ids[-length:]):
+                length += 1
+            self._forget_positions()
+            logprobs = self.model(**inputs).logits[0].double().log_softmax(-1)
+            positions = range(len(ids) - length, len(ids))
+            choices.append(Choice(text, math.fsum(logprobs[i - 1, ids[i]].item() for i in positions), length))
+        return choices
+
+    @torch.no_grad()
+    def reply(self, record: Record, media: list[dict[str, Any]]) -> str:
+        lines = [record["question"]]
+        lines += [f"{letter}. {record[f'choice_{letter.lower()}']}" for letter in LETTERS]
+        lines += ["Reply with nothing but the letter of the action to take: A, B, C or D."]
+        inputs = self._inputs(media, "\n".join(lines), [], add_generation_prompt=True)
+        self._forget_positions()
+        output = self.model.generate(**inputs, do_sample=False, max_new_tokens=16)[0]
+        answer = output[inputs["input_ids"].shape[1] :]
+        return self.processor.tokenizer.decode(answer, skip_special_tokens=True)
+
+    def _inputs(self, media: list[dict[str, Any]], text: str, answer: list[Any], **how: bool) -> Any:
+        question = {"role": "user", "content": [*media, {"type": "text", "text": text}]}
+        has_video = any(item["type"] == "video" for item in media)
+        return self.processor.apply_chat_template(
+            [question, *answer],
+            tokenize=True,
+            return_dict=True,
+            return_tensors="pt",
+            processor_kwargs={"do_sample_frames": False} if has_video else {},
+            **how,
+        )
+
+    def _forget_positions(self) -> None:
+        """Qwen-VL models keep the last prompt's."""
+        for module in self.model.modules():
+            if hasattr(module, "rope_deltas"):
+                module.rope_deltas = None
+
+    def _frame(self, record: Record, number: int) -> Image.Image:
+        if record["video_source"] == "Ego4D":
+            return _all_frames(self.media / "ego4d" / f"{record['video_id']}.mp4")[number]
+        folder = record["video_id"].split("_")[0]
+        name = f"frame_{str(number).zfill(10)}.jpg"
+        return _photograph(self.media / "epic-kitchens" / folder / "rgb_frames" / record["video_id"] / name)
+
+
+def accuracies(records: list[Record], ranked: list[list[Choice]]) -> dict[str, float]:
+    """What `egoplan_val` reports."""
+    scores = {
+        "acc": [[choice.logprob / choice.num_tokens for choice in choices] for choices in ranked],
+        "acc_sum": [[choice.logprob for choice in choices] for choices in ranked],
+        "acc_bytes": [[c.logprob / len(c.text.encode()) for c in choices] for choices in ranked],
+    }
+    right = {
+        name: [
+            max(range(4), key=question.__getitem__) == LETTERS.index(record["golden_choice_idx"])
+            for record, question in zip(records, questions, strict=True)
+        ]
+        for name, questions in scores.items()
+    }
+    ties = sum(question.count(max(question)) > 1 for question in scores["acc"])
+    means = {name: sum(values) / len(records) for name, values in right.items()}
+    return means | _by_source(records, right["acc"]) | {"ties": ties, "coverage": 1.0}
+
+
+def reply_accuracies(records: list[Record], replies: list[str]) -> dict[str, float]:
+    """What `egoplan_val_generate` reports, for replies of which only a lone letter is readable."""
+    letters = [_lone_letter(reply) for reply in replies]
+    right = [letter == record["golden_choice_idx"] for record, letter in zip(records, letters, strict=True)]
+    means = {"acc": sum(right) / len(right), "unparsed": letters.count(None) / len(letters)}
+    return means | _by_source(records, right) | {"coverage": 1.0}
+
+
+def _lone_letter(reply: str) -> str | None:
+    text = reply.strip()
+    return text if len(text) == 1 and text in LETTERS else None
+
+
+def _by_source(records: list[Record], right: list[bool]) -> dict[str, float]:
+    means = {}
+    for source, name in (("EpicKitchens", "acc_epic_kitchens"), ("Ego4D", "acc_ego4d")):
+        own = [r for record, r in zip(records, right, strict=True) if record["video_source"] == source]
+        means[name] = sum(own) / len(own)
+    return means
+
+
+def _spread(first: int, last: int, count: int) -> list[int]:
+    if count == 1:
+        return [last]
+    step = Fraction(last - first, count - 1)
+    return [math.floor(first + step * i + Fraction(1, 2)) for i in range(count)]
+
+
+def _image(image: Image.Image) -> dict[str, Any]:
+    return {"type": "image", "image": image}
+
+
+@cache
+def _all_frames(path: Path) -> list[Image.Image]:
+    with av.open(path) as container:
+        return [frame.to_image() for frame in container.decode(video=0)]
+
+
+@cache
+def _photograph(path: Path) -> Image.Image:
+    return Image.open(path).convert("RGB")

@@ -1,0 +1,47 @@
+"""A handful of EgoPlan-format questions on rendered frames, prepared in a moment."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from media import write_epic_folder, write_numbered_video
+
+from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
+
+EPIC_VIDEO, EGO4D_VIDEO = "P01_02", "0a1b-2c"
+LAST = 40
+
+
+def prepare_small_set(folder: Path, count: int = 8) -> list[dict[str, Any]]:
+    """Prepare the validation split below `folder`, which ``LMMS_EGOPLAN_DATA`` must name; give its records.
+
+    Frames show their own number. Questions alternate between the sources and observe frame `LAST` - 1 and
+    so on down; each has two past actions.
+    """
+    write_epic_folder(folder / "epic" / "P01" / "rgb_frames" / EPIC_VIDEO, 1, LAST)
+    write_numbered_video(folder / "ego4d" / f"{EGO4D_VIDEO}.mp4", LAST)
+    records = [_record(number) for number in range(count)]
+    annotations = folder / "annotations.json"
+    annotations.write_text(json.dumps(records), encoding="utf-8")
+    prepare_egoplan(annotations, "val", folder / "epic", folder / "ego4d")
+    return records
+
+
+def _record(number: int) -> dict[str, Any]:
+    choices = ["pour water", "wash the cup", "open the drawer", "take"]
+    gold = number % 3
+    return {
+        "sample_id": 100 + number,
+        "video_source": ("EpicKitchens", "Ego4D")[number % 2],
+        "video_id": (EPIC_VIDEO, EGO4D_VIDEO)[number % 2],
+        "task_goal": "brew tea",
+        "question": f"What should I do next to brew tea, after step {number}?",
+        **{f"choice_{letter}": choice for letter, choice in zip("abcd", choices, strict=True)},
+        "golden_choice_idx": ("A", "B", "D")[gold],
+        "answer": choices[(0, 1, 3)[gold]],
+        "current_observation_frame": LAST - 1 - number,
+        "task_progress_metadata": [
+            {"narration_text": "fill the kettle", "start_frame": 1 + number, "stop_frame": 12 + number},
+            {"narration_text": "switch it on", "start_frame": 13 + number, "stop_frame": 20 + number},
+        ],
+    }

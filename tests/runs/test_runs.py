@@ -1,0 +1,205 @@
+"""Whole runs on real annotations: what lmms-eval reports is what an independent slow evaluation finds."""
+
+import json
+import os
+import signal
+import time
+
+import pytest
+from derived_questions import DATA, available
+from lmms_eval.evaluator import simple_evaluate
+from runs.harness import TWO_PROCESSES, Run, log, metric, run, start
+from runs.prepared_set import DERIVED, EXAMPLE_ID, EXAMPLES, prepare_set, save_letter_lover
+from runs.slow_egoplan import Choice, SlowEgoPlan, accuracies, reply_accuracies
+
+pytestmark = pytest.mark.skipif(
+    not (available() and EXAMPLES.exists()), reason=f"needs the public annotations in {DATA}"
+)
+
+LL_TASKS = ("egoplan_val", "egoplan_val_clips")
+EVERY = 5  # of the questions are ranked by the slow evaluation too, where it takes long for all
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
+        patch.setenv("LMMS_CACHE_RUN_ID", "")  # the backend sets it, which is undone so
+        patch.delenv("LMMS_CACHE_RUN_ID")
+        prepare_set(folder)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def qwen(data):
+    return save_letter_lover("qwen2_5_vl", data / "qwen")
+
+
+@pytest.fixture(scope="module")
+def llava(data):
+    return save_letter_lover("llava", data / "llava")
+
+
+def hf_vlm_arguments(checkpoint, tasks):
+    return ["--tasks", tasks, "--model", "hf_vlm", "--model_args", f"pretrained={checkpoint},dtype=float32"]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(data, qwen):
+    """The command of the README, in a process of its own."""
+    arguments = hf_vlm_arguments(qwen, ",".join((*LL_TASKS, "egoplan_val_generate")))
+    return run(data, data / "undisturbed", *arguments, "--batch_size", "3")
+
+
+@pytest.fixture(scope="module")
+def llava_run(data, llava):
+    evaluated = simple_evaluate("llava", f"pretrained={llava},dtype=float32", tasks=list(LL_TASKS), log_samples=True)
+    return Run(evaluated["results"], evaluated["samples"])
+
+
+def logged(run, task):
+    """What a run logged of each choice, by sample id; every question exactly once."""
+    by_id = {}
+    for sample in run.samples[task]:
+        prediction = sample["predictions"]
+        assert prediction["sample_id"] not in by_id
+        by_id[prediction["sample_id"]] = prediction
+    assert set(by_id) == {*range(DERIVED), EXAMPLE_ID}
+    return by_id
+
+
+def assert_reports(results, expected):
+    for name, value in expected.items():
+        assert metric(results, name) == pytest.approx(value, abs=1e-12), name
+    assert metric(results, "num_questions") == metric(results, "split_size") == DERIVED + 1
+
+
+def assert_same_ranking(run, task, slow, media, records):
+    by_id = logged(run, task)
+    ranked = [slow.rank(record, media(record)) for record in records]
+    for record, choices in zip(records, ranked, strict=True):
+        prediction = by_id[record["sample_id"]]
+        for choice, own in zip(prediction["choices"], choices, strict=True):
+            assert choice["num_tokens"] == own.num_tokens
+            mean = own.logprob / own.num_tokens
+            assert choice["logprob"] / choice["num_tokens"] == pytest.approx(mean, abs=1e-4)
+            assert choice["loss"] == pytest.approx(-mean, abs=1e-4)
+        means = [own.logprob / own.num_tokens for own in choices]
+        assert prediction["prediction"] == "ABCD"[means.index(max(means))]
+    return ranked
+
+
+def assert_arithmetic(run, task, records):
+    """The accuracies follow from the logged log-probabilities."""
+    by_id = logged(run, task)
+    ranked = [
+        [
+            Choice(record[f"choice_{letter}"], choice["logprob"], choice["num_tokens"])
+            for letter, choice in zip("abcd", by_id[record["sample_id"]]["choices"], strict=True)
+        ]
+        for record in records
+    ]
+    assert_reports(run.results[task], accuracies(records, ranked))
+
+
+def test_uniform_frames_on_hf_vlm(data, qwen, undisturbed):
+    slow = SlowEgoPlan(qwen, data / "media")
+    ranked = assert_same_ranking(undisturbed, "egoplan_val", slow, slow.uniform, slow.records)
+    assert_reports(undisturbed.results["egoplan_val"], accuracies(slow.records, ranked))
+
+
+def test_clips_on_hf_vlm(data, qwen, undisturbed):
+    slow = SlowEgoPlan(qwen, data / "media")
+    assert_same_ranking(undisturbed, "egoplan_val_clips", slow, slow.clips, slow.records[::EVERY])
+    assert_arithmetic(undisturbed, "egoplan_val_clips", slow.records)
+
+
+def test_generated_letters_on_hf_vlm(data, qwen, undisturbed):
+    slow = SlowEgoPlan(qwen, data / "media")
+    replies = [slow.reply(record, slow.uniform(record)) for record in slow.records]
+    samples = undisturbed.samples["egoplan_val_generate"]
+    by_id = {sample["predictions"]["sample_id"]: sample for sample in samples}
+    assert len(samples) == len(by_id) == DERIVED + 1
+    for record, reply in zip(slow.records, replies, strict=True):
+        assert by_id[record["sample_id"]]["filtered_resps"].strip() == reply.strip()
+    expected = reply_accuracies(slow.records, replies)
+    assert 0.1 < expected["unparsed"] < 0.9
+    assert expected["acc"] > 0
+    assert_reports(undisturbed.results["egoplan_val_generate"], expected)
+
+
+def test_llava(data, llava, llava_run):
+    """Six images: what LLaVA-1.5 has room for."""
+    slow = SlowEgoPlan(llava, data / "media")
+    ranked = assert_same_ranking(llava_run, "egoplan_val", slow, lambda record: slow.uniform(record, 6), slow.records)
+    assert_reports(llava_run.results["egoplan_val"], accuracies(slow.records, ranked))
+    assert_same_ranking(
+        llava_run, "egoplan_val_clips", slow, lambda record: slow.clips(record, 4, 1), slow.records[::EVERY]
+    )
+    assert_arithmetic(llava_run, "egoplan_val_clips", slow.records)
+
+
+def test_two_processes(data, llava, llava_run):
+    both = run(
+        data,
+        data / "two_processes",
+        *("--tasks", "egoplan_val", "--model", "llava"),
+        *("--model_args", f"pretrained={llava},dtype=float32"),
+        launcher=TWO_PROCESSES,
+    )
+    assert "Running on rank 1" in (data / "log.txt").read_text()
+    assert len(both.samples["egoplan_val"]) == DERIVED + 1
+    expected, found = logged(llava_run, "egoplan_val"), logged(both, "egoplan_val")
+    for sample_id, prediction in expected.items():
+        assert found[sample_id]["prediction"] == prediction["prediction"]
+    for name in ("acc", "acc_sum", "acc_bytes", "acc_epic_kitchens", "acc_ego4d", "ties", "coverage"):
+        value = metric(llava_run.results["egoplan_val"], name)
+        assert metric(both.results["egoplan_val"], name) == pytest.approx(value), name
+
+
+def scored_keys(cache):
+    """Keys of the scored requests, as often as they were scored."""
+    return [
+        json.loads(line)["cache_key"]
+        for path in (cache / "runs").rglob("*.audit.jsonl")
+        for line in path.read_text().splitlines()
+    ]
+
+
+def test_a_killed_run_goes_on_where_it_was(data, llava, llava_run):
+    cache = data / "cache"
+    limit = 60
+    model = ["--model", "llava", "--model_args", f"pretrained={llava},dtype=float32"]
+    arguments = ["--tasks", "egoplan_val", *model, "--limit", limit, "--use_cache", cache]
+    process = start(data, *arguments, "--output_path", data / "killed")
+    deadline = time.monotonic() + 120
+    while len(scored_keys(cache)) < limit:
+        assert process.poll() is None, log(data)
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert limit <= len(scored_keys(cache)) < 4 * limit
+
+    resumed = run(data, data / "resumed", *arguments)
+    keys = scored_keys(cache)
+    assert len(keys) == len(set(keys)) == 4 * limit
+
+    served = simple_evaluate(
+        "llava", model[-1], tasks=["egoplan_val"], limit=limit, use_cache=str(cache), log_samples=True
+    )
+    assert scored_keys(cache) == keys
+    undisturbed = llava_run.samples["egoplan_val"][:limit]
+    for samples in (resumed.samples["egoplan_val"], served["samples"]["egoplan_val"]):
+        assert len(samples) == limit
+        for sample, expected in zip(samples, undisturbed, strict=True):
+            assert sample["acc"] == expected["acc"]
+            assert losses(sample) == pytest.approx(losses(expected), abs=1e-5)
+    for name in ("acc", "acc_sum", "acc_bytes", "ties", "coverage"):
+        values = [metric(results["egoplan_val"], name) for results in (resumed.results, served["results"])]
+        assert values[0] == pytest.approx(values[1]), name
+
+
+def losses(sample):
+    return [choice["loss"] for choice in sample["predictions"]["choices"]]
