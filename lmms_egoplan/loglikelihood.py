@@ -2,7 +2,8 @@
 
 lmms-eval turns everything a model answers into text on its way to the scoring, and its response cache keeps
 text only. So a candidate's score is a string here, JSON that says what it holds. Stock ``multiple_choice``
-scoring, which unpacks each response into ``(loss, is_greedy)``, can unpack this string too.
+scoring, which unpacks each response into ``(loss, is_greedy)``, can unpack this string too, fresh from the
+model; from the response cache it comes back as a plain string, which `parse_loglikelihood` alone reads.
 """
 
 import json
@@ -11,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-# Python's text of a pair; ``nan`` and ``inf`` in it are no Python literals.
-_PAIR = re.compile(r"\((?P<loss>[^,()]+), (?P<is_greedy>True|False)\)")
+# Python's text of a pair, a list where it comes from the response cache; ``nan`` and ``inf`` are no literals.
+_PAIR = re.compile(r"[(\[](?P<loss>[^,()\[\]]+), (?P<is_greedy>True|False)[)\]]")
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,10 @@ class LoglikelihoodText(str):
     """
 
     __slots__ = ()
+
+    def strip(self, chars: str | None = None) -> "LoglikelihoodText":
+        """Itself: lmms-eval strips every response before it is scored, which would leave a plain string."""
+        return self
 
     @classmethod
     def encode(cls, score: Loglikelihood) -> "LoglikelihoodText":

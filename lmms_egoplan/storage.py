@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 _SUMMARY = "summary.json"
+# What every benchmark's summary tells; more is its own affair.
+_FIELDS = {"prepared": str, "split_size": int, "questions": int, "fingerprint": str, "missing": list}
 
 
 class StorageError(ValueError):
@@ -51,12 +53,17 @@ def split_dir(benchmark: str, split: str) -> Path:
     return data_root() / benchmark / split
 
 
+def summary_path(benchmark: str, split: str) -> Path:
+    """File with the summary of a split, whether or not it is there."""
+    return split_dir(benchmark, split) / _SUMMARY
+
+
 def save_split(dataset: "Dataset", benchmark: str, split: str, summary: dict[str, Any]) -> Path:
     """Write a split with its summary and put it in place of an older one; returns the folder.
 
     The folder holds a ``DatasetDict`` with the one split, for ``datasets.load_from_disk``, and
     ``summary.json``. Everything is written beside the target first, so a failure leaves the older data as
-    they were.
+    they were. `summary` must have what `load_summary` promises.
     """
     from datasets import DatasetDict
 
@@ -80,10 +87,14 @@ def save_split(dataset: "Dataset", benchmark: str, split: str, summary: dict[str
 def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
     """The summary that `save_split` wrote; None if the split is not prepared.
 
+    Returns:
+        At least ``prepared`` (time, ISO 8601), ``split_size`` (questions in the official file), ``questions``
+        (prepared), ``fingerprint`` (another text for other data) and ``missing`` (a list of what is missing).
+
     Raises:
-        StorageError: the summary cannot be read.
+        StorageError: the summary cannot be read, or one of these is absent or of another type.
     """
-    path = split_dir(benchmark, split) / _SUMMARY
+    path = summary_path(benchmark, split)
     try:
         summary = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
@@ -92,6 +103,9 @@ def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
         raise StorageError(f"{path}: damaged, prepare the split again: {error}") from error
     if not isinstance(summary, dict):
         raise StorageError(f"{path}: damaged, prepare the split again: expected an object")
+    wrong = [name for name, expected in _FIELDS.items() if not isinstance(summary.get(name), expected)]
+    if wrong:
+        raise StorageError(f"{path}: damaged, prepare the split again: absent or of the wrong type: {', '.join(wrong)}")
     return summary
 
 

@@ -1,6 +1,5 @@
 """LLaVA-1.5- and Qwen2.5-VL-shaped models with seeded random weights, and their processors, for measuring."""
 
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,8 +21,10 @@ from transformers import (
     Qwen2VLVideoProcessor,
 )
 
-# The README's own words are text enough for a tokenizer whose vocabulary is padded to the model's size.
-CORPUS = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8").splitlines()
+CORPUS = """
+Considering the progress shown and my current observation, what action should I take next in order to store cereal?
+Put down the cereal box, open the cupboard, wash the spoon, take a bowl of milk. USER ASSISTANT user assistant
+""".splitlines()
 
 LLAVA_TEMPLATE = (
     "{% for message in messages %}{{ message['role'] | upper + ': ' }}"

@@ -10,8 +10,8 @@ Both arms run in this one program, on the same model and inputs:
 """
 
 import argparse
+import gc
 import platform
-import resource
 import statistics
 import subprocess
 import sys
@@ -37,7 +37,9 @@ ACTIONS = [
     for verb in ("put down", "open", "wash", "take")
     for thing in ("cereal box", "cupboard", "spoon", "bowl of milk")
 ]
-QUESTIONS, FRAMES = 32, 4
+QUESTIONS = 32
+VIDEOS = ((8, (512, 288)), (4, (1280, 720)))
+"""Frames a question and size of the video: the tasks' own, and one whose decoding costs more."""
 
 
 def main() -> None:
@@ -87,17 +89,25 @@ def _measure_speed(arguments: argparse.Namespace) -> None:
 
 
 def _measure_memory(arguments: argparse.Namespace) -> None:
-    """Each arm in a process of its own: peak memory above the loaded model and its inputs."""
-    print("\nprefix  single full pass (MiB)  (b) 4 candidates  (b) 16 candidates  largest ratio", flush=True)
+    """Each arm in a process of its own: peak memory above the loaded model, MiB.
+
+    The lean full pass computes the logits of the candidate alone, the harness's way those of the whole sequence.
+    """
+    print(
+        "\nprefix  full pass  lean full pass  (b) 4 candidates  (b) 16 candidates  (b) / full  (b) / lean", flush=True
+    )
     for prefix in PREFIXES:
-        arms = [f"full:{prefix}:1", f"ranker:{prefix}:4", f"ranker:{prefix}:16"]
+        arms = [f"full:{prefix}:1", f"lean:{prefix}:1", f"ranker:{prefix}:4", f"ranker:{prefix}:16"]
         command = [sys.executable, __file__, "--shape", arguments.shape, "--device", arguments.device]
-        peaks = [
+        full, lean, few, many = (
             float(subprocess.check_output([*command, "--dtype", arguments.dtype, "--memory-arm", arm], text=True))
             for arm in arms
-        ]
-        full, *ours = peaks
-        print(f"{prefix:6}  {full:22.0f}  {ours[0]:16.0f}  {ours[1]:17.0f}  {max(ours) / full:.2f}", flush=True)
+        )
+        ours = max(few, many)
+        print(
+            f"{prefix:6}  {full:9.0f}  {lean:14.0f}  {few:16.0f}  {many:17.0f}  {ours / full:10.2f}  {ours / lean:10.2f}",
+            flush=True,
+        )
 
 
 def _peak_memory(arguments: argparse.Namespace, arm: str) -> float:
@@ -108,25 +118,25 @@ def _peak_memory(arguments: argparse.Namespace, arm: str) -> float:
     ranker.score(small, ACTIONS[:2])  # settles the path, on a short question
     messages = _messages(arguments.shape, int(prefix), image_tokens)
     candidates = ACTIONS[: int(count)]
-    before = _peak(arguments.device, reset=True)
-    if kind == "full":
-        _full_passes(model, processor, messages, candidates)
-    else:
+    before = _memory(arguments.device, reset=True)
+    if kind == "ranker":
         ranker.score(messages, candidates)
-    return _peak(arguments.device) - before
+    else:
+        _full_passes(model, processor, messages, candidates, lean=kind == "lean")
+    return _memory(arguments.device) - before
 
 
-def _peak(device: str, reset: bool = False) -> float:
-    """MiB: allocated on the GPU, or resident in this process."""
+def _memory(device: str, reset: bool = False) -> float:
+    """Peak so far (at a reset: what is held now), MiB: allocated on the GPU, or resident in this process."""
     if device != "cpu":
         if reset:
             torch.cuda.reset_peak_memory_stats()
         return torch.cuda.max_memory_allocated() / 2**20
     if reset:
+        gc.collect()
         Path("/proc/self/clear_refs").write_text("5")
-        status = Path("/proc/self/status").read_text()
-        return float(status.split("VmRSS:")[1].split()[0]) / 2**10
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    name = "VmRSS" if reset else "VmHWM"
+    return float(Path("/proc/self/status").read_text().split(f"{name}:")[1].split()[0]) / 2**10
 
 
 def _measure_pipeline(arguments: argparse.Namespace) -> None:
@@ -134,11 +144,7 @@ def _measure_pipeline(arguments: argparse.Namespace) -> None:
 
     On a CPU the model gets one core, so that decoding has another, as it has beside a GPU.
     """
-    from lmms_eval.api.instance import Instance
-
-    from lmms_egoplan.backends.hf_vlm import DECODING_THREADS, HFVLM, QUESTIONS_AHEAD
-    from lmms_egoplan.frames import read_video_frames
-    from lmms_egoplan.prefetch import prefetch
+    from lmms_egoplan.backends.hf_vlm import HFVLM
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -146,52 +152,61 @@ def _measure_pipeline(arguments: argparse.Namespace) -> None:
         model.save_pretrained(folder / "checkpoint")
         processor.save_pretrained(folder / "checkpoint")
         del model
-        videos = [_write_video(folder / f"{index}.mp4", index) for index in range(4)]
         if arguments.device == "cpu":
             torch.set_num_threads(1)
         backend = HFVLM(str(folder / "checkpoint"), dtype=arguments.dtype, device=arguments.device)
+        print(f"\n{QUESTIONS} questions on H.264 files, seconds:")
+        for frames, size in VIDEOS:
+            videos = [_write_video(folder / f"{size[1]}-{index}.mp4", index, size) for index in range(4)]
+            _measure_overlap(backend, videos, frames, f"{frames} frames of {size[0]}x{size[1]}", arguments.repeats)
 
-        def decode(index: int) -> list[Image.Image]:
-            last = 200 + 5 * index
-            return read_video_frames(
-                videos[index % 4], np.linspace(last - 180, last, FRAMES).round().astype(int).tolist()
+
+def _measure_overlap(backend: Any, videos: list[Path], frames: int, title: str, repeats: int) -> None:
+    from lmms_eval.api.instance import Instance
+
+    from lmms_egoplan.backends.hf_vlm import DECODING_THREADS, QUESTIONS_AHEAD
+    from lmms_egoplan.frames import read_video_frames
+    from lmms_egoplan.prefetch import prefetch
+
+    def decode(index: int) -> list[Image.Image]:
+        last = 200 + 5 * index
+        numbers = np.linspace(last - 180, last, frames).round().astype(int).tolist()
+        return read_video_frames(videos[index % len(videos)], numbers)
+
+    def requests(visuals: Callable[[int], list[Image.Image]]) -> list[Instance]:
+        return [
+            Instance(
+                "loglikelihood",
+                (QUESTION, action, visuals, index, "perf", "val"),
+                0,
+                {"task": "perf", "doc_id": index, "repeats": 1},
             )
+            for index in range(QUESTIONS)
+            for action in ACTIONS[4 * (index % 4) : 4 * (index % 4) + 4]
+        ]
 
-        loaded = [decode(index) for index in range(QUESTIONS)]
-
-        def requests(visuals: Callable[[int], list[Image.Image]]) -> list[Instance]:
-            metadata = {"task": "perf", "repeats": 1}
-            return [
-                Instance(
-                    "loglikelihood",
-                    (QUESTION, action, visuals, index, "perf", "val"),
-                    0,
-                    metadata | {"doc_id": index},
-                )
-                for index in range(QUESTIONS)
-                for action in ACTIONS[4 * (index % 4) : 4 * (index % 4) + 4]
-            ]
-
-        backend.task_dict = {"perf": {"val": list(range(QUESTIONS))}}
-        list(backend.loglikelihood(requests(loaded.__getitem__)[:4]))  # settles the path
-        times: dict[str, list[float]] = defaultdict(list)
-        arms = {
-            "decoding alone": lambda: list(prefetch(range(QUESTIONS), decode, DECODING_THREADS, QUESTIONS_AHEAD)),
-            "computing alone": lambda: list(backend.loglikelihood(requests(loaded.__getitem__))),
-            "together": lambda: list(backend.loglikelihood(requests(decode))),
-        }
-        for _ in range(arguments.repeats):
-            for name, arm in arms.items():
-                times[name].append(_timed(arm)[0])
+    loaded = [decode(index) for index in range(QUESTIONS)]
+    backend.task_dict = {"perf": {"val": list(range(QUESTIONS))}}
+    list(backend.loglikelihood(requests(loaded.__getitem__)[:4]))  # settles the path
+    arms = {
+        "decoding alone": lambda: list(prefetch(range(QUESTIONS), decode, DECODING_THREADS, QUESTIONS_AHEAD)),
+        "computing alone": lambda: list(backend.loglikelihood(requests(loaded.__getitem__))),
+        "together": lambda: list(backend.loglikelihood(requests(decode))),
+    }
+    times: dict[str, list[float]] = defaultdict(list)
+    for _ in range(repeats):
+        for name, arm in arms.items():
+            times[name].append(_timed(arm)[0])
     medians = {name: statistics.median(values) for name, values in times.items()}
     largest = max(medians["decoding alone"], medians["computing alone"])
-    print(f"\n{QUESTIONS} questions, {FRAMES} frames each, H.264 1280x720, seconds:")
-    print("  ".join(f"{name} {value:.1f}" for name, value in medians.items()), end="  ")
-    print(f"ratio to the larger alone {medians['together'] / largest:.2f}", flush=True)
+    figures = ", ".join(f"{name} {value:.1f}" for name, value in medians.items())
+    print(f"{title}: {figures}; together / the larger alone {medians['together'] / largest:.2f}", flush=True)
 
 
-def _full_passes(model: Any, processor: Any, messages: list[dict], candidates: list[str]) -> list[float]:
-    """Mean loss of each candidate by preprocessing and a full pass with labels of its own."""
+def _full_passes(
+    model: Any, processor: Any, messages: list[dict], candidates: list[str], lean: bool = False
+) -> list[float]:
+    """Mean loss of each candidate by preprocessing and a full pass with labels of its own (lean: without others)."""
     losses = []
     for candidate in candidates:
         conversation = [*messages, {"role": "assistant", "content": [{"type": "text", "text": candidate}]}]
@@ -200,6 +215,11 @@ def _full_passes(model: Any, processor: Any, messages: list[dict], candidates: l
         ).to(model.device, model.dtype)
         ids = inputs["input_ids"][0].tolist()
         own = next(k for k in range(1, len(ids)) if candidate in processor.tokenizer.decode(ids[-k:]))
+        if lean:
+            with torch.inference_mode():
+                logits = model(**inputs, logits_to_keep=own + 1).logits[0, :-1].float()
+            losses.append(torch.nn.functional.cross_entropy(logits, inputs["input_ids"][0, -own:]).item())
+            continue
         labels = inputs["input_ids"].clone()
         labels[:, :-own] = -100
         with torch.inference_mode():
@@ -223,13 +243,14 @@ def _image(shape: str, seed: int) -> dict[str, Any]:
     return {"type": "image", "image": Image.fromarray(pixels)}
 
 
-def _write_video(path: Path, seed: int) -> Path:
+def _write_video(path: Path, seed: int, size: tuple[int, int]) -> Path:
     """15 seconds of a textured scene that moves, 24 frames a second."""
     from lmms_egoplan.frames import write_video
 
-    coarse = np.random.default_rng(seed).integers(0, 255, (80, 170, 3), dtype=np.uint8)
-    scene = Image.fromarray(coarse).resize((1700, 800), Image.Resampling.BICUBIC)
-    views = ((index, index // 10, index + 1280, index // 10 + 720) for index in range(360))
+    width, height = size
+    coarse = np.random.default_rng(seed).integers(0, 255, (height // 8, (width + 360) // 8, 3), dtype=np.uint8)
+    scene = Image.fromarray(coarse).resize((width + 400, height + 40), Image.Resampling.BICUBIC)
+    views = ((index, index // 10, index + width, index // 10 + height) for index in range(360))
     write_video(path, (scene.crop(view) for view in views), 24)
     return path
 

@@ -3,27 +3,14 @@ import subprocess
 import sys
 
 import pytest
+from example_record import RECORD
 from media import write_epic_folder
 from typer.testing import CliRunner
 
 from lmms_egoplan.cli.data import app
 from lmms_egoplan.storage import split_dir
 
-RECORD = {
-    "sample_id": 7,
-    "video_source": "EpicKitchens",
-    "video_id": "P01_02",
-    "task_goal": "brew tea",
-    "question": "What next, in order to brew tea?",
-    "choice_a": "fill kettle",
-    "choice_b": "pour water",
-    "choice_c": "open drawer",
-    "choice_d": "wash cup",
-    "golden_choice_idx": "B",
-    "answer": "pour water",
-    "current_observation_frame": 5,
-    "task_progress_metadata": [],
-}
+FIRST_STEP = RECORD | {"current_observation_frame": 5, "task_progress_metadata": []}
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +18,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("COLUMNS", "300")
     write_epic_folder(tmp_path / "epic" / "P01" / "rgb_frames" / "P01_02", 5, 5)
-    (tmp_path / "a.json").write_text(json.dumps([RECORD, RECORD | {"sample_id": 8, "video_id": "P01_03"}]))
+    (tmp_path / "a.json").write_text(json.dumps([FIRST_STEP, FIRST_STEP | {"sample_id": 8, "video_id": "P01_03"}]))
     return tmp_path
 
 
@@ -66,7 +53,11 @@ def test_prepares_and_shows_what_is_there(folder):
     assert ["questions", "1", "2", "3355", "no"] in rows(result.stdout)
     assert ["task goals", "1", "1", "2407", "no"] in rows(result.stdout)
     assert ["Ego4D", "0", "0", "923", "no"] in rows(result.stdout)
-    assert "Left out: 1; results will be over 1 of 2 questions" in result.stdout
+    summary = split_dir("egoplan", "val") / "summary.json"
+    assert (
+        f"Left out: 1, which need frames missing in 1 videos (all listed under missing in {summary})" in result.stdout
+    )
+    assert "results will be over 1 of 2 questions" in result.stdout
     assert str(split_dir("egoplan", "val")) in result.stdout
 
     result = run("status")
@@ -94,11 +85,15 @@ def test_wrong_annotations_end_with_one_message(folder, content):
 
 def test_damaged_summary_ends_with_one_message(folder):
     prepare(folder, "--skip-missing")
-    for damaged in ("{", "[]"):
-        (split_dir("egoplan", "val") / "summary.json").write_text(damaged)
+    path = split_dir("egoplan", "val") / "summary.json"
+    summary = json.loads(path.read_text())
+    del summary["prepared"]
+    for damaged in ("{", "[]", json.dumps(summary)):
+        path.write_text(damaged)
         result = run("status")
         assert result.exit_code == 1
         assert "summary.json: damaged, prepare the split again" in result.stderr
+        assert "Traceback" not in result.output
 
 
 def test_help_has_examples():

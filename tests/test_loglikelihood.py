@@ -32,12 +32,14 @@ def test_text_unpacks_like_a_pair(score):
 def test_text_passes_the_evaluator_unchanged():
     text = LoglikelihoodText.encode(Loglikelihood(0.25, 4, True))
     assert unwrap_generation_output(text) == (text, None)
+    assert isinstance(text.strip(), LoglikelihoodText)
 
 
 @given(st.floats(), st.booleans())
 def test_stock_pair_as_the_evaluator_hands_it_on(loss, is_greedy):
     text, _ = unwrap_generation_output((loss, is_greedy))
-    for response in (text, (loss, is_greedy), [loss, is_greedy]):
+    cached, _ = unwrap_generation_output([loss, is_greedy])  # the response cache knows no tuples
+    for response in (text, cached, (loss, is_greedy), [loss, is_greedy]):
         score = parse_loglikelihood(response)
         assert score.loss == loss or (math.isnan(score.loss) and math.isnan(loss))
         assert (score.num_tokens, score.is_greedy) == (None, is_greedy)

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 from datasets import Dataset, load_from_disk
+from example_summary import SUMMARY
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,35 +64,44 @@ def test_split_is_saved_with_its_summary(data):
     assert load_summary("egoplan", "val") is None
     assert prepared_splits() == []
     dataset = Dataset.from_dict({"sample_id": [1, 2]})
-    assert save_split(dataset, "egoplan", "val", {"questions": 2}) == split_dir("egoplan", "val")
+    assert save_split(dataset, "egoplan", "val", SUMMARY) == split_dir("egoplan", "val")
     assert split_dir("egoplan", "val") == data / "egoplan" / "val"
     assert load_from_disk(data / "egoplan" / "val")["val"]["sample_id"][:] == [1, 2]
-    assert load_summary("egoplan", "val") == {"questions": 2}
+    assert load_summary("egoplan", "val") == SUMMARY
     assert prepared_splits() == [("egoplan", "val")]
 
 
 def test_a_split_is_replaced_whole(data):
-    save_split(Dataset.from_dict({"a": [1, 2, 3]}), "egoplan", "val", {"questions": 3})
+    save_split(Dataset.from_dict({"a": [1, 2, 3]}), "egoplan", "val", SUMMARY | {"questions": 3})
     (split_dir("egoplan", "val") / "stale").touch()
-    save_split(Dataset.from_dict({"b": [7]}), "egoplan", "val", {"questions": 1})
+    save_split(Dataset.from_dict({"b": [7]}), "egoplan", "val", SUMMARY | {"questions": 1})
     assert load_from_disk(split_dir("egoplan", "val"))["val"][:] == {"b": [7]}
-    assert load_summary("egoplan", "val") == {"questions": 1}
+    assert load_summary("egoplan", "val") == SUMMARY | {"questions": 1}
     assert [entry.name for entry in (data / "egoplan").iterdir()] == ["val"]
     assert not (split_dir("egoplan", "val") / "stale").exists()
 
 
 def test_a_failure_leaves_the_older_split(data):
-    save_split(Dataset.from_dict({"a": [1]}), "egoplan", "val", {"questions": 1})
+    save_split(Dataset.from_dict({"a": [1]}), "egoplan", "val", SUMMARY | {"questions": 1})
     with pytest.raises(TypeError):
-        save_split(Dataset.from_dict({"a": [2]}), "egoplan", "val", {"questions": object()})
+        save_split(Dataset.from_dict({"a": [2]}), "egoplan", "val", SUMMARY | {"questions": object()})
     assert load_from_disk(split_dir("egoplan", "val"))["val"]["a"][:] == [1]
     assert [entry.name for entry in (data / "egoplan").iterdir()] == ["val"]
 
 
 def test_a_damaged_summary_is_an_error():
-    save_split(Dataset.from_dict({"a": [1]}), "egoplan", "val", {"questions": 1})
+    save_split(Dataset.from_dict({"a": [1]}), "egoplan", "val", SUMMARY | {"questions": 1})
     summary = split_dir("egoplan", "val") / "summary.json"
     for damaged in (b"{", b"\xff", json.dumps({"a": 1}).encode("utf-16")):
         summary.write_bytes(damaged)
         with pytest.raises(StorageError, match=r"summary.json: damaged, prepare the split again"):
+            load_summary("egoplan", "val")
+
+
+@pytest.mark.parametrize("field", SUMMARY)
+def test_a_summary_without_a_promised_field_is_an_error(field):
+    lacking = {name: value for name, value in SUMMARY.items() if name != field}
+    for damaged in (lacking, SUMMARY | {field: None}):
+        save_split(Dataset.from_dict({"a": [1]}), "egoplan", "val", damaged)
+        with pytest.raises(StorageError, match=rf"summary.json: damaged, prepare the split again: .*: {field}$"):
             load_summary("egoplan", "val")

@@ -9,7 +9,7 @@ from loguru import logger
 from transformers import PreTrainedModel
 
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
-from lmms_egoplan.ranking.question import ContextTooLongError
+from lmms_egoplan.ranking.question import check_length, on_device
 
 DEFAULT_NEW_TOKENS = 1024
 _SAMPLING_ARGUMENTS = ("temperature", "top_k", "top_p")
@@ -31,7 +31,6 @@ class AnswerGenerator:
 
     def __init__(self, model: PreTrainedModel, processor: Any) -> None:
         self._model = model
-        self._processor = processor
         self._tokenizer = processor.tokenizer
         self._encoder = QuestionEncoder(processor, is_encoder_decoder=False, score_eos=False)
         self._unknown_arguments: set[str] = set()
@@ -61,8 +60,9 @@ class AnswerGenerator:
                 for answer in self.generate([question], arguments, [question_id])
             ]
         stops = _stop_strings(arguments)
-        inputs = self._inputs(questions)
-        self._check_lengths(inputs["attention_mask"], question_ids)
+        inputs = on_device(self._encoder.generation_inputs(questions), self._model)
+        for length, question_id in zip(inputs["attention_mask"].sum(dim=1).tolist(), question_ids, strict=True):
+            check_length(self._model, length, 1, question_id)
         output = self._model.generate(**inputs, **self._keywords(arguments), **self._stopping(stops))
         prompt = inputs["input_ids"]
         if output.shape[1] >= prompt.shape[1] and torch.equal(output[:, : prompt.shape[1]], prompt):
@@ -72,27 +72,6 @@ class AnswerGenerator:
             Answer(_cut(text, stops), int(mask.sum()), self._count_tokens(ids))
             for text, mask, ids in zip(texts, inputs["attention_mask"], output, strict=True)
         ]
-
-    def _inputs(self, questions: Sequence[Sequence[Message]]) -> dict[str, Any]:
-        inputs = self._encoder.generation_inputs(questions)
-        device, dtype = self._model.device, self._model.dtype
-        return {
-            name: value.to(device, dtype if value.is_floating_point() else None)
-            if isinstance(value, torch.Tensor)
-            else value
-            for name, value in inputs.items()
-        }
-
-    def _check_lengths(self, attention_mask: torch.Tensor, question_ids: Sequence[str]) -> None:
-        config = self._model.config.get_text_config(decoder=True)
-        positions = getattr(config, "max_position_embeddings", None)
-        for length, question_id in zip(attention_mask.sum(dim=1).tolist(), question_ids, strict=True):
-            if positions is not None and length >= positions:
-                raise ContextTooLongError(
-                    f"question {question_id}: the context is {length} tokens, "
-                    f"{self._model.config.model_type} has {positions} positions; give it fewer or smaller "
-                    "images (the task's num_frames, or the backend's max_frames_num for videos)"
-                )
 
     def _keywords(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         unknown = set(arguments) - _HANDLED - self._unknown_arguments

@@ -11,21 +11,24 @@ import torch
 from accelerate import Accelerator
 from lmms_eval.api.instance import GenerationResult, Instance, TokenCounts
 from lmms_eval.api.model import lmms
-from loguru import logger
 from tqdm import tqdm
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from lmms_egoplan.backends.generation import AnswerGenerator
 from lmms_egoplan.backends.messages import MediaError, MediaLoader
-from lmms_egoplan.backends.responses import LoglikelihoodResponse
 from lmms_egoplan.backends.streaming import StreamedResponses
-from lmms_egoplan.loglikelihood import Loglikelihood
+from lmms_egoplan.loglikelihood import Loglikelihood, LoglikelihoodText
 from lmms_egoplan.prefetch import prefetch
 from lmms_egoplan.ranking import CandidateRanker
 
 DECODING_THREADS = 2
 QUESTIONS_AHEAD = 4
 """Questions whose frames are decoded beyond the one that the model computes; bounds the memory they take."""
+
+Question = tuple[list[dict[str, Any]], str]
+"""Chat messages, and the id that names the question in errors."""
+
+_CACHE_RUN_ID, _OWN_RUN_IDS = "LMMS_CACHE_RUN_ID", "hf_vlm-"
 
 
 class HFVLM(lmms):
@@ -37,7 +40,7 @@ class HFVLM(lmms):
         device: ``cuda``, ``cuda:1``, ``cpu``; by default this process's accelerator, or the CPU.
         device_map: as transformers takes it, to spread a model over several devices (``auto``).
         attn_implementation: as transformers takes it; ``sdpa`` and ``eager`` allow the fastest ranking.
-        max_frames_num: most frames of a video file or list of frames.
+        max_frames_num: most frames of a video file.
         batch_size: questions per ``generate`` call; ranking takes a question with all candidates at a time.
         revision: the checkpoint's revision.
         trust_remote_code: run code that comes with the checkpoint.
@@ -66,6 +69,8 @@ class HFVLM(lmms):
         self._world_size = self.accelerator.num_processes
         alone = self._world_size == 1
         self._device = torch.device(device) if device and alone else self.accelerator.device
+        if not str(batch_size).isdecimal() or int(batch_size) < 1:
+            raise ValueError(f"hf_vlm: batch_size must be a whole number of at least 1, got {batch_size!r}")
         self.batch_size_per_gpu = int(batch_size)
         loading = {"revision": revision, "trust_remote_code": trust_remote_code}
         self._model = AutoModelForImageTextToText.from_pretrained(
@@ -95,9 +100,9 @@ class HFVLM(lmms):
     def loglikelihood(self, requests: list[Instance]) -> Sequence[GenerationResult]:
         """Mean token loss and greedy flag of each continuation (lmms-eval's convention: lower is better).
 
-        The requests of one question are ranked in one go. White space around a continuation is dropped: the
-        chat template sets an answer off from its question by itself. Every text is a `LoglikelihoodResponse`,
-        which the harness's own ``multiple_choice`` scoring can unpack.
+        The requests of one question are ranked in one go. White space around a continuation is dropped: the chat
+        template sets an answer off from its question by itself. Every text is a `LoglikelihoodText`, which the
+        harness's own ``multiple_choice`` scoring can unpack (not so what comes back from its response cache).
 
         Raises:
             MediaError: what a question shows cannot be loaded.
@@ -121,7 +126,8 @@ class HFVLM(lmms):
         )
 
     def clean(self) -> None:
-        del self._ranker, self._generator
+        for name in ("_ranker", "_generator"):  # which hold the model, too
+            vars(self).pop(name, None)
         super().clean()
 
     def _rank_all(self, requests: list[Instance]) -> Generator[GenerationResult, None, None]:
@@ -131,12 +137,12 @@ class HFVLM(lmms):
 
         questions = [list(group) for _, group in itertools.groupby(requests, key=question_of)]
         with self._progress(len(questions), "Ranking", "question") as progress:
-            for group, messages in self._with_messages(questions):
-                continuations = [request.args[1].strip() for request in group]
+            for group, (messages, question_id) in self._loaded(questions):
+                continuations = [self._continuation(request) for request in group]
                 candidates = list(dict.fromkeys(continuations))
-                scores = self._ranker.score(messages, candidates, question_id=_question_id(group[0]))
+                scores = self._ranker.score(messages, candidates, question_id)
                 texts = {
-                    candidate: LoglikelihoodResponse.encode(Loglikelihood(s.nll, s.num_tokens, s.is_greedy))
+                    candidate: LoglikelihoodText.encode(Loglikelihood(s.nll, s.num_tokens, s.is_greedy))
                     for candidate, s in zip(candidates, scores, strict=True)
                 }
                 progress.update()
@@ -144,56 +150,59 @@ class HFVLM(lmms):
 
     def _generate_all(self, requests: list[Instance]) -> Generator[GenerationResult, None, None]:
         with self._progress(len(requests), "Generating", "question") as progress:
-            questions = self._with_messages([[request] for request in requests])
-            loaded = ((group[0], messages) for group, messages in questions)
+            loaded = self._loaded([[request] for request in requests])
             for batch in _batches(loaded, self.batch_size):
-                answers = self._generator.generate(
-                    [messages for _, messages in batch],
-                    batch[0][0].args[1],
-                    [_question_id(request) for request, _ in batch],
-                )
+                arguments = batch[0][0][0].args[1]
+                messages, question_ids = zip(*(question for _, question in batch), strict=True)
+                answers = self._generator.generate(messages, arguments, question_ids)
                 progress.update(len(batch))
                 for answer in answers:
                     tokens = TokenCounts(answer.input_tokens, answer.output_tokens)
                     yield GenerationResult(answer.text, tokens)
 
-    def _with_messages(self, questions: list[list[Instance]]) -> Iterator[tuple[list[Instance], list[dict[str, Any]]]]:
-        """Each question's requests with its chat messages; frames are decoded while the model computes."""
+    def _loaded(self, questions: list[list[Instance]]) -> Iterator[tuple[list[Instance], Question]]:
+        """Each question's requests, chat messages and id; frames are decoded while the model computes."""
 
-        def load(group: list[Instance]) -> list[dict[str, Any]]:
+        def load(group: list[Instance]) -> Question:
             context, _, doc_to_visual, doc_id, task, split = group[0].args
+            doc = self.task_dict[task][split][doc_id]
+            question_id = f"{task}/{doc_id}"
+            if isinstance(doc, dict) and "sample_id" in doc:
+                question_id += f" (sample_id {doc['sample_id']})"
             try:
-                visuals = doc_to_visual(self.task_dict[task][split][doc_id]) if doc_to_visual else None
-                return self._media.messages(context, visuals or [])
+                visuals = doc_to_visual(doc) if doc_to_visual else None
+                return self._media.messages(context, visuals or []), question_id
             except (OSError, ValueError) as error:
-                raise MediaError(f"question {_question_id(group[0])}: {error}") from error
+                raise MediaError(f"question {question_id}: {error}") from error
 
         return prefetch(questions, load, workers=DECODING_THREADS, ahead=QUESTIONS_AHEAD)
+
+    def _continuation(self, request: Instance) -> str:
+        """The continuation; tasks of type ``loglikelihood`` hand over a function of the document instead."""
+        _, continuation, _, doc_id, task, split = request.args
+        if callable(continuation):
+            continuation = continuation(self.task_dict[task][split][doc_id])
+        return continuation.strip()
 
     def _progress(self, total: int, description: str, unit: str) -> tqdm:
         return tqdm(total=total, desc=description, unit=unit, disable=self.rank != 0)
 
 
-def _question_id(request: Instance) -> str:
-    _, _, _, doc_id, task, _ = request.args
-    return f"{task}/{doc_id}"
-
-
 def _batches(
-    loaded: Iterator[tuple[Instance, list[dict[str, Any]]]], size: int
-) -> Iterator[list[tuple[Instance, list[dict[str, Any]]]]]:
+    loaded: Iterator[tuple[list[Instance], Question]], size: int
+) -> Iterator[list[tuple[list[Instance], Question]]]:
     """At most ``size`` consecutive questions with the same generation arguments and the same media.
 
     That is: the same kinds in the same order, videos of the same length.
     """
 
-    def alike(item: tuple[Instance, list[dict[str, Any]]]) -> str:
-        request, messages = item
+    def alike(item: tuple[list[Instance], Question]) -> str:
+        (request,), (messages, _) = item
         contents = [content for content in messages[0]["content"] if content["type"] != "text"]
         media = [(content["type"], len(content.get("video", ()))) for content in contents]
         return json.dumps([request.args[1], media], sort_keys=True, default=str)
 
-    batch: list[tuple[Instance, list[dict[str, Any]]]] = []
+    batch: list[tuple[list[Instance], Question]] = []
     for item in loaded:
         if batch and (len(batch) == size or alike(item) != alike(batch[0])):
             yield batch
@@ -206,9 +215,9 @@ def _batches(
 def _resume_response_cache(*arguments: Any) -> None:
     """Let the harness's ``--use_cache`` find what a killed run of the same model has stored.
 
-    The harness files the responses of an unfinished run under an id and reads them again only under that id,
-    which is a random one unless this variable, its own, sets it.
+    The harness files the responses of an unfinished run under an id and reads them again only under that id, which is a
+    random one unless this variable, its own, sets it. A user's own id stays.
     """
     digest = hashlib.sha256(json.dumps(arguments, default=str).encode()).hexdigest()[:16]
-    run_id = os.environ.setdefault("LMMS_CACHE_RUN_ID", f"hf_vlm-{digest}")
-    logger.debug(f"hf_vlm: responses are cached under run id {run_id}")
+    if os.environ.get(_CACHE_RUN_ID, _OWN_RUN_IDS).startswith(_OWN_RUN_IDS):
+        os.environ[_CACHE_RUN_ID] = f"{_OWN_RUN_IDS}{digest}"

@@ -19,7 +19,8 @@ class MediaLoader:
 
     Args:
         takes_video: whether the model takes videos; where it does not, a video's frames are images.
-        max_frames_num: most frames of one video, evenly spaced, the last one kept.
+        max_frames_num: most frames of a video file, evenly spaced, the last one kept. Frames that a task has chosen
+            itself are never thinned.
     """
 
     def __init__(self, takes_video: bool, max_frames_num: int) -> None:
@@ -54,8 +55,7 @@ class MediaLoader:
                     return [{"type": "image", "image": image.convert("RGB")}]
             return self._video_items(self._read_video(path))
         if isinstance(visual, (list, tuple)) and visual and all(isinstance(v, Image.Image) for v in visual):
-            frames = [visual[index] for index in _evenly_spaced(len(visual), self._max_frames_num)]
-            return self._video_items([frame.convert("RGB") for frame in frames])
+            return self._video_items([frame.convert("RGB") for frame in visual])
         raise TypeError(
             f"hf_vlm takes images, paths of images and videos, and lists of frames, got {type(visual).__name__}"
         )

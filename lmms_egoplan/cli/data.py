@@ -7,8 +7,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from lmms_egoplan.benchmarks.egoplan.records import ANNOTATIONS_URL, EGO4D, EPIC_KITCHENS, VIDEO_URLS
 from lmms_egoplan.paths import data_root
-from lmms_egoplan.storage import StorageError, load_summary, prepared_splits, split_dir
+from lmms_egoplan.storage import StorageError, load_summary, prepared_splits, split_dir, summary_path
 
 app = typer.Typer(help="Prepare the benchmarks' data, and see what is there.", no_args_is_help=True)
 prepare = typer.Typer(help="Check a benchmark's files and write them as a dataset.", no_args_is_help=True)
@@ -19,22 +20,24 @@ _COUNTS = {"questions": "questions", "task_goals": "task goals"}
 
 @prepare.command("egoplan")
 def egoplan(
-    annotations: Annotated[
-        Path, typer.Option(help="EgoPlan's annotation file, from https://github.com/ChenYi99/EgoPlan.")
-    ],
+    annotations: Annotated[Path, typer.Option(help=f"EgoPlan's annotation file, from {ANNOTATIONS_URL}.")],
     split: Annotated[Literal["val", "test"], typer.Option(help="The split that the file holds.")],
     epic_kitchens: Annotated[
-        Path | None, typer.Option(help="Folder with P01/rgb_frames/P01_13/frame_0000000760.jpg and so on.")
+        Path | None,
+        typer.Option(
+            help="Folder with P01/rgb_frames/P01_13/frame_0000000760.jpg and so on; RGB frames from "
+            f"{VIDEO_URLS[EPIC_KITCHENS]}."
+        ),
     ] = None,
-    ego4d: Annotated[Path | None, typer.Option(help="Folder with <video_id>.mp4, 288p.")] = None,
+    ego4d: Annotated[
+        Path | None,
+        typer.Option(help=f"Folder with <video_id>.mp4; canonical videos at 288p from {VIDEO_URLS[EGO4D]}."),
+    ] = None,
     skip_missing: Annotated[
         bool, typer.Option("--skip-missing", help="Leave out questions whose frames are not there.")
     ] = False,
 ) -> None:
     """Prepare EgoPlan-Bench from its annotations and the two sources' frames.
-
-    Videos: https://epic-kitchens.github.io (RGB frames) and https://ego4d-data.org (canonical videos at
-    288p).
 
     Example: `lmms-egoplan data prepare egoplan --annotations EgoPlan_validation.json --split val
     --epic-kitchens EPIC-KITCHENS --ego4d ego4d/video_288p`
@@ -58,12 +61,14 @@ def status() -> None:
     table = Table("benchmark", "split", "questions", "missing", "prepared", "folder")
     try:
         for benchmark, split in prepared_splits():
-            summary = load_summary(benchmark, split) or {}
+            summary = load_summary(benchmark, split)
+            if summary is None:
+                continue
             table.add_row(
                 benchmark,
                 split,
                 f"{summary['questions']} of {summary['split_size']}",
-                str(len(summary["missing"])),
+                str(summary["split_size"] - summary["questions"]),
                 summary["prepared"],
                 str(split_dir(benchmark, split)),
             )
@@ -91,8 +96,10 @@ def _print_summary(summary: dict[str, Any]) -> None:
         table.add_row(_COUNTS.get(name, name), str(count["prepared"]), str(count["annotations"]), paper, matches)
     Console().print(table)
     if summary["missing"]:
+        left_out = summary["split_size"] - summary["questions"]
         typer.echo(
-            f"Left out: {len(summary['missing'])}; results will be over "
+            f"Left out: {left_out}, which need frames missing in {len(summary['missing'])} videos (all listed under "
+            f"missing in {summary_path(summary['benchmark'], summary['split'])}); results will be over "
             f"{summary['questions']} of {summary['split_size']} questions."
         )
     typer.echo(f"Written to {split_dir(summary['benchmark'], summary['split'])}")

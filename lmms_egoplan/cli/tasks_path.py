@@ -10,6 +10,7 @@ def tasks_path() -> None:
 
     Needed only where the plugin cannot register it by itself.
 
-    Example: `lmms-eval tasks list --include_path $(lmms-egoplan tasks-path)`
+    Example: `lmms-eval tasks list --include-path $(lmms-egoplan tasks-path)`, or, in an evaluation,
+    `lmms-eval --tasks egoplan_val --model llava --include_path $(lmms-egoplan tasks-path)`
     """
     typer.echo(LMMS_EVAL_TASKS)

@@ -28,6 +28,7 @@ class DecoderPasses:
     def __init__(self, model: PreTrainedModel) -> None:
         self._model = model
         self._text_config = model.config.get_text_config(decoder=True)
+        self._text_model = _text_model(model)
         self._takes_logits_to_keep = "logits_to_keep" in inspect.signature(model.forward).parameters
 
     @torch.inference_mode()
@@ -40,7 +41,7 @@ class DecoderPasses:
             device = question.inputs["input_ids"].device
             tokens = [token for row in rows for token in row]
             positions = [position + offset for row in rows for offset in range(len(row))]
-            output = self._model(
+            output = self._text_model(
                 input_ids=torch.tensor([tokens], device=device),
                 attention_mask=masks.packed([len(row) for row in rows], question.prefix_length, self._model),
                 position_ids=torch.tensor([positions], device=device),
@@ -64,7 +65,7 @@ class DecoderPasses:
             logits = next_logits.new_empty(0, next_logits.shape[-1])
             if row:
                 is_last = index == len(question.candidates) - 1
-                output = self._model(
+                output = self._text_model(
                     input_ids=torch.tensor([row], device=device),
                     position_ids=torch.arange(position, position + len(row), device=device)[None],
                     past_key_values=cache if is_last else copy.deepcopy(cache),
@@ -82,8 +83,8 @@ class DecoderPasses:
     @torch.inference_mode()
     def full_pass(self, question: EncodedQuestion, candidate: CandidateTokens) -> CandidateScore:
         """Score one candidate in an independent pass over the context and all of its tokens."""
-        inputs = dict(question.inputs)
-        for name, value in question.inputs.items():
+        inputs = question.model_inputs
+        for name, value in inputs.items():
             if is_per_token(name, value, question.inputs):
                 inputs[name] = torch.cat([value, _entries_of(name, value, candidate.tokens)], dim=1)
         _forget_positions(self._model)
@@ -96,18 +97,13 @@ class DecoderPasses:
         _forget_positions(self._model)
         keep = {"logits_to_keep": 1} if self._takes_logits_to_keep else {}
         given = {} if cache is None else {"past_key_values": cache}
-        output = self._model_for(question)(**question.inputs, use_cache=True, **given, **keep)
-        return (
-            output.logits[0, -1:],
-            output.past_key_values,
-            question.prefix_length + _rope_delta(self._model),
-        )
+        output = self._model_for(question)(**question.model_inputs, use_cache=True, **given, **keep)
+        # BLIP-2 and its kin hand on what their language model has returned.
+        filled = getattr(output, "language_model_outputs", output).past_key_values
+        return output.logits[0, -1:], filled, question.prefix_length + _rope_delta(self._model)
 
     def _model_for(self, question: EncodedQuestion) -> torch.nn.Module:
-        """Models that require pixels (BLIP-2 with OPT) answer a question without images by their language model."""
-        if not question.has_visuals and self._model.main_input_name == "pixel_values":
-            return getattr(self._model, "language_model", self._model)
-        return self._model
+        return self._model if question.has_visuals else self._text_model
 
 
 class _MaskKinds:
@@ -155,6 +151,14 @@ def _score_row(candidate: CandidateTokens, next_logits: torch.Tensor, row_logits
     """Score from the logits behind the prefix and those behind each of the candidate's tokens but the last."""
     logits = torch.cat([next_logits.to(row_logits.device), row_logits])
     return score_from_logits(candidate, logits[candidate.first :])
+
+
+def _text_model(model: PreTrainedModel) -> PreTrainedModel:
+    """What computes tokens without pixels: the model, or the one that BLIP-2 and its kin, which require them, wrap."""
+    wrapped = getattr(model, "language_model", None)
+    if model.main_input_name == "pixel_values" and wrapped is not None and wrapped.get_output_embeddings() is not None:
+        return wrapped
+    return model
 
 
 def _image_visibility(question: EncodedQuestion, tokens: list[int]) -> dict[str, torch.Tensor]:

@@ -52,13 +52,8 @@ class EncoderDecoderPasses:
     def full_pass(self, question: EncodedQuestion, candidate: CandidateTokens) -> CandidateScore:
         """Score one candidate in an independent pass of vision encoder, text encoder and decoder."""
         model = self._model if question.has_visuals else self._seq2seq
-        inputs = {
-            name: value
-            for name, value in question.inputs.items()
-            if question.has_visuals or not name.startswith("qformer_")
-        }
         decoder_inputs = self._decoder_inputs(candidate, question.inputs["input_ids"].device)
-        logits = model(**inputs, decoder_input_ids=decoder_inputs, use_cache=False).logits[0]
+        logits = model(**question.model_inputs, decoder_input_ids=decoder_inputs, use_cache=False).logits[0]
         return score_from_logits(candidate, logits[candidate.first :])
 
     def _decoder_inputs(self, candidate: CandidateTokens, device: torch.device) -> torch.Tensor:
@@ -70,6 +65,6 @@ class EncoderDecoderPasses:
         if not question.has_visuals:
             return self._seq2seq.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
         start = torch.tensor([[self._start]], device=ids.device)
-        output = self._model(**question.inputs, decoder_input_ids=start, use_cache=False)
+        output = self._model(**question.model_inputs, decoder_input_ids=start, use_cache=False)
         inner = getattr(output, "language_model_outputs", None) or output
         return inner.encoder_last_hidden_state

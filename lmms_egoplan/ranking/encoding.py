@@ -163,10 +163,11 @@ class QuestionEncoder:
         )
 
     def _plain_inputs(self, messages: list[Message], text: str) -> dict[str, Any]:
-        """The plain form: one image placeholder per image, then the text.
+        """The plain form: one image placeholder per image, where the processor has one, then the text.
 
         BLIP-2's and InstructBLIP's processors put one image's query tokens before the text however many images there
-        are, so those of further images are added here, and the Q-Former's instruction is repeated for each.
+        are, so those of further images are added here. The Q-Former's instruction is the context, never a candidate,
+        and the same for each image.
         """
         items = [item for message in messages for item in message["content"]]
         if any(item["type"] == "video" for item in items):
@@ -174,15 +175,16 @@ class QuestionEncoder:
         images = [item["image"] for item in items if item["type"] == "image"]
         queries = getattr(self._processor, "num_query_tokens", None)
         if not images or queries is None:
-            placeholders = str(getattr(self._processor, "image_token", "<image>")) * len(images)
+            placeholders = str(getattr(self._processor, "image_token", "")) * len(images)
             return dict(self._processor(text=placeholders + text, images=images or None, return_tensors="pt"))
         inputs = dict(self._processor(text=text, images=images, return_tensors="pt"))
+        context = self._processor(text=_text_of(messages), return_tensors="pt")
         further = (len(images) - 1) * queries
         for name in ("input_ids", "attention_mask"):
             inputs[name] = torch.cat([inputs[name][:, :1].expand(-1, further), inputs[name]], dim=1)
         for name in ("qformer_input_ids", "qformer_attention_mask"):
             if name in inputs:
-                inputs[name] = inputs[name].expand(len(images), -1)
+                inputs[name] = context[name].expand(len(images), -1)
         return inputs
 
     def _adds_special_tokens(self, text: str) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from transformers import PreTrainedModel
 
 
 class RankingError(ValueError):
@@ -59,6 +60,13 @@ class EncodedQuestion:
         return any(name.startswith("pixel_values") for name in self.inputs)
 
     @property
+    def model_inputs(self) -> dict[str, torch.Tensor]:
+        """The inputs without those of InstructBLIP's Q-Former, which without images have no use."""
+        return {
+            name: value for name, value in self.inputs.items() if self.has_visuals or not name.startswith("qformer_")
+        }
+
+    @property
     def kind(self) -> tuple[str, ...]:
         """What decides which computation paths are open: the kinds of input, and whether there are rows to pack."""
         media = sorted(name for name in self.inputs if name.startswith("pixel_values"))
@@ -70,3 +78,24 @@ def is_per_token(name: str, value: Any, inputs: Mapping[str, Any]) -> bool:
     if not isinstance(value, torch.Tensor) or name.startswith("pixel_values"):
         return False
     return value.shape[:2] == inputs["input_ids"].shape
+
+
+def on_device(inputs: Mapping[str, Any], model: PreTrainedModel) -> dict[str, Any]:
+    """Model inputs on the model's device, pixels in its precision."""
+    return {
+        name: value.to(model.device, model.dtype if value.is_floating_point() else None)
+        if isinstance(value, torch.Tensor)
+        else value
+        for name, value in inputs.items()
+    }
+
+
+def check_length(model: PreTrainedModel, context: int, answer: int, question_id: str) -> None:
+    """Raise `ContextTooLongError` if a context and its (longest) answer, in tokens, exceed the model's positions."""
+    positions = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
+    if positions is not None and context + answer > positions:
+        raise ContextTooLongError(
+            f"question {question_id}: context and longest answer are {context + answer} tokens ({context} + {answer}), "
+            f"{model.config.model_type} has {positions} positions; show it fewer or smaller images (frame counts are "
+            "settings in the task's YAML, see its README; for video files the backend's max_frames_num)"
+        )

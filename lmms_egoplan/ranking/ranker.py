@@ -1,7 +1,9 @@
 """`CandidateRanker`: scores of candidate continuations, on the fastest path that is exact for the model."""
 
 import logging
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,7 +12,7 @@ from transformers import PreTrainedModel
 from lmms_egoplan.ranking.decoder import DecoderPasses, UnsupportedPathError
 from lmms_egoplan.ranking.encoder_decoder import EncoderDecoderPasses
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
-from lmms_egoplan.ranking.question import CandidateTokens, ContextTooLongError, EncodedQuestion, RankingError
+from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion, RankingError, check_length, on_device
 from lmms_egoplan.ranking.scores import CandidateScore
 
 logger = logging.getLogger(__name__)
@@ -18,6 +20,9 @@ logger = logging.getLogger(__name__)
 FLOAT32_TOLERANCE = 1e-4
 HALF_PRECISION_TOLERANCE = 2e-2
 """Largest difference of a mean loss, nats, between a fast path and a full pass: what rounding makes of equal sums."""
+
+CLEAR_LEAD = 1e-2
+"""Difference of the two best mean losses, nats, from which on a path must find the same best candidate."""
 
 _MODEL_ERRORS = (
     AttributeError,
@@ -61,7 +66,7 @@ class CandidateRanker:
         self._encoder = QuestionEncoder(processor, is_encoder_decoder, score_eos)
         self._passes = EncoderDecoderPasses(model) if is_encoder_decoder else DecoderPasses(model)
         self._fast_paths = ("shared",) if is_encoder_decoder else ("packed", "cached")
-        self._max_positions = None if is_encoder_decoder else _max_positions(model)
+        self._is_encoder_decoder = is_encoder_decoder
         self.paths: dict[tuple[str, ...], str] = {}
 
     def score(
@@ -89,37 +94,23 @@ class CandidateRanker:
     ) -> EncodedQuestion:
         """Images to pixels and text to tokens, on the CPU; raises as `score` does."""
         question = self._encoder.encode(messages, candidates, question_id)
-        longest = question.prefix_length + question.longest_candidate
-        if self._max_positions is not None and longest > self._max_positions:
-            raise ContextTooLongError(
-                f"question {question_id}: context and longest candidate are {longest} tokens "
-                f"({question.prefix_length} + {question.longest_candidate}), {self._model.config.model_type} has "
-                f"{self._max_positions} positions; give it fewer or smaller images (the task's num_frames, or the "
-                "backend's max_frames_num for videos)"
-            )
+        if not self._is_encoder_decoder:
+            check_length(self._model, question.prefix_length, question.longest_candidate, question_id)
         return question
 
     def score_encoded(self, question: EncodedQuestion) -> list[CandidateScore]:
         """Score a question that `encode` has prepared."""
-        question = self._on_device(question)
+        question = replace(question, inputs=on_device(question.inputs, self._model))
         path = self.paths.get(question.kind)
         if path is None:
             return self._choose_path(question)
         return getattr(self._passes, path)(question)
 
-    def _on_device(self, question: EncodedQuestion) -> EncodedQuestion:
-        device, dtype = self._model.device, self._model.dtype
-        inputs = {
-            name: value.to(device, dtype if value.is_floating_point() else None)
-            for name, value in question.inputs.items()
-            if isinstance(value, torch.Tensor)
-        }
-        others = {name: value for name, value in question.inputs.items() if name not in inputs}
-        return EncodedQuestion({**inputs, **others}, question.candidates, question.question_id)
-
     def _choose_path(self, question: EncodedQuestion) -> list[CandidateScore]:
         """Settle the path for questions of this kind, and score this one."""
         reference = self._passes.full(question)
+        if not all(math.isfinite(score.logprob) for score in reference):
+            return reference  # tells nothing of the other paths
         self._check_causality(question, reference)
         reasons = []
         for path in self._fast_paths:
@@ -152,8 +143,13 @@ class CandidateRanker:
             return str(error)
         except _MODEL_ERRORS as error:
             return f"{type(error).__name__}: {error}"
-        difference = max(abs(s.nll - r.nll) for s, r in zip(scores, reference, strict=True))
-        return None if difference <= self._tolerance else f"mean loss differs by {difference:.2g}"
+        differences = [abs(s.nll - r.nll) for s, r in zip(scores, reference, strict=True)]
+        if not all(difference <= self._tolerance for difference in differences):
+            return f"mean loss differs by {max(differences):.2g}"
+        best, second = sorted([score.nll for score in reference] + [math.inf])[:2]
+        if second - best > CLEAR_LEAD and _argmin(scores) != _argmin(reference):
+            return "another candidate is the best"
+        return None
 
     def _check_causality(self, question: EncodedQuestion, reference: list[CandidateScore]) -> None:
         """A model that lets an answer's tokens see those behind them gives no likelihood."""
@@ -165,7 +161,7 @@ class CandidateRanker:
         without_rest = self._passes.full_pass(question, CandidateTokens(whole.tokens[:half], whole.first))
         rest = self._passes.full_pass(question, CandidateTokens(whole.tokens, half))
         difference = reference[index].logprob - rest.logprob - without_rest.logprob
-        if abs(difference) / without_rest.num_tokens > 10 * self._tolerance:
+        if not abs(difference) / without_rest.num_tokens <= 10 * self._tolerance:
             raise RankingError(
                 f"{self._model.config.model_type}: an answer's tokens see the tokens behind them, so that a full pass "
                 "gives no likelihood; this model cannot be ranked"
@@ -177,5 +173,5 @@ class CandidateRanker:
         return FLOAT32_TOLERANCE if self._model.dtype.itemsize >= 4 else HALF_PRECISION_TOLERANCE
 
 
-def _max_positions(model: PreTrainedModel) -> int | None:
-    return getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
+def _argmin(scores: list[CandidateScore]) -> int:
+    return min(range(len(scores)), key=lambda index: scores[index].nll)

@@ -137,7 +137,8 @@ def test_images_videos_and_their_paths(checkpoint, name, tmp_path):
         model = HFVLM(checkpoint[name], "float32", batch_size=size, max_frames_num=3)
         answers = generate(model, docs, max_new_tokens=12)
         assert answers[0] == answers[1]
-        assert answers[2] == answers[3] == answers[4]
+        assert answers[2] == answers[3]  # of the file the three frames that the task has chosen itself
+        assert answers[4] != answers[3]  # a task's own frames are never thinned
         assert len({answers[0], answers[2], *answers[5:]}) > 1
 
 
@@ -211,7 +212,7 @@ def test_a_missing_frame_is_named_with_its_question_when_its_turn_comes(checkpoi
 def test_frames_that_do_not_fit_are_refused_with_both_lengths(checkpoint):
     model = HFVLM(checkpoint["llava"], "float32", batch_size=2)
     docs = [{"text": "What?", "visuals": [picture(0)] * count, "choices": CHOICES} for count in (1, 200)]
-    pattern = r"question small/1: .*3\d\d\d tokens.* 2048 positions; give it fewer"
+    pattern = r"question small/1: .*3\d\d\d tokens.* 2048 positions; show it fewer"
     with pytest.raises(ContextTooLongError, match=pattern):
         list(model.loglikelihood(ranking_requests(model, docs)))
     with pytest.raises(ContextTooLongError, match=pattern):
@@ -230,3 +231,27 @@ def test_unfinished_runs_of_one_model_share_a_cache_folder(checkpoint, monkeypat
     monkeypatch.setenv("LMMS_CACHE_RUN_ID", "mine")
     HFVLM(checkpoint["llava"])
     assert os.environ["LMMS_CACHE_RUN_ID"] == "mine"
+
+
+def test_a_task_of_type_loglikelihood_names_its_continuation_by_a_function(checkpoint):
+    model = HFVLM(checkpoint["llava"], "float32")
+    docs = [{"text": "What next?", "visuals": [picture(0)], "choices": CHOICES}]
+    expected = [parse_loglikelihood(r.text).loss for r in model.loglikelihood(ranking_requests(model, docs))]
+    requests = ranking_requests(model, docs)
+    for request, choice in zip(requests, CHOICES, strict=True):
+        context, _, *rest = request.args
+        request.arguments = (context, lambda doc, choice=choice: choice, *rest)
+    losses = [parse_loglikelihood(response.text).loss for response in model.loglikelihood(requests)]
+    assert losses == pytest.approx(expected, abs=1e-4)
+
+
+def test_errors_name_the_record(checkpoint):
+    model = HFVLM(checkpoint["llava"], "float32")
+    docs = [{"sample_id": 115, "text": "What?", "visuals": [picture(0)] * 200, "choices": CHOICES}]
+    with pytest.raises(ContextTooLongError, match=r"question small/0 \(sample_id 115\): "):
+        list(model.loglikelihood(ranking_requests(model, docs)))
+
+
+def test_batch_size_must_be_a_number(checkpoint):
+    with pytest.raises(ValueError, match="batch_size must be a whole number of at least 1, got 'auto'"):
+        HFVLM(checkpoint["llava"], batch_size="auto")

@@ -1,12 +1,15 @@
 import json
+import os
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 from datasets import load_from_disk
-from media import write_epic_folder, write_numbered_video
+from example_record import RECORD
+from media import number_image, write_epic_folder, write_numbered_video
 
 from lmms_egoplan.benchmarks.egoplan.prepare import PrepareError, prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.prepared import data_fingerprint
 from lmms_egoplan.frames import frame_path
 from lmms_egoplan.storage import load_summary, split_dir
 
@@ -14,18 +17,12 @@ EXAMPLES = Path(__file__).parents[3] / "shared" / "data" / "egoplan" / "examples
 
 
 def question(sample_id, source, video_id, observation, *past, goal="brew tea"):
-    return {
+    return RECORD | {
         "sample_id": sample_id,
         "video_source": source,
         "video_id": video_id,
         "task_goal": goal,
         "question": f"What next, in order to {goal}?",
-        "choice_a": "fill kettle",
-        "choice_b": "pour water",
-        "choice_c": "open drawer",
-        "choice_d": "wash cup",
-        "golden_choice_idx": "B",
-        "answer": "pour water",
         "current_observation_frame": observation,
         "task_progress_metadata": [
             {"narration_text": f"step {i}", "start_frame": start, "stop_frame": stop}
@@ -88,6 +85,7 @@ def test_writes_every_question(folders):
 def test_summary_compares_with_the_paper(folders):
     summary = prepare(folders, QUESTIONS)
     assert datetime.fromisoformat(summary.pop("prepared")).tzinfo
+    assert len(summary.pop("fingerprint")) == 64
     assert summary == {
         "benchmark": "egoplan",
         "split": "val",
@@ -147,17 +145,25 @@ def test_missing_media_are_listed_and_nothing_is_written(folders):
         "the frames of 4 of 6 questions are missing",
         "2 from EpicKitchens (--epic-kitchens; download: https://epic-kitchens.github.io)",
         "2 from Ego4D (--ego4d; download: https://ego4d-data.org)",
-        f"sample_id 11: {folders}/epic/P01/rgb_frames/P01_02/frame_0000000002.jpg: no such frame",
-        "0a1b-2c.mp4: 30 frames, but the question needs frame 30",
-        "absent.mp4: cannot open the video: No such file",
-        "frame_0000000021.jpg: no such frame",
+        "in 3 videos",
+        f"P01_02 (questions: 2): {folders}/epic/P01/rgb_frames/P01_02/frame_0000000002.jpg: no such frame; questions "
+        "need all from 2 to 21",
+        f"0a1b-2c (questions: 1): {folders}/ego4d/0a1b-2c.mp4: 30 frames, but questions need them up to frame 30",
+        f"absent (questions: 1): {folders}/ego4d/absent.mp4: cannot open the video: No such file",
         "--skip-missing",
     ):
         assert part in message
     assert not split_dir("egoplan", "val").exists()
 
     summary = prepare(folders, questions, skip_missing=True)
-    assert (summary["questions"], summary["split_size"], summary["missing"]) == (2, 6, [11, 30, 31, 32])
+    assert (summary["questions"], summary["split_size"]) == (2, 6)
+    assert [(video["video_source"], video["video"], video["sample_ids"]) for video in summary["missing"]] == [
+        ("EpicKitchens", "P01_02", [11, 32]),
+        ("Ego4D", "0a1b-2c", [30]),
+        ("Ego4D", "absent", [31]),
+    ]
+    assert all(video["reason"] in message for video in summary["missing"])
+    assert load_summary("egoplan", "val") == summary
     assert summary["counts"]["Ego4D"] == {"prepared": 1, "annotations": 3, "paper": 923, "matches": False}
     dataset = load_from_disk(split_dir("egoplan", "val"))["val"]
     assert dataset["sample_id"][:] == [12, 20]
@@ -166,17 +172,23 @@ def test_missing_media_are_listed_and_nothing_is_written(folders):
 
 def test_a_left_out_source_can_be_skipped(folders):
     summary = prepare(folders, QUESTIONS, ego4d=None, skip_missing=True)
-    assert summary["missing"] == [20]
+    assert summary["missing"] == [
+        {"video_source": "Ego4D", "video": "0a1b-2c", "reason": "--ego4d is not given", "sample_ids": [20]}
+    ]
     with pytest.raises(PrepareError, match="no question is left to prepare"):
         prepare(folders, QUESTIONS[2:], ego4d=None, skip_missing=True)
     assert load_summary("egoplan", "val") == summary
 
 
 def test_long_lists_are_cut(folders):
-    questions = [question(i, "Ego4D", "absent", 3) for i in range(25)]
-    with pytest.raises(PrepareError, match=r"25 of 25 questions(.|\n)*\.\.\. and 5 more") as caught:
+    questions = [question(i, "Ego4D", f"absent-{i // 2}", 3) for i in range(100, 210)]
+    with pytest.raises(
+        PrepareError, match=r"110 of 110 questions(.|\n)*in 55 videos(.|\n)*\.\.\. and 5 more"
+    ) as caught:
         prepare(folders, questions)
-    assert str(caught.value).count("sample_id") == 20
+    assert str(caught.value).count("(questions: 2)") == 50
+    summary = prepare(folders, [*questions, *QUESTIONS], skip_missing=True)
+    assert [video["sample_ids"] for video in summary["missing"]] == [[i, i + 1] for i in range(100, 210, 2)]
 
 
 def test_symlinks_do_not_lead_out(folders):
@@ -187,8 +199,57 @@ def test_symlinks_do_not_lead_out(folders):
     write_numbered_video(folders / "elsewhere/v.mp4", 5)
     (folders / "ego4d/v.mp4").symlink_to(folders / "elsewhere/v.mp4")
     questions = [question(1, "EpicKitchens", "P02_01", 3), question(2, "Ego4D", "v", 3)]
-    with pytest.raises(PrepareError, match=r"sample_id 1: .*leads out of(.|\n)*sample_id 2: .*leads out of"):
+    with pytest.raises(PrepareError, match=r"P02_01 .*leads out of(.|\n)*v \(.*leads out of"):
         prepare(folders, questions)
+
+
+def test_a_frame_that_is_a_symlink_does_not_lead_out(folders):
+    folder = folders / "epic/P01/rgb_frames/P01_02"
+    frame_path(folder, 5).unlink()
+    frame_path(folder, 5).symlink_to(frame_path(folder, 4).name)
+    assert prepare(folders, QUESTIONS)["missing"] == []
+
+    elsewhere = write_epic_folder(folders / "elsewhere", 5, 5)
+    frame_path(folder, 5).unlink()
+    frame_path(folder, 5).symlink_to(frame_path(elsewhere, 5))
+    with pytest.raises(PrepareError, match=r"frame_0000000005.jpg' leads out of"):
+        prepare(folders, QUESTIONS)
+    frame_path(folder, 5).rename(frame_path(folder, 21))
+    write_epic_folder(folder, 5, 5)
+    assert prepare(folders, QUESTIONS)["missing"] == []
+
+
+@pytest.mark.parametrize(
+    "spoil", [lambda path: None, lambda path: path.symlink_to("gone.jpg"), lambda path: path.mkdir()]
+)
+def test_every_frame_up_to_the_observation_must_be_there(folders, spoil):
+    path = frame_path(folders / "epic/P01/rgb_frames/P01_02", 13)
+    path.unlink()
+    spoil(path)
+    summary = prepare(folders, [*QUESTIONS, question(13, "EpicKitchens", "P01_02", 12, (1, 4))], skip_missing=True)
+    (video,) = summary["missing"]
+    assert video["sample_ids"] == [11]
+    assert video["reason"].startswith(f"{path}: no such frame")
+
+
+def test_a_frame_far_beyond_the_folder_is_soon_missed(folders):
+    with pytest.raises(PrepareError, match=r"frame_0000000021.jpg: no such frame"):
+        prepare(folders, [question(1, "EpicKitchens", "P01_02", 2**62, (2, 5))])
+
+
+def test_the_fingerprint_tells_data_apart(folders):
+    frames, film = folders / "epic/P01/rgb_frames/P01_02", folders / "ego4d/0a1b-2c.mp4"
+    seen = [prepare(folders, QUESTIONS)["fingerprint"]]
+    write_epic_folder(frames, 21, 22)
+    assert prepare(folders, QUESTIONS)["fingerprint"] == seen[0] == data_fingerprint("val")
+
+    number_image(3).save(frame_path(frames, 9), quality=50)
+    seen.append(prepare(folders, QUESTIONS)["fingerprint"])
+    os.utime(film, ns=(0, 7))
+    seen.append(prepare(folders, QUESTIONS)["fingerprint"])
+    seen.append(prepare(folders, QUESTIONS[::-1])["fingerprint"])
+    seen.append(prepare(folders, [*QUESTIONS[:2], QUESTIONS[2] | {"task_goal": "dry car"}])["fingerprint"])
+    assert len(set(seen)) == 5
 
 
 def test_published_example(folders):

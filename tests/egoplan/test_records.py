@@ -3,6 +3,7 @@ import json
 from pathlib import Path
 
 import pytest
+from example_record import RECORD
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,24 +11,6 @@ from lmms_egoplan.benchmarks.egoplan.records import AnnotationError, PastAction,
 
 EXAMPLES = Path(__file__).parents[3] / "shared" / "data" / "egoplan" / "examples.json"
 
-RECORD = {
-    "sample_id": 7,
-    "video_source": "EpicKitchens",
-    "video_id": "P01_02",
-    "task_goal": "brew tea",
-    "question": "What next, in order to brew tea?",
-    "choice_a": "fill kettle",
-    "choice_b": "pour water",
-    "choice_c": "open drawer",
-    "choice_d": "wash cup",
-    "golden_choice_idx": "B",
-    "answer": "pour water",
-    "current_observation_frame": 90,
-    "task_progress_metadata": [
-        {"narration_text": "take kettle", "start_frame": 1, "stop_frame": 40},
-        {"narration_text": "boil water", "start_frame": 30, "stop_frame": 95},
-    ],
-}
 # (what to change, where; the problem that must be named)
 WRONG = [
     ({"sample_id": "7"}, "sample_id: expected an integer of 64 bits, found '7'"),

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from datasets import Dataset
+from example_summary import SUMMARY
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -23,7 +24,7 @@ IDS = [3, 1, 2]
 @pytest.fixture
 def split(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
-    save_split(Dataset.from_dict({"sample_id": IDS}), "egoplan", "test", {})
+    save_split(Dataset.from_dict({"sample_id": IDS}), "egoplan", "test", SUMMARY)
 
 
 def write_samples(path, predictions):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from datasets import Dataset
+from example_summary import SUMMARY
 from lmms_eval.api.model import lmms
 from lmms_eval.evaluator import simple_evaluate
 from lmms_eval.tasks import TaskManager
@@ -43,6 +44,10 @@ def media(tmp_path_factory):
 @pytest.fixture
 def data(media, tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    save_data(media, "0123abcd")
+
+
+def save_data(media, fingerprint):
     for split in ("val", "test"):
         rows = [
             {
@@ -64,7 +69,7 @@ def data(media, tmp_path, monkeypatch):
             }
             for sample_id, (_, gold, video) in QUESTIONS.items()
         ]
-        save_split(Dataset.from_list(rows), "egoplan", split, {"questions": len(rows)})
+        save_split(Dataset.from_list(rows), "egoplan", split, SUMMARY | {"fingerprint": fingerprint})
 
 
 class Scripted(lmms):
@@ -74,6 +79,10 @@ class Scripted(lmms):
         super().__init__()
         self.stock = stock
         self.shown = []
+
+    def __str__(self):
+        """What the harness's response cache knows a model by."""
+        return "scripted"
 
     def loglikelihood(self, requests):
         answers = []
@@ -105,10 +114,15 @@ def load(name, **settings):
     return manager(**settings).load_task_or_group(name)[name]
 
 
-def evaluate(model, tasks, output_path=None, **settings):
+def evaluate(model, tasks, output_path=None, use_cache=None, **settings):
     arguments = Namespace(output_path=output_path, process_with_media=False, reasoning_tags=None)
     return simple_evaluate(
-        model=model, tasks=tasks, task_manager=manager(**settings), cli_args=arguments, bootstrap_iters=0
+        model=model,
+        tasks=tasks,
+        task_manager=manager(**settings),
+        cli_args=arguments,
+        bootstrap_iters=0,
+        use_cache=use_cache,
     )
 
 
@@ -220,8 +234,25 @@ def test_generate():
     context, settings, images = model.shown[0]
     assert context.split("\n")[:3] == ["Question 11: what next?", "A. put box away", "B. take bag"]
     assert settings["max_new_tokens"] <= 32
+    assert settings["until"] == []
     assert not settings["do_sample"]
     assert all(isinstance(image, Image.Image) for image in images)
+
+
+@pytest.mark.usefixtures("data")
+@pytest.mark.parametrize("task", [*VAL_TASKS, "egoplan_test"])
+def test_cached_responses_are_those_of_the_data(task, media, tmp_path):
+    """Data that were prepared anew are scored anew, though questions and choices read the same."""
+
+    def num_scored():
+        model = Scripted()
+        evaluate(model, [task], use_cache=str(tmp_path / "cache"), output_path=str(tmp_path / "runs"))
+        return len(model.shown)
+
+    assert num_scored() > 0
+    assert num_scored() == 0
+    save_data(media, "4567cdef")
+    assert num_scored() > 0
 
 
 @pytest.mark.usefixtures("data")
@@ -242,6 +273,7 @@ def test_generate_makes_chat_messages():
         ("egoplan_val_generate", "llava_hf", [None] * 6),
         ("egoplan_val_clips", "hf_vlm", [8, 8, 8, 8, None]),
         ("egoplan_val_clips", "llava", [None] * 5),
+        ("egoplan_val_clips", "llava_hf", [None] * 5),
         ("egoplan_val_clips", "llava_onevision", [None] * 33),
     ],
 )

@@ -3,14 +3,15 @@
 from typing import Any
 
 import torch
-from zoo import build
+from zoo import FAMILIES, build
 
 
 def reference_loss(name: str, messages: list[dict], candidate: str, score_eos: bool = False) -> tuple[float, int]:
     """Mean loss (nats per token) and number of tokens of one candidate, from one independent full pass."""
     model, processor = build(name)
     if processor.chat_template is None:
-        return _encoder_decoder_loss(model, processor, messages, candidate, score_eos)
+        loss = _encoder_decoder_loss if FAMILIES[name].is_encoder_decoder else _plain_loss
+        return loss(model, processor, messages, candidate, score_eos)
     inputs = processor.apply_chat_template(
         [*messages, {"role": "assistant", "content": [{"type": "text", "text": candidate}]}],
         tokenize=True,
@@ -64,6 +65,32 @@ def _encoder_decoder_loss(
         with torch.no_grad():
             loss = model.language_model(**encoded, labels=labels).loss
         return loss.item(), labels.shape[1]
+    inputs = _with_images(processor, text=text, instruction=text, images=images)
+    with torch.no_grad():
+        loss = model(**inputs, labels=labels).loss
+    return loss.item(), labels.shape[1]
+
+
+def _plain_loss(model: Any, processor: Any, messages: list[dict], candidate: str, score_eos: bool) -> tuple[float, int]:
+    """Decoder-only without a chat template: the question, a blank, the candidate."""
+    content = messages[0]["content"]
+    images = [item["image"] for item in content if item["type"] == "image"]
+    (question,) = [item["text"] for item in content if item["type"] == "text"]
+    ids = processor.tokenizer(f"{question} {candidate}", return_tensors="pt").input_ids
+    length = next(k for k in range(1, ids.shape[1]) if candidate in processor.tokenizer.decode(ids[0, -k:]))
+    targets = ids[0, -length:]
+    if images:
+        inputs = _with_images(processor, f"{question} {candidate}", question, images)
+        with torch.no_grad():
+            logits = model(**inputs).logits[0]
+    else:
+        with torch.no_grad():
+            logits = model.language_model(input_ids=ids).logits[0]
+    return torch.nn.functional.cross_entropy(logits[-length - 1 : -1].float(), targets).item(), length
+
+
+def _with_images(processor: Any, text: str, instruction: str, images: list[Any]) -> dict[str, Any]:
+    """Inputs of a BLIP: each image's queries before the text, the same instruction to the Q-Former for each."""
     inputs = dict(processor(text=text, images=images[0], return_tensors="pt"))
     inputs["pixel_values"] = torch.cat(
         [processor.image_processor(image, return_tensors="pt")["pixel_values"] for image in images]
@@ -71,9 +98,8 @@ def _encoder_decoder_loss(
     queries = inputs["input_ids"][:, : processor.num_query_tokens]
     inputs["input_ids"] = torch.cat([queries] * (len(images) - 1) + [inputs["input_ids"]], dim=1)
     inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
-    for name in ("qformer_input_ids", "qformer_attention_mask"):
-        if name in inputs:
-            inputs[name] = torch.cat([inputs[name]] * len(images))
-    with torch.no_grad():
-        loss = model(**inputs, labels=labels).loss
-    return loss.item(), labels.shape[1]
+    if "qformer_input_ids" in inputs:
+        encoded = processor.qformer_tokenizer(instruction, return_tensors="pt")
+        inputs["qformer_input_ids"] = torch.cat([encoded.input_ids] * len(images))
+        inputs["qformer_attention_mask"] = torch.cat([encoded.attention_mask] * len(images))
+    return inputs

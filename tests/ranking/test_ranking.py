@@ -143,6 +143,15 @@ def test_is_greedy():
     assert not other.is_greedy
 
 
+@pytest.mark.parametrize("name", ["instructblip_vicuna", "blip2_opt", "llava", "qwen2_5_vl"])
+def test_the_order_of_the_candidates_does_not_matter(name):
+    """InstructBLIP's Q-Former reads the context; a candidate must never get there."""
+    ranker = CandidateRanker(*build(name))
+    scores = ranker.score(question("images"), CANDIDATES)
+    backwards = CandidateRanker(*build(name)).score(question("images"), CANDIDATES[::-1])[::-1]
+    np.testing.assert_allclose([s.nll for s in backwards], [s.nll for s in scores], atol=1e-4)
+
+
 def test_one_candidate_alone_scores_as_among_others():
     ranker = CandidateRanker(*build("internvl"))
     together = ranker.score(question("images"), CANDIDATES)
@@ -199,6 +208,16 @@ def test_bad_candidates(candidates, message):
         CandidateRanker(*build("llava")).score(question("text"), candidates, question_id="q")
 
 
+class LosingNumbers(LlavaForConditionalGeneration):
+    """A model whose passes on a cache overflow."""
+
+    def forward(self, *args, past_key_values=None, **kwargs):
+        output = super().forward(*args, past_key_values=past_key_values, **kwargs)
+        if past_key_values is not None and kwargs["input_ids"].shape[1] < 60:
+            output.logits[0, 3:] = float("nan")
+        return output
+
+
 class WithoutCache(LlavaForConditionalGeneration):
     """A model whose cached passes fail, as those of some remote code do."""
 
@@ -215,7 +234,10 @@ class IgnoringMasks(LlavaForConditionalGeneration):
         return super().forward(*args, **kwargs)
 
 
-@pytest.mark.parametrize(("broken", "reason"), [(WithoutCache, "no cache here"), (IgnoringMasks, "mean loss differs")])
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [(WithoutCache, "no cache here"), (IgnoringMasks, "mean loss differs"), (LosingNumbers, "mean loss differs")],
+)
 def test_a_model_without_an_exact_fast_path_takes_full_passes_and_says_so_once(broken, reason, caplog):
     model, processor = build("llava")
     copied = broken(model.config).eval()

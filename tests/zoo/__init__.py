@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForImageTextToText, PreTrainedConfig, PreTrainedModel, ProcessorMixin
 
-from . import encoder_decoders, llava, others, qwen
+from . import blip, llava, others, qwen
 
 # Standard deviation of a unit that reads normalised input. From about 1 on, tokens, images and positions
 # change the likelihoods clearly; by transformers' own initialisation all candidates are equally likely.
@@ -48,8 +48,10 @@ FAMILIES: dict[str, Family] = {
         Family("gemma3", others.gemma3),
         Family("mllama", others.mllama),
         Family("paligemma", others.paligemma, has_chat_template=False, needs_image=True),
-        Family("blip2", encoder_decoders.blip2, has_chat_template=False, is_encoder_decoder=True),
-        Family("instructblip", encoder_decoders.instructblip, has_chat_template=False, is_encoder_decoder=True),
+        Family("blip2", blip.blip2, has_chat_template=False, is_encoder_decoder=True),
+        Family("blip2_opt", blip.blip2_opt, has_chat_template=False, needs_image=True),
+        Family("instructblip_vicuna", blip.instructblip_vicuna, has_chat_template=False, needs_image=True),
+        Family("instructblip", blip.instructblip, has_chat_template=False, is_encoder_decoder=True),
     )
 }
 

@@ -1,15 +1,25 @@
 """From EgoPlan's annotation file and the videos to a dataset that the tasks load."""
 
+import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, Record, Split, read_annotations
-from lmms_egoplan.frames import FrameError, count_video_frames, frame_path
-from lmms_egoplan.storage import StorageError, resolve_inside, save_split
+from lmms_egoplan.benchmarks.egoplan.media import Video, check_video
+from lmms_egoplan.benchmarks.egoplan.records import (
+    EGO4D,
+    EPIC_KITCHENS,
+    VIDEO_URLS,
+    Record,
+    Split,
+    read_annotations,
+)
+from lmms_egoplan.frames import FrameError
+from lmms_egoplan.storage import StorageError, save_split
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -19,12 +29,10 @@ PAPER_COUNTS: dict[str, dict[str, int]] = {
     "val": {"questions": 3355, "task_goals": 2407, EPIC_KITCHENS: 2432, EGO4D: 923},
     "test": {"questions": 1584, "task_goals": 902},
 }
-ANNOTATIONS_URL = "https://github.com/ChenYi99/EgoPlan"
-_MEDIA = {
-    EPIC_KITCHENS: ("--epic-kitchens", "https://epic-kitchens.github.io"),
-    EGO4D: ("--ego4d", "https://ego4d-data.org"),
-}
-_LISTED = 20
+_OPTIONS = {EPIC_KITCHENS: "--epic-kitchens", EGO4D: "--ego4d"}
+_LISTED = 50
+
+Roots = dict[str, str | Path | None]
 
 
 class PrepareError(ValueError):
@@ -49,10 +57,12 @@ def prepare_egoplan(
 
     Returns:
         The summary, which is also stored with the split: ``benchmark``, ``split``, ``prepared`` (UTC, ISO
-        8601), ``annotations``, ``split_size`` (questions in the file), ``questions`` (prepared), ``missing``
-        (sample ids) and ``counts``: for questions, task_goals and each source the numbers ``prepared``,
-        ``annotations``, ``paper`` (None where the paper does not tell) and ``matches``, whether file and
-        paper agree (None likewise).
+        8601), ``annotations``, ``split_size`` (questions in the file), ``questions`` (prepared),
+        ``fingerprint`` (another text once a prepared question or a file that it may read has changed),
+        ``missing`` (for each video that lacks frames its ``video_source``, ``video``, ``reason`` and the
+        ``sample_ids`` that it concerns) and ``counts``: for questions, task_goals and each source the
+        numbers ``prepared``, ``annotations``, ``paper`` (None where the paper does not tell) and
+        ``matches``, whether file and paper agree (None likewise).
 
     Raises:
         AnnotationError: the annotations are wrong.
@@ -61,10 +71,11 @@ def prepare_egoplan(
     records = read_annotations(annotations, split)
     roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
     _check_roots(records, roots, skip_missing)
-    media, missing = _locate(records, roots)
-    if missing and not (skip_missing and media):
-        raise PrepareError(_missing_message(records, missing, skip_missing))
-    kept = [record for record in records if record.sample_id in media]
+    videos, missing = _check_videos(records, roots)
+    if missing and not (skip_missing and videos):
+        raise PrepareError(_missing_message(missing, len(records), skip_missing))
+    kept = [record for record in records if record.sample_id in videos]
+    rows = _rows(kept, videos, len(records))
     summary = {
         "benchmark": "egoplan",
         "split": split,
@@ -72,92 +83,86 @@ def prepare_egoplan(
         "annotations": str(Path(annotations).resolve()),
         "split_size": len(records),
         "questions": len(kept),
-        "missing": sorted(missing),
+        "fingerprint": _fingerprint(rows, videos),
+        "missing": missing,
         "counts": _compare(records, kept, split),
     }
-    save_split(_dataset(kept, media, len(records)), "egoplan", split, summary)
+    save_split(_dataset(rows), "egoplan", split, summary)
     return summary
 
 
-def _check_roots(records: Sequence[Record], roots: dict[str, str | Path | None], skip_missing: bool) -> None:
+def _check_roots(records: Sequence[Record], roots: Roots, skip_missing: bool) -> None:
     needed = Counter(record.video_source for record in records)
     for source, count in needed.items():
-        option, url = _MEDIA[source]
         root = roots[source]
         if root is None and not skip_missing:
             raise PrepareError(
                 f"{count} of {len(records)} questions need videos of {source}: give their folder with "
-                f"{option} DIR (download: {url}), or --skip-missing to go without them"
+                f"{_OPTIONS[source]} DIR (download: {VIDEO_URLS[source]}), or --skip-missing to go without them"
             )
         if root is not None and not Path(root).is_dir():
-            raise PrepareError(f"{option} {root}: no such folder (download: {url})")
+            raise PrepareError(f"{_OPTIONS[source]} {root}: no such folder (download: {VIDEO_URLS[source]})")
 
 
-def _locate(records: Sequence[Record], roots: dict[str, str | Path | None]) -> tuple[dict[int, str], dict[int, str]]:
-    """Per sample id the absolute path of its frame folder or video, or else what is wrong with it."""
+def _check_videos(records: Sequence[Record], roots: Roots) -> tuple[dict[int, Video], list[dict[str, Any]]]:
+    """Per sample id the video that has its frames, and what is missing as the summary tells it."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    media: dict[int, str] = {}
-    missing: dict[int, str] = {}
-    lengths: dict[Path, int | FrameError] = {}
+    by_video: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        by_video.setdefault((record.video_source, record.video_id), []).append(record)
+    found: dict[int, Video] = {}
+    missing: list[dict[str, Any]] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        for record in progress.track(records, description="Checking frames"):
-            root = roots[record.video_source]
+        for (source, video_id), group in progress.track(by_video.items(), description="Checking videos"):
+            sample_ids = [record.sample_id for record in group]
+            root = roots[source]
             try:
                 if root is None:
-                    raise FrameError(f"{_MEDIA[record.video_source][0]} is not given")
-                if record.video_source == EPIC_KITCHENS:
-                    path = _epic_folder(root, record)
-                else:
-                    path = _ego4d_video(root, record, lengths)
+                    raise FrameError(f"{_OPTIONS[source]} is not given")
+                video = check_video(root, group)
             except (FrameError, StorageError) as error:
-                missing[record.sample_id] = str(error)
+                lost, reason = sample_ids, str(error)
             else:
-                media[record.sample_id] = str(path)
-    return media, missing
+                lost, reason = list(video.missing), video.reason
+                found |= {sample_id: video for sample_id in sample_ids if sample_id not in lost}
+            if lost:
+                missing.append({"video_source": source, "video": video_id, "reason": reason, "sample_ids": lost})
+    return found, missing
 
 
-def _epic_folder(root: str | Path, record: Record) -> Path:
-    participant = record.video_id.split("_")[0]
-    folder = resolve_inside(root, participant, "rgb_frames", record.video_id)
-    starts = [action.start_frame for action in record.past_actions[:1]]
-    for number in (record.current_observation_frame, *starts):
-        if not frame_path(folder, number).is_file():
-            raise FrameError(f"{frame_path(folder, number)}: no such frame")
-    return folder
-
-
-def _ego4d_video(root: str | Path, record: Record, lengths: dict[Path, int | FrameError]) -> Path:
-    path = resolve_inside(root, f"{record.video_id}.mp4")
-    if path not in lengths:
-        try:
-            lengths[path] = count_video_frames(path)
-        except FrameError as error:
-            lengths[path] = error
-    length = lengths[path]
-    if isinstance(length, FrameError):
-        raise length
-    if record.current_observation_frame >= length:
-        raise FrameError(f"{path}: {length} frames, but the question needs frame {record.current_observation_frame}")
-    return path
-
-
-def _missing_message(records: Sequence[Record], missing: dict[int, str], skip_missing: bool) -> str:
-    sources = {record.sample_id: record.video_source for record in records}
-    per_source = Counter(sources[sample_id] for sample_id in missing)
-    lines = [f"the frames of {len(missing)} of {len(records)} questions are missing:"]
+def _missing_message(missing: Sequence[dict[str, Any]], split_size: int, skip_missing: bool) -> str:
+    per_source: Counter[str] = Counter()
+    for video in missing:
+        per_source[video["video_source"]] += len(video["sample_ids"])
+    lines = [f"the frames of {per_source.total()} of {split_size} questions are missing:"]
     for source, count in per_source.items():
-        option, url = _MEDIA[source]
-        lines.append(f"  {count} from {source} ({option}; download: {url})")
-    lines += [f"  sample_id {sample_id}: {text}" for sample_id, text in list(missing.items())[:_LISTED]]
+        lines.append(f"  {count} from {source} ({_OPTIONS[source]}; download: {VIDEO_URLS[source]})")
+    lines.append(f"in {len(missing)} videos:")
+    for video in missing[:_LISTED]:
+        lines.append(f"  {video['video']} (questions: {len(video['sample_ids'])}): {video['reason']}")
     if len(missing) > _LISTED:
         lines.append(f"  ... and {len(missing) - _LISTED} more")
     lines.append(
         "no question is left to prepare" if skip_missing else "add them, or go on without them: --skip-missing"
     )
     return "\n".join(lines)
+
+
+def _rows(records: Sequence[Record], videos: dict[int, Video], split_size: int) -> list[dict[str, Any]]:
+    return [
+        asdict(record) | {"media_path": str(videos[record.sample_id].path), "split_size": split_size}
+        for record in records
+    ]
+
+
+def _fingerprint(rows: Sequence[dict[str, Any]], videos: dict[int, Video]) -> str:
+    digest = sha256()
+    for row in rows:
+        digest.update(json.dumps([row, videos[row["sample_id"]].version], sort_keys=True).encode())
+    return digest.hexdigest()
 
 
 def _counts(records: Sequence[Record]) -> dict[str, int]:
@@ -183,7 +188,7 @@ def _compare(records: Sequence[Record], kept: Sequence[Record], split: Split) ->
     }
 
 
-def _dataset(records: Iterable[Record], media: dict[int, str], split_size: int) -> "Dataset":
+def _dataset(rows: list[dict[str, Any]]) -> "Dataset":
     from datasets import Dataset, Features, Value
 
     text, integer = Value("string"), Value("int64")
@@ -203,5 +208,4 @@ def _dataset(records: Iterable[Record], media: dict[int, str], split_size: int) 
             "split_size": integer,
         }
     )
-    rows = [asdict(record) | {"media_path": media[record.sample_id], "split_size": split_size} for record in records]
     return Dataset.from_list(rows, features=features)

@@ -14,6 +14,8 @@ EGO4D = "Ego4D"
 # Number of a video's first frame: EPIC's frame files count from 1, frames of Ego4D's videos from 0.
 FIRST_FRAME = {EPIC_KITCHENS: 1, EGO4D: 0}
 LETTERS = "ABCD"
+ANNOTATIONS_URL = "https://github.com/ChenYi99/EgoPlan"
+VIDEO_URLS = {EPIC_KITCHENS: "https://epic-kitchens.github.io", EGO4D: "https://ego4d-data.org"}
 
 # The published files are named after the list that they may hold under a key.
 _LIST_KEYS: dict[str, str] = {"val": "EgoPlan_validation", "test": "EgoPlan_test"}

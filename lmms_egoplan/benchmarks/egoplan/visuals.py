@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from PIL import Image
@@ -14,8 +16,9 @@ from lmms_egoplan.benchmarks.egoplan.layouts import (
     clip_frames,
     uniform_frames,
 )
+from lmms_egoplan.benchmarks.egoplan.media import file_version
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
-from lmms_egoplan.frames import read_frame_folder, read_video_frames, write_video
+from lmms_egoplan.frames import FrameError, frame_path, read_frame_folder, read_video_frames, write_video
 from lmms_egoplan.paths import data_root
 from lmms_egoplan.storage import resolve_inside
 
@@ -69,7 +72,7 @@ def progress_video(doc: Doc) -> str:
     For backends that take a video file: the source file itself goes on and shows the answer. At most
     `VIDEO_FPS` frames per second and `VIDEO_FRAMES` in all, evenly spaced, at the pace of the source; the
     last frame is the observation. Written once, under ``<data root>/egoplan/progress_videos``, and used
-    again.
+    again while the video, or the first and the last frame file of the progress, have the same size and time.
 
     Raises:
         FrameError: a frame is absent or cannot be decoded.
@@ -78,7 +81,8 @@ def progress_video(doc: Doc) -> str:
     past = _past(doc)
     first = past[0][0] if past else observation
     folder = data_root() / "egoplan" / "progress_videos"
-    path = resolve_inside(folder, f"{source}_{video_id}_{first}_{observation}.mp4")
+    version = _version(doc, first, observation)
+    path = resolve_inside(folder, f"{source}_{video_id}_{first}_{observation}_{version}.mp4")
     if not path.exists():
         span = Fraction(observation - first, SOURCE_FPS[source])
         numbers = uniform_frames(past, observation, min(VIDEO_FRAMES, int(span * VIDEO_FPS) + 1))
@@ -89,6 +93,16 @@ def progress_video(doc: Doc) -> str:
 
 def _past(doc: Doc) -> list[Segment]:
     return [(action["start_frame"], action["stop_frame"]) for action in doc["past_actions"]]
+
+
+def _version(doc: Doc, first: int, last: int) -> str:
+    media = Path(doc["media_path"])
+    files = [frame_path(media, number) for number in (first, last)] if doc["video_source"] == EPIC_KITCHENS else [media]
+    try:
+        versions = [file_version(file.stat()) for file in files]
+    except OSError as error:
+        raise FrameError(f"{error.filename}: no such frame or video: {error.strerror}") from error
+    return sha256(" ".join(versions).encode()).hexdigest()[:16]
 
 
 def _read(doc: Doc, numbers: Sequence[int]) -> list[Image.Image]:

@@ -3,6 +3,7 @@
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from lmms_eval.tasks._task_utils.file_utils import generate_submission_file
@@ -19,18 +20,23 @@ from lmms_egoplan.benchmarks.egoplan.metrics import (  # noqa: F401
     score_test_ranking,
     split_size,
 )
-from lmms_egoplan.benchmarks.egoplan.prepared import prepared_split
+from lmms_egoplan.benchmarks.egoplan.prepared import data_fingerprint, prepared_split
 from lmms_egoplan.benchmarks.egoplan.protocol import VisualInput, lettered_question, visual_input
 from lmms_egoplan.benchmarks.egoplan.submission import write_predictions
 
-_SPLITS = {"VAL": "val", "TEST": "test"}
+_PREPARED = {
+    "VAL": partial(prepared_split, "val"),
+    "VAL_DATA": partial(data_fingerprint, "val"),
+    "TEST": partial(prepared_split, "test"),
+    "TEST_DATA": partial(data_fingerprint, "test"),
+}
 
 
 def __getattr__(name: str) -> str:
-    """``VAL`` and ``TEST``: folders of the prepared splits, found when a task is loaded, not when listed."""
-    if name not in _SPLITS:
+    """Folders and fingerprints of the prepared splits, found when a task is loaded, not when listed."""
+    if name not in _PREPARED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return str(prepared_split(_SPLITS[name]))
+    return str(_PREPARED[name]())
 
 
 def doc_to_visual(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> VisualInput:

@@ -1,5 +1,6 @@
-"""BLIP-2 and InstructBLIP on Flan-T5: 4 query tokens an image before the encoder's text, no chat template."""
+"""BLIP-2 and InstructBLIP, on Flan-T5, OPT and Vicuna: 4 query tokens an image before the text, no chat template."""
 
+from collections.abc import Callable
 from typing import Any
 
 from transformers import (
@@ -8,11 +9,14 @@ from transformers import (
     BlipImageProcessor,
     InstructBlipConfig,
     InstructBlipProcessor,
+    PreTrainedTokenizerBase,
     T5Tokenizer,
 )
 
 from . import vocabulary
-from .llava import SQUARE, vision_config
+from .llava import SQUARE, text_config, vision_config
+
+TextConfig = Callable[[PreTrainedTokenizerBase], dict[str, Any]]
 
 QUERIES = 4
 QFORMER = {
@@ -45,29 +49,55 @@ def _flan_t5(tokenizer: T5Tokenizer) -> dict[str, Any]:
     }
 
 
-def blip2() -> tuple[Blip2Config, Blip2Processor]:
-    tokenizer = vocabulary.t5()
+def _opt(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+    width = {"word_embed_proj_dim": 64, "ffn_dim": 96, "dropout": 0.0}
+    return text_config(tokenizer, "opt", **width)
+
+
+def _blip2(tokenizer: PreTrainedTokenizerBase, text: TextConfig) -> tuple[Blip2Config, Blip2Processor]:
     processor = Blip2Processor(BlipImageProcessor(size=SQUARE), tokenizer, num_query_tokens=QUERIES)
     config = Blip2Config(
         vision_config=vision_config("blip_2_vision_model"),
         qformer_config=QFORMER,
-        text_config=_flan_t5(tokenizer),
+        text_config=text(tokenizer),  # the processor has added a token
         num_query_tokens=QUERIES,
         image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
     )
     return config, processor
 
 
-def instructblip() -> tuple[InstructBlipConfig, InstructBlipProcessor]:
-    tokenizer, qformer_tokenizer = vocabulary.t5(), vocabulary.bert()
+def _instructblip(
+    tokenizer: PreTrainedTokenizerBase, text: TextConfig
+) -> tuple[InstructBlipConfig, InstructBlipProcessor]:
+    qformer_tokenizer = vocabulary.bert()
     processor = InstructBlipProcessor(
         BlipImageProcessor(size=SQUARE), tokenizer, qformer_tokenizer, num_query_tokens=QUERIES
     )
     config = InstructBlipConfig(
         vision_config=vision_config("instructblip_vision_model"),
         qformer_config={**QFORMER, "vocab_size": len(qformer_tokenizer)},
-        text_config=_flan_t5(tokenizer),
+        text_config=text(tokenizer),  # the processor has added a token
         num_query_tokens=QUERIES,
         image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
     )
     return config, processor
+
+
+def blip2() -> tuple[Blip2Config, Blip2Processor]:
+    tokenizer = vocabulary.t5()
+    return _blip2(tokenizer, _flan_t5)
+
+
+def blip2_opt() -> tuple[Blip2Config, Blip2Processor]:
+    tokenizer = vocabulary.llama2(["<image>"])
+    return _blip2(tokenizer, _opt)
+
+
+def instructblip() -> tuple[InstructBlipConfig, InstructBlipProcessor]:
+    tokenizer = vocabulary.t5()
+    return _instructblip(tokenizer, _flan_t5)
+
+
+def instructblip_vicuna() -> tuple[InstructBlipConfig, InstructBlipProcessor]:
+    tokenizer = vocabulary.llama2(["<image>"])
+    return _instructblip(tokenizer, lambda vocabulary: text_config(vocabulary, "llama"))
