@@ -44,8 +44,8 @@ class QuestionEncoder:
         """Tokenise a question with its candidates.
 
         Raises:
-            RankingError: no candidate, an empty one, or a processor that tokenises text with media unlike its own
-                tokenizer does.
+            RankingError: no candidate, an empty one, one that the chat template or the tokenizer changes, or a
+                processor that tokenises text with media unlike its own tokenizer does.
         """
         if not candidates:
             raise RankingError(f"question {question_id}: no candidates to rank")
@@ -72,7 +72,7 @@ class QuestionEncoder:
     def _encode_for_decoder(
         self, messages: list[Message], candidates: Sequence[str], question_id: str
     ) -> EncodedQuestion:
-        tokenised = [self._tokenise_with_candidate(messages, candidate) for candidate in candidates]
+        tokenised = [self._tokenise_with_candidate(messages, candidate, question_id) for candidate in candidates]
         boundary = min(_common_prefix_length([c.ids for c in tokenised]), min(c.first for c in tokenised))
         inputs = self._inputs_with_candidate(messages, candidates[0])
         tail = tokenised[0].ids[boundary:]
@@ -120,10 +120,14 @@ class QuestionEncoder:
             [*messages, _assistant_turn(candidate)], tokenize=False, continue_final_message=True
         )
 
-    def _tokenise_with_candidate(self, messages: list[Message], candidate: str) -> _TokenisedCandidate:
+    def _tokenise_with_candidate(
+        self, messages: list[Message], candidate: str, question_id: str
+    ) -> _TokenisedCandidate:
         text = self._render(messages, candidate)
-        if not text.endswith(candidate):
+        if not text.endswith(candidate):  # some templates trim answers
             candidate = candidate.strip()
+        if not text.endswith(candidate):
+            raise RankingError(f"question {question_id}: the chat template changes the candidate {candidate!r}")
         start = len(text) - len(candidate)
         encoded = self._tokenizer(
             text,
@@ -134,6 +138,8 @@ class QuestionEncoder:
         if self._tokenizer.is_fast:
             spans = encoded["offset_mapping"]
             own = [index for index, (begin, end) in enumerate(spans) if end > max(begin, start)]
+            if not own:
+                raise RankingError(f"question {question_id}: the tokenizer drops the candidate {candidate!r}")
             return _TokenisedCandidate(ids, own[0], own[-1] + 1)
         context = self._tokenizer(text[:start], add_special_tokens=self._adds_special_tokens(text))["input_ids"]
         return _TokenisedCandidate(ids, _common_prefix_length([ids, context]), len(ids))

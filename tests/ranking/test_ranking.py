@@ -273,3 +273,11 @@ def test_paligemma_is_refused_and_not_scored_wrongly():
     """Its processor sets a line break behind the text, so a continuation of the text cannot be told apart."""
     with pytest.raises(RankingError, match="PaliGemmaProcessor"):
         CandidateRanker(*build("paligemma")).score(question("image"), CANDIDATES)
+
+
+def test_a_template_that_changes_answers_is_refused():
+    model, processor = build("llava")
+    processor = copy.copy(processor)
+    processor.chat_template = processor.chat_template.replace("item['text'] + ' '", "(item['text'] | upper) + ' '")
+    with pytest.raises((RankingError, ValueError), match=r"changes the candidate|does not appear"):
+        CandidateRanker(model, processor).score(question("text"), ["put mug"], question_id="q")

@@ -58,7 +58,7 @@ def prepare_egoplan(
     Returns:
         The summary, which is also stored with the split: ``benchmark``, ``split``, ``prepared`` (UTC, ISO
         8601), ``annotations``, ``split_size`` (questions in the file), ``questions`` (prepared),
-        ``fingerprint`` (another text once a prepared question or a file that it may read has changed),
+        ``fingerprint`` (another text once a prepared question or its media have changed, see `Video.version`),
         ``missing`` (for each video that lacks frames its ``video_source``, ``video``, ``reason`` and the
         ``sample_ids`` that it concerns) and ``counts``: for questions, task_goals and each source the
         numbers ``prepared``, ``annotations``, ``paper`` (None where the paper does not tell) and
