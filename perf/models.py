@@ -135,7 +135,7 @@ def _qwen_7b() -> tuple[PreTrainedConfig, ProcessorMixin, int]:
             "max_position_embeddings": 128000,
             "rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [16, 24, 24]},
         },
-        vision_config={"out_hidden_size": 3584},
+        vision_config={"hidden_size": 1280, "intermediate_size": 3420, "out_hidden_size": 3584},
         image_token_id=tokenizer.convert_tokens_to_ids("<|image_pad|>"),
         video_token_id=tokenizer.convert_tokens_to_ids("<|video_pad|>"),
         vision_start_token_id=tokenizer.convert_tokens_to_ids("<|vision_start|>"),
