@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +77,8 @@ def _measure_speed(arguments: argparse.Namespace) -> None:
             candidates = ACTIONS[:count]
             slow_times, fast_times, differences = [], [], []
             for _ in range(arguments.repeats):
-                slow_time, slow = _timed(lambda: _full_passes(model, processor, messages, candidates))  # noqa: B023
-                fast_time, fast = _timed(lambda: ranker.score(messages, candidates))  # noqa: B023
+                slow_time, slow = _timed(partial(_full_passes, model, processor, messages, candidates))
+                fast_time, fast = _timed(partial(ranker.score, messages, candidates))
                 slow_times.append(slow_time)
                 fast_times.append(fast_time)
                 differences += [abs(score.nll - loss) for score, loss in zip(fast, slow, strict=True)]

@@ -8,6 +8,8 @@ import torch
 from loguru import logger
 from transformers import PreTrainedModel
 
+from lmms_egoplan.ranking.decoder import text_model
+from lmms_egoplan.ranking.encoder_decoder import encoder_decoder_of
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
 from lmms_egoplan.ranking.question import check_length, on_device
 
@@ -63,9 +65,15 @@ class AnswerGenerator:
         inputs = on_device(self._encoder.generation_inputs(questions), self._model)
         for length, question_id in zip(inputs["attention_mask"].sum(dim=1).tolist(), question_ids, strict=True):
             check_length(self._model, length, 1, question_id)
-        output = self._model.generate(**inputs, **self._keywords(arguments), **self._stopping(stops))
+        model = self._model
+        if not any(name.startswith("pixel_values") for name in inputs):
+            model = text_model(model)
+            inputs = {name: value for name, value in inputs.items() if not name.startswith("qformer_")}
+        output = model.generate(**inputs, **self._keywords(arguments), **self._stopping(stops))
         prompt = inputs["input_ids"]
-        if output.shape[1] >= prompt.shape[1] and torch.equal(output[:, : prompt.shape[1]], prompt):
+        if encoder_decoder_of(self._model) is not None:
+            output = output[:, 1:]  # the decoder's start token
+        elif output.shape[1] >= prompt.shape[1] and torch.equal(output[:, : prompt.shape[1]], prompt):
             output = output[:, prompt.shape[1] :]
         texts = self._tokenizer.batch_decode(output, skip_special_tokens=True)
         return [

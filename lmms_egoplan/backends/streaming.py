@@ -1,6 +1,6 @@
 """Responses handed to the harness one by one, as they are computed."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 
@@ -18,6 +18,11 @@ class StreamedResponses(Sequence):
 
     def __len__(self) -> int:
         return self._count
+
+    def __iter__(self) -> Iterator[Any]:
+        # Not the inherited one, which takes an IndexError of the model for the end of the responses.
+        for index in range(self._count):
+            yield self[index]
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):

@@ -28,7 +28,7 @@ class DecoderPasses:
     def __init__(self, model: PreTrainedModel) -> None:
         self._model = model
         self._text_config = model.config.get_text_config(decoder=True)
-        self._text_model = _text_model(model)
+        self._text_model = text_model(model)
         self._takes_logits_to_keep = "logits_to_keep" in inspect.signature(model.forward).parameters
 
     @torch.inference_mode()
@@ -153,7 +153,7 @@ def _score_row(candidate: CandidateTokens, next_logits: torch.Tensor, row_logits
     return score_from_logits(candidate, logits[candidate.first :])
 
 
-def _text_model(model: PreTrainedModel) -> PreTrainedModel:
+def text_model(model: PreTrainedModel) -> PreTrainedModel:
     """What computes tokens without pixels: the model, or the one that BLIP-2 and its kin, which require them, wrap."""
     wrapped = getattr(model, "language_model", None)
     if model.main_input_name == "pixel_values" and wrapped is not None and wrapped.get_output_embeddings() is not None:

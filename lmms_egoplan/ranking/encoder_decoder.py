@@ -9,6 +9,14 @@ from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion
 from lmms_egoplan.ranking.scores import CandidateScore, score_from_logits
 
 
+def encoder_decoder_of(model: PreTrainedModel) -> PreTrainedModel | None:
+    """The encoder-decoder model: the one that BLIP-2 and its kin wrap, or the model itself; None if there is none."""
+    for candidate in (getattr(model, "language_model", None), model):
+        if candidate is not None and getattr(candidate.config, "is_encoder_decoder", False):
+            return candidate
+    return None
+
+
 class EncoderDecoderPasses:
     """The two ways to score a question with an encoder-decoder model.
 
@@ -17,13 +25,10 @@ class EncoderDecoderPasses:
     full: an independent pass per candidate.
     """
 
-    def __init__(self, model: PreTrainedModel) -> None:
+    def __init__(self, model: PreTrainedModel, seq2seq: PreTrainedModel) -> None:
         self._model = model
-        # BLIP-2 and its kin wrap an encoder-decoder text model; others are one themselves.
-        wrapped = getattr(model, "language_model", None)
-        is_wrapper = wrapped is not None and wrapped.config.is_encoder_decoder
-        self._seq2seq = wrapped if is_wrapper else model
-        config, generation_config = self._seq2seq.config, self._seq2seq.generation_config
+        self._seq2seq = seq2seq
+        config, generation_config = seq2seq.config, seq2seq.generation_config
         self._start = getattr(config, "decoder_start_token_id", generation_config.decoder_start_token_id)
 
     @torch.inference_mode()

@@ -10,7 +10,7 @@ import torch
 from transformers import PreTrainedModel
 
 from lmms_egoplan.ranking.decoder import DecoderPasses, UnsupportedPathError
-from lmms_egoplan.ranking.encoder_decoder import EncoderDecoderPasses
+from lmms_egoplan.ranking.encoder_decoder import EncoderDecoderPasses, encoder_decoder_of
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion, RankingError, check_length, on_device
 from lmms_egoplan.ranking.scores import CandidateScore
@@ -60,13 +60,11 @@ class CandidateRanker:
 
     def __init__(self, model: PreTrainedModel, processor: Any, score_eos: bool = False) -> None:
         self._model = model
-        wrapped = getattr(model, "language_model", None)
-        configs = [model.config] + ([wrapped.config] if wrapped is not None else [])
-        is_encoder_decoder = any(getattr(config, "is_encoder_decoder", False) for config in configs)
-        self._encoder = QuestionEncoder(processor, is_encoder_decoder, score_eos)
-        self._passes = EncoderDecoderPasses(model) if is_encoder_decoder else DecoderPasses(model)
-        self._fast_paths = ("shared",) if is_encoder_decoder else ("packed", "cached")
-        self._is_encoder_decoder = is_encoder_decoder
+        seq2seq = encoder_decoder_of(model)
+        self._is_encoder_decoder = seq2seq is not None
+        self._encoder = QuestionEncoder(processor, self._is_encoder_decoder, score_eos)
+        self._passes = DecoderPasses(model) if seq2seq is None else EncoderDecoderPasses(model, seq2seq)
+        self._fast_paths = ("packed", "cached") if seq2seq is None else ("shared",)
         self.paths: dict[tuple[str, ...], str] = {}
 
     def score(

@@ -10,6 +10,7 @@ from PIL import Image
 from ranking.reference import reference_loss
 from zoo import build, save
 
+from lmms_egoplan.backends.generation import AnswerGenerator
 from lmms_egoplan.backends.hf_vlm import HFVLM
 from lmms_egoplan.backends.messages import MediaError
 from lmms_egoplan.frames import read_frame_folder, read_video_frames
@@ -255,3 +256,13 @@ def test_errors_name_the_record(checkpoint):
 def test_batch_size_must_be_a_number(checkpoint):
     with pytest.raises(ValueError, match="batch_size must be a whole number of at least 1, got 'auto'"):
         HFVLM(checkpoint["llava"], batch_size="auto")
+
+
+@pytest.mark.parametrize("name", ["blip2", "blip2_opt", "instructblip", "instructblip_vicuna"])
+def test_models_that_require_pixels_answer_questions_without(name):
+    model, processor = build(name)
+    answers = AnswerGenerator(model, processor)
+    for images in ([], [picture(0)]):
+        content = [*({"type": "image", "image": image} for image in images), {"type": "text", "text": "What next?"}]
+        (answer,) = answers.generate([[{"role": "user", "content": content}]], {"max_new_tokens": 4}, ["q"])
+        assert 1 <= answer.output_tokens <= 4

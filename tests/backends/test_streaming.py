@@ -67,3 +67,14 @@ def test_an_error_reaches_the_reader():
     assert responses[0] == 1
     with pytest.raises(ValueError, match="question 2"):
         responses[1]
+
+
+def test_an_index_error_of_the_model_is_not_the_end():
+    def failing():
+        yield "a"
+        raise IndexError("index out of range in self")
+
+    responses = iter(StreamedResponses(failing(), 3))
+    assert next(responses) == "a"
+    with pytest.raises(IndexError, match="out of range in self"):
+        next(responses)

@@ -55,7 +55,8 @@ def clip_images(
 
     Args:
         doc: a row of the prepared dataset.
-        num_clips, frames_per_clip: upper bounds, at least 1.
+        num_clips: upper bound, at least 1.
+        frames_per_clip: images of each clip, at least 1.
 
     Raises:
         FrameError: a frame is absent or cannot be decoded.
