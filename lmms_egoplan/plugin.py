@@ -6,7 +6,8 @@ lmms-eval calls `register` through the entry-point group ``lmms_eval.models`` wh
 import functools
 import importlib.util
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from loguru import logger
@@ -22,6 +23,7 @@ def register() -> Iterable[Any]:
     Never raises for what a newer harness has changed: the other tasks and models must go on working.
     """
     _register_tasks()
+    _try_judges_early()
     from lmms_eval.models.registry_v2 import ModelManifest
 
     manifests = [ModelManifest("hf_vlm", simple_class_path="lmms_egoplan.backends.hf_vlm.HFVLM")]
@@ -60,6 +62,39 @@ def _register_tasks() -> None:
 
     TaskManager.initialize_tasks = with_own_tasks
     return None
+
+
+def _try_judges_early() -> None:
+    """Try the judge when tasks are chosen, before a model is loaded; what this misses, loading a task finds."""
+    try:
+        from lmms_eval.tasks import TaskManager
+
+        match_tasks = TaskManager.match_tasks
+    except (ImportError, AttributeError):
+        return
+
+    @functools.wraps(match_tasks)
+    def with_judge_tried(self: Any, *args: Any, **kwargs: Any) -> Any:
+        matched = match_tasks(self, *args, **kwargs)
+        if "egothink" in _own_folders(self, matched):
+            from lmms_egoplan.benchmarks.egothink.grading import DEFAULT_JUDGE
+            from lmms_egoplan.judging.settings import judge_settings
+            from lmms_egoplan.judging.startup import announce_judge
+
+            announce_judge(judge_settings(DEFAULT_JUDGE))
+        return matched
+
+    TaskManager.match_tasks = with_judge_tried
+
+
+def _own_folders(manager: Any, names: Iterable[str]) -> Iterator[str]:
+    """Folders below the package's tasks that tasks, groups and tags of these names come from."""
+    for name in names:
+        entry = manager.task_index.get(name, {})
+        if entry.get("type") == "tag":
+            yield from _own_folders(manager, entry["task"])
+        elif LMMS_EVAL_TASKS in (path := Path(entry.get("yaml_path") or "")).parents:
+            yield path.parent.name
 
 
 def _warn_that_tasks_are_not_registered(reason: str) -> None:

@@ -3,6 +3,7 @@ import subprocess
 import sys
 
 import pytest
+from egothink.source import write_source
 from example_record import RECORD
 from media import write_epic_folder
 from typer.testing import CliRunner
@@ -73,6 +74,38 @@ def test_status_without_data_says_what_to_run(folder):
     assert result.exit_code == 0
     assert f"Nothing is prepared under {folder / 'data'}" in result.stdout
     assert "lmms-egoplan data prepare egoplan" in result.stdout
+    assert "lmms-egoplan data prepare egothink" in result.stdout
+
+
+def test_prepares_egothink_and_compares_with_the_paper(folder):
+    source = write_source(folder / "egothink")
+    record = {"image_path": ["1.jpg"], "question": "What am I doing?", "answer": "tightening screws"}
+    (source / "Activity" / "annotations.json").write_text(json.dumps([record] * 100))
+    result = run("prepare", "egothink", "--source", source)
+    assert result.exit_code == 0, result.output
+    table = rows(result.stdout)
+    assert len(table) == 12
+    assert ["existence", "2 (50)", "6.00 (6.82)", "3.00 (1.60)", "no: instances, question words, answer words"] in table
+    assert ["activity", "100 (100)", "4.00 (4.71)", "2.00 (2.42)", "no: question words, answer words"] in table
+    assert "as in the paper's Table 4 if within 0.2" in result.stdout
+    assert f"122 questions from {source.resolve()}" in result.stdout
+    assert f"Written to {split_dir('egothink', 'activity').parent}" in result.stdout
+
+    result = run("status")
+    first, *rest = rows(result.stdout)
+    assert first[:4] == ["egothink", "activity", "100 of 100", "0"]
+    assert len(rest) == 11
+
+
+def test_wrong_egothink_data_end_with_one_message(folder):
+    source = write_source(folder / "egothink")
+    (source / "Forecast" / "images" / "2.jpg").unlink()
+    result = run("prepare", "egothink", "--source", source)
+    assert result.exit_code == 1
+    assert "lmms-egoplan: EgoThink's data have 1 problem(s):" in result.stderr
+    assert f"{source}/Forecast/annotations.json, record 2, image_path: no such image" in result.stderr
+    assert "Traceback" not in result.output
+    assert not split_dir("egothink", "existence").exists()
 
 
 @pytest.mark.parametrize("content", ["{", "[{}]", "[]"])
@@ -97,7 +130,7 @@ def test_damaged_summary_ends_with_one_message(folder):
 
 
 def test_help_has_examples():
-    for arguments in (["prepare", "egoplan", "--help"], ["status", "--help"]):
+    for arguments in (["prepare", "egoplan", "--help"], ["prepare", "egothink", "--help"], ["status", "--help"]):
         result = run(*arguments)
         assert result.exit_code == 0
         assert "Example:" in result.stdout
@@ -106,6 +139,7 @@ def test_help_has_examples():
 def test_help_imports_nothing_heavy():
     program = (
         "import sys, lmms_egoplan.cli, lmms_egoplan.frames, lmms_egoplan.benchmarks.egoplan.prepare\n"
+        "import lmms_egoplan.benchmarks.egothink.prepare, lmms_egoplan.benchmarks.egothink.prepared\n"
         "sys.exit(','.join({'torch', 'datasets', 'av', 'lmms_eval'} & set(sys.modules)) or 0)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

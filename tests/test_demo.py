@@ -13,11 +13,26 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 from typer.testing import CliRunner
 
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, Record, read_annotations
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
 from lmms_egoplan.cli import app
-from lmms_egoplan.demo import egoplan
+from lmms_egoplan.demo import egoplan, egothink
 from lmms_egoplan.demo.checkpoint import write_checkpoint
 from lmms_egoplan.demo.scenes import FPS, SCENES
 from lmms_egoplan.frames import count_video_frames, read_frame_folder, read_video_frames
+
+EGOTHINK = Path(__file__).parents[2] / "shared" / "data" / "egothink"
+# A judge that answers nothing, and a key that nobody may see.
+USERS_JUDGE = {
+    "LMMS_EGOPLAN_JUDGE_MODEL": "users-own-judge",
+    "LMMS_EGOPLAN_JUDGE_BASE_URL": "http://127.0.0.1:9/v1",
+    "LMMS_EGOPLAN_JUDGE_API_KEY": "users-own-key",
+    "LMMS_EGOPLAN_JUDGE_CONCURRENCY": "many",
+    "MODEL_VERSION": "users-own-judge",
+    "OPENAI_BASE_URL": "http://127.0.0.1:9/v1",
+    "OPENAI_API_KEY": "users-own-key",
+    "API_TYPE": "azure",
+    "AZURE_API_KEY": "users-own-key",
+}
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +45,13 @@ def rendered(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def records(rendered) -> list[Record]:
     return read_annotations(rendered / "EgoPlan_validation.json", "val")
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("asked")
+    egothink.write(folder)
+    return folder / "egothink"
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +125,57 @@ def test_clips_are_h264_and_hold_the_whole_scene(rendered):
         assert count_video_frames(clip) == len(list(SCENES[0].frames()))
 
 
+@pytest.mark.parametrize("dimension", DIMENSIONS, ids=lambda dimension: dimension.name)
+def test_dimensions_are_of_the_official_layout(asked, dimension: Dimension):
+    folder = asked / dimension.folder
+    questions = json.loads((folder / "annotations.json").read_text())
+    assert [question["image_path"] for question in questions] == [["1.jpg"], ["2.jpg"]]
+    assert sorted(path.name for path in (folder / "images").iterdir()) == ["1.jpg", "2.jpg"]
+    for question in questions:
+        assert question["question"].endswith("?")
+        assert {"I", "my", "me"} & set(question["question"].strip("?").replace(",", "").split())
+        assert question["answer"].strip()
+        assert (len(question["answer"].split()) > 10) == dimension.is_planning
+        with Image.open(folder / "images" / question["image_path"][0]) as image:
+            assert (image.format, image.mode, image.size) == ("JPEG", "RGB", (160, 120))
+            # Drawn with many colours, not a blank.
+            assert len(image.getcolors(160 * 120) or ()) > 100
+
+
+@pytest.mark.skipif(not EGOTHINK.is_dir(), reason=f"EgoThink's published files are not in {EGOTHINK}")
+@pytest.mark.parametrize("dimension", DIMENSIONS, ids=lambda dimension: dimension.name)
+def test_questions_have_the_published_fields(asked, dimension: Dimension):
+    rendered, published = (
+        json.loads((root / dimension.folder / "annotations.json").read_text()) for root in (asked, EGOTHINK)
+    )
+    assert rendered[0].keys() == published[0].keys()
+    assert not {question["answer"] for question in rendered if dimension.is_planning} & {
+        question["answer"] for question in published
+    }
+
+
+def test_no_dimension_is_missing_or_unknown(asked):
+    assert {path.parent for path in asked.rglob("annotations.json")} == {
+        asked / dimension.folder for dimension in DIMENSIONS
+    }
+
+
+def test_egothink_is_the_same_each_time(asked, tmp_path):
+    egothink.write(tmp_path)
+    assert digests(tmp_path / "egothink") == digests(asked)
+
+
+def test_colors_asked_for_are_seen(asked):
+    """The red box in the cupboard, where it is, and the yellow sleeve."""
+    for number, spot, low, high in (
+        (1, (37, 29), (180, 40, 30), (230, 90, 80)),
+        (2, (99, 98), (190, 150, 60), (240, 210, 120)),
+    ):
+        with Image.open(asked / "Object" / "attribute" / "images" / f"{number}.jpg") as image:
+            color = image.getpixel(spot)
+        assert all(a <= b <= c for a, b, c in zip(low, color, high, strict=True)), color
+
+
 def test_checkpoint_loads_and_tells_images_apart(checkpoint):
     processor = AutoProcessor.from_pretrained(checkpoint)
     model = AutoModelForImageTextToText.from_pretrained(checkpoint)
@@ -140,7 +213,11 @@ def test_checkpoint_is_the_same_each_time(checkpoint, tmp_path):
 
 
 def digests(folder: Path) -> dict[str, str]:
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def test_other_files_are_left_alone(tmp_path):
@@ -153,7 +230,7 @@ def test_other_files_are_left_alone(tmp_path):
     assert [path.name for path in tmp_path.rglob("*")] == ["data", "thesis.txt"]
 
 
-def test_demo_from_scenes_to_accuracies(tmp_path):
+def test_demo_from_scenes_to_scores(tmp_path):
     # The folder of an earlier run, with a result that must not be read again.
     out = tmp_path / "a demo, again"
     stale = out / "results" / "checkpoint" / "20200101_000000_results.json"
@@ -162,17 +239,39 @@ def test_demo_from_scenes_to_accuracies(tmp_path):
     (out / ".lmms-egoplan-demo").touch()
     (out / "notes.txt").write_text("mine")
 
-    result = CliRunner().invoke(app, ["demo", "--out", str(out)], env={"COLUMNS": "120"})
+    result = CliRunner().invoke(app, ["demo", "--out", str(out)], env={"COLUMNS": "120"} | USERS_JUDGE)
 
     assert result.exit_code == 0, result.output
-    assert "-m lmms_eval --tasks egoplan_val,egoplan_val_clips,egoplan_val_generate" in result.stdout
+    assert "-m lmms_eval --tasks egoplan_val,egoplan_val_clips,egoplan_val_generate,egothink_bench" in result.stdout
+    assert " LMMS_EGOPLAN_JUDGE_MODEL=demo " in result.stdout
     assert "The weights are random" in result.stdout
     assert (out / "notes.txt").read_text() == "mine"
     (results,) = out.glob("results/**/*_results.json")
-    metrics = json.loads(results.read_text())["results"]
+    metrics = {
+        task: {name.partition(",")[0]: value for name, value in named.items()}
+        for task, named in json.loads(results.read_text())["results"].items()
+    }
     for task in egoplan.TASKS:
-        assert metrics[task]["num_questions,none"] == 24
-        assert metrics[task]["coverage,none"] == 1
+        assert metrics[task]["num_questions"] == 24
+        assert metrics[task]["coverage"] == 1
         assert len(list(out.glob(f"results/**/*_samples_{task}.jsonl"))) == 1
-        assert f"{metrics[task]['acc,none']:.4f}" in result.stdout
-    assert "Ranking" in (out / "lmms-eval.log").read_text()
+        assert f"{metrics[task]['acc']:.4f}" in result.stdout
+    scores = []
+    for dimension in DIMENSIONS:
+        task = f"egothink_{dimension.capability}_{dimension.name}"
+        assert metrics[task]["num_questions"] == 2
+        assert metrics[task]["judge_coverage"] == 1
+        assert "demo" in metrics[task]["judge_model"]
+        (samples,) = out.glob(f"results/**/*_samples_{task}.jsonl")
+        assert len(samples.read_text().splitlines()) == 2
+        (shown,) = (line for line in result.stdout.splitlines() if f" {dimension.name} " in line)
+        assert f" {metrics[task]['score']:.1f} " in shown
+        scores.append(metrics[task]["score"])
+    assert metrics["egothink_bench"]["score"] == pytest.approx(sum(scores) / 12)
+    assert f" {metrics['egothink_bench']['score']:.1f} " in result.stdout
+    assert "EgoThink, judge: demo" in result.stdout
+    log = (out / "lmms-eval.log").read_text()
+    assert "Ranking" in log
+    assert "users-own" not in log + result.output
+    written = [path for path in out.rglob("*") if path.is_file()]
+    assert not [path for path in written if b"users-own" in path.read_bytes()]

@@ -21,7 +21,10 @@ _HANDLED = {"do_sample", "max_gen_toks", "max_new_tokens", "until", *_SAMPLING_A
 
 @dataclass(frozen=True)
 class Answer:
-    """A generated answer: text, cut at the first stop string, and the tokens that went in and came out."""
+    """A generated answer: text, cut at the first stop string, and the tokens that went in and came out.
+
+    output_tokens: without the end of text, so it equals the limit on new tokens just where that ended the answer.
+    """
 
     text: str
     input_tokens: int
@@ -98,10 +101,12 @@ class AnswerGenerator:
         return {"stop_strings": stops, "tokenizer": self._tokenizer} if stops else {}
 
     def _count_tokens(self, ids: torch.Tensor) -> int:
-        """Generated tokens, the end of text included, the padding behind it not."""
+        """Generated tokens; neither the end of text nor the padding behind it."""
+        ends = self._model.generation_config.eos_token_id
         special = {self._tokenizer.pad_token_id, self._tokenizer.eos_token_id}
+        special |= set(ends) if isinstance(ends, list) else {ends}
         generated = ids.tolist()
-        while len(generated) > 1 and generated[-1] in special and generated[-2] in special:
+        while generated and generated[-1] in special:
             generated.pop()
         return len(generated)
 

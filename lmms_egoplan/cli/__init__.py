@@ -2,7 +2,7 @@
 
 import typer
 
-from lmms_egoplan.cli import data, demo, submit, tasks_path
+from lmms_egoplan.cli import agreement, data, demo, judge, submit, tasks_path
 
 app = typer.Typer(
     name="lmms-egoplan",
@@ -15,3 +15,5 @@ app.command("demo")(demo.demo)
 app.command("tasks-path")(tasks_path.tasks_path)
 app.add_typer(data.app, name="data")
 app.add_typer(submit.app, name="submit")
+app.add_typer(judge.app, name="judge")
+app.command("agreement")(agreement.agreement)

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lmms_egoplan.benchmarks.egoplan.records import ANNOTATIONS_URL, EGO4D, EPIC_KITCHENS, VIDEO_URLS
+from lmms_egoplan.benchmarks.egothink.records import HUB_DATASET, REPOSITORY_URL
 from lmms_egoplan.paths import data_root
 from lmms_egoplan.storage import StorageError, load_summary, prepared_splits, split_dir, summary_path
 
@@ -15,7 +16,7 @@ app = typer.Typer(help="Prepare the benchmarks' data, and see what is there.", n
 prepare = typer.Typer(help="Check a benchmark's files and write them as a dataset.", no_args_is_help=True)
 app.add_typer(prepare, name="prepare")
 
-_COUNTS = {"questions": "questions", "task_goals": "task goals"}
+_COUNTS = {"task_goals": "task goals", "question_words": "question words", "answer_words": "answer words"}
 
 
 @prepare.command("egoplan")
@@ -52,6 +53,30 @@ def egoplan(
     _print_summary(summary)
 
 
+@prepare.command("egothink")
+def egothink(
+    source: Annotated[
+        str,
+        typer.Option(
+            help=f"hub: the dataset {HUB_DATASET}. Else a folder with Object/existence/annotations.json, "
+            f"Object/existence/images/1.jpg and so on, as in {REPOSITORY_URL}; write ./hub for a folder of that name."
+        ),
+    ],
+) -> None:
+    """Prepare EgoThink's twelve dimensions from its questions and images.
+
+    Example: `lmms-egoplan data prepare egothink --source hub`
+    """
+    from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
+    from lmms_egoplan.benchmarks.egothink.records import SourceError
+
+    try:
+        summaries = prepare_egothink(source)
+    except (SourceError, StorageError, OSError) as error:
+        _fail(error)
+    _print_dimensions(summaries)
+
+
 @app.command()
 def status() -> None:
     """Show which splits are prepared, and how complete they are.
@@ -79,7 +104,8 @@ def status() -> None:
     else:
         typer.echo(
             f"Nothing is prepared under {data_root()} (set LMMS_EGOPLAN_DATA to look elsewhere).\n"
-            "Prepare a split: lmms-egoplan data prepare egoplan --help"
+            "Prepare a benchmark: lmms-egoplan data prepare egoplan --help\n"
+            "                 or: lmms-egoplan data prepare egothink --help"
         )
 
 
@@ -103,3 +129,26 @@ def _print_summary(summary: dict[str, Any]) -> None:
             f"{summary['questions']} of {summary['split_size']} questions."
         )
     typer.echo(f"Written to {split_dir(summary['benchmark'], summary['split'])}")
+
+
+def _print_dimensions(summaries: list[dict[str, Any]]) -> None:
+    from lmms_egoplan.benchmarks.egothink.prepare import LENGTH_TOLERANCE
+
+    table = Table("dimension", "instances (paper)", "question words (paper)", "answer words (paper)", "as in the paper")
+    for summary in summaries:
+        counts = summary["counts"]
+        differing = [_COUNTS.get(name, name) for name, count in counts.items() if not count["matches"]]
+        table.add_row(
+            summary["split"],
+            "{prepared} ({paper})".format(**counts["instances"]),
+            "{prepared:.2f} ({paper:.2f})".format(**counts["question_words"]),
+            "{prepared:.2f} ({paper:.2f})".format(**counts["answer_words"]),
+            f"no: {', '.join(differing)}" if differing else "yes",
+        )
+    Console().print(table)
+    questions = sum(summary["questions"] for summary in summaries)
+    typer.echo(
+        f"Words: mean per question and per answer, as in the paper's Table 4 if within {LENGTH_TOLERANCE}.\n"
+        f"{questions} questions from {summaries[0]['source']}\n"
+        f"Written to {split_dir('egothink', summaries[0]['split']).parent}"
+    )

@@ -12,10 +12,11 @@ def demo(
         Path, typer.Option(help="Folder for everything that the demo makes; an earlier demo's is replaced.")
     ] = Path("lmms-egoplan-demo"),
 ) -> None:
-    """Rank rendered questions with a tiny random model, from video to accuracy, in lmms-eval itself.
+    """Answer rendered questions with a tiny random model, from images to scores, in lmms-eval itself.
 
-    Makes a LLaVA of toy size and a small set of first-person scenes in EgoPlan's format, prepares it and runs
-    lmms-eval on it. Takes a minute or two and no network. The weights are random: the numbers mean nothing.
+    Makes a LLaVA of toy size and small sets of first-person scenes in EgoPlan's and EgoThink's formats, prepares
+    them and runs lmms-eval on them, with a judge in the process that compares words. Takes a minute or two, no
+    network and no judge model. The weights are random: the numbers mean nothing.
 
     Example: `lmms-egoplan demo --out /tmp/demo`
     """

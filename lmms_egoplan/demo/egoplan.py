@@ -2,14 +2,18 @@
 
 import json
 import random
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from rich.table import Table
 
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, FIRST_FRAME, LETTERS
 from lmms_egoplan.demo.scenes import FPS, SCENES, Scene
 from lmms_egoplan.frames import frame_path, write_video
 
 TASKS = ("egoplan_val", "egoplan_val_clips", "egoplan_val_generate")
+SCORES = dict.fromkeys(TASKS, "acc")
 
 FOLDER = "egoplan"
 _VIDEOS = (
@@ -84,3 +88,27 @@ def _question(sample_id: int, source: str, video_id: str, scene: Scene, step: in
             for narration, (start, stop) in zip(narrations, spans, strict=False)
         ],
     }
+
+
+def table(results: Mapping[str, Mapping[str, Any]]) -> Table:
+    """The tasks' accuracies, in [0, 1].
+
+    Args:
+        results: metrics by task, with every one of `SCORES`.
+    """
+    accuracies = Table("task", "metric", title="EgoPlan", title_justify="left")
+    for column in ("value", "questions", "coverage"):
+        accuracies.add_column(column, justify="right")
+    for task in TASKS:
+        metrics = results[task]
+        labels = [task, str(metrics["num_questions"]), f"{metrics['coverage']:.0%}"]
+        for name in _shown(metrics):
+            accuracies.add_row(labels[0], name, f"{metrics[name]:.4f}", *labels[1:])
+            labels = [""] * len(labels)
+        accuracies.add_section()
+    return accuracies
+
+
+def _shown(metrics: Mapping[str, Any]) -> list[str]:
+    """Names of the shares, the accuracy first."""
+    return sorted(name for name in metrics if (name.startswith("acc") and "_stderr" not in name) or name == "unparsed")

@@ -1,6 +1,7 @@
 """Makes the demo's files in a folder and runs lmms-eval on them, as a user would."""
 
 import json
+import math
 import os
 import shlex
 import shutil
@@ -13,19 +14,22 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
-from rich.table import Table
 from rich.text import Text
 
-from lmms_egoplan.demo import egoplan
+from lmms_egoplan.demo import egoplan, egothink
+from lmms_egoplan.judging import DEMO
 
-# What each benchmark brings: its TASKS, the FOLDER that it fills, and write(), which returns the arguments
-# that prepare its data.
-_BENCHMARKS = (egoplan,)
+# What each benchmark brings: its TASKS, the SCORES that they must give (a metric by task), the FOLDER that it
+# fills, write(), which returns the arguments that prepare its data, and table(), which shows the results.
+_BENCHMARKS = (egoplan, egothink)
 
 _MARKER = ".lmms-egoplan-demo"
 _CHECKPOINT, _DATA, _RESULTS, _LOG = "checkpoint", "data", "results", "lmms-eval.log"
 _OWN_COMMAND = [sys.executable, "-c", "from lmms_egoplan.cli import app; app()"]
-_ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "LMMS_EGOPLAN_DATA": _DATA}
+_ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "LMMS_EGOPLAN_DATA": _DATA, "LMMS_EGOPLAN_JUDGE_MODEL": DEMO}
+# The user's own judge has no part in the demo, nor have its keys.
+_JUDGE_PREFIXES = ("LMMS_EGOPLAN_JUDGE_", "OPENAI_", "AZURE_")
+_JUDGE_VARIABLES = ("MODEL_VERSION", "API_TYPE", "API_VERSION")
 _SHOWN_LINES = 30
 
 Results = Mapping[str, Mapping[str, Any]]
@@ -36,13 +40,13 @@ class DemoError(RuntimeError):
 
 
 def run_demo(out: Path, console: Console) -> None:
-    """Make a tiny random LLaVA and the benchmarks' rendered sets, run lmms-eval on them, show the accuracies.
+    """Make a tiny random LLaVA and the benchmarks' rendered sets, run lmms-eval on them, show the scores.
 
     Args:
         out: folder for everything; made if absent. What an earlier demo made there is replaced.
 
     Raises:
-        DemoError: `out` holds something else, or a command failed; then with the end of its log.
+        DemoError: `out` holds something else, or a command failed or gave no results; then with the end of the log.
         OSError: `out` cannot be written to.
     """
     out = out.resolve()
@@ -91,7 +95,7 @@ def _run(command: Sequence[str], out: Path, title: str, status: Status) -> None:
     process = subprocess.Popen(
         command,
         cwd=out,
-        env=os.environ | _ENVIRONMENT,
+        env=_environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
@@ -113,6 +117,15 @@ def _run(command: Sequence[str], out: Path, title: str, status: Status) -> None:
         raise _failure(out, f"exit code {process.returncode}: {_as_typed(command)}")
 
 
+def _environment() -> dict[str, str]:
+    own = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(_JUDGE_PREFIXES) and name not in _JUDGE_VARIABLES
+    }
+    return own | _ENVIRONMENT
+
+
 def _as_typed(command: Sequence[str]) -> str:
     return " ".join([*(f"{name}={value}" for name, value in _ENVIRONMENT.items()), shlex.join(command)])
 
@@ -125,15 +138,20 @@ def _failure(out: Path, reason: str) -> DemoError:
 
 
 def _read_results(out: Path) -> Results:
-    """Metrics by task, without the name of the harness's filter; lmms-eval exits with 0 after errors, too."""
+    """Metrics by task, without the names of the harness's filters; lmms-eval exits with 0 after errors, too."""
     files = list((out / _RESULTS).rglob("*_results.json"))
     if len(files) != 1:
         raise _failure(out, f"lmms-eval has written {len(files)} files of results, expected one")
-    results = json.loads(files[0].read_text(encoding="utf-8"))["results"]
-    return {
-        task: {name.removesuffix(",none"): value for name, value in metrics.items()}
-        for task, metrics in results.items()
+    results = {
+        task: {name.partition(",")[0]: value for name, value in metrics.items()}
+        for task, metrics in json.loads(files[0].read_text(encoding="utf-8"))["results"].items()
     }
+    for benchmark in _BENCHMARKS:
+        for task, metric in benchmark.SCORES.items():
+            value = results.get(task, {}).get(metric)
+            if not isinstance(value, int | float) or not math.isfinite(value):
+                raise _failure(out, f"{metric} of {task} is {value} in {files[0]}")
+    return results
 
 
 def _report(results: Results, out: Path, command: Sequence[str], console: Console) -> None:
@@ -141,34 +159,19 @@ def _report(results: Results, out: Path, command: Sequence[str], console: Consol
         console.print(text, soft_wrap=True, markup=False, highlight=False)
 
     line(f"Ran:\n  cd {shlex.quote(str(out))} && {_as_typed(command)}\n")
-    console.print(_accuracy_table(results))
-    line("The weights are random: these numbers mean nothing, except that everything works.\n")
+    for benchmark in _BENCHMARKS:
+        console.print(benchmark.table(results))
+    line(f"The weights are random, and EgoThink's judge '{DEMO}' only compares words:")
+    line("these numbers mean nothing, except that everything works.\n")
     line(f"Files, in {out}:")
-    written = sorted(path.relative_to(out) for path in (out / _RESULTS).rglob("*.json*"))
+    (written,) = (path.relative_to(out) for path in (out / _RESULTS).rglob("*_results.json"))
     for content, name in (
         ("tiny LLaVA", _CHECKPOINT),
-        *(("clips, annotations", benchmark.FOLDER) for benchmark in _BENCHMARKS),
+        *(("images, questions", benchmark.FOLDER) for benchmark in _BENCHMARKS),
         ("prepared data", _DATA),
-        *(("samples" if path.suffix == ".jsonl" else "results", path) for path in written),
+        ("results", written),
+        ("samples, by task", written.with_name("*_samples_*.jsonl")),
         ("log", _LOG),
     ):
         line(f"  {content:<20}{name}")
-    line("\nNext: the real benchmark, step by step in the README (lmms-egoplan data prepare --help).")
-
-
-def _accuracy_table(results: Results) -> Table:
-    table = Table("task", "metric")
-    for column in ("value", "questions", "coverage"):
-        table.add_column(column, justify="right")
-    for task, metrics in sorted(results.items()):
-        labels = [task, str(metrics["num_questions"]), f"{metrics['coverage']:.0%}"]
-        for name in _shown(metrics):
-            table.add_row(labels[0], name, f"{metrics[name]:.4f}", *labels[1:])
-            labels = [""] * len(labels)
-        table.add_section()
-    return table
-
-
-def _shown(metrics: Mapping[str, Any]) -> list[str]:
-    """Names of the shares, the accuracy first."""
-    return sorted(name for name in metrics if (name.startswith("acc") and "_stderr" not in name) or name == "unparsed")
+    line("\nNext: the real benchmarks, step by step in the README (lmms-egoplan data prepare --help).")

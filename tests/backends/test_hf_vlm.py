@@ -96,7 +96,7 @@ def test_an_answer_ends_at_the_first_stop_string_and_at_its_length(checkpoint):
     assert generate(model, docs, max_new_tokens=20, until=stop) == cut
     assert generate(model, docs, max_new_tokens=20, until=["never generated", stop]) == cut
     for result in model.generate_until(generation_requests(model, docs, max_new_tokens=5)):
-        assert 1 <= result.token_counts.output_tokens <= 5
+        assert result.token_counts.output_tokens == 5
 
 
 def test_arguments_of_each_request_are_its_own(checkpoint):
@@ -266,3 +266,21 @@ def test_models_that_require_pixels_answer_questions_without(name):
         content = [*({"type": "image", "image": image} for image in images), {"type": "text", "text": "What next?"}]
         (answer,) = answers.generate([[{"role": "user", "content": content}]], {"max_new_tokens": 4}, ["q"])
         assert 1 <= answer.output_tokens <= 4
+
+
+def test_only_an_answer_that_the_limit_ends_has_as_many_tokens_as_the_limit():
+    model, processor = build("llava")
+    answers = AnswerGenerator(model, processor)
+    content = [{"type": "image", "image": picture(0)}, {"type": "text", "text": "What next?"}]
+    messages = [{"role": "user", "content": content}]
+    (free,) = answers.generate([messages], {"max_new_tokens": 6}, ["q"])
+    prompt = processor.apply_chat_template(
+        messages, add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt"
+    )
+    tokens = model.generate(**prompt, max_new_tokens=6, do_sample=False)[0, prompt["input_ids"].shape[1] :].tolist()
+    assert free.output_tokens == 6
+    end = next(index for index in range(1, 6) if tokens[index] not in tokens[:index])
+    model.generation_config.eos_token_id = [tokens[end]]
+    for limit in (end, end + 1, end + 2):
+        (answer,) = answers.generate([messages], {"max_new_tokens": limit}, ["q"])
+        assert answer.output_tokens == end

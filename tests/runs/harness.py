@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,12 +22,23 @@ class Run(NamedTuple):
     samples: dict[str, list[dict[str, Any]]]
 
 
-def start(data: Path, *arguments: str | Path, launcher: list[str] = LMMS_EVAL) -> subprocess.Popen:
-    """The command on the prepared data below `data`; its words go to ``data/log.txt``."""
-    environment = os.environ | {
+# What sets a judge, or once did.
+_JUDGE = ("LMMS_EGOPLAN_JUDGE_", "OPENAI_", "AZURE_", "API_TYPE", "MODEL_VERSION")
+
+
+def start(
+    data: Path, *arguments: str | Path, launcher: list[str] = LMMS_EVAL, judge: Mapping[str, str] | None = None
+) -> subprocess.Popen:
+    """The command on the prepared data below `data`; its words go to ``data/log.txt``.
+
+    `judge` has the variables that set a judge; the caller's own do not count.
+    """
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(_JUDGE)}
+    environment = inherited | {
         "LMMS_EGOPLAN_DATA": str(data),
         "OMP_NUM_THREADS": "1",
         "HF_HUB_OFFLINE": "1",
+        **(judge or {}),
     }
     environment.pop("LMMS_CACHE_RUN_ID", None)
     with (data / "log.txt").open("w") as log:
@@ -35,10 +47,16 @@ def start(data: Path, *arguments: str | Path, launcher: list[str] = LMMS_EVAL) -
         )
 
 
-def run(data: Path, output: Path, *arguments: str | Path, launcher: list[str] = LMMS_EVAL) -> Run:
+def run(
+    data: Path,
+    output: Path,
+    *arguments: str | Path,
+    launcher: list[str] = LMMS_EVAL,
+    judge: Mapping[str, str] | None = None,
+) -> Run:
     """Run to the end and read what was written; fails with the command's words."""
-    process = start(data, *arguments, "--output_path", output, "--log_samples", launcher=launcher)
-    returncode = process.wait(timeout=180)
+    process = start(data, *arguments, "--output_path", output, "--log_samples", launcher=launcher, judge=judge)
+    returncode = process.wait(timeout=240)
     # lmms-eval says 0 though it has failed.
     assert returncode == 0, log(data)
     assert any(output.rglob("*_results.json")), log(data)

@@ -1,0 +1,77 @@
+"""Filters of lmms-eval that know which document each response answers.
+
+The harness hands a filter a task's responses on this rank and the whole dataset. With ``--limit``, ``--offset`` or
+several ranks nothing tells which response belongs to which document, and token counts are not passed on at all.
+So the ensemble that applies the filters is made to show them the requests first.
+"""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lmms_eval.api.filter import Filter, FilterEnsemble
+from lmms_eval.api.instance import Instance
+from lmms_eval.api.reasoning import strip_reasoning_tags
+
+# The default of the harness's own --reasoning_tags, which it applies only after the filters.
+_REASONING_TAGS = [["<think>", "</think>"], ["<analysis>", "</analysis>"]]
+
+
+@dataclass(frozen=True)
+class Response:
+    """One answer of the evaluated model.
+
+    doc_id: index of its document in the dataset.
+    text: without reasoning and without white space around it.
+    truncated: whether the limit on new tokens ended it; None if the backend gives no token counts, or the answer
+        comes from the harness's response cache, which keeps none.
+    """
+
+    doc_id: int
+    text: str
+    truncated: bool | None
+
+
+class RequestFilter(Filter):
+    """A filter whose `apply` may call `responses`."""
+
+    requests: Sequence[Instance] | None = None
+
+    def responses(self, resps: Sequence[Sequence[str]]) -> list[Response]:
+        """Each request's first response.
+
+        Raises:
+            RuntimeError: the harness did not show the requests.
+        """
+        if self.requests is None:
+            raise RuntimeError("this lmms-eval does not apply filters with FilterEnsemble.apply(instances, docs)")
+        return [_response(request, texts[0]) for request, texts in zip(self.requests, resps, strict=True)]
+
+
+def _response(request: Instance, text: str) -> Response:
+    return Response(request.doc_id, strip_reasoning_tags(text, _REASONING_TAGS), _truncated(request))
+
+
+def _truncated(request: Instance) -> bool | None:
+    counts = request.token_counts[0] if request.token_counts else None
+    limit = next((value.get("max_new_tokens") for value in request.args if isinstance(value, dict)), None)
+    if limit is None or counts is None or counts.output_tokens is None:
+        return None
+    return counts.output_tokens >= limit
+
+
+def _show_requests_to_filters() -> None:
+    apply = FilterEnsemble.apply
+
+    @functools.wraps(apply)
+    def show_and_apply(self: FilterEnsemble, instances: list[Instance], *args: Any, **kwargs: Any) -> None:
+        for each in self.filters:
+            if isinstance(each, RequestFilter):
+                each.requests = instances
+        apply(self, instances, *args, **kwargs)
+
+    FilterEnsemble.apply = show_and_apply
+
+
+_show_requests_to_filters()

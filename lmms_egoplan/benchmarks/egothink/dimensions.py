@@ -1,0 +1,48 @@
+"""EgoThink's six capabilities and twelve dimensions (sec. 3.1), and what the paper counts of each (Table 4)."""
+
+from dataclasses import dataclass
+
+PLANNING = "planning"
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One dimension, with Table 4's countable rows.
+
+    name: in ids (``<name>/<n>``), prepared splits and result tables.
+    capability: one of six.
+    folder: in the official repository, with ``annotations.json`` and ``images/``.
+    hub_config: in the dataset ``EgoThink/EgoThink`` on the hub.
+    instances: number of questions.
+    question_words, answer_words: mean lengths (LenQ, LenA).
+    """
+
+    name: str
+    capability: str
+    folder: str
+    hub_config: str
+    instances: int
+    question_words: float
+    answer_words: float
+
+    @property
+    def is_planning(self) -> bool:
+        """Whether answers are detailed plans, not a few words (appendix C)."""
+        return self.capability == PLANNING
+
+
+# In the order of Tables 3 and 4.
+DIMENSIONS = (
+    Dimension("existence", "object", "Object/existence", "Object_existence", 50, 6.82, 1.60),
+    Dimension("attribute", "object", "Object/attribute", "Object_attribute", 50, 10.92, 2.14),
+    Dimension("affordance", "object", "Object/affordance", "Object_affordance", 50, 11.56, 1.82),
+    Dimension("activity", "activity", "Activity", "Activity", 100, 4.71, 2.42),
+    Dimension("location", "localization", "Localization/location", "Localization_location", 50, 6.96, 2.10),
+    Dimension("spatial", "localization", "Localization/spatial", "Localization_spatial", 50, 9.84, 1.90),
+    Dimension("counting", "reasoning", "Reasoning/counting", "Reasoning_counting", 50, 9.92, 1.64),
+    Dimension("comparison", "reasoning", "Reasoning/comparing", "Reasoning_comparing", 50, 15.42, 2.92),
+    Dimension("situated", "reasoning", "Reasoning/situated", "Reasoning_situated", 50, 8.10, 1.96),
+    Dimension("forecasting", "forecasting", "Forecast", "Forecasting", 100, 8.92, 2.31),
+    Dimension("navigation", PLANNING, "Planning/navigation", "Planning_navigation", 50, 8.62, 18.44),
+    Dimension("assistance", PLANNING, "Planning/assistance", "Planning_assistance", 50, 12.98, 19.12),
+)

@@ -1,0 +1,203 @@
+# ruff: noqa: RUF001 - the paper's typographic signs
+"""Single-answer grading (sec. 4.1): what a judge is asked about an answer, and how its verdict is read."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from types import NoneType
+from typing import TYPE_CHECKING
+
+from loguru import logger
+
+from lmms_egoplan.benchmarks.egothink.suspicion import make_harmless
+from lmms_egoplan.judging.judgement import Judgement, JudgeRequest, RatingScale
+
+if TYPE_CHECKING:
+    from lmms_egoplan.judging.settings import JudgeSettings
+
+# The paper's GPT-4 is retired.
+DEFAULT_JUDGE = "gpt-4o-2024-11-20"
+
+# Table 7, to the letter.
+JUDGE_PROMPT = (
+    "[Instruction]\n"
+    "Please act as an impartial judge and evaluate the quality of the response provided by an AI assistant to the user "
+    "question displayed below. Your evaluation should consider correctness and helpfulness. You will be given a "
+    "reference answer and the assistant’s answer. Begin your evaluation by comparing the assistant’s answer with the "
+    "reference answer. Identify and correct any mistakes. The assistant has access to an image alongwith questions but "
+    "you will not be given images. Therefore, please consider only how the answer is close to the reference answer. If "
+    "the assistant’s answer is not exactly same as or similar to the answer, then he must be wrong. Be as objective as "
+    "possible. Discourage uninformative answers. Also, equally treat short and long answers and focus on the "
+    "correctness of answers. After providing your explanation, you must rate the response with either 0, 0.5 or 1 by "
+    "strictly following this format: “[rating]”, for example: “Rating: [[0.5]]”.\n"
+    "\n"
+    "[Question]\n"
+    "{question}\n"
+    "\n"
+    "[The Start of Reference Answer]\n"
+    "{ref_answer_1}\n"
+    "\n"
+    "[The End of Reference Answer]\n"
+    "\n"
+    "[The Start of Assistant’s Answer]\n"
+    "{answer}\n"
+    "\n"
+    "[The End of Assistant’s Answer]"
+)
+
+_JUDGE_LATER = "lmms-egoplan judge egothink --samples FILE --out FILE"
+_LISTED = 20
+_EXAMPLE = re.compile(r"for example: [“\"]Rating: \[\[0\.5\]\][”\"]")
+_BRACKETED = re.compile(r"\[\[([^\[\]]*)\]\]")
+_NUMBER = re.compile(r"[01](?:\.0*)?|0?\.50*")
+
+
+def read_rating(verdict: str) -> float | None:
+    """The rating in a judge's verdict: 0, 0.5 or 1.
+
+    The last ``[[x]]`` alone decides: where it holds anything else (``7``, ``-1``, ``rating``) there is no rating,
+    whatever was said before. The example in the prompt's own instruction, quoted, is no rating.
+    """
+    ratings = _BRACKETED.findall(_EXAMPLE.sub(" ", verdict))
+    last = ratings[-1].strip() if ratings else ""
+    return float(last) if _NUMBER.fullmatch(last) else None
+
+
+SCALE = RatingScale(read_rating, best=1)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A model's answer to a question.
+
+    id: of the question, ``existence/1``.
+    reference: the annotators' answer.
+    truncated: whether the answer ends at the limit of new tokens; None where unknown.
+    """
+
+    id: str
+    question: str
+    reference: str
+    answer: str
+    truncated: bool | None
+
+
+@dataclass(frozen=True)
+class JudgedAnswer:
+    """An answer with what a judge made of it.
+
+    id, answer, truncated: as in `Answer`.
+    suspect: whether the answer was made harmless before a judge saw it (`make_harmless`).
+    rating: 0, 0.5 or 1; None where it is not judged.
+    judgement: raw text of the judge's last reply; None if none came.
+    judge: the model, as the endpoint names it; None where no judge is set.
+    error: why there is no rating; None if there is one.
+    """
+
+    id: str
+    answer: str
+    truncated: bool | None
+    suspect: bool
+    rating: float | None
+    judgement: str | None
+    judge: str | None
+    error: str | None
+
+    def to_text(self) -> str:
+        """JSON in ASCII without ``<``, so that nobody finds a tag in it to strip."""
+        return json.dumps(asdict(self)).replace("<", r"\u003c")
+
+    @classmethod
+    def from_text(cls, text: str) -> "JudgedAnswer":
+        """Read what `to_text` wrote.
+
+        Raises:
+            ValueError: the text is something else.
+        """
+        try:
+            fields = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise _no_judged_answer(text, "no JSON") from error
+        if not isinstance(fields, dict) or fields.keys() != _TYPES.keys():
+            raise _no_judged_answer(text, f"expected an object with {', '.join(_TYPES)}")
+        wrong = [name for name, types in _TYPES.items() if not isinstance(fields[name], types)]
+        if wrong or not 0 <= (fields["rating"] or 0) <= SCALE.best:
+            raise _no_judged_answer(text, f"wrong value: {', '.join(wrong) or 'rating'}")
+        return cls(**fields)
+
+
+_TYPES = {
+    "id": str,
+    "answer": str,
+    "truncated": (bool, NoneType),
+    "suspect": bool,
+    "rating": (float, NoneType),
+    "judgement": (str, NoneType),
+    "judge": (str, NoneType),
+    "error": (str, NoneType),
+}
+
+
+def grade(
+    answers: Sequence[Answer], settings: "JudgeSettings | None", *, show_progress: bool = True
+) -> list[JudgedAnswer]:
+    """Have a judge rate answers, all together; every answer is kept, in order.
+
+    An answer that could not be judged has no rating and an error; where there are such, a warning names them.
+
+    Args:
+        answers: of a task.
+        settings: the judge; None where none is set.
+        show_progress: a progress bar.
+    """
+    shown = [make_harmless(answer.answer) for answer in answers]
+    judgements: Sequence[Judgement | None] = [None] * len(answers)
+    if settings is not None and answers:
+        from lmms_egoplan.judging.judge import JudgeError, judge_all
+
+        requests = [_request(answer, text) for answer, (text, _) in zip(answers, shown, strict=True)]
+        try:
+            judgements = judge_all(requests, SCALE, settings, show_progress=show_progress)
+        except JudgeError as error:
+            logger.error(f"EgoThink: {error}\nThe answers are kept; go on judging later: {_JUDGE_LATER}")
+            judgements = error.judgements
+    judged = [
+        _judged(answer, suspect, judgement)
+        for answer, (_, suspect), judgement in zip(answers, shown, judgements, strict=True)
+    ]
+    _warn_of_unjudged(judged)
+    return judged
+
+
+def _request(answer: Answer, shown: str) -> JudgeRequest:
+    prompt = JUDGE_PROMPT.format(question=answer.question, ref_answer_1=answer.reference, answer=shown)
+    sendable = prompt.encode("utf-8", "replace").decode("utf-8")  # no lone surrogates
+    return JudgeRequest(answer.id, sendable, answer.reference, shown)
+
+
+def _judged(answer: Answer, suspect: bool, judgement: Judgement | None) -> JudgedAnswer:
+    return JudgedAnswer(
+        id=answer.id,
+        answer=answer.answer,
+        truncated=answer.truncated,
+        suspect=suspect,
+        rating=None if judgement is None or judgement.rating is None else float(judgement.rating),
+        judgement=judgement and judgement.reply,
+        judge=judgement and judgement.judge,
+        error="no judge is set" if judgement is None else judgement.error,
+    )
+
+
+def _warn_of_unjudged(judged: Sequence[JudgedAnswer]) -> None:
+    ids = [answer.id for answer in judged if answer.rating is None]
+    if ids:
+        more = f" and {len(ids) - _LISTED} more" if len(ids) > _LISTED else ""
+        logger.warning(
+            f"EgoThink: {len(ids)} of {len(judged)} answers are not judged and count for no score: "
+            f"{', '.join(ids[:_LISTED])}{more}"
+        )
+
+
+def _no_judged_answer(text: str, problem: str) -> ValueError:
+    return ValueError(f"expected a judged answer as `grade` leaves it, got {text!r:.200}: {problem}")

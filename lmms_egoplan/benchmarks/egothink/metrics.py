@@ -1,0 +1,98 @@
+"""EgoThink's metrics: per question what a harness collects, and the aggregations over a run.
+
+A question's values are records, as a harness logs them. A score is there only for a judged answer: one without a
+rating is neither right nor wrong, and counts only against the coverage.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from statistics import fmean
+from typing import Any
+
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from lmms_egoplan.benchmarks.egothink.grading import JudgedAnswer
+
+Values = dict[str, dict[str, Any]]
+
+
+def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
+    """Values of one question.
+
+    Args:
+        doc: a row of the prepared dataset.
+        responses: one text of `JudgedAnswer`.
+
+    Returns:
+        ``score``: all fields of `JudgedAnswer` and, only where there is a rating, ``score``, 100 times the rating
+        (0..100); ``judge_coverage``, ``truncated``, ``suspect``, ``judge_model``, ``num_questions``.
+
+    Raises:
+        ValueError: not one response, one that is no judged answer, or the answer to another question.
+    """
+    (text,) = responses
+    judged = JudgedAnswer.from_text(text)
+    if judged.id != doc["id"]:
+        raise ValueError(f"question {doc['id']} got the judged answer to {judged.id}")
+    is_judged = judged.rating is not None
+    return {
+        "score": asdict(judged) | ({"score": 100 * judged.rating} if is_judged else {}),
+        "judge_coverage": {"judged": is_judged},
+        "truncated": {"truncated": judged.truncated},
+        "suspect": {"suspect": judged.suspect},
+        "judge_model": {"judge": judged.judge if is_judged else None},
+        "num_questions": {"id": judged.id},
+    }
+
+
+def mean_score(values: Sequence[Mapping[str, Any]]) -> float:
+    """Mean over the judged answers, 0..100; NaN if none is judged."""
+    return _mean([value["score"] for value in values if "score" in value])
+
+
+def judge_coverage(values: Sequence[Mapping[str, Any]]) -> float:
+    """Share of the answers that are judged, in [0, 1]."""
+    return fmean(value["judged"] for value in values)
+
+
+def truncated_share(values: Sequence[Mapping[str, Any]]) -> float:
+    """Share in [0, 1] of the answers that end at the token limit, among those where it is known; NaN if none."""
+    return _mean([value["truncated"] for value in values if value["truncated"] is not None])
+
+
+def suspect_share(values: Sequence[Mapping[str, Any]]) -> float:
+    """Share in [0, 1] of the answers that were made harmless before a judge saw them."""
+    return fmean(value["suspect"] for value in values)
+
+
+def judge_models(values: Sequence[Mapping[str, Any]]) -> str:
+    """Names of the models that gave the ratings, sorted and joined by commas; ``none`` without ratings."""
+    return ", ".join(sorted({value["judge"] for value in values if value["judge"] is not None})) or "none"
+
+
+def num_questions(values: Sequence[Mapping[str, Any]]) -> int:
+    """Questions asked."""
+    return len(values)
+
+
+def plain_average(scores: Mapping[str, float]) -> float:
+    """Mean over the twelve dimensions, whatever their sizes: Table 3's Average.
+
+    Args:
+        scores: of each dimension, by name.
+
+    Returns:
+        0..100; NaN if a dimension's score is NaN.
+
+    Raises:
+        ValueError: not the twelve dimensions.
+    """
+    names = [dimension.name for dimension in DIMENSIONS]
+    wrong = sorted(scores.keys() ^ set(names))
+    if wrong:
+        raise ValueError(f"the average is over {len(names)} dimensions; missing or unknown: {', '.join(wrong)}")
+    return fmean(scores[name] for name in names)
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    return fmean(numbers) if numbers else math.nan

@@ -1,0 +1,249 @@
+"""EgoThink's questions as published, from a folder or from the hub: reading and checking every record."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
+from lmms_egoplan.storage import StorageError, resolve_inside
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+HUB_DATASET = "EgoThink/EgoThink"
+REPOSITORY_URL = "https://github.com/AdaCheng/EgoThink"
+
+_LISTED = 50
+
+
+class SourceError(ValueError):
+    """A source does not hold EgoThink's data as they are published."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A record as its source has it, unchecked.
+
+    dimension: name of the dimension.
+    number: position in the dimension, from 1.
+    place: names the record in messages.
+    question, answer: whatever stands there.
+    read_image: gives the bytes of the image file; raises SourceError, which names the field.
+    """
+
+    dimension: str
+    number: int
+    place: str
+    question: Any
+    answer: Any
+    read_image: Callable[[], bytes]
+
+
+@dataclass(frozen=True)
+class Record:
+    """One question.
+
+    id: ``<dimension>/<n>``, n from 1 in the published order.
+    question, answer: as published, to the letter.
+    image: the image file's bytes, which can be decoded.
+    """
+
+    id: str
+    dimension: str
+    question: str
+    answer: str
+    image: bytes
+
+
+def read_folder(source: str | Path) -> list[Draft]:
+    """All records of a folder in the official repository's layout, in the order of `DIMENSIONS` and of the files.
+
+    Args:
+        source: holds ``Object/existence/annotations.json``, ``Object/existence/images/1.jpg`` and so on.
+
+    Raises:
+        SourceError: a folder or an ``annotations.json`` is missing, or holds no list of records; all are listed.
+    """
+    if not Path(source).is_dir():
+        raise SourceError(f"{source}: no such folder; {_layout()}")
+    drafts: list[Draft] = []
+    problems: list[str] = []
+    for dimension in DIMENSIONS:
+        folder = Path(source) / dimension.folder
+        try:
+            records = _load_list(folder)
+        except SourceError as error:
+            problems.append(str(error))
+            continue
+        for number, raw in enumerate(records, 1):
+            fields = raw if isinstance(raw, dict) else {}
+            drafts.append(
+                Draft(
+                    dimension.name,
+                    number,
+                    f"{folder / 'annotations.json'}, record {number}",
+                    fields.get("question"),
+                    fields.get("answer"),
+                    partial(_read_image_file, folder / "images", fields.get("image_path")),
+                )
+            )
+    if problems:
+        raise SourceError(f"{_listing(problems)}\n{_layout()}")
+    return drafts
+
+
+def read_hub() -> list[Draft]:
+    """All records of the dataset `HUB_DATASET`, in the order of `DIMENSIONS` and of its rows.
+
+    Like `datasets.load_dataset`, takes a folder of that name below the working directory before the hub.
+
+    Raises:
+        SourceError: the dataset cannot be had, or a config has not one split with question, answer and image.
+    """
+    return [
+        Draft(
+            dimension.name,
+            number,
+            f"{HUB_DATASET}, config {dimension.hub_config}, record {number}",
+            row["question"],
+            row["answer"],
+            partial(_read_image_cell, row["image"]),
+        )
+        for dimension in DIMENSIONS
+        for number, row in enumerate(_load_config(dimension), 1)
+    ]
+
+
+def check_records(drafts: Iterable[Draft]) -> list[Record]:
+    """Read all images and check all records.
+
+    Raises:
+        SourceError: a question or an answer is no text, or an image is missing or cannot be decoded; names the
+            first 50 problems, each with folder, record (from 1) and field, and their total.
+    """
+    records: list[Record] = []
+    problems: list[str] = []
+    for draft in drafts:
+        image = b""
+        found = [*_text_problems("question", draft.question), *_text_problems("answer", draft.answer)]
+        try:
+            image = draft.read_image()
+        except SourceError as error:
+            found.append(str(error))
+        problems += [f"{draft.place}, {problem}" for problem in found]
+        if not found:
+            record_id = f"{draft.dimension}/{draft.number}"
+            records.append(Record(record_id, draft.dimension, draft.question, draft.answer, image))
+    if problems:
+        raise SourceError(
+            f"{_listing(problems)}\nRecords are counted from 1. The data as published: {REPOSITORY_URL}, or the "
+            f"dataset {HUB_DATASET} on the hub"
+        )
+    return records
+
+
+def _load_list(folder: Path) -> Sequence[Any]:
+    path = folder / "annotations.json"
+    if not folder.is_dir():
+        raise SourceError(f"{folder}: no such folder")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise SourceError(f"{path}: cannot read the annotations: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"{path}: no JSON: {error}") from error
+    if not isinstance(content, list) or not content:
+        raise SourceError(f"{path}: expected a list of records, found {_show(content)}")
+    return content
+
+
+def _load_config(dimension: Dimension) -> "Dataset":
+    from datasets import DatasetDict, Image, load_dataset
+    from datasets.exceptions import DatasetGenerationError
+
+    where = f"{HUB_DATASET}, config {dimension.hub_config}"
+    try:
+        splits: DatasetDict = load_dataset(HUB_DATASET, dimension.hub_config)
+    except Exception as error:  # datasets, hub client, HTTP client and pyarrow have no common base class
+        cause = f": {error.__cause__}" if isinstance(error, DatasetGenerationError) else ""
+        raise SourceError(
+            f"{where}: cannot load it from the hub: {error}{cause}\nWithout the hub: --source DIR; {_layout()}"
+        ) from error
+    if len(splits) != 1:
+        raise SourceError(f"{where}: expected one split, found {len(splits)}: {', '.join(splits)}")
+    (dataset,) = splits.values()
+    lacking = {"question", "answer", "image"}.difference(dataset.column_names)
+    if lacking:
+        raise SourceError(f"{where}: no column {', '.join(sorted(lacking))} among {', '.join(dataset.column_names)}")
+    if not isinstance(dataset.features["image"], Image):
+        raise SourceError(f"{where}: column image: expected images, found {dataset.features['image']}")
+    return dataset.cast_column("image", Image(decode=False))
+
+
+def _read_image_file(folder: Path, names: Any) -> bytes:
+    if not isinstance(names, list) or len(names) != 1 or not isinstance(names[0], str):
+        raise SourceError(f"image_path: expected a list with one file name, found {_show(names)}")
+    try:
+        path = resolve_inside(folder, names[0])
+        if not path.is_file():
+            raise SourceError(f"image_path: no such image: {path}")
+        data = path.read_bytes()
+    except StorageError as error:
+        raise SourceError(f"image_path: {error}") from error
+    except OSError as error:
+        raise SourceError(f"image_path: cannot read {folder / names[0]}: {error.strerror}") from error
+    _check_image(data, f"image_path: {path}")
+    return data
+
+
+def _read_image_cell(cell: dict[str, Any] | None) -> bytes:
+    if cell is None or cell["bytes"] is None:
+        raise SourceError("image: the dataset holds no image file here")
+    _check_image(cell["bytes"], "image")
+    return cell["bytes"]
+
+
+def _check_image(data: bytes, where: str) -> None:
+    from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
+
+    lenient = ImageFile.LOAD_TRUNCATED_IMAGES  # harnesses set it for the whole process
+    ImageFile.LOAD_TRUNCATED_IMAGES = False
+    try:
+        with Image.open(BytesIO(data)) as image:
+            image.load()
+            ImageOps.exif_transpose(image)
+    except UnidentifiedImageError as error:
+        raise SourceError(f"{where}: no image, or an empty or unknown file") from error
+    except Exception as error:  # Pillow's decoders meet damage with errors of many kinds
+        raise SourceError(f"{where}: cannot decode the image: {type(error).__name__}: {error}") from error
+    finally:
+        ImageFile.LOAD_TRUNCATED_IMAGES = lenient
+
+
+def _text_problems(field: str, value: Any) -> Iterator[str]:
+    if not isinstance(value, str) or not value.strip() or re.search("[\ud800-\udfff]", value):
+        yield f"{field}: expected a text, found {_show(value)}"
+
+
+def _listing(problems: Sequence[str]) -> str:
+    lines = [f"EgoThink's data have {len(problems)} problem(s):", *(f"  {problem}" for problem in problems[:_LISTED])]
+    if len(problems) > _LISTED:
+        lines.append(f"  ... and {len(problems) - _LISTED} more")
+    return "\n".join(lines)
+
+
+def _layout() -> str:
+    return (
+        f"DIR holds {DIMENSIONS[0].folder}/annotations.json, {DIMENSIONS[0].folder}/images/1.jpg and so on, as in "
+        f"{REPOSITORY_URL}"
+    )
+
+
+def _show(value: Any) -> str:
+    text = "nothing" if value is None else ascii(value)
+    return text if len(text) <= 80 else f"{text[:80]}..."

@@ -1,0 +1,170 @@
+"""EgoThink's answers in files: what a run or another framework has stored, and what judging writes."""
+
+import json
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from lmms_egoplan.benchmarks.egothink.grading import Answer, JudgedAnswer
+from lmms_egoplan.benchmarks.egothink.prepared import load_prepared
+
+SAMPLES = "*_samples_egothink_*.jsonl"
+
+_NAMES = tuple(dimension.name for dimension in DIMENSIONS)
+
+
+class StoredError(ValueError):
+    """A file with answers or ratings cannot be read, or holds something else."""
+
+
+@dataclass(frozen=True)
+class StoredAnswer:
+    """An answer as a file holds it.
+
+    where: file and line, for messages.
+    truncated: None where the file does not tell.
+    rating, judge: whatever the file holds under these names, not checked; None without.
+    """
+
+    where: str
+    id: str
+    answer: str
+    truncated: bool | None
+    rating: Any
+    judge: Any
+
+
+def read_stored(paths: Iterable[Path]) -> list[StoredAnswer]:
+    """Answers in the order of the paths and of each file's lines, each id once.
+
+    Args:
+        paths: files, or folders for all sample files of lmms-eval's EgoThink tasks below them. A file has JSON
+            lines; each the log of a question by lmms-eval, which holds the answer's record under ``score``, or
+            the record itself: ``{"id": "existence/1", "answer": "Yes.", ...}``, which may have ``truncated``,
+            ``rating`` and ``judge``.
+
+    Raises:
+        StoredError: a file cannot be read or holds something else (names the line and the field), an id is there
+            twice, or there are no answers.
+    """
+    answers: dict[str, StoredAnswer] = {}
+    for path in paths:
+        for answer in _read_path(path):
+            earlier = answers.setdefault(answer.id, answer)
+            if earlier is not answer:
+                raise StoredError(
+                    f"{answer.where}: id {answer.id!r} is already in {earlier.where}; give the answers of one run only"
+                )
+    return list(answers.values())
+
+
+def with_questions(stored: Sequence[StoredAnswer]) -> list[Answer]:
+    """The same answers, in the same order, with question and reference from the prepared data.
+
+    Raises:
+        StoredError: an id is unknown.
+        DataMissingError, StorageError: a dimension that is needed is not prepared, or damaged.
+    """
+    needed = {dimension_of(answer.id) for answer in stored}
+    rows = {
+        row["id"]: row
+        for name in sorted(needed)
+        for row in load_prepared(name).select_columns(["id", "question", "answer"])
+    }
+    for answer in stored:
+        if answer.id not in rows:
+            raise StoredError(f"{answer.where}: id {answer.id!r} is no question of the prepared data")
+    return [
+        Answer(answer.id, rows[answer.id]["question"], rows[answer.id]["answer"], answer.answer, answer.truncated)
+        for answer in stored
+    ]
+
+
+def dimension_of(question_id: str) -> str:
+    """The dimension that an id names: ``"existence"`` of ``"existence/1"``."""
+    return question_id.partition("/")[0]
+
+
+def check_dimension(where: str, question_id: str) -> None:
+    """Tells ids of EgoThink from others.
+
+    Raises:
+        StoredError: the id names no dimension.
+    """
+    if dimension_of(question_id) not in _NAMES:
+        raise StoredError(
+            f"{where}: id must be <dimension>/<number>, as existence/1, got {question_id!r}; dimensions: "
+            f"{', '.join(_NAMES)}"
+        )
+
+
+def write_judged(path: Path, judged: Iterable[JudgedAnswer]) -> None:
+    """Write judged answers as JSON lines, which `read_stored` reads.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    write_whole(path, "".join(f"{answer.to_text()}\n" for answer in judged))
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file that appears whole or not at all, with its folder where that is absent.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{path.name[:100]}.", dir=path.parent) as folder:
+        unfinished = Path(folder) / path.name
+        unfinished.write_text(text, encoding="utf-8", newline="")
+        unfinished.replace(path)
+
+
+def read_text(path: Path) -> str:
+    """A file's text, with or without a byte order mark.
+
+    Raises:
+        StoredError: it cannot be read, or is no UTF-8.
+    """
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoredError(f"{path}: cannot be read: {error}") from error
+
+
+def _read_path(path: Path) -> list[StoredAnswer]:
+    files = sorted(path.rglob(SAMPLES)) if path.is_dir() else [path]
+    answers = [
+        _stored_answer(f"{file}, line {number}", line)
+        for file in files
+        for number, line in enumerate(read_text(file).split("\n"), 1)
+        if line.strip()
+    ]
+    if not answers:
+        what = f"no answers in {SAMPLES} below it" if path.is_dir() else "no answers in it"
+        raise StoredError(f"{path}: {what}. lmms-eval logs them with --log_samples --output_path DIR")
+    return answers
+
+
+def _stored_answer(where: str, line: str) -> StoredAnswer:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise StoredError(
+            f'{where}: no JSON. Give lmms-eval\'s {SAMPLES}, or lines such as {{"id": "existence/1", "answer": "Yes."}}'
+        ) from error
+    if isinstance(record, dict) and isinstance(record.get("score"), dict):
+        record = record["score"]
+    if not isinstance(record, dict):
+        raise StoredError(f"{where}: expected an object with id and answer")
+    for field in ("id", "answer"):
+        if not isinstance(record.get(field), str):
+            raise StoredError(f"{where}: {field} must be a text, got {record.get(field, 'nothing')!r}")
+    check_dimension(where, record["id"])
+    truncated = record.get("truncated")
+    if truncated is not None and not isinstance(truncated, bool):
+        raise StoredError(f"{where}: truncated must be true, false or null, got {truncated!r}")
+    return StoredAnswer(where, record["id"], record["answer"], truncated, record.get("rating"), record.get("judge"))

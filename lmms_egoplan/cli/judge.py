@@ -1,0 +1,115 @@
+"""``lmms-egoplan judge``: have stored answers judged."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from lmms_egoplan.benchmarks.egothink.grading import JudgedAnswer
+
+app = typer.Typer(help="Have stored answers judged.", no_args_is_help=True)
+
+
+@app.callback()
+def judge() -> None:
+    """Have stored answers judged."""
+
+
+@app.command("egothink")
+def egothink(
+    samples: Annotated[
+        list[Path],
+        typer.Option(
+            help="Answers: `*_samples_egothink_*.jsonl` of a run, a folder with those, JSON lines with id and answer, or "
+            "a file that this command wrote. May be given several times."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The judged answers to write, JSON lines.")],
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="Requests at a time; 32 by default.", show_default=False)
+    ] = None,
+) -> None:
+    """Judge answers to EgoThink's questions that a run or another framework has stored.
+
+    LMMS_EGOPLAN_JUDGE_MODEL, LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY set the judge. What it has
+    judged before is not asked again: after an interruption the same command goes on.
+
+    Example: `lmms-egoplan judge egothink --samples runs/model --out judged.jsonl`
+    """
+    from lmms_egoplan.benchmarks.egothink.grading import DEFAULT_JUDGE, grade
+    from lmms_egoplan.benchmarks.egothink.stored import StoredError, read_stored, with_questions, write_judged
+    from lmms_egoplan.judging import HOW_TO_SET, JudgeError, SettingsError, judge_settings, probe
+    from lmms_egoplan.storage import StorageError
+
+    try:
+        settings = judge_settings(DEFAULT_JUDGE)
+        if settings is None:
+            _fail(f"no judge is set. Set one with\n{HOW_TO_SET}")
+        if concurrency is not None:
+            settings = replace(settings, concurrency=concurrency)
+        if out.is_dir() or any(out.resolve() == path.resolve() for path in samples):
+            _fail(f"{out}: --out must be a file of its own, not a folder and none of the samples")
+        answers = with_questions(read_stored(samples))
+        out.parent.mkdir(parents=True, exist_ok=True)
+        probe(settings)
+        judged = grade(answers, settings)
+        write_judged(out, judged)
+        _print_scores(judged)
+    except (StoredError, StorageError, SettingsError, JudgeError, OSError) as error:
+        _fail(error)
+    typer.echo(f"Written to {out}")
+    unjudged = sum(answer.rating is None for answer in judged)
+    if unjudged:
+        _fail(
+            f"{unjudged} of {len(judged)} answers are not judged ({out} says why); the same command asks for them again"
+        )
+
+
+def _print_scores(judged: Sequence["JudgedAnswer"]) -> None:
+    from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+    from lmms_egoplan.benchmarks.egothink.metrics import (
+        judge_coverage,
+        judge_models,
+        mean_score,
+        plain_average,
+        score_answer,
+    )
+    from lmms_egoplan.benchmarks.egothink.prepared import load_prepared
+    from lmms_egoplan.benchmarks.egothink.stored import dimension_of
+
+    table = Table("dimension", "answers", "judged", "score", "coverage")
+    complete = {}
+    for name in (dimension.name for dimension in DIMENSIONS):
+        answers = [answer for answer in judged if dimension_of(answer.id) == name]
+        if not answers:
+            continue
+        values = [score_answer({"id": answer.id}, [answer.to_text()]) for answer in answers]
+        rated = sum(answer.rating is not None for answer in answers)
+        questions = len(load_prepared(name))
+        score = mean_score([value["score"] for value in values])
+        coverage = judge_coverage([value["judge_coverage"] for value in values])
+        if rated == questions:
+            complete[name] = score
+        table.add_row(
+            name,
+            f"{len(answers)} of {questions}",
+            str(rated),
+            f"{score:.1f}" if rated else "n/a",
+            f"{coverage:.1%}",
+        )
+    Console().print(table)
+    whole = len(complete) == len(DIMENSIONS)
+    average = f"{plain_average(complete):.1f}" if whole else f"n/a ({len(complete)} of {len(DIMENSIONS)} dimensions)"
+    typer.echo(f"Average: {average}")
+    judges = [{"judge": answer.judge if answer.rating is not None else None} for answer in judged]
+    typer.echo(f"Judge: {judge_models(judges)}")
+
+
+def _fail(error: Exception | str) -> NoReturn:
+    typer.echo(f"lmms-egoplan: {error}", err=True)
+    raise typer.Exit(1) from None

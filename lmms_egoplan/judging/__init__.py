@@ -1,0 +1,22 @@
+"""Answers rated by a judge model: one client that owns concurrency, retries, caching and accounting."""
+
+from lmms_egoplan.judging.cache import default_cache_path
+from lmms_egoplan.judging.demo import DEMO
+from lmms_egoplan.judging.judge import JudgeError, judge_all, probe
+from lmms_egoplan.judging.judgement import Judgement, JudgeRequest, RatingScale
+from lmms_egoplan.judging.settings import HOW_TO_SET, JudgeSettings, SettingsError, judge_settings
+
+__all__ = [
+    "DEMO",
+    "HOW_TO_SET",
+    "JudgeError",
+    "JudgeRequest",
+    "JudgeSettings",
+    "Judgement",
+    "RatingScale",
+    "SettingsError",
+    "default_cache_path",
+    "judge_all",
+    "judge_settings",
+    "probe",
+]

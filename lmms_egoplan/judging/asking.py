@@ -1,0 +1,142 @@
+"""Many prompts to one judge at once, each reply stored as it comes."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timezone
+
+from loguru import logger
+
+from lmms_egoplan.judging.cache import CacheError, Entry, JudgementCache, cache_key
+from lmms_egoplan.judging.endpoint import PARAMETERS, Endpoint, NoAnswerError
+from lmms_egoplan.judging.judgement import Judgement, RatingScale
+from lmms_egoplan.judging.progress import Progress
+from lmms_egoplan.judging.reply import is_text, without_thinking
+from lmms_egoplan.judging.settings import JudgeSettings
+
+# A reply without a rating is asked again twice.
+_ASKS = 3
+
+
+class Asking:
+    """One run over prompts that differ from each other.
+
+    judgements: by prompt, what has come so far.
+    """
+
+    def __init__(
+        self,
+        prompts: dict[str, int],
+        scale: RatingScale,
+        settings: JudgeSettings,
+        cache: JudgementCache,
+        progress: Progress,
+    ) -> None:
+        """`prompts` tells how many answers hang on each prompt, for the progress."""
+        self.judgements: dict[str, Judgement] = {}
+        self._prompts, self._scale, self._settings = prompts, scale, settings
+        self._cache, self._progress = cache, progress
+
+    async def run(self) -> None:
+        """Ask for all, `settings.concurrency` at a time.
+
+        However it ends, requests in flight are cancelled and what has come is stored first.
+
+        Raises:
+            RefusedError: at the first request that the endpoint refuses.
+        """
+        self._arrived: asyncio.Queue[tuple[str, Entry] | None] = asyncio.Queue()
+        prompts = iter(self._prompts)
+        async with Endpoint(self._settings, self._progress.retry) as endpoint:
+            storing = asyncio.create_task(self._store())
+            slots = min(self._settings.concurrency, len(self._prompts))
+            asking = [asyncio.create_task(self._ask(prompts, endpoint)) for _ in range(slots)]
+            try:
+                await asyncio.gather(*asking)
+            finally:
+                for task in asking:
+                    task.cancel()
+                await asyncio.gather(*asking, return_exceptions=True)
+                self._arrived.put_nowait(None)
+                await storing
+
+    async def _ask(self, prompts: Iterable[str], endpoint: Endpoint) -> None:
+        for prompt in prompts:
+            self.judgements[prompt] = judgement = await self._judge(prompt, endpoint)
+            if judgement.rating is None:
+                self._progress.finish(failed=self._prompts[prompt])
+            else:
+                self._arrived.put_nowait((prompt, _entry(prompt, judgement)))
+
+    async def _judge(self, prompt: str, endpoint: Endpoint) -> Judgement:
+        judgement = Judgement(None, None, self._settings.model)
+        if not is_text(prompt):
+            return replace(judgement, error="not asked: the prompt holds half a surrogate pair, which is no text")
+        for ask in range(_ASKS):
+            if ask:
+                self._progress.retry()
+            try:
+                reply, seconds = await endpoint.ask(prompt)
+            except NoAnswerError as failure:
+                return replace(judgement, error=f"no answer from the judge: {failure}")
+            self._progress.tokens += (reply.prompt_tokens or 0) + (reply.completion_tokens or 0)
+            rating = read_rating(self._scale, reply.text)
+            why = reply.problem or "there is no rating in it"
+            judgement = Judgement(
+                rating=rating,
+                reply=reply.text,
+                judge=reply.model or self._settings.model,
+                error=None if rating is not None else f"the judge's last of {_ASKS} replies is of no use: {why}",
+                prompt_tokens=reply.prompt_tokens,
+                completion_tokens=reply.completion_tokens,
+                seconds=seconds,
+            )
+            if rating is not None:
+                break
+        return judgement
+
+    async def _store(self) -> None:
+        """Store what has arrived, in one transaction each time, until there is a None."""
+        unstored: dict[str, Entry] = {}
+        warned = finished = False
+        while not finished:
+            arrived = [await self._arrived.get()]
+            while not self._arrived.empty():
+                arrived.append(self._arrived.get_nowait())
+            finished = arrived[-1] is None
+            fresh = dict(item for item in arrived if item is not None)
+            unstored |= fresh
+            try:
+                await asyncio.to_thread(self._cache.store, {self._key(prompt): e for prompt, e in unstored.items()})
+                unstored = {}
+            except CacheError as error:
+                # The judgements are still in the result; only a repeated run would ask for them again.
+                if not warned:
+                    logger.warning(f"Judgements are not stored: {error}")
+                warned = True
+            for prompt in fresh:
+                self._progress.finish(judged=self._prompts[prompt])
+
+    def _key(self, prompt: str) -> str:
+        return cache_key(self._settings.model, PARAMETERS, prompt)
+
+
+def read_rating(scale: RatingScale, reply: str | None) -> float | None:
+    """The rating in a reply; what a model says while it thinks is none."""
+    verdict = None if reply is None else without_thinking(reply)
+    return None if verdict is None else scale.read(verdict)
+
+
+def _entry(prompt: str, judgement: Judgement) -> Entry:
+    assert judgement.rating is not None
+    assert judgement.reply is not None
+    return Entry(
+        prompt=prompt,
+        reply=judgement.reply,
+        rating=judgement.rating,
+        model=judgement.judge,
+        prompt_tokens=judgement.prompt_tokens,
+        completion_tokens=judgement.completion_tokens,
+        seconds=judgement.seconds,
+        time=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    )

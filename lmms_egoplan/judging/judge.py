@@ -1,0 +1,158 @@
+"""Judge many answers, from the cache where they were judged before."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from lmms_egoplan.judging.asking import Asking, read_rating
+from lmms_egoplan.judging.cache import CacheError, Entry, JudgementCache, cache_key, default_cache_path
+from lmms_egoplan.judging.demo import DEMO, judge_by_words
+from lmms_egoplan.judging.endpoint import PARAMETERS, Endpoint, NoAnswerError, RefusedError
+from lmms_egoplan.judging.judgement import Judgement, JudgeRequest, RatingScale
+from lmms_egoplan.judging.progress import Progress
+from lmms_egoplan.judging.settings import JudgeSettings
+
+Result = TypeVar("Result")
+
+_PROBE = "Reply with the word: ready"
+# Someone waits for the probe: an unknown host is told after some 7 s.
+_PROBE_RETRIES = 4
+
+
+class JudgeError(RuntimeError):
+    """The judge cannot be asked, or refuses; the message has the endpoint's words and no secret.
+
+    judgements: one per request, in order; those without a rating have their `error` set. Empty from `probe`.
+    """
+
+    def __init__(self, message: str, judgements: list[Judgement] | None = None) -> None:
+        super().__init__(message)
+        self.judgements = judgements or []
+
+
+def judge_all(
+    requests: Sequence[JudgeRequest], scale: RatingScale, settings: JudgeSettings, *, show_progress: bool = True
+) -> list[Judgement]:
+    """Judge all requests, `settings.concurrency` at a time, and store every rated reply as it comes.
+
+    What the cache (`default_cache_path`) has a rating for is not asked; a prompt that occurs twice is asked once. A
+    reply without a rating is asked again twice. Works whether or not an event loop runs in this thread. The model
+    ``"demo"`` compares words in the process, without cache.
+
+    Returns:
+        One judgement per request, in order; without a rating, and with an error, where the judge gave none.
+
+    Raises:
+        JudgeError: the endpoint refuses a request (a 4xx other than 408, 409, 429), which ends all others too; or
+            the cache cannot be used, and nothing was asked.
+    """
+    progress = Progress(settings.model, len(requests), show_progress)
+    if settings.model == DEMO:
+        progress.start(cached=0)
+        progress.finish(judged=len(requests))
+        progress.close()
+        return [judge_by_words(request, scale.best) for request in requests]
+    answers = Counter(request.prompt for request in requests)
+    judgements: dict[str, Judgement] = {}
+    failure = None
+    try:
+        with JudgementCache(default_cache_path()) as cache:
+            judgements = _cached(list(answers), scale, settings, cache)
+            missing = {prompt: count for prompt, count in answers.items() if prompt not in judgements}
+            progress.start(cached=len(requests) - sum(missing.values()))
+            if missing:
+                asking = Asking(missing, scale, settings, cache, progress)
+                try:
+                    _run_apart(asking.run())
+                finally:
+                    progress.close()
+                    judgements |= asking.judgements
+            else:
+                progress.close()
+    except CacheError as error:
+        failure = str(error)
+    except RefusedError as error:
+        failure = _refusal(settings, error)
+    if failure is None:
+        return [judgements[request.prompt] for request in requests]
+    unasked = Judgement(None, None, settings.model, error=f"not judged: {failure}")
+    raise JudgeError(failure, [judgements.get(request.prompt, unasked) for request in requests])
+
+
+def probe(settings: JudgeSettings) -> str:
+    """Send the judge one short request; returns the name of the model that answered.
+
+    Raises:
+        JudgeError: the endpoint refuses, cannot be reached, or answers with something else than a chat completion.
+    """
+    if settings.model == DEMO:
+        return DEMO
+
+    async def ask() -> str:
+        async with Endpoint(settings, lambda: None, _PROBE_RETRIES) as endpoint:
+            reply, _ = await endpoint.ask(_PROBE)
+            if reply.problem:
+                raise NoAnswerError(f"its reply is of no use: {reply.problem}")
+            return reply.model or settings.model
+
+    try:
+        return _run_apart(ask())
+    except (RefusedError, NoAnswerError) as error:
+        failure = _refusal(settings, error)
+    raise JudgeError(failure)
+
+
+def _refusal(settings: JudgeSettings, error: RefusedError | NoAnswerError) -> str:
+    what = "refuses" if isinstance(error, RefusedError) else "does not answer"
+    return (
+        f"The judge {settings.model} at {settings.where} {what}: {error}. Check LMMS_EGOPLAN_JUDGE_MODEL, "
+        "LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY (or the variables that stand in for them)"
+    )
+
+
+def _cached(
+    prompts: list[str], scale: RatingScale, settings: JudgeSettings, cache: JudgementCache
+) -> dict[str, Judgement]:
+    """By prompt, what the cache has a rating for, as the scale reads it now."""
+    keys = {cache_key(settings.model, PARAMETERS, prompt): prompt for prompt in prompts}
+    return {
+        keys[key]: _from_entry(entry, rating)
+        for key, entry in cache.load(keys).items()
+        if (rating := read_rating(scale, entry.reply)) is not None
+    }
+
+
+def _from_entry(entry: Entry, rating: float) -> Judgement:
+    return Judgement(
+        rating=rating,
+        reply=entry.reply,
+        judge=entry.model,
+        cached=True,
+        prompt_tokens=entry.prompt_tokens,
+        completion_tokens=entry.completion_tokens,
+        seconds=entry.seconds,
+    )
+
+
+def _run_apart(main: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine in a thread with a loop of its own: the caller's may be running. Ctrl-C cancels it first."""
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(main)
+
+    def run() -> Result:
+        try:
+            return loop.run_until_complete(task)
+        finally:
+            loop.run_until_complete(loop.shutdown_default_executor())
+            loop.close()
+
+    with ThreadPoolExecutor(1, thread_name_prefix="judging") as pool:
+        try:
+            return pool.submit(run).result()
+        except KeyboardInterrupt:
+            with suppress(RuntimeError):  # the loop is closed: all is done already
+                loop.call_soon_threadsafe(task.cancel)
+            raise

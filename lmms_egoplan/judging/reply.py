@@ -1,0 +1,71 @@
+"""What an endpoint sends back, read from its body."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+_THINK, _END_OF_THINKING = "<think>", "</think>"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One reply of a chat endpoint.
+
+    text: the message's content; None if there is none.
+    problem: why there is no text; None if there is.
+    model: as the endpoint names it; None where it does not.
+    prompt_tokens, completion_tokens: as the endpoint counts them; None where it does not.
+    """
+
+    text: str | None
+    problem: str | None = None
+    model: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+def read_reply(body: str) -> Reply:
+    """Read the body of a chat completion, whatever it holds; nothing in it is taken for granted."""
+    try:
+        completion = json.loads(body)
+    except (ValueError, RecursionError):
+        return Reply(None, f"the body is not JSON: {_clean(body[:80])!r}")
+    choice = _get(_get(completion, "choices"), 0)
+    text = _get(_get(choice, "message"), "content")
+    model, usage = _get(completion, "model"), _get(completion, "usage")
+    problem = "no choices in it" if choice is None else "no text in it"
+    return Reply(
+        text=_clean(text) if isinstance(text, str) else None,
+        problem=None if isinstance(text, str) else problem,
+        model=_clean(model) if model and isinstance(model, str) else None,
+        prompt_tokens=_count(_get(usage, "prompt_tokens")),
+        completion_tokens=_count(_get(usage, "completion_tokens")),
+    )
+
+
+def without_thinking(reply: str) -> str | None:
+    """What a reply says behind the model's thinking, ``<think>...</think>``; None if the thinking does not end.
+
+    The opening mark may be missing: chat templates that open the thinking leave it out of the reply.
+    """
+    verdict = reply.rpartition(_END_OF_THINKING)[2]
+    return None if _THINK in verdict else verdict
+
+
+def is_text(string: str) -> bool:
+    """Whether it can be sent and stored: JSON files may hold halves of surrogate pairs, which nothing else takes."""
+    return _clean(string) == string
+
+
+def _get(value: Any, key: str | int) -> Any:
+    if isinstance(value, dict):
+        return value.get(key)
+    return value[key] if isinstance(value, list) and isinstance(key, int) and key < len(value) else None
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63 else None
+
+
+def _clean(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,134 @@
+"""Which judge to ask, from the environment."""
+
+import os
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from lmms_egoplan.judging.demo import DEMO
+
+_MODEL = ("LMMS_EGOPLAN_JUDGE_MODEL", "MODEL_VERSION")
+_BASE_URL = ("LMMS_EGOPLAN_JUDGE_BASE_URL", "OPENAI_API_URL", "OPENAI_BASE_URL")
+_API_KEY = ("LMMS_EGOPLAN_JUDGE_API_KEY", "OPENAI_API_KEY")
+_AZURE_KEY = ("LMMS_EGOPLAN_JUDGE_API_KEY", "AZURE_API_KEY")
+_AZURE_ENDPOINT = ("AZURE_ENDPOINT",)
+_AZURE_VERSION = ("AZURE_API_VERSION", "API_VERSION")
+_CONCURRENCY = "LMMS_EGOPLAN_JUDGE_CONCURRENCY"
+
+_DEFAULT_CONCURRENCY = 32
+# The openai library keeps no more connections than this.
+_HIGHEST_CONCURRENCY = 1000
+# What lmms-eval's Azure judge takes where none is set.
+_DEFAULT_AZURE_VERSION = "2024-02-15-preview"
+# The openai library wants a key; local servers do not read it.
+_NO_KEY = "none"
+
+HOW_TO_SET = """\
+export LMMS_EGOPLAN_JUDGE_MODEL=gpt-4o-2024-11-20
+export LMMS_EGOPLAN_JUDGE_BASE_URL=https://api.openai.com/v1
+export LMMS_EGOPLAN_JUDGE_API_KEY=..."""
+
+
+class SettingsError(ValueError):
+    """A variable of the environment does not say what it should; the message names it, and not its value."""
+
+
+@dataclass(frozen=True)
+class JudgeSettings:
+    """A judge model and how to reach it.
+
+    model: as the endpoint names it (for Azure: the deployment), or ``"demo"`` for the judge in the process.
+    base_url: of an OpenAI-compatible API, without ``/chat/completions``; None is api.openai.com.
+    api_key: a secret.
+    concurrency: most requests in flight at once, 1 to 1000.
+    azure_endpoint, azure_api_version: both set for Azure, `base_url` then being None.
+    """
+
+    model: str
+    base_url: str | None = None
+    api_key: str = field(default=_NO_KEY, repr=False)
+    concurrency: int = _DEFAULT_CONCURRENCY
+    azure_endpoint: str | None = None
+    azure_api_version: str | None = None
+
+    @property
+    def where(self) -> str:
+        """The endpoint's address, for messages."""
+        return self.azure_endpoint or self.base_url or "https://api.openai.com/v1"
+
+
+def judge_settings(default_model: str) -> JudgeSettings | None:
+    """The judge that the environment sets; None where it sets none.
+
+    ``LMMS_EGOPLAN_JUDGE_MODEL``, ``_BASE_URL`` and ``_API_KEY``, each with the harness's variables behind it:
+    ``MODEL_VERSION``, ``OPENAI_API_URL`` or ``OPENAI_BASE_URL``, ``OPENAI_API_KEY``. A judge is set if there is an
+    address or a key, or the model is ``demo``. ``API_TYPE=azure`` without an address of our own takes
+    ``AZURE_ENDPOINT``, ``AZURE_API_KEY`` and ``AZURE_API_VERSION``, as lmms-eval's judges do.
+    ``LMMS_EGOPLAN_JUDGE_CONCURRENCY`` is 32 by default.
+
+    Args:
+        default_model: asked where no model is set.
+
+    Raises:
+        SettingsError: an address, key or concurrency is malformed, or Azure's are incomplete.
+    """
+    model = _first(_MODEL) or default_model
+    if model == DEMO:
+        return JudgeSettings(DEMO, concurrency=_concurrency())
+    if os.environ.get("API_TYPE", "").strip().lower() == "azure" and not _first(_BASE_URL[:1]):
+        endpoint, key = _url(_AZURE_ENDPOINT), _key(_AZURE_KEY)
+        if endpoint is None and key is None:
+            return None
+        if endpoint is None or key is None:
+            raise SettingsError("API_TYPE=azure needs both AZURE_ENDPOINT and AZURE_API_KEY; one of them is not set")
+        version = _first(_AZURE_VERSION) or _DEFAULT_AZURE_VERSION
+        return JudgeSettings(
+            model, api_key=key, concurrency=_concurrency(), azure_endpoint=endpoint, azure_api_version=version
+        )
+    base_url, key = _url(_BASE_URL), _key(_API_KEY)
+    if base_url is None and key is None:
+        return None
+    return JudgeSettings(model, base_url, key or _NO_KEY, _concurrency())
+
+
+def _named(names: tuple[str, ...]) -> tuple[str, str] | None:
+    """Name and value of the first variable that is set."""
+    values = ((name, os.environ.get(name, "").strip()) for name in names)
+    return next(((name, value) for name, value in values if value), None)
+
+
+def _first(names: tuple[str, ...]) -> str | None:
+    found = _named(names)
+    return found[1] if found else None
+
+
+def _url(names: tuple[str, ...]) -> str | None:
+    found = _named(names)
+    if found is None:
+        return None
+    name, value = found
+    try:
+        url = urlsplit(value)
+        good = url.scheme in ("http", "https") and url.hostname and url.port != 0
+    except ValueError:
+        good = False
+    if not good or "@" in url.netloc or url.query or url.fragment:
+        raise SettingsError(
+            f"{name} is not an address like http://127.0.0.1:8000/v1 (http or https, no user, no query; a key goes "
+            "into its own variable)"
+        )
+    return value.rstrip("/").removesuffix("/chat/completions")
+
+
+def _key(names: tuple[str, ...]) -> str | None:
+    found = _named(names)
+    if found and not (found[1].isascii() and found[1].isprintable() and " " not in found[1]):
+        raise SettingsError(f"{found[0]} has characters that no key has (only printable ASCII without spaces)")
+    return found[1] if found else None
+
+
+def _concurrency() -> int:
+    text = os.environ.get(_CONCURRENCY, "").strip() or str(_DEFAULT_CONCURRENCY)
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
+    if not 1 <= number <= _HIGHEST_CONCURRENCY:
+        raise SettingsError(f"{_CONCURRENCY} is {text!r}; set a whole number from 1 to {_HIGHEST_CONCURRENCY}")
+    return number

@@ -1,0 +1,24 @@
+"""Telling at the start of a run whether there is a judge, and whether it answers."""
+
+import functools
+
+from loguru import logger
+
+from lmms_egoplan.judging.judge import probe
+from lmms_egoplan.judging.settings import HOW_TO_SET, JudgeSettings
+
+
+@functools.cache
+def announce_judge(settings: JudgeSettings | None) -> None:
+    """Ask the judge for one rating, or say how to set one; once in a process for the same settings.
+
+    Raises:
+        JudgeError: the judge that is set cannot be reached, or refuses.
+    """
+    if settings is None:
+        logger.warning(
+            "No judge is set: answers are kept and stay unjudged, their score is not a number. Set one with\n"
+            f"{HOW_TO_SET}\nor judge the logged samples later: lmms-egoplan judge egothink --help"
+        )
+    else:
+        logger.info(f"Judge: {probe(settings)}")

@@ -1,0 +1,126 @@
+"""Speed of judging, against posting the answers one after the other in four threads.
+
+Every run is a process of its own, against a server (another process) that takes 0.2 seconds for each request:
+
+(a) the harness's way: `requests.post` per answer, in 4 threads;
+(b) `judge_all`, 32 requests at a time;
+(c) `judge_all` again, with everything in its cache.
+
+    python perf/judging.py                                   # 700 answers, about a minute
+"""
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+ANSWERS = 700
+LATENCY = 0.2
+CONCURRENCY = 32
+THREADS = 4
+SERVER = Path(__file__).parents[1] / "tests" / "judge_server.py"
+VERDICT = "The answers name the same thing. Rating: [[1]]"
+PROMPT = """[Instruction]
+Compare the answer of an assistant with the reference and rate how much of the reference it gives, as 0, 0.5 or 1.
+Explain your rating in one or two sentences. Then write it as [[rating]], for example "Rating: [[0.5]]". Neither the
+length of the answer nor its style matters. What it has beyond the reference matters only where it contradicts that.
+
+[Question]
+What do I hold in my left hand in picture {number}?
+
+[Reference]
+A blue mug with a white handle.
+
+[Answer]
+In picture {number} you hold a mug. It seems to be blue, and has a handle.
+"""
+PROMPTS = [PROMPT.format(number=number) for number in range(ANSWERS)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--arm", choices=["posts", "judge_all"], help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.arm:
+        start = time.perf_counter()
+        ratings = {"posts": _posts, "judge_all": _judge_all}[arguments.arm]()
+        print(time.perf_counter() - start)
+        assert ratings == [1.0] * ANSWERS
+        return
+    print(f"{time.strftime('%Y-%m-%d')}; {os.cpu_count()} CPUs, Python {platform.python_version()}")
+    with tempfile.TemporaryDirectory() as data, _server() as url:
+        environment = os.environ | {
+            "LMMS_EGOPLAN_DATA": data,
+            "LMMS_EGOPLAN_JUDGE_MODEL": "judge",
+            "LMMS_EGOPLAN_JUDGE_BASE_URL": url,
+            "LMMS_EGOPLAN_JUDGE_API_KEY": "none",
+            "LMMS_EGOPLAN_JUDGE_CONCURRENCY": str(CONCURRENCY),
+        }
+        print("run                   judging, s  whole process, s", flush=True)
+        posts, _ = _run("(a) 4 threads of posts", "posts", environment)
+        judged, _ = _run("(b) judge_all", "judge_all", environment)
+        _, cached = _run("(c) judge_all, cached", "judge_all", environment)
+    ideal = ANSWERS * LATENCY / CONCURRENCY
+    print(
+        f"(a) / (b) {posts / judged:.2f} (at least 6); "
+        f"(b) / {ideal:.3f} s {judged / ideal:.2f} (at most 1.3); "
+        f"whole process of (c) {cached:.2f} s (at most 2)"
+    )
+
+
+def _run(title: str, arm: str, environment: dict[str, str]) -> tuple[float, float]:
+    """Seconds of the judging with the imports that it needs, and of the process from start to end."""
+    start = time.perf_counter()
+    inside = float(subprocess.check_output([sys.executable, __file__, "--arm", arm], env=environment, text=True))
+    whole = time.perf_counter() - start
+    print(f"{title:22}{inside:10.2f}  {whole:16.2f}", flush=True)
+    return inside, whole
+
+
+@contextmanager
+def _server() -> Iterator[str]:
+    command = [sys.executable, str(SERVER), "--latency", str(LATENCY), "--text", VERDICT]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            yield server.stdout.readline().strip()
+        finally:
+            server.terminate()
+
+
+def _posts() -> list[float]:
+    import requests
+
+    url = os.environ["LMMS_EGOPLAN_JUDGE_BASE_URL"] + "/chat/completions"
+
+    def rate(prompt: str) -> float:
+        message = {"role": "user", "content": prompt}
+        body = {"model": "judge", "messages": [message], "temperature": 0}
+        response = requests.post(url, json=body, headers={"Authorization": "Bearer none"}, timeout=60)
+        response.raise_for_status()
+        return _read(response.json()["choices"][0]["message"]["content"])
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(rate, PROMPTS))
+
+
+def _judge_all() -> list[float | None]:
+    from lmms_egoplan.judging import JudgeRequest, RatingScale, judge_all, judge_settings
+
+    asked = [JudgeRequest(f"perf/{number}", prompt, "", "") for number, prompt in enumerate(PROMPTS)]
+    judgements = judge_all(asked, RatingScale(_read, best=1.0), judge_settings("judge"))
+    return [judgement.rating for judgement in judgements]
+
+
+def _read(verdict: str) -> float:
+    return float(verdict.rsplit("[[", 1)[1].split("]]")[0])
+
+
+if __name__ == "__main__":
+    main()

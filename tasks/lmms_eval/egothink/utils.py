@@ -1,0 +1,76 @@
+"""What this folder's YAML files name: EgoThink's own functions, in the shape in which lmms-eval calls them."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from datasets import Dataset
+from PIL import Image
+
+from lmms_egoplan.backends.filters import RequestFilter
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from lmms_egoplan.benchmarks.egothink.grading import DEFAULT_JUDGE, Answer, grade
+from lmms_egoplan.benchmarks.egothink.metrics import (  # noqa: F401
+    judge_coverage,
+    judge_models,
+    mean_score,
+    num_questions,
+    score_answer,
+    suspect_share,
+    truncated_share,
+)
+from lmms_egoplan.benchmarks.egothink.prepared import data_fingerprint, prepared_dimension
+from lmms_egoplan.benchmarks.egothink.prompts import model_blocks, prompt_messages, prompt_text
+from lmms_egoplan.judging import judge_settings
+from lmms_egoplan.judging.startup import announce_judge
+
+_DIMENSIONS = {dimension.name.upper(): dimension.name for dimension in DIMENSIONS}
+_PLANNING = {"GENERAL_PROMPTS": False, "PLANNING_PROMPTS": True}
+
+
+def __getattr__(name: str) -> str | dict[str, dict[str, str]]:
+    """Folders and fingerprints of the prepared dimensions and the prompts, found when a task is loaded, not when listed.
+
+    That is before the model is asked anything, so the judge is tried here, too.
+    """
+    if name in _PLANNING:
+        return model_blocks(planning=_PLANNING[name])
+    if name in _DIMENSIONS:
+        announce_judge(judge_settings(DEFAULT_JUDGE))
+        return str(prepared_dimension(_DIMENSIONS[name]))
+    if name.endswith("_DATA") and name.removesuffix("_DATA") in _DIMENSIONS:
+        return data_fingerprint(_DIMENSIONS[name.removesuffix("_DATA")])
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def doc_to_visual(doc: Mapping[str, Any]) -> list[Image.Image]:
+    """The question's one image."""
+    return [doc["image"].convert("RGB")]
+
+
+def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, str]) -> str:
+    """The question in the model's prompt, for backends that take one text."""
+    return prompt_text(doc["question"], lmms_eval_specific_kwargs)
+
+
+def doc_to_messages(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The question in the model's prompt, for chat backends."""
+    return prompt_messages(doc["question"], *doc_to_visual(doc), lmms_eval_specific_kwargs)
+
+
+class Judged(RequestFilter):
+    """Has all answers of a task judged together; gives on what `JudgedAnswer.to_text` writes."""
+
+    def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
+        texts = docs.select_columns(["id", "question", "answer"])
+        answers = []
+        for response in self.responses(resps):
+            doc = texts[response.doc_id]
+            answers.append(Answer(doc["id"], doc["question"], doc["answer"], response.text, response.truncated))
+        settings = judge_settings(DEFAULT_JUDGE)
+        if settings is not None:
+            processes = int(os.environ.get("WORLD_SIZE", "1"))
+            settings = replace(settings, concurrency=max(1, settings.concurrency // processes))
+        judged = grade(answers, settings, show_progress=os.environ.get("RANK", "0") == "0")
+        return [answer.to_text() for answer in judged]

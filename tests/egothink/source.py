@@ -1,0 +1,72 @@
+"""EgoThink's data in small: the official repository's layout and the hub's."""
+
+import json
+from io import BytesIO
+
+from datasets import Dataset, Features, Value
+from datasets import Image as ImageFeature
+from PIL import Image
+
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+
+
+def image_bytes(shade, image_format="JPEG"):
+    """An image file of 24 x 16 pixels; equal arguments give equal bytes."""
+    buffer = BytesIO()
+    Image.new("RGB", (24, 16), (shade % 256, 90, 40)).save(buffer, image_format)
+    return buffer.getvalue()
+
+
+def raw_records(dimension, count=2):
+    """Records as `annotations.json` lists them."""
+    return [
+        {
+            "source_dataset": "ego4d",
+            "image_path": [f"{number}.jpg"],
+            "question": f"What is thing {number} of {dimension.name}? ",
+            "answer": f"The {dimension.name} {number}.",
+        }
+        for number in range(1, count + 1)
+    ]
+
+
+def write_source(root, count=2):
+    """All twelve folders with `count` questions each; returns `root`."""
+    for index, dimension in enumerate(DIMENSIONS):
+        folder = root / dimension.folder
+        (folder / "images").mkdir(parents=True)
+        records = raw_records(dimension, count)
+        (folder / "annotations.json").write_text(json.dumps(records))
+        for number, record in enumerate(records):
+            (folder / "images" / record["image_path"][0]).write_bytes(image_bytes(10 * index + number))
+    return root
+
+
+def write_hub_copy(source, root, splits=("test",), configs=tuple(dimension.hub_config for dimension in DIMENSIONS)):
+    """The folder ``EgoThink/EgoThink`` below `root`, laid out like a dataset on the hub, with a source's data."""
+    features = Features(
+        {"id": Value("string"), "question": Value("string"), "answer": Value("string"), "image": ImageFeature()}
+    )
+    folder = root / "EgoThink" / "EgoThink"
+    folder.mkdir(parents=True)
+    lines = ["---", "configs:"]
+    for dimension in DIMENSIONS:
+        if dimension.hub_config not in configs:
+            continue
+        records = json.loads((source / dimension.folder / "annotations.json").read_text())
+        rows = [
+            {
+                "id": str(number),
+                "question": record["question"],
+                "answer": record["answer"],
+                "image": (source / dimension.folder / "images" / record["image_path"][0]).read_bytes(),
+            }
+            for number, record in enumerate(records)
+        ]
+        lines += [f"- config_name: {dimension.hub_config}", "  data_files:"]
+        for split in splits:
+            path = f"{dimension.hub_config}/{split}-00000-of-00001.parquet"
+            (folder / path).parent.mkdir(exist_ok=True)
+            Dataset.from_list(rows, features=features).to_parquet(folder / path)
+            lines += [f"  - split: {split}", f"    path: {path}"]
+    (folder / "README.md").write_text("\n".join([*lines, "---", ""]))

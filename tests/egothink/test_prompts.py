@@ -1,0 +1,121 @@
+"""The prompts against the paper's tables as printed, and how a question gets into them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from egothink.paper import TABLE_5, TABLE_6
+from lmms_egoplan.benchmarks.egothink.prompts import FAMILIES, model_blocks, prompt_messages, prompt_text
+
+IMAGE = object()
+# What stands for the question, in Table 5 and in Table 6, where it is not {question}.
+PLACEHOLDERS = {
+    "LLaMA-Adapter V2": ("\n instruction\n", "{instruction}"),
+    "MiniGPT-4": ("{question}", "question Short"),
+    "mPLUG-owl": ("{}", "{}"),
+    "OpenFlamingo": ("{prompt}", "{prompt}"),
+    "Otter Image": ("{prompt}", "{prompt}"),
+    "PandaGPT": (" question\n", "{question}"),
+}
+QUESTIONS = st.text() | st.lists(st.sampled_from(["{question}", "{}", "{0}", "<image>", "{", "}", "%s", "a"])).map(
+    "".join
+)
+
+
+@pytest.mark.parametrize("planning", [False, True], ids=["general", "planning"])
+def test_prompts_are_the_papers(planning):
+    for family, (name, cell) in zip(FAMILIES, (TABLE_6 if planning else TABLE_5).items(), strict=True):
+        assert family.name == name.replace(" (System prompts)", "").replace("Otter-Image", "Otter Image")
+        expected = cell.replace(r"\n", "\n")
+        if not family.is_system:
+            placeholder = PLACEHOLDERS.get(family.name, ("{question}", "{question}"))[planning]
+            assert expected.count(placeholder) == 1
+            slot = "{question}" if "{" in placeholder else placeholder.replace("instruction", "question")
+            slot = slot if "{" in slot else slot.replace("question", "{question}")
+            expected = expected.replace(placeholder, slot)
+        assert (family.planning if planning else family.general) == expected
+
+
+def test_system_prompts_are_those_of_llava():
+    assert [family.name for family in FAMILIES if family.is_system] == ["LLaVA series models"]
+    assert "(System prompts)" in list(TABLE_5)[3]
+
+
+@pytest.mark.parametrize("planning", [False, True])
+def test_every_backend_has_one_family(planning):
+    backends = [backend for family in FAMILIES for backend in family.backends]
+    assert len(set(backends)) == len(backends)
+    blocks = model_blocks(planning)
+    assert list(blocks) == backends
+    assert {"default", "llava_hf", "blip2", "mplug_owl_video"} <= blocks.keys()
+    assert [name for name, block in blocks.items() if "system" in block] == list(FAMILIES[3].backends)
+
+
+def test_blocks_are_fresh():
+    blocks = model_blocks(False)
+    blocks["llava"].clear()
+    blocks["default"]["prompt"] = ""
+    assert model_blocks(False)["llava_hf"] == model_blocks(False)["llava"]
+    assert model_blocks(False)["default"]["prompt"]
+
+
+@pytest.mark.parametrize("block", model_blocks(False).values(), ids=model_blocks(False))
+@given(question=QUESTIONS)
+def test_the_question_is_in_every_prompt_as_it_is(block, question):
+    before, after = block["prompt"].split("{question}")
+    system = f"{block['system']}\n" if "system" in block else ""
+    assert prompt_text(question, block) == system + before + question + after
+
+    *system, user = prompt_messages(question, IMAGE, block)
+    texts = [item["text"] for item in user["content"] if item["type"] == "text"]
+    image = [item["url"] for item in user["content"] if item["type"] == "image"]
+    assert image == [IMAGE]
+    assert "".join(texts) == (before + question + after).replace(before, before.replace("<image>", ""), 1)
+    assert len(system) == ("system" in block)
+
+
+def test_messages_without_a_system_prompt():
+    assert prompt_messages("Where am I?", IMAGE, model_blocks(True)["default"]) == [
+        {
+            "role": "user",
+            "content": [
+                {"type": "image", "url": IMAGE},
+                {
+                    "type": "text",
+                    "text": "Answer your question in a detailed and helpful way. Question: Where am I? Short answer:",
+                },
+            ],
+        }
+    ]
+
+
+def test_messages_with_a_system_prompt():
+    system, user = prompt_messages("Where am I?", IMAGE, model_blocks(False)["llava_hf"])
+    assert system["role"] == "system"
+    assert system["content"][0]["text"].endswith("Keep your answer as short as possible!")
+    assert user == {
+        "role": "user",
+        "content": [{"type": "image", "url": IMAGE}, {"type": "text", "text": "Where am I?"}],
+    }
+
+
+def test_messages_with_a_place_for_the_image():
+    (user,) = prompt_messages("Where am I?", IMAGE, model_blocks(False)["mplug_owl"])
+    before, image, after = user["content"]
+    assert before["text"].endswith("as short as possible. \n ")
+    assert image == {"type": "image", "url": IMAGE}
+    assert after["text"] == "\n Question: Where am I? \n Short answer:"
+
+
+@pytest.mark.parametrize("backend", ["default", "llava", "openflamingo"])
+def test_messages_are_what_the_harness_reads(backend):
+    protocol = pytest.importorskip("lmms_eval.protocol")
+    messages = prompt_messages("Where am I?", IMAGE, model_blocks(False)[backend])
+    images, videos, audios = protocol.ChatMessages(messages=messages).extract_media()
+    assert (images, videos, audios) == ([IMAGE], [], [])
+
+
+def test_backends_that_run_today_have_the_harness_name():
+    registry = pytest.importorskip("lmms_eval.models")
+    known = registry.AVAILABLE_SIMPLE_MODELS.keys() | registry.AVAILABLE_CHAT_TEMPLATE_MODELS.keys()
+    assert set(FAMILIES[3].backends) | {"instructblip", "mplug_owl_video"} <= known

@@ -1,0 +1,222 @@
+"""An OpenAI-compatible chat endpoint on loopback that answers as a test wishes.
+
+In a process of its own: ``python tests/judge_server.py --port 0 --latency 0.2 --text "Rating: [[1]]"``; the first line
+that it prints is the url.
+"""
+
+import argparse
+import json
+import signal
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass
+class Reply:
+    """What the server does with one request.
+
+    text: the completion, or the message of the error where `status` is not 200.
+    headers: added to the usual ones, which they replace.
+    body: sent instead of a completion or an error.
+    drop: close the connection without an answer.
+    choices: completions in the answer; 0 gives an empty list.
+    delay: seconds before anything is sent.
+    model: which answered; None for the one asked for.
+    """
+
+    text: str = "Rating: [[1]]"
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    drop: bool = False
+    choices: int = 1
+    delay: float = 0
+    model: str | None = None
+
+
+class JudgeServer:
+    """Serves while the context lasts; at its end all connections are closed.
+
+    reply: gets the prompt (content of the last message) and how often this very prompt was asked before.
+    prompts: all that were asked, in order of arrival; `headers` and `bodies` are those of the same requests.
+    answered: prompts whose reply was sent, in this order.
+    peak: most requests in flight at once.
+    """
+
+    def __init__(self, reply: Callable[[str, int], Reply], port: int = 0) -> None:
+        self.reply = reply
+        self.prompts: list[str] = []
+        self.headers: list[dict[str, str]] = []
+        self.bodies: list[dict[str, Any]] = []
+        self.answered: list[str] = []
+        self.peak = 0
+        self._in_flight = 0
+        self._asked: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self._http = _HTTPServer(("127.0.0.1", port), _Handler)
+        self._http.judge = self
+        self.url = f"http://127.0.0.1:{self._http.server_port}/v1"
+
+    def __enter__(self) -> "JudgeServer":
+        threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+        self._http.hang_up()
+
+    def arrived(self, body: dict[str, Any], headers: dict[str, str]) -> tuple[str, int]:
+        """Takes note of a request; its prompt, and how often that was asked before."""
+        content = body["messages"][-1]["content"]
+        prompt = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+        with self._lock:
+            self.prompts.append(prompt)
+            self.headers.append(headers)
+            self.bodies.append(body)
+            before = self._asked[prompt]
+            self._asked[prompt] += 1
+            self._in_flight += 1
+            self.peak = max(self.peak, self._in_flight)
+        return prompt, before
+
+    def done(self, prompt: str, sent: bool) -> None:
+        """Takes note that a request's reply was sent, or that none was."""
+        with self._lock:
+            self._in_flight -= 1
+            if sent:
+                self.answered.append(prompt)
+
+
+class _HTTPServer(ThreadingHTTPServer):
+    request_queue_size = 256  # connections that may wait to be accepted; the default of 5 makes a burst slow
+    daemon_threads = True
+    block_on_close = False
+    judge: JudgeServer
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(address, handler)
+        self._open: set[socket.socket] = set()
+
+    def process_request(self, request: socket.socket, client_address: tuple[str, int]) -> None:
+        self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: socket.socket) -> None:
+        self._open.discard(request)
+        super().shutdown_request(request)
+
+    def hang_up(self) -> None:
+        for connection in list(self._open):
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:  # the client was faster
+                continue
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1  # headers and body leave in one piece
+    server: _HTTPServer
+
+    def handle(self) -> None:
+        try:
+            super().handle()
+        except ConnectionError:  # the client is gone
+            self.close_connection = True
+
+    def finish(self) -> None:
+        try:
+            super().finish()
+        except ConnectionError:  # likewise
+            self.close_connection = True
+
+    def do_GET(self) -> None:
+        if self.path != "/v1/models":
+            return self._send_error(404, f"no such path: {self.path}")
+        model = {"id": "judge", "object": "model", "created": 0, "owned_by": "tests"}
+        return self._send(200, {}, _json({"object": "list", "data": [model]}))
+
+    def do_POST(self) -> None:
+        content = self.rfile.read(int(self.headers["Content-Length"]))
+        if not self.path.partition("?")[0].endswith("/chat/completions"):  # where Azure has a deployment's name before
+            return self._send_error(404, f"no such path: {self.path}")
+        body = json.loads(content)
+        judge = self.server.judge
+        prompt, before = judge.arrived(body, dict(self.headers))
+        sent = False
+        try:
+            sent = self._answer(body, prompt, judge.reply(prompt, before))
+        finally:
+            judge.done(prompt, sent)
+        return None
+
+    def _answer(self, body: dict[str, Any], prompt: str, reply: Reply) -> bool:
+        time.sleep(reply.delay)
+        if reply.drop:
+            self.close_connection = True
+            return False
+        if reply.body is not None:
+            self._send(reply.status, reply.headers, reply.body)
+        elif reply.status == 200:
+            self._send(200, reply.headers, _json(_completion(reply, body.get("model", "judge"), prompt)))
+        else:
+            self._send_error(reply.status, reply.text, reply.headers)
+        return True
+
+    def _send_error(self, status: int, message: str, headers: dict[str, str] | None = None) -> None:
+        error = {"message": message, "type": "test_error", "param": None, "code": str(status)}
+        self._send(status, headers or {}, _json({"error": error}))
+
+    def _send(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        self.send_response(status)
+        for name, value in ({"Content-Type": "application/json", "Content-Length": str(len(body))} | headers).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+        self.wfile.flush()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing: the test looks at `JudgeServer`."""
+
+
+def _completion(reply: Reply, model: str, prompt: str) -> dict[str, Any]:
+    message = {"role": "assistant", "content": reply.text, "refusal": None}
+    asked, answered = len(prompt.split()), len(reply.text.split())
+    return {
+        "id": "chatcmpl-test",
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": reply.model or model,
+        "choices": [
+            {"index": index, "message": message, "logprobs": None, "finish_reason": "stop"}
+            for index in range(reply.choices)
+        ],
+        "usage": {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered},
+    }
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--latency", type=float, default=0, help="Seconds of each request.")
+    parser.add_argument("--text", default=Reply.text, help="Every completion.")
+    arguments = parser.parse_args()
+    with JudgeServer(lambda *_: Reply(arguments.text, delay=arguments.latency), arguments.port) as server:
+        print(server.url, flush=True)
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main()

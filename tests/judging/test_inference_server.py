@@ -1,0 +1,167 @@
+"""The judge behind a real inference server: `transformers serve` with tiny chat models, on loopback."""
+
+import contextlib
+import importlib.util
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+from zoo.vocabulary import CORPUS, qwen2
+
+from lmms_egoplan.judging import JudgeRequest, RatingScale, judge_all, judge_settings, probe
+
+NEEDED = ("fastapi", "uvicorn")
+pytestmark = pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in NEEDED),
+    reason=f"`transformers serve` needs {' and '.join(NEEDED)}",
+)
+
+VERDICT = "Rating: [[0.5]]"
+TEMPLATE = (
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+REQUESTS = [JudgeRequest(f"question/{n}", f"Rate answer {n}: {CORPUS[n]}", "a mug", "a cup") for n in range(3)]
+
+
+def read(verdict):
+    found = re.findall(r"\[\[(0|0\.5|1)\]\]", verdict)
+    return float(found[-1]) if found else None
+
+
+SCALE = RatingScale(read, best=1.0)
+
+
+def save_chat_model(folder, steps):
+    """A model of 40,000 parameters that has learnt for `steps` steps to say `VERDICT`, whatever it is asked."""
+    tokenizer = qwen2([])
+    tokenizer.chat_template = TEMPLATE
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        vocab_size=len(tokenizer),
+        max_position_embeddings=2048,
+        initializer_range=0.1,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.eos_token_id,
+    )
+    model = LlamaForCausalLM(config)
+    target = tokenizer(f"{VERDICT}<|im_end|>", return_tensors="pt").input_ids
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    for step in range(steps):
+        asked = [{"role": "user", "content": f"{step} {CORPUS[step % len(CORPUS)]}"}]
+        prompt = tokenizer.apply_chat_template(
+            asked, add_generation_prompt=True, return_tensors="pt", return_dict=True
+        ).input_ids
+        labels = torch.cat([torch.full_like(prompt, -100), target], dim=1)
+        model(torch.cat([prompt, target], dim=1), labels=labels).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    # The end becomes ever likelier behind 24 tokens, or else the server lets an untrained model say a thousand.
+    model.generation_config.exponential_decay_length_penalty = (24, 2.0)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def random_model(tmp_path_factory):
+    return save_chat_model(tmp_path_factory.mktemp("random"), steps=0)
+
+
+@pytest.fixture(scope="module")
+def trained_model(tmp_path_factory):
+    return save_chat_model(tmp_path_factory.mktemp("trained"), steps=80)
+
+
+def free_port():
+    with socket.socket() as probed:
+        probed.bind(("127.0.0.1", 0))
+        return probed.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    """A server that loads whatever model it is asked for."""
+    folder = tmp_path_factory.mktemp("server")
+    address = f"http://127.0.0.1:{(port := free_port())}"
+    environment = os.environ | {"HF_HOME": str(folder), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    program = shutil.which("transformers", path=Path(sys.executable).parent)
+    command = [program, "serve", "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
+    with (folder / "log.txt").open("w") as log:
+        server = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        deadline = time.monotonic() + 120
+        while not healthy(address):
+            words = (folder / "log.txt").read_text(encoding="utf-8")[-4000:]
+            assert server.poll() is None, words
+            assert time.monotonic() < deadline, words
+            time.sleep(0.1)
+        yield f"{address}/v1"
+    finally:
+        server.terminate()
+        try:
+            server.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+
+
+def healthy(address):
+    with contextlib.suppress(urllib.error.URLError, ConnectionError):
+        return urllib.request.urlopen(f"{address}/health", timeout=5).status == 200
+    return False
+
+
+@pytest.fixture
+def settings(url, tmp_path, monkeypatch):
+    """Settings for a model of the server, as they are read from the environment."""
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", url)
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_API_KEY", "none")
+
+    def settings_of(model):
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", model)
+        return judge_settings("none")
+
+    return settings_of
+
+
+def test_a_random_model_gives_no_rating(settings, random_model):
+    judgements = judge_all(REQUESTS, SCALE, settings(random_model), show_progress=False)
+    assert len(judgements) == len(REQUESTS)
+    for judgement in judgements:
+        assert judgement.rating is None
+        assert judgement.error
+        assert judgement.reply
+        assert random_model in judgement.judge  # the server adds the revision
+        assert judgement.prompt_tokens > 10
+        assert judgement.completion_tokens > 1
+
+
+def test_a_trained_model_rates_and_is_asked_once(settings, trained_model):
+    judge = settings(trained_model)
+    judgements = judge_all(REQUESTS, SCALE, judge, show_progress=False)
+    assert [judgement.rating for judgement in judgements] == [0.5] * len(REQUESTS)
+    assert [judgement.reply for judgement in judgements] == [VERDICT] * len(REQUESTS)
+    assert [judgement.error for judgement in judgements] == [None] * len(REQUESTS)
+    assert all(trained_model in judgement.judge for judgement in judgements)
+    assert all(judgement.cached for judgement in judge_all(REQUESTS, SCALE, judge, show_progress=False))
+
+
+def test_the_server_tells_its_model(settings, random_model):
+    assert random_model in probe(settings(random_model))

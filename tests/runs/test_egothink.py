@@ -1,0 +1,226 @@
+"""Whole runs of EgoThink's tasks on the published data, judged by a server on this machine."""
+
+import hashlib
+import json
+import math
+import re
+from statistics import fmean
+
+import pytest
+from judge_server import JudgeServer, Reply
+from runs.harness import TWO_PROCESSES, log, run, start
+from typer.testing import CliRunner
+from zoo import save
+
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from lmms_egoplan.benchmarks.egothink.prepared import load_prepared
+from lmms_egoplan.cli import app
+
+PUBLISHED = "../shared/data/egothink"
+KEY = "sk-nobody-may-see-this"
+SHORT = "egothink_object_existence"
+TASKS = {dimension.name: f"egothink_{dimension.capability}_{dimension.name}" for dimension in DIMENSIONS}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory, pytestconfig):
+    source = (pytestconfig.rootpath / PUBLISHED).resolve()
+    if not source.is_dir():
+        pytest.skip(f"needs the published data in {source}")
+    folder = tmp_path_factory.mktemp("egothink")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
+        prepared = CliRunner().invoke(app, ["data", "prepare", "egothink", "--source", str(source)])
+        assert prepared.exit_code == 0, prepared.output
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def checkpoint(data):
+    return save("llava", data / "llava")
+
+
+def hf_vlm(checkpoint, tasks, *more):
+    arguments = f"pretrained={checkpoint},dtype=float32"
+    return ["--tasks", tasks, "--model", "hf_vlm", "--model_args", arguments, "--batch_size", "16", *more]
+
+
+def rating(prompt):
+    """What the judge thinks of a prompt: 0, 0.5, 1 or, of one in ten, nothing."""
+    return ([0, 0.5, 1] * 3 + [None])[hashlib.sha256(prompt.encode()).digest()[0] % 10]
+
+
+def opinion(prompt, asked_before):
+    """Repeats the prompt's questions and answers and rates it, or rates it with something that is no rating."""
+    value = rating(prompt)
+    return Reply(f"Of {digest(prompt)}, I think: [[{7 if value is None else value}]]", model="judge-of-tests-2")
+
+
+def digest(text):
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def judge_at(server, model, **more):
+    """A judge of a name of its own, so that nothing comes from the cache of another test."""
+    return {
+        "LMMS_EGOPLAN_JUDGE_BASE_URL": server.url,
+        "LMMS_EGOPLAN_JUDGE_API_KEY": KEY,
+        "LMMS_EGOPLAN_JUDGE_MODEL": model,
+        **more,
+    }
+
+
+def section(prompt, name):
+    """The text between the prompt's own delimiters, which have curly apostrophes."""
+    (text,) = re.findall(rf"\[The Start of {name} Answer\]\n(.*?)\n+\[The End of {name} Answer\]", prompt, re.DOTALL)
+    return text.strip("\n")
+
+
+def records(run):
+    """What a run logged of each answer, by id; every question once."""
+    found = {}
+    for samples in run.samples.values():
+        for sample in samples:
+            record = sample["score"]
+            assert record["id"] not in found
+            found[record["id"]] = record
+    return found
+
+
+def docs(*names):
+    return {
+        doc["id"]: doc for name in names for doc in load_prepared(name).select_columns(["id", "question", "answer"])
+    }
+
+
+def assert_judged_as_asked(run, prompts, names):
+    """Each record holds what the judge said of this very answer to this very question."""
+    by_digest = {digest(prompt): prompt for prompt in prompts}
+    questions = docs(*names)
+    for identifier, record in records(run).items():
+        prompt = by_digest[re.search("Of ([0-9a-f]{64})", record["judgement"])[1]]
+        doc = questions[identifier]
+        assert section(prompt, "Reference") == doc["answer"]
+        assert f"[Question]\n{doc['question']}\n" in prompt
+        if not record["suspect"]:
+            assert section(prompt, "Assistant\u2019s") == record["answer"].strip("\n")
+        assert record["rating"] == rating(prompt)
+        assert record["judge"] == "judge-of-tests-2"
+        assert (record["error"] is None) == (record["rating"] is not None)
+
+
+def test_the_whole_benchmark(data, checkpoint):
+    with JudgeServer(opinion) as server:
+        done = run(data, data / "whole", *hf_vlm(checkpoint, "egothink_bench"), judge=judge_at(server, "whole"))
+    assert set(done.samples) == set(TASKS.values())
+    found = records(done)
+    assert len(found) == 700
+    assert_judged_as_asked(done, server.prompts, TASKS)
+    assert KEY not in log(data)
+
+    scores, judged = {}, 0
+    for name, task in TASKS.items():
+        results = done.results[task]
+        mine = [record for identifier, record in found.items() if identifier.startswith(f"{name}/")]
+        ratings = [record["rating"] for record in mine if record["rating"] is not None]
+        judged += len(ratings)
+        scores[name] = 100 * sum(ratings) / len(ratings)
+        assert results["score,judged"] == pytest.approx(scores[name])
+        assert results["judge_coverage,judged"] == pytest.approx(len(ratings) / len(mine))
+        assert results["num_questions,judged"] == len(mine) == len(docs(name))
+        assert results["truncated,judged"] == pytest.approx(fmean(record["truncated"] for record in mine))
+        assert results["suspect,judged"] == pytest.approx(fmean(record["suspect"] for record in mine))
+        assert results["judge_model,judged"] == "judge-of-tests-2"
+    assert done.results["egothink_bench"]["score,judged"] == pytest.approx(fmean(scores.values()))
+    assert done.results["egothink_bench"]["judge_coverage,judged"] == pytest.approx(judged / 700)
+    reasoning = [scores["counting"], scores["comparison"], scores["situated"]]
+    assert done.results["egothink_bench_reasoning"]["score,judged"] == pytest.approx(fmean(reasoning))
+    # One request at the start, three for an answer that gets no rating.
+    assert len(server.prompts) == 1 + len(set(server.prompts[1:])) + 2 * sum(
+        rating(prompt) is None for prompt in set(server.prompts[1:])
+    )
+    assert server.peak > 8
+
+
+def test_processes_and_parts_of_the_data_keep_answers_and_questions_together(data, checkpoint):
+    arguments = hf_vlm(checkpoint, SHORT, "--offset", "7", "--limit", "9")
+    with JudgeServer(opinion) as server:
+        done = run(data, data / "two", *arguments, launcher=TWO_PROCESSES, judge=judge_at(server, "parts"))
+    assert set(records(done)) == {f"existence/{number}" for number in range(8, 17)}
+    assert_judged_as_asked(done, server.prompts, ["existence"])
+    assert done.results[SHORT]["num_questions,judged"] == 9
+
+
+def test_llava_gets_its_own_prompt(data, checkpoint):
+    arguments = hf_vlm(checkpoint, f"{SHORT},egothink_planning_navigation", "--limit", "2")
+    arguments[arguments.index("hf_vlm")] = "llava"
+    with JudgeServer(opinion) as server:
+        done = run(data, data / "llava_prompt", *arguments, judge=judge_at(server, "llava"))
+    (short, _), (plan, _) = done.samples[SHORT], done.samples["egothink_planning_navigation"]
+    question = docs("existence")["existence/1"]["question"]
+    assert short["arguments"][0].startswith("You are a person in the situation shown in the image.")
+    assert short["arguments"][0].endswith(f"Keep your answer as short as possible!\n{question}")
+    assert short["arguments"][1]["max_new_tokens"] == 30
+    assert "Answer the questions in a detailed and helpful way." in plan["arguments"][0]
+    assert plan["arguments"][1]["max_new_tokens"] == 300
+
+
+def test_without_a_judge_answers_are_kept_and_judged_later(data, checkpoint, monkeypatch):
+    done = run(data, data / "unjudged", *hf_vlm(checkpoint, SHORT, "--limit", "6"))
+    words = log(data)
+    assert words.index("No judge is set") < words.index("Running on rank")
+    assert "LMMS_EGOPLAN_JUDGE_MODEL" in words
+    results = done.results[SHORT]
+    assert math.isnan(results["score,judged"])
+    assert results["judge_coverage,judged"] == 0
+    assert results["judge_model,judged"] == "none"
+    (samples,) = (data / "unjudged").rglob("*_samples_*.jsonl")
+    judged = data / "judged.jsonl"
+    with JudgeServer(lambda prompt, asked_before: Reply("Rating: [[0.5]]")) as server:
+        for name, value in judge_at(server, "later").items():
+            monkeypatch.setenv(name, value)
+        command = CliRunner().invoke(app, ["judge", "egothink", "--samples", str(samples), "--out", str(judged)])
+        assert command.exit_code == 0, command.output
+    lines = [json.loads(line) for line in judged.read_text().splitlines()]
+    assert [line["id"] for line in lines] == list(records(done))
+    assert [line["answer"] for line in lines] == [record["answer"] for record in records(done).values()]
+    assert {line["rating"] for line in lines} == {0.5}
+
+
+@pytest.mark.parametrize("problem", ["bad key", "unknown host"])
+def test_a_wrong_judge_is_found_before_a_model_is_loaded(data, checkpoint, problem):
+    refusal = Reply(f"Incorrect API key provided: {KEY}.", status=401)
+    with JudgeServer(lambda prompt, asked_before: refusal) as server:
+        judge = judge_at(server, "wrong")
+        if problem == "unknown host":
+            judge["LMMS_EGOPLAN_JUDGE_BASE_URL"] = "http://no-such-host.invalid/v1"
+        process = start(data, *hf_vlm(checkpoint, SHORT), "--output_path", data / "wrong", judge=judge)
+        process.wait(timeout=120)
+    words = log(data)
+    assert not list((data / "wrong").rglob("*_results.json"))
+    assert "Running on rank" not in words
+    assert "Loading" not in words
+    assert KEY not in words
+    assert ("Incorrect API key provided" if problem == "bad key" else "no-such-host.invalid") in words
+    assert len(server.prompts) == (problem == "bad key")
+
+
+def test_a_judge_that_refuses_in_the_middle_costs_no_answer(data, checkpoint):
+    asked = []
+
+    def refuse_later(prompt, asked_before):
+        asked.append(prompt)
+        if len(asked) > 5:
+            return Reply(f"quota of {KEY} is used up", status=403)
+        return Reply("Rating: [[1]]")
+
+    with JudgeServer(refuse_later) as server:
+        judge = judge_at(server, "refusing", LMMS_EGOPLAN_JUDGE_CONCURRENCY="1")
+        done = run(data, data / "refused", *hf_vlm(checkpoint, SHORT, "--limit", "12"), judge=judge)
+    assert len(asked) == 6
+    assert done.results[SHORT]["num_questions,judged"] == 12
+    assert done.results[SHORT]["score,judged"] == 100
+    assert 0 < done.results[SHORT]["judge_coverage,judged"] < 1
+    assert "is used up" in log(data)
+    assert KEY not in log(data)
+    assert KEY not in json.dumps(done.samples)

@@ -1,0 +1,17 @@
+"""The names of all tasks and groups, beside those of the harness."""
+
+from pathlib import Path
+
+from lmms_eval.tasks import TaskManager
+
+from lmms_egoplan.paths import LMMS_EVAL_TASKS
+
+
+def test_no_task_is_named_like_an_upstream_one():
+    """The harness's own task would win."""
+    own = TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False)
+    index = TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS)).task_index
+    assert len(own.all_subtasks) > 12
+    for name in own.all_subtasks + own.all_groups:
+        assert Path(index[name]["yaml_path"]).is_relative_to(LMMS_EVAL_TASKS)
+    assert sorted(index["egocentric_planning"]["task"]) == sorted(own.all_subtasks)
