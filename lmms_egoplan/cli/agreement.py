@@ -72,9 +72,10 @@ def agreement(
             for name, questions in groups.items()
             for first, second, found in pairwise(raters, questions, LEVELS)
         ]
-        _print_tables(rows)
         if out is not None:
             write_whole(out, _csv(rows))
+        _print_tables(rows)
+        if out is not None:
             typer.echo(f"Written to {out}")
     except (StoredError, OSError) as error:
         typer.echo(f"lmms-egoplan: {error}", err=True)
@@ -96,9 +97,7 @@ def _print_tables(rows: _Rows) -> None:
 
     undefined = False
     for pair in dict.fromkeys((first, second) for first, second, _, _ in rows):
-        table = Table(
-            "dimension", "questions", "Pearson's r", "kappa", title=escape(" and ".join(pair)), title_justify="left"
-        )
+        table = Table("dimension", "questions", "Pearson's r", "kappa", title=escape(" and ".join(pair)))
         for *raters, name, found in rows:
             if (*raters,) == pair:
                 mark = f" *{found.undefined_resamples}" if found.undefined_resamples else ""
@@ -106,14 +105,11 @@ def _print_tables(rows: _Rows) -> None:
                 table.add_row(name, f"{found.questions}{mark}", _shown(found.pearson), _shown(found.kappa))
         Console().print(table)
     if undefined:
-        typer.echo(
-            f"* how many of {RESAMPLES} resamples are left out of the intervals, because a rater's ratings are all equal "
-            "in them"
-        )
+        typer.echo(f"* resamples, of {RESAMPLES}, that the intervals leave out: a rater's ratings are all equal")
 
 
 def _shown(estimate: "Estimate | None") -> str:
-    return "n/a" if estimate is None else f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
+    return "n/a" if estimate is None else f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 
 def _csv(rows: _Rows) -> str:

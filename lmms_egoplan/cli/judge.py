@@ -25,8 +25,8 @@ def egothink(
     samples: Annotated[
         list[Path],
         typer.Option(
-            help="Answers: `*_samples_egothink_*.jsonl` of a run, a folder with those, JSON lines with id and answer, or "
-            "a file that this command wrote. May be given several times."
+            help="Answers: `*_samples_egothink_*.jsonl` of a run, a folder with those, JSON lines with id and answer, "
+            "or a file that this command wrote. May be given several times."
         ),
     ],
     out: Annotated[Path, typer.Option(help="The judged answers to write, JSON lines.")],

@@ -1,10 +1,10 @@
 """A chat endpoint, asked through the openai library: how it is reached, waited for, and how it fails."""
 
 import asyncio
-import json
 import math
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from email.utils import mktime_tz, parsedate_tz
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +93,7 @@ class Endpoint:
                     model=self._settings.model, messages=[{"role": "user", "content": prompt}], **PARAMETERS
                 )
                 raw = response.http_response
-                return read_reply(self._redact(raw.text)), raw.elapsed.total_seconds()
+                return self._redacted(read_reply(self._redact(raw.text))), raw.elapsed.total_seconds()
             except APIStatusError as error:
                 failure, wait = self._failure(error)
             except APIConnectionError as error:
@@ -117,11 +117,16 @@ class Endpoint:
             return NoAnswerError(message), None
         return NoAnswerError(f"{message} (Retry-After: {wait:.0f} s)"), wait
 
+    def _redacted(self, reply: Reply) -> Reply:
+        """JSON can spell a key in ways that its body does not show."""
+        text, model = (value and self._redact(value) for value in (reply.text, reply.model))
+        return replace(reply, text=text, model=model)
+
     def _redact(self, text: str) -> str:
         key = self._settings.api_key
         if len(key) < _SHORTEST_SECRET:
             return text
-        return text.replace(json.dumps(key)[1:-1], "[API key]").replace(key, "[API key]")
+        return text.replace(key, "[API key]")
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:

@@ -36,6 +36,7 @@ class Progress:
             dynamic_ncols=True,
             disable=not self.show,
         )
+        self._show()
 
     def finish(self, *, judged: int = 0, failed: int = 0) -> None:
         """Some more answers are through."""

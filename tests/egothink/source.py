@@ -10,6 +10,11 @@ from PIL import Image
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 
 
+def shade(dimension, number):
+    """Of the image of a question, both counted from 0."""
+    return 20 * dimension + 5 * number
+
+
 def image_bytes(shade, image_format="JPEG"):
     """An image file of 24 x 16 pixels; equal arguments give equal bytes."""
     buffer = BytesIO()
@@ -38,7 +43,7 @@ def write_source(root, count=2):
         records = raw_records(dimension, count)
         (folder / "annotations.json").write_text(json.dumps(records))
         for number, record in enumerate(records):
-            (folder / "images" / record["image_path"][0]).write_bytes(image_bytes(10 * index + number))
+            (folder / "images" / record["image_path"][0]).write_bytes(image_bytes(shade(index, number)))
     return root
 
 

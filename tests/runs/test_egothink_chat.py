@@ -4,13 +4,15 @@ import base64
 import io
 
 import pytest
+from egothink.source import shade, write_source
 from judge_server import JudgeServer, Reply
 from lmms_eval.evaluator import simple_evaluate
 from PIL import Image
-from runs.small_egothink import QUESTIONS, colour, prepare_small_egothink
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 
+QUESTIONS = 4
 TASK = "egothink_planning_assistance"
 
 
@@ -19,7 +21,7 @@ def data(tmp_path, monkeypatch):
     for name in ("MODEL_VERSION", "OPENAI_API_URL", "OPENAI_BASE_URL", "OPENAI_API_KEY", "API_TYPE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
-    prepare_small_egothink(tmp_path)
+    prepare_egothink(write_source(tmp_path / "source", QUESTIONS))
     return tmp_path
 
 
@@ -37,11 +39,13 @@ def parts(body):
 
 @pytest.mark.parametrize("backend", ["openai", "async_openai"])
 def test_a_chat_backend_is_sent_image_and_prompt_and_its_answers_are_judged(data, monkeypatch, backend):
-    thinking = "<think>It holds [[1]] of them.</think>The 1."
+    thinking = "<think>It holds [[1]] of them.</think>The assistance 1."
     with (
         JudgeServer(lambda prompt, asked_before: Reply(thinking)) as model,
         JudgeServer(
-            lambda prompt, asked_before: Reply("Right. [[1]]" if "\nThe 1.\n\n[The End of Ref" in prompt else "[[0]]")
+            lambda prompt, asked_before: Reply(
+                "Right. [[1]]" if "\nThe assistance 1.\n\n[The End of Ref" in prompt else "[[0]]"
+            )
         ) as judge,
     ):
         monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", judge.url)
@@ -52,10 +56,10 @@ def test_a_chat_backend_is_sent_image_and_prompt_and_its_answers_are_judged(data
     assert len(model.bodies) == QUESTIONS
     for body in model.bodies:
         image, prompt = parts(body)
-        (number,) = (n for n in range(1, QUESTIONS + 1) if f"{{number}} {n}?" in prompt)
-        question = f"What assistance is {{number}} {number}?"
+        (number,) = (n for n in range(1, QUESTIONS + 1) if f"thing {n} of" in prompt)
+        question = f"What is thing {number} of assistance? "
         assert prompt == f"Answer your question in a detailed and helpful way. Question: {question} Short answer:"
-        assert image.getpixel((9, 9)) == pytest.approx(colour(index, number), abs=4)
+        assert image.getpixel((9, 9))[0] == pytest.approx(shade(index, number - 1), abs=2)
         assert body["max_tokens"] == 300
         assert body["temperature"] == 0
     assert len(judge.prompts) == 1 + QUESTIONS
@@ -66,7 +70,7 @@ def test_a_chat_backend_is_sent_image_and_prompt_and_its_answers_are_judged(data
     assert results["judge_model,judged"] == "gpt-4o-2024-11-20"
     records = [sample["score"] for sample in evaluated["samples"][TASK]]
     assert [record["id"] for record in records] == [f"assistance/{number}" for number in range(1, QUESTIONS + 1)]
-    assert {record["answer"] for record in records} == {"The 1."}
+    assert {record["answer"] for record in records} == {"The assistance 1."}
     assert {record["suspect"] for record in records} == {False}
 
 

@@ -89,6 +89,7 @@ FAMILIES = (
             "llava_onevision",
             "llava_onevision1_5",
             "llava_onevision2",
+            "llava_onevision_moviechat",
             "llava_vid",
             "video_llava",
         ),

@@ -75,7 +75,7 @@ def read_human(path: Path) -> dict[str, Rated]:
             for name in names:
                 raters[name][question] = _human_rating(f"{where}, column {name}", row[name])
     except csv.Error as error:
-        raise StoredError(f"{path}, line {lines.line_num}: no CSV: {error}") from error
+        raise StoredError(f"{path}, after line {lines.line_num}: no CSV: {error}") from error
     return raters
 
 
@@ -87,7 +87,7 @@ def _read_judged(path: Path, answers: dict[str, tuple[str, str]]) -> tuple[str, 
         text, where = answers.setdefault(stored.id, (stored.answer, stored.where))
         if text != stored.answer:
             raise StoredError(
-                f"{stored.where}: another answer to {stored.id} than in {where}; raters can be compared on the same "
+                f"{stored.where}: another answer to {stored.id!r} than in {where}; raters can be compared on the same "
                 "answers only"
             )
         rated[stored.id] = stored.rating

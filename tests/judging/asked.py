@@ -1,0 +1,31 @@
+"""A small judge's scale and requests; in a process of its own: ``python asked.py URL FIRST LAST`` judges a range."""
+
+import re
+import sys
+from collections.abc import Iterable
+
+from lmms_egoplan.judging import Judgement, JudgeRequest, JudgeSettings, RatingScale, judge_all
+
+KEY = "sk-very-secret-key-123"
+
+
+def read(verdict: str) -> float | None:
+    found = re.findall(r"\[\[([^\[\]]*)\]\]", verdict)
+    return float(found[-1]) if found and found[-1] in ("0", "0.5", "1") else None
+
+
+SCALE = RatingScale(read=read, best=1.0)
+
+
+def request(prompt: str) -> JudgeRequest:
+    return JudgeRequest(id=prompt, prompt=prompt, reference="reference", answer="answer")
+
+
+def judge(url: str, prompts: Iterable[str], concurrency: int = 8) -> list[Judgement]:
+    settings = JudgeSettings("judge", url, KEY, concurrency)
+    return judge_all([request(prompt) for prompt in prompts], SCALE, settings, show_progress=False)
+
+
+if __name__ == "__main__":
+    url, first, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    print(*(judgement.rating for judgement in judge(url, [f"prompt {n}" for n in range(first, last)], concurrency=4)))

@@ -1,0 +1,34 @@
+import pytest
+
+from lmms_egoplan.judging import JudgeRequest, JudgeSettings, RatingScale, default_cache_path, judge_all, probe
+
+_SCALE = RatingScale(read=lambda verdict: None, best=1.0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference", "rating"),
+    [
+        ("A red Cup!", "a red cup.", 1.0),
+        ("the cup", "A red cup.", 0.5),
+        ("cup red a", "a red cup", 0.5),
+        ("knife", "a red cup", 0.0),
+        ("cupboard", "cup", 0.0),
+        ("", "cup", 0.0),
+        ("Löffel, 3", "löffel 3", 1.0),
+    ],
+)
+def test_compares_words(tmp_path, monkeypatch, answer, reference, rating):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
+    settings = JudgeSettings("demo")
+    (judgement,) = judge_all([JudgeRequest("q/1", "?", reference, answer)], _SCALE, settings, show_progress=False)
+    assert (judgement.rating, judgement.judge, judgement.error) == (rating, "demo", None)
+    assert f"[[{rating:g}]]" in judgement.reply
+    assert probe(settings) == "demo"
+    assert not default_cache_path().exists()
+
+
+def test_half_of_any_scale():
+    scale = RatingScale(read=lambda verdict: None, best=10.0)
+    requests = [JudgeRequest("1", "?", "a cup", "cup"), JudgeRequest("2", "?", "cup", "cup")]
+    judgements = judge_all(requests, scale, JudgeSettings("demo"), show_progress=False)
+    assert [judgement.rating for judgement in judgements] == [5.0, 10.0]

@@ -1,0 +1,142 @@
+import asyncio
+import sqlite3
+import time
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+from asked import KEY, SCALE, judge, read, request
+from judge_server import JudgeServer, Reply
+
+from lmms_egoplan.judging import JudgeSettings, default_cache_path, judge_all, probe
+
+pytestmark = pytest.mark.usefixtures("data")
+
+
+def test_judgements_come_in_order(log):
+    ratings = {f"prompt {n}": ("0", "0.5", "1")[n % 3] for n in range(30)}
+    with JudgeServer(
+        lambda p, n: Reply(f"Rating: [[{ratings[p]}]]", delay=0.05 * (p[-1] == "7"), model="m-1")
+    ) as server:
+        judgements = judge(server.url, ratings)
+        names = list(ratings)[::-1]
+        again = judge(server.url, names)
+    assert [judgement.rating for judgement in judgements] == [float(rating) for rating in ratings.values()]
+    assert sorted(server.prompts) == sorted(ratings)
+    for judgement in judgements:
+        assert (judgement.judge, judgement.error, judgement.cached) == ("m-1", None, False)
+        assert (judgement.prompt_tokens, judgement.completion_tokens) == (2, 2)
+        assert 0 <= judgement.seconds < 5
+    assert again == [replace(judgement, cached=True) for judgement in judgements[::-1]]
+    assert "Judged 30 of 30 answers with judge" in log[-2]
+    assert "30 now, 0 from the cache; 0 failed, 0 not reached; 0 retries, 120 tokens" in log[-2]
+    assert "0 now, 30 from the cache" in log[-1]
+
+
+def test_sends_one_user_message_at_temperature_0():
+    with JudgeServer(lambda *_: Reply()) as server:
+        judge(server.url, ["how good?"])
+    body = {"model": "judge", "messages": [{"role": "user", "content": "how good?"}], "temperature": 0}
+    assert server.bodies == [body]
+    headers = {name.lower(): value for name, value in server.headers[0].items()}
+    assert headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_stores_prompt_reply_rating_model_and_tokens():
+    with JudgeServer(lambda *_: Reply("Fine. [[0.5]]", model="m-1")) as server:
+        judge(server.url, ["how good?"])
+    with closing(sqlite3.connect(default_cache_path())) as database:
+        (row,) = database.execute(
+            "SELECT prompt, reply, rating, model, prompt_tokens, completion_tokens FROM judgements"
+        )
+    assert row == ("how good?", "Fine. [[0.5]]", 0.5, "m-1", 2, 2)
+
+
+def test_another_model_is_another_judge_and_another_address_is_not():
+    for port_of_its_own in range(2):
+        with JudgeServer(lambda *_: Reply()) as server:
+            judge(server.url, ["a"])
+            assert len(server.prompts) == (0 if port_of_its_own else 1)
+    with JudgeServer(lambda *_: Reply()) as server:
+        judge_all([request("a")], SCALE, JudgeSettings("other", server.url), show_progress=False)
+    assert server.prompts == ["a"]
+
+
+def test_as_many_at_once_as_are_allowed():
+    with JudgeServer(lambda *_: Reply(delay=0.05)) as server:
+        started = time.monotonic()
+        judge(server.url, map(str, range(60)), concurrency=12)
+        assert time.monotonic() - started < 3
+    assert server.peak == 12
+
+
+def test_the_same_prompt_is_asked_once():
+    with JudgeServer(lambda *_: Reply(delay=0.05)) as server:
+        judgements = judge(server.url, ["a", "b", "a", "a"])
+    assert sorted(server.prompts) == ["a", "b"]
+    assert judgements[0] == judgements[2] == judgements[3]
+
+
+@pytest.mark.parametrize("text", ["<think>Surely [[1]]</think>\nRating: [[0]]", "Surely [[1]]</think> [[0]]"])
+def test_thinking_is_no_verdict(text):
+    with JudgeServer(lambda *_: Reply(text)) as server:
+        for cached in (False, True):
+            (judgement,) = judge(server.url, ["a"])
+            assert (judgement.rating, judgement.reply, judgement.cached) == (0, text, cached)
+
+
+def test_a_cached_reply_is_read_as_the_scale_reads_now():
+    with JudgeServer(lambda *_: Reply("[[1]] or [[0]]")) as server:
+        judge(server.url, ["a"])
+        settings = JudgeSettings("judge", server.url)
+        first = replace(SCALE, read=lambda verdict: read(verdict[:5]))
+        (judgement,) = judge_all([request("a")], first, settings, show_progress=False)
+        assert (judgement.rating, judgement.cached, len(server.prompts)) == (1, True, 1)
+        none = replace(SCALE, read=lambda verdict: None)
+        (judgement,) = judge_all([request("a")], none, settings, show_progress=False)
+        assert (judgement.rating, judgement.cached, len(server.prompts)) == (None, False, 4)
+
+
+def test_a_prompt_that_is_no_text_is_not_asked():
+    with JudgeServer(lambda *_: Reply()) as server:
+        first, second = judge(server.url, ["half \ud800", "b"])
+    assert first.rating is None
+    assert "surrogate" in first.error
+    assert second.rating == 1
+
+
+def test_works_inside_a_running_loop():
+    async def notebook(server):
+        return judge(server.url, ["a", "b"])
+
+    with JudgeServer(lambda *_: Reply()) as server:
+        judgements = asyncio.run(notebook(server))
+    assert [judgement.rating for judgement in judgements] == [1, 1]
+
+
+def test_nothing_to_judge():
+    with JudgeServer(lambda *_: Reply()) as server:
+        assert judge(server.url, []) == []
+
+
+def test_shows_progress(capfd):
+    with JudgeServer(lambda *_: Reply()) as server:
+        judge_all([request("a")], SCALE, JudgeSettings("judge", server.url))
+    shown = capfd.readouterr().err
+    assert "Judging with judge: 100%" in shown
+    assert "judged=1, cached=0, retried=0, failed=0, tokens=3" in shown
+
+
+def test_asks_azure():
+    with JudgeServer(lambda *_: Reply()) as server:
+        settings = JudgeSettings(
+            "deployment",
+            None,
+            KEY,
+            azure_endpoint=server.url.removesuffix("/v1"),
+            azure_api_version="2024-02-15-preview",
+        )
+        (judgement,) = judge_all([request("a")], SCALE, settings, show_progress=False)
+        assert probe(settings) == "deployment"
+    assert (judgement.rating, judgement.judge) == (1, "deployment")
+    assert {name.lower(): value for name, value in server.headers[0].items()}["api-key"] == KEY

@@ -1,0 +1,120 @@
+import logging
+import sqlite3
+import time
+from contextlib import closing
+
+import pytest
+from asked import KEY, judge
+from judge_server import JudgeServer, Reply
+
+from lmms_egoplan.judging import JudgeError, JudgeSettings, default_cache_path, probe
+from lmms_egoplan.judging import cache as cache_module
+from lmms_egoplan.judging import judge as judge_module
+
+pytestmark = pytest.mark.usefixtures("data")
+
+
+@pytest.mark.parametrize(
+    "body", [None, b'{"detail": "Bad key %s"}' % KEY.encode(), b"<p>Bad key %s</p>" % KEY.encode()]
+)
+def test_a_refusal_stops_at_once_and_keeps_the_secret(data, body, log, caplog, capfd):
+    caplog.set_level(logging.DEBUG)
+
+    def reply(prompt, before):
+        if prompt == "prompt 5":
+            return Reply(f"Bad key {KEY}", status=401, body=body, delay=0.2)
+        return Reply(f"You sent {KEY}. Rating: [[1]]", model=f"m {KEY}", delay=0 if prompt < "prompt 5" else 5)
+
+    names = [f"prompt {n}" for n in range(10)] + [f"zzz {n}" for n in range(50)]
+    with JudgeServer(reply) as server:
+        started = time.monotonic()
+        with pytest.raises(JudgeError, match=r"refuses: HTTP 401: .*Bad key \[API key\]") as raised:
+            judge(server.url, names, concurrency=4)
+        assert time.monotonic() - started < 3
+        assert len(server.prompts) <= 9
+        judgements = raised.value.judgements
+        assert [judgement.rating for judgement in judgements] == [1] * 5 + [None] * 55
+        assert all("HTTP 401" in judgement.error for judgement in judgements[5:])
+        again = judge(server.url, names[:5])
+        assert [judgement.cached for judgement in again] == [True] * 5
+    for text in (
+        *log,
+        caplog.text,
+        *capfd.readouterr(),
+        repr(judgements),
+        default_cache_path().read_bytes().decode("latin-1"),
+    ):
+        assert KEY not in text
+    error = raised.value
+    assert error.__context__ is None
+    assert KEY not in repr(error) + str(error)
+
+
+def test_a_key_that_json_spells_otherwise_is_kept_secret():
+    spelled = "".join(f"\\u{ord(letter):04x}" for letter in KEY)
+    body = f'{{"model": "{spelled}", "choices": [{{"message": {{"content": "{spelled} [[1]]"}}}}]}}'
+    with JudgeServer(lambda *_: Reply(body=body.encode())) as server:
+        (judgement,) = judge(server.url, ["a"])
+    assert (judgement.reply, judgement.judge) == ("[API key] [[1]]", "[API key]")
+
+
+def test_a_refused_judge_takes_nothing_from_the_others():
+    with JudgeServer(lambda *_: Reply("no such model", status=404)) as server, pytest.raises(JudgeError) as raised:
+        judge(server.url, ["a", "b"])
+    assert str(raised.value).startswith(f"The judge judge at {server.url} refuses: HTTP 404: no such model. Check LMMS")
+    assert [judgement.reply for judgement in raised.value.judgements] == [None, None]
+
+
+def test_a_damaged_cache_is_told_before_anything_is_asked():
+    default_cache_path().write_bytes(b"no database" * 1000)
+    refused = pytest.raises(JudgeError, match=r"judgements.sqlite: .*Move it away")
+    with JudgeServer(lambda *_: Reply()) as server, refused as raised:
+        judge(server.url, ["a"])
+    assert server.prompts == []
+    assert raised.value.judgements[0].rating is None
+
+
+def test_a_cache_that_fails_later_loses_nothing(monkeypatch, log):
+    monkeypatch.setattr(cache_module, "_BUSY_S", 0.1)
+
+    def reply(prompt, before):
+        if prompt == "a":  # from now on another process holds the file
+            holder.execute("BEGIN IMMEDIATE")
+        return Reply()
+
+    cache_module.JudgementCache(default_cache_path()).__exit__()
+    holder = sqlite3.connect(default_cache_path(), isolation_level=None, check_same_thread=False)
+    with closing(holder), JudgeServer(reply) as server:
+        judgements = judge(server.url, ["a", "b", "c"], concurrency=1)
+    assert [judgement.rating for judgement in judgements] == [1, 1, 1]
+    assert sum("Judgements are not stored: " in line for line in log) == 1
+
+
+def test_probe_names_the_model_that_answers():
+    with JudgeServer(lambda *_: Reply("ready", model="gpt-4o-2024-11-20")) as server:
+        assert probe(JudgeSettings("gpt-4o", server.url)) == "gpt-4o-2024-11-20"
+    assert len(server.prompts) == 1
+    assert not default_cache_path().exists()
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (Reply(f"bad key {KEY}", status=401), r"refuses: HTTP 401: bad key \[API key\]"),
+        (Reply("busy", status=500, headers={"Retry-After-Ms": "1"}), "does not answer: HTTP 500: busy"),
+        (Reply(body=b"<html>hello</html>"), "does not answer: its reply is of no use: the body is not JSON: '<html>"),
+    ],
+)
+def test_probe_tells_what_is_wrong(reply, message):
+    with JudgeServer(lambda *_: reply) as server, pytest.raises(JudgeError, match=message) as raised:
+        probe(JudgeSettings("judge", server.url, KEY))
+    assert raised.value.judgements == []
+    assert KEY not in str(raised.value)
+
+
+def test_probe_tells_that_nobody_is_there(monkeypatch):
+    monkeypatch.setattr(judge_module, "_PROBE_RETRIES", 1)
+    with JudgeServer(lambda *_: Reply()) as server:
+        settings = JudgeSettings("judge", server.url)
+    with pytest.raises(JudgeError, match=rf"at {settings.base_url} does not answer: Connection error. \(.*connection"):
+        probe(settings)

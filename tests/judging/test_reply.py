@@ -1,0 +1,80 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmms_egoplan.judging.reply import Reply, is_text, read_reply, without_thinking
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["choices", "message", "content", "usage", "model", "prompt_tokens"]), inner, max_size=3
+        )
+    ),
+)
+
+
+def test_reads_a_completion():
+    body = {
+        "model": "gpt-4o-2024-11-20",
+        "choices": [{"message": {"content": "fine"}}, {"message": {"content": "second"}}],
+        "usage": {"prompt_tokens": 7, "completion_tokens": 2},
+    }
+    assert read_reply(json.dumps(body)) == Reply("fine", None, "gpt-4o-2024-11-20", 7, 2)
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ("<html>", "not JSON: '<html>'"),
+        ("", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("null", "no choices"),
+        ('{"choices": []}', "no choices"),
+        ('{"choices": [{"message": {"content": null}}]}', "no text"),
+        ('{"choices": [{"message": {"content": [{"text": "x"}]}}]}', "no text"),
+    ],
+)
+def test_says_why_there_is_no_text(body, problem):
+    reply = read_reply(body)
+    assert reply.text is None
+    assert problem in reply.problem
+
+
+@given(st.text() | _JSON.map(json.dumps))
+def test_reads_any_body(body):
+    reply = read_reply(body)
+    assert (reply.text is None) == (reply.problem is not None)
+
+
+def test_texts_can_be_stored():
+    reply = read_reply(r'{"model": "\ud800", "choices": [{"message": {"content": "a \udc00 b"}}]}')
+    assert reply.text == "a ? b"
+    assert is_text(reply.model)
+    assert not is_text("a \ud800")
+
+
+@pytest.mark.parametrize(
+    ("reply", "verdict"),
+    [
+        ("[[1]]", "[[1]]"),
+        ("<think>[[1]]</think>[[0]]", "[[0]]"),
+        ("maybe [[1]]</think>[[0]]", "[[0]]"),
+        ("<think>[[1]]", None),
+        ("<think>a</think>b<think>[[1]]", None),
+        ("<think>a</think>b<think>c</think>[[0]]", "[[0]]"),
+        ("<think>it says </think> [[1]]</think>[[0]]", "[[0]]"),
+    ],
+)
+def test_leaves_thinking_out(reply, verdict):
+    assert without_thinking(reply) == verdict
+
+
+@given(st.text(), st.text())
+def test_thinking_never_speaks(thought, verdict):
+    assert without_thinking(f"<think>{thought}") is None or "</think>" in thought
+    if "think>" not in verdict:
+        assert without_thinking(f"<think>{thought}</think>{verdict}") == verdict

@@ -1,0 +1,110 @@
+import time
+
+import pytest
+from asked import judge
+from judge_server import JudgeServer, Reply
+
+from lmms_egoplan.judging import endpoint as endpoint_module
+
+pytestmark = pytest.mark.usefixtures("data")
+
+_AGAIN_AT_ONCE = {"Retry-After-Ms": "1"}
+
+
+def test_waits_as_long_as_the_endpoint_asks():
+    arrivals = []
+
+    def reply(prompt, before):
+        arrivals.append(time.monotonic())
+        return Reply() if before else Reply("too fast", status=429, headers={"Retry-After": "1.2"})
+
+    with JudgeServer(reply) as server:
+        (judgement,) = judge(server.url, ["a"])
+    assert judgement.rating == 1
+    assert 1.2 <= arrivals[1] - arrivals[0] < 2
+
+
+def test_waits_longer_than_the_library_does(monkeypatch):
+    monkeypatch.setattr("openai._base_client.MAX_RETRY_AFTER_DELAY", 0.5)
+    monkeypatch.setattr(endpoint_module, "_LIBRARY_WAITS_S", 0.5)
+    monkeypatch.setattr(endpoint_module, "LONGEST_WAIT_S", 1.5)
+    arrivals = []
+
+    def reply(prompt, before):
+        arrivals.append(time.monotonic())
+        return Reply() if before and prompt == "a" else Reply("too fast", status=429, headers={"Retry-After": "1"})
+
+    with JudgeServer(reply) as server:
+        first, second = judge(server.url, ["a", "b"])
+        assert server.prompts.count("b") == 2
+    assert first.rating == 1
+    assert arrivals[-1] - arrivals[0] >= 1
+    assert second.rating is None
+    assert "HTTP 429: too fast (Retry-After: 1 s)" in second.error
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high"),
+    [
+        ("90", 90, 90),
+        ("2.5", 2.5, 2.5),
+        ("-1", None, None),
+        ("nan", None, None),
+        ("soon", None, None),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0),
+        ("Fri, 01 Jan 2100 00:00:00 GMT", 1e9, 1e10),
+    ],
+)
+def test_reads_retry_after(value, low, high):
+    seconds = endpoint_module.retry_after_s({"retry-after": value})
+    assert seconds is None if low is None else low <= seconds <= high
+    assert endpoint_module.retry_after_s({"retry-after": value, "retry-after-ms": "1500"}) == 1.5
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [Reply(status=status, headers=_AGAIN_AT_ONCE) for status in (408, 409, 429, 500, 503)] + [Reply(drop=True)],
+    ids=lambda reply: "dropped" if reply.drop else str(reply.status),
+)
+def test_trouble_passes(trouble, log):
+    with JudgeServer(lambda p, before: Reply() if before else trouble) as server:
+        (judgement,) = judge(server.url, ["a"])
+    assert (judgement.rating, judgement.error) == (1, None)
+    assert len(server.prompts) == 2
+    assert "1 retries" in log[-1]
+
+
+def test_trouble_that_stays_is_one_answers_affair(log):
+    trouble = Reply("the model is\noverloaded", status=503, headers=_AGAIN_AT_ONCE)
+    with JudgeServer(lambda p, n: trouble if p == "b" else Reply()) as server:
+        judgements = judge(server.url, ["a", "b", "c"])
+        assert server.prompts.count("b") == 1 + endpoint_module.RETRIES
+        judge(server.url, ["a", "c"])
+    assert [judgement.rating for judgement in judgements] == [1, None, 1]
+    assert judgements[1].error == "no answer from the judge: HTTP 503: the model is overloaded"
+    assert judgements[1].reply is None
+    assert "2 now, 0 from the cache; 1 failed" in log[-2]
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        (Reply(body=b'{"choices": [{"mess'), "not JSON"),
+        (Reply(body=b"<html>\xff</html>", headers={"Content-Type": "text/html"}), "not JSON"),
+        (Reply(choices=0), "no choices"),
+        (Reply(body=b'{"choices": [{"message": {"content": null}}]}'), "no text"),
+        (Reply("Rating: [[7]]"), "no rating"),
+        (Reply("<think>Rating: [[1]]"), "no rating"),
+    ],
+)
+def test_a_reply_without_a_rating_is_asked_again_twice(reply, why):
+    with JudgeServer(lambda p, before: reply if p == "bad" or before < 2 else Reply("[[0]]")) as server:
+        bad, good = judge(server.url, ["bad", "good"])
+        assert server.prompts.count("bad") == server.prompts.count("good") == 3
+        assert (good.rating, good.error) == (0, None)
+        assert bad.rating is None
+        assert why in bad.error
+        assert bad.reply == (reply.text if why == "no rating" else None)
+        judge(server.url, ["bad", "good"])
+        assert server.prompts.count("bad") == 6
+        assert server.prompts.count("good") == 3

@@ -1,0 +1,108 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmms_egoplan.judging import HOW_TO_SET, JudgeSettings, SettingsError, judge_settings
+
+_VARIABLES = (
+    *(f"LMMS_EGOPLAN_JUDGE_{name}" for name in ("MODEL", "BASE_URL", "API_KEY", "CONCURRENCY")),
+    *("MODEL_VERSION", "OPENAI_API_URL", "OPENAI_BASE_URL", "OPENAI_API_KEY"),
+    *("API_TYPE", "AZURE_ENDPOINT", "AZURE_API_KEY", "AZURE_API_VERSION", "API_VERSION"),
+)
+
+
+@pytest.fixture
+def settings(monkeypatch):
+    """Reads the settings from an environment that has only what is given."""
+
+    def read(**variables):
+        for name in _VARIABLES:
+            monkeypatch.delenv(name, raising=False)
+        for name, value in variables.items():
+            monkeypatch.setenv(name.replace("JUDGE_", "LMMS_EGOPLAN_JUDGE_", 1), value)
+        return judge_settings("default")
+
+    return read
+
+
+def test_no_address_and_no_key_is_no_judge(settings):
+    assert settings() is None
+    assert settings(JUDGE_MODEL="gpt", JUDGE_CONCURRENCY="4", JUDGE_BASE_URL=" ") is None
+    assert settings(API_TYPE="azure") is None
+
+
+def test_own_variables_come_before_the_harness(settings):
+    harness = {
+        "MODEL_VERSION": "theirs",
+        "OPENAI_API_URL": "http://their.url/v1/chat/completions",
+        "OPENAI_BASE_URL": "http://other.url/v1",
+        "OPENAI_API_KEY": "their-key",
+    }
+    assert settings(**harness) == JudgeSettings("theirs", "http://their.url/v1", "their-key", 32)
+    assert settings(**harness, JUDGE_MODEL="ours").model == "ours"
+    assert settings(**harness, JUDGE_BASE_URL="https://our.url/").base_url == "https://our.url"
+    assert settings(**harness, JUDGE_API_KEY="our-key\n").api_key == "our-key"
+    assert settings(**(harness | {"OPENAI_API_URL": ""})).base_url == "http://other.url/v1"
+    assert settings(**harness, JUDGE_CONCURRENCY="7").concurrency == 7
+
+
+def test_one_of_address_and_key_is_enough(settings):
+    assert settings(JUDGE_API_KEY="k").base_url is None
+    local = settings(JUDGE_BASE_URL="http://localhost:8000/v1")
+    assert local.model == "default"
+    assert local.api_key
+    assert settings(JUDGE_MODEL="demo").model == "demo"
+
+
+def test_azure(settings):
+    azure = {"API_TYPE": "azure", "AZURE_ENDPOINT": "https://us.openai.azure.com/", "AZURE_API_KEY": "k"}
+    read = settings(**azure, MODEL_VERSION="deployment")
+    assert (read.model, read.base_url, read.azure_endpoint) == ("deployment", None, "https://us.openai.azure.com")
+    assert read.azure_api_version == "2024-02-15-preview"
+    assert settings(**azure, AZURE_API_VERSION="2025-01-01").azure_api_version == "2025-01-01"
+    assert settings(**azure, API_VERSION="2024-12-01").azure_api_version == "2024-12-01"
+    assert settings(**azure, JUDGE_BASE_URL="http://localhost/v1").azure_endpoint is None
+    with pytest.raises(SettingsError, match="AZURE_ENDPOINT and AZURE_API_KEY"):
+        settings(API_TYPE="azure", AZURE_API_KEY="k")
+
+
+@pytest.mark.parametrize("name", ["JUDGE_BASE_URL", "OPENAI_API_URL"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "localhost:8000",
+        "ftp://x/v1",
+        "http://",
+        "http://[x/v1",
+        "http://h:99999",
+        "https://me:s3@h/v1",
+        "http://h?k=s3",
+    ],
+)
+def test_malformed_addresses_are_named_and_not_shown(settings, name, url):
+    with pytest.raises(SettingsError, match=f"{name} is not an address") as error:
+        settings(**{name: url})
+    assert "s3" not in str(error.value)
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "2.5", "many", "1001", "²", "9" * 5000])
+def test_malformed_concurrency_is_named(settings, number):
+    with pytest.raises(SettingsError, match=r"LMMS_EGOPLAN_JUDGE_CONCURRENCY is .* from 1 to 1000"):
+        settings(JUDGE_API_KEY="k", JUDGE_CONCURRENCY=number)
+
+
+@given(st.text(min_size=1))
+def test_the_key_is_in_no_repr(key):
+    assert repr(JudgeSettings("m", api_key="k-" + key)) == repr(JudgeSettings("m"))
+
+
+def test_malformed_keys_are_named_and_not_shown(settings):
+    with pytest.raises(SettingsError, match="OPENAI_API_KEY has characters") as error:
+        settings(OPENAI_API_KEY="sécret")
+    assert "cret" not in str(error.value)
+
+
+def test_says_how_to_set_a_judge(settings):
+    lines = [line.removeprefix("export ").split("=", 1) for line in HOW_TO_SET.splitlines()]
+    assert len(lines) == 3
+    assert settings(**{name.replace("LMMS_EGOPLAN_", "", 1): value for name, value in lines}) is not None

@@ -1,0 +1,164 @@
+"""``lmms-egoplan agreement`` on real files."""
+
+import csv
+import random
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from lmms_egoplan.benchmarks.egothink.grading import JudgedAnswer
+from lmms_egoplan.benchmarks.egothink.stored import write_judged
+from lmms_egoplan.cli import app
+from lmms_egoplan.judging.agreement import agreement
+
+LEVELS = (0.0, 0.5, 1.0)
+NAMES = [dimension.name for dimension in DIMENSIONS]
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def judged_file(path, judge, ratings):
+    write_judged(
+        path,
+        [
+            JudgedAnswer(question, "An answer.", None, False, rating, None, judge, None if rating is not None else "no")
+            for question, rating in ratings.items()
+        ],
+    )
+    return path
+
+
+def random_ratings(seed, per_dimension=12, names=NAMES):
+    source = random.Random(seed)
+    return {f"{name}/{number}": source.choice(LEVELS) for name in names for number in range(1, per_dimension + 1)}
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["agreement", *map(str, arguments)])
+
+
+def rows(output):
+    """Cells of the printed tables' rows."""
+    return [[cell.strip() for cell in line.strip("│┃").split("│")] for line in output.splitlines() if "│" in line]
+
+
+def test_two_judges_and_people(tmp_path):
+    first, second, ann = random_ratings(0), random_ratings(1), random_ratings(2)
+    first["existence/1"] = None
+    del second["activity/3"]
+    files = [judged_file(tmp_path / "a.jsonl", "gpt [x]", first), judged_file(tmp_path / "b.jsonl", "qwen", second)]
+    human = tmp_path / "human.csv"
+    human.write_text("id,Ann\n" + "".join(f"{question},{rating}\n" for question, rating in ann.items()))
+    out = tmp_path / "new" / "agreement.csv"
+    result = run(*files, "--human", human, "--out", out)
+    assert result.exit_code == 0, result.output
+    for line in (
+        "Compared: 142 of 144 questions. Left out: 2",
+        "gpt [x]: 0 not in the file, 1 without a rating",
+        "qwen: 1 not in the file, 0 without a rating",
+        "gpt [x] and qwen",
+        "gpt [x] and Ann",
+        "qwen and Ann",
+    ):
+        assert line in result.stdout
+
+    with out.open(newline="") as file:
+        table = list(csv.DictReader(file))
+    assert list(table[0]) == [
+        "first", "second", "dimension", "questions",
+        "pearson", "pearson_low", "pearson_high", "kappa", "kappa_low", "kappa_high",
+    ]  # fmt: skip
+    assert [row["dimension"] for row in table[::3]] == [*NAMES, "overall"]
+    common = [question for question in ann if question not in ("existence/1", "activity/3")]
+    for row in table:
+        questions = [q for q in common if row["dimension"] in ("overall", q.split("/")[0])]
+        raters = {"gpt [x]": first, "qwen": second, "Ann": ann}
+        expected = agreement(*([raters[row[side]][q] for q in questions] for side in ("first", "second")), LEVELS)
+        assert int(row["questions"]) == len(questions)
+        for name, estimate in (("pearson", expected.pearson), ("kappa", expected.kappa)):
+            found = tuple(float(row[column]) for column in (name, f"{name}_low", f"{name}_high"))
+            assert found == (estimate.value, estimate.low, estimate.high)
+    shown = next(row for row in rows(result.stdout) if row[0] == "overall")
+    assert shown[1] == "142"
+    assert shown[2].startswith(f"{float(table[-3]['pearson']):.3f} [{float(table[-3]['pearson_low']):.3f}, ")
+
+
+@pytest.mark.filterwarnings("error")
+def test_constant_ratings_give_no_number(tmp_path, recwarn):
+    constant = {f"existence/{number}": 1.0 for number in range(1, 6)}
+    varied = constant | {"existence/1": 0.0}
+    files = [judged_file(tmp_path / f"{name}.jsonl", name, r) for name, r in (("a", constant), ("b", varied))]
+    out = tmp_path / "agreement.csv"
+    result = run(*files, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert rows(result.stdout) == [[name, "5", "n/a", "n/a"] for name in ("existence", "overall")]
+    assert out.read_text().splitlines()[1:] == [f"a,b,{name},5,,,,,," for name in ("existence", "overall")]
+    assert not recwarn.list
+
+
+@pytest.mark.filterwarnings("error")
+def test_resamples_that_are_left_out_are_shown(tmp_path):
+    ratings = {f"existence/{number}": float(number == 1) for number in range(1, 6)}
+    result = run(*(judged_file(tmp_path / f"{name}.jsonl", name, ratings) for name in "ab"))
+    assert result.exit_code == 0, result.output
+    (row, _) = rows(result.stdout)
+    assert row[2] == row[3] == "1.000 [1.000, 1.000]"
+    assert int(row[1].removeprefix("5 *")) == pytest.approx(2000 * 0.8**5, abs=80)
+    assert "of 2000, that the intervals leave out" in result.stdout
+
+
+def test_people_alone(tmp_path):
+    human = tmp_path / "human.csv"
+    human.write_text("id,Ann,Bob\nexistence/1,0,0\nexistence/2,1,1\nexistence/3,,1\n")
+    result = run("--human", human)
+    assert result.exit_code == 0, result.output
+    assert "Compared: 2 of 3 questions. Left out: 1" in result.stdout
+
+
+def test_nothing_in_common(tmp_path):
+    files = [
+        judged_file(tmp_path / f"{name}.jsonl", name, {f"{name}/1": 1.0, f"{name}/2": 0.0})
+        for name in ("existence", "activity")
+    ]
+    out = tmp_path / "agreement.csv"
+    result = run(*files, "--out", out)
+    assert result.exit_code == 1
+    assert "no question that all of them have rated" in result.stderr
+    assert not out.exists()
+
+
+def test_usage_errors(tmp_path):
+    file = judged_file(tmp_path / "a.jsonl", "a", random_ratings(0))
+    for arguments, message in (((), "two raters, got 0"), ((file,), "two raters, got 1"), ((file, file), "twice")):
+        result = run(*arguments)
+        assert result.exit_code == 2
+        assert message in result.stderr
+
+
+def test_wrong_human_ratings_end_with_one_message(tmp_path):
+    human = tmp_path / "human.csv"
+    human.write_text("id,Ann\nexistence/1,2\n")
+    result = run(judged_file(tmp_path / "a.jsonl", "a", random_ratings(0)), "--human", human)
+    assert result.exit_code == 1
+    assert result.stderr == f"lmms-egoplan: {human}, line 2, column Ann: expected 0, 0.5, 1 or nothing, got '2'\n"
+
+
+def test_help_has_an_example():
+    result = run("--help")
+    assert result.exit_code == 0
+    assert "Example:" in result.output
+
+
+def test_help_imports_nothing_heavy():
+    program = (
+        "import sys, lmms_egoplan.cli, lmms_egoplan.judging.agreement, lmms_egoplan.benchmarks.egothink.ratings\n"
+        "heavy = {'torch', 'datasets', 'openai', 'scipy', 'sklearn', 'numpy', 'lmms_eval'}\n"
+        "sys.exit(','.join(heavy & set(sys.modules)) or 0)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,226 @@
+"""``lmms-egoplan judge egothink`` on prepared data, stored answers and a real endpoint."""
+
+import json
+
+import pytest
+from egothink.source import write_source
+from judge_server import JudgeServer, Reply
+from typer.testing import CliRunner
+
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
+from lmms_egoplan.cli import app
+
+NAMES = [dimension.name for dimension in DIMENSIONS]
+JUDGE_VARIABLES = (
+    "API_TYPE", "AZURE_API_KEY", "AZURE_ENDPOINT", "LMMS_EGOPLAN_JUDGE_API_KEY", "LMMS_EGOPLAN_JUDGE_BASE_URL",
+    "LMMS_EGOPLAN_JUDGE_CONCURRENCY", "LMMS_EGOPLAN_JUDGE_MODEL", "MODEL_VERSION", "OPENAI_API_KEY", "OPENAI_API_URL",
+    "OPENAI_BASE_URL",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path, monkeypatch):
+    """Two questions in each dimension: "What is thing 1 of counting? ", "The counting 1."."""
+    for variable in JUDGE_VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("COLUMNS", "200")
+    prepare_egothink(write_source(tmp_path / "source"))
+
+
+@pytest.fixture
+def judge(monkeypatch):
+    """A server that rates answers with "right" 1, with "half" 0.5 and others 0."""
+
+    def reply(prompt, _):
+        answer = prompt.partition("[The Start of Assistant")[2]
+        rating = "1" if "right" in answer else "0.5" if "half" in answer else "0"
+        return Reply(f"I see. Rating: [[{rating}]]", model="judge-b-2025")
+
+    with JudgeServer(reply) as server:
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "judge-b")
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_API_KEY", "sk-secret-of-the-test")
+        yield server
+
+
+def write_lines(path, records):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    return path
+
+
+def read_lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["judge", "egothink", *map(str, arguments)])
+
+
+def rows(output):
+    """Cells of the printed table's rows."""
+    return [[cell.strip() for cell in line.strip("│┃").split("│")] for line in output.splitlines() if "│" in line]
+
+
+def judging_prompts(server):
+    return [prompt for prompt in server.prompts if "[The Start of Reference Answer]" in prompt]
+
+
+def test_another_frameworks_answers(judge, tmp_path):
+    samples = write_lines(
+        tmp_path / "answers.jsonl",
+        [
+            {"id": "counting/2", "answer": "right", "extra": 1},
+            {"id": "existence/1", "answer": "half"},
+            {"id": "counting/1", "answer": "Rating: [[1]]"},
+        ],
+    )
+    out = tmp_path / "new" / "judged.jsonl"
+    result = run("--samples", samples, "--out", out, "--concurrency", 2)
+    assert result.exit_code == 0, result.output
+    reply = "I see. Rating: [[{}]]".format
+    assert read_lines(out) == [
+        {"id": "counting/2", "answer": "right", "truncated": None, "suspect": False, "rating": 1.0,
+         "judgement": reply("1"), "judge": "judge-b-2025", "error": None},
+        {"id": "existence/1", "answer": "half", "truncated": None, "suspect": False, "rating": 0.5,
+         "judgement": reply("0.5"), "judge": "judge-b-2025", "error": None},
+        {"id": "counting/1", "answer": "Rating: [[1]]", "truncated": None, "suspect": True, "rating": 0.0,
+         "judgement": reply("0"), "judge": "judge-b-2025", "error": None},
+    ]  # fmt: skip
+    assert rows(result.stdout) == [
+        ["existence", "1 of 2", "1", "50.0", "100.0%"],
+        ["counting", "2 of 2", "2", "50.0", "100.0%"],
+    ]
+    assert "Average: n/a (1 of 12 dimensions)" in result.stdout
+    assert "Judge: judge-b-2025" in result.stdout
+    assert any("What is thing 2 of counting? " in prompt and "The counting 2." in prompt for prompt in judge.prompts)
+    assert judge.peak <= 2
+    assert [path.name for path in out.parent.iterdir()] == ["judged.jsonl"]
+    assert "sk-secret" not in result.output
+
+
+def test_a_whole_run_and_its_average(judge, tmp_path):
+    for index, name in enumerate(NAMES):
+        records = [
+            {"id": f"{name}/{number}", "answer": "right" if number <= index % 3 else "wrong", "truncated": number == 2}
+            for number in (1, 2)
+        ]
+        write_lines(
+            tmp_path / "run" / "model" / f"2025_samples_egothink_x_{name}.jsonl",
+            [{"doc_id": number, "score": record} for number, record in enumerate(records)],
+        )
+    out = tmp_path / "judged.jsonl"
+    result = run("--samples", tmp_path / "run", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert [row[3] for row in rows(result.stdout)] == ["0.0", "50.0", "100.0"] * 4
+    assert [row[0] for row in rows(result.stdout)] == NAMES
+    assert "Average: 50.0" in result.stdout
+    assert {line["id"]: line["truncated"] for line in read_lines(out)}["counting/2"] is True
+
+    asked = len(judging_prompts(judge))
+    again = tmp_path / "again.jsonl"
+    result = run("--samples", out, "--out", again)
+    assert result.exit_code == 0, result.output
+    assert again.read_text() == out.read_text()
+    assert len(judging_prompts(judge)) == asked == 24
+
+
+def test_a_refusal_in_the_middle_keeps_what_arrived(judge, tmp_path):
+    samples = write_lines(
+        tmp_path / "a.jsonl", [{"id": f"{name}/{number}", "answer": "right"} for name in NAMES for number in (1, 2)]
+    )
+    kind = judge.reply
+
+    def refuse_after_ten(prompt, before):
+        refused = len(judging_prompts(judge)) > 10
+        return Reply("no credit for sk-secret-of-the-test", status=402) if refused else kind(prompt, before)
+
+    judge.reply = refuse_after_ten
+    out = tmp_path / "judged.jsonl"
+    result = run("--samples", samples, "--out", out, "--concurrency", 1)
+    assert result.exit_code == 1
+    assert "14 of 24 answers are not judged" in result.stderr
+    lines = read_lines(out)
+    assert [line["rating"] for line in lines] == [1.0] * 10 + [None] * 14
+    assert all("no credit" in line["error"] for line in lines[10:])
+    assert ["existence", "2 of 2", "2", "100.0", "100.0%"] in rows(result.stdout)
+    assert ["comparison", "2 of 2", "0", "n/a", "0.0%"] in rows(result.stdout)
+    assert "Average: n/a (5 of 12 dimensions)" in result.stdout
+    assert "sk-secret" not in result.output + out.read_text()
+
+    judge.reply = kind
+    judge.prompts.clear()
+    result = run("--samples", samples, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert len(judging_prompts(judge)) == 14
+    assert "Average: 100.0" in result.stdout
+
+
+def test_an_endpoint_that_is_wrong_is_found_at_once(judge, tmp_path):
+    judge.reply = lambda *_: Reply("no such model", status=404)
+    samples = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "right"}])
+    out = tmp_path / "judged.jsonl"
+    result = run("--samples", samples, "--out", out)
+    assert result.exit_code == 1
+    assert "no such model" in result.stderr
+    assert not judging_prompts(judge)
+    assert not out.exists()
+
+
+def test_without_a_judge(tmp_path):
+    samples = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "right"}])
+    result = run("--samples", samples, "--out", tmp_path / "judged.jsonl")
+    assert result.exit_code == 1
+    assert "no judge is set" in result.stderr
+    assert result.stderr.count("export LMMS_EGOPLAN_JUDGE_") == 3
+
+
+@pytest.mark.usefixtures("judge")
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"id": "existence/3", "answer": ""}, "a.jsonl, line 1: id 'existence/3' is no question"),
+        ({"id": "existence/1"}, "a.jsonl, line 1: answer must be a text"),
+    ],
+)
+def test_wrong_samples_end_with_one_message(tmp_path, record, message):
+    result = run("--samples", write_lines(tmp_path / "a.jsonl", [record]), "--out", tmp_path / "judged.jsonl")
+    assert result.exit_code == 1
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.usefixtures("judge")
+def test_samples_are_not_overwritten(tmp_path):
+    samples = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "right"}])
+    before = samples.read_text()
+    for out in (samples, tmp_path):
+        result = run("--samples", samples, "--out", out)
+        assert result.exit_code == 1
+        assert "--out must be a file of its own" in result.stderr
+    assert samples.read_text() == before
+
+
+def test_wrong_settings_end_with_one_message(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", "ftp://host")
+    samples = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "right"}])
+    result = run("--samples", samples, "--out", tmp_path / "judged.jsonl")
+    assert result.exit_code == 1
+    assert "LMMS_EGOPLAN_JUDGE_BASE_URL" in result.stderr
+
+
+def test_the_judge_in_the_process(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
+    samples = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "the existence, 1"}])
+    result = run("--samples", samples, "--out", tmp_path / "judged.jsonl")
+    assert result.exit_code == 0, result.output
+    assert "Judge: demo" in result.stdout
+    assert rows(result.stdout) == [["existence", "1 of 2", "1", "100.0", "100.0%"]]
+
+
+def test_help_has_an_example():
+    result = run("--help")
+    assert result.exit_code == 0
+    assert "Example:" in result.output
