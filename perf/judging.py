@@ -3,8 +3,8 @@
 Every run is a process of its own, against a server (another process) that takes 0.2 seconds for each request:
 
 (a) the harness's way: `requests.post` per answer, in 4 threads;
-(b) `judge_all`, 32 requests at a time;
-(c) `judge_all` again, with everything in its cache.
+(b) `judge_all`, 32 requests at a time, three times with an empty cache; the median counts;
+(c) `judge_all` again after each, with everything in its cache.
 
     python perf/judging.py                                   # 700 answers, about a minute
 """
@@ -12,6 +12,7 @@ Every run is a process of its own, against a server (another process) that takes
 import argparse
 import os
 import platform
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ ANSWERS = 700
 LATENCY = 0.2
 CONCURRENCY = 32
 THREADS = 4
+REPEATS = 3
 SERVER = Path(__file__).parents[1] / "tests" / "judge_server.py"
 VERDICT = "The answers name the same thing. Rating: [[1]]"
 PROMPT = """[Instruction]
@@ -57,21 +59,22 @@ def main() -> None:
     print(f"{time.strftime('%Y-%m-%d')}; {os.cpu_count()} CPUs, Python {platform.python_version()}")
     with tempfile.TemporaryDirectory() as data, _server() as url:
         environment = os.environ | {
-            "LMMS_EGOPLAN_DATA": data,
             "LMMS_EGOPLAN_JUDGE_MODEL": "judge",
             "LMMS_EGOPLAN_JUDGE_BASE_URL": url,
             "LMMS_EGOPLAN_JUDGE_API_KEY": "none",
             "LMMS_EGOPLAN_JUDGE_CONCURRENCY": str(CONCURRENCY),
         }
-        print("run                   judging, s  whole process, s", flush=True)
+        print("run                     judging, s  whole process, s", flush=True)
         posts, _ = _run("(a) 4 threads of posts", "posts", environment)
-        judged, _ = _run("(b) judge_all", "judge_all", environment)
-        _, cached = _run("(c) judge_all, cached", "judge_all", environment)
-    ideal = ANSWERS * LATENCY / CONCURRENCY
+        judged, cached = [], []
+        for repeat in range(REPEATS):
+            environment["LMMS_EGOPLAN_DATA"] = f"{data}/{repeat}"
+            judged.append(_run("(b) judge_all", "judge_all", environment)[0])
+            cached.append(_run("(c) judge_all, cached", "judge_all", environment)[1])
+    ideal, ours = ANSWERS * LATENCY / CONCURRENCY, statistics.median(judged)
     print(
-        f"(a) / (b) {posts / judged:.2f} (at least 6); "
-        f"(b) / {ideal:.3f} s {judged / ideal:.2f} (at most 1.3); "
-        f"whole process of (c) {cached:.2f} s (at most 2)"
+        f"medians: (a) / (b) {posts / ours:.2f} (at least 6); (b) / {ideal:.3f} s {ours / ideal:.2f} (at most 1.3); "
+        f"whole process of (c) {statistics.median(cached):.2f} s (at most 2)"
     )
 
 
@@ -80,7 +83,7 @@ def _run(title: str, arm: str, environment: dict[str, str]) -> tuple[float, floa
     start = time.perf_counter()
     inside = float(subprocess.check_output([sys.executable, __file__, "--arm", arm], env=environment, text=True))
     whole = time.perf_counter() - start
-    print(f"{title:22}{inside:10.2f}  {whole:16.2f}", flush=True)
+    print(f"{title:22}{inside:12.2f}  {whole:16.2f}", flush=True)
     return inside, whole
 
 

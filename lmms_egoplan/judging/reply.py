@@ -46,10 +46,11 @@ def read_reply(body: str) -> Reply:
 def without_thinking(reply: str) -> str | None:
     """What a reply says behind the model's thinking, ``<think>...</think>``; None if the thinking does not end.
 
-    The opening mark may be missing: chat templates that open the thinking leave it out of the reply.
+    The opening mark may be missing: chat templates that open the thinking leave it out of the reply. It opens nothing
+    in the middle of a text, where it is quoted from an answer.
     """
     verdict = reply.rpartition(_END_OF_THINKING)[2]
-    return None if _THINK in verdict else verdict
+    return None if verdict.lstrip().startswith(_THINK) else verdict
 
 
 def is_text(string: str) -> bool:
