@@ -2,6 +2,8 @@
 
 import json
 import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,10 @@ _FIELDS = {"prepared": str, "split_size": int, "questions": int, "fingerprint": 
 
 class StorageError(ValueError):
     """A path leads out of its folder, or prepared data are damaged."""
+
+
+class DataMissingError(FileNotFoundError):
+    """A split has not been prepared."""
 
 
 def resolve_inside(root: str | Path, *parts: str) -> Path:
@@ -46,6 +52,19 @@ def resolve_inside(root: str | Path, *parts: str) -> Path:
             f"{'/'.join(parts)!r} leads out of {root}, to {path}; put the data itself there, not a symlink"
         )
     return path
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file that appears whole or not at all, with its folder where that is absent.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{path.name[:100]}.", dir=path.parent) as folder:
+        unfinished = Path(folder) / path.name
+        unfinished.write_text(text, encoding="utf-8", newline="")
+        unfinished.replace(path)
 
 
 def split_dir(benchmark: str, split: str) -> Path:
@@ -113,3 +132,42 @@ def prepared_splits() -> list[tuple[str, str]]:
     """Benchmark and split of everything that is prepared, sorted."""
     found = (path.parent for path in data_root().glob(f"[!.]*/[!.]*/{_SUMMARY}"))
     return sorted((folder.parent.name, folder.name) for folder in found)
+
+
+@dataclass(frozen=True)
+class PreparedData:
+    """The prepared splits of a benchmark.
+
+    title: names a split in messages, where ``{}`` is its name.
+    how: says, for a split's name, how to prepare it and where the data are to be had.
+
+    All methods raise `DataMissingError` where the split is not there, and `StorageError` where its summary is damaged.
+    """
+
+    benchmark: str
+    title: str
+    how: Callable[[str], str]
+
+    def folder(self, split: str) -> Path:
+        """Where the split is, for ``datasets.load_from_disk``."""
+        self._summary(split)
+        return split_dir(self.benchmark, split)
+
+    def fingerprint(self, split: str) -> str:
+        """What tells the split's data from any other."""
+        return self._summary(split)["fingerprint"]
+
+    def load(self, split: str) -> "Dataset":
+        """The split's rows."""
+        from datasets import load_from_disk
+
+        return load_from_disk(str(self.folder(split)))[split]
+
+    def _summary(self, split: str) -> dict[str, Any]:
+        summary = load_summary(self.benchmark, split)
+        if summary is None:
+            raise DataMissingError(
+                f"{self.title.format(split)} is not prepared in {split_dir(self.benchmark, split)} (LMMS_EGOPLAN_DATA "
+                f"sets the root). {self.how(split)}"
+            )
+        return summary

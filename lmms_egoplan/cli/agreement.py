@@ -48,8 +48,9 @@ def agreement(
     """
     from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
     from lmms_egoplan.benchmarks.egothink.ratings import LEVELS, read_raters
-    from lmms_egoplan.benchmarks.egothink.stored import StoredError, dimension_of, write_whole
+    from lmms_egoplan.benchmarks.egothink.stored import StoredError, dimension_of
     from lmms_egoplan.judging.agreement import pairwise, rated_by_all
+    from lmms_egoplan.storage import write_whole
 
     paths = judged or []
     if len({path.resolve() for path in paths}) < len(paths):

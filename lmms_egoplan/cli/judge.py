@@ -79,7 +79,7 @@ def _print_scores(judged: Sequence["JudgedAnswer"]) -> None:
         plain_average,
         score_answer,
     )
-    from lmms_egoplan.benchmarks.egothink.prepared import load_prepared
+    from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
     from lmms_egoplan.benchmarks.egothink.stored import dimension_of
 
     table = Table("dimension", "answers", "judged", "score", "coverage")
@@ -90,7 +90,7 @@ def _print_scores(judged: Sequence["JudgedAnswer"]) -> None:
             continue
         values = [score_answer({"id": answer.id}, [answer.to_text()]) for answer in answers]
         rated = sum(answer.rating is not None for answer in answers)
-        questions = len(load_prepared(name))
+        questions = len(PREPARED.load(name))
         score = mean_score([value["score"] for value in values])
         coverage = judge_coverage([value["judge_coverage"] for value in values])
         if rated == questions:

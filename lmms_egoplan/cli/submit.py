@@ -25,12 +25,12 @@ def egoplan(
     --out submission.json`
     """
     from lmms_egoplan.benchmarks.egoplan import submission
-    from lmms_egoplan.benchmarks.egoplan.prepared import load_prepared
+    from lmms_egoplan.benchmarks.egoplan.prepared import PREPARED
     from lmms_egoplan.storage import StorageError
 
     try:
         predictions = submission.read_predictions(samples)
-        labels = submission.build_submission(predictions, load_prepared(split)["sample_id"])
+        labels = submission.build_submission(predictions, PREPARED.load(split)["sample_id"])
         submission.write_submission(out, labels)
     except (submission.SubmissionError, StorageError, OSError) as error:
         typer.echo(f"lmms-egoplan: {error}", err=True)

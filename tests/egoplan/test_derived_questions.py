@@ -4,7 +4,7 @@ import pytest
 from derived_questions import DATA, available, derive, render_media
 
 from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
-from lmms_egoplan.benchmarks.egoplan.prepared import load_prepared
+from lmms_egoplan.benchmarks.egoplan.prepared import PREPARED
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egoplan.visuals import clip_images, uniform_images
 
@@ -44,7 +44,7 @@ def test_rendered_media_can_be_prepared_and_read(records, tmp_path, monkeypatch)
     rendered = render_media(records, tmp_path / "media")
     summary = prepare_egoplan(rendered.annotations, "val", rendered.epic_kitchens, rendered.ego4d)
     assert summary["questions"] == summary["split_size"] == COUNT
-    dataset = load_prepared("val")
+    dataset = PREPARED.load("val")
     for row in (*dataset.select(range(0, COUNT, 20)), dataset[COUNT - 1]):
         assert len(uniform_images(row)) <= 8
         clips, observation = clip_images(row)

@@ -9,7 +9,7 @@ from example_record import RECORD
 from media import number_image, write_epic_folder, write_numbered_video
 
 from lmms_egoplan.benchmarks.egoplan.prepare import PrepareError, prepare_egoplan
-from lmms_egoplan.benchmarks.egoplan.prepared import data_fingerprint
+from lmms_egoplan.benchmarks.egoplan.prepared import PREPARED
 from lmms_egoplan.frames import frame_path
 from lmms_egoplan.storage import load_summary, split_dir
 
@@ -241,7 +241,7 @@ def test_the_fingerprint_tells_data_apart(folders):
     frames, film = folders / "epic/P01/rgb_frames/P01_02", folders / "ego4d/0a1b-2c.mp4"
     seen = [prepare(folders, QUESTIONS)["fingerprint"]]
     write_epic_folder(frames, 21, 22)
-    assert prepare(folders, QUESTIONS)["fingerprint"] == seen[0] == data_fingerprint("val")
+    assert prepare(folders, QUESTIONS)["fingerprint"] == seen[0] == PREPARED.fingerprint("val")
 
     number_image(3).save(frame_path(frames, 9), quality=50)
     seen.append(prepare(folders, QUESTIONS)["fingerprint"])

@@ -15,11 +15,10 @@ from lmms_eval.tasks import TaskManager
 from media import read_numbers, write_epic_folder, write_numbered_video
 from PIL import Image
 
-from lmms_egoplan.benchmarks.egoplan.prepared import DataMissingError
 from lmms_egoplan.benchmarks.egoplan.submission import read_predictions
 from lmms_egoplan.loglikelihood import Loglikelihood, LoglikelihoodText
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
-from lmms_egoplan.storage import save_split
+from lmms_egoplan.storage import DataMissingError, save_split
 
 VAL_TASKS = ["egoplan_val", "egoplan_val_clips", "egoplan_val_generate"]
 SPLIT_SIZE = 5

@@ -8,7 +8,7 @@ from datasets import Image, load_from_disk
 from egothink.source import image_bytes, write_hub_copy, write_source
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
-from lmms_egoplan.benchmarks.egothink.prepared import load_prepared
+from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
 from lmms_egoplan.benchmarks.egothink.records import SourceError
 from lmms_egoplan.storage import load_summary, prepared_splits, split_dir
 
@@ -26,7 +26,7 @@ def source(tmp_path):
 
 
 def stored_bytes(name):
-    return [cell["bytes"] for cell in load_prepared(name).cast_column("image", Image(decode=False))["image"]]
+    return [cell["bytes"] for cell in PREPARED.load(name).cast_column("image", Image(decode=False))["image"]]
 
 
 def test_writes_every_question(source):
@@ -129,10 +129,10 @@ def test_published_data():
         records = json.loads((PUBLISHED / dimension.folder / "annotations.json").read_text())
         for field in ("question", "answer"):
             texts = [record[field] for record in records]
-            assert load_prepared(dimension.name)[field][:] == texts
+            assert PREPARED.load(dimension.name)[field][:] == texts
             words = sum(len(text.split()) for text in texts) / len(texts)
             assert abs(words - getattr(dimension, f"{field}_words")) <= 0.2
         images = [PUBLISHED / dimension.folder / "images" / record["image_path"][0] for record in records]
         assert stored_bytes(dimension.name) == [image.read_bytes() for image in images]
-        assert all(image.width > 0 for image in load_prepared(dimension.name)["image"])
+        assert all(image.width > 0 for image in PREPARED.load(dimension.name)["image"])
     assert sum(load_summary(*split)["questions"] for split in prepared_splits()) == 700

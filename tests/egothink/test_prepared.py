@@ -2,13 +2,8 @@ import pytest
 
 from egothink.source import write_source
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
-from lmms_egoplan.benchmarks.egothink.prepared import (
-    DataMissingError,
-    data_fingerprint,
-    load_prepared,
-    prepared_dimension,
-)
-from lmms_egoplan.storage import StorageError, split_dir
+from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
+from lmms_egoplan.storage import DataMissingError, StorageError, split_dir
 
 
 @pytest.fixture(autouse=True)
@@ -16,12 +11,12 @@ def data(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
 
 
-@pytest.mark.parametrize("use", [prepared_dimension, data_fingerprint, load_prepared])
+@pytest.mark.parametrize("use", [PREPARED.folder, PREPARED.fingerprint, PREPARED.load])
 def test_a_dimension_that_is_not_prepared_says_how(use, tmp_path):
     with pytest.raises(DataMissingError) as caught:
         use("counting")
     for part in (
-        f"dimension counting is not prepared in {tmp_path}/data/egothink/counting",
+        f"EgoThink's dimension counting is not prepared in {tmp_path}/data/egothink/counting",
         "lmms-egoplan data prepare egothink --source hub",
         "--source DIR",
         "https://github.com/AdaCheng/EgoThink",
@@ -32,13 +27,13 @@ def test_a_dimension_that_is_not_prepared_says_how(use, tmp_path):
 
 def test_prepared_dimensions_are_found(tmp_path):
     summary = prepare_egothink(write_source(tmp_path / "source"))[6]
-    assert prepared_dimension("counting") == split_dir("egothink", "counting")
-    assert data_fingerprint("counting") == summary["fingerprint"]
-    assert load_prepared("counting")["id"][:] == ["counting/1", "counting/2"]
+    assert PREPARED.folder("counting") == split_dir("egothink", "counting")
+    assert PREPARED.fingerprint("counting") == summary["fingerprint"]
+    assert PREPARED.load("counting")["id"][:] == ["counting/1", "counting/2"]
 
 
 def test_a_damaged_summary_is_an_error(tmp_path):
     prepare_egothink(write_source(tmp_path / "source"))
     (split_dir("egothink", "counting") / "summary.json").write_text("{")
     with pytest.raises(StorageError, match=r"summary.json: damaged, prepare the split again"):
-        load_prepared("counting")
+        PREPARED.load("counting")

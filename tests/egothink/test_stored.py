@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from egothink.source import write_source
 from lmms_egoplan.benchmarks.egothink.grading import Answer, JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
-from lmms_egoplan.benchmarks.egothink.prepared import DataMissingError
 from lmms_egoplan.benchmarks.egothink.ratings import read_human, read_raters
 from lmms_egoplan.benchmarks.egothink.stored import StoredError, read_stored, with_questions, write_judged
+from lmms_egoplan.storage import DataMissingError
 
 
 def write_lines(path, records):

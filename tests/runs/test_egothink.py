@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from zoo import save
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from lmms_egoplan.benchmarks.egothink.prepared import load_prepared
+from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
 from lmms_egoplan.cli import app
 
 PUBLISHED = "../shared/data/egothink"
@@ -89,7 +89,7 @@ def records(run):
 
 def docs(*names):
     return {
-        doc["id"]: doc for name in names for doc in load_prepared(name).select_columns(["id", "question", "answer"])
+        doc["id"]: doc for name in names for doc in PREPARED.load(name).select_columns(["id", "question", "answer"])
     }
 
 

@@ -1,13 +1,13 @@
 """EgoPlan's submission file, from what a run has logged."""
 
 import json
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.records import LETTERS
+from lmms_egoplan.storage import write_whole
 
 Prediction = tuple[int, str | None]
 
@@ -21,7 +21,7 @@ class SubmissionError(ValueError):
 def write_predictions(path: str | Path, predictions: Iterable[dict[str, Any]]) -> None:
     """Write a run's ``predictions`` values as JSON lines, which `read_predictions` reads."""
     lines = "".join(f"{json.dumps(prediction)}\n" for prediction in predictions)
-    _write(Path(path), lines)
+    write_whole(Path(path), lines)
 
 
 def read_predictions(path: str | Path) -> list[Prediction]:
@@ -74,7 +74,7 @@ def write_submission(path: str | Path, submission: Sequence[dict[str, Any]]) -> 
     Raises:
         OSError: the folder cannot be written.
     """
-    _write(Path(path), json.dumps(submission, indent=1) + "\n")
+    write_whole(Path(path), json.dumps(submission, indent=1) + "\n")
 
 
 def _prediction(path: Path, number: int, line: str) -> Prediction:
@@ -103,11 +103,3 @@ def _prediction(path: Path, number: int, line: str) -> Prediction:
 def _listing(ids: Sequence[int]) -> str:
     shown = ", ".join(map(str, ids[:_LISTED]))
     return f"{len(ids)} ({shown}{', ...' if len(ids) > _LISTED else ''})"
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{path.name[:100]}.", dir=path.parent) as folder:
-        unfinished = Path(folder) / path.name
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(path)

@@ -1,7 +1,6 @@
 """EgoThink's answers in files: what a run or another framework has stored, and what judging writes."""
 
 import json
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,8 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.grading import Answer, JudgedAnswer
-from lmms_egoplan.benchmarks.egothink.prepared import load_prepared
+from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
+from lmms_egoplan.storage import write_whole
 
 SAMPLES = "*_samples_egothink_*.jsonl"
 
@@ -72,7 +72,7 @@ def with_questions(stored: Sequence[StoredAnswer]) -> list[Answer]:
     rows = {
         row["id"]: row
         for name in sorted(needed)
-        for row in load_prepared(name).select_columns(["id", "question", "answer"])
+        for row in PREPARED.load(name).select_columns(["id", "question", "answer"])
     }
     for answer in stored:
         if answer.id not in rows:
@@ -108,19 +108,6 @@ def write_judged(path: Path, judged: Iterable[JudgedAnswer]) -> None:
         OSError: the folder cannot be written.
     """
     write_whole(path, "".join(f"{answer.to_text()}\n" for answer in judged))
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file that appears whole or not at all, with its folder where that is absent.
-
-    Raises:
-        OSError: the folder cannot be written.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{path.name[:100]}.", dir=path.parent) as folder:
-        unfinished = Path(folder) / path.name
-        unfinished.write_text(text, encoding="utf-8", newline="")
-        unfinished.replace(path)
 
 
 def read_text(path: Path) -> str:

@@ -20,23 +20,23 @@ from lmms_egoplan.benchmarks.egoplan.metrics import (  # noqa: F401
     score_test_ranking,
     split_size,
 )
-from lmms_egoplan.benchmarks.egoplan.prepared import data_fingerprint, prepared_split
+from lmms_egoplan.benchmarks.egoplan.prepared import PREPARED
 from lmms_egoplan.benchmarks.egoplan.protocol import VisualInput, lettered_question, visual_input
 from lmms_egoplan.benchmarks.egoplan.submission import write_predictions
 
-_PREPARED = {
-    "VAL": partial(prepared_split, "val"),
-    "VAL_DATA": partial(data_fingerprint, "val"),
-    "TEST": partial(prepared_split, "test"),
-    "TEST_DATA": partial(data_fingerprint, "test"),
+_SPLITS = {
+    "VAL": partial(PREPARED.folder, "val"),
+    "VAL_DATA": partial(PREPARED.fingerprint, "val"),
+    "TEST": partial(PREPARED.folder, "test"),
+    "TEST_DATA": partial(PREPARED.fingerprint, "test"),
 }
 
 
 def __getattr__(name: str) -> str:
     """Folders and fingerprints of the prepared splits, found when a task is loaded, not when listed."""
-    if name not in _PREPARED:
+    if name not in _SPLITS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return str(_PREPARED[name]())
+    return str(_SPLITS[name]())
 
 
 def doc_to_visual(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> VisualInput:

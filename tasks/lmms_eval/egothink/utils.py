@@ -20,7 +20,7 @@ from lmms_egoplan.benchmarks.egothink.metrics import (  # noqa: F401
     suspect_share,
     truncated_share,
 )
-from lmms_egoplan.benchmarks.egothink.prepared import data_fingerprint, prepared_dimension
+from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
 from lmms_egoplan.benchmarks.egothink.prompts import model_blocks, prompt_messages, prompt_text
 from lmms_egoplan.judging import judge_settings
 from lmms_egoplan.judging.startup import announce_judge
@@ -30,17 +30,17 @@ _PLANNING = {"GENERAL_PROMPTS": False, "PLANNING_PROMPTS": True}
 
 
 def __getattr__(name: str) -> str | dict[str, dict[str, str]]:
-    """Folders and fingerprints of the prepared dimensions and the prompts, found when a task is loaded, not when listed.
+    """Folders and fingerprints of the prepared dimensions, and prompts: found when a task is loaded, not when listed.
 
-    That is before the model is asked anything, so the judge is tried here, too.
+    That is before the model is asked anything, so the judge is tried here.
     """
     if name in _PLANNING:
         return model_blocks(planning=_PLANNING[name])
     if name in _DIMENSIONS:
         announce_judge(judge_settings(DEFAULT_JUDGE))
-        return str(prepared_dimension(_DIMENSIONS[name]))
+        return str(PREPARED.folder(_DIMENSIONS[name]))
     if name.endswith("_DATA") and name.removesuffix("_DATA") in _DIMENSIONS:
-        return data_fingerprint(_DIMENSIONS[name.removesuffix("_DATA")])
+        return PREPARED.fingerprint(_DIMENSIONS[name.removesuffix("_DATA")])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
