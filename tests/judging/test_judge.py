@@ -5,8 +5,8 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
-from asked import KEY, SCALE, judge, read, request
 from judge_server import JudgeServer, Reply
+from judging.asked import KEY, SCALE, judge, read, request
 
 from lmms_egoplan.judging import JudgeSettings, default_cache_path, judge_all, probe
 

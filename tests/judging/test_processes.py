@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
-from asked import judge
 from judge_server import JudgeServer, Reply
+from judging.asked import judge
 
 pytestmark = pytest.mark.usefixtures("data")
 

@@ -4,8 +4,8 @@ import time
 from contextlib import closing
 
 import pytest
-from asked import KEY, judge
 from judge_server import JudgeServer, Reply
+from judging.asked import KEY, judge
 
 from lmms_egoplan.judging import JudgeError, JudgeSettings, default_cache_path, probe
 from lmms_egoplan.judging import cache as cache_module

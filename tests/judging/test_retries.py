@@ -1,8 +1,8 @@
 import time
 
 import pytest
-from asked import judge
 from judge_server import JudgeServer, Reply
+from judging.asked import judge
 
 from lmms_egoplan.judging import endpoint as endpoint_module
 
