@@ -13,6 +13,7 @@ from typing import Any
 from lmms_eval.api.filter import Filter, FilterEnsemble
 from lmms_eval.api.instance import Instance
 from lmms_eval.api.reasoning import strip_reasoning_tags
+from loguru import logger
 
 # The default of the harness's own --reasoning_tags, which it applies only after the filters.
 _REASONING_TAGS = [["<think>", "</think>"], ["<analysis>", "</analysis>"]]
@@ -46,7 +47,14 @@ class RequestFilter(Filter):
         """
         if self.requests is None:
             raise RuntimeError("this lmms-eval does not apply filters with FilterEnsemble.apply(instances, docs)")
-        return [_response(request, texts[0]) for request, texts in zip(self.requests, resps, strict=True)]
+        found = [_response(request, texts[0]) for request, texts in zip(self.requests, resps, strict=True)]
+        unknown = sum(response.truncated is None for response in found)
+        if unknown:
+            logger.warning(
+                f"{self.requests[0].task_name}: {unknown} of {len(found)} answers come without a token count, so the share "
+                "of truncated answers is over the others"
+            )
+        return found
 
 
 def _response(request: Instance, text: str) -> Response:
