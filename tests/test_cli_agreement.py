@@ -72,7 +72,7 @@ def test_two_judges_and_people(tmp_path):
         table = list(csv.DictReader(file))
     assert list(table[0]) == [
         "first", "second", "dimension", "questions",
-        "pearson", "pearson_low", "pearson_high", "kappa", "kappa_low", "kappa_high",
+        "pearson", "pearson_low", "pearson_high", "kappa", "kappa_low", "kappa_high", "undefined_resamples",
     ]  # fmt: skip
     assert [row["dimension"] for row in table[::3]] == [*NAMES, "overall"]
     common = [question for question in ann if question not in ("existence/1", "activity/3")]
@@ -98,7 +98,8 @@ def test_constant_ratings_give_no_number(tmp_path, recwarn):
     result = run(*files, "--out", out)
     assert result.exit_code == 0, result.output
     assert rows(result.stdout) == [[name, "5", "n/a", "n/a"] for name in ("existence", "overall")]
-    assert out.read_text().splitlines()[1:] == [f"a,b,{name},5,,,,,," for name in ("existence", "overall")]
+    nothing = ",".join(["n/a"] * 6)
+    assert out.read_text().splitlines()[1:] == [f"a,b,{name},5,{nothing},0" for name in ("existence", "overall")]
     assert not recwarn.list
 
 

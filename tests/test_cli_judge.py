@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from egothink.source import write_source
-from judge_server import JudgeServer, Reply
 from typer.testing import CliRunner
 
+from egothink.source import write_source
+from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.cli import app
@@ -224,3 +224,25 @@ def test_help_has_an_example():
     result = run("--help")
     assert result.exit_code == 0
     assert "Example:" in result.output
+
+
+def test_an_earlier_result_is_not_replaced_by_less(tmp_path, judge):
+    samples = write_lines(tmp_path / "answers.jsonl", [{"id": f"{name}/1", "answer": "half"} for name in NAMES])
+    out = tmp_path / "judged.jsonl"
+    assert run("--samples", samples, "--out", out).exit_code == 0
+    judge.reply = lambda prompt, before: Reply("I see. [[7]]" if "counting" in prompt else "I see. [[1]]")
+    write_lines(samples, [{"id": f"{name}/2", "answer": "another"} for name in NAMES])
+    result = run("--samples", samples, "--out", out)
+    assert result.exit_code == 1
+    assert f"({out}.partial says why)" in result.stderr
+    assert {line["rating"] for line in read_lines(out)} == {0.5}
+    assert [line["rating"] for line in read_lines(tmp_path / "judged.jsonl.partial")].count(None) == 1
+
+
+def test_answers_to_other_questions_are_refused(tmp_path, judge):
+    sample = {"target": "Another thing.", "score": {"id": "counting/1", "answer": "right"}}
+    samples = write_lines(tmp_path / "1_samples_egothink_reasoning_counting.jsonl", [sample])
+    result = run("--samples", samples, "--out", tmp_path / "judged.jsonl")
+    assert result.exit_code == 1
+    assert "line 1: the reference of counting/1 is 'Another thing.' there and 'The counting 1.' in" in result.stderr
+    assert judge.prompts == []

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 from datasets import Dataset, load_from_disk
-from example_summary import SUMMARY
 from hypothesis import given
 from hypothesis import strategies as st
 
+from example_summary import SUMMARY
 from lmms_egoplan.storage import (
     StorageError,
     load_summary,

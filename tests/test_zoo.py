@@ -14,6 +14,7 @@ from transformers import (
     PreTrainedModel,
     ProcessorMixin,
 )
+
 from zoo import FAMILIES, Family, build, save
 
 TEXT = "What should I do next — naïve? Take the mug from the shelf."

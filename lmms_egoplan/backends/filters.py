@@ -6,17 +6,18 @@ So the ensemble that applies the filters is made to show them the requests first
 """
 
 import functools
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lmms_eval.api.filter import Filter, FilterEnsemble
 from lmms_eval.api.instance import Instance
-from lmms_eval.api.reasoning import strip_reasoning_tags
+from lmms_eval.api.reasoning import parse_reasoning_tags_config, strip_reasoning_tags
 from loguru import logger
 
-# The default of the harness's own --reasoning_tags, which it applies only after the filters.
-_REASONING_TAGS = [["<think>", "</think>"], ["<analysis>", "</analysis>"]]
+# The default of the harness's --reasoning_tags, for runs that its command line did not start.
+_REASONING_TAGS = '[["<think>", "</think>"], ["<analysis>", "</analysis>"]]'
 
 
 @dataclass(frozen=True)
@@ -35,30 +36,43 @@ class Response:
 
 
 class RequestFilter(Filter):
-    """A filter whose `apply` may call `responses`."""
+    """A filter whose `apply` may call `responses` and `predict_only`."""
 
     requests: Sequence[Instance] | None = None
 
     def responses(self, resps: Sequence[Sequence[str]]) -> list[Response]:
         """Each request's first response.
 
+        The harness strips reasoning only after the filters, so that is done here, with the tags that it would use.
+
         Raises:
             RuntimeError: the harness did not show the requests.
         """
-        if self.requests is None:
-            raise RuntimeError("this lmms-eval does not apply filters with FilterEnsemble.apply(instances, docs)")
-        found = [_response(request, texts[0]) for request, texts in zip(self.requests, resps, strict=True)]
+        task = self._task()
+        configured = parse_reasoning_tags_config(
+            cli_value=_REASONING_TAGS if task.args is None else getattr(task.args, "reasoning_tags", None),
+            task_value=task.config.reasoning_tags,
+        )
+        found = [
+            Response(request.doc_id, strip_reasoning_tags(texts[0], configured or []), _truncated(request))
+            for request, texts in zip(self.requests or (), resps, strict=True)
+        ]
         unknown = sum(response.truncated is None for response in found)
         if unknown:
             logger.warning(
-                f"{self.requests[0].task_name}: {unknown} of {len(found)} answers come without a token count, so the share "
-                "of truncated answers is over the others"
+                f"{task.task_name}: {unknown} of {len(found)} answers come without a token count; the share of "
+                "truncated answers is over the others"
             )
         return found
 
+    def predict_only(self) -> bool:
+        """Whether the run computes no metrics."""
+        return bool(getattr(self._task().args, "predict_only", False))
 
-def _response(request: Instance, text: str) -> Response:
-    return Response(request.doc_id, strip_reasoning_tags(text, _REASONING_TAGS), _truncated(request))
+    def _task(self) -> Any:
+        if not self.requests:
+            raise RuntimeError("this lmms-eval does not apply filters with FilterEnsemble.apply(instances, docs)")
+        return next(value.__self__ for value in self.requests[0].args if inspect.ismethod(value))
 
 
 def _truncated(request: Instance) -> bool | None:

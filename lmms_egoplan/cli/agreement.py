@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _OVERALL = "overall"
 _COLUMNS = (
     "first", "second", "dimension", "questions",
-    "pearson", "pearson_low", "pearson_high", "kappa", "kappa_low", "kappa_high",
+    "pearson", "pearson_low", "pearson_high", "kappa", "kappa_low", "kappa_high", "undefined_resamples",
 )  # fmt: skip
 
 _Rows = Sequence[tuple[str, str, str, "Agreement"]]
@@ -121,7 +121,7 @@ def _csv(rows: _Rows) -> str:
         estimates = [
             number
             for estimate in (found.pearson, found.kappa)
-            for number in ((estimate.value, estimate.low, estimate.high) if estimate else ("", "", ""))
+            for number in ((estimate.value, estimate.low, estimate.high) if estimate else ("n/a",) * 3)
         ]
-        lines.writerow([first, second, name, found.questions, *estimates])
+        lines.writerow([first, second, name, found.questions, *estimates, found.undefined_resamples])
     return text.getvalue()

@@ -26,10 +26,17 @@ def egothink(
         list[Path],
         typer.Option(
             help="Answers: `*_samples_egothink_*.jsonl` of a run, a folder with those, JSON lines with id and answer, "
-            "or a file that this command wrote. May be given several times."
+            "or a file that this command wrote. Answers are judged as they stand there: leave a model's thinking "
+            "out. May be given several times."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The judged answers to write, JSON lines.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="The judged answers to write, JSON lines; `FILE.partial` instead where FILE exists and some answers "
+            "could not be judged."
+        ),
+    ],
     concurrency: Annotated[
         int | None, typer.Option(min=1, max=1000, help="Requests at a time; 32 by default.", show_default=False)
     ] = None,
@@ -58,15 +65,17 @@ def egothink(
         out.parent.mkdir(parents=True, exist_ok=True)
         probe(settings)
         judged = grade(answers, settings)
-        write_judged(out, judged)
+        unjudged = sum(answer.rating is None for answer in judged)
+        written = out.with_name(f"{out.name}.partial") if unjudged and out.exists() else out
+        write_judged(written, judged)
         _print_scores(judged)
     except (StoredError, StorageError, SettingsError, JudgeError, OSError) as error:
         _fail(error)
-    typer.echo(f"Written to {out}")
-    unjudged = sum(answer.rating is None for answer in judged)
+    typer.echo(f"Written to {written}")
     if unjudged:
         _fail(
-            f"{unjudged} of {len(judged)} answers are not judged ({out} says why); the same command asks for them again"
+            f"{unjudged} of {len(judged)} answers are not judged ({written} says why); the same command asks for them "
+            "again"
         )
 
 

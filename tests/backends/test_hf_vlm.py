@@ -3,19 +3,19 @@
 import os
 
 import pytest
-from backends.small_requests import generate, generation_requests, ranking_requests
 from lmms_eval.api.instance import unwrap_generation_output
-from media import number_image, read_numbers, write_numbered_video
 from PIL import Image
-from ranking.reference import reference_loss
-from zoo import build, save
 
+from backends.small_requests import generate, generation_requests, ranking_requests
 from lmms_egoplan.backends.generation import AnswerGenerator
 from lmms_egoplan.backends.hf_vlm import HFVLM
 from lmms_egoplan.backends.messages import MediaError
 from lmms_egoplan.frames import read_frame_folder, read_video_frames
 from lmms_egoplan.loglikelihood import parse_loglikelihood
 from lmms_egoplan.ranking.question import ContextTooLongError
+from media import number_image, read_numbers, write_numbered_video
+from ranking.reference import reference_loss
+from zoo import build, save
 
 FAMILIES = ["llava", "qwen2_5_vl", "blip2"]
 

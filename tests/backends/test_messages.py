@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from media import number_image, read_numbers, write_numbered_video
 from PIL import Image
 
 from lmms_egoplan.backends.messages import MediaLoader
+from media import number_image, read_numbers, write_numbered_video
 
 
 def content(visuals, text="What next?", takes_video=True, max_frames_num=8):

@@ -10,12 +10,12 @@ import lmms_eval.models
 import pytest
 from lmms_eval.tasks import TaskManager
 from loguru import logger
-from zoo import save
 
 from lmms_egoplan import plugin
 from lmms_egoplan.backends.hf_vlm import HFVLM
 from lmms_egoplan.backends.llava import DEFAULT_CHECKPOINT, PORTS, Llava
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
+from zoo import save
 
 REPOSITORY = Path(__file__).parents[2]
 TASKS = {"egoplan_val", "egoplan_val_clips", "egoplan_val_generate", "egoplan_test", "egoplan_bench"}

@@ -1,8 +1,8 @@
 """Derived questions hold what EgoPlan's annotations hold, and their rendered media can be prepared."""
 
 import pytest
-from derived_questions import DATA, available, derive, render_media
 
+from derived_questions import DATA, available, derive, render_media
 from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
 from lmms_egoplan.benchmarks.egoplan.prepared import PREPARED
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 from datasets import load_from_disk
-from example_record import RECORD
-from media import number_image, write_epic_folder, write_numbered_video
 
+from example_record import RECORD
 from lmms_egoplan.benchmarks.egoplan.prepare import PrepareError, prepare_egoplan
 from lmms_egoplan.benchmarks.egoplan.prepared import PREPARED
 from lmms_egoplan.frames import frame_path
 from lmms_egoplan.storage import load_summary, split_dir
+from media import number_image, write_epic_folder, write_numbered_video
 
 EXAMPLES = Path(__file__).parents[3] / "shared" / "data" / "egoplan" / "examples.json"
 

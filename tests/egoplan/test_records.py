@@ -3,10 +3,10 @@ import json
 from pathlib import Path
 
 import pytest
-from example_record import RECORD
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from example_record import RECORD
 from lmms_egoplan.benchmarks.egoplan.records import AnnotationError, PastAction, read_annotations
 
 EXAMPLES = Path(__file__).parents[3] / "shared" / "data" / "egoplan" / "examples.json"

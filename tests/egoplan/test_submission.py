@@ -4,11 +4,11 @@ import json
 
 import pytest
 from datasets import Dataset
-from example_summary import SUMMARY
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from example_summary import SUMMARY
 from lmms_egoplan.benchmarks.egoplan.submission import (
     SubmissionError,
     build_submission,

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 from datasets import Dataset
-from example_summary import SUMMARY
 from lmms_eval.api.instance import GenerationResult
 from lmms_eval.api.model import lmms
 from lmms_eval.evaluator import simple_evaluate
 from lmms_eval.tasks import TaskManager
-from media import read_numbers, write_epic_folder, write_numbered_video
 from PIL import Image
 
+from example_summary import SUMMARY
 from lmms_egoplan.benchmarks.egoplan.submission import read_predictions
 from lmms_egoplan.loglikelihood import Loglikelihood, LoglikelihoodText
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.storage import DataMissingError, save_split
+from media import read_numbers, write_epic_folder, write_numbered_video
 
 VAL_TASKS = ["egoplan_val", "egoplan_val_clips", "egoplan_val_generate"]
 SPLIT_SIZE = 5

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import av
 import pytest
-from media import number_image, read_number, read_numbers, write_epic_folder, write_numbered_video
 
 from lmms_egoplan.benchmarks.egoplan.visuals import clip_images, progress_video, uniform_images
 from lmms_egoplan.frames import FrameError, count_video_frames, frame_path, read_video_frames
+from media import number_image, read_number, read_numbers, write_epic_folder, write_numbered_video
 
 EXAMPLES = Path(__file__).parents[3] / "shared" / "data" / "egoplan" / "examples.json"
 

@@ -6,11 +6,11 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from judge_server import JudgeServer, Reply
 from loguru import logger
 
 from egothink.forgeries import FORGED_DELIMITERS, FORGED_VERDICTS, HARMLESS, TEXTS
 from egothink.paper import TABLE_7
+from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egothink.grading import JUDGE_PROMPT, Answer, JudgedAnswer, grade
 from lmms_egoplan.judging import JudgeSettings
 

@@ -123,3 +123,11 @@ def test_average_needs_all_dimensions():
         metrics.plain_average(scores)
     with pytest.raises(ValueError, match="object, spatial"):
         metrics.plain_average(scores | {"object": 1.0})
+
+
+def test_means_over_the_dimensions_need_all_twelve():
+    scores, sizes = list(range(12)), [50] * 11 + [100]
+    assert metrics.mean_over_dimensions(scores, sizes, False) == 5.5
+    assert metrics.mean_over_dimensions(scores, sizes, True) == pytest.approx((50 * sum(range(11)) + 100 * 11) / 650)
+    assert math.isnan(metrics.mean_over_dimensions([*scores, 1], [*sizes, 50], False))
+    assert math.isnan(metrics.mean_over_dimensions([math.nan, *scores[1:]], sizes, False))

@@ -37,6 +37,7 @@ def test_system_prompts_are_those_of_llava():
 def test_every_backend_has_one_family(planning):
     backends = [backend for family in FAMILIES for backend in family.backends]
     assert len(set(backends)) == len(backends)
+    assert sum(backend.startswith(("llava", "video_llava")) for backend in backends) == 9
     blocks = model_blocks(planning)
     assert list(blocks) == backends
     assert {"default", "llava_hf", "blip2", "mplug_owl_video"} <= blocks.keys()
@@ -109,3 +110,4 @@ def test_messages_are_what_the_harness_reads(backend):
 def test_backends_that_run_today_have_the_harness_name():
     known = AVAILABLE_SIMPLE_MODELS.keys() | AVAILABLE_CHAT_TEMPLATE_MODELS.keys()
     assert set(FAMILIES[3].backends) | {"instructblip", "mplug_owl_video"} <= known
+    assert {name for name in known if name.startswith("llava")} <= set(FAMILIES[3].backends)

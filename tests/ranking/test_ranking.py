@@ -9,11 +9,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from ranking.reference import reference_loss
 from transformers import LlavaForConditionalGeneration
-from zoo import FAMILIES, build
 
 from lmms_egoplan.ranking import CandidateRanker, ContextTooLongError, RankingError
+from ranking.reference import reference_loss
+from zoo import FAMILIES, build
 
 RANKED = [name for name in FAMILIES if name != "paligemma"]
 CANDIDATES = [

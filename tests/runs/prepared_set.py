@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import torch
-from derived_questions import DATA, derive, render_media
 from transformers import AutoModelForImageTextToText, AutoTokenizer
-from zoo import save
 
+from derived_questions import DATA, derive, render_media
 from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
+from zoo import save
 
 DERIVED = 210
 EXAMPLES = DATA / "egoplan" / "examples.json"

@@ -4,9 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from media import write_epic_folder, write_numbered_video
-
 from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
+from media import write_epic_folder, write_numbered_video
 
 EPIC_VIDEO, EGO4D_VIDEO = "P01_02", "0a1b-2c"
 LAST = 40

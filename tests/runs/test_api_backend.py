@@ -8,8 +8,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from lmms_eval.evaluator import simple_evaluate
-from media import read_numbers
 from PIL import Image
+
+from media import read_numbers
 from runs.harness import metric
 from runs.small_set import prepare_small_set
 

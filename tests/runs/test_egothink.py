@@ -7,14 +7,14 @@ import re
 from statistics import fmean
 
 import pytest
-from judge_server import JudgeServer, Reply
-from runs.harness import TWO_PROCESSES, log, run, start
 from typer.testing import CliRunner
-from zoo import save
 
+from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
 from lmms_egoplan.cli import app
+from runs.harness import TWO_PROCESSES, log, run, start
+from zoo import save
 
 PUBLISHED = "../shared/data/egothink"
 KEY = "sk-nobody-may-see-this"
@@ -51,7 +51,7 @@ def rating(prompt):
 
 
 def opinion(prompt, asked_before):
-    """Repeats the prompt's questions and answers and rates it, or rates it with something that is no rating."""
+    """Names the prompt by its digest and rates it, or rates it with something that is no rating."""
     value = rating(prompt)
     return Reply(f"Of {digest(prompt)}, I think: [[{7 if value is None else value}]]", model="judge-of-tests-2")
 
@@ -129,6 +129,7 @@ def test_the_whole_benchmark(data, checkpoint):
         assert results["judge_coverage,judged"] == pytest.approx(len(ratings) / len(mine))
         assert results["num_questions,judged"] == len(mine) == len(docs(name))
         assert results["truncated,judged"] == pytest.approx(fmean(record["truncated"] for record in mine))
+        assert results["truncated_of,judged"] == len(mine)
         assert results["suspect,judged"] == pytest.approx(fmean(record["suspect"] for record in mine))
         assert results["judge_model,judged"] == "judge-of-tests-2"
     assert done.results["egothink_bench"]["score,judged"] == pytest.approx(fmean(scores.values()))
@@ -224,3 +225,13 @@ def test_a_judge_that_refuses_in_the_middle_costs_no_answer(data, checkpoint):
     assert "is used up" in log(data)
     assert KEY not in log(data)
     assert KEY not in json.dumps(done.samples)
+
+
+def test_groups_that_overlap_give_no_wrong_average(data, checkpoint):
+    tasks = "egothink_bench,egothink_bench_object"
+    arguments = hf_vlm(checkpoint, tasks, "--limit", "1", "--gen_kwargs", "max_new_tokens=4")
+    done = run(data, data / "overlap", *arguments, judge={"LMMS_EGOPLAN_JUDGE_MODEL": "demo"})
+    assert math.isnan(done.results["egothink_bench"]["score,judged"])
+    assert "run egothink_bench without the groups that it holds" in (data / "log.txt").read_text()
+    expected = fmean(done.results[TASKS[name]]["score,judged"] for name in ("existence", "attribute", "affordance"))
+    assert done.results["egothink_bench_object"]["score,judged"] == pytest.approx(expected)

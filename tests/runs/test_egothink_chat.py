@@ -4,11 +4,11 @@ import base64
 import io
 
 import pytest
-from egothink.source import shade, write_source
-from judge_server import JudgeServer, Reply
 from lmms_eval.evaluator import simple_evaluate
 from PIL import Image
 
+from egothink.source import shade, write_source
+from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 

@@ -6,8 +6,9 @@ import signal
 import time
 
 import pytest
-from derived_questions import DATA, available
 from lmms_eval.evaluator import simple_evaluate
+
+from derived_questions import DATA, available
 from runs.harness import TWO_PROCESSES, Run, log, metric, run, start
 from runs.prepared_set import DERIVED, EXAMPLE_ID, EXAMPLES, prepare_set, save_letter_lover
 from runs.slow_egoplan import Choice, SlowEgoPlan, accuracies, reply_accuracies

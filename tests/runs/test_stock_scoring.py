@@ -7,6 +7,7 @@ from datasets import Dataset, DatasetDict
 from lmms_eval.api.model import lmms
 from lmms_eval.evaluator import simple_evaluate
 from lmms_eval.tasks import TaskManager
+
 from media import number_image
 from ranking.reference import reference_loss
 from runs.harness import metric, run

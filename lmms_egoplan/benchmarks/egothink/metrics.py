@@ -10,6 +10,8 @@ from dataclasses import asdict
 from statistics import fmean
 from typing import Any
 
+from loguru import logger
+
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.grading import JudgedAnswer
 
@@ -39,6 +41,7 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         "score": asdict(judged) | ({"score": 100 * judged.rating} if is_judged else {}),
         "judge_coverage": {"judged": is_judged},
         "truncated": {"truncated": judged.truncated},
+        "truncated_of": {"truncated": judged.truncated},
         "suspect": {"suspect": judged.suspect},
         "judge_model": {"judge": judged.judge if is_judged else None},
         "num_questions": {"id": judged.id},
@@ -58,6 +61,11 @@ def judge_coverage(values: Sequence[Mapping[str, Any]]) -> float:
 def truncated_share(values: Sequence[Mapping[str, Any]]) -> float:
     """Share in [0, 1] of the answers that end at the token limit, among those where it is known; NaN if none."""
     return _mean([value["truncated"] for value in values if value["truncated"] is not None])
+
+
+def num_counted(values: Sequence[Mapping[str, Any]]) -> int:
+    """Answers of which it is known whether they end at the token limit."""
+    return sum(value["truncated"] is not None for value in values)
 
 
 def suspect_share(values: Sequence[Mapping[str, Any]]) -> float:
@@ -92,6 +100,23 @@ def plain_average(scores: Mapping[str, float]) -> float:
     if wrong:
         raise ValueError(f"the average is over {len(names)} dimensions; missing or unknown: {', '.join(wrong)}")
     return fmean(scores[name] for name in names)
+
+
+def mean_over_dimensions(values: Sequence[float], sizes: Sequence[int], weight_by_size: bool) -> float:
+    """The mean of a metric over the twelve dimensions, as lmms-eval's groups ask for it.
+
+    Returns:
+        NaN, with an error in the log, unless there are twelve values: the harness counts a dimension twice where the
+        group of its capability is run beside the group of all.
+    """
+    if len(values) != len(DIMENSIONS):
+        logger.error(
+            f"EgoThink: no mean over {len(DIMENSIONS)} dimensions from {len(values)} values; run egothink_bench "
+            "without the groups that it holds, it shows them in any case"
+        )
+        return math.nan
+    weights = sizes if weight_by_size else [1] * len(sizes)
+    return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)
 
 
 def _mean(numbers: Sequence[float]) -> float:

@@ -8,9 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# The paper gives no limits; these are the numbers of lmms-eval's own egothink tasks.
-NEW_TOKENS = {"general": 30, "planning": 300}
-
 _QUESTION = "{question}"
 _IMAGE = "<image>"
 
@@ -215,7 +212,7 @@ def prompt_text(question: str, settings: Mapping[str, Any]) -> str:
     """The prompt as one text, for backends that take no chat messages.
 
     They have no system turn: a system prompt, a newline and the question stand in the user's turn, which is not the
-    paper's placement. ``<image>`` stays in the text, for the backend to put the image there.
+    paper's placement. ``<image>`` stays in the text as printed; backends that know no such mark show it to the model.
 
     Args:
         question: of the record.

@@ -26,6 +26,7 @@ class StoredAnswer:
 
     where: file and line, for messages.
     truncated: None where the file does not tell.
+    reference: of the question, as the file holds it; None where it does not tell.
     rating, judge: whatever the file holds under these names, not checked; None without.
     """
 
@@ -33,6 +34,7 @@ class StoredAnswer:
     id: str
     answer: str
     truncated: bool | None
+    reference: str | None
     rating: Any
     judge: Any
 
@@ -65,7 +67,7 @@ def with_questions(stored: Sequence[StoredAnswer]) -> list[Answer]:
     """The same answers, in the same order, with question and reference from the prepared data.
 
     Raises:
-        StoredError: an id is unknown.
+        StoredError: an id is unknown, or its question was another one when the answer was given.
         DataMissingError, StorageError: a dimension that is needed is not prepared, or damaged.
     """
     needed = {dimension_of(answer.id) for answer in stored}
@@ -77,6 +79,12 @@ def with_questions(stored: Sequence[StoredAnswer]) -> list[Answer]:
     for answer in stored:
         if answer.id not in rows:
             raise StoredError(f"{answer.where}: id {answer.id!r} is no question of the prepared data")
+        reference = rows[answer.id]["answer"]
+        if answer.reference not in (None, reference):
+            raise StoredError(
+                f"{answer.where}: the reference of {answer.id} is {answer.reference!r} there and {reference!r} in the "
+                "prepared data; prepare the data that the run was made with"
+            )
     return [
         Answer(answer.id, rows[answer.id]["question"], rows[answer.id]["answer"], answer.answer, answer.truncated)
         for answer in stored
@@ -143,7 +151,9 @@ def _stored_answer(where: str, line: str) -> StoredAnswer:
         raise StoredError(
             f'{where}: no JSON. Give lmms-eval\'s {SAMPLES}, or lines such as {{"id": "existence/1", "answer": "Yes."}}'
         ) from error
+    target = None
     if isinstance(record, dict) and isinstance(record.get("score"), dict):
+        target = record.get("target") if isinstance(record.get("target"), str) else None
         record = record["score"]
     if not isinstance(record, dict):
         raise StoredError(f"{where}: expected an object with id and answer")
@@ -154,4 +164,6 @@ def _stored_answer(where: str, line: str) -> StoredAnswer:
     truncated = record.get("truncated")
     if truncated is not None and not isinstance(truncated, bool):
         raise StoredError(f"{where}: truncated must be true, false or null, got {truncated!r}")
-    return StoredAnswer(where, record["id"], record["answer"], truncated, record.get("rating"), record.get("judge"))
+    return StoredAnswer(
+        where, record["id"], record["answer"], truncated, target, record.get("rating"), record.get("judge")
+    )

@@ -14,7 +14,9 @@ from lmms_egoplan.benchmarks.egothink.grading import DEFAULT_JUDGE, Answer, grad
 from lmms_egoplan.benchmarks.egothink.metrics import (  # noqa: F401
     judge_coverage,
     judge_models,
+    mean_over_dimensions,
     mean_score,
+    num_counted,
     num_questions,
     score_answer,
     suspect_share,
@@ -68,7 +70,7 @@ class Judged(RequestFilter):
         for response in self.responses(resps):
             doc = texts[response.doc_id]
             answers.append(Answer(doc["id"], doc["question"], doc["answer"], response.text, response.truncated))
-        settings = judge_settings(DEFAULT_JUDGE)
+        settings = None if self.predict_only() else judge_settings(DEFAULT_JUDGE)
         if settings is not None:
             processes = int(os.environ.get("WORLD_SIZE", "1"))
             settings = replace(settings, concurrency=max(1, settings.concurrency // processes))
