@@ -7,14 +7,17 @@ So the ensemble that applies the filters is made to show them the requests first
 
 import functools
 import inspect
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lmms_eval.api.filter import Filter, FilterEnsemble
 from lmms_eval.api.instance import Instance
 from lmms_eval.api.reasoning import parse_reasoning_tags_config, strip_reasoning_tags
 from loguru import logger
+
+from lmms_egoplan.judging import JudgeSettings, judge_settings
 
 # The default of the harness's --reasoning_tags, for runs that its command line did not start.
 _REASONING_TAGS = '[["<think>", "</think>"], ["<analysis>", "</analysis>"]]'
@@ -36,7 +39,7 @@ class Response:
 
 
 class RequestFilter(Filter):
-    """A filter whose `apply` may call `responses` and `predict_only`."""
+    """A filter whose `apply` may call `responses`, `settings` and `judge`."""
 
     requests: Sequence[Instance] | None = None
 
@@ -65,9 +68,17 @@ class RequestFilter(Filter):
             )
         return found
 
-    def predict_only(self) -> bool:
-        """Whether the run computes no metrics."""
-        return bool(getattr(self._task().args, "predict_only", False))
+    def settings(self) -> Mapping[str, Any]:
+        """The task's block of settings for the model."""
+        return self._task().lmms_eval_specific_kwargs or {}
+
+    def judge(self, default_model: str) -> JudgeSettings | None:
+        """The judge that is set, with this process's share of the concurrency; None, too, with ``--predict_only``."""
+        settings = judge_settings(default_model)
+        if settings is None or getattr(self._task().args, "predict_only", False):
+            return None
+        processes = int(os.environ.get("WORLD_SIZE", "1"))
+        return replace(settings, concurrency=max(1, settings.concurrency // processes))
 
     def _task(self) -> Any:
         if not self.requests:

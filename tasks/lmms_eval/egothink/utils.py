@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from datasets import Dataset
@@ -70,9 +69,5 @@ class Judged(RequestFilter):
         for response in self.responses(resps):
             doc = texts[response.doc_id]
             answers.append(Answer(doc["id"], doc["question"], doc["answer"], response.text, response.truncated))
-        settings = None if self.predict_only() else judge_settings(DEFAULT_JUDGE)
-        if settings is not None:
-            processes = int(os.environ.get("WORLD_SIZE", "1"))
-            settings = replace(settings, concurrency=max(1, settings.concurrency // processes))
-        judged = grade(answers, settings, show_progress=os.environ.get("RANK", "0") == "0")
+        judged = grade(answers, self.judge(DEFAULT_JUDGE), show_progress=os.environ.get("RANK", "0") == "0")
         return [answer.to_text() for answer in judged]
