@@ -1,21 +1,23 @@
 """Many prompts to one judge at once, each reply stored as it comes."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 
 from loguru import logger
 
 from lmms_egoplan.judging.cache import CacheError, Entry, JudgementCache, cache_key
-from lmms_egoplan.judging.endpoint import PARAMETERS, Endpoint, NoAnswerError
+from lmms_egoplan.judging.endpoint import JUDGING, PARAMETERS, Endpoint, NoAnswerError, RefusedError
 from lmms_egoplan.judging.judgement import Judgement, RatingScale
 from lmms_egoplan.judging.progress import Progress
-from lmms_egoplan.judging.reply import is_text, without_thinking
+from lmms_egoplan.judging.reply import without_thinking
 from lmms_egoplan.judging.settings import JudgeSettings
 
 # A reply without a rating is asked again twice.
 _ASKS = 3
+# So many answers in a row without a reply end the run, or twice as many as are asked at once if that is more.
+_LEAST_IN_A_ROW = 8
 
 
 class Asking:
@@ -26,14 +28,15 @@ class Asking:
 
     def __init__(
         self,
-        prompts: dict[str, int],
+        prompts: dict[str, Sequence[str]],
         scale: RatingScale,
         settings: JudgeSettings,
         cache: JudgementCache,
         progress: Progress,
     ) -> None:
-        """`prompts` tells how many answers hang on each prompt, for the progress."""
+        """`prompts` tells the ids of the answers that hang on each prompt."""
         self.judgements: dict[str, Judgement] = {}
+        self._without_reply = 0
         self._prompts, self._scale, self._settings = prompts, scale, settings
         self._cache, self._progress = cache, progress
 
@@ -43,11 +46,13 @@ class Asking:
         However it ends, requests in flight are cancelled and what has come is stored first.
 
         Raises:
-            RefusedError: at the first request that the endpoint refuses.
+            ClientError: nothing can be asked from this environment.
+            RefusedError: at the first request that the endpoint refuses; names its answer.
+            NoAnswerError: many answers in a row ended without any reply; names how many, and the last cause.
         """
         self._arrived: asyncio.Queue[tuple[str, Entry] | None] = asyncio.Queue()
         prompts = iter(self._prompts)
-        async with Endpoint(self._settings, self._progress.retry) as endpoint:
+        async with Endpoint(self._settings, self._progress.retry, JUDGING) as endpoint:
             storing = asyncio.create_task(self._store())
             slots = min(self._settings.concurrency, len(self._prompts))
             asking = [asyncio.create_task(self._ask(prompts, endpoint)) for _ in range(slots)]
@@ -62,23 +67,28 @@ class Asking:
 
     async def _ask(self, prompts: Iterable[str], endpoint: Endpoint) -> None:
         for prompt in prompts:
-            self.judgements[prompt] = judgement = await self._judge(prompt, endpoint)
-            if judgement.rating is None:
-                self._progress.finish(failed=self._prompts[prompt])
-            else:
-                self._arrived.put_nowait((prompt, _entry(prompt, judgement)))
+            try:
+                self.judgements[prompt] = judgement = await self._judge(prompt, endpoint)
+            except RefusedError as error:
+                raise RefusedError(f"{error} (asked about {self._prompts[prompt][0]})") from error
+            if judgement.rating is not None:
+                self._arrived.put_nowait((prompt, self._entry(prompt, judgement)))
+                continue
+            self._progress.finish(failed=len(self._prompts[prompt]))
+            if self._without_reply >= max(_LEAST_IN_A_ROW, 2 * self._settings.concurrency):
+                raise NoAnswerError(f"{self._without_reply} prompts in a row got no reply ({judgement.error})")
 
     async def _judge(self, prompt: str, endpoint: Endpoint) -> Judgement:
         judgement = Judgement(None, None, self._settings.model)
-        if not is_text(prompt):
-            return replace(judgement, error="not asked: the prompt holds half a surrogate pair, which is no text")
         for ask in range(_ASKS):
             if ask:
                 self._progress.retry()
             try:
                 reply, seconds = await endpoint.ask(prompt)
             except NoAnswerError as failure:
+                self._without_reply += 1
                 return replace(judgement, error=f"no answer from the judge: {failure}")
+            self._without_reply = 0
             self._progress.tokens += (reply.prompt_tokens or 0) + (reply.completion_tokens or 0)
             rating = read_rating(self._scale, reply.text)
             why = reply.problem or "there is no rating in it"
@@ -115,7 +125,22 @@ class Asking:
                     logger.warning(f"Judgements are not stored: {error}")
                 warned = True
             for prompt in fresh:
-                self._progress.finish(judged=self._prompts[prompt])
+                self._progress.finish(judged=len(self._prompts[prompt]))
+
+    def _entry(self, prompt: str, judgement: Judgement) -> Entry:
+        assert judgement.rating is not None
+        assert judgement.reply is not None
+        return Entry(
+            prompt=prompt,
+            reply=judgement.reply,
+            rating=judgement.rating,
+            model=judgement.judge,
+            endpoint=self._settings.where,
+            prompt_tokens=judgement.prompt_tokens,
+            completion_tokens=judgement.completion_tokens,
+            seconds=judgement.seconds,
+            time=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        )
 
     def _key(self, prompt: str) -> str:
         return cache_key(self._settings.model, PARAMETERS, prompt)
@@ -125,18 +150,3 @@ def read_rating(scale: RatingScale, reply: str | None) -> float | None:
     """The rating in a reply; what a model says while it thinks is none."""
     verdict = None if reply is None else without_thinking(reply)
     return None if verdict is None else scale.read(verdict)
-
-
-def _entry(prompt: str, judgement: Judgement) -> Entry:
-    assert judgement.rating is not None
-    assert judgement.reply is not None
-    return Entry(
-        prompt=prompt,
-        reply=judgement.reply,
-        rating=judgement.rating,
-        model=judgement.judge,
-        prompt_tokens=judgement.prompt_tokens,
-        completion_tokens=judgement.completion_tokens,
-        seconds=judgement.seconds,
-        time=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-    )

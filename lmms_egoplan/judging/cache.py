@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from lmms_egoplan.paths import data_root
 
@@ -24,13 +24,15 @@ class CacheError(RuntimeError):
 class Entry:
     """A rated reply.
 
-    model: that answered; seconds: from the request to the reply; time: of storing, ISO 8601, UTC.
+    model: that answered; endpoint: the address that was asked; seconds: from the request to the reply; time: of
+    storing, ISO 8601, UTC.
     """
 
     prompt: str
     reply: str
     rating: float
     model: str
+    endpoint: str
     prompt_tokens: int | None
     completion_tokens: int | None
     seconds: float | None
@@ -38,6 +40,7 @@ class Entry:
 
 
 _COLUMNS = tuple(field.name for field in fields(Entry))
+_TYPES = tuple(get_type_hints(Entry).values())
 
 
 def default_cache_path() -> Path:
@@ -68,6 +71,7 @@ class JudgementCache:
             raise CacheError(f"{path}: {error}; LMMS_EGOPLAN_DATA sets the folder") from error
         with self._explained():
             self._database = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+        self._database.text_factory = _text_or_bytes
         try:
             with self._explained():
                 self._check()
@@ -82,14 +86,16 @@ class JudgementCache:
         self._database.close()
 
     def load(self, keys: Iterable[str]) -> dict[str, Entry]:
-        """The entries that are there, by key."""
+        """The entries that are there, by key; one with values of wrong types counts as absent."""
         wanted = list(keys)
         found: dict[str, Entry] = {}
         with self._explained():
             for start in range(0, len(wanted), _KEYS_PER_QUERY):
                 some = wanted[start : start + _KEYS_PER_QUERY]
                 query = f"SELECT key, {', '.join(_COLUMNS)} FROM judgements WHERE key IN ({', '.join('?' * len(some))})"
-                found.update((key, Entry(*values)) for key, *values in self._database.execute(query, some))
+                for key, *values in self._database.execute(query, some):
+                    if all(map(isinstance, values, _TYPES)):
+                        found[key] = Entry(*values)
         return found
 
     def store(self, entries: Mapping[str, Entry]) -> None:
@@ -105,8 +111,8 @@ class JudgementCache:
         with self._transaction():
             self._database.execute(
                 "CREATE TABLE IF NOT EXISTS judgements (key TEXT PRIMARY KEY, prompt TEXT NOT NULL, "
-                "reply TEXT NOT NULL, rating REAL NOT NULL, model TEXT NOT NULL, prompt_tokens INTEGER, "
-                "completion_tokens INTEGER, seconds REAL, time TEXT NOT NULL)"
+                "reply TEXT NOT NULL, rating REAL NOT NULL, model TEXT NOT NULL, endpoint TEXT NOT NULL, "
+                "prompt_tokens INTEGER, completion_tokens INTEGER, seconds REAL, time TEXT NOT NULL)"
             )
         columns = [row[1] for row in self._database.execute("PRAGMA table_info(judgements)")]
         state = self._database.execute("PRAGMA quick_check(1)").fetchone()[0]
@@ -140,3 +146,11 @@ class JudgementCache:
                 f"{self._path}: not a whole database of judgements: {error}. Move it away; a new one will be made, and "
                 "what it held is asked again"
             ) from error
+
+
+def _text_or_bytes(raw: bytes) -> str | bytes:
+    """A column's text; one that is damaged stays what it is, or else a single row would spoil a whole query."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw

@@ -4,68 +4,101 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from email.utils import mktime_tz, parsedate_tz
 from typing import TYPE_CHECKING, Any
 
-from lmms_egoplan.judging.reply import Reply, read_reply
+from lmms_egoplan.judging.reply import Reply, is_out_of_credit, read_reply
 from lmms_egoplan.judging.settings import JudgeSettings
 
 if TYPE_CHECKING:
-    from openai import APIStatusError
+    from openai import APIStatusError, AsyncOpenAI
 
 # What is sent beside model and prompt; newer models refuse more.
 PARAMETERS: dict[str, Any] = {"temperature": 0}
 
-# The library's waits grow from 0.5 to 8 s: together a little over a minute, which is the window of most rate limits.
-RETRIES = 12
-# A long answer of a slow local model must have time to arrive.
-_TIMEOUT_S = 600.0
-# The library itself waits no longer than this for a Retry-After, and gives up where one asks for more.
-_LIBRARY_WAITS_S = 120.0
-# Longer ones are waited for here, up to half an hour in all for one answer.
-LONGEST_WAIT_S = 1800.0
+_CONNECT_S = 10.0
 # Shorter keys are placeholders of local servers ("EMPTY"), which may well be words of a reply.
 _SHORTEST_SECRET = 8
 # Characters of an endpoint's message; some answer with a whole page.
 _LONGEST_MESSAGE = 300
 
 
+@dataclass(frozen=True)
+class Patience:
+    """How long an endpoint is waited for.
+
+    retries: how often the library sends a request again.
+    read_s: seconds of silence after which a request counts as lost.
+    retry_after_s: the longest ``Retry-After`` that the library waits for, each time.
+    longer_s: longer ones are waited for by `Endpoint.ask`, up to this sum of seconds for one answer.
+    """
+
+    retries: int
+    read_s: float
+    retry_after_s: float
+    longer_s: float
+
+
+# The library's waits grow from 0.5 to 8 s: together a little over a minute, which is the window of most rate limits.
+# A long answer of a slow local model has time to arrive. The library waits two minutes for a Retry-After at most.
+JUDGING = Patience(retries=12, read_s=600.0, retry_after_s=120.0, longer_s=1800.0)
+# Someone waits for the probe: an unknown host is told after some 2 s, one that drops connections after half a minute.
+PROBING = Patience(retries=2, read_s=60.0, retry_after_s=5.0, longer_s=0.0)
+
+
+class ClientError(Exception):
+    """The environment allows no client: certificates, proxies or headers are wrong."""
+
+
 class RefusedError(Exception):
-    """The endpoint refuses such requests: a 4xx other than 408, 409 and 429."""
+    """The endpoint refuses such requests: a 4xx other than 408, 409 and 429, or a 429 of an account without credit."""
 
 
 class NoAnswerError(Exception):
     """The endpoint could not be reached, was too busy or failed, each time that it was asked."""
 
 
+class BusyError(NoAnswerError):
+    """The endpoint is there and knows the key, but was too busy (429) the last time that it was asked."""
+
+
 class Endpoint:
     """The endpoint of some settings, as an async context manager.
 
-    `on_retry` is called whenever something is sent again; `retries` is how often the library does so. Messages of
-    errors, and replies, never hold the key.
+    `on_retry` is called whenever something is sent again. Messages of errors, and replies, never hold the key.
+
+    Raises:
+        ClientError: no client can be made; the message names the exception, or the header that is wrong.
     """
 
-    def __init__(self, settings: JudgeSettings, on_retry: Callable[[], None], retries: int = RETRIES) -> None:
-        from openai import AsyncAzureOpenAI, AsyncOpenAI, DefaultAsyncHttpxClient
+    def __init__(self, settings: JudgeSettings, on_retry: Callable[[], None], patience: Patience) -> None:
+        self._settings, self._on_retry, self._patience = settings, on_retry, patience
+        try:
+            self._client = self._open()
+        except Exception as error:
+            # Others than these two may quote a proxy's address with its password.
+            detail = f": {error}" if isinstance(error, OSError | ImportError) else ""
+            raise ClientError(f"{type(error).__name__}{detail}") from error
+        for name, value in self._client.default_headers.items():
+            if isinstance(value, str) and not (value.isascii() and value.isprintable()):
+                raise ClientError(f"the header {name} has other characters than printable ASCII")
 
-        async def notice_retries(request: Any) -> None:
-            if request.headers.get("x-stainless-retry-count", "0") != "0":
-                on_retry()
+    def _open(self) -> "AsyncOpenAI":
+        from openai import AsyncAzureOpenAI, AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
 
-        self._settings, self._on_retry = settings, on_retry
+        hooks = {"request": [self._notice_retry], "response": [self._end_futile_retries]}
         options: dict[str, Any] = {
-            "api_key": settings.api_key,
-            "max_retries": retries,
-            "timeout": _TIMEOUT_S,
-            "http_client": DefaultAsyncHttpxClient(event_hooks={"request": [notice_retries]}),
+            "api_key": self._settings.api_key,
+            "max_retries": self._patience.retries,
+            "timeout": Timeout(self._patience.read_s, connect=_CONNECT_S),
+            "http_client": DefaultAsyncHttpxClient(event_hooks=hooks),
         }
-        if settings.azure_endpoint is None:
-            self._client = AsyncOpenAI(base_url=settings.where, **options)
-        else:
-            self._client = AsyncAzureOpenAI(
-                azure_endpoint=settings.azure_endpoint, api_version=settings.azure_api_version, **options
-            )
+        if self._settings.azure_endpoint is None:
+            return AsyncOpenAI(base_url=self._settings.where, **options)
+        return AsyncAzureOpenAI(
+            azure_endpoint=self._settings.azure_endpoint, api_version=self._settings.azure_api_version, **options
+        )
 
     async def __aenter__(self) -> "Endpoint":
         return self
@@ -77,8 +110,7 @@ class Endpoint:
         """Send one user message; returns the reply and the seconds that it took, without retries and waits.
 
         Timeouts, failed connections, 408, 409, 429 and 5xx are tried again by the library, exponentially with
-        jitter or as ``Retry-After`` says; a ``Retry-After`` of over two minutes is waited for here, up to half an
-        hour in all.
+        jitter or as ``Retry-After`` says, within the bounds of `Patience`.
 
         Raises:
             RefusedError: with the endpoint's message.
@@ -97,9 +129,9 @@ class Endpoint:
             except APIStatusError as error:
                 failure, wait = self._failure(error)
             except APIConnectionError as error:
-                cause = f"{error} ({error.__cause__})" if error.__cause__ else str(error)
-                failure, wait = NoAnswerError(self._redact(cause)), None
-            if wait is None or waited + wait > LONGEST_WAIT_S:
+                cause = str(error.__cause__) or type(error.__cause__).__name__
+                failure, wait = NoAnswerError(self._redact(f"{error} ({cause})")), None
+            if wait is None or waited + wait > self._patience.longer_s:
                 raise failure
             self._on_retry()
             waited += wait
@@ -110,12 +142,25 @@ class Endpoint:
         status = error.status_code
         words = " ".join(self._redact(_endpoint_message(error)).split())
         message = f"HTTP {status}: {words[:_LONGEST_MESSAGE]}"
-        if status < 500 and status not in (408, 409, 429):
+        if status < 500 and (status not in (408, 409, 429) or is_out_of_credit(error.response.text)):
             return RefusedError(message), None
+        kind = BusyError if status == 429 else NoAnswerError
         wait = retry_after_s(error.response.headers)
-        if wait is None or wait <= _LIBRARY_WAITS_S:
-            return NoAnswerError(message), None
-        return NoAnswerError(f"{message} (Retry-After: {wait:.0f} s)"), wait
+        if wait is None or wait <= self._patience.retry_after_s:
+            return kind(message), None
+        return kind(f"{message} (Retry-After: {wait:.0f} s)"), wait
+
+    async def _notice_retry(self, request: Any) -> None:
+        if request.headers.get("x-stainless-retry-count", "0") != "0":
+            self._on_retry()
+
+    async def _end_futile_retries(self, response: Any) -> None:
+        """Tell the library, by a header that it heeds, not to try again where that is of no use or too long a wait."""
+        if response.status_code < 400:
+            return
+        await response.aread()
+        if (retry_after_s(response.headers) or 0.0) > self._patience.retry_after_s or is_out_of_credit(response.text):
+            response.headers["x-should-retry"] = "false"
 
     def _redacted(self, reply: Reply) -> Reply:
         """JSON can spell a key in ways that its body does not show."""

@@ -1,29 +1,38 @@
 """Judge many answers, from the cache where they were judged before."""
 
 import asyncio
-from collections import Counter
-from collections.abc import Coroutine, Sequence
+from collections import defaultdict
+from collections.abc import Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from loguru import logger
+
 from lmms_egoplan.judging.asking import Asking, read_rating
 from lmms_egoplan.judging.cache import CacheError, Entry, JudgementCache, cache_key, default_cache_path
 from lmms_egoplan.judging.demo import DEMO, judge_by_words
-from lmms_egoplan.judging.endpoint import PARAMETERS, Endpoint, NoAnswerError, RefusedError
+from lmms_egoplan.judging.endpoint import (
+    PARAMETERS,
+    PROBING,
+    BusyError,
+    ClientError,
+    Endpoint,
+    NoAnswerError,
+    RefusedError,
+)
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest, RatingScale
 from lmms_egoplan.judging.progress import Progress
+from lmms_egoplan.judging.reply import clean_text
 from lmms_egoplan.judging.settings import JudgeSettings
 
 Result = TypeVar("Result")
 
 _PROBE = "Reply with the word: ready"
-# Someone waits for the probe: an unknown host is told after some 7 s.
-_PROBE_RETRIES = 4
 
 
 class JudgeError(RuntimeError):
-    """The judge cannot be asked, or refuses; the message has the endpoint's words and no secret.
+    """The judge cannot be asked, refuses, or is gone; the message has the endpoint's words and no secret.
 
     judgements: one per request, in order; those without a rating have their `error` set. Empty from `probe`.
     """
@@ -39,15 +48,16 @@ def judge_all(
     """Judge all requests, `settings.concurrency` at a time, and store every rated reply as it comes.
 
     What the cache (`default_cache_path`) has a rating for is not asked; a prompt that occurs twice is asked once. A
-    reply without a rating is asked again twice. Works whether or not an event loop runs in this thread. The model
-    ``"demo"`` compares words in the process, without cache.
+    reply without a rating is asked again twice. Halves of surrogate pairs in a prompt are asked as ``?``. Works
+    whether or not an event loop runs in this thread. The model ``"demo"`` compares words in the process, without cache.
 
     Returns:
         One judgement per request, in order; without a rating, and with an error, where the judge gave none.
 
     Raises:
-        JudgeError: the endpoint refuses a request (a 4xx other than 408, 409, 429), which ends all others too; or
-            the cache cannot be used, and nothing was asked.
+        JudgeError: the endpoint refuses a request (a 4xx other than 408, 409, 429, or an account without credit), or
+            gives no reply to many answers in a row (twice `settings.concurrency`, at least 8), which ends all others
+            too; or nothing was asked, as the cache cannot be used or no client can be made.
     """
     progress = Progress(settings.model, len(requests), show_progress)
     if settings.model == DEMO:
@@ -55,14 +65,21 @@ def judge_all(
         progress.finish(judged=len(requests))
         progress.close()
         return [judge_by_words(request, scale.best) for request in requests]
-    answers = Counter(request.prompt for request in requests)
+    prompts = [clean_text(request.prompt) for request in requests]
+    answers: dict[str, list[str]] = defaultdict(list)
+    for prompt, request in zip(prompts, requests, strict=True):
+        answers[prompt].append(request.id)
     judgements: dict[str, Judgement] = {}
     failure = None
     try:
         with JudgementCache(default_cache_path()) as cache:
-            judgements = _cached(list(answers), scale, settings, cache)
-            missing = {prompt: count for prompt, count in answers.items() if prompt not in judgements}
-            progress.start(cached=len(requests) - sum(missing.values()))
+            entries = _cached(answers, scale, settings, cache)
+            judgements = {prompt: _from_entry(entry, rating) for prompt, (entry, rating) in entries.items()}
+            for prompt, (entry, _) in entries.items():
+                if entry.endpoint != settings.where:
+                    progress.elsewhere[entry.endpoint] += len(answers[prompt])
+            missing = {prompt: ids for prompt, ids in answers.items() if prompt not in judgements}
+            progress.start(cached=len(requests) - sum(map(len, missing.values())))
             if missing:
                 asking = Asking(missing, scale, settings, cache, progress)
                 try:
@@ -74,25 +91,32 @@ def judge_all(
                 progress.close()
     except CacheError as error:
         failure = str(error)
-    except RefusedError as error:
-        failure = _refusal(settings, error)
+    except (ClientError, RefusedError, NoAnswerError) as error:
+        failure = _told(settings, error)
+    except KeyboardInterrupt:
+        logger.warning("Stopped: what has been judged is stored; the same command goes on from there")
+        raise
     if failure is None:
-        return [judgements[request.prompt] for request in requests]
+        return [judgements[prompt] for prompt in prompts]
     unasked = Judgement(None, None, settings.model, error=f"not judged: {failure}")
-    raise JudgeError(failure, [judgements.get(request.prompt, unasked) for request in requests])
+    raise JudgeError(failure, [judgements.get(prompt, unasked) for prompt in prompts])
 
 
 def probe(settings: JudgeSettings) -> str:
     """Send the judge one short request; returns the name of the model that answered.
 
+    An endpoint that is too busy (429) is there and knows the key: a warning tells, and the name is the one asked for.
+
     Raises:
-        JudgeError: the endpoint refuses, cannot be reached, or answers with something else than a chat completion.
+        JudgeError: the endpoint refuses, cannot be reached, or answers with something else than a chat completion; or
+            no client can be made.
     """
     if settings.model == DEMO:
         return DEMO
+    logger.info(f"Trying the judge {settings.model} at {settings.where}")
 
     async def ask() -> str:
-        async with Endpoint(settings, lambda: None, _PROBE_RETRIES) as endpoint:
+        async with Endpoint(settings, lambda: None, PROBING) as endpoint:
             reply, _ = await endpoint.ask(_PROBE)
             if reply.problem:
                 raise NoAnswerError(f"its reply is of no use: {reply.problem}")
@@ -100,26 +124,36 @@ def probe(settings: JudgeSettings) -> str:
 
     try:
         return _run_apart(ask())
-    except (RefusedError, NoAnswerError) as error:
-        failure = _refusal(settings, error)
+    except BusyError as error:
+        logger.warning(f"The judge {settings.model} at {settings.where} is busy, and will be asked again: {error}")
+        return settings.model
+    except (ClientError, RefusedError, NoAnswerError) as error:
+        failure = _told(settings, error)
     raise JudgeError(failure)
 
 
-def _refusal(settings: JudgeSettings, error: RefusedError | NoAnswerError) -> str:
+def _told(settings: JudgeSettings, error: ClientError | RefusedError | NoAnswerError) -> str:
     what = "refuses" if isinstance(error, RefusedError) else "does not answer"
-    return (
-        f"The judge {settings.model} at {settings.where} {what}: {error}. Check LMMS_EGOPLAN_JUDGE_MODEL, "
-        "LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY (or the variables that stand in for them)"
+    check = (
+        "LMMS_EGOPLAN_JUDGE_MODEL, LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY (or the variables that "
+        "stand in for them)"
     )
+    if isinstance(error, ClientError):
+        what = "cannot be asked"
+        check = (
+            "SSL_CERT_FILE, SSL_CERT_DIR, HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, OPENAI_ORG_ID, OPENAI_PROJECT_ID and "
+            "OPENAI_CUSTOM_HEADERS"
+        )
+    return f"The judge {settings.model} at {settings.where} {what}: {error}. Check {check}"
 
 
 def _cached(
-    prompts: list[str], scale: RatingScale, settings: JudgeSettings, cache: JudgementCache
-) -> dict[str, Judgement]:
-    """By prompt, what the cache has a rating for, as the scale reads it now."""
+    prompts: Iterable[str], scale: RatingScale, settings: JudgeSettings, cache: JudgementCache
+) -> dict[str, tuple[Entry, float]]:
+    """By prompt, what the cache has a rating for, and that rating, as the scale reads it now."""
     keys = {cache_key(settings.model, PARAMETERS, prompt): prompt for prompt in prompts}
     return {
-        keys[key]: _from_entry(entry, rating)
+        keys[key]: (entry, rating)
         for key, entry in cache.load(keys).items()
         if (rating := read_rating(scale, entry.reply)) is not None
     }

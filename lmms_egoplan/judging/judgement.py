@@ -8,7 +8,7 @@ from dataclasses import dataclass
 class JudgeRequest:
     """One answer to be judged.
 
-    id: names the answer in messages.
+    id: names the answer where the judge refuses it.
     prompt: everything that the judge model is told, one user message.
     reference, answer: what the prompt compares, for a judge that reads no prompts.
     """

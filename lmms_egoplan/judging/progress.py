@@ -1,6 +1,7 @@
 """How far judging is: a bar while it runs, and one line at the end."""
 
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 
 from loguru import logger
@@ -12,7 +13,8 @@ class Progress:
     """Counts of one run of judging over `total` answers.
 
     judged: rated now; cached: rated before; retried: what was sent again; failed: without a rating; tokens: of all
-    replies, prompt and completion, as far as the endpoint tells.
+    replies, prompt and completion, as far as the endpoint tells; elsewhere: how many of the cached were asked at which
+    other address.
     """
 
     judge: str
@@ -23,6 +25,7 @@ class Progress:
     retried: int = 0
     failed: int = 0
     tokens: int = 0
+    elsewhere: Counter[str] = field(default_factory=Counter)
     _started: float = field(default_factory=time.monotonic)
 
     def start(self, cached: int) -> None:
@@ -53,10 +56,11 @@ class Progress:
     def close(self) -> None:
         """Close the bar and log the summary."""
         self._bar.close()
+        elsewhere = "".join(f" ({number} of them asked at {where})" for where, number in self.elsewhere.items())
         open_ = self.total - self.judged - self.cached - self.failed
         logger.info(
             f"Judged {self.judged + self.cached} of {self.total} answers with {self.judge} in "
-            f"{time.monotonic() - self._started:.1f} s: {self.judged} now, {self.cached} from the cache; "
+            f"{time.monotonic() - self._started:.1f} s: {self.judged} now, {self.cached} from the cache{elsewhere}; "
             f"{self.failed} failed, {open_} not reached; {self.retried} retries, {self.tokens} tokens"
         )
 

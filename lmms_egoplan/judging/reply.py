@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _THINK, _END_OF_THINKING = "<think>", "</think>"
+_OUT_OF_CREDIT = ("insufficient_quota", "billing_not_active", "billing_hard_limit_reached")
 
 
 @dataclass(frozen=True)
@@ -29,15 +30,15 @@ def read_reply(body: str) -> Reply:
     try:
         completion = json.loads(body)
     except (ValueError, RecursionError):
-        return Reply(None, f"the body is not JSON: {_clean(body[:80])!r}")
+        return Reply(None, f"the body is not JSON: {clean_text(body[:80])!r}")
     choice = _get(_get(completion, "choices"), 0)
     text = _get(_get(choice, "message"), "content")
     model, usage = _get(completion, "model"), _get(completion, "usage")
     problem = "no choices in it" if choice is None else "no text in it"
     return Reply(
-        text=_clean(text) if isinstance(text, str) else None,
+        text=clean_text(text) if isinstance(text, str) else None,
         problem=None if isinstance(text, str) else problem,
-        model=_clean(model) if model and isinstance(model, str) else None,
+        model=clean_text(model) if model and isinstance(model, str) else None,
         prompt_tokens=_count(_get(usage, "prompt_tokens")),
         completion_tokens=_count(_get(usage, "completion_tokens")),
     )
@@ -53,9 +54,21 @@ def without_thinking(reply: str) -> str | None:
     return None if verdict.lstrip().startswith(_THINK) else verdict
 
 
-def is_text(string: str) -> bool:
-    """Whether it can be sent and stored: JSON files may hold halves of surrogate pairs, which nothing else takes."""
-    return _clean(string) == string
+def is_out_of_credit(body: str) -> bool:
+    """Whether an error's body says, by its code or type, that the account has no credit, which no waiting mends.
+
+    What the message says does not count: some endpoints tell of a quota that is for a minute in the same words.
+    """
+    try:
+        error = _get(json.loads(body), "error")
+    except (ValueError, RecursionError):
+        return False
+    return any(_get(error, name) in _OUT_OF_CREDIT for name in ("code", "type"))
+
+
+def clean_text(text: str) -> str:
+    """The text as it can be sent and stored: with ``?`` for halves of surrogate pairs, which JSON files may hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _get(value: Any, key: str | int) -> Any:
@@ -66,7 +79,3 @@ def _get(value: Any, key: str | int) -> Any:
 
 def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63 else None
-
-
-def _clean(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")

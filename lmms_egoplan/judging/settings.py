@@ -1,8 +1,12 @@
 """Which judge to ask, from the environment."""
 
+import functools
 import os
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from urllib.parse import urlsplit
+
+from loguru import logger
 
 from lmms_egoplan.judging.demo import DEMO
 
@@ -62,7 +66,8 @@ def judge_settings(default_model: str) -> JudgeSettings | None:
     ``LMMS_EGOPLAN_JUDGE_MODEL``, ``_BASE_URL`` and ``_API_KEY``, each with the harness's variables behind it:
     ``MODEL_VERSION``, ``OPENAI_API_URL`` or ``OPENAI_BASE_URL``, ``OPENAI_API_KEY``. A judge is set if there is an
     address or a key, or the model is ``demo``. ``API_TYPE=azure`` without an address of our own takes
-    ``AZURE_ENDPOINT``, ``AZURE_API_KEY`` and ``AZURE_API_VERSION``, as lmms-eval's judges do.
+    ``AZURE_ENDPOINT``, ``AZURE_API_KEY`` and ``AZURE_API_VERSION``, as lmms-eval's judges do. Where an address of our
+    own, on another machine and not OpenAI's, gets ``OPENAI_API_KEY`` for want of a key of our own, a warning tells.
     ``LMMS_EGOPLAN_JUDGE_CONCURRENCY`` is 32 by default.
 
     Args:
@@ -87,6 +92,8 @@ def judge_settings(default_model: str) -> JudgeSettings | None:
     base_url, key = _url(_BASE_URL), _key(_API_KEY)
     if base_url is None and key is None:
         return None
+    if base_url and key and _first(_BASE_URL[:1]) and not _first(_API_KEY[:1]):
+        _tell_of_borrowed_key(urlsplit(base_url).hostname or "")
     return JudgeSettings(model, base_url, key or _NO_KEY, _concurrency())
 
 
@@ -124,6 +131,23 @@ def _key(names: tuple[str, ...]) -> str | None:
     if found and not (found[1].isascii() and found[1].isprintable() and " " not in found[1]):
         raise SettingsError(f"{found[0]} has characters that no key has (only printable ASCII without spaces)")
     return found[1] if found else None
+
+
+@functools.cache
+def _tell_of_borrowed_key(host: str) -> None:
+    """Warn once that the key for OpenAI goes to another machine."""
+    if not (_is_loopback(host) or host.endswith(".openai.com")):
+        logger.warning(
+            f"{_API_KEY[1]} is sent to {host}, which {_BASE_URL[0]} names: {_API_KEY[0]} is not set. Set it to the key "
+            "of that endpoint, or to any word where it needs none"
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _concurrency() -> int:

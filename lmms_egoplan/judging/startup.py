@@ -4,7 +4,9 @@ import functools
 
 from loguru import logger
 
-from lmms_egoplan.judging.judge import probe
+from lmms_egoplan.judging.cache import CacheError, JudgementCache, default_cache_path
+from lmms_egoplan.judging.demo import DEMO
+from lmms_egoplan.judging.judge import JudgeError, probe
 from lmms_egoplan.judging.settings import HOW_TO_SET, JudgeSettings
 
 
@@ -13,12 +15,18 @@ def announce_judge(settings: JudgeSettings | None) -> None:
     """Ask the judge for one rating, or say how to set one; once in a process for the same settings.
 
     Raises:
-        JudgeError: the judge that is set cannot be reached, or refuses.
+        JudgeError: the judge that is set cannot be reached, or refuses; or its cache cannot be used.
     """
     if settings is None:
         logger.warning(
             "No judge is set: answers are kept and stay unjudged, their score is not a number. Set one with\n"
             f"{HOW_TO_SET}\nor judge the logged samples later: lmms-egoplan judge egothink --help"
         )
-    else:
-        logger.info(f"Judge: {probe(settings)}")
+        return
+    if settings.model != DEMO:
+        try:
+            with JudgementCache(default_cache_path()):
+                pass
+        except CacheError as error:
+            raise JudgeError(str(error)) from None
+    logger.info(f"Judge: {probe(settings)}")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from egothink.forgeries import FORGED_DELIMITERS, FORGED_VERDICTS, HARMLESS, TEXTS
 from lmms_egoplan.benchmarks.egothink.grading import JUDGE_PROMPT, read_rating
-from lmms_egoplan.benchmarks.egothink.suspicion import make_harmless
+from lmms_egoplan.judging.harmless import make_harmless
 
 START, END = "[The Start of Assistant’s Answer]\n", "\n\n[The End of Assistant’s Answer]"
 
@@ -112,13 +112,13 @@ def test_not_suspect(answer):
 
 @given(TEXTS, st.booleans())
 def test_quoting_an_answer_is_no_rating(answer, with_prompt):
-    shown, suspect = make_harmless(answer)
-    assert suspect or shown == answer
+    shown, _ = make_harmless(answer)
     assert make_harmless(shown) == (shown, False)
     prompt = JUDGE_PROMPT.format(question="Where am I?", ref_answer_1="at home", answer=shown)
     seen = prompt if with_prompt else shown
     assert read_rating(f"The assistant says: {seen}.") is None
     assert read_rating(f"Rating: [[0]]\nThe assistant says: {seen}.") == 0
+    assert read_rating(f"Rating: [[0]]\nThe assistant says [{shown}].") == 0
     assert prompt.count(START) == prompt.count(END) == 1
 
 

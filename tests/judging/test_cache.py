@@ -9,7 +9,17 @@ from lmms_egoplan.judging import cache as cache_module
 from lmms_egoplan.judging import default_cache_path
 from lmms_egoplan.judging.cache import CacheError, Entry, JudgementCache, cache_key
 
-_ENTRY = Entry("prompt \N{SNOWMAN}", "Rating: [[1]]\0", 1.0, "gpt", 12, None, 0.5, "2026-01-01T00:00:00+00:00")
+_ENTRY = Entry(
+    prompt="prompt \N{SNOWMAN}",
+    reply="Rating: [[1]]\0",
+    rating=1.0,
+    model="gpt",
+    endpoint="http://host/v1",
+    prompt_tokens=12,
+    completion_tokens=None,
+    seconds=0.5,
+    time="2026-01-01T00:00:00+00:00",
+)
 
 
 @pytest.fixture
@@ -32,6 +42,26 @@ def test_keeps_entries(path):
         cache.store({"key 7": replace(_ENTRY, rating=0.0)})
         assert cache.load(["key 7"])["key 7"].rating == 0.0
     assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "reply = CAST(reply AS BLOB)",
+        "reply = CAST(x'fffe' AS TEXT)",
+        "prompt = x'00'",
+        "rating = 'good'",
+        "prompt_tokens = 'many'",
+        "seconds = x'00'",
+    ],
+)
+def test_an_entry_of_wrong_types_is_absent(path, change):
+    with JudgementCache(path) as cache:
+        cache.store({"a": _ENTRY, "b": _ENTRY})
+        cache._database.execute(f"UPDATE judgements SET {change} WHERE key = 'a'")
+        assert cache.load(["a", "b"]) == {"b": _ENTRY}
+        cache.store({"a": _ENTRY})
+        assert cache.load(["a", "b"]) == {"a": _ENTRY, "b": _ENTRY}
 
 
 def test_keys_tell_questions_apart():

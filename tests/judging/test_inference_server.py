@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
-from zoo.vocabulary import CORPUS, qwen2
 
 from lmms_egoplan.judging import JudgeRequest, RatingScale, judge_all, judge_settings, probe
+from zoo.vocabulary import CORPUS, qwen2
 
 NEEDED = ("fastapi", "uvicorn")
 pytestmark = pytest.mark.skipif(

@@ -5,9 +5,9 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
+
 from judge_server import JudgeServer, Reply
 from judging.asked import KEY, SCALE, judge, read, request
-
 from lmms_egoplan.judging import JudgeSettings, default_cache_path, judge_all, probe
 
 pytestmark = pytest.mark.usefixtures("data")
@@ -47,16 +47,18 @@ def test_stores_prompt_reply_rating_model_and_tokens():
         judge(server.url, ["how good?"])
     with closing(sqlite3.connect(default_cache_path())) as database:
         (row,) = database.execute(
-            "SELECT prompt, reply, rating, model, prompt_tokens, completion_tokens FROM judgements"
+            "SELECT prompt, reply, rating, model, endpoint, prompt_tokens, completion_tokens FROM judgements"
         )
-    assert row == ("how good?", "Fine. [[0.5]]", 0.5, "m-1", 2, 2)
+    assert row == ("how good?", "Fine. [[0.5]]", 0.5, "m-1", server.url, 2, 2)
 
 
-def test_another_model_is_another_judge_and_another_address_is_not():
-    for port_of_its_own in range(2):
-        with JudgeServer(lambda *_: Reply()) as server:
-            judge(server.url, ["a"])
-            assert len(server.prompts) == (0 if port_of_its_own else 1)
+def test_another_model_is_another_judge_and_another_address_is_not(log):
+    with JudgeServer(lambda *_: Reply()) as first, JudgeServer(lambda *_: Reply()) as server:
+        judge(first.url, ["a", "b"])
+        assert "asked at" not in log[-1]
+        judge(server.url, ["a", "c", "a", "b"])
+        assert server.prompts == ["c"]
+    assert f"1 now, 3 from the cache (3 of them asked at {first.url}); 0 failed" in log[-1]
     with JudgeServer(lambda *_: Reply()) as server:
         judge_all([request("a")], SCALE, JudgeSettings("other", server.url), show_progress=False)
     assert server.prompts == ["a"]
@@ -97,12 +99,12 @@ def test_a_cached_reply_is_read_as_the_scale_reads_now():
         assert (judgement.rating, judgement.cached, len(server.prompts)) == (None, False, 4)
 
 
-def test_a_prompt_that_is_no_text_is_not_asked():
+def test_half_a_surrogate_pair_is_asked_as_a_question_mark():
     with JudgeServer(lambda *_: Reply()) as server:
-        first, second = judge(server.url, ["half \ud800", "b"])
-    assert first.rating is None
-    assert "surrogate" in first.error
-    assert second.rating == 1
+        judgements = judge(server.url, ["half \ud800", "b", "half ?"])
+        assert all(judgement.cached for judgement in judge(server.url, ["half \udfff"]))
+    assert sorted(server.prompts) == ["b", "half ?"]
+    assert [judgement.rating for judgement in judgements] == [1, 1, 1]
 
 
 def test_works_inside_a_running_loop():

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from judge_server import JudgeServer, Reply
 
+from judge_server import JudgeServer, Reply
 from lmms_egoplan.judging import JudgeRequest, RatingScale, judge_all, judge_settings
 
 COUNT = 60

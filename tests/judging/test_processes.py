@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from judge_server import JudgeServer, Reply
 from judging.asked import judge
 
@@ -40,6 +41,9 @@ def test_ctrl_c_stops_at_once_and_keeps_what_has_come():
         _, err = process.communicate(timeout=60)
         assert time.monotonic() - started < 3
         assert "KeyboardInterrupt" in err
+        stopped = "Stopped: what has been judged is stored; the same command goes on from there"
+        assert err.count(stopped) == 1
+        assert err.index("not reached") < err.index(stopped) < err.index("KeyboardInterrupt")
         judgements = judge(server.url, [f"prompt {n}" for n in range(10, 30)])
         assert all(judgement.cached for judgement in judgements)
 

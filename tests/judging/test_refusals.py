@@ -4,12 +4,11 @@ import time
 from contextlib import closing
 
 import pytest
+
 from judge_server import JudgeServer, Reply
 from judging.asked import KEY, judge
-
-from lmms_egoplan.judging import JudgeError, JudgeSettings, default_cache_path, probe
+from lmms_egoplan.judging import JudgeError, default_cache_path
 from lmms_egoplan.judging import cache as cache_module
-from lmms_egoplan.judging import judge as judge_module
 
 pytestmark = pytest.mark.usefixtures("data")
 
@@ -61,7 +60,9 @@ def test_a_key_that_json_spells_otherwise_is_kept_secret():
 def test_a_refused_judge_takes_nothing_from_the_others():
     with JudgeServer(lambda *_: Reply("no such model", status=404)) as server, pytest.raises(JudgeError) as raised:
         judge(server.url, ["a", "b"])
-    assert str(raised.value).startswith(f"The judge judge at {server.url} refuses: HTTP 404: no such model. Check LMMS")
+    assert str(raised.value).startswith(
+        f"The judge judge at {server.url} refuses: HTTP 404: no such model (asked about a). Check LMMS"
+    )
     assert [judgement.reply for judgement in raised.value.judgements] == [None, None]
 
 
@@ -88,33 +89,3 @@ def test_a_cache_that_fails_later_loses_nothing(monkeypatch, log):
         judgements = judge(server.url, ["a", "b", "c"], concurrency=1)
     assert [judgement.rating for judgement in judgements] == [1, 1, 1]
     assert sum("Judgements are not stored: " in line for line in log) == 1
-
-
-def test_probe_names_the_model_that_answers():
-    with JudgeServer(lambda *_: Reply("ready", model="gpt-4o-2024-11-20")) as server:
-        assert probe(JudgeSettings("gpt-4o", server.url)) == "gpt-4o-2024-11-20"
-    assert len(server.prompts) == 1
-    assert not default_cache_path().exists()
-
-
-@pytest.mark.parametrize(
-    ("reply", "message"),
-    [
-        (Reply(f"bad key {KEY}", status=401), r"refuses: HTTP 401: bad key \[API key\]"),
-        (Reply("busy", status=500, headers={"Retry-After-Ms": "1"}), "does not answer: HTTP 500: busy"),
-        (Reply(body=b"<html>hello</html>"), "does not answer: its reply is of no use: the body is not JSON: '<html>"),
-    ],
-)
-def test_probe_tells_what_is_wrong(reply, message):
-    with JudgeServer(lambda *_: reply) as server, pytest.raises(JudgeError, match=message) as raised:
-        probe(JudgeSettings("judge", server.url, KEY))
-    assert raised.value.judgements == []
-    assert KEY not in str(raised.value)
-
-
-def test_probe_tells_that_nobody_is_there(monkeypatch):
-    monkeypatch.setattr(judge_module, "_PROBE_RETRIES", 1)
-    with JudgeServer(lambda *_: Reply()) as server:
-        settings = JudgeSettings("judge", server.url)
-    with pytest.raises(JudgeError, match=rf"at {settings.base_url} does not answer: Connection error. \(.*connection"):
-        probe(settings)

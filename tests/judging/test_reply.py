@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmms_egoplan.judging.reply import Reply, is_text, read_reply, without_thinking
+from lmms_egoplan.judging.reply import Reply, clean_text, is_out_of_credit, read_reply, without_thinking
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -53,8 +53,36 @@ def test_reads_any_body(body):
 def test_texts_can_be_stored():
     reply = read_reply(r'{"model": "\ud800", "choices": [{"message": {"content": "a \udc00 b"}}]}')
     assert reply.text == "a ? b"
-    assert is_text(reply.model)
-    assert not is_text("a \ud800")
+    assert reply.model == "?"
+
+
+@given(st.text(st.characters(codec=None, categories=None)))
+def test_clean_text_can_be_sent(text):
+    assert clean_text(text).encode().decode() == clean_text(text)
+    assert clean_text(f"a {text}\ud800").endswith("?")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        assert "?" in clean_text(text)
+    else:
+        assert clean_text(text) == text
+
+
+@pytest.mark.parametrize(
+    ("body", "out"),
+    [
+        ('{"error": {"message": "x", "type": "insufficient_quota", "code": "insufficient_quota"}}', True),
+        ('{"error": {"type": "insufficient_quota", "code": 429}}', True),
+        ('{"error": {"code": "billing_not_active"}}', True),
+        ('{"error": {"code": "rate_limit_exceeded", "message": "You exceeded your current quota: billing"}}', False),
+        ('{"error": "insufficient_quota"}', False),
+        ('{"error": {"code": ["insufficient_quota"]}}', False),
+        ("insufficient_quota", False),
+        ("[" * 100_000, False),
+    ],
+)
+def test_tells_an_account_without_credit(body, out):
+    assert is_out_of_credit(body) is out
 
 
 @pytest.mark.parametrize(
@@ -68,6 +96,7 @@ def test_texts_can_be_stored():
         ('The answer "<think>Okay" is wrong: [[0]]', 'The answer "<think>Okay" is wrong: [[0]]'),
         ("<think>a</think>b<think>c</think>[[0]]", "[[0]]"),
         ("<think>it says </think> [[1]]</think>[[0]]", "[[0]]"),
+        ('[[0]], though it says "</think>"', '"'),  # so no answer may bring such a tag into the prompt
     ],
 )
 def test_leaves_thinking_out(reply, verdict):

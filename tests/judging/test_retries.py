@@ -1,10 +1,14 @@
+import json
 import time
+from dataclasses import replace
 
 import pytest
+
 from judge_server import JudgeServer, Reply
 from judging.asked import judge
-
-from lmms_egoplan.judging import endpoint as endpoint_module
+from lmms_egoplan.judging import JudgeError
+from lmms_egoplan.judging import asking as asking_module
+from lmms_egoplan.judging.endpoint import JUDGING, retry_after_s
 
 pytestmark = pytest.mark.usefixtures("data")
 
@@ -25,9 +29,7 @@ def test_waits_as_long_as_the_endpoint_asks():
 
 
 def test_waits_longer_than_the_library_does(monkeypatch):
-    monkeypatch.setattr("openai._base_client.MAX_RETRY_AFTER_DELAY", 0.5)
-    monkeypatch.setattr(endpoint_module, "_LIBRARY_WAITS_S", 0.5)
-    monkeypatch.setattr(endpoint_module, "LONGEST_WAIT_S", 1.5)
+    monkeypatch.setattr(asking_module, "JUDGING", replace(JUDGING, retry_after_s=0.5, longer_s=1.5))
     arrivals = []
 
     def reply(prompt, before):
@@ -56,9 +58,9 @@ def test_waits_longer_than_the_library_does(monkeypatch):
     ],
 )
 def test_reads_retry_after(value, low, high):
-    seconds = endpoint_module.retry_after_s({"retry-after": value})
+    seconds = retry_after_s({"retry-after": value})
     assert seconds is None if low is None else low <= seconds <= high
-    assert endpoint_module.retry_after_s({"retry-after": value, "retry-after-ms": "1500"}) == 1.5
+    assert retry_after_s({"retry-after": value, "retry-after-ms": "1500"}) == 1.5
 
 
 @pytest.mark.parametrize(
@@ -78,7 +80,7 @@ def test_trouble_that_stays_is_one_answers_affair(log):
     trouble = Reply("the model is\noverloaded", status=503, headers=_AGAIN_AT_ONCE)
     with JudgeServer(lambda p, n: trouble if p == "b" else Reply()) as server:
         judgements = judge(server.url, ["a", "b", "c"])
-        assert server.prompts.count("b") == 1 + endpoint_module.RETRIES
+        assert server.prompts.count("b") == 1 + JUDGING.retries
         judge(server.url, ["a", "c"])
     assert [judgement.rating for judgement in judgements] == [1, None, 1]
     assert judgements[1].error == "no answer from the judge: HTTP 503: the model is overloaded"
@@ -108,3 +110,41 @@ def test_a_reply_without_a_rating_is_asked_again_twice(reply, why):
         judge(server.url, ["bad", "good"])
         assert server.prompts.count("bad") == 6
         assert server.prompts.count("good") == 3
+
+
+@pytest.mark.parametrize(("concurrency", "in_a_row"), [(1, 8), (4, 8), (6, 12)])
+def test_an_endpoint_that_dies_ends_the_run(monkeypatch, concurrency, in_a_row):
+    monkeypatch.setattr(asking_module, "JUDGING", replace(JUDGING, retries=1))
+    gone = Reply("gone", status=503, headers=_AGAIN_AT_ONCE)
+    prompts = [str(n) for n in range(100)]
+    with JudgeServer(lambda p, n: Reply() if int(p) < 20 else gone) as server, pytest.raises(JudgeError) as raised:
+        judge(server.url, prompts, concurrency)
+    assert str(raised.value).startswith(
+        f"The judge judge at {server.url} does not answer: {in_a_row} prompts in a row got no reply (no answer from "
+        "the judge: HTTP 503: gone). Check"
+    )
+    judgements = raised.value.judgements
+    assert [judgement.rating for judgement in judgements] == [1] * 20 + [None] * 80
+    assert [judgement.error.startswith("no answer from the judge: HTTP 503") for judgement in judgements[20:]].count(
+        True
+    ) == in_a_row
+    assert "not judged: The judge judge at" in judgements[-1].error
+    with JudgeServer(lambda *_: Reply()) as server:
+        assert [judgement.rating for judgement in judge(server.url, prompts)] == [1] * 100
+    assert len(server.prompts) == 80
+
+
+def test_replies_between_keep_a_run_alive(monkeypatch):
+    monkeypatch.setattr(asking_module, "JUDGING", replace(JUDGING, retries=0))
+    with JudgeServer(lambda p, n: Reply("no idea") if int(p) % 7 == 6 else Reply(status=500)) as server:
+        judgements = judge(server.url, map(str, range(30)), concurrency=1)
+    assert [judgement.reply is None for judgement in judgements] == [n % 7 != 6 for n in range(30)]
+
+
+def test_an_account_without_credit_is_refused_at_once():
+    error = {"message": "You exceeded your current quota", "type": "insufficient_quota", "code": "insufficient_quota"}
+    body = json.dumps({"error": error}).encode()
+    with JudgeServer(lambda *_: Reply(status=429, body=body)) as server, pytest.raises(JudgeError) as raised:
+        judge(server.url, ["a", "b"], concurrency=1)
+    assert "refuses: HTTP 429: You exceeded your current quota (asked about a)." in str(raised.value)
+    assert server.prompts == ["a"]

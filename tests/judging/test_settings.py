@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmms_egoplan.judging import HOW_TO_SET, JudgeSettings, SettingsError, judge_settings
+from lmms_egoplan.judging.settings import _tell_of_borrowed_key
 
 _VARIABLES = (
     *(f"LMMS_EGOPLAN_JUDGE_{name}" for name in ("MODEL", "BASE_URL", "API_KEY", "CONCURRENCY")),
@@ -52,6 +53,33 @@ def test_one_of_address_and_key_is_enough(settings):
     assert local.model == "default"
     assert local.api_key
     assert settings(JUDGE_MODEL="demo").model == "demo"
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("http://judges.example.org:8000/v1", True),
+        ("http://10.0.0.7:8000/v1", True),
+        ("http://[2001:db8::1]/v1", True),
+        ("http://localhost:8000/v1", False),
+        ("http://127.0.0.7:8000/v1", False),
+        ("http://[::1]:8000/v1", False),
+        ("https://api.openai.com/v1", False),
+        ("https://eu.api.openai.com/v1", False),
+    ],
+)
+def test_a_borrowed_key_is_told(settings, log, url, told):
+    _tell_of_borrowed_key.cache_clear()
+    for _ in range(2):
+        assert settings(JUDGE_BASE_URL=url, OPENAI_API_KEY="sk-secret").api_key == "sk-secret"
+    assert len(log) == told
+    assert all("OPENAI_API_KEY is sent to " in line and "sk-secret" not in line for line in log)
+    log.clear()
+    _tell_of_borrowed_key.cache_clear()
+    settings(JUDGE_BASE_URL=url, OPENAI_API_KEY="sk-secret", JUDGE_API_KEY="sk-own")
+    settings(OPENAI_BASE_URL=url, OPENAI_API_KEY="sk-secret")
+    settings(JUDGE_BASE_URL=url)
+    assert log == []
 
 
 def test_azure(settings):

@@ -13,6 +13,7 @@ from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
 from lmms_egoplan.cli import app
+from lmms_egoplan.judging.harmless import make_harmless
 from runs.harness import TWO_PROCESSES, log, run, start
 from zoo import save
 
@@ -102,8 +103,7 @@ def assert_judged_as_asked(run, prompts, names):
         doc = questions[identifier]
         assert section(prompt, "Reference") == doc["answer"]
         assert f"[Question]\n{doc['question']}\n" in prompt
-        if not record["suspect"]:
-            assert section(prompt, "Assistant\u2019s") == record["answer"].strip("\n")
+        assert section(prompt, "Assistant\u2019s") == make_harmless(record["answer"])[0].strip("\n")
         assert record["rating"] == rating(prompt)
         assert record["judge"] == "judge-of-tests-2"
         assert (record["error"] is None) == (record["rating"] is not None)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from loguru import logger
 
-from lmms_egoplan.benchmarks.egothink.suspicion import make_harmless
+from lmms_egoplan.judging.harmless import make_harmless
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest, RatingScale
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class JudgedAnswer:
     """An answer with what a judge made of it.
 
     id, answer, truncated: as in `Answer`.
-    suspect: whether the answer was made harmless before a judge saw it (`make_harmless`).
+    suspect: whether the answer looks as if it wrote its own rating (`make_harmless`); no judge saw that part as it was.
     rating: 0, 0.5 or 1; None where it is not judged.
     judgement: raw text of the judge's last reply; None if none came.
     judge: the model, as the endpoint names it; None where no judge is set.
@@ -172,8 +172,7 @@ def grade(
 
 def _request(answer: Answer, shown: str) -> JudgeRequest:
     prompt = JUDGE_PROMPT.format(question=answer.question, ref_answer_1=answer.reference, answer=shown)
-    sendable = prompt.encode("utf-8", "replace").decode("utf-8")  # no lone surrogates
-    return JudgeRequest(answer.id, sendable, answer.reference, shown)
+    return JudgeRequest(answer.id, prompt, answer.reference, shown)
 
 
 def _judged(answer: Answer, suspect: bool, judgement: Judgement | None) -> JudgedAnswer:

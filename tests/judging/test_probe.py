@@ -1,0 +1,161 @@
+import json
+import socket
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+
+import pytest
+
+from judge_server import JudgeServer, Reply
+from judging.asked import KEY, judge
+from lmms_egoplan.judging import JudgeError, JudgeSettings, default_cache_path, probe
+from lmms_egoplan.judging import endpoint as endpoint_module
+from lmms_egoplan.judging import judge as judge_module
+from lmms_egoplan.judging.endpoint import PROBING
+from lmms_egoplan.judging.startup import announce_judge
+
+pytestmark = pytest.mark.usefixtures("data")
+
+
+def test_probe_names_the_model_that_answers():
+    with JudgeServer(lambda *_: Reply("ready", model="gpt-4o-2024-11-20")) as server:
+        assert probe(JudgeSettings("gpt-4o", server.url)) == "gpt-4o-2024-11-20"
+    assert len(server.prompts) == 1
+    assert not default_cache_path().exists()
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (Reply(f"bad key {KEY}", status=401), r"refuses: HTTP 401: bad key \[API key\]"),
+        (Reply("busy", status=500, headers={"Retry-After-Ms": "1"}), "does not answer: HTTP 500: busy"),
+        (Reply(body=b"<html>hello</html>"), "does not answer: its reply is of no use: the body is not JSON: '<html>"),
+    ],
+)
+def test_probe_tells_what_is_wrong(reply, message):
+    with JudgeServer(lambda *_: reply) as server, pytest.raises(JudgeError, match=message) as raised:
+        probe(JudgeSettings("judge", server.url, KEY))
+    assert raised.value.judgements == []
+    assert KEY not in str(raised.value)
+
+
+def test_probe_tells_that_nobody_is_there(monkeypatch):
+    monkeypatch.setattr(judge_module, "PROBING", replace(PROBING, retries=1))
+    with JudgeServer(lambda *_: Reply()) as server:
+        settings = JudgeSettings("judge", server.url)
+    with pytest.raises(JudgeError, match=rf"at {settings.base_url} does not answer: Connection error. \(.*connection"):
+        probe(settings)
+
+
+def test_probe_says_whom_it_asks_before_it_does(log):
+    seen = []
+    with JudgeServer(lambda *_: seen.extend(log) or Reply()) as server:
+        probe(JudgeSettings("judge", server.url, KEY))
+    assert f"Trying the judge judge at {server.url}" in seen[0]
+
+
+def test_a_silent_endpoint_is_told(monkeypatch):
+    monkeypatch.setattr(judge_module, "PROBING", replace(PROBING, retries=1, read_s=0.2))
+    message = r"does not answer: Request timed out. \(ReadTimeout\)"
+    with JudgeServer(lambda *_: Reply(delay=2)) as server, pytest.raises(JudgeError, match=message):
+        probe(JudgeSettings("judge", server.url))
+    assert len(server.prompts) == 2
+
+
+@pytest.fixture
+def nowhere():
+    """An address that takes no connection and refuses none."""
+    with ExitStack() as stack:
+        full = stack.enter_context(socket.socket())
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(4):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        yield f"http://127.0.0.1:{full.getsockname()[1]}/v1"
+
+
+def test_a_host_that_drops_connections_is_told(nowhere, monkeypatch):
+    assert endpoint_module._CONNECT_S == 10
+    monkeypatch.setattr(endpoint_module, "_CONNECT_S", 0.2)
+    started = time.monotonic()
+    with pytest.raises(JudgeError, match=r"Request timed out. \(ConnectTimeout\)"):
+        probe(JudgeSettings("judge", nowhere))
+    assert time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize(
+    ("headers", "asked"), [({"Retry-After-Ms": "1"}, 1 + PROBING.retries), ({"Retry-After": "60"}, 1)]
+)
+def test_a_busy_endpoint_is_there(headers, asked, log):
+    with JudgeServer(lambda *_: Reply(f"slowly {KEY}", status=429, headers=headers)) as server:
+        assert probe(JudgeSettings("judge", server.url, KEY)) == "judge"
+    assert len(server.prompts) == asked
+    assert "WARNING" in log[-1]
+    assert "is busy, and will be asked again: HTTP 429: slowly [API key]" in log[-1]
+    assert KEY not in "".join(log)
+
+
+def test_an_account_without_credit_is_no_judge():
+    body = json.dumps({"error": {"message": "no credit", "code": "insufficient_quota"}}).encode()
+    server = JudgeServer(lambda *_: Reply(status=429, body=body))
+    with server, pytest.raises(JudgeError, match=r"refuses: HTTP 429: no credit\. Check"):
+        probe(JudgeSettings("judge", server.url))
+    assert len(server.prompts) == 1
+
+
+def test_a_failing_endpoint_is_not_waited_for():
+    server = JudgeServer(lambda *_: Reply("down", status=503, headers={"Retry-After": "60"}))
+    with server, pytest.raises(JudgeError, match=r"does not answer: HTTP 503: down \(Retry-After: 60 s\)"):
+        probe(JudgeSettings("judge", server.url))
+    assert len(server.prompts) == 1
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("SSL_CERT_FILE", "/nowhere/secret", r"FileNotFoundError: .*No such file.*Check SSL_CERT_FILE"),
+        ("SSL_CERT_FILE", __file__, r"SSLError: .*no certificate.*Check SSL_CERT_FILE"),
+        ("ALL_PROXY", "socks5://127.0.0.1:1", r"ImportError: .*socksio.*ALL_PROXY"),
+        ("HTTP_PROXY", "http://user:se/secret@host", r"cannot be asked: InvalidURL. Check .*HTTP_PROXY"),
+        ("HTTP_PROXY", "foo://user:secret@host", r"cannot be asked: ValueError. Check .*HTTP_PROXY"),
+        ("OPENAI_ORG_ID", "sécret", r"the header OpenAI-Organization has other characters .*OPENAI_ORG_ID"),
+        ("OPENAI_PROJECT_ID", "secret\nx", r"the header OpenAI-Project has other characters .*OPENAI_PROJECT_ID"),
+        ("OPENAI_CUSTOM_HEADERS", "X-A: sécret", r"the header X-A has other characters .*OPENAI_CUSTOM_HEADERS"),
+    ],
+)
+def test_an_environment_that_allows_no_client_is_told(monkeypatch, log, variable, value, message):
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, value)
+    with JudgeServer(lambda *_: Reply()) as server:
+        with pytest.raises(JudgeError, match=message) as probed:
+            probe(JudgeSettings("judge", server.url, KEY))
+        with pytest.raises(JudgeError, match=message) as judged:
+            judge(server.url, ["a", "b"])
+    assert server.prompts == []
+    assert len(judged.value.judgements) == 2
+    for error in (probed.value, judged.value):
+        assert error.__context__ is None
+        assert "cret" not in str(error).lower()
+    assert KEY not in str(probed.value) + str(judged.value) + "".join(log)
+
+
+def test_a_judge_is_announced_once(log):
+    with JudgeServer(lambda *_: Reply(model="judge-1")) as server:
+        for _ in range(2):
+            announce_judge(JudgeSettings("judge", server.url))
+    assert len(server.prompts) == 1
+    assert "Judge: judge-1" in log[-1]
+    assert default_cache_path().exists()
+
+
+def test_a_cache_that_cannot_be_used_is_told_before_the_judge_is_asked():
+    default_cache_path().write_bytes(b"no database" * 1000)
+    refused = pytest.raises(JudgeError, match=r"judgements.sqlite: .*Move it away")
+    with JudgeServer(lambda *_: Reply()) as server, refused as raised:
+        announce_judge(JudgeSettings("judge", server.url))
+    assert server.prompts == []
+    assert raised.value.judgements == []
+    announce_judge(JudgeSettings("demo"))
