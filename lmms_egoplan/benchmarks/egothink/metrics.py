@@ -27,7 +27,7 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
 
     Returns:
         ``score``: all fields of `JudgedAnswer` and, only where there is a rating, ``score``, 100 times the rating
-        (0..100); ``judge_coverage``, ``truncated``, ``suspect``, ``judge_model``, ``num_questions``.
+        (0..100); ``judge_coverage``, ``truncated``, ``truncated_of``, ``suspect``, ``judge_model``, ``num_questions``.
 
     Raises:
         ValueError: not one response, one that is no judged answer, or the answer to another question.
@@ -69,7 +69,7 @@ def num_counted(values: Sequence[Mapping[str, Any]]) -> int:
 
 
 def suspect_share(values: Sequence[Mapping[str, Any]]) -> float:
-    """Share in [0, 1] of the answers that were made harmless before a judge saw them."""
+    """Share in [0, 1] of the answers that look as if they wrote their own rating."""
     return fmean(value["suspect"] for value in values)
 
 
