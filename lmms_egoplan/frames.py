@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
+from math import lcm
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,11 +33,13 @@ class _TimeTable:
     """Presentation times of a video's frames, in the stream's time base.
 
     times: one per frame, increasing; position is the frame's index.
+    seconds: the same times in seconds, from the start of the file.
     keys: positions of the key frames, increasing.
     key_times: what to seek to for each of them (decoding time, by which containers index).
     """
 
     times: array
+    seconds: array
     keys: array
     key_times: array
 
@@ -48,6 +51,21 @@ def count_video_frames(path: str | Path) -> int:
         FrameError: the file is absent, is no video or has no usable time stamps.
     """
     return len(_time_table(Path(path)).times)
+
+
+def frame_times(path: str | Path) -> Sequence[float]:
+    """Presentation times of the frames of the video's first video stream, by their 0-based position.
+
+    From the time stamps of all packets, so exact at a variable frame rate; nothing is decoded. A time is the float
+    nearest to the stamp.
+
+    Returns:
+        Seconds, increasing, as players count them: from the first frame, or from the sound where that begins earlier.
+
+    Raises:
+        FrameError: the file is absent, is no video or has no usable time stamps.
+    """
+    return memoryview(_time_table(Path(path)).seconds).toreadonly()
 
 
 def read_video_frames(path: str | Path, indices: Sequence[int]) -> list[Image.Image]:
@@ -175,7 +193,8 @@ def _read_time_table(path: Path, size: int, mtime_ns: int) -> _TimeTable:
         with av.open(path) as container:
             if not container.streams.video:
                 raise FrameError(f"{path}: no video stream")
-            for packet in container.demux(container.streams.video[0]):
+            stream = container.streams.video[0]
+            for packet in container.demux(stream):
                 if not packet.size or packet.is_discard:
                     continue
                 if packet.pts is None:
@@ -183,6 +202,10 @@ def _read_time_table(path: Path, size: int, mtime_ns: int) -> _TimeTable:
                 times.append(packet.pts)
                 if packet.is_keyframe:
                     keys[packet.pts] = packet.pts if packet.dts is None else packet.dts
+            unit = stream.time_base
+            sounds = [
+                sound.start_time * sound.time_base for sound in container.streams.audio if sound.start_time is not None
+            ]
     except (av.error.FFmpegError, OSError) as error:
         raise FrameError(f"{path}: cannot read the video: {error}") from error
     times.sort()
@@ -192,7 +215,15 @@ def _read_time_table(path: Path, size: int, mtime_ns: int) -> _TimeTable:
         raise FrameError(f"{path}: several frames with the same time stamp; convert the video anew")
     key_positions = [position for position, time in enumerate(times) if time in keys]
     key_times = [keys[times[position]] for position in key_positions]
-    return _TimeTable(array("q", times), array("q", key_positions), array("q", key_times))
+    seconds = _seconds(times, unit, start=min([times[0] * unit, *sounds]))
+    return _TimeTable(array("q", times), seconds, array("q", key_positions), array("q", key_times))
+
+
+def _seconds(times: Sequence[int], unit: Fraction, start: Fraction) -> array:
+    """Division of integers gives the nearest float."""
+    parts = lcm(unit.denominator, start.denominator)
+    step, first = int(unit * parts), int(start * parts)
+    return array("d", ((time * step - first) / parts for time in times))
 
 
 def _decode(

@@ -4,6 +4,7 @@ lmms-eval calls `register` through the entry-point group ``lmms_eval.models`` wh
 """
 
 import functools
+import importlib
 import importlib.util
 import inspect
 from collections.abc import Iterable, Iterator
@@ -13,6 +14,9 @@ from typing import Any
 from loguru import logger
 
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
+
+# Benchmarks whose answers a judge grades.
+_JUDGED = {"egothink"}
 
 INCLUDE_PATH_HINT = "--include_path $(lmms-egoplan tasks-path)"
 
@@ -76,12 +80,8 @@ def _try_judges_early() -> None:
     @functools.wraps(match_tasks)
     def with_judge_tried(self: Any, *args: Any, **kwargs: Any) -> Any:
         matched = match_tasks(self, *args, **kwargs)
-        if "egothink" in _own_folders(self, matched):
-            from lmms_egoplan.benchmarks.egothink.grading import DEFAULT_JUDGE
-            from lmms_egoplan.judging.settings import judge_settings
-            from lmms_egoplan.judging.startup import announce_judge
-
-            announce_judge(judge_settings(DEFAULT_JUDGE))
+        for folder in sorted(_JUDGED.intersection(_own_folders(self, matched))):
+            importlib.import_module(f"lmms_egoplan.benchmarks.{folder}.grading").try_judge()
         return matched
 
     TaskManager.match_tasks = with_judge_tried

@@ -1,6 +1,7 @@
 """Prepared data on disk: one folder per benchmark and split, written whole or not at all."""
 
 import json
+import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -65,6 +66,11 @@ def write_whole(path: Path, text: str) -> None:
         unfinished = Path(folder) / path.name
         unfinished.write_text(text, encoding="utf-8", newline="")
         unfinished.replace(path)
+
+
+def file_version(status: os.stat_result) -> str:
+    """Size in bytes and time of the last change in ns: another text once the file has changed."""
+    return f"{status.st_size}-{status.st_mtime_ns}"
 
 
 def split_dir(benchmark: str, split: str) -> Path:

@@ -3,13 +3,15 @@ import subprocess
 import sys
 
 import pytest
-from egothink.source import write_source
-from example_record import RECORD
-from media import write_epic_folder
 from typer.testing import CliRunner
 
+from egointent.source import goalstep_video, raw_record, raw_records, segment, write_annotations, write_goalstep
+from egointent.source import write_videos as write_egointent_videos
+from egothink.source import write_source
+from example_record import RECORD
 from lmms_egoplan.cli.data import app
 from lmms_egoplan.storage import split_dir
+from media import write_epic_folder
 
 FIRST_STEP = RECORD | {"current_observation_frame": 5, "task_progress_metadata": []}
 
@@ -75,6 +77,7 @@ def test_status_without_data_says_what_to_run(folder):
     assert f"Nothing is prepared under {folder / 'data'}" in result.stdout
     assert "lmms-egoplan data prepare egoplan" in result.stdout
     assert "lmms-egoplan data prepare egothink" in result.stdout
+    assert "lmms-egoplan data prepare egointent" in result.stdout
 
 
 def test_prepares_egothink_and_compares_with_the_paper(folder):
@@ -108,6 +111,52 @@ def test_wrong_egothink_data_end_with_one_message(folder):
     assert not split_dir("egothink", "existence").exists()
 
 
+def test_prepares_egointent_and_compares_with_the_paper(folder):
+    videos = write_egointent_videos(folder / "videos")
+    annotations = write_annotations(folder / "steps.jsonl", [*raw_records(), raw_record(9, video_id="absent")])
+    result = run("prepare", "egointent", "--annotations", annotations, "--videos", videos)
+    assert result.exit_code == 1
+    assert "lmms-egoplan: 1 of 7 steps have no footage" in result.stderr
+    assert "Traceback" not in result.output
+
+    result = run("prepare", "egointent", "--annotations", annotations, "--videos", videos, "--skip-missing")
+    assert result.exit_code == 0, result.output
+    table = rows(result.stdout)
+    assert ["steps", "6", "7", "3014", "no"] in table
+    assert ["scenarios", "3", "3", "15", "no"] in table
+    assert ["median duration (s)", "0.4", "0.4", "1.87", "no"] in table
+    assert ["above 10 s", "0", "0", "183", "no"] in table
+    assert "results will be over 6 of 7 steps" in result.stdout
+    assert "Labels that nobody has verified: those of 1 steps" in result.stdout
+    assert f"Written to {split_dir('egointent', 'test')}" in result.stdout
+
+    result = run("status")
+    ((benchmark, split, steps, missing, _, _),) = rows(result.stdout)
+    assert (benchmark, split, steps, missing) == ("egointent", "test", "6 of 7", "1")
+
+
+def test_builds_egointent_from_goalstep_and_prepares_it(folder):
+    video = goalstep_video("0a1b-2c", segment(0, 1, "mould"), segment(1, 2.5, "bake"), segment(2.5, 4, "eat"))
+    goalstep = write_goalstep(folder / "goalstep.json", video, goalstep_video("kitchen.3", segment(0, 1, "wait")))
+    videos = write_egointent_videos(folder / "videos", ["0a1b-2c"])
+    steps = folder / "out" / "steps.jsonl"
+    result = run("build", "egointent", "--goalstep", goalstep, "--videos", videos, "--out", steps)
+    assert result.exit_code == 0, result.output
+    assert f"2 steps of 1 videos, all unverified, written to {steps}" in result.stdout
+    assert "Left out: 1: no step comes after it; 1: video is not in the folder" in result.stdout
+    result = run("prepare", "egointent", "--annotations", steps, "--videos", videos)
+    assert result.exit_code == 0, result.output
+    assert "those of 2 steps" in result.stdout
+
+    written = steps.read_text()
+    for wrong in (["--before-end", "nan"], ["--before-end", "9"], ["--videos", folder / "absent"]):
+        result = run("build", "egointent", "--goalstep", goalstep, "--videos", videos, "--out", steps, *wrong)
+        assert result.exit_code == 1
+        assert result.stderr.startswith("lmms-egoplan: ")
+        assert "Traceback" not in result.output
+    assert steps.read_text() == written
+
+
 @pytest.mark.parametrize("content", ["{", "[{}]", "[]"])
 def test_wrong_annotations_end_with_one_message(folder, content):
     (folder / "a.json").write_text(content)
@@ -130,8 +179,9 @@ def test_damaged_summary_ends_with_one_message(folder):
 
 
 def test_help_has_examples():
-    for arguments in (["prepare", "egoplan", "--help"], ["prepare", "egothink", "--help"], ["status", "--help"]):
-        result = run(*arguments)
+    prepares = [["prepare", benchmark] for benchmark in ("egoplan", "egothink", "egointent")]
+    for arguments in (*prepares, ["build", "egointent"], ["status"]):
+        result = run(*arguments, "--help")
         assert result.exit_code == 0
         assert "Example:" in result.stdout
 
@@ -140,6 +190,7 @@ def test_help_imports_nothing_heavy():
     program = (
         "import sys, lmms_egoplan.cli, lmms_egoplan.frames, lmms_egoplan.benchmarks.egoplan.prepare\n"
         "import lmms_egoplan.benchmarks.egothink.prepare, lmms_egoplan.benchmarks.egothink.prepared\n"
+        "import lmms_egoplan.benchmarks.egointent.prepare, lmms_egoplan.benchmarks.egointent.goalstep\n"
         "sys.exit(','.join({'torch', 'datasets', 'av', 'lmms_eval'} & set(sys.modules)) or 0)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import av
 import pytest
-from media import SIZE, number_image, read_numbers, write_epic_folder, write_numbered_video
 
 from lmms_egoplan.frames import (
     FrameError,
     count_video_frames,
+    frame_times,
     read_frame_folder,
     read_video_frames,
     write_video,
 )
+from media import SIZE, number_image, read_numbers, write_epic_folder, write_numbered_video
 
 FRAMES = 90
 VIDEOS = {
@@ -58,6 +59,42 @@ def test_counts_and_refuses_what_is_not_there(video):
             read_video_frames(video, [0, index])
 
 
+def test_times_of_all_frames(video):
+    name = video.stem
+    gaps = itertools.islice(itertools.cycle(VIDEOS[name].get("gaps", (1,))), FRAMES - 1)
+    expected = [units / 30 for units in itertools.accumulate(gaps, initial=0)]
+    times = list(frame_times(video))
+    if video.suffix == ".mkv":  # stores milliseconds
+        assert times == pytest.approx(expected, abs=1.001e-3)
+    else:
+        assert times == expected
+
+
+@pytest.mark.parametrize(("video_start", "sound_start"), [(0, 0.5), (0.5, 0), (0.5, 0.25), (0.5, 0.75)])
+def test_times_count_from_the_first_frame_or_an_earlier_sound(tmp_path, video_start, sound_start):
+    path = write_with_sound(tmp_path / "v.mkv", video_start, sound_start)
+    offset = max(0, video_start - sound_start)
+    assert list(frame_times(path)) == [offset + number / 4 for number in range(8)]
+
+
+def write_with_sound(path, video_start, sound_start):
+    """Two seconds at 4 frames per second, with silence."""
+    with av.open(path, "w", options={"avoid_negative_ts": "disabled"}) as container:
+        video = container.add_stream("libx264", rate=4)
+        video.width, video.height = SIZE
+        sound = container.add_stream("pcm_s16le", rate=8000, layout="mono")
+        silence = av.AudioFrame(format="s16", layout="mono", samples=8000)
+        silence.sample_rate, silence.pts = 8000, int(sound_start * 8000)
+        silence.time_base = Fraction(1, 8000)
+        container.mux(sound.encode(silence))
+        for number in range(8):
+            frame = av.VideoFrame.from_image(number_image(number))
+            frame.pts, frame.time_base = int(video_start * 4) + number, Fraction(1, 4)
+            container.mux(video.encode(frame))
+        container.mux([*video.encode(None), *sound.encode(None)])
+    return path
+
+
 def test_edit_list_hides_frames(tmp_path):
     """A cut without encoding anew: frames before the edit are in the file, but are not shown."""
     source = write_numbered_video(tmp_path / "source.mp4", FRAMES, gop=30)
@@ -74,6 +111,7 @@ def test_edit_list_hides_frames(tmp_path):
                 container.mux(packet)
     shown = FRAMES - 10
     assert count_video_frames(cut) == shown
+    assert list(frame_times(cut)) == pytest.approx([index / 30 for index in range(shown)])
     indices = [0, 3, 19, 20, 21, 50, shown - 1]
     assert read_numbers(read_video_frames(cut, indices)) == [index + 10 for index in indices]
 

@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_URL
 from lmms_egoplan.benchmarks.egoplan.records import ANNOTATIONS_URL, EGO4D, EPIC_KITCHENS, VIDEO_URLS
 from lmms_egoplan.benchmarks.egothink.records import HUB_DATASET, REPOSITORY_URL
 from lmms_egoplan.paths import data_root
@@ -14,9 +15,19 @@ from lmms_egoplan.storage import StorageError, load_summary, prepared_splits, sp
 
 app = typer.Typer(help="Prepare the benchmarks' data, and see what is there.", no_args_is_help=True)
 prepare = typer.Typer(help="Check a benchmark's files and write them as a dataset.", no_args_is_help=True)
+build = typer.Typer(help="Make a benchmark's annotations out of others.", no_args_is_help=True)
 app.add_typer(prepare, name="prepare")
+app.add_typer(build, name="build")
 
-_COUNTS = {"task_goals": "task goals", "question_words": "question words", "answer_words": "answer words"}
+_COUNTS = {
+    "task_goals": "task goals",
+    "question_words": "question words",
+    "answer_words": "answer words",
+    "median_sec": "median duration (s)",
+    "mean_sec": "mean duration (s)",
+    "p75_sec": "75th percentile (s)",
+    "above_10_sec": "above 10 s",
+}
 
 
 @prepare.command("egoplan")
@@ -50,7 +61,7 @@ def egoplan(
         summary = prepare_egoplan(annotations, split, epic_kitchens, ego4d, skip_missing)
     except (AnnotationError, PrepareError, StorageError, OSError) as error:
         _fail(error)
-    _print_summary(summary)
+    _print_summary(summary, "questions")
 
 
 @prepare.command("egothink")
@@ -75,6 +86,56 @@ def egothink(
     except (SourceError, StorageError, OSError) as error:
         _fail(error)
     _print_dimensions(summaries)
+
+
+@prepare.command("egointent")
+def egointent(
+    annotations: Annotated[
+        Path, typer.Option(help="The annotated steps; egointent/FORMAT.md in `lmms-egoplan tasks-path` describes them.")
+    ],
+    videos: Annotated[Path, typer.Option(help="Folder with <video_id>.mp4.")],
+    skip_missing: Annotated[bool, typer.Option("--skip-missing", help="Leave out steps that no video shows.")] = False,
+) -> None:
+    """Prepare EgoIntent from its annotated steps and their videos.
+
+    Example: `lmms-egoplan data prepare egointent --annotations egointent.jsonl --videos ego4d/full_scale`
+    """
+    from lmms_egoplan.benchmarks.egointent.prepare import PrepareError, prepare_egointent
+    from lmms_egoplan.benchmarks.egointent.records import AnnotationError
+
+    try:
+        summary = prepare_egointent(annotations, videos, skip_missing)
+    except (AnnotationError, PrepareError, StorageError, OSError) as error:
+        _fail(error)
+    _print_summary(summary, "steps")
+    if summary["unverified"]:
+        typer.echo(f"Labels that nobody has verified: those of {summary['unverified']} steps")
+
+
+@build.command("egointent")
+def build_egointent(
+    goalstep: Annotated[Path, typer.Option(help=f"Ego4D Goal-Step's annotation file, from {GOALSTEP_URL}.")],
+    videos: Annotated[Path, typer.Option(help="Folder with <video_uid>.mp4; steps of other videos are left out.")],
+    out: Annotated[Path, typer.Option(help="The file to write, JSON Lines, for `data prepare egointent`.")],
+    before_end: Annotated[float, typer.Option(help="Seconds before the end of a step at which it is cut.")] = 0.5,
+) -> None:
+    """Make steps of EgoIntent's form from Ego4D Goal-Step; nobody has verified their labels.
+
+    Example: `lmms-egoplan data build egointent --goalstep goalstep_valid_public.json --videos ego4d/full_scale
+    --out egointent.jsonl`
+    """
+    from lmms_egoplan.benchmarks.egointent.goalstep import GoalStepError, build_records, write_records
+
+    try:
+        built = build_records(goalstep, videos, before_end)
+        write_records(built.records, out)
+    except (GoalStepError, StorageError, OSError) as error:
+        _fail(error)
+    reasons = "; ".join(f"{count}: {reason}" for reason, count in built.left_out.most_common())
+    typer.echo(
+        f"{len(built.records)} steps of {len({record.video_id for record in built.records})} videos, all unverified, "
+        f"written to {out}\nLeft out: {reasons or 'none'}"
+    )
 
 
 @app.command()
@@ -105,7 +166,8 @@ def status() -> None:
         typer.echo(
             f"Nothing is prepared under {data_root()} (set LMMS_EGOPLAN_DATA to look elsewhere).\n"
             "Prepare a benchmark: lmms-egoplan data prepare egoplan --help\n"
-            "                 or: lmms-egoplan data prepare egothink --help"
+            "                 or: lmms-egoplan data prepare egothink --help\n"
+            "                 or: lmms-egoplan data prepare egointent --help"
         )
 
 
@@ -114,7 +176,7 @@ def _fail(error: Exception) -> None:
     raise typer.Exit(1)
 
 
-def _print_summary(summary: dict[str, Any]) -> None:
+def _print_summary(summary: dict[str, Any], unit: str) -> None:
     table = Table("", "prepared", "in the file", "in the paper", "file as in the paper")
     for name, count in summary["counts"].items():
         matches = {True: "yes", False: "no", None: ""}[count["matches"]]
@@ -126,7 +188,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
         typer.echo(
             f"Left out: {left_out}, which need frames missing in {len(summary['missing'])} videos (all listed under "
             f"missing in {summary_path(summary['benchmark'], summary['split'])}); results will be over "
-            f"{summary['questions']} of {summary['split_size']} questions."
+            f"{summary['questions']} of {summary['split_size']} {unit}."
         )
     typer.echo(f"Written to {split_dir(summary['benchmark'], summary['split'])}")
 

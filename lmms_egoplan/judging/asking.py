@@ -9,7 +9,7 @@ from loguru import logger
 
 from lmms_egoplan.judging.cache import CacheError, Entry, JudgementCache, cache_key
 from lmms_egoplan.judging.endpoint import JUDGING, PARAMETERS, Endpoint, NoAnswerError, RefusedError
-from lmms_egoplan.judging.judgement import Judgement, RatingScale
+from lmms_egoplan.judging.judgement import Judgement, Prompt, RatingScale
 from lmms_egoplan.judging.progress import Progress
 from lmms_egoplan.judging.reply import without_thinking
 from lmms_egoplan.judging.settings import JudgeSettings
@@ -28,14 +28,14 @@ class Asking:
 
     def __init__(
         self,
-        prompts: dict[str, Sequence[str]],
+        prompts: dict[Prompt, Sequence[str]],
         scale: RatingScale,
         settings: JudgeSettings,
         cache: JudgementCache,
         progress: Progress,
     ) -> None:
         """`prompts` tells the ids of the answers that hang on each prompt."""
-        self.judgements: dict[str, Judgement] = {}
+        self.judgements: dict[Prompt, Judgement] = {}
         self._without_reply = 0
         self._prompts, self._scale, self._settings = prompts, scale, settings
         self._cache, self._progress = cache, progress
@@ -50,7 +50,7 @@ class Asking:
             RefusedError: at the first request that the endpoint refuses; names its answer.
             NoAnswerError: many answers in a row ended without any reply; names how many, and the last cause.
         """
-        self._arrived: asyncio.Queue[tuple[str, Entry] | None] = asyncio.Queue()
+        self._arrived: asyncio.Queue[tuple[Prompt, Entry] | None] = asyncio.Queue()
         prompts = iter(self._prompts)
         async with Endpoint(self._settings, self._progress.retry, JUDGING) as endpoint:
             storing = asyncio.create_task(self._store())
@@ -65,7 +65,7 @@ class Asking:
                 self._arrived.put_nowait(None)
                 await storing
 
-    async def _ask(self, prompts: Iterable[str], endpoint: Endpoint) -> None:
+    async def _ask(self, prompts: Iterable[Prompt], endpoint: Endpoint) -> None:
         for prompt in prompts:
             try:
                 self.judgements[prompt] = judgement = await self._judge(prompt, endpoint)
@@ -78,7 +78,7 @@ class Asking:
             if self._without_reply >= max(_LEAST_IN_A_ROW, 2 * self._settings.concurrency):
                 raise NoAnswerError(f"{self._without_reply} prompts in a row got no reply ({judgement.error})")
 
-    async def _judge(self, prompt: str, endpoint: Endpoint) -> Judgement:
+    async def _judge(self, prompt: Prompt, endpoint: Endpoint) -> Judgement:
         judgement = Judgement(None, None, self._settings.model)
         for ask in range(_ASKS):
             if ask:
@@ -107,7 +107,7 @@ class Asking:
 
     async def _store(self) -> None:
         """Store what has arrived, in one transaction each time, until there is a None."""
-        unstored: dict[str, Entry] = {}
+        unstored: dict[Prompt, Entry] = {}
         warned = finished = False
         while not finished:
             arrived = [await self._arrived.get()]
@@ -127,11 +127,11 @@ class Asking:
             for prompt in fresh:
                 self._progress.finish(judged=len(self._prompts[prompt]))
 
-    def _entry(self, prompt: str, judgement: Judgement) -> Entry:
+    def _entry(self, prompt: Prompt, judgement: Judgement) -> Entry:
         assert judgement.rating is not None
         assert judgement.reply is not None
         return Entry(
-            prompt=prompt,
+            prompt=prompt.text,
             reply=judgement.reply,
             rating=judgement.rating,
             model=judgement.judge,
@@ -142,7 +142,7 @@ class Asking:
             time=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         )
 
-    def _key(self, prompt: str) -> str:
+    def _key(self, prompt: Prompt) -> str:
         return cache_key(self._settings.model, PARAMETERS, prompt)
 
 

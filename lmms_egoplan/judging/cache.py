@@ -9,6 +9,7 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.paths import data_root
 
 # Another process holds the file for one transaction at a time; this is for a busy or slow file system.
@@ -24,7 +25,7 @@ class CacheError(RuntimeError):
 class Entry:
     """A rated reply.
 
-    model: that answered; endpoint: the address that was asked; seconds: from the request to the reply; time: of
+    prompt: the text; images are in the key only. model: that answered; endpoint: the address that was asked; seconds: from the request to the reply; time: of
     storing, ISO 8601, UTC.
     """
 
@@ -48,9 +49,11 @@ def default_cache_path() -> Path:
     return data_root() / "judgements.sqlite"
 
 
-def cache_key(model: str, parameters: Mapping[str, Any], prompt: str) -> str:
+def cache_key(model: str, parameters: Mapping[str, Any], prompt: Prompt) -> str:
     """What tells a question to a judge from any other: the model asked for, its parameters, and the full prompt."""
-    return hashlib.sha256(json.dumps([model, parameters, prompt], sort_keys=True).encode()).hexdigest()
+    images = [prompt.images] if prompt.images else []
+    question = json.dumps([model, parameters, prompt.text, *images], sort_keys=True)
+    return hashlib.sha256(question.encode()).hexdigest()
 
 
 class JudgementCache:

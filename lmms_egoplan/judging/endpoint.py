@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from email.utils import mktime_tz, parsedate_tz
 from typing import TYPE_CHECKING, Any
 
+from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.reply import Reply, is_out_of_credit, read_reply
 from lmms_egoplan.judging.settings import JudgeSettings
 
@@ -106,7 +107,7 @@ class Endpoint:
     async def __aexit__(self, *_: object) -> None:
         await self._client.close()
 
-    async def ask(self, prompt: str) -> tuple[Reply, float]:
+    async def ask(self, prompt: Prompt) -> tuple[Reply, float]:
         """Send one user message; returns the reply and the seconds that it took, without retries and waits.
 
         Timeouts, failed connections, 408, 409, 429 and 5xx are tried again by the library, exponentially with
@@ -122,7 +123,7 @@ class Endpoint:
         while True:
             try:
                 response = await self._client.chat.completions.with_raw_response.create(
-                    model=self._settings.model, messages=[{"role": "user", "content": prompt}], **PARAMETERS
+                    model=self._settings.model, messages=[{"role": "user", "content": _content(prompt)}], **PARAMETERS
                 )
                 raw = response.http_response
                 return self._redacted(read_reply(self._redact(raw.text))), raw.elapsed.total_seconds()
@@ -172,6 +173,14 @@ class Endpoint:
         if len(key) < _SHORTEST_SECRET:
             return text
         return text.replace(key, "[API key]")
+
+
+def _content(prompt: Prompt) -> str | list[dict[str, Any]]:
+    """A message's content: the text alone, or parts with the images first."""
+    if not prompt.images:
+        return prompt.text
+    images = [{"type": "image_url", "image_url": {"url": url}} for url in prompt.images]
+    return [*images, {"type": "text", "text": prompt.text}]
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:

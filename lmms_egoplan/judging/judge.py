@@ -21,14 +21,14 @@ from lmms_egoplan.judging.endpoint import (
     NoAnswerError,
     RefusedError,
 )
-from lmms_egoplan.judging.judgement import Judgement, JudgeRequest, RatingScale
+from lmms_egoplan.judging.judgement import Judgement, JudgeRequest, Prompt, RatingScale
 from lmms_egoplan.judging.progress import Progress
 from lmms_egoplan.judging.reply import clean_text
 from lmms_egoplan.judging.settings import JudgeSettings
 
 Result = TypeVar("Result")
 
-_PROBE = "Reply with the word: ready"
+_PROBE = Prompt("Reply with the word: ready")
 
 
 class JudgeError(RuntimeError):
@@ -65,11 +65,11 @@ def judge_all(
         progress.finish(judged=len(requests))
         progress.close()
         return [judge_by_words(request, scale.best) for request in requests]
-    prompts = [clean_text(request.prompt) for request in requests]
-    answers: dict[str, list[str]] = defaultdict(list)
+    prompts = [Prompt(clean_text(request.prompt), request.images) for request in requests]
+    answers: dict[Prompt, list[str]] = defaultdict(list)
     for prompt, request in zip(prompts, requests, strict=True):
         answers[prompt].append(request.id)
-    judgements: dict[str, Judgement] = {}
+    judgements: dict[Prompt, Judgement] = {}
     failure = None
     try:
         with JudgementCache(default_cache_path()) as cache:
@@ -148,8 +148,8 @@ def _told(settings: JudgeSettings, error: ClientError | RefusedError | NoAnswerE
 
 
 def _cached(
-    prompts: Iterable[str], scale: RatingScale, settings: JudgeSettings, cache: JudgementCache
-) -> dict[str, tuple[Entry, float]]:
+    prompts: Iterable[Prompt], scale: RatingScale, settings: JudgeSettings, cache: JudgementCache
+) -> dict[Prompt, tuple[Entry, float]]:
     """By prompt, what the cache has a rating for, and that rating, as the scale reads it now."""
     keys = {cache_key(settings.model, PARAMETERS, prompt): prompt for prompt in prompts}
     return {

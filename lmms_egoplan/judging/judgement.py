@@ -11,12 +11,22 @@ class JudgeRequest:
     id: names the answer where the judge refuses it.
     prompt: everything that the judge model is told, one user message.
     reference, answer: what the prompt compares, for a judge that reads no prompts.
+    images: data URLs of what the judge is shown before the text, in their order.
     """
 
     id: str
     prompt: str
     reference: str
     answer: str
+    images: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One user message: images, as data URLs, before a text."""
+
+    text: str
+    images: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

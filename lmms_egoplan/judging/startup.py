@@ -11,8 +11,12 @@ from lmms_egoplan.judging.settings import HOW_TO_SET, JudgeSettings
 
 
 @functools.cache
-def announce_judge(settings: JudgeSettings | None) -> None:
-    """Ask the judge for one rating, or say how to set one; once in a process for the same settings.
+def announce_judge(settings: JudgeSettings | None, otherwise: str = "") -> None:
+    """Send the judge one request, or say how to set one; once in a process for the same settings.
+
+    Args:
+        settings: of the judge; None where none is set.
+        otherwise: what else can be done without one, for that case.
 
     Raises:
         JudgeError: the judge that is set cannot be reached, or refuses; or its cache cannot be used.
@@ -20,7 +24,7 @@ def announce_judge(settings: JudgeSettings | None) -> None:
     if settings is None:
         logger.warning(
             "No judge is set: answers are kept and stay unjudged, their score is not a number. Set one with\n"
-            f"{HOW_TO_SET}\nor judge the logged samples later: lmms-egoplan judge egothink --help"
+            f"{HOW_TO_SET}{otherwise}"
         )
         return
     if settings.model != DEMO:

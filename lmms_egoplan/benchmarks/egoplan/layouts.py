@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from lmms_egoplan.showing import evenly_spaced
+
 # The project's default for models without multi-clip input.
 UNIFORM_FRAMES = 8
 # The most recent N = 4 action segments with K = 8 keyframes each (paper, C.1).
@@ -28,7 +30,7 @@ def uniform_frames(past: Sequence[Segment], observation: int, num_frames: int = 
     """
     _check(past, observation, num_frames=num_frames)
     first = past[0][0] if past else observation
-    return _evenly_spaced(first, observation, min(num_frames, observation - first + 1))
+    return evenly_spaced(first, observation, min(num_frames, observation - first + 1))
 
 
 def clip_frames(
@@ -55,7 +57,7 @@ def clip_frames(
         ValueError: as for `uniform_frames`, or an action that stops before it starts.
     """
     _check(past, observation, num_clips=num_clips, frames_per_clip=frames_per_clip)
-    return [_evenly_spaced(start, min(stop, observation), frames_per_clip) for start, stop in past[-num_clips:]]
+    return [evenly_spaced(start, min(stop, observation), frames_per_clip) for start, stop in past[-num_clips:]]
 
 
 def _check(past: Sequence[Segment], observation: int, **counts: int) -> None:
@@ -65,11 +67,3 @@ def _check(past: Sequence[Segment], observation: int, **counts: int) -> None:
     for start, stop in past:
         if start > min(stop, observation):
             raise ValueError(f"past action {start}-{stop} must start by its stop and by the observation, {observation}")
-
-
-def _evenly_spaced(first: int, last: int, count: int) -> list[int]:
-    """`count` numbers from `first` to `last`, rounded half up; `last` alone for one."""
-    gaps = count - 1
-    if gaps == 0:
-        return [last]
-    return [first + (2 * i * (last - first) + gaps) // (2 * gaps) for i in range(count)]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS, Record
 from lmms_egoplan.frames import FrameError, count_video_frames, frame_path
-from lmms_egoplan.storage import resolve_inside
+from lmms_egoplan.storage import file_version, resolve_inside
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,6 @@ def check_video(root: str | Path, records: Sequence[Record]) -> Video:
     last = max(record.current_observation_frame for record in missing)
     reason = f"{path}: {length} frames, but questions need them up to frame {last} (counted from 0)"
     return Video(path, file_version(path.stat()), tuple(record.sample_id for record in missing), reason)
-
-
-def file_version(status: os.stat_result) -> str:
-    """Size in bytes and time of the last change in ns: another text once the file has changed."""
-    return f"{status.st_size}-{status.st_mtime_ns}"
 
 
 def _check_folder(root: str | Path, parts: tuple[str, ...], records: Sequence[Record]) -> Video:

@@ -18,6 +18,7 @@ from lmms_egoplan.benchmarks.egoplan.records import (
     Split,
     read_annotations,
 )
+from lmms_egoplan.checking import listing, track
 from lmms_egoplan.frames import FrameError
 from lmms_egoplan.storage import StorageError, save_split
 
@@ -106,30 +107,25 @@ def _check_roots(records: Sequence[Record], roots: Roots, skip_missing: bool) ->
 
 def _check_videos(records: Sequence[Record], roots: Roots) -> tuple[dict[int, Video], list[dict[str, Any]]]:
     """Per sample id the video that has its frames, and what is missing as the summary tells it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     by_video: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         by_video.setdefault((record.video_source, record.video_id), []).append(record)
     found: dict[int, Video] = {}
     missing: list[dict[str, Any]] = []
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        for (source, video_id), group in progress.track(by_video.items(), description="Checking videos"):
-            sample_ids = [record.sample_id for record in group]
-            root = roots[source]
-            try:
-                if root is None:
-                    raise FrameError(f"{_OPTIONS[source]} is not given")
-                video = check_video(root, group)
-            except (FrameError, StorageError) as error:
-                lost, reason = sample_ids, str(error)
-            else:
-                lost, reason = list(video.missing), video.reason
-                found |= {sample_id: video for sample_id in sample_ids if sample_id not in lost}
-            if lost:
-                missing.append({"video_source": source, "video": video_id, "reason": reason, "sample_ids": lost})
+    for (source, video_id), group in track(by_video.items(), "Checking videos"):
+        sample_ids = [record.sample_id for record in group]
+        root = roots[source]
+        try:
+            if root is None:
+                raise FrameError(f"{_OPTIONS[source]} is not given")
+            video = check_video(root, group)
+        except (FrameError, StorageError) as error:
+            lost, reason = sample_ids, str(error)
+        else:
+            lost, reason = list(video.missing), video.reason
+            found |= {sample_id: video for sample_id in sample_ids if sample_id not in lost}
+        if lost:
+            missing.append({"video_source": source, "video": video_id, "reason": reason, "sample_ids": lost})
     return found, missing
 
 
@@ -141,10 +137,8 @@ def _missing_message(missing: Sequence[dict[str, Any]], split_size: int, skip_mi
     for source, count in per_source.items():
         lines.append(f"  {count} from {source} ({_OPTIONS[source]}; download: {VIDEO_URLS[source]})")
     lines.append(f"in {len(missing)} videos:")
-    for video in missing[:_LISTED]:
-        lines.append(f"  {video['video']} (questions: {len(video['sample_ids'])}): {video['reason']}")
-    if len(missing) > _LISTED:
-        lines.append(f"  ... and {len(missing) - _LISTED} more")
+    videos = [f"{video['video']} (questions: {len(video['sample_ids'])}): {video['reason']}" for video in missing]
+    lines.append(listing(videos, _LISTED))
     lines.append(
         "no question is left to prepare" if skip_missing else "add them, or go on without them: --skip-missing"
     )

@@ -5,14 +5,11 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
-from PIL import Image
-
 from lmms_egoplan.benchmarks.egoplan.records import LETTERS
-from lmms_egoplan.benchmarks.egoplan.visuals import Doc, clip_images, progress_video, uniform_images
+from lmms_egoplan.benchmarks.egoplan.visuals import clip_images, progress_video, uniform_images
+from lmms_egoplan.showing import Doc, SettingsError, VisualInput, count_setting
 
 INSTRUCTION = "Reply with nothing but the letter of the action to take: A, B, C or D."
-
-VisualInput = list[Image.Image | list[Image.Image] | str]
 
 _INTRODUCTION = r"(?i:(?:the )?(?:(?:best|correct|final|right) )?(?:answer|option|choice)(?: is)?(?: ?: ?| ))?"
 _LETTER = f"([{LETTERS}])"
@@ -20,10 +17,6 @@ _CLAIM = re.compile(
     rf"{_INTRODUCTION}(?:\({_LETTER}\)[.:]?(?: |$)|{_LETTER}[.:)](?: |$)|{_LETTER}$)",
 )
 _STANDALONE = re.compile(rf"\b[{LETTERS}]\b")
-
-
-class SettingsError(ValueError):
-    """A task's settings for the visual input are wrong."""
 
 
 def visual_input(doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
@@ -45,24 +38,16 @@ def visual_input(doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
     """
     match settings.get("media"):
         case "frames":
-            return list(uniform_images(doc, _count(settings, "num_frames")))
+            return list(uniform_images(doc, count_setting(settings, "num_frames")))
         case "clips" | "clip_frames" as media:
-            clips, observation = clip_images(doc, _count(settings, "num_clips"), _count(settings, "frames_per_clip"))
+            clips, observation = clip_images(
+                doc, count_setting(settings, "num_clips"), count_setting(settings, "frames_per_clip")
+            )
             return [*(clips if media == "clips" else chain.from_iterable(clips)), observation]
         case "video":
             return [progress_video(doc)]
         case other:
             raise SettingsError(f"visual settings: media must be frames, clips, clip_frames or video, got {other!r}")
-
-
-def _count(settings: Mapping[str, Any], name: str) -> int:
-    value = settings.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise SettingsError(
-            f"visual settings: media {settings['media']} needs {name}, an integer of at least 1, got "
-            f"{value!r} (a model's own block of settings replaces the default block as a whole)"
-        )
-    return value
 
 
 def lettered_question(doc: Doc) -> str:

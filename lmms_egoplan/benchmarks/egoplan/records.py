@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from lmms_egoplan.checking import is_text, listing, shown
+
 Split = Literal["val", "test"]
 
 EPIC_KITCHENS = "EpicKitchens"
@@ -92,13 +94,11 @@ def read_annotations(path: str | Path, split: Split) -> list[Record]:
         found = list(_problems(raw, split))
         if _is_int(sample_id) and first_use.setdefault(sample_id, index) != index:
             found.append(("sample_id", f"already used by record {first_use[sample_id]}"))
-        problems += [f"record {index}, sample_id {_show(sample_id)}, {field}: {text}" for field, text in found]
+        problems += [f"record {index}, sample_id {shown(sample_id)}, {field}: {text}" for field, text in found]
     if problems:
-        listing = "\n".join(f"  {problem}" for problem in problems[:_LISTED])
-        rest = f"\n  ... and {len(problems) - _LISTED} more" if len(problems) > _LISTED else ""
         raise AnnotationError(
             f"{path}: {len(problems)} problems in {len(raw_records)} records; is it EgoPlan's annotation "
-            f"file for the {split} split?\n{listing}{rest}"
+            f"file for the {split} split?\n{listing(problems, _LISTED)}"
         )
     return [_record(raw, split) for raw in raw_records]
 
@@ -128,21 +128,21 @@ def _load_list(path: Path, split: Split) -> list[Any]:
 
 def _problems(raw: Any, split: Split) -> Iterator[_Problem]:
     if not isinstance(raw, dict):
-        yield "record", f"expected an object, found {_show(raw)}"
+        yield "record", f"expected an object, found {shown(raw)}"
         return
     sample_id = raw.get("sample_id")
     if not _is_int(sample_id) or not -_INT64_MAX <= sample_id <= _INT64_MAX:
-        yield "sample_id", f"expected an integer of 64 bits, found {_show(sample_id)}"
+        yield "sample_id", f"expected an integer of 64 bits, found {shown(sample_id)}"
     for field in ("task_goal", "question"):
         yield from _text_problems(field, raw.get(field))
     yield from _choice_problems(raw, split)
     source, video_id = raw.get("video_source"), raw.get("video_id")
     if not isinstance(source, str) or source not in FIRST_FRAME:
-        yield "video_source", f"expected {EPIC_KITCHENS!r} or {EGO4D!r}, found {_show(source)}"
+        yield "video_source", f"expected {EPIC_KITCHENS!r} or {EGO4D!r}, found {shown(source)}"
         return
     if not isinstance(video_id, str) or not _VIDEO_ID[source].fullmatch(video_id):
         example = "P01_13" if source == EPIC_KITCHENS else "a UUID"
-        yield "video_id", f"expected an identifier like {example}, found {_show(video_id)}"
+        yield "video_id", f"expected an identifier like {example}, found {shown(video_id)}"
     yield from _frame_problems(raw, FIRST_FRAME[source])
 
 
@@ -153,40 +153,40 @@ def _choice_problems(raw: dict[str, Any], split: Split) -> Iterator[_Problem]:
         field = f"choice_{letter.lower()}"
         yield from _text_problems(field, choice)
         if isinstance(choice, str) and (other := seen.setdefault(choice.strip(), letter)) != letter:
-            yield field, f"same as choice_{other.lower()}: {_show(choice)}"
+            yield field, f"same as choice_{other.lower()}: {shown(choice)}"
     if split == "test":
         return
     golden, answer = raw.get("golden_choice_idx"), raw.get("answer")
     if not isinstance(golden, str) or golden not in choices:
-        yield "golden_choice_idx", f"expected one of A, B, C, D, found {_show(golden)}"
+        yield "golden_choice_idx", f"expected one of A, B, C, D, found {shown(golden)}"
     elif answer != choices[golden]:
-        yield "answer", f"expected choice {golden}, {_show(choices[golden])}, found {_show(answer)}"
+        yield "answer", f"expected choice {golden}, {shown(choices[golden])}, found {shown(answer)}"
 
 
 def _frame_problems(raw: dict[str, Any], first: int) -> Iterator[_Problem]:
     observation = raw.get("current_observation_frame")
     if not _is_frame(observation, first):
-        yield "current_observation_frame", f"expected a frame number from {first}, found {_show(observation)}"
+        yield "current_observation_frame", f"expected a frame number from {first}, found {shown(observation)}"
         observation = None
     actions = raw.get("task_progress_metadata")
     if not isinstance(actions, list):
-        yield "task_progress_metadata", f"expected a list, found {_show(actions)}"
+        yield "task_progress_metadata", f"expected a list, found {shown(actions)}"
         return
     previous = first
     for position, action in enumerate(actions):
         field = f"task_progress_metadata[{position}]"
         if not isinstance(action, dict):
-            yield field, f"expected an object, found {_show(action)}"
+            yield field, f"expected an object, found {shown(action)}"
             continue
         yield from _text_problems(f"{field}.narration_text", action.get("narration_text"))
         start, stop = action.get("start_frame"), action.get("stop_frame")
         if not _is_frame(start, first):
-            yield f"{field}.start_frame", f"expected a frame number from {first}, found {_show(start)}"
+            yield f"{field}.start_frame", f"expected a frame number from {first}, found {shown(start)}"
             continue
         if not _is_frame(stop, start):
             yield (
                 f"{field}.stop_frame",
-                f"expected a frame number from its start {start}, found {_show(stop)}",
+                f"expected a frame number from its start {start}, found {shown(stop)}",
             )
         if start < previous:
             yield f"{field}.start_frame", f"{start} lies before the action before it, at {previous}"
@@ -196,8 +196,8 @@ def _frame_problems(raw: dict[str, Any], first: int) -> Iterator[_Problem]:
 
 
 def _text_problems(field: str, value: Any) -> Iterator[_Problem]:
-    if not isinstance(value, str) or not value.strip() or re.search("[\ud800-\udfff]", value):
-        yield field, f"expected a text, found {_show(value)}"
+    if not is_text(value):
+        yield field, f"expected a text, found {shown(value)}"
 
 
 def _is_int(value: Any) -> bool:
@@ -206,11 +206,6 @@ def _is_int(value: Any) -> bool:
 
 def _is_frame(value: Any, first: int) -> bool:
     return _is_int(value) and first <= value <= _INT64_MAX
-
-
-def _show(value: Any) -> str:
-    text = "nothing" if value is None else ascii(value)
-    return text if len(text) <= 80 else f"{text[:80]}..."
 
 
 def _record(raw: dict[str, Any], split: Split) -> Record:

@@ -1,10 +1,10 @@
 """What a model is shown of one question: images, clips, or a video file of the progress."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from PIL import Image
 
@@ -16,11 +16,11 @@ from lmms_egoplan.benchmarks.egoplan.layouts import (
     clip_frames,
     uniform_frames,
 )
-from lmms_egoplan.benchmarks.egoplan.media import file_version
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.frames import FrameError, frame_path, read_frame_folder, read_video_frames, write_video
 from lmms_egoplan.paths import data_root
-from lmms_egoplan.storage import resolve_inside
+from lmms_egoplan.showing import Doc, read_in_batches
+from lmms_egoplan.storage import file_version, resolve_inside
 
 # Frames per second of the sources. The records do not tell; Ego4D's canonical videos have 30, EPIC-KITCHENS'
 # frames were extracted at 60 (and at 50 for the newer part of EPIC-KITCHENS-100). Only sets the pace of
@@ -29,10 +29,6 @@ SOURCE_FPS = {EPIC_KITCHENS: 60, EGO4D: 30}
 # The project's own limits for progress videos.
 VIDEO_FPS = 4
 VIDEO_FRAMES = 256
-
-_BATCH = 32
-
-Doc = Mapping[str, Any]
 
 
 def uniform_images(doc: Doc, num_frames: int = UNIFORM_FRAMES) -> list[Image.Image]:
@@ -88,7 +84,7 @@ def progress_video(doc: Doc) -> str:
         span = Fraction(observation - first, SOURCE_FPS[source])
         numbers = uniform_frames(past, observation, min(VIDEO_FRAMES, int(span * VIDEO_FPS) + 1))
         fps = (len(numbers) - 1) / span if len(numbers) > 1 else VIDEO_FPS
-        write_video(path, _stream(doc, numbers), fps)
+        write_video(path, read_in_batches(partial(_read, doc), numbers), fps)
     return str(path)
 
 
@@ -109,8 +105,3 @@ def _version(doc: Doc, first: int, last: int) -> str:
 def _read(doc: Doc, numbers: Sequence[int]) -> list[Image.Image]:
     read = read_frame_folder if doc["video_source"] == EPIC_KITCHENS else read_video_frames
     return read(doc["media_path"], numbers)
-
-
-def _stream(doc: Doc, numbers: Sequence[int]) -> Iterator[Image.Image]:
-    for start in range(0, len(numbers), _BATCH):
-        yield from _read(doc, numbers[start : start + _BATCH])

@@ -170,6 +170,18 @@ def grade(
     return judged
 
 
+def try_judge() -> None:
+    """Tell at the start of a run whether there is a judge, and try it.
+
+    Raises:
+        JudgeError, SettingsError: it does not answer, or is set wrongly.
+    """
+    from lmms_egoplan.judging.settings import judge_settings
+    from lmms_egoplan.judging.startup import announce_judge
+
+    announce_judge(judge_settings(DEFAULT_JUDGE), f"\nor judge the logged samples later: {_JUDGE_LATER}")
+
+
 def _request(answer: Answer, shown: str) -> JudgeRequest:
     prompt = JUDGE_PROMPT.format(question=answer.question, ref_answer_1=answer.reference, answer=shown)
     return JudgeRequest(answer.id, prompt, answer.reference, shown)

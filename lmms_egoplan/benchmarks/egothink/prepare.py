@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
 from lmms_egoplan.benchmarks.egothink.records import HUB_DATASET, Record, check_records, read_folder, read_hub
+from lmms_egoplan.checking import track
 from lmms_egoplan.storage import save_split
 
 if TYPE_CHECKING:
@@ -39,13 +40,8 @@ def prepare_egothink(source: str | Path) -> list[dict[str, Any]]:
         SourceError: the data are wrong; nothing is written.
         OSError: a split cannot be written; those before it are in place.
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     drafts = read_hub() if source == HUB else read_folder(source)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        records = check_records(progress.track(drafts, description="Checking questions and images"))
+    records = check_records(track(drafts, "Checking questions and images"))
     name = f"the dataset {HUB_DATASET}" if source == HUB else str(Path(source).resolve())
     return [
         _write(dimension, [record for record in records if record.dimension == dimension.name], name)

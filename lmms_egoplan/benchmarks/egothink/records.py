@@ -1,7 +1,6 @@
 """EgoThink's questions as published, from a folder or from the hub: reading and checking every record."""
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
+from lmms_egoplan.checking import is_text, listing, shown
 from lmms_egoplan.storage import StorageError, resolve_inside
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _load_list(folder: Path) -> Sequence[Any]:
     except (ValueError, RecursionError) as error:
         raise SourceError(f"{path}: no JSON: {error}") from error
     if not isinstance(content, list) or not content:
-        raise SourceError(f"{path}: expected a list of records, found {_show(content)}")
+        raise SourceError(f"{path}: expected a list of records, found {shown(content)}")
     return content
 
 
@@ -187,7 +187,7 @@ def _load_config(dimension: Dimension) -> "Dataset":
 
 def _read_image_file(folder: Path, names: Any) -> bytes:
     if not isinstance(names, list) or len(names) != 1 or not isinstance(names[0], str):
-        raise SourceError(f"image_path: expected a list with one file name, found {_show(names)}")
+        raise SourceError(f"image_path: expected a list with one file name, found {shown(names)}")
     try:
         path = resolve_inside(folder, names[0])
         if not path.is_file():
@@ -226,15 +226,12 @@ def _check_image(data: bytes, where: str) -> None:
 
 
 def _text_problems(field: str, value: Any) -> Iterator[str]:
-    if not isinstance(value, str) or not value.strip() or re.search("[\ud800-\udfff]", value):
-        yield f"{field}: expected a text, found {_show(value)}"
+    if not is_text(value):
+        yield f"{field}: expected a text, found {shown(value)}"
 
 
 def _listing(problems: Sequence[str]) -> str:
-    lines = [f"EgoThink's data have {len(problems)} problem(s):", *(f"  {problem}" for problem in problems[:_LISTED])]
-    if len(problems) > _LISTED:
-        lines.append(f"  ... and {len(problems) - _LISTED} more")
-    return "\n".join(lines)
+    return f"EgoThink's data have {len(problems)} problem(s):\n{listing(problems, _LISTED)}"
 
 
 def _layout() -> str:
@@ -242,8 +239,3 @@ def _layout() -> str:
         f"DIR holds {DIMENSIONS[0].folder}/annotations.json, {DIMENSIONS[0].folder}/images/1.jpg and so on, as in "
         f"{REPOSITORY_URL}"
     )
-
-
-def _show(value: Any) -> str:
-    text = "nothing" if value is None else ascii(value)
-    return text if len(text) <= 80 else f"{text[:80]}..."

@@ -1,0 +1,231 @@
+"""Records of EgoIntent's form out of Ego4D Goal-Step's annotations: real steps and goals, labels that nobody verified.
+
+Goal-Step (Song et al., "Ego4D Goal-Step: Toward Hierarchical Understanding of Procedural Activities") has a goal for
+each video, steps below it, and substeps below some steps; EgoIntent's own steps come from there (sec. 3.3).
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_URL, VIDEO_ID, Record, is_seconds
+from lmms_egoplan.benchmarks.egointent.visuals import FPS
+from lmms_egoplan.checking import is_text, listing, shown
+from lmms_egoplan.storage import resolve_inside, write_whole
+
+# Goal-Step does not tell where a video was taken. By goal category, or by the group before its colon.
+_ENVIRONMENTS = {
+    "COOKING": "indoor",
+    "HOUSEKEEPING": "indoor",
+    "USE_ELECTRONICS": "indoor",
+    "MISC:STUDY(READ,WRITE)": "indoor",
+    "GARDENING": "outdoor",
+}
+_LISTED = 20
+
+NO_VIDEO = "video is not in the folder"
+NO_ENVIRONMENT = "goal category does not tell indoors from outdoors"
+IRRELEVANT = "irrelevant to the goal, as annotated"
+TOO_SHORT = "too short for the truncation"
+LAST = "no step comes after it"
+ALIKE = "two of its three labels are the same text"
+
+
+class GoalStepError(ValueError):
+    """A file is not as Goal-Step publishes it, or gives no record."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """What `build_records` made.
+
+    left_out: steps by reason.
+    """
+
+    records: list[Record]
+    left_out: Counter[str]
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """A segment without segments below it.
+
+    purpose: text of the step that it belongs to, or of the goal.
+    """
+
+    start: float
+    end: float
+    text: str
+    purpose: str
+    is_relevant: bool
+
+
+def build_records(goalstep: str | Path, videos: str | Path, before_end: float) -> Built:
+    """Make records of the steps whose videos are there.
+
+    A record is made of every segment without segments below it, a substep or a step without any:
+
+    - Local intent: the segment's text. Global intent: the text of the step that it is part of, of the goal for a step.
+    - Next-step plan: the text of the segment that is the first in time, among those of the whole video, to start at or
+      after the truncation point, so that nothing of it is seen. Segments irrelevant to the goal do not count.
+    - ``end_sec``: `before_end` seconds before the segment's end. At least one frame at `FPS` must fit before it.
+    - ``step_id``: the video's first eight characters and the segment's number in time, whatever is left out.
+    - Scenario: the goal category in words, without its group; event: with its group; goal: the goal's text.
+
+    Args:
+        goalstep: a file such as ``goalstep_valid_public.json``.
+        videos: holds ``<video_uid>.mp4``.
+        before_end: seconds, above 0.
+
+    Raises:
+        GoalStepError: the file cannot be read or is of another form (names the first 20 problems), `before_end` is
+            wrong, `videos` is no folder or no record comes out.
+        StorageError: a video lies outside `videos`.
+    """
+    if not 0 < before_end < math.inf:
+        raise GoalStepError(f"--before-end {before_end}: expected seconds, a number above 0")
+    if not Path(videos).is_dir():
+        raise GoalStepError(f"--videos {videos}: no such folder; it holds <video_uid>.mp4")
+    records: list[Record] = []
+    left_out: Counter[str] = Counter()
+    for video in _load(Path(goalstep)):
+        leaves = sorted(_leaves(video), key=lambda leaf: (leaf.start, leaf.end))
+        category = video["goal_category"].strip()
+        environment = _ENVIRONMENTS.get(category) or _ENVIRONMENTS.get(category.split(":")[0])
+        if not resolve_inside(videos, f"{video['video_uid']}.mp4").is_file():
+            left_out[NO_VIDEO] += len(leaves)
+        elif environment is None:
+            left_out[NO_ENVIRONMENT] += len(leaves)
+        else:
+            for number, leaf in enumerate(leaves, 1):
+                made = _record(video, leaves, number, leaf, environment, before_end)
+                if isinstance(made, Record):
+                    records.append(made)
+                else:
+                    left_out[made] += 1
+    if not records:
+        reasons = [f"{reason}: {count}" for reason, count in left_out.items()]
+        raise GoalStepError(f"{goalstep}: no step is left to write; left out:\n{listing(reasons, _LISTED)}")
+    return Built(records, left_out)
+
+
+def write_records(records: Sequence[Record], path: str | Path) -> None:
+    """Write records as JSON Lines, for `read_annotations`; the file appears whole or not at all.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    write_whole(Path(path), "".join(json.dumps(asdict(record), ensure_ascii=False) + "\n" for record in records))
+
+
+def _record(
+    video: dict[str, Any], leaves: Sequence[_Leaf], number: int, leaf: _Leaf, environment: str, before_end: float
+) -> Record | str:
+    """The record of a leaf, or why there is none; `number` is the leaf's place among all, from 1."""
+    end = round(leaf.end - before_end, 6)
+    if not leaf.is_relevant:
+        return IRRELEVANT
+    if end - leaf.start < 1 / FPS:
+        return TOO_SHORT
+    following = next((other for other in leaves if other.start >= end and other.is_relevant), None)
+    if following is None:
+        return LAST
+    labels = (leaf.text, leaf.purpose, following.text)
+    if len({" ".join(label.casefold().split()) for label in labels}) < len(labels):
+        return ALIKE
+    group, _, name = (part.strip() for part in video["goal_category"].replace("_", " ").lower().partition(":"))
+    return Record(
+        step_id=f"{video['video_uid'][:8]}_{number}",
+        video_id=video["video_uid"],
+        start_sec=leaf.start,
+        end_sec=end,
+        local_intent=leaf.text,
+        global_intent=leaf.purpose,
+        next_step_plan=following.text,
+        scenario=name or group,
+        environment=environment,
+        event=f"{group}: {name}" if name else group,
+        goal=video["goal_description"].strip(),
+        unverified=True,
+    )
+
+
+def _leaves(video: dict[str, Any]) -> Iterator[_Leaf]:
+    for step in video["segments"]:
+        substeps = step.get("segments")
+        if not substeps:
+            yield _leaf(step, video["goal_description"])
+        for substep in substeps or []:
+            yield _leaf(substep, step["step_description"])
+
+
+def _leaf(segment: dict[str, Any], purpose: str) -> _Leaf:
+    start, end = float(segment["start_time"]), float(segment["end_time"])
+    relevant = segment.get("is_relevant") != "irrelevant"
+    return _Leaf(start, end, segment["step_description"].strip(), purpose.strip(), relevant)
+
+
+def _load(path: Path) -> list[dict[str, Any]]:
+    """The file's videos, checked."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise GoalStepError(f"{path}: cannot read the annotations: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise GoalStepError(f"{path}: no JSON: {error}") from error
+    videos = content.get("videos") if isinstance(content, dict) else None
+    if not isinstance(videos, list) or not videos:
+        raise GoalStepError(
+            f"{path}: expected an object with a list of videos, as in {GOALSTEP_URL}; found {shown(content)}"
+        )
+    problems: list[str] = []
+    first_use: dict[str, int] = {}
+    for number, video in enumerate(videos, 1):
+        found = list(_video_problems(video))
+        if not found and (other := first_use.setdefault(video["video_uid"][:8], number)) != number:
+            found.append(f"video_uid: begins with the same eight characters as that of video {other}")
+        problems += [f"video {number}, {problem}" for problem in found]
+    if problems:
+        raise GoalStepError(
+            f"{path}: {len(problems)} problem(s) in {len(videos)} videos; is it one of the files of {GOALSTEP_URL}?\n"
+            f"{listing(problems, _LISTED)}"
+        )
+    return videos
+
+
+def _video_problems(video: Any) -> Iterator[str]:
+    if not isinstance(video, dict):
+        yield f"expected an object, found {shown(video)}"
+        return
+    uid = video.get("video_uid")
+    if not isinstance(uid, str) or not VIDEO_ID.fullmatch(uid):
+        yield f"video_uid: expected an identifier, found {shown(uid)}"
+    for field in ("goal_category", "goal_description"):
+        if not is_text(video.get(field)):
+            yield f"{field}: expected a text, found {shown(video.get(field))}"
+    yield from _segment_problems(video.get("segments"), "segments")
+
+
+def _segment_problems(segments: Any, where: str) -> Iterator[str]:
+    if not isinstance(segments, list):
+        yield f"{where}: expected a list, found {shown(segments)}"
+        return
+    for number, segment in enumerate(segments):
+        place = f"{where}[{number}]"
+        if not isinstance(segment, dict):
+            yield f"{place}: expected an object, found {shown(segment)}"
+            continue
+        for field in ("start_time", "end_time"):
+            if not is_seconds(segment.get(field)):
+                yield f"{place}.{field}: expected seconds, a number from 0, found {shown(segment.get(field))}"
+        if not is_text(segment.get("step_description")):
+            yield f"{place}.step_description: expected a text, found {shown(segment.get('step_description'))}"
+        below = segment.get("segments", [])
+        if "." not in where:
+            yield from _segment_problems(below, f"{place}.segments")
+        elif below:
+            yield f"{place}.segments: expected none below a substep, found {shown(below)}"

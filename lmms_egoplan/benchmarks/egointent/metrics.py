@@ -1,0 +1,151 @@
+"""EgoIntent's metrics: per step what a harness collects, and the aggregations over a run.
+
+A step's values are records, as a harness logs them. A field that is missing in the reply scores 0, as the authors have
+it; one that no judge has rated is neither right nor wrong, and counts only against the coverage. While nothing but
+missing fields has a score, though others were found, the score is not a number.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from statistics import fmean
+from typing import Any
+
+from lmms_egoplan.benchmarks.egointent.fields import FIELDS
+from lmms_egoplan.benchmarks.egointent.graded import GradedStep
+
+Values = dict[str, dict[str, Any]]
+
+
+def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
+    """Values of one step.
+
+    Args:
+        doc: a row of the prepared dataset.
+        responses: one text of `GradedStep`.
+
+    Returns:
+        Each of `FIELDS`, with ``score`` (0..100) only where there is a rating; ``overall``, with all fields of
+        `GradedStep`, ``missing`` (fields), ``video_id``, ``scenario``, ``environment`` and, only where all three fields
+        have a rating, their mean as ``score``; one of ``indoor`` and ``outdoor``; ``scenario``, ``parsed``,
+        ``judge_coverage``, ``truncated``, ``truncated_of``, ``suspect``, ``judge_model``, ``unverified``, ``coverage``
+        and ``num_steps``.
+
+    Raises:
+        ValueError: not one response, one that is no graded step, or the answer to another step.
+    """
+    (text,) = responses
+    step = GradedStep.from_text(text)
+    if step.step_id != doc["step_id"]:
+        raise ValueError(f"step {doc['step_id']} got the graded answer to {step.step_id}")
+    ratings = {"ratings": step.ratings, "missing": step.missing}
+    place = {name: doc[name] for name in ("video_id", "scenario", "environment")}
+    judged = [field for field in step.fields if step.ratings[field] is not None]
+    overall = asdict(step) | ratings | place
+    if None not in step.ratings.values():
+        overall["score"] = fmean(step.ratings.values())
+    fields = {
+        field: {"missing": field in step.missing, "video_id": doc["video_id"]}
+        | ({} if rating is None else {"score": rating})
+        for field, rating in step.ratings.items()
+    }
+    return fields | {
+        "overall": overall,
+        doc["environment"]: ratings,
+        "scenario": ratings | {"scenario": doc["scenario"]},
+        "parsed": {"found": len(step.fields)},
+        "judge_coverage": {"found": len(step.fields), "judged": len(judged)},
+        "truncated": {"truncated": step.truncated},
+        "truncated_of": {"truncated": step.truncated},
+        "suspect": {"found": len(step.fields), "suspect": len(step.suspect)},
+        "judge_model": {"judges": [step.judges[field] for field in judged]},
+        "unverified": {"unverified": doc["unverified"]},
+        "coverage": {"split_size": doc["split_size"]},
+        "num_steps": {"step_id": step.step_id},
+    }
+
+
+def field_score(values: Sequence[Mapping[str, Any]]) -> float:
+    """Mean rating of one field over the steps that have one (Table 3), 0..100; NaN if none has."""
+    return _score([(value.get("score"), value["missing"]) for value in values])
+
+
+def overall(values: Sequence[Mapping[str, Any]]) -> float:
+    """Mean of the three fields' scores: Table 3's Overall, and over the steps of one environment its Indoor or Outdoor.
+
+    Args:
+        values: records with ``ratings`` and ``missing``.
+
+    Returns:
+        0..100; NaN if a field has no score.
+    """
+    return fmean(_score([(value["ratings"][field], field in value["missing"]) for value in values]) for field in FIELDS)
+
+
+def scenario_scores(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """`overall` of each scenario's steps, from the hardest to the easiest (Fig. 7); those without a score last."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for value in values:
+        groups.setdefault(value["scenario"], []).append(value)
+    scores = {scenario: overall(group) for scenario, group in groups.items()}
+    return dict(sorted(scores.items(), key=lambda item: (math.isnan(item[1]), item[1], item[0])))
+
+
+def parsed_share(values: Sequence[Mapping[str, Any]]) -> float:
+    """Share in [0, 1] of the fields, three for each step, that were found in the replies."""
+    return fmean(value["found"] for value in values) / len(FIELDS)
+
+
+def judge_coverage(values: Sequence[Mapping[str, Any]]) -> float:
+    """Share in [0, 1] of the found fields that are judged; NaN if none was found, which leaves nothing to judge."""
+    return _share_of_found(values, "judged")
+
+
+def suspect_share(values: Sequence[Mapping[str, Any]]) -> float:
+    """Share in [0, 1] of the found fields that were made harmless before a judge saw them; NaN if none was found."""
+    return _share_of_found(values, "suspect")
+
+
+def truncated_share(values: Sequence[Mapping[str, Any]]) -> float:
+    """Share in [0, 1] of the replies that end at the token limit, among those where it is known; NaN if none."""
+    known = [value["truncated"] for value in values if value["truncated"] is not None]
+    return fmean(known) if known else math.nan
+
+
+def num_counted(values: Sequence[Mapping[str, Any]]) -> int:
+    """Replies of which it is known whether they end at the token limit."""
+    return sum(value["truncated"] is not None for value in values)
+
+
+def judge_models(values: Sequence[Mapping[str, Any]]) -> str:
+    """Names of the models that gave the ratings, sorted and joined by commas; ``none`` without ratings."""
+    return ", ".join(sorted({judge for value in values for judge in value["judges"] if judge is not None})) or "none"
+
+
+def unverified_share(values: Sequence[Mapping[str, Any]]) -> float:
+    """Share in [0, 1] of the steps whose references nobody has verified."""
+    return fmean(value["unverified"] for value in values)
+
+
+def num_steps(values: Sequence[Mapping[str, Any]]) -> int:
+    """Steps asked."""
+    return len(values)
+
+
+def coverage(values: Sequence[Mapping[str, Any]]) -> float:
+    """Share in [0, 1] of the annotation file's steps that were asked."""
+    (size,) = {value["split_size"] for value in values}
+    return len(values) / size
+
+
+def _score(ratings: Sequence[tuple[float | None, bool]]) -> float:
+    """Mean of ratings, each with whether its field is missing; NaN as the module says."""
+    rated = [(rating, missing) for rating, missing in ratings if rating is not None]
+    if all(missing for _, missing in rated) and len(rated) < len(ratings):
+        return math.nan
+    return fmean(rating for rating, _ in rated) if rated else math.nan
+
+
+def _share_of_found(values: Sequence[Mapping[str, Any]], name: str) -> float:
+    found = sum(value["found"] for value in values)
+    return sum(value[name] for value in values) / found if found else math.nan

@@ -1,0 +1,230 @@
+"""From annotated steps and their videos to a dataset that the tasks load."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from hashlib import sha256
+from pathlib import Path
+from statistics import fmean, median, quantiles
+from typing import TYPE_CHECKING, Any
+
+from lmms_egoplan.benchmarks.egointent.records import Record, read_annotations
+from lmms_egoplan.benchmarks.egointent.visuals import step_frames
+from lmms_egoplan.checking import listing, track
+from lmms_egoplan.frames import FrameError, frame_times
+from lmms_egoplan.storage import StorageError, file_version, resolve_inside, save_split
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+SPLIT = "test"
+# Sec. 3.1 and 3.4; durations in seconds.
+PAPER = {
+    "steps": 3014,
+    "scenarios": 15,
+    "videos": 32,
+    "median_sec": 1.87,
+    "mean_sec": 3.42,
+    "p75_sec": 3.57,
+    "above_10_sec": 183,
+}
+# Seconds that a step may begin before its video or end after it: annotated times are rounded, and the last frame's
+# duration is not known.
+TOLERANCE = 0.1
+_LISTED = 50
+
+
+class PrepareError(ValueError):
+    """Videos that the steps need are not there, or too short."""
+
+
+@dataclass(frozen=True)
+class _Footage:
+    """What a step's video gives: its absolute path and version, and the number of frames sampled for the step."""
+
+    path: Path
+    version: str
+    num_frames: int
+
+
+def prepare_egointent(annotations: str | Path, videos: str | Path, skip_missing: bool = False) -> dict[str, Any]:
+    """Check annotations and videos, and write the split below the data root.
+
+    Every step must lie inside its video by the frames' time stamps, give or take `TOLERANCE`, and hold a frame.
+
+    Args:
+        annotations: see `read_annotations`.
+        videos: holds ``<video_id>.mp4``.
+        skip_missing: leave out steps without footage, instead of refusing.
+
+    Returns:
+        The summary, which is also stored with the split: ``benchmark``, ``split``, ``prepared`` (UTC, ISO 8601),
+        ``annotations``, ``split_size`` (steps in the file), ``questions`` (prepared), ``unverified`` (how many of
+        these), ``fingerprint`` (another text once a prepared step or its video file has changed), ``missing`` (for
+        each video that lacks footage its ``video``, ``reason`` and the ``step_ids`` that it concerns) and
+        ``counts``: for each row of `PAPER` the numbers ``prepared``, ``annotations``, ``paper`` and ``matches``,
+        whether file and paper agree. Durations are rounded to hundredths; the 75th percentile is interpolated
+        linearly (`statistics.quantiles`, inclusive).
+
+        A row of the split has `Record`'s fields and ``video_path`` (absolute), ``num_frames`` (that the step gives
+        at 6 per second, before any cap) and ``split_size``.
+
+    Raises:
+        AnnotationError: the annotations are wrong.
+        PrepareError: the folder or footage is missing; nothing is written.
+    """
+    records = read_annotations(annotations)
+    if not Path(videos).is_dir():
+        raise PrepareError(f"--videos {videos}: no such folder; it holds <video_id>.mp4")
+    footage, missing = _check_videos(records, videos)
+    if missing and not (skip_missing and footage):
+        raise PrepareError(_missing_message(missing, len(records), skip_missing))
+    kept = [record for record in records if record.step_id in footage]
+    rows = _rows(kept, footage, len(records))
+    summary = {
+        "benchmark": "egointent",
+        "split": SPLIT,
+        "prepared": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "annotations": str(Path(annotations).resolve()),
+        "split_size": len(records),
+        "questions": len(kept),
+        "unverified": sum(record.unverified for record in kept),
+        "fingerprint": _fingerprint(rows, footage),
+        "missing": missing,
+        "counts": _compare(records, kept),
+    }
+    save_split(_dataset(rows), "egointent", SPLIT, summary)
+    return summary
+
+
+def _check_videos(records: Sequence[Record], root: str | Path) -> tuple[dict[str, _Footage], list[dict[str, Any]]]:
+    """Footage by step id, and what is missing as the summary tells it."""
+    by_video: dict[str, list[Record]] = {}
+    for record in records:
+        by_video.setdefault(record.video_id, []).append(record)
+    footage: dict[str, _Footage] = {}
+    missing: list[dict[str, Any]] = []
+    for video_id, group in track(by_video.items(), "Checking videos"):
+        lost: list[str] = []
+        reasons: list[str] = []
+        try:
+            path = resolve_inside(root, f"{video_id}.mp4")
+            span = _span(path)
+            version = file_version(path.stat())
+        except (FrameError, StorageError, OSError) as error:
+            lost, reasons = [record.step_id for record in group], [str(error)]
+        else:
+            for record in group:
+                try:
+                    footage[record.step_id] = _Footage(path, version, _count_frames(path, record, span))
+                except FrameError as error:
+                    lost.append(record.step_id)
+                    reasons.append(str(error))
+        if lost:
+            missing.append({"video": video_id, "reason": reasons[0], "step_ids": lost})
+    return footage, missing
+
+
+def _span(path: Path) -> tuple[float, float]:
+    """Seconds at which the first frame begins and the last one ends, if it lasts as long as the one before it."""
+    times = frame_times(path)
+    return times[0], times[-1] + (times[-1] - times[-2] if len(times) > 1 else 0.0)
+
+
+def _count_frames(path: Path, record: Record, span: tuple[float, float]) -> int:
+    if record.start_sec < span[0] - TOLERANCE or record.end_sec > span[1] + TOLERANCE:
+        raise FrameError(
+            f"{path}: lasts from {span[0]:.2f} to {span[1]:.2f} s, step {record.step_id!r} from "
+            f"{record.start_sec:.2f} to {record.end_sec:.2f}"
+        )
+    return len(step_frames(path, record.start_sec, record.end_sec))
+
+
+def _missing_message(missing: Sequence[dict[str, Any]], split_size: int, skip_missing: bool) -> str:
+    lost = sum(len(entry["step_ids"]) for entry in missing)
+    entries = [
+        f"{entry['video']} (steps: {len(entry['step_ids'])}, first {entry['step_ids'][0]!r}): {entry['reason']}"
+        for entry in missing
+    ]
+    return "\n".join(
+        (
+            f"{lost} of {split_size} steps have no footage, in {len(missing)} videos:",
+            listing(entries, _LISTED),
+            "no step is left to prepare"
+            if skip_missing
+            else "add the videos or mend the annotations, or go on without these steps: --skip-missing",
+        )
+    )
+
+
+def _rows(records: Sequence[Record], footage: dict[str, _Footage], split_size: int) -> list[dict[str, Any]]:
+    return [
+        asdict(record)
+        | {
+            "video_path": str(footage[record.step_id].path),
+            "num_frames": footage[record.step_id].num_frames,
+            "split_size": split_size,
+        }
+        for record in records
+    ]
+
+
+def _fingerprint(rows: Sequence[dict[str, Any]], footage: dict[str, _Footage]) -> str:
+    digest = sha256()
+    for row in rows:
+        digest.update(json.dumps([row, footage[row["step_id"]].version], sort_keys=True).encode())
+    return digest.hexdigest()
+
+
+def _counts(records: Sequence[Record]) -> dict[str, float]:
+    durations = [record.end_sec - record.start_sec for record in records]
+    quartiles = quantiles(durations, n=4, method="inclusive") if len(durations) > 1 else durations * 3
+    return {
+        "steps": len(records),
+        "scenarios": len({record.scenario for record in records}),
+        "videos": len({record.video_id for record in records}),
+        "median_sec": round(median(durations), 2),
+        "mean_sec": round(fmean(durations), 2),
+        "p75_sec": round(quartiles[2], 2),
+        "above_10_sec": sum(duration > 10 for duration in durations),
+    }
+
+
+def _compare(records: Sequence[Record], kept: Sequence[Record]) -> dict[str, dict[str, Any]]:
+    found, prepared = _counts(records), _counts(kept)
+    return {
+        name: {
+            "prepared": prepared[name],
+            "annotations": found[name],
+            "paper": paper,
+            "matches": found[name] == paper,
+        }
+        for name, paper in PAPER.items()
+    }
+
+
+def _dataset(rows: list[dict[str, Any]]) -> "Dataset":
+    from datasets import Dataset, Features, Value
+
+    text, integer, number = Value("string"), Value("int64"), Value("float64")
+    features = Features(
+        {
+            "step_id": text,
+            "video_id": text,
+            "start_sec": number,
+            "end_sec": number,
+            "local_intent": text,
+            "global_intent": text,
+            "next_step_plan": text,
+            "scenario": text,
+            "environment": text,
+            "event": text,
+            "goal": text,
+            "unverified": Value("bool"),
+            "video_path": text,
+            "num_frames": integer,
+            "split_size": integer,
+        }
+    )
+    return Dataset.from_list(rows, features=features)

@@ -1,0 +1,15 @@
+"""EgoIntent's prepared steps, the one split ``"test"``; see `prepare_egointent` for what it holds."""
+
+from lmms_egoplan.benchmarks.egointent.records import FORMAT
+from lmms_egoplan.storage import PreparedData
+
+
+def _how(_: str) -> str:
+    return (
+        "Prepare it with: lmms-egoplan data prepare egointent --annotations FILE --videos DIR. The published "
+        f"annotations are to be had from EgoIntent's authors; {FORMAT} describes the file. Without them: lmms-egoplan "
+        "data build egointent --help"
+    )
+
+
+PREPARED = PreparedData("egointent", "EgoIntent's {} split", _how)

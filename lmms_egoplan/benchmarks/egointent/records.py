@@ -1,0 +1,200 @@
+"""EgoIntent's annotations: reading and checking every record."""
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lmms_egoplan.benchmarks.egointent.fields import ALIASES, FIELDS
+from lmms_egoplan.checking import is_text, listing, shown
+from lmms_egoplan.paths import LMMS_EVAL_TASKS
+
+GOALSTEP_URL = "https://github.com/facebookresearch/ego4d-goalstep"
+ENVIRONMENTS = ("indoor", "outdoor")
+# Describes the file to users.
+FORMAT = LMMS_EVAL_TASKS / "egointent" / "FORMAT.md"
+
+# Becomes a file name, with ".mp4" behind it.
+VIDEO_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,127}")
+_LISTED = 20
+
+
+class AnnotationError(ValueError):
+    """An annotation file is not of the form that the project reads."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One step.
+
+    step_id: unique in its file; all that a model is told of the step.
+    start_sec, end_sec: seconds of the video that may be seen, ``0 <= start_sec < end_sec``; a frame at `end_sec`,
+        the truncation point (sec. 3.3), is not seen any more.
+    local_intent, global_intent, next_step_plan: the references (sec. 3.2).
+    scenario: one of 15 in the paper.
+    environment: ``"indoor"`` or ``"outdoor"``.
+    event, goal: of the whole video, where the file tells.
+    unverified: nobody has looked at the labels; they come from other annotations.
+    """
+
+    step_id: str
+    video_id: str
+    start_sec: float
+    end_sec: float
+    local_intent: str
+    global_intent: str
+    next_step_plan: str
+    scenario: str
+    environment: str
+    event: str | None = None
+    goal: str | None = None
+    unverified: bool = False
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """A JSON object as it stands: `dict` would drop all but the last of equal keys."""
+
+
+def read_annotations(path: str | Path) -> list[Record]:
+    """Read an annotation file and check every record of it.
+
+    Args:
+        path: JSON Lines, one record a line, or one JSON list of records. Keys are the names of `Record`'s fields or
+            `ALIASES`, in any case, with blanks or hyphens for underscores; others are left out. Blanks around
+            texts are dropped, and the environment's case does not matter.
+
+    Returns:
+        The records in the file's order.
+
+    Raises:
+        AnnotationError: the file cannot be read, or records are wrong; names the first 20 problems, each with
+            the line or the record's number (from 1), step_id, field and what was found, and their total.
+    """
+    path = Path(path)
+    records: list[Record] = []
+    problems: list[str] = []
+    first_use: dict[str, str] = {}
+    loaded = list(_load(path))
+    for place, raw in loaded:
+        if isinstance(raw, ValueError):
+            problems.append(f"{place}: no JSON: {raw}")
+            continue
+        if not isinstance(raw, _Pairs):
+            problems.append(f"{place}: expected an object, found {shown(raw)}")
+            continue
+        values, found = _by_field(raw)
+        found += _problems(values)
+        step_id = values.get("step_id")
+        if isinstance(step_id, str) and (other := first_use.setdefault(step_id, place)) != place:
+            found.append(f"step_id: already used by {other}")
+        problems += [f"{place}, step_id {shown(step_id)}, {problem}" for problem in found]
+        if not found:
+            records.append(_record(values))
+    if problems:
+        raise AnnotationError(
+            f"{path}: {len(problems)} problem(s) in {len(loaded)} records; the form is described in {FORMAT}\n"
+            f"{listing(problems, _LISTED)}"
+        )
+    if not records:
+        raise AnnotationError(f"{path}: no records; the form is described in {FORMAT}")
+    return records
+
+
+def _load(path: Path) -> Iterator[tuple[str, Any]]:
+    """Each record with the text that names it in messages; a ValueError where a line is no JSON."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise AnnotationError(f"{path}: cannot read the annotations: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise AnnotationError(f"{path}: no text in UTF-8: {error}") from error
+    if not text.lstrip().startswith("["):
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.strip():
+                yield f"line {number}", _parse(line)
+        return
+    content = _parse(text)
+    if isinstance(content, ValueError):
+        raise AnnotationError(f"{path}: no JSON: {content}")
+    for number, raw in enumerate(content, 1):
+        yield f"record {number}", raw
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_Pairs)
+    except RecursionError:
+        return ValueError("nested too deeply")
+    except ValueError as error:
+        return error
+
+
+def _by_field(pairs: Iterable[tuple[str, Any]]) -> tuple[dict[str, Any], list[str]]:
+    """Values by field name, and the problem where two keys give a field different values."""
+    values: dict[str, Any] = {}
+    problems: list[str] = []
+    keys: dict[str, str] = {}
+    for key, value in pairs:
+        name = re.sub(r"[\s_-]+", "_", key.strip().lower())
+        field = ALIASES.get(name, name)
+        if field not in values:
+            values[field], keys[field] = value, key
+        elif values[field] != value and field in Record.__dataclass_fields__:
+            problems.append(
+                f"{field}: given twice, as {shown(keys[field])} and as {shown(key)}, with different values, "
+                f"{shown(values[field])} and {shown(value)}"
+            )
+    return values, problems
+
+
+def _problems(values: dict[str, Any]) -> Iterator[str]:
+    step_id, video_id = values.get("step_id"), values.get("video_id")
+    if not isinstance(step_id, str) or not step_id.strip() or not step_id.isprintable():
+        yield f"step_id: expected a text in one line, found {shown(step_id)}"
+    if not isinstance(video_id, str) or not VIDEO_ID.fullmatch(video_id):
+        yield (
+            "video_id: expected a video's file name without .mp4, of letters, digits and . _ - and blanks, "
+            f"found {shown(video_id)}"
+        )
+    times = [values.get("start_sec"), values.get("end_sec")]
+    for field, time in zip(("start_sec", "end_sec"), times, strict=True):
+        if not is_seconds(time):
+            yield f"{field}: expected seconds, a number from 0, found {shown(time)}"
+    if all(map(is_seconds, times)) and not float(times[0]) < float(times[1]):
+        yield f"end_sec: expected a time after start_sec, {shown(times[0])}, found {shown(times[1])}"
+    for field in (*FIELDS, "scenario"):
+        if not is_text(values.get(field)):
+            yield f"{field}: expected a text, found {shown(values.get(field))}"
+    environment = values.get("environment")
+    if not isinstance(environment, str) or environment.strip().lower() not in ENVIRONMENTS:
+        yield f"environment: expected {' or '.join(ENVIRONMENTS)}, found {shown(environment)}"
+    for field in ("event", "goal"):
+        if values.get(field) is not None and not is_text(values[field]):
+            yield f"{field}: expected a text or nothing, found {shown(values[field])}"
+    if not isinstance(values.get("unverified", False), bool):
+        yield f"unverified: expected true or false, found {shown(values['unverified'])}"
+
+
+def is_seconds(value: Any) -> bool:
+    """Whether a value is a finite number from 0."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max
+
+
+def _record(values: dict[str, Any]) -> Record:
+    texts = {
+        field: values[field].strip()
+        for field in (*FIELDS, "scenario", "event", "goal")
+        if values.get(field) is not None
+    }
+    return Record(
+        step_id=values["step_id"],
+        video_id=values["video_id"],
+        start_sec=float(values["start_sec"]),
+        end_sec=float(values["end_sec"]),
+        environment=values["environment"].strip().lower(),
+        unverified=values.get("unverified", False),
+        **texts,
+    )

@@ -1,0 +1,126 @@
+"""What a model is shown of one step: frames before its truncation point, as images, a clip or a video file."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import partial
+from hashlib import sha256
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from lmms_egoplan.frames import FrameError, frame_times, read_video_frames, write_video
+from lmms_egoplan.paths import data_root
+from lmms_egoplan.showing import Doc, SettingsError, VisualInput, count_setting, evenly_spaced, read_in_batches
+from lmms_egoplan.storage import file_version, resolve_inside
+
+# Frames per second (sec. 4.1).
+FPS = 6
+
+# Sample times on a frame's time are sums of floats that may miss it; in seconds.
+_ROUNDING = 1e-6
+
+
+def step_frames(path: str | Path, start_sec: float, end_sec: float) -> list[int]:
+    """Frames of a step at 6 per second (sec. 4.1), none at or after its truncation point (sec. 3.3).
+
+    For each of the times ``start_sec + k / 6`` below `end_sec`, the last frame by then that is not before the start;
+    where none has come yet, the step's first frame. Nothing is decoded.
+
+    Args:
+        path: any file that FFmpeg reads, at constant or variable frame rate.
+        start_sec, end_sec: seconds from the start of the video, as `frame_times` counts them.
+
+    Returns:
+        Positions in the video (0-based), strictly increasing, each with start_sec <= time < end_sec; fewer than 6
+        per second where the video has fewer.
+
+    Raises:
+        FrameError: the step has no frame, or the file is absent, is no video or has no usable time stamps.
+    """
+    times = frame_times(path)
+    first, stop = (bisect_left(times, seconds) for seconds in (start_sec, end_sec))
+    if not start_sec < end_sec or first == stop:
+        raise FrameError(
+            f"{path}: no frame from {start_sec} s to before {end_sec} s; the video's frames are at {times[0]} to "
+            f"{times[-1]} s; correct the step's times, or download the video again"
+        )
+    span = min(end_sec, times[stop - 1] + 1 / FPS) - start_sec
+    samples = (start_sec + k / FPS for k in range(max(1, ceil((span - _ROUNDING) * FPS))))
+    positions = (bisect_right(times, seconds + _ROUNDING, first, stop) - 1 for seconds in samples)
+    return list(dict.fromkeys(max(first, position) for position in positions))
+
+
+def thin(positions: Sequence[int], max_frames: int) -> list[int]:
+    """At most `max_frames` (at least 1) of the positions, evenly spaced, with the first and the last.
+
+    For a limit of 1 the last alone, the one nearest to the truncation point.
+    """
+    if len(positions) <= max_frames:
+        return list(positions)
+    return [positions[index] for index in evenly_spaced(0, len(positions) - 1, max_frames)]
+
+
+def num_shown(doc: Doc, settings: Mapping[str, Any]) -> int:
+    """How many frames `visual_input` shows of a step; reads no video.
+
+    Raises:
+        SettingsError: as for `visual_input`.
+    """
+    return min(doc["num_frames"], _checked(settings)[1])
+
+
+def visual_input(doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
+    """What a model is shown of a step, never a frame at or after its truncation point (sec. 3.3).
+
+    Args:
+        doc: a row of the prepared dataset.
+        settings: ``max_frames``, at least 1, to which longer steps are thinned, and ``media``:
+            ``frames``: RGB images, oldest first.
+            ``clip``: the same images as one list, for models that take a video as a list of frames.
+            ``video``: path of an H.264 file of these frames and no others. 6 frames per second; fewer for a thinned
+            step, which keeps its pace. Written once, under ``<data root>/egointent/clips``, and used again while the
+            video has the same size and time.
+            Other entries are left alone.
+
+    Raises:
+        SettingsError: an unknown ``media``, or a ``max_frames`` that is absent or no positive integer.
+        FrameError: names the step; it has no frame, or other frames than when it was prepared, or one of them cannot
+            be decoded.
+    """
+    media, max_frames = _checked(settings)
+    try:
+        sampled = step_frames(doc["video_path"], doc["start_sec"], doc["end_sec"])
+        if len(sampled) != doc["num_frames"]:
+            raise FrameError(
+                f"{doc['video_path']}: {len(sampled)} frames from {doc['start_sec']} s to before {doc['end_sec']} s, "
+                f"but {doc['num_frames']} when the data were prepared; prepare them again"
+            )
+        shown = thin(sampled, max_frames)
+        if media == "video":
+            rate = Fraction(FPS * (len(shown) - 1), len(sampled) - 1) if len(shown) > 1 else FPS
+            return [_clip_file(doc, shown, rate)]
+        images = read_video_frames(doc["video_path"], shown)
+    except FrameError as error:
+        raise FrameError(f"step {doc['step_id']}: {error}") from error
+    return [images] if media == "clip" else list(images)
+
+
+def _checked(settings: Mapping[str, Any]) -> tuple[str, int]:
+    media = settings.get("media")
+    if media not in ("frames", "clip", "video"):
+        raise SettingsError(f"visual settings: media must be frames, clip or video, got {media!r}")
+    return media, count_setting(settings, "max_frames")
+
+
+def _clip_file(doc: Doc, positions: Sequence[int], rate: Fraction | int) -> str:
+    video = Path(doc["video_path"])
+    try:
+        version = sha256(file_version(video.stat()).encode()).hexdigest()[:16]
+    except OSError as error:
+        raise FrameError(f"{video}: cannot open the video: {error.strerror}") from error
+    name = f"{doc['video_id']}_{doc['start_sec']}_{doc['end_sec']}_{version}_{len(positions)}.mp4"
+    path = resolve_inside(data_root() / "egointent" / "clips", name)
+    if not path.exists():
+        write_video(path, read_in_batches(partial(read_video_frames, video), positions), rate)
+    return str(path)
