@@ -2,7 +2,7 @@
 
 import typer
 
-from lmms_egoplan.cli import agreement, data, demo, judge, submit, tasks_path
+from lmms_egoplan.cli import agreement, data, demo, heatmap, judge, submit, tasks_path
 
 app = typer.Typer(
     name="lmms-egoplan",
@@ -17,3 +17,4 @@ app.add_typer(data.app, name="data")
 app.add_typer(submit.app, name="submit")
 app.add_typer(judge.app, name="judge")
 app.command("agreement")(agreement.agreement)
+app.add_typer(heatmap.app, name="heatmap")

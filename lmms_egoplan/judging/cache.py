@@ -25,8 +25,8 @@ class CacheError(RuntimeError):
 class Entry:
     """A rated reply.
 
-    prompt: the text; images are in the key only. model: that answered; endpoint: the address that was asked; seconds: from the request to the reply; time: of
-    storing, ISO 8601, UTC.
+    prompt: its text; images are in the key alone. model: that answered; endpoint: the address that was asked; seconds:
+    from the request to the reply; time: of storing, ISO 8601, UTC.
     """
 
     prompt: str

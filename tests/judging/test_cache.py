@@ -1,3 +1,4 @@
+import hashlib
 import sqlite3
 import threading
 from dataclasses import replace
@@ -8,6 +9,7 @@ import pytest
 from lmms_egoplan.judging import cache as cache_module
 from lmms_egoplan.judging import default_cache_path
 from lmms_egoplan.judging.cache import CacheError, Entry, JudgementCache, cache_key
+from lmms_egoplan.judging.judgement import Prompt
 
 _ENTRY = Entry(
     prompt="prompt \N{SNOWMAN}",
@@ -69,10 +71,17 @@ def test_keys_tell_questions_apart():
         cache_key(model, {"temperature": temperature}, prompt)
         for model in ("a", "ab")
         for temperature in (0, 1)
-        for prompt in ("bc", "c", "\ud800")
+        for text in ("bc", "c", "\ud800")
+        for images in ((), ("x",), ("y",), ("x", "y"), ("y", "x"), ("xy",))
+        for prompt in (Prompt(text, images),)
     }
-    assert len(keys) == 12
-    assert cache_key("a", {"x": 1, "y": 2}, "b") == cache_key("a", {"y": 2, "x": 1}, "b")
+    assert len(keys) == 72
+    assert cache_key("a", {"x": 1, "y": 2}, Prompt("b")) == cache_key("a", {"y": 2, "x": 1}, Prompt("b"))
+
+
+def test_keys_do_not_change():
+    old = hashlib.sha256(b'["gpt", {"temperature": 0}, "how good?"]').hexdigest()
+    assert cache_key("gpt", {"temperature": 0}, Prompt("how good?")) == old
 
 
 def test_stores_all_or_nothing(path):

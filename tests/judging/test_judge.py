@@ -42,6 +42,27 @@ def test_sends_one_user_message_at_temperature_0():
     assert headers["authorization"] == f"Bearer {KEY}"
 
 
+def test_sends_images_before_the_text():
+    images = ("data:image/jpeg;base64,AA==", "data:image/png;base64,AQ==")
+    with JudgeServer(lambda *_: Reply()) as server:
+        judge_all([replace(request("how good?"), images=images)], SCALE, JudgeSettings("judge", server.url))
+    shown = [{"type": "image_url", "image_url": {"url": url}} for url in images]
+    assert server.bodies[0]["messages"] == [
+        {"role": "user", "content": [*shown, {"type": "text", "text": "how good?"}]}
+    ]
+
+
+def test_the_same_text_about_other_images_is_another_question():
+    requests = [replace(request("a"), images=images) for images in (("x",), ("y",), ("y", "x"), (), ("x",))]
+    with JudgeServer(lambda *_: Reply()) as server:
+        for _ in range(2):
+            judgements = judge_all(requests, SCALE, JudgeSettings("judge", server.url), show_progress=False)
+            assert [judgement.rating for judgement in judgements] == [1] * 5
+            assert len(server.prompts) == 4
+    with closing(sqlite3.connect(default_cache_path())) as database:
+        assert database.execute("SELECT prompt FROM judgements").fetchall() == [("a",)] * 4
+
+
 def test_stores_prompt_reply_rating_model_and_tokens():
     with JudgeServer(lambda *_: Reply("Fine. [[0.5]]", model="m-1")) as server:
         judge(server.url, ["how good?"])

@@ -1,12 +1,16 @@
 """Models by scenarios (Fig. 7): what stands in which cell, in which order, and what is to be said of it."""
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
+from lmms_egoplan.benchmarks.egointent import metrics
+from lmms_egoplan.benchmarks.egointent.graded import GradedStep
 from lmms_egoplan.benchmarks.egointent.logged_runs import LoggedRun, LoggedStep
+
+# Runs that a warning names of those that are alike.
+_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,8 @@ class Heatmap:
 def make_heatmap(runs: Sequence[LoggedRun]) -> Heatmap:
     """Scores of at least one run by scenarios.
 
-    A score is the mean over the three fields of the mean over a field's judged steps, as Table 3's Overall. What has
-    no score comes last, and does not count for a scenario's average; of equals, names decide.
+    Scores are `metrics.overall`, Table 3's Overall. What has none comes last, and does not count for a scenario's
+    average; of equals, names decide.
     """
     scores = {run.name: _score(run.steps.values()) for run in runs}
     ordered = sorted(runs, key=lambda run: (math.isnan(scores[run.name].score), -scores[run.name].score, run.name))
@@ -49,66 +53,85 @@ def make_heatmap(runs: Sequence[LoggedRun]) -> Heatmap:
         scenario: [_score([step for step in run.steps.values() if step.scenario == scenario]) for run in ordered]
         for scenario in {step.scenario for run in runs for step in run.steps.values()}
     }
-    averages = {
-        scenario: _mean([cell.score for cell in cells if not math.isnan(cell.score)])
-        for scenario, cells in columns.items()
-    }
+    averages = {scenario: _mean_known([cell.score for cell in cells]) for scenario, cells in columns.items()}
     scenarios = sorted(columns, key=lambda name: (math.isnan(averages[name]), averages[name], name))
     return Heatmap(
         models=tuple(run.name for run in ordered),
         scenarios=tuple(scenarios),
         overall=tuple(scores[run.name] for run in ordered),
         cells=tuple(zip(*(columns[name] for name in scenarios), strict=True)),
-        notes=_notes(ordered),
+        notes=tuple(_notes(ordered)),
         warnings=tuple(_warnings(ordered)),
     )
 
 
 def _score(steps: Collection[LoggedStep]) -> Cell:
-    rated = [[step.ratings[field] for step in steps if step.ratings[field] is not None] for field in FIELDS]
-    return Cell(fmean(map(_mean, rated)), any(len(ratings) < len(steps) for ratings in rated))
+    graded = [step.graded for step in steps]
+    score = metrics.overall([{"ratings": step.ratings, "missing": step.missing} for step in graded])
+    return Cell(score, any(None in step.ratings.values() for step in graded))
 
 
-def _mean(numbers: Sequence[float]) -> float:
-    return fmean(numbers) if numbers else math.nan
+def _mean_known(scores: Sequence[float]) -> float:
+    known = [score for score in scores if not math.isnan(score)]
+    return fmean(known) if known else math.nan
 
 
-def _notes(runs: Sequence[LoggedRun]) -> tuple[str, ...]:
+def _notes(runs: Sequence[LoggedRun]) -> Iterator[str]:
     judges = _judges(runs)
-    return (
-        f"{'Judges' if len(judges) > 1 else 'Judge'}: {', '.join(judges) or 'none'}",
-        f"judge coverage {_range([_coverage(run) for run in runs], '.1%')}",
-        f"{_range([len(run.steps) for run in runs], ',')} steps",
-    )
+    yield f"{'Judges' if len(judges) > 1 else 'Judge'}: {', '.join(judges) or 'none'}"
+    yield f"judge coverage {_range([_coverage(run) for run in runs], '.1%')}"
+    yield f"{_range([len(run.steps) for run in runs], ',')} steps"
+    unverified = sum(step.unverified for run in runs for step in run.steps.values())
+    if unverified:
+        yield f"{unverified / sum(len(run.steps) for run in runs):.0%} of the references unverified"
 
 
-def _warnings(runs: Sequence[LoggedRun]) -> Iterable[str]:
+def _warnings(runs: Sequence[LoggedRun]) -> Iterator[str]:
+    judges = {run.name: ", ".join(_judges([run])) or "none" for run in runs}
     if len(_judges(runs)) > 1:
-        told = [f"{run.name}: {', '.join(_judges([run])) or 'none'}" for run in runs]
-        yield f"different judges, whose scores do not compare ({'; '.join(told)})"
-    for title, attribute in (("prompts", "prompt"), ("judge's prompts", "judge_prompt")):
-        versions = {run.name: getattr(run, attribute) for run in runs}
-        if len(set(versions.values())) > 1:
-            told = [f"{name}: {version or 'unknown'}" for name, version in versions.items()]
-            yield f"different versions of the {title}, whose scores do not compare ({'; '.join(told)})"
-    steps = [run.steps.keys() for run in runs]
-    common = set.intersection(*map(set, steps))
-    if any(len(ids) > len(common) for ids in steps):
-        told = [f"{run.name}: {len(run.steps):,}" for run in runs]
-        yield f"runs over different steps, {len(common):,} of which are in all ({'; '.join(told)})"
+        yield f"different judges, whose scores do not compare ({_by_value(judges)})"
+    prompts = {run.name: f"version {run.prompt or 'unknown'}" for run in runs}
+    if len(set(prompts.values())) > 1:
+        yield f"different versions of the prompt, whose scores do not compare ({_by_value(prompts)})"
+    prompts = {run.name: f"version {run.judge_prompt or 'unknown'}" for run in runs}
+    if len(set(prompts.values())) > 1:
+        yield f"different versions of the judge's prompt, whose scores do not compare ({_by_value(prompts)})"
+    common = set.intersection(*(set(run.steps) for run in runs))
+    if any(len(run.steps) > len(common) for run in runs):
+        counts = {run.name: f"{len(run.steps):,} steps" for run in runs}
+        yield f"runs over different steps, {len(common):,} of which are in all ({_by_value(counts)})"
     moved = [step_id for step_id in sorted(common) if len({run.steps[step_id].scenario for run in runs}) > 1]
     if moved:
-        yield f"{len(moved):,} steps are in different scenarios in different runs, as {moved[0]}"
+        yield f"{len(moved):,} steps are in different scenarios in different runs, {moved[0]} for one"
+
+
+def _by_value(values: Mapping[str, str]) -> str:
+    """What each value is the value of: "version 1: a, b; version 2: c"."""
+    told = []
+    for value in sorted(set(values.values())):
+        names = [name for name, other in values.items() if other == value]
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        told.append(f"{value}: {', '.join(names[:_NAMED])}{more}")
+    return "; ".join(told)
 
 
 def _judges(runs: Iterable[LoggedRun]) -> list[str]:
-    return sorted({judge for run in runs for step in run.steps.values() for judge in step.judges})
+    graded = [step.graded for run in runs for step in run.steps.values()]
+    return sorted({judge for step in graded for judge in map(step.judges.get, _judged(step)) if judge is not None})
 
 
 def _coverage(run: LoggedRun) -> float:
-    return fmean(rating is not None for step in run.steps.values() for rating in step.ratings.values())
+    graded = [step.graded for step in run.steps.values()]
+    return metrics.judge_coverage([{"found": len(step.fields), "judged": len(_judged(step))} for step in graded])
+
+
+def _judged(step: GradedStep) -> list[str]:
+    return [field for field in step.fields if step.ratings[field] is not None]
 
 
 def _range(numbers: Sequence[float], form: str) -> str:
-    low, high = (format(number, form) for number in (min(numbers), max(numbers)))
+    known = [number for number in numbers if not math.isnan(number)]
+    if not known:
+        return "n/a"
+    low, high = (format(number, form) for number in (min(known), max(known)))
     return low if low == high else f"{low} to {high}"

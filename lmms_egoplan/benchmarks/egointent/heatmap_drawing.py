@@ -3,7 +3,8 @@
 import io
 import math
 import tempfile
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,20 +12,24 @@ from typing import TYPE_CHECKING
 from lmms_egoplan.benchmarks.egointent.heatmap import Cell, Heatmap
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 SUFFIXES = (".png", ".svg", ".html")
 
 _TITLE = "EgoIntent: overall score by scenario"
-# Inches; a cell takes "100.0*" at the numbers' size.
+# In inches; a cell holds "100.0*".
 _CELL = (0.62, 0.42)
-_MARGINS = (4.2, 3.0)
+_LABELS = (3.4, 1.7)
+_HEAD, _LINE = 0.55, 0.14
 _NARROWEST = 7.5
 _DPI = 160
-# Characters: a name's line, and a note's at the narrowest.
-_NAME, _NOTE = 34, 100
+# Characters in a name's line, and of the notes in an inch.
+_NAME, _NOTE = 30, 13
 # From bright to dark at an even pace, also in greyscale; darker is higher, as in Fig. 7.
-_COLORS = "cividis_r"
+_COLORS = "YlGnBu"
+# White text reads better than black on what is darker than this relative luminance (WCAG 2).
+_DARK = 0.179
 _PAGE = """\
 <!DOCTYPE html>
 <html lang="en">
@@ -68,8 +73,8 @@ def _render(heatmap: Heatmap, form: str) -> bytes:
     import matplotlib
 
     content = io.BytesIO()
-    # Text stays text in svg; the second is for minus and other signs that a font may lack.
-    with matplotlib.rc_context({"svg.fonttype": "none", "font.size": 9, "hatch.linewidth": 0.6}):
+    # "none" keeps text as text in svg.
+    with matplotlib.rc_context({"svg.fonttype": "none", "hatch.linewidth": 0.5, "hatch.color": "0.6"}):
         _figure(heatmap).savefig(content, format=form, dpi=_DPI)
     return content.getvalue()
 
@@ -79,19 +84,72 @@ def _figure(heatmap: Heatmap) -> "Figure":
 
     columns = ("Overall", *heatmap.scenarios)
     rows = [(overall, *cells) for overall, cells in zip(heatmap.overall, heatmap.cells, strict=True)]
-    width = max(_NARROWEST, _CELL[0] * len(columns) + _MARGINS[0])
-    notes = _wrapped([" · ".join(heatmap.notes), *heatmap.warnings, *_legend(rows)], int(_NOTE * width / _NARROWEST))
-    height = _CELL[1] * len(rows) + _MARGINS[1] + 0.17 * notes.count("\n")
-    figure = Figure(figsize=(width, height), layout="constrained")
-    figure.suptitle(f"{_TITLE}\n", x=0.01, ha="left", fontsize=13, parse_math=False)
+    width = max(_NARROWEST, _CELL[0] * len(columns) + _LABELS[0])
+    notes = [
+        _one_line(note)
+        for note in (" · ".join(heatmap.notes), *(f"Note: {warning}" for warning in heatmap.warnings), *_legend(rows))
+    ]
+    lines = [line for note in notes for line in textwrap.wrap(note, int(_NOTE * width))]
+    head = _HEAD + _LINE * len(lines)
+    height = _CELL[1] * len(rows) + _LABELS[1] + head
+    figure = Figure(figsize=(width, height))
+    figure.set_layout_engine("constrained", rect=(0, 0, 1, 1 - head / height))
+    left, top = 0.1 / width, 0.15 / height
+    figure.text(left, 1 - top, _TITLE, fontsize=13, va="top")
+    figure.text(left, 1 - 3 * top, "\n".join(lines), fontsize=8, va="top", parse_math=False)
+    axes = figure.add_subplot()
+    _draw_cells(axes, rows)
+    axes.set_xticks(range(len(columns)), map(_name, columns), rotation=40, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(len(rows)), map(_name, heatmap.models))
+    axes.tick_params(length=0, labelsize=9)
+    for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
+        label.set_parse_math(False)
     return figure
+
+
+def _draw_cells(axes: "Axes", rows: Sequence[Sequence[Cell]]) -> None:
+    from matplotlib import colormaps
+    from matplotlib.colors import Normalize
+    from matplotlib.patches import Rectangle
+
+    scores = [cell.score for row in rows for cell in row if not math.isnan(cell.score)]
+    shade = Normalize(min(scores, default=0), max(scores, default=1))
+    for y, row in enumerate(rows):
+        for x, cell in enumerate(row):
+            if math.isnan(cell.score):
+                look, text, ink = {"facecolor": "white", "hatch": "////"}, "n/a", "black"
+            else:
+                color = colormaps[_COLORS](float(shade(cell.score)))
+                look, text = {"facecolor": color}, f"{cell.score:.1f}{'*' if cell.partial else ''}"
+                ink = "white" if _luminance(color) < _DARK else "black"
+            axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, edgecolor="white", linewidth=0.8, **look))
+            box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5} if text == "n/a" else None
+            axes.text(x, y, text, ha="center", va="center", color=ink, fontsize=9, bbox=box)
+    axes.axvline(0.5, color="white", linewidth=6)
+    axes.set(xlim=(-0.5, len(rows[0]) - 0.5), ylim=(len(rows) - 0.5, -0.5))
+    axes.spines[:].set_visible(False)
+
+
+def _luminance(color: Sequence[float]) -> float:
+    """Relative luminance (WCAG 2) of an sRGB color, 0..1."""
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in color[:3]]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def _legend(rows: Iterable[Iterable[Cell]]) -> list[str]:
     cells = [cell for row in rows for cell in row]
     partial = any(cell.partial and not math.isnan(cell.score) for cell in cells)
-    unjudged = any(math.isnan(cell.score) for cell in cells)
+    absent = any(math.isnan(cell.score) for cell in cells)
     return [
-        *(["* not all of its steps' fields are judged"] if partial else []),
-        *(["n/a: a field of which nothing is judged, or no step"] if unjudged else []),
+        *(["* over the judged steps only: some are not judged"] if partial else []),
+        *(["n/a: of one of the three fields no step is judged, or there is no step"] if absent else []),
     ]
+
+
+def _name(text: str) -> str:
+    return textwrap.fill(_one_line(text), _NAME)
+
+
+def _one_line(text: str) -> str:
+    """The text without characters that XML does not allow."""
+    return "".join(char if char.isprintable() else " " for char in text)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
-from lmms_egoplan.checking import shown
+from lmms_egoplan.benchmarks.egointent.graded import GradedStep
+from lmms_egoplan.checking import is_text, shown
 
 TASK = "egointent"
 SAMPLES = f"*_samples_{TASK}.jsonl"
@@ -20,15 +20,14 @@ class LoggedRunError(ValueError):
 
 @dataclass(frozen=True)
 class LoggedStep:
-    """One judged step.
+    """One step of a run.
 
-    ratings: 0..100 for each of `FIELDS`, None where it is not judged.
-    judges: models that gave the ratings.
+    unverified: nobody has verified its references.
     """
 
+    graded: GradedStep
     scenario: str
-    ratings: dict[str, float | None]
-    judges: frozenset[str]
+    unverified: bool
 
 
 @dataclass(frozen=True)
@@ -121,43 +120,30 @@ def _steps(path: Path) -> dict[str, LoggedStep]:
     for number, line in enumerate(_text(path).split("\n"), 1):
         if line.strip():
             where = f"{path}, line {number}"
-            step_id, step = _step(where, line)
-            if step_id in steps:
-                raise LoggedRunError(f"{where}: step {step_id!r} is there twice; a file holds one run")
-            steps[step_id] = step
+            step = _step(where, line)
+            if steps.setdefault(step.graded.step_id, step) is not step:
+                raise LoggedRunError(f"{where}: step {step.graded.step_id!r} is there twice; a file holds one run")
     if not steps:
         raise LoggedRunError(f"{path}: no samples in it; remove it, or run again")
     return steps
 
 
-def _step(where: str, line: str) -> tuple[str, LoggedStep]:
+def _step(where: str, line: str) -> LoggedStep:
     try:
-        record = json.loads(line)
+        sample = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise LoggedRunError(f"{where}: no JSON: {error}; was the run stopped while it wrote? Run again") from error
-    record = record.get("overall") if isinstance(record, dict) else None
+    record = sample.get("overall") if isinstance(sample, dict) else None
     if not isinstance(record, dict):
         raise LoggedRunError(f"{where}: overall: expected an object, as the task {TASK} logs it, found {shown(record)}")
-    for field in ("step_id", "scenario"):
-        if not isinstance(record.get(field), str) or not record[field].strip():
-            raise LoggedRunError(f"{where}: overall.{field}: expected a text, found {shown(record.get(field))}")
-    for field in ("ratings", "judges"):
-        if not isinstance(record.get(field), dict):
-            raise LoggedRunError(f"{where}: overall.{field}: expected an object, found {shown(record.get(field))}")
-    ratings = {field: _rating(f"{where}: overall.ratings.{field}", record["ratings"], field) for field in FIELDS}
-    judges = {record["judges"].get(field) for field, rating in ratings.items() if rating is not None} - {None}
-    if not all(isinstance(judge, str) for judge in judges):
-        raise LoggedRunError(f"{where}: overall.judges: expected names of models, found {shown(record['judges'])}")
-    return record["step_id"], LoggedStep(record["scenario"].strip(), ratings, frozenset(judges))
-
-
-def _rating(where: str, ratings: dict[str, Any], field: str) -> float | None:
-    rating = ratings.get(field, "nothing")
-    if rating is None:
-        return None
-    if isinstance(rating, bool) or not isinstance(rating, int | float) or not 0 <= rating <= 100:
-        raise LoggedRunError(f"{where}: expected a number from 0 to 100 or null, found {shown(rating)}")
-    return float(rating)
+    if not is_text(record.get("scenario")):
+        raise LoggedRunError(f"{where}: overall.scenario: expected a text, found {shown(record.get('scenario'))}")
+    fields = {name: record[name] for name in GradedStep.__dataclass_fields__ if name in record}
+    try:
+        graded = GradedStep.from_text(json.dumps(fields))
+    except ValueError as error:
+        raise LoggedRunError(f"{where}: overall: {error}; give the logs of the task {TASK}") from error
+    return LoggedStep(graded, record["scenario"].strip(), sample.get("unverified") == {"unverified": True})
 
 
 def _text(path: Path) -> str:

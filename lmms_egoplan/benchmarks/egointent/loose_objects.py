@@ -50,7 +50,8 @@ _CHARS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", None: ""}
 def read_objects(text: str) -> tuple[list[Values], str]:
     """The objects that hold a field's key, at any depth, and the text around them.
 
-    A key may have any quotation marks, or none behind ``{``, a comma or a line's end. A value is a string, which may
+    An object begins at ``{``, or at a key in quotation marks where that is missing. A key may have any quotation marks,
+    or none behind ``{``, a comma or a line's end. A value is a string, which may
     hold unescaped quotation marks; a list of strings, joined by ``; ``; or bare text up to the next key. A string or
     an object that does not end goes as far as the text does, so that a truncated reply's last field is what there is
     of it.
@@ -59,8 +60,7 @@ def read_objects(text: str) -> tuple[list[Values], str]:
         text: with runs of white space as `reply.read_reply` shortens them.
 
     Returns:
-        What each object holds; values that are no text are empty. And the text without
-        the outermost of these objects.
+        What each object holds; values that are no text are empty. And the text without the outermost of these objects.
     """
     objects: list[Values] = []
     around: list[str] = []

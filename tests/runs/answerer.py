@@ -1,0 +1,33 @@
+"""Checkpoints that give whole answers, though their weights are random."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForImageTextToText, AutoProcessor
+
+from zoo import save
+
+
+def save_answerer(name: str, folder: Path, answers: Sequence[str]) -> Path:
+    """A checkpoint of a family that replies with one of the answers most of the time; which one depends on the input.
+
+    Each answer is one token. Its embedding outweighs what the layers add to it, and the end of text follows from it.
+    """
+    save(name, folder)
+    model = AutoModelForImageTextToText.from_pretrained(folder, dtype="float32")
+    processor = AutoProcessor.from_pretrained(folder)
+    tokenizer = processor.tokenizer
+    tokenizer.add_tokens(list(answers))
+    ids = tokenizer.convert_tokens_to_ids(list(answers))
+    model.resize_token_embeddings(max(len(tokenizer), model.get_input_embeddings().num_embeddings))
+    embeddings, scores = model.get_input_embeddings().weight, model.get_output_embeddings().weight
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        direction = torch.nn.functional.normalize(torch.randn(embeddings.shape[1], generator=generator), dim=0)
+        embeddings[ids] = 100 * direction
+        scores[ids] = 6 * scores.std() * torch.randn(len(ids), scores.shape[1], generator=generator)
+        scores[tokenizer.eos_token_id] = 3 * direction
+    model.save_pretrained(folder)
+    processor.save_pretrained(folder)
+    return folder
