@@ -16,7 +16,7 @@ from loguru import logger
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 
 # Benchmarks whose answers a judge grades.
-_JUDGED = {"egothink"}
+_JUDGED = {"egointent", "egothink"}
 
 INCLUDE_PATH_HINT = "--include_path $(lmms-egoplan tasks-path)"
 

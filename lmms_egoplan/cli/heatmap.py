@@ -43,5 +43,5 @@ def egointent(
         raise typer.Exit(1) from None
     for warning in drawn.warnings:
         typer.echo(f"Warning: {warning}", err=True)
-    typer.echo(f"{len(drawn.models)} models by {len(drawn.scenarios)} scenarios. {', '.join(drawn.notes)}")
+    typer.echo(f"{len(drawn.models)} x {len(drawn.scenarios)} (models x scenarios). {', '.join(drawn.notes)}")
     typer.echo(f"Written to {out}")

@@ -43,7 +43,7 @@ def start(
     environment.pop("LMMS_CACHE_RUN_ID", None)
     with (data / "log.txt").open("w") as log:
         return subprocess.Popen(
-            [*launcher, *map(str, arguments)], env=environment, cwd=data, stdout=log, stderr=subprocess.STDOUT
+            [*launcher, *map(str, arguments)], env=environment, cwd=data.parent, stdout=log, stderr=subprocess.STDOUT
         )
 
 

@@ -48,13 +48,13 @@ def make_heatmap(runs: Sequence[LoggedRun]) -> Heatmap:
     average; of equals, names decide.
     """
     scores = {run.name: _score(run.steps.values()) for run in runs}
-    ordered = sorted(runs, key=lambda run: (math.isnan(scores[run.name].score), -scores[run.name].score, run.name))
+    ordered = sorted(runs, key=lambda run: (*_rank(-scores[run.name].score), run.name))
     columns = {
         scenario: [_score([step for step in run.steps.values() if step.scenario == scenario]) for run in ordered]
         for scenario in {step.scenario for run in runs for step in run.steps.values()}
     }
     averages = {scenario: _mean_known([cell.score for cell in cells]) for scenario, cells in columns.items()}
-    scenarios = sorted(columns, key=lambda name: (math.isnan(averages[name]), averages[name], name))
+    scenarios = sorted(columns, key=lambda name: (*_rank(averages[name]), name))
     return Heatmap(
         models=tuple(run.name for run in ordered),
         scenarios=tuple(scenarios),
@@ -74,6 +74,10 @@ def _score(steps: Collection[LoggedStep]) -> Cell:
 def _mean_known(scores: Sequence[float]) -> float:
     known = [score for score in scores if not math.isnan(score)]
     return fmean(known) if known else math.nan
+
+
+def _rank(score: float) -> tuple[bool, float]:
+    return (True, 0.0) if math.isnan(score) else (False, score)
 
 
 def _notes(runs: Sequence[LoggedRun]) -> Iterator[str]:

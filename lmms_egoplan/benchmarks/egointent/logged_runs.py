@@ -36,7 +36,8 @@ class LoggedRun:
 
     name: of the model; different from those of the other runs read with it.
     steps: by step_id; at least one.
-    prompt, judge_prompt: versions of the prompts; None where the results do not tell.
+    prompt, judge_prompt: versions of the prompts, and whether the judge rated all fields in one request; None where
+        the results do not tell.
     """
 
     name: str
@@ -68,7 +69,7 @@ def read_runs(folders: Iterable[Path]) -> list[LoggedRun]:
     runs = [(file, _results(file), _steps(file)) for file in files.values()]
     names = _distinct([_names(file, results) for file, results, _ in runs])
     return [
-        LoggedRun(name, steps, _version(results, "prompt"), _version(results, "judge_prompt"))
+        LoggedRun(name, steps, _version(results, "prompt"), _judge_prompt(results))
         for name, (_, results, steps) in zip(names, runs, strict=True)
     ]
 
@@ -90,11 +91,22 @@ def _names(samples: Path, results: dict[str, Any]) -> tuple[str, ...]:
     return full.rpartition("/")[2], full, f"{full} ({_time(samples)})", str(samples)
 
 
+def _task(results: dict[str, Any]) -> dict[str, Any]:
+    configs = results.get("configs")
+    task = configs.get(TASK) if isinstance(configs, dict) else None
+    return task if isinstance(task, dict) else {}
+
+
 def _version(results: dict[str, Any], prompt: str) -> str | None:
-    found: Any = results
-    for key in ("configs", TASK, "metadata", prompt):
-        found = found.get(key) if isinstance(found, dict) else None
-    return None if found is None else str(found)
+    metadata = _task(results).get("metadata")
+    version = metadata.get(prompt) if isinstance(metadata, dict) else None
+    return None if version is None else str(version)
+
+
+def _judge_prompt(results: dict[str, Any]) -> str | None:
+    version = _version(results, "judge_prompt")
+    together = '"together": true' in json.dumps(_task(results).get("filter_list"))
+    return f"{version or 'unknown'} with all fields in one request" if together else version
 
 
 def _time(samples: Path) -> str:

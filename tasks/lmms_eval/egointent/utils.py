@@ -8,7 +8,13 @@ from datasets import Dataset
 
 from lmms_egoplan.backends.filters import RequestFilter
 from lmms_egoplan.benchmarks.egointent.fields import FIELDS
-from lmms_egoplan.benchmarks.egointent.grading import DEFAULT_JUDGE, JUDGE_VERSION, Prediction, grade  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.grading import (  # noqa: F401
+    DEFAULT_JUDGE,
+    JUDGE_VERSION,
+    Prediction,
+    grade,
+    try_judge,
+)
 from lmms_egoplan.benchmarks.egointent.metrics import (  # noqa: F401
     coverage,
     field_score,
@@ -28,8 +34,6 @@ from lmms_egoplan.benchmarks.egointent.prepared import PREPARED
 from lmms_egoplan.benchmarks.egointent.prompt import PROMPT_VERSION, prompt_text  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
 from lmms_egoplan.benchmarks.egointent.visuals import num_shown, visual_input
-from lmms_egoplan.judging import judge_settings
-from lmms_egoplan.judging.startup import announce_judge
 from lmms_egoplan.showing import VisualInput
 
 
@@ -39,7 +43,7 @@ def __getattr__(name: str) -> str:
     That is before the model is asked anything, so the judge is tried here.
     """
     if name == "TEST":
-        announce_judge(judge_settings(DEFAULT_JUDGE))
+        try_judge()
         return str(PREPARED.folder("test"))
     if name == "TEST_DATA":
         return PREPARED.fingerprint("test")
