@@ -15,8 +15,12 @@ from loguru import logger
 
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 
-# Benchmarks whose answers a judge grades.
-_JUDGED = {"egointent", "egothink"}
+# Where the judge's default model stands, by the name of a task's file or folder.
+_JUDGED = {
+    "egothink": "egothink.grading",
+    "egointent.yaml": "egointent.grading",
+    "egointent_diagnostics.yaml": "egointent.diagnostics",
+}
 
 INCLUDE_PATH_HINT = "--include_path $(lmms-egoplan tasks-path)"
 
@@ -77,24 +81,28 @@ def _try_judges_early() -> None:
     except (ImportError, AttributeError):
         return
 
+    from lmms_egoplan.judging.startup import announce_judge
+
     @functools.wraps(match_tasks)
     def with_judge_tried(self: Any, *args: Any, **kwargs: Any) -> Any:
         matched = match_tasks(self, *args, **kwargs)
-        for folder in sorted(_JUDGED.intersection(_own_folders(self, matched))):
-            importlib.import_module(f"lmms_egoplan.benchmarks.{folder}.grading").try_judge()
+        names = {name for path in _own_files(self, matched) for name in (path.name, path.parent.name)}
+        for module in sorted(_JUDGED[name] for name in names & _JUDGED.keys()):
+            grading = importlib.import_module(f"lmms_egoplan.benchmarks.{module}")
+            announce_judge(grading.DEFAULT_JUDGE, getattr(grading, "OTHERWISE", ""))
         return matched
 
     TaskManager.match_tasks = with_judge_tried
 
 
-def _own_folders(manager: Any, names: Iterable[str]) -> Iterator[str]:
-    """Folders below the package's tasks that tasks, groups and tags of these names come from."""
+def _own_files(manager: Any, names: Iterable[str]) -> Iterator[Path]:
+    """Files below the package's tasks that tasks, groups and tags of these names come from."""
     for name in names:
         entry = manager.task_index.get(name, {})
         if entry.get("type") == "tag":
-            yield from _own_folders(manager, entry["task"])
+            yield from _own_files(manager, entry["task"])
         elif LMMS_EVAL_TASKS in (path := Path(entry.get("yaml_path") or "")).parents:
-            yield path.parent.name
+            yield path
 
 
 def _warn_that_tasks_are_not_registered(reason: str) -> None:

@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import math
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,15 +11,20 @@ import av
 import pytest
 import torch
 from PIL import Image, ImageChops, ImageStat
+from rich.console import Console
 from transformers import AutoModelForImageTextToText, AutoProcessor
 from typer.testing import CliRunner
 
+from lmms_egoplan.benchmarks.egointent import records as egointent_records
+from lmms_egoplan.benchmarks.egointent.fields import FIELDS, TITLES
+from lmms_egoplan.benchmarks.egointent.prompt import prompt_text
+from lmms_egoplan.benchmarks.egointent.visuals import step_frames
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, Record, read_annotations
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
 from lmms_egoplan.cli import app
-from lmms_egoplan.demo import egoplan, egothink
+from lmms_egoplan.demo import egointent, egoplan, egothink
 from lmms_egoplan.demo.checkpoint import write_checkpoint
-from lmms_egoplan.demo.scenes import FPS, SCENES
+from lmms_egoplan.demo.scenes import FPS, SCENES, Scene
 from lmms_egoplan.frames import count_video_frames, read_frame_folder, read_video_frames
 
 EGOTHINK = Path(__file__).parents[2] / "shared" / "data" / "egothink"
@@ -52,6 +59,18 @@ def asked(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("asked")
     egothink.write(folder)
     return folder / "egothink"
+
+
+@pytest.fixture(scope="module")
+def annotated(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("annotated")
+    egointent.write(folder)
+    return folder / egointent.FOLDER
+
+
+@pytest.fixture(scope="module")
+def steps(annotated) -> list[egointent_records.Record]:
+    return egointent_records.read_annotations(annotated / "steps.jsonl")
 
 
 @pytest.fixture(scope="module")
@@ -116,9 +135,9 @@ def test_observation_lies_half_a_second_before_the_next_action(records):
             assert question.past_actions[-1].stop_frame < question.current_observation_frame
 
 
-def test_clips_are_h264_and_hold_the_whole_scene(rendered):
-    clips = sorted((rendered / "ego4d").iterdir())
-    assert len(clips) == 3
+def test_clips_are_h264_and_hold_the_whole_scene(rendered, annotated):
+    clips = [*(rendered / "ego4d").iterdir(), *(annotated / "videos").iterdir()]
+    assert len(clips) == 3 + 6
     for clip in clips:
         with av.open(clip) as container:
             assert container.streams.video[0].codec_context.name == "h264"
@@ -174,6 +193,61 @@ def test_colors_asked_for_are_seen(asked):
         with Image.open(asked / "Object" / "attribute" / "images" / f"{number}.jpg") as image:
             color = image.getpixel(spot)
         assert all(a <= b <= c for a, b, c in zip(low, color, high, strict=True)), color
+
+
+def scene_step(record: egointent_records.Record) -> tuple[Scene, int]:
+    """The scene, and the position of the step that comes before the record's next one."""
+    (scene,) = (scene for scene in SCENES if scene.goal == record.goal)
+    return scene, [step.narration for step in scene.steps].index(record.next_step_plan) - 1
+
+
+def test_a_dozen_steps_indoors_and_outdoors(steps):
+    assert len(steps) == 12
+    assert {record.goal for record in steps} == {scene.goal for scene in SCENES}
+    assert {record.environment for record in steps} == set(egointent_records.ENVIRONMENTS)
+    assert not any(record.unverified for record in steps)
+
+
+def test_labels_are_the_steps_own(steps):
+    labels = [getattr(record, field) for record in steps for field in FIELDS]
+    assert len(set(labels)) == len(labels)
+    assert not [label for label in labels for record in steps if label in prompt_text(vars(record))]
+    places = [scene_step(record)[1] for record in steps]
+    assert all(place >= 0 for place in places)
+
+
+def test_steps_end_before_the_hand_has_changed_anything(annotated, steps):
+    """What is shown looks the same as if the step had no effect; what follows does not."""
+    for record in steps:
+        scene, number = scene_step(record)
+        idle = replace(scene.steps[number], to={}, meanwhile={})
+        effect, none = (
+            [frame.tobytes() for frame in each.frames()]
+            for each in (scene, replace(scene, steps=(*scene.steps[:number], idle, *scene.steps[number + 1 :])))
+        )
+        shown = step_frames(annotated / "videos" / f"{record.video_id}.mp4", record.start_sec, record.end_sec)
+        start, end = scene.span(number)
+        assert all(effect[frame] == none[frame] for frame in shown)
+        assert any(effect[frame] != none[frame] for frame in range(shown[-1] + 1, end + 1))
+        # The hand is on its way.
+        assert start < shown[-1] == scene.first_change(number) - 1
+
+
+def test_egointent_table_shows_judged_fields():
+    metrics = dict(zip(FIELDS, (30.0, 20.0, 12.5), strict=True)) | {
+        "overall": 62.5 / 3,
+        "parsed": 0.5,
+        "judge_coverage": 0.75,
+        "judge_model": "demo",
+        "num_steps": 12,
+    }
+    console = Console(width=80)
+    with console.capture() as captured:
+        console.print(egointent.table({"egointent": metrics}))
+    shown = captured.get()
+    assert "EgoIntent, judge: demo" in shown
+    (overall,) = (line for line in shown.splitlines() if "Overall" in line)
+    assert overall.split("│")[2:-1] == [" 20.83 ", "    12 ", "    50% ", "    75% "]
 
 
 def test_checkpoint_loads_and_tells_images_apart(checkpoint):
@@ -242,7 +316,8 @@ def test_demo_from_scenes_to_scores(tmp_path):
     result = CliRunner().invoke(app, ["demo", "--out", str(out)], env={"COLUMNS": "120"} | USERS_JUDGE)
 
     assert result.exit_code == 0, result.output
-    assert "-m lmms_eval --tasks egoplan_val,egoplan_val_clips,egoplan_val_generate,egothink_bench" in result.stdout
+    tasks = "egoplan_val,egoplan_val_clips,egoplan_val_generate,egothink_bench,egointent"
+    assert f"-m lmms_eval --tasks {tasks} " in result.stdout
     assert " LMMS_EGOPLAN_JUDGE_MODEL=demo " in result.stdout
     assert "The weights are random" in result.stdout
     assert (out / "notes.txt").read_text() == "mine"
@@ -270,6 +345,17 @@ def test_demo_from_scenes_to_scores(tmp_path):
     assert metrics["egothink_bench"]["score"] == pytest.approx(sum(scores) / 12)
     assert f" {metrics['egothink_bench']['score']:.1f} " in result.stdout
     assert "EgoThink, judge: demo" in result.stdout
+    intents = metrics["egointent"]
+    assert (intents["num_steps"], intents["coverage"]) == (12, 1)
+    assert intents["judge_coverage"] == 1 or (intents["parsed"] == 0 and math.isnan(intents["judge_coverage"]))
+    assert intents["overall"] == pytest.approx(sum(intents[field] for field in FIELDS) / 3)
+    (samples,) = out.glob("results/**/*_samples_egointent.jsonl")
+    assert len(samples.read_text().splitlines()) == 12
+    for name, title in {"overall": "Overall", **TITLES}.items():
+        (shown,) = (line for line in result.stdout.splitlines() if f" {title} " in line)
+        assert f" {intents[name]:.2f} " in shown
+    assert "EgoIntent, judge: " in result.stdout
+    assert not {path.name for path in out.iterdir()} & {"egointent", *egoplan.TASKS, *egothink.TASKS}
     log = (out / "lmms-eval.log").read_text()
     assert "Ranking" in log
     assert "users-own" not in log + result.output

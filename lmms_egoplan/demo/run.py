@@ -16,12 +16,12 @@ from rich.markup import escape
 from rich.status import Status
 from rich.text import Text
 
-from lmms_egoplan.demo import egoplan, egothink
+from lmms_egoplan.demo import egointent, egoplan, egothink
 from lmms_egoplan.judging import DEMO
 
 # What each benchmark brings: its TASKS, the SCORES that they must give (a metric by task), the FOLDER that it
 # fills, write(), which returns the arguments that prepare its data, and table(), which shows the results.
-_BENCHMARKS = (egoplan, egothink)
+_BENCHMARKS = (egoplan, egothink, egointent)
 
 _MARKER = ".lmms-egoplan-demo"
 _CHECKPOINT, _DATA, _RESULTS, _LOG = "checkpoint", "data", "results", "lmms-eval.log"
@@ -161,13 +161,13 @@ def _report(results: Results, out: Path, command: Sequence[str], console: Consol
     line(f"Ran:\n  cd {shlex.quote(str(out))} && {_as_typed(command)}\n")
     for benchmark in _BENCHMARKS:
         console.print(benchmark.table(results))
-    line(f"The weights are random, and EgoThink's judge '{DEMO}' only compares words:")
+    line(f"\nThe weights are random, and the judge '{DEMO}' only compares words:")
     line("these numbers mean nothing, except that everything works.\n")
     line(f"Files, in {out}:")
     (written,) = (path.relative_to(out) for path in (out / _RESULTS).rglob("*_results.json"))
     for content, name in (
         ("tiny LLaVA", _CHECKPOINT),
-        *(("images, questions", benchmark.FOLDER) for benchmark in _BENCHMARKS),
+        *(("scenes, questions", benchmark.FOLDER) for benchmark in _BENCHMARKS),
         ("prepared data", _DATA),
         ("results", written),
         ("samples, by task", written.with_name("*_samples_*.jsonl")),

@@ -51,6 +51,10 @@ class Scene:
         start = PAUSE_FRAMES + step * (STEP_FRAMES + PAUSE_FRAMES)
         return start, start + STEP_FRAMES - 1
 
+    def first_change(self, step: int) -> int:
+        """First frame, counted from 0, in which the step has changed something: the hand has just arrived."""
+        return self.span(step)[0] + int(_GRASP * STEP_FRAMES)
+
     def frames(self) -> Iterator[Image.Image]:
         """All frames in order, `FPS` a second: a pause, then every step and a pause."""
         things = dict(self.things)

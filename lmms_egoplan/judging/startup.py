@@ -7,20 +7,25 @@ from loguru import logger
 from lmms_egoplan.judging.cache import CacheError, JudgementCache, default_cache_path
 from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.judging.judge import JudgeError, probe
-from lmms_egoplan.judging.settings import HOW_TO_SET, JudgeSettings
+from lmms_egoplan.judging.settings import HOW_TO_SET, JudgeSettings, judge_settings
 
 
-@functools.cache
-def announce_judge(settings: JudgeSettings | None, otherwise: str = "") -> None:
-    """Send the judge one request, or say how to set one; once in a process for the same settings.
+def announce_judge(default_model: str, otherwise: str = "") -> None:
+    """Send the judge that is set one request, or say how to set one; once in a process for the same judge.
 
     Args:
-        settings: of the judge; None where none is set.
-        otherwise: what else can be done without one, for that case.
+        default_model: as for `judge_settings`.
+        otherwise: what else can be done without a judge, for that case.
 
     Raises:
         JudgeError: the judge that is set cannot be reached, or refuses; or its cache cannot be used.
+        SettingsError: as for `judge_settings`.
     """
+    _announce(judge_settings(default_model), otherwise)
+
+
+@functools.cache
+def _announce(settings: JudgeSettings | None, otherwise: str) -> None:
     if settings is None:
         logger.warning(
             "No judge is set: answers are kept and stay unjudged, their score is not a number. Set one with\n"

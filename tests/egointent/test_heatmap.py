@@ -4,7 +4,6 @@ import json
 import math
 import random
 import re
-import struct
 from statistics import fmean
 from xml.etree import ElementTree
 
@@ -192,22 +191,36 @@ def test_html_needs_nothing_else(tmp_path):
     assert page.count(">20.0<") == 2
 
 
-@pytest.mark.parametrize(("models", "scenarios"), [(1, 1), (15, 15)])
-def test_png_shows_cells_darker_where_higher(tmp_path, models, scenarios):
-    for model in range(models):
-        scenario_run(
-            tmp_path / str(model),
-            {f"a rather long scenario {number}": 2 * number + model for number in range(scenarios)},
-            f"Some-Model-{model}B",
-        )
-    write_heatmap(heatmap_of(tmp_path), tmp_path / "map.png")
-    assert (tmp_path / "map.png").read_bytes()[16:24] == struct.pack(">II", *Image.open(tmp_path / "map.png").size)
-    grey = Image.open(tmp_path / "map.png").convert("L")
-    assert grey.width >= 1000
-    if models > 1:
-        lightest_row, darkest_row = grey.height - 320, 0
-        top = [grey.getpixel((x, int(grey.height * 0.18))) for x in range(grey.width - 40, grey.width - 900, -110)]
-        assert top == sorted(top), (top, lightest_row, darkest_row)
+@pytest.mark.parametrize("size", [1, 15])
+def test_higher_is_darker_and_numbers_stand_out(tmp_path, size):
+    for model in range(size):
+        scores = {f"a rather long scenario {number}": 2 * number + model for number in range(size)}
+        scenario_run(tmp_path / str(model), scores, f"Some-Model-{model}B")
+    heatmap = heatmap_of(tmp_path)
+    write_heatmap(heatmap, tmp_path / "map.svg")
+    text = (tmp_path / "map.svg").read_text()
+    scores = [
+        cell.score for overall, row in zip(heatmap.overall, heatmap.cells, strict=True) for cell in (overall, *row)
+    ]
+    shades = [brightness(color) for color in re.findall(r'style="fill: (#\w{6}); stroke: #ffffff', text)]
+    numbers = re.findall(r"<text[^>]*>\d+\.\d</text>", text)
+    inks = [brightness("#ffffff" if "fill: #ffffff" in number else "#000000") for number in numbers]
+    assert len(scores) == len(shades) == len(inks) == size * (size + 1)
+    ordered = [shade for _, shade in sorted(zip(scores, shades, strict=True), reverse=True)]
+    assert ordered == sorted(ordered)
+    assert len(set(ordered)) == len(set(scores))
+    for shade, ink in zip(shades, inks, strict=True):
+        low, high = sorted((shade, ink))
+        assert (high + 0.05) / (low + 0.05) > 4.5  # WCAG's AA
+    write_heatmap(heatmap, tmp_path / "map.png")
+    assert Image.open(tmp_path / "map.png").width >= 1000
+
+
+def brightness(color):
+    """Relative luminance of a color like #1f77b4."""
+    parts = [int(color[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def test_unknown_suffix_and_old_picture(tmp_path):

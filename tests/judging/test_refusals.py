@@ -59,7 +59,7 @@ def test_a_key_that_json_spells_otherwise_is_kept_secret():
 
 def test_a_refused_judge_takes_nothing_from_the_others():
     with JudgeServer(lambda *_: Reply("no such model", status=404)) as server, pytest.raises(JudgeError) as raised:
-        judge(server.url, ["a", "b"])
+        judge(server.url, ["a", "b"], concurrency=1)
     assert str(raised.value).startswith(
         f"The judge judge at {server.url} refuses: HTTP 404: no such model (asked about a). Check LMMS"
     )

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import re
 from statistics import fmean
 
 import pytest
@@ -12,9 +13,10 @@ from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egointent.fields import FIELDS
 from lmms_egoplan.benchmarks.egointent.prepared import PREPARED
 from lmms_egoplan.cli import app
+from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from media import write_numbered_video
 from runs.answerer import save_answerer
-from runs.harness import run
+from runs.harness import TWO_PROCESSES, log, run
 
 GOALSTEP = "../shared/data/ego4d-goalstep/goalstep_valid_public.json"
 FPS = 6
@@ -166,3 +168,51 @@ def test_nothing_of_a_record_but_its_id_is_in_a_request(judged):
         for name in (*FIELDS, "scenario", "event", "goal", "video_id", "environment"):
             if row[name] and row[name] not in row["step_id"]:
                 assert row[name].lower() not in text.lower(), name
+
+
+def test_one_request_for_all_fields_and_parts_of_the_data_on_two_processes(data, checkpoint, tmp_path):
+    own = tmp_path / "tasks"
+    own.mkdir()
+    (own / "together.yaml").write_text(
+        f"include: {LMMS_EVAL_TASKS}/egointent/egointent.yaml\ntask: egointent_together\n"
+        "lmms_eval_specific_kwargs:\n  default:\n    media: clip\n    max_frames: 3\n"
+        "filter_list:\n  - name: judged\n    filter:\n"
+        f"      - function: !function {LMMS_EVAL_TASKS}/egointent/utils.Judged\n        together: true\n"
+    )
+
+    def rates_all(prompt, asked_before):
+        marks = re.findall(r"^\\[\\[(\\w+): n\\]\\]$", prompt, re.MULTILINE)
+        return Reply("\n".join(f"[[{mark}: {20 + 10 * FIELDS.index(mark)}]]" for mark in marks) or "[[5]]")
+
+    arguments = hf_vlm(checkpoint, "egointent_together", "--include_path", own, "--offset", "11", "--limit", "30")
+    with JudgeServer(rates_all) as server:
+        done = run(data, tmp_path / "out", *arguments, launcher=TWO_PROCESSES, judge=judge_at(server, "together"))
+    order = list(PREPARED.load("test")["step_id"])
+    samples = [sample["overall"] for sample in done.samples["egointent_together"]]
+    assert {sample["step_id"] for sample in samples} == set(order[11:41])
+    whole = [sample for sample in samples if len(sample["fields"]) == 3]
+    assert whole
+    assert all(sample["ratings"] == dict(zip(FIELDS, (20, 30, 40), strict=True)) for sample in whole)
+    assert all(sample["frames_shown"] == min(sample["frames_sampled"], 3) for sample in samples)
+    assert len(set(server.prompts)) <= 1 + len(samples)
+    assert done.results["egointent_together"]["coverage,judged"] == pytest.approx(30 / len(order))
+
+
+def test_diagnostics_show_the_judge_what_the_model_saw(data, checkpoint, tmp_path):
+    with JudgeServer(lambda prompt, asked_before: Reply("I see it. [[40]]", model="sees")) as server:
+        judge = judge_at(server, "sees")
+        done = run(data, tmp_path / "out", *hf_vlm(checkpoint, "egointent_diagnostics", "--limit", "12"), judge=judge)
+    words = log(data)
+    assert "tokens by OpenAI's rule" in (data / "log.txt").read_text()
+    results = done.results["egointent_diagnostics"]
+    samples = [sample["diagnostics"] for sample in done.samples["egointent_diagnostics"]]
+    rows = {row["step_id"]: row for row in PREPARED.load("test")}
+    for name in ("gf", "hic", "tpc", "npf"):
+        assert results[f"{name},judged"] == pytest.approx(fmean(sample["scores"][name] for sample in samples))
+    assert 0 < results["diagnostics,judged"] <= 40
+    for body in server.bodies[1:]:
+        content = body["messages"][-1]["content"]
+        text = content[-1]["text"]
+        assert not any(row[field] in text for row in rows.values() for field in ("scenario", "video_id", "step_id"))
+        assert 1 <= len(content) - 1 <= 16
+    assert results["judge_model,judged"] == "sees", words

@@ -97,18 +97,6 @@ def grade(
     return steps
 
 
-def try_judge() -> None:
-    """Tell at the start of a run whether there is a judge, and try it.
-
-    Raises:
-        JudgeError, SettingsError: it does not answer, or is set wrongly.
-    """
-    from lmms_egoplan.judging.settings import judge_settings
-    from lmms_egoplan.judging.startup import announce_judge
-
-    announce_judge(judge_settings(DEFAULT_JUDGE))
-
-
 def _question(index: int, prediction: Prediction, shown: Mapping[str, str]) -> _Question:
     request = JudgeRequest(
         id=f"{prediction.step_id} {', '.join(shown)}",

@@ -47,6 +47,8 @@ JUDGE_PROMPT = (
 )
 
 _JUDGE_LATER = "lmms-egoplan judge egothink --samples FILE --out FILE"
+# What a run can do without a judge.
+OTHERWISE = f"\nor judge the logged samples later: {_JUDGE_LATER}"
 _LISTED = 20
 _EXAMPLE = re.compile(r"for example: [“\"]Rating: \[\[0\.5\]\][”\"]")
 _BRACKETED = re.compile(r"\[\[([^\[\]]*)\]\]")
@@ -168,18 +170,6 @@ def grade(
     ]
     _warn_of_unjudged(judged)
     return judged
-
-
-def try_judge() -> None:
-    """Tell at the start of a run whether there is a judge, and try it.
-
-    Raises:
-        JudgeError, SettingsError: it does not answer, or is set wrongly.
-    """
-    from lmms_egoplan.judging.settings import judge_settings
-    from lmms_egoplan.judging.startup import announce_judge
-
-    announce_judge(judge_settings(DEFAULT_JUDGE), f"\nor judge the logged samples later: {_JUDGE_LATER}")
 
 
 def _request(answer: Answer, shown: str) -> JudgeRequest:

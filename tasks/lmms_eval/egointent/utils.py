@@ -2,19 +2,17 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from datasets import Dataset
 
 from lmms_egoplan.backends.filters import RequestFilter
+from lmms_egoplan.benchmarks.egointent import diagnostics, grading
+from lmms_egoplan.benchmarks.egointent.diagnostics import DIAGNOSTICS_VERSION, DiagnosedStep, diagnose  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.diagnostics_metrics import mean_diagnostics, score_diagnostics  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.fields import FIELDS
-from lmms_egoplan.benchmarks.egointent.grading import (  # noqa: F401
-    DEFAULT_JUDGE,
-    JUDGE_VERSION,
-    Prediction,
-    grade,
-    try_judge,
-)
+from lmms_egoplan.benchmarks.egointent.grading import JUDGE_VERSION, Prediction, grade  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.metrics import (  # noqa: F401
     coverage,
     field_score,
@@ -34,16 +32,19 @@ from lmms_egoplan.benchmarks.egointent.prepared import PREPARED
 from lmms_egoplan.benchmarks.egointent.prompt import PROMPT_VERSION, prompt_text  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
 from lmms_egoplan.benchmarks.egointent.visuals import num_shown, visual_input
+from lmms_egoplan.judging.startup import announce_judge
 from lmms_egoplan.showing import VisualInput
+
+_DEFAULT_JUDGES = {"TEST": grading.DEFAULT_JUDGE, "DIAGNOSED_TEST": diagnostics.DEFAULT_JUDGE}
 
 
 def __getattr__(name: str) -> str:
     """Folder and fingerprint of the prepared steps, found when a task is loaded, not when listed.
 
-    That is before the model is asked anything, so the judge is tried here.
+    That is before the model is asked anything, so the judge is tried here; the two tasks have different ones.
     """
-    if name == "TEST":
-        try_judge()
+    if name in _DEFAULT_JUDGES:
+        announce_judge(_DEFAULT_JUDGES[name])
         return str(PREPARED.folder("test"))
     if name == "TEST_DATA":
         return PREPARED.fingerprint("test")
@@ -60,7 +61,26 @@ def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, 
     return prompt_text(doc)
 
 
-class Judged(RequestFilter):
+class _Answers(RequestFilter):
+    """What both filters need of an answer, beside its document."""
+
+    def answered(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        settings = self.settings()
+        answers = []
+        for response in self.responses(resps):
+            doc = docs[response.doc_id]
+            answer = {
+                "step_id": doc["step_id"],
+                "fields": read_reply(response.text),
+                "truncated": response.truncated,
+                "frames_shown": num_shown(doc, settings),
+                "frames_sampled": doc["num_frames"],
+            }
+            answers.append((doc, answer))
+        return answers
+
+
+class Judged(_Answers):
     """Has all answers of the task judged together; gives on what `GradedStep.to_text` writes.
 
     together: all fields of a step in one request to the judge.
@@ -70,24 +90,29 @@ class Judged(RequestFilter):
         self._together = together
 
     def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
-        settings = self.settings()
-        predictions = []
-        for response in self.responses(resps):
-            doc = docs[response.doc_id]
-            predictions.append(
-                Prediction(
-                    step_id=doc["step_id"],
-                    references={field: doc[field] for field in FIELDS},
-                    fields=read_reply(response.text),
-                    truncated=response.truncated,
-                    frames_shown=num_shown(doc, settings),
-                    frames_sampled=doc["num_frames"],
-                )
-            )
-        graded = grade(
-            predictions,
-            self.judge(DEFAULT_JUDGE),
-            together=self._together,
-            show_progress=os.environ.get("RANK", "0") == "0",
-        )
-        return [step.to_text() for step in graded]
+        predictions = [
+            Prediction(references={field: doc[field] for field in FIELDS}, **answer)
+            for doc, answer in self.answered(resps, docs)
+        ]
+        judge = self.judge(grading.DEFAULT_JUDGE)
+        return [
+            step.to_text() for step in grade(predictions, judge, together=self._together, show_progress=_is_first())
+        ]
+
+
+class Diagnosed(_Answers):
+    """Has all answers diagnosed together; gives on what `Diagnosis.to_text` writes."""
+
+    def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
+        shown = {"media": "frames", "max_frames": self.settings().get("max_frames")}
+        steps = [
+            DiagnosedStep(load_images=partial(visual_input, doc, shown), **answer)
+            for doc, answer in self.answered(resps, docs)
+        ]
+        judge = self.judge(diagnostics.DEFAULT_JUDGE)
+        return [diagnosis.to_text() for diagnosis in diagnose(steps, judge, show_progress=_is_first())]
+
+
+def _is_first() -> bool:
+    """Whether this is the process that shows progress."""
+    return os.environ.get("RANK", "0") == "0"

@@ -9,7 +9,7 @@ from PIL import Image
 
 from lmms_egoplan.backends.filters import RequestFilter
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from lmms_egoplan.benchmarks.egothink.grading import DEFAULT_JUDGE, Answer, grade, try_judge
+from lmms_egoplan.benchmarks.egothink.grading import DEFAULT_JUDGE, OTHERWISE, Answer, grade
 from lmms_egoplan.benchmarks.egothink.metrics import (  # noqa: F401
     judge_coverage,
     judge_models,
@@ -23,6 +23,7 @@ from lmms_egoplan.benchmarks.egothink.metrics import (  # noqa: F401
 )
 from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
 from lmms_egoplan.benchmarks.egothink.prompts import model_blocks, prompt_messages, prompt_text
+from lmms_egoplan.judging.startup import announce_judge
 
 _DIMENSIONS = {dimension.name.upper(): dimension.name for dimension in DIMENSIONS}
 _PLANNING = {"GENERAL_PROMPTS": False, "PLANNING_PROMPTS": True}
@@ -36,7 +37,7 @@ def __getattr__(name: str) -> str | dict[str, dict[str, str]]:
     if name in _PLANNING:
         return model_blocks(planning=_PLANNING[name])
     if name in _DIMENSIONS:
-        try_judge()
+        announce_judge(DEFAULT_JUDGE, OTHERWISE)
         return str(PREPARED.folder(_DIMENSIONS[name]))
     if name.endswith("_DATA") and name.removesuffix("_DATA") in _DIMENSIONS:
         return PREPARED.fingerprint(_DIMENSIONS[name.removesuffix("_DATA")])

@@ -1,0 +1,95 @@
+"""A step with its reference-free scores, and the text in which a harness carries it."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lmms_egoplan.benchmarks.egointent.diagnostics_prompts import SCORES, askable
+from lmms_egoplan.benchmarks.egointent.fields import FIELDS
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A step's prediction and its scores.
+
+    step_id: of the record.
+    fields: the predicted text of each field that was found in the reply.
+    scores: of each of `SCORES`, 0..100; 0 where one of its fields is missing, None where it is not judged.
+    judgements: of each, raw text of the judge's last reply; None if none came or a field is missing.
+    judges: of each, the model, as the endpoint names it; None where no judge is set or a field is missing.
+    errors: of each, why there is no score; None if there is one.
+    suspect: the fields that were made harmless before a judge saw them (`make_harmless`).
+    truncated: whether the reply ends at the limit of new tokens; None where unknown.
+    frames_shown, frames_sampled: how many frames the model was shown, of how many at 6 per second.
+    """
+
+    step_id: str
+    fields: dict[str, str]
+    scores: dict[str, float | None]
+    judgements: dict[str, str | None]
+    judges: dict[str, str | None]
+    errors: dict[str, str | None]
+    suspect: list[str]
+    truncated: bool | None
+    frames_shown: int
+    frames_sampled: int
+
+    @property
+    def missing(self) -> list[str]:
+        """Scores of which a field was not found in the reply."""
+        return [name for name in SCORES if name not in askable(self.fields)]
+
+    def to_text(self) -> str:
+        """JSON in ASCII without ``<``, so that nobody finds a tag in it to strip."""
+        return json.dumps(asdict(self)).replace("<", r"\u003c")
+
+    @classmethod
+    def from_text(cls, text: str) -> "Diagnosis":
+        """Read what `to_text` wrote.
+
+        Raises:
+            ValueError: the text is something else.
+        """
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise _no_diagnosis(text, "no JSON") from error
+        names = list(cls.__dataclass_fields__)
+        if not isinstance(values, dict) or values.keys() != set(names):
+            raise _no_diagnosis(text, f"expected an object with {', '.join(names)}")
+        wrong = [name for name in names if not _is_right(name, values[name], values["fields"])]
+        if wrong:
+            raise _no_diagnosis(text, f"wrong value: {', '.join(wrong)}")
+        return cls(**values)
+
+
+def _is_right(name: str, value: Any, fields: Any) -> bool:
+    found = fields.keys() & set(FIELDS) if isinstance(fields, dict) else set()
+    if name == "step_id":
+        return isinstance(value, str)
+    if name == "truncated":
+        return value is None or isinstance(value, bool)
+    if name in ("frames_shown", "frames_sampled"):
+        return isinstance(value, int) and not isinstance(value, bool)
+    if name == "suspect":
+        return isinstance(value, list) and all(isinstance(field, str) and field in found for field in value)
+    if not isinstance(value, dict):
+        return False
+    if name == "fields":
+        return value.keys() <= set(FIELDS) and all(isinstance(part, str) for part in value.values())
+    if value.keys() != set(SCORES):
+        return False
+    if name == "scores":
+        asked = askable(found)
+        return all(_is_score(score, score_name in asked) for score_name, score in value.items())
+    return all(part is None or isinstance(part, str) for part in value.values())
+
+
+def _is_score(score: Any, asked: bool) -> bool:
+    if score is None:
+        return asked
+    return isinstance(score, float) and 0 <= score <= (100 if asked else 0)
+
+
+def _no_diagnosis(text: str, problem: str) -> ValueError:
+    return ValueError(f"expected a diagnosis as `diagnose` leaves it, got {text!r:.200}: {problem}")
