@@ -26,7 +26,8 @@ def save_answerer(name: str, folder: Path, answers: Sequence[str]) -> Path:
     with torch.no_grad():
         direction = torch.nn.functional.normalize(torch.randn(embeddings.shape[1], generator=generator), dim=0)
         embeddings[ids] = 100 * direction
-        scores[ids] = 6 * scores.std() * torch.randn(len(ids), scores.shape[1], generator=generator)
+        rows = torch.nn.functional.normalize(torch.randn(len(ids), scores.shape[1], generator=generator))
+        scores[ids] = 6 * scores.norm(dim=1).mean() * rows
         scores[tokenizer.eos_token_id] = 3 * direction
     model.save_pretrained(folder)
     processor.save_pretrained(folder)

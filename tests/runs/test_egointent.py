@@ -175,13 +175,13 @@ def test_one_request_for_all_fields_and_parts_of_the_data_on_two_processes(data,
     own.mkdir()
     (own / "together.yaml").write_text(
         f"include: {LMMS_EVAL_TASKS}/egointent/egointent.yaml\ntask: egointent_together\n"
-        "lmms_eval_specific_kwargs:\n  default:\n    media: clip\n    max_frames: 3\n"
+        "lmms_eval_specific_kwargs:\n  default:\n    media: clip\n    max_frames: 20\n"
         "filter_list:\n  - name: judged\n    filter:\n"
         f"      - function: !function {LMMS_EVAL_TASKS}/egointent/utils.Judged\n        together: true\n"
     )
 
     def rates_all(prompt, asked_before):
-        marks = re.findall(r"^\\[\\[(\\w+): n\\]\\]$", prompt, re.MULTILINE)
+        marks = re.findall(r"^\[\[(\w+): n\]\]$", prompt, re.MULTILINE)
         return Reply("\n".join(f"[[{mark}: {20 + 10 * FIELDS.index(mark)}]]" for mark in marks) or "[[5]]")
 
     arguments = hf_vlm(checkpoint, "egointent_together", "--include_path", own, "--offset", "11", "--limit", "30")
@@ -190,10 +190,13 @@ def test_one_request_for_all_fields_and_parts_of_the_data_on_two_processes(data,
     order = list(PREPARED.load("test")["step_id"])
     samples = [sample["overall"] for sample in done.samples["egointent_together"]]
     assert {sample["step_id"] for sample in samples} == set(order[11:41])
-    whole = [sample for sample in samples if len(sample["fields"]) == 3]
-    assert whole
-    assert all(sample["ratings"] == dict(zip(FIELDS, (20, 30, 40), strict=True)) for sample in whole)
-    assert all(sample["frames_shown"] == min(sample["frames_sampled"], 3) for sample in samples)
+    several = [sample for sample in samples if len(sample["fields"]) > 1]
+    assert several
+    for sample in several:
+        assert sample["ratings"] == {
+            field: 20 + 10 * FIELDS.index(field) if field in sample["fields"] else 0 for field in FIELDS
+        }
+    assert all(sample["frames_shown"] == min(sample["frames_sampled"], 20) for sample in samples)
     assert len(set(server.prompts)) <= 1 + len(samples)
     assert done.results["egointent_together"]["coverage,judged"] == pytest.approx(30 / len(order))
 
