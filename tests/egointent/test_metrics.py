@@ -12,6 +12,7 @@ from egointent.paper import LAST_DIGIT, ROUNDING, TABLE_3
 from lmms_egoplan.benchmarks.egointent import metrics
 from lmms_egoplan.benchmarks.egointent.fields import FIELDS
 from lmms_egoplan.benchmarks.egointent.graded import GradedStep
+from lmms_egoplan.judging import shares
 
 GRADED = GradedStep(
     step_id="s1",
@@ -155,9 +156,9 @@ def test_aggregations_equal_slow_ones(steps):
     assert aggregate(metrics.parsed_share, "parsed", values) == pytest.approx(len(found) / len(pairs))
     coverage = aggregate(metrics.judge_coverage, "judge_coverage", values)
     assert coverage == pytest.approx(judged / len(found) if found else math.nan, nan_ok=True)
-    truncated = aggregate(metrics.truncated_share, "truncated", values)
+    truncated = aggregate(shares.truncated_share, "truncated", values)
     assert truncated == pytest.approx(sum(tokens) / len(tokens) if tokens else math.nan, nan_ok=True)
-    assert aggregate(metrics.num_counted, "truncated_of", values) == len(tokens)
+    assert aggregate(shares.num_counted, "truncated_of", values) == len(tokens)
     assert aggregate(metrics.judge_models, "judge_model", values) == ("qwen" if judged else "none")
     unverified = aggregate(metrics.unverified_share, "unverified", values)
     assert unverified == pytest.approx(sum(step[5] for step in steps) / len(steps))

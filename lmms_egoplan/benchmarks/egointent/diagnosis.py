@@ -1,11 +1,12 @@
 """A step with its reference-free scores, and the text in which a harness carries it."""
 
-import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.diagnostics_prompts import SCORES, askable
 from lmms_egoplan.benchmarks.egointent.fields import FIELDS
+from lmms_egoplan.judging.carried import from_text, to_text
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class Diagnosis:
         return [name for name in SCORES if name not in askable(self.fields)]
 
     def to_text(self) -> str:
-        """JSON in ASCII without ``<``, so that nobody finds a tag in it to strip."""
-        return json.dumps(asdict(self)).replace("<", r"\u003c")
+        """For `from_text`; nothing that a harness strips from texts is in it."""
+        return to_text(self)
 
     @classmethod
     def from_text(cls, text: str) -> "Diagnosis":
@@ -50,20 +51,11 @@ class Diagnosis:
         Raises:
             ValueError: the text is something else.
         """
-        try:
-            values = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise _no_diagnosis(text, "no JSON") from error
-        names = list(cls.__dataclass_fields__)
-        if not isinstance(values, dict) or values.keys() != set(names):
-            raise _no_diagnosis(text, f"expected an object with {', '.join(names)}")
-        wrong = [name for name in names if not _is_right(name, values[name], values["fields"])]
-        if wrong:
-            raise _no_diagnosis(text, f"wrong value: {', '.join(wrong)}")
-        return cls(**values)
+        return from_text(text, cls, "a diagnosis as `diagnose` leaves it", _is_right)
 
 
-def _is_right(name: str, value: Any, fields: Any) -> bool:
+def _is_right(name: str, values: Mapping[str, Any]) -> bool:
+    value, fields = values[name], values["fields"]
     found = fields.keys() & set(FIELDS) if isinstance(fields, dict) else set()
     if name == "step_id":
         return isinstance(value, str)
@@ -89,7 +81,3 @@ def _is_score(score: Any, asked: bool) -> bool:
     if score is None:
         return asked
     return isinstance(score, float) and 0 <= score <= (100 if asked else 0)
-
-
-def _no_diagnosis(text: str, problem: str) -> ValueError:
-    return ValueError(f"expected a diagnosis as `diagnose` leaves it, got {text!r:.200}: {problem}")

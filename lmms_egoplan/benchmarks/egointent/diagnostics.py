@@ -25,6 +25,7 @@ from lmms_egoplan.benchmarks.egointent.judge_prompts import SCALE
 from lmms_egoplan.frames import FrameError
 from lmms_egoplan.judging.harmless import make_harmless
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
+from lmms_egoplan.judging.unjudged import warn_of_unjudged
 
 if TYPE_CHECKING:
     from lmms_egoplan.judging.settings import JudgeSettings
@@ -36,7 +37,6 @@ DEFAULT_JUDGE = "Qwen/Qwen3-VL-32B-Instruct"
 
 # Steps whose encoded frames, up to 1 MB each, are held in memory at once.
 _CHUNK = 128
-_LISTED = 20
 _CHARACTERS_PER_TOKEN = 4
 
 
@@ -95,7 +95,9 @@ def diagnose(
         )
         for index, step in enumerate(steps)
     ]
-    _warn_of_unjudged(diagnoses)
+    unjudged = [f"{each.step_id} {name}" for each in diagnoses for name, score in each.scores.items() if score is None]
+    asked = sum(len(askable(each.fields)) for each in diagnoses)
+    warn_of_unjudged("EgoIntent diagnostics", unjudged, asked, "scores")
     return diagnoses
 
 
@@ -171,14 +173,3 @@ def _diagnosis(step: DiagnosedStep, suspect: list[str], judged: Mapping[str, Jud
         frames_shown=step.frames_shown,
         frames_sampled=step.frames_sampled,
     )
-
-
-def _warn_of_unjudged(diagnoses: Sequence[Diagnosis]) -> None:
-    unjudged = [f"{each.step_id} {name}" for each in diagnoses for name, score in each.scores.items() if score is None]
-    if unjudged:
-        more = f" and {len(unjudged) - _LISTED} more" if len(unjudged) > _LISTED else ""
-        asked = sum(len(askable(each.fields)) for each in diagnoses)
-        logger.warning(
-            f"EgoIntent diagnostics: {len(unjudged)} of {asked} scores are not judged and do not count: "
-            f"{', '.join(unjudged[:_LISTED])}{more}"
-        )

@@ -1,10 +1,11 @@
 """A step with what a judge made of its prediction, and the text in which a harness carries it."""
 
-import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.fields import FIELDS
+from lmms_egoplan.judging.carried import from_text, to_text
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,8 @@ class GradedStep:
         return [field for field in FIELDS if field not in self.fields]
 
     def to_text(self) -> str:
-        """JSON in ASCII without ``<``, so that nobody finds a tag in it to strip."""
-        return json.dumps(asdict(self)).replace("<", r"\u003c")
+        """For `from_text`; nothing that a harness strips from texts is in it."""
+        return to_text(self)
 
     @classmethod
     def from_text(cls, text: str) -> "GradedStep":
@@ -49,20 +50,10 @@ class GradedStep:
         Raises:
             ValueError: the text is something else.
         """
-        try:
-            values = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise _no_graded_step(text, "no JSON") from error
-        names = list(cls.__dataclass_fields__)
-        if not isinstance(values, dict) or values.keys() != set(names):
-            raise _no_graded_step(text, f"expected an object with {', '.join(names)}")
-        wrong = [name for name in names if not _is_right(name, values)]
-        if wrong:
-            raise _no_graded_step(text, f"wrong value: {', '.join(wrong)}")
-        return cls(**values)
+        return from_text(text, cls, "a graded step as `grade` leaves it", _is_right)
 
 
-def _is_right(name: str, values: dict[str, Any]) -> bool:
+def _is_right(name: str, values: Mapping[str, Any]) -> bool:
     value = values[name]
     if name == "step_id":
         return isinstance(value, str)
@@ -88,7 +79,3 @@ def _is_rating(rating: Any, found: bool) -> bool:
     if not found:
         return isinstance(rating, float) and rating == 0
     return rating is None or (isinstance(rating, float) and 0 <= rating <= 100)
-
-
-def _no_graded_step(text: str, problem: str) -> ValueError:
-    return ValueError(f"expected a graded step as `grade` leaves it, got {text!r:.200}: {problem}")

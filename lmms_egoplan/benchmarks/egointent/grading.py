@@ -13,6 +13,7 @@ from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.judging.harmless import make_harmless
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
 from lmms_egoplan.judging.reply import without_thinking
+from lmms_egoplan.judging.unjudged import warn_of_unjudged
 
 if TYPE_CHECKING:
     from lmms_egoplan.judging.settings import JudgeSettings
@@ -21,8 +22,6 @@ __all__ = ["DEFAULT_JUDGE", "JUDGE_VERSION", "SCALE", "GradedStep", "Prediction"
 
 # The paper says Qwen3 and not which; this is its largest dense model.
 DEFAULT_JUDGE = "Qwen/Qwen3-32B"
-
-_LISTED = 20
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,8 @@ def grade(
         )
         for index, prediction in enumerate(predictions)
     ]
-    _warn_of_unjudged(steps)
+    unjudged = [f"{step.step_id} {field}" for step in steps for field, rating in step.ratings.items() if rating is None]
+    warn_of_unjudged("EgoIntent", unjudged, sum(len(step.fields) for step in steps), "predicted fields")
     return steps
 
 
@@ -168,14 +168,3 @@ def _graded(prediction: Prediction, suspect: list[str], verdicts: Mapping[str, _
         frames_shown=prediction.frames_shown,
         frames_sampled=prediction.frames_sampled,
     )
-
-
-def _warn_of_unjudged(steps: Sequence[GradedStep]) -> None:
-    unjudged = [f"{step.step_id} {field}" for step in steps for field, rating in step.ratings.items() if rating is None]
-    if unjudged:
-        more = f" and {len(unjudged) - _LISTED} more" if len(unjudged) > _LISTED else ""
-        found = sum(len(step.fields) for step in steps)
-        logger.warning(
-            f"EgoIntent: {len(unjudged)} of {found} predicted fields are not judged and count for no score: "
-            f"{', '.join(unjudged[:_LISTED])}{more}"
-        )

@@ -106,17 +106,6 @@ def suspect_share(values: Sequence[Mapping[str, Any]]) -> float:
     return _share_of_found(values, "suspect")
 
 
-def truncated_share(values: Sequence[Mapping[str, Any]]) -> float:
-    """Share in [0, 1] of the replies that end at the token limit, among those where it is known; NaN if none."""
-    known = [value["truncated"] for value in values if value["truncated"] is not None]
-    return fmean(known) if known else math.nan
-
-
-def num_counted(values: Sequence[Mapping[str, Any]]) -> int:
-    """Replies of which it is known whether they end at the token limit."""
-    return sum(value["truncated"] is not None for value in values)
-
-
 def judge_models(values: Sequence[Mapping[str, Any]]) -> str:
     """Names of the models that gave the ratings, sorted and joined by commas; ``none`` without ratings."""
     return ", ".join(sorted({judge for value in values for judge in value["judges"] if judge is not None})) or "none"

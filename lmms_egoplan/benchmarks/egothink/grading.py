@@ -1,17 +1,18 @@
 # ruff: noqa: RUF001 - the paper's typographic signs
 """Single-answer grading (sec. 4.1): what a judge is asked about an answer, and how its verdict is read."""
 
-import json
 import re
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import NoneType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 
+from lmms_egoplan.judging.carried import from_text, to_text
 from lmms_egoplan.judging.harmless import make_harmless
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest, RatingScale
+from lmms_egoplan.judging.unjudged import warn_of_unjudged
 
 if TYPE_CHECKING:
     from lmms_egoplan.judging.settings import JudgeSettings
@@ -49,7 +50,6 @@ JUDGE_PROMPT = (
 _JUDGE_LATER = "lmms-egoplan judge egothink --samples FILE --out FILE"
 # What a run can do without a judge.
 OTHERWISE = f"\nor judge the logged samples later: {_JUDGE_LATER}"
-_LISTED = 20
 _EXAMPLE = re.compile(r"for example: [“\"]Rating: \[\[0\.5\]\][”\"]")
 _BRACKETED = re.compile(r"\[\[([^\[\]]*)\]\]")
 _NUMBER = re.compile(r"[01](?:\.0*)?|0?\.50*")
@@ -107,8 +107,8 @@ class JudgedAnswer:
     error: str | None
 
     def to_text(self) -> str:
-        """JSON in ASCII without ``<``, so that nobody finds a tag in it to strip."""
-        return json.dumps(asdict(self)).replace("<", r"\u003c")
+        """For `from_text`; nothing that a harness strips from texts is in it."""
+        return to_text(self)
 
     @classmethod
     def from_text(cls, text: str) -> "JudgedAnswer":
@@ -117,16 +117,7 @@ class JudgedAnswer:
         Raises:
             ValueError: the text is something else.
         """
-        try:
-            fields = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise _no_judged_answer(text, "no JSON") from error
-        if not isinstance(fields, dict) or fields.keys() != _TYPES.keys():
-            raise _no_judged_answer(text, f"expected an object with {', '.join(_TYPES)}")
-        wrong = [name for name, types in _TYPES.items() if not isinstance(fields[name], types)]
-        if wrong or not 0 <= (fields["rating"] or 0) <= SCALE.best:
-            raise _no_judged_answer(text, f"wrong value: {', '.join(wrong) or 'rating'}")
-        return cls(**fields)
+        return from_text(text, cls, "a judged answer as `grade` leaves it", _is_right)
 
 
 _TYPES = {
@@ -139,6 +130,11 @@ _TYPES = {
     "judge": (str, NoneType),
     "error": (str, NoneType),
 }
+
+
+def _is_right(name: str, values: Mapping[str, Any]) -> bool:
+    value = values[name]
+    return isinstance(value, _TYPES[name]) and (name != "rating" or 0 <= (value or 0) <= SCALE.best)
 
 
 def grade(
@@ -168,7 +164,7 @@ def grade(
         _judged(answer, suspect, judgement)
         for answer, (_, suspect), judgement in zip(answers, shown, judgements, strict=True)
     ]
-    _warn_of_unjudged(judged)
+    warn_of_unjudged("EgoThink", [answer.id for answer in judged if answer.rating is None], len(judged), "answers")
     return judged
 
 
@@ -188,17 +184,3 @@ def _judged(answer: Answer, suspect: bool, judgement: Judgement | None) -> Judge
         judge=judgement and judgement.judge,
         error="no judge is set" if judgement is None else judgement.error,
     )
-
-
-def _warn_of_unjudged(judged: Sequence[JudgedAnswer]) -> None:
-    ids = [answer.id for answer in judged if answer.rating is None]
-    if ids:
-        more = f" and {len(ids) - _LISTED} more" if len(ids) > _LISTED else ""
-        logger.warning(
-            f"EgoThink: {len(ids)} of {len(judged)} answers are not judged and count for no score: "
-            f"{', '.join(ids[:_LISTED])}{more}"
-        )
-
-
-def _no_judged_answer(text: str, problem: str) -> ValueError:
-    return ValueError(f"expected a judged answer as `grade` leaves it, got {text!r:.200}: {problem}")

@@ -58,16 +58,6 @@ def judge_coverage(values: Sequence[Mapping[str, Any]]) -> float:
     return fmean(value["judged"] for value in values)
 
 
-def truncated_share(values: Sequence[Mapping[str, Any]]) -> float:
-    """Share in [0, 1] of the answers that end at the token limit, among those where it is known; NaN if none."""
-    return _mean([value["truncated"] for value in values if value["truncated"] is not None])
-
-
-def num_counted(values: Sequence[Mapping[str, Any]]) -> int:
-    """Answers of which it is known whether they end at the token limit."""
-    return sum(value["truncated"] is not None for value in values)
-
-
 def suspect_share(values: Sequence[Mapping[str, Any]]) -> float:
     """Share in [0, 1] of the answers that look as if they wrote their own rating."""
     return fmean(value["suspect"] for value in values)

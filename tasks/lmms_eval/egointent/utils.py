@@ -18,20 +18,19 @@ from lmms_egoplan.benchmarks.egointent.metrics import (  # noqa: F401
     field_score,
     judge_coverage,
     judge_models,
-    num_counted,
     num_steps,
     overall,
     parsed_share,
     scenario_scores,
     score_step,
     suspect_share,
-    truncated_share,
     unverified_share,
 )
 from lmms_egoplan.benchmarks.egointent.prepared import PREPARED
 from lmms_egoplan.benchmarks.egointent.prompt import PROMPT_VERSION, prompt_text  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
 from lmms_egoplan.benchmarks.egointent.visuals import num_shown, visual_input
+from lmms_egoplan.judging.shares import num_counted, truncated_share  # noqa: F401
 from lmms_egoplan.judging.startup import announce_judge
 from lmms_egoplan.showing import VisualInput
 

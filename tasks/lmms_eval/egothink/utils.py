@@ -15,14 +15,13 @@ from lmms_egoplan.benchmarks.egothink.metrics import (  # noqa: F401
     judge_models,
     mean_over_dimensions,
     mean_score,
-    num_counted,
     num_questions,
     score_answer,
     suspect_share,
-    truncated_share,
 )
 from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
 from lmms_egoplan.benchmarks.egothink.prompts import model_blocks, prompt_messages, prompt_text
+from lmms_egoplan.judging.shares import num_counted, truncated_share  # noqa: F401
 from lmms_egoplan.judging.startup import announce_judge
 
 _DIMENSIONS = {dimension.name.upper(): dimension.name for dimension in DIMENSIONS}

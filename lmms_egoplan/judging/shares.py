@@ -1,0 +1,17 @@
+"""Aggregations over judged answers that all benchmarks report."""
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+
+def truncated_share(values: Sequence[Mapping[str, Any]]) -> float:
+    """Share in [0, 1] of the answers that end at the token limit, among those where it is known; NaN if none."""
+    known = [value["truncated"] for value in values if value["truncated"] is not None]
+    return fmean(known) if known else math.nan
+
+
+def num_counted(values: Sequence[Mapping[str, Any]]) -> int:
+    """Answers of which it is known whether they end at the token limit."""
+    return sum(value["truncated"] is not None for value in values)
