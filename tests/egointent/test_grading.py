@@ -327,7 +327,7 @@ def test_refusal_keeps_what_had_arrived(together, log):
     assert [list(step.ratings.values()) for step in steps[:2]] == [[70, 70, 0], [None, None, 0]]
     error, warning = told(log)
     assert "no such model" in error
-    assert "s1 local_intent" in error
+    assert "(asked about s1 " in error
     assert "the rest" in error
     if together:
         assert list(steps[2].ratings.values()) == [None] * 3
