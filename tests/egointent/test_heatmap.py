@@ -137,7 +137,7 @@ def test_damaged_samples_are_named(tmp_path, spoil, message):
 
 def test_damaged_files_are_named(tmp_path):
     good = sample(graded_step("s1", [1.0, 2.0, 3.0]))
-    with pytest.raises(LoggedRunError, match=r"no \*_samples_egointent\.jsonl below it"):
+    with pytest.raises(LoggedRunError, match=r"no \*_samples_egointent\*\.jsonl below it"):
         read_runs([tmp_path])
     write_run(tmp_path, [good, good])
     with pytest.raises(LoggedRunError, match=r"line 2: step 's1' is there twice"):

@@ -116,12 +116,15 @@ STEPS = st.lists(
 
 
 def slow_field(steps, field):
-    """By the words of the definition."""
-    ratings = [0.0 if not found[field] else ratings[field] for ratings, found, *_ in steps]
-    known = [rating for rating in ratings if rating is not None]
-    found_and_rated = any(found[field] and ratings[field] is not None for ratings, found, *_ in steps)
-    nothing_found = not any(found[field] for _, found, *_ in steps)
-    return sum(known) / len(known) if found_and_rated or nothing_found else math.nan
+    """A found field that is not judged counts as the mean of those that are."""
+    known = [ratings[field] for ratings, found, *_ in steps if found[field] and ratings[field] is not None]
+    if not known:
+        return math.nan if any(found[field] for _, found, *_ in steps) else 0
+    unknown = sum(known) / len(known)
+    filled = [
+        (unknown if ratings[field] is None else ratings[field]) if found[field] else 0 for ratings, found, *_ in steps
+    ]
+    return sum(filled) / len(filled)
 
 
 def slow_overall(steps):

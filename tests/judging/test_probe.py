@@ -142,20 +142,27 @@ def test_an_environment_that_allows_no_client_is_told(monkeypatch, log, variable
     assert KEY not in str(probed.value) + str(judged.value) + "".join(log)
 
 
-def test_a_judge_is_announced_once(log):
+def set_judge(monkeypatch, url):
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", url)
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_API_KEY", KEY)
+
+
+def test_a_judge_is_announced_once(log, monkeypatch):
     with JudgeServer(lambda *_: Reply(model="judge-1")) as server:
+        set_judge(monkeypatch, server.url)
         for _ in range(2):
-            announce_judge(JudgeSettings("judge", server.url))
+            announce_judge("judge")
     assert len(server.prompts) == 1
     assert "Judge: judge-1" in log[-1]
     assert default_cache_path().exists()
 
 
-def test_a_cache_that_cannot_be_used_is_told_before_the_judge_is_asked():
+def test_a_cache_that_cannot_be_used_is_told_before_the_judge_is_asked(monkeypatch):
     default_cache_path().write_bytes(b"no database" * 1000)
     refused = pytest.raises(JudgeError, match=r"judgements.sqlite: .*Move it away")
     with JudgeServer(lambda *_: Reply()) as server, refused as raised:
-        announce_judge(JudgeSettings("judge", server.url))
+        set_judge(monkeypatch, server.url)
+        announce_judge("judge")
     assert server.prompts == []
     assert raised.value.judgements == []
-    announce_judge(JudgeSettings("demo"))
+    announce_judge("demo")

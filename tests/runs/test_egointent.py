@@ -1,22 +1,26 @@
 """Whole runs of EgoIntent's task on real steps of Goal-Step in rendered videos, judged by a server on this machine."""
 
+import base64
 import hashlib
+import io
 import json
 import math
 import re
 from statistics import fmean
 
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egointent.fields import FIELDS
 from lmms_egoplan.benchmarks.egointent.prepared import PREPARED
+from lmms_egoplan.benchmarks.egointent.visuals import visual_input
 from lmms_egoplan.cli import app
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
-from media import write_numbered_video
+from media import read_numbers, write_numbered_video
 from runs.answerer import save_answerer
-from runs.harness import TWO_PROCESSES, log, run
+from runs.harness import TWO_PROCESSES, run
 
 GOALSTEP = "../shared/data/ego4d-goalstep/goalstep_valid_public.json"
 FPS = 6
@@ -100,9 +104,17 @@ def mean(numbers):
     return fmean(numbers) if numbers else math.nan
 
 
+def field_score(steps, field):
+    """Independent of the package: what is found and not judged counts as the mean of what is, what is missing as 0."""
+    judged = mean(
+        [step["ratings"][field] for step in steps if field in step["fields"] and step["ratings"][field] is not None]
+    )
+    filled = [judged if step["ratings"][field] is None else step["ratings"][field] for step in steps]
+    return mean(filled)
+
+
 def overall(steps):
-    """Independent of the package: the mean of the three fields' means, each over the steps that have a rating."""
-    return fmean(mean([step["ratings"][f] for step in steps if step["ratings"][f] is not None]) for f in FIELDS)
+    return fmean(field_score(steps, field) for field in FIELDS)
 
 
 @pytest.fixture(scope="module")
@@ -120,8 +132,7 @@ def test_every_aggregate_is_that_of_the_samples(data, judged):
     assert {sample["step_id"] for sample in samples} == set(rows)
     results = {name.removesuffix(",judged"): value for name, value in done.results["egointent"].items()}
     for field in FIELDS:
-        ratings = [step["ratings"][field] for step in samples if step["ratings"][field] is not None]
-        assert results[field] == pytest.approx(mean(ratings))
+        assert results[field] == pytest.approx(field_score(samples, field))
     assert results["overall"] == pytest.approx(overall(samples))
     assert results["indoor"] == pytest.approx(
         overall([s for s in samples if rows[s["step_id"]]["environment"] == "indoor"])
@@ -202,20 +213,32 @@ def test_one_request_for_all_fields_and_parts_of_the_data_on_two_processes(data,
 
 
 def test_diagnostics_show_the_judge_what_the_model_saw(data, checkpoint, tmp_path):
+    own = tmp_path / "tasks"
+    own.mkdir()
+    (own / "few.yaml").write_text(
+        f"include: {LMMS_EVAL_TASKS}/egointent/egointent_diagnostics.yaml\ntask: diagnostics_of_few\n"
+        "lmms_eval_specific_kwargs:\n  default:\n    media: clip\n    max_frames: 3\n"
+    )
+    arguments = hf_vlm(checkpoint, "diagnostics_of_few", "--include_path", own, "--limit", "6")
     with JudgeServer(lambda prompt, asked_before: Reply("I see it. [[40]]", model="sees")) as server:
-        judge = judge_at(server, "sees")
-        done = run(data, tmp_path / "out", *hf_vlm(checkpoint, "egointent_diagnostics", "--limit", "12"), judge=judge)
-    words = log(data)
-    assert "tokens by OpenAI's rule" in (data / "log.txt").read_text()
-    results = done.results["egointent_diagnostics"]
-    samples = [sample["diagnostics"] for sample in done.samples["egointent_diagnostics"]]
-    rows = {row["step_id"]: row for row in PREPARED.load("test")}
+        done = run(data, tmp_path / "out", *arguments, judge=judge_at(server, "sees"))
+    assert "input tokens by OpenAI's rule" in (data / "log.txt").read_text()
+    rows = list(PREPARED.load("test"))[:6]
+    seen = {tuple(read_numbers(visual_input(row, {"media": "frames", "max_frames": 3}))) for row in rows}
+    labels = [row[name] for row in rows for name in (*FIELDS, "scenario", "event", "goal", "video_id", "step_id")]
+    judged = set()
+    for body in server.bodies[1:]:
+        *images, text = body["messages"][-1]["content"]
+        judged.add(tuple(read_numbers([decoded(image["image_url"]["url"]) for image in images])))
+        assert not any(label in text["text"] for label in labels)
+    assert judged
+    assert judged <= seen  # nothing is asked of a reply without fields
+    results = done.results["diagnostics_of_few"]
+    samples = [sample["diagnostics"] for sample in done.samples["diagnostics_of_few"]]
     for name in ("gf", "hic", "tpc", "npf"):
         assert results[f"{name},judged"] == pytest.approx(fmean(sample["scores"][name] for sample in samples))
-    assert 0 < results["diagnostics,judged"] <= 40
-    for body in server.bodies[1:]:
-        content = body["messages"][-1]["content"]
-        text = content[-1]["text"]
-        assert not any(row[field] in text for row in rows.values() for field in ("scenario", "video_id", "step_id"))
-        assert 1 <= len(content) - 1 <= 16
-    assert results["judge_model,judged"] == "sees", words
+    assert results["judge_model,judged"] == "sees"
+
+
+def decoded(url):
+    return Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2])))

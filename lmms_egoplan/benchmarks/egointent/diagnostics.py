@@ -23,6 +23,7 @@ from lmms_egoplan.benchmarks.egointent.diagnostics_prompts import (
 )
 from lmms_egoplan.benchmarks.egointent.judge_prompts import SCALE
 from lmms_egoplan.frames import FrameError
+from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.judging.harmless import make_harmless
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
 from lmms_egoplan.judging.unjudged import warn_of_unjudged
@@ -79,6 +80,11 @@ def diagnose(
     """
     harmless = [{field: make_harmless(text) for field, text in step.fields.items()} for step in steps]
     judgements: dict[_Key, Judgement] = {}
+    if settings is not None and settings.model == DEMO:
+        logger.warning(
+            "EgoIntent diagnostics: the demo judge compares with references, and sees no images; set another"
+        )
+        settings = None
     if settings is not None:
         prompts = {
             (index, name): diagnostics_prompt(name, {field: shown for field, (shown, _) in harmless[index].items()})
@@ -105,10 +111,11 @@ def _tell_cost(steps: Sequence[DiagnosedStep], prompts: Mapping[_Key, str], sett
     images = sum(num_images(steps[index].frames_shown) for index, _ in prompts)
     text = sum(map(len, prompts.values())) // _CHARACTERS_PER_TOKEN
     logger.info(
-        f"EgoIntent diagnostics: at most {len(prompts):,} requests to {settings.model} with {images:,} images of at "
-        f"most {LONGER_SIDE} x {LONGER_SIDE} px together, up to about {images * OPENAI_TOKENS + text:,} tokens by "
-        f"OpenAI's rule for GPT-4o ({OPENAI_TOKENS} an image) or {images * QWEN_TOKENS + text:,} by Qwen2.5-VL's "
-        f"({QWEN_TOKENS}), the text's {text:,} among them. What has been judged before is not asked again"
+        f"EgoIntent diagnostics: this process asks {settings.model} {len(prompts):,} times, with {images:,} images of "
+        f"at most {LONGER_SIDE} x {LONGER_SIDE} px together, up to about {images * OPENAI_TOKENS + text:,} input tokens "
+        f"by OpenAI's rule for GPT-4o ({OPENAI_TOKENS} an image) or {images * QWEN_TOKENS + text:,} by Qwen3-VL's "
+        f"({QWEN_TOKENS}), the text's {text:,} among them. Less where something was judged before; a reply without "
+        "a rating is asked for up to twice more"
     )
 
 
@@ -129,9 +136,8 @@ def _judge(
             except FrameError as error:
                 judgements |= dict.fromkeys(mine, _unasked(settings, f"the frames cannot be read: {error}"))
                 continue
-            answer = " ".join(steps[index].fields.values())
             for key, prompt in mine.items():
-                requests[key] = JudgeRequest(f"{steps[index].step_id} {key[1]}", prompt, "", answer, images)
+                requests[key] = JudgeRequest(f"{steps[index].step_id} {key[1]}", prompt, "", "", images)
         if not requests:
             continue
         try:

@@ -18,8 +18,8 @@ _QUALITY = 85
 # https://platform.openai.com/docs/guides/images-vision, for GPT-4o: in high detail 85 for an image and 170 for each
 # tile of 512 x 512 px.
 OPENAI_TOKENS = 85 + 170
-# Qwen2.5-VL: one for each 28 x 28 px, sides being rounded to multiples of 28.
-QWEN_TOKENS = round(LONGER_SIDE / 28) ** 2
+# Qwen3-VL: one for each 32 x 32 px, sides being rounded to multiples of 32.
+QWEN_TOKENS = round(LONGER_SIDE / 32) ** 2
 
 
 def num_images(frames_shown: int) -> int:

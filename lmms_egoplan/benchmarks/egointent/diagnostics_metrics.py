@@ -25,8 +25,8 @@ def score_diagnostics(doc: Mapping[str, Any], responses: Sequence[str]) -> Value
     Returns:
         Each of `SCORES`, with ``score`` (0..100) only where there is one; ``diagnostics``, with all fields of
         `Diagnosis`, ``missing`` (scores), ``video_id``, ``scenario``, ``environment`` and, only where all four are
-        there, their mean as ``score``; ``judge_coverage``, ``parsed``, ``suspect``, ``judge_model``, ``coverage`` and
-        ``num_steps``.
+        there, their mean as ``score``; ``judge_coverage``, ``parsed``, ``truncated``, ``truncated_of``, ``suspect``,
+        ``judge_model``, ``coverage`` and ``num_steps``.
 
     Raises:
         ValueError: not one response, one that is no diagnosis, or the answer to another step.
@@ -45,6 +45,8 @@ def score_diagnostics(doc: Mapping[str, Any], responses: Sequence[str]) -> Value
         "diagnostics": diagnostics,
         "judge_coverage": {"found": len(asked), "judged": len(judged)},
         "parsed": {"found": len(step.fields)},
+        "truncated": {"truncated": step.truncated},
+        "truncated_of": {"truncated": step.truncated},
         "suspect": {"found": len(step.fields), "suspect": len(step.suspect)},
         "judge_model": {"judges": [step.judges[name] for name in judged]},
         "coverage": {"split_size": doc["split_size"]},

@@ -141,7 +141,8 @@ def _legend(rows: Iterable[Iterable[Cell]]) -> list[str]:
     partial = any(cell.partial and not math.isnan(cell.score) for cell in cells)
     absent = any(math.isnan(cell.score) for cell in cells)
     return [
-        *(["* over the judged steps only: some are not judged"] if partial else []),
+        "Darker is higher; shades run from the lowest to the highest score of this picture",
+        *(["* some of what was found is not judged: from the ratings that there are"] if partial else []),
         *(["n/a: of one of the three fields no step is judged, or there is no step"] if absent else []),
     ]
 

@@ -28,7 +28,7 @@ _LABEL = re.compile(
 )
 _BULLET = re.compile(r"(?:[-*+\u2022]|\d{1,2}[.)])\s")
 _NO_TEXT = ("#", "```", "{", "}")
-_MARKUP = " *_`,"
+_MARKUP = " *_`,;"
 _PAIRED = {'"': '"', "'": "'", "\u201c": "\u201d", "\u2018": "\u2019"}
 
 

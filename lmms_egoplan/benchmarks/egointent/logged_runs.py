@@ -11,7 +11,9 @@ from lmms_egoplan.benchmarks.egointent.graded import GradedStep
 from lmms_egoplan.checking import is_text, shown
 
 TASK = "egointent"
-SAMPLES = f"*_samples_{TASK}.jsonl"
+# Of the task and of variants that users make of it, egointent_16.
+SAMPLES = f"*_samples_{TASK}*.jsonl"
+_NOT_GRADED = f"_samples_{TASK}_diagnostics.jsonl"
 
 
 class LoggedRunError(ValueError):
@@ -59,7 +61,7 @@ def read_runs(folders: Iterable[Path]) -> list[LoggedRun]:
     """
     files: dict[Path, Path] = {}
     for folder in folders:
-        found = sorted(folder.rglob(SAMPLES))
+        found = sorted(file for file in folder.rglob(SAMPLES) if not file.name.endswith(_NOT_GRADED))
         if not found:
             raise LoggedRunError(
                 f"{folder}: no {SAMPLES} below it; lmms-eval writes them with --tasks {TASK} --log_samples "
@@ -69,8 +71,8 @@ def read_runs(folders: Iterable[Path]) -> list[LoggedRun]:
     runs = [(file, _results(file), _steps(file)) for file in files.values()]
     names = _distinct([_names(file, results) for file, results, _ in runs])
     return [
-        LoggedRun(name, steps, _version(results, "prompt"), _judge_prompt(results))
-        for name, (_, results, steps) in zip(names, runs, strict=True)
+        LoggedRun(name, steps, _version(file, results, "prompt"), _judge_prompt(file, results))
+        for name, (file, results, steps) in zip(names, runs, strict=True)
     ]
 
 
@@ -88,29 +90,34 @@ def _names(samples: Path, results: dict[str, Any]) -> tuple[str, ...]:
     backend = config.get("model") if isinstance(config, dict) else None
     found = (results.get("model_name"), backend, samples.resolve().parent.name)
     full = next((name.strip().rstrip("/") for name in found if isinstance(name, str) and name.strip(" /")), "")
-    return full.rpartition("/")[2], full, f"{full} ({_time(samples)})", str(samples)
+    variant = "" if _task_name(samples) == TASK else f" ({_task_name(samples)})"
+    return full.rpartition("/")[2] + variant, full + variant, f"{full}{variant} ({_time(samples)})", str(samples)
 
 
-def _task(results: dict[str, Any]) -> dict[str, Any]:
+def _task(samples: Path, results: dict[str, Any]) -> dict[str, Any]:
     configs = results.get("configs")
-    task = configs.get(TASK) if isinstance(configs, dict) else None
+    task = configs.get(_task_name(samples)) if isinstance(configs, dict) else None
     return task if isinstance(task, dict) else {}
 
 
-def _version(results: dict[str, Any], prompt: str) -> str | None:
-    metadata = _task(results).get("metadata")
+def _version(samples: Path, results: dict[str, Any], prompt: str) -> str | None:
+    metadata = _task(samples, results).get("metadata")
     version = metadata.get(prompt) if isinstance(metadata, dict) else None
     return None if version is None else str(version)
 
 
-def _judge_prompt(results: dict[str, Any]) -> str | None:
-    version = _version(results, "judge_prompt")
-    together = '"together": true' in json.dumps(_task(results).get("filter_list"))
+def _judge_prompt(samples: Path, results: dict[str, Any]) -> str | None:
+    version = _version(samples, results, "judge_prompt")
+    together = '"together": true' in json.dumps(_task(samples, results).get("filter_list"))
     return f"{version or 'unknown'} with all fields in one request" if together else version
 
 
 def _time(samples: Path) -> str:
-    return samples.name.removesuffix(SAMPLES.removeprefix("*"))
+    return samples.name.rpartition("_samples_")[0]
+
+
+def _task_name(samples: Path) -> str:
+    return samples.stem.rpartition("_samples_")[2]
 
 
 def _results(samples: Path) -> dict[str, Any]:

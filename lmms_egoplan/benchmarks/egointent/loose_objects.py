@@ -17,7 +17,7 @@ _QUOTES = {
 }
 _QUOTE = f"[{''.join(_QUOTES)}]"
 _COMMENT = r"(?: // | /\* | (?<=\s)\# )"
-_KEY = rf"(?: {_QUOTE}[\s\d.*]{{0,4}}(?P<key>{NAME})[\s*]{{0,4}}{_QUOTE}\s?:\s? )"
+_KEY = rf"(?: {_QUOTE}[\s\d.*]{{0,4}}(?P<key>{NAME})[\s*]{{0,4}}(?:\([^()\n]{{0,60}}\))?{_QUOTE}\s?:\s? )"
 _BARE_KEY = r"(?: \w[\w\\ -]{0,40}: )"
 # The brace may be missing.
 _OPENING = re.compile(rf"[{{] | {_KEY}", FLAGS)

@@ -1,8 +1,8 @@
 """EgoIntent's metrics: per step what a harness collects, and the aggregations over a run.
 
 A step's values are records, as a harness logs them. A field that is missing in the reply scores 0, as the authors have
-it; one that no judge has rated is neither right nor wrong, and counts only against the coverage. While nothing but
-missing fields has a score, though others were found, the score is not a number.
+it; one that no judge has rated is neither right nor wrong, and counts only against the coverage: a score is the share
+of the fields that were found times the mean rating of those that are judged, however many these are.
 """
 
 import math
@@ -66,7 +66,7 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
 
 
 def field_score(values: Sequence[Mapping[str, Any]]) -> float:
-    """Mean rating of one field over the steps that have one (Table 3), 0..100; NaN if none has."""
+    """Score of one field (Table 3), 0..100: the mean rating, where all that was found is judged; NaN as `overall`."""
     return _score([(value.get("score"), value["missing"]) for value in values])
 
 
@@ -128,11 +128,12 @@ def coverage(values: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _score(ratings: Sequence[tuple[float | None, bool]]) -> float:
-    """Mean of ratings, each with whether its field is missing; NaN as the module says."""
-    rated = [(rating, missing) for rating, missing in ratings if rating is not None]
-    if all(missing for _, missing in rated) and len(rated) < len(ratings):
+    """Of ratings, each with whether its field is missing; NaN without any, or if fields were found and none is judged."""
+    found = [rating for rating, missing in ratings if not missing]
+    judged = [rating for rating in found if rating is not None]
+    if not ratings or (found and not judged):
         return math.nan
-    return fmean(rating for rating, _ in rated) if rated else math.nan
+    return len(found) / len(ratings) * fmean(judged) if judged else 0.0
 
 
 def _share_of_found(values: Sequence[Mapping[str, Any]], name: str) -> float:
