@@ -112,10 +112,10 @@ def _tell_cost(steps: Sequence[DiagnosedStep], prompts: Mapping[_Key, str], sett
     text = sum(map(len, prompts.values())) // _CHARACTERS_PER_TOKEN
     logger.info(
         f"EgoIntent diagnostics: this process asks {settings.model} {len(prompts):,} times, with {images:,} images of "
-        f"at most {LONGER_SIDE} x {LONGER_SIDE} px together, up to about {images * OPENAI_TOKENS + text:,} input tokens "
-        f"by OpenAI's rule for GPT-4o ({OPENAI_TOKENS} an image) or {images * QWEN_TOKENS + text:,} by Qwen3-VL's "
-        f"({QWEN_TOKENS}), the text's {text:,} among them. Less where something was judged before; a reply without "
-        "a rating is asked for up to twice more"
+        f"at most {LONGER_SIDE} x {LONGER_SIDE} px together, up to about {images * OPENAI_TOKENS + text:,} input "
+        f"tokens by OpenAI's rule for GPT-4o ({OPENAI_TOKENS} an image) or {images * QWEN_TOKENS + text:,} by "
+        f"Qwen3-VL's ({QWEN_TOKENS}), the text's {text:,} among them. Less where something was judged before; a "
+        "reply without a rating is asked for up to twice more"
     )
 
 

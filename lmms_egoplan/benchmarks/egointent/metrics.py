@@ -128,7 +128,7 @@ def coverage(values: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _score(ratings: Sequence[tuple[float | None, bool]]) -> float:
-    """Of ratings, each with whether its field is missing; NaN without any, or if fields were found and none is judged."""
+    """Of ratings, each with whether its field is missing; NaN without any, or if none is judged of what was found."""
     found = [rating for rating, missing in ratings if not missing]
     judged = [rating for rating in found if rating is not None]
     if not ratings or (found and not judged):

@@ -154,6 +154,8 @@ def _problems(values: dict[str, Any]) -> Iterator[str]:
     step_id, video_id = values.get("step_id"), values.get("video_id")
     if not isinstance(step_id, str) or not step_id.strip() or not step_id.isprintable():
         yield f"step_id: expected a text in one line, found {shown(step_id)}"
+    elif told := [field for field in FIELDS if is_text(values.get(field)) and _tells(step_id, values[field])]:
+        yield f"step_id: the model is told it, and it must not tell {', '.join(told)}; found {shown(step_id)}"
     if not isinstance(video_id, str) or not VIDEO_ID.fullmatch(video_id):
         yield (
             "video_id: expected a video's file name without .mp4, of letters, digits and . _ - and blanks, "
@@ -181,6 +183,12 @@ def _problems(values: dict[str, Any]) -> Iterator[str]:
 def is_seconds(value: Any) -> bool:
     """Whether a value is a finite number from 0."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max
+
+
+def _tells(step_id: str, label: str) -> bool:
+    """Whether an id holds a label's words, two or more, in their order."""
+    words = [" ".join(re.findall(r"[^\W_]+", text.lower())) for text in (step_id, label)]
+    return " " in words[1] and f" {words[1]} " in f" {words[0]} "
 
 
 def _record(values: dict[str, Any]) -> Record:
