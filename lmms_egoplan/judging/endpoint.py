@@ -77,7 +77,7 @@ class Endpoint:
         self._settings, self._on_retry, self._patience = settings, on_retry, patience
         try:
             self._client = self._open()
-        except Exception as error:
+        except Exception as error:  # the libraries' errors over a wrong environment have no common base class
             # Others than these two may quote a proxy's address with its password.
             detail = f": {error}" if isinstance(error, OSError | ImportError) else ""
             raise ClientError(f"{type(error).__name__}{detail}") from error

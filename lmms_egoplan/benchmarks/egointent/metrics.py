@@ -102,7 +102,7 @@ def judge_coverage(values: Sequence[Mapping[str, Any]]) -> float:
 
 
 def suspect_share(values: Sequence[Mapping[str, Any]]) -> float:
-    """Share in [0, 1] of the found fields that were made harmless before a judge saw them; NaN if none was found."""
+    """Share in [0, 1] of the found fields that look as if they wrote their own rating; NaN if none was found."""
     return _share_of_found(values, "suspect")
 
 
