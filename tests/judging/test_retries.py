@@ -125,9 +125,9 @@ def test_an_endpoint_that_dies_ends_the_run(monkeypatch, concurrency, in_a_row):
     )
     judgements = raised.value.judgements
     assert [judgement.rating for judgement in judgements] == [1] * 20 + [None] * 80
-    assert [judgement.error.startswith("no answer from the judge: HTTP 503") for judgement in judgements[20:]].count(
-        True
-    ) == in_a_row
+    failed = sum(judgement.error.startswith("no answer from the judge: HTTP 503") for judgement in judgements[20:])
+    # A good reply that was still on its way starts the count anew; others may fail at the same moment.
+    assert in_a_row <= failed <= in_a_row + 2 * (concurrency - 1)
     assert "not judged: The judge judge at" in judgements[-1].error
     with JudgeServer(lambda *_: Reply()) as server:
         assert [judgement.rating for judgement in judge(server.url, prompts)] == [1] * 100
