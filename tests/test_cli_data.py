@@ -1,10 +1,12 @@
 import json
 import subprocess
 import sys
+from statistics import fmean
 
 import pytest
 from typer.testing import CliRunner
 
+from actplan.release import instance_ids, write_release
 from egointent.source import goalstep_video, raw_record, raw_records, segment, write_annotations, write_goalstep
 from egointent.source import write_videos as write_egointent_videos
 from egothink.source import write_source
@@ -78,6 +80,7 @@ def test_status_without_data_says_what_to_run(folder):
     assert "lmms-egoplan data prepare egoplan" in result.stdout
     assert "lmms-egoplan data prepare egothink" in result.stdout
     assert "lmms-egoplan data prepare egointent" in result.stdout
+    assert "lmms-egoplan data prepare actplan" in result.stdout
 
 
 def test_prepares_egothink_and_compares_with_the_paper(folder):
@@ -135,6 +138,41 @@ def test_prepares_egointent_and_compares_with_the_paper(folder):
     assert (benchmark, split, steps, missing) == ("egointent", "test", "6 of 7", "1")
 
 
+def test_prepares_actplan_and_compares_with_the_paper(folder):
+    source = write_release(folder / "annotation", 40)
+    first = source / str(next(instance_ids(1)))
+    (first / "00014.png").write_bytes(b"")
+    (source / "Rs_int" / "making_tea" / "2" / "sample_0").mkdir(parents=True)
+    result = run("prepare", "actplan", "--source", folder)
+    assert result.exit_code == 1
+    assert f"--source {source}" in result.stderr
+
+    result = run("prepare", "actplan", "--source", source)
+    assert result.exit_code == 1
+    assert "lmms-egoplan: ActPlan-1K's data have 2 problem(s):" in result.stderr
+    assert f"{first}/00014.png: no image" in result.stderr
+    assert "Traceback" not in result.output
+    assert not split_dir("actplan", "test").exists()
+
+    result = run("prepare", "actplan", "--source", source, "--skip-missing")
+    assert result.exit_code == 0, result.output
+    table = rows(result.stdout)
+    assert ["normal activities", "19", "19", "100", "no"] in table
+    assert ["normal instances", "20", "21", "825", "no"] in table
+    assert ["counterfactual instances", "19", "19", "362", "no"] in table
+    steps = str(round(fmean(3 + 7 * n % 58 for n, instance in enumerate(instance_ids(40)) if instance.description), 2))
+    assert ["mean steps, counterfactual", steps, steps, "31.93", "no"] in table
+    assert ["instances, putting away", "6", "6", "", ""] in table
+    assert "Gold plan 1 is missing in 0 of 39 prepared instances, gold plan 2 in 4" in result.stdout
+    assert "Left out: 1 instances (2 folders" in result.stdout
+    assert "results will be over 39 of 40 instances" in result.stdout
+    assert f"Written to {split_dir('actplan', 'test')}" in result.stdout
+
+    result = run("status")
+    ((benchmark, split, instances, missing, _, _),) = rows(result.stdout)
+    assert (benchmark, split, instances, missing) == ("actplan", "test", "39 of 40", "1")
+
+
 def test_builds_egointent_from_goalstep_and_prepares_it(folder):
     video = goalstep_video("0a1b-2c", segment(0, 1, "mould"), segment(1, 2.5, "bake"), segment(2.5, 4, "eat"))
     goalstep = write_goalstep(folder / "goalstep.json", video, goalstep_video("kitchen.3", segment(0, 1, "wait")))
@@ -179,7 +217,7 @@ def test_damaged_summary_ends_with_one_message(folder):
 
 
 def test_help_has_examples():
-    prepares = [["prepare", benchmark] for benchmark in ("egoplan", "egothink", "egointent")]
+    prepares = [["prepare", benchmark] for benchmark in ("egoplan", "egothink", "egointent", "actplan")]
     for arguments in (*prepares, ["build", "egointent"], ["status"]):
         result = run(*arguments, "--help")
         assert result.exit_code == 0
@@ -191,6 +229,7 @@ def test_help_imports_nothing_heavy():
         "import sys, lmms_egoplan.cli, lmms_egoplan.frames, lmms_egoplan.benchmarks.egoplan.prepare\n"
         "import lmms_egoplan.benchmarks.egothink.prepare, lmms_egoplan.benchmarks.egothink.prepared\n"
         "import lmms_egoplan.benchmarks.egointent.prepare, lmms_egoplan.benchmarks.egointent.goalstep\n"
+        "import lmms_egoplan.benchmarks.actplan.prepare, lmms_egoplan.benchmarks.actplan.prepared\n"
         "sys.exit(','.join({'torch', 'datasets', 'av', 'lmms_eval'} & set(sys.modules)) or 0)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

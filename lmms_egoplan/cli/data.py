@@ -1,33 +1,25 @@
 """``lmms-egoplan data``: prepare the benchmarks' data, and see what is there."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from lmms_egoplan.benchmarks.actplan.records import REPOSITORY_URL as ACTPLAN_URL
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_URL
 from lmms_egoplan.benchmarks.egoplan.records import ANNOTATIONS_URL, EGO4D, EPIC_KITCHENS, VIDEO_URLS
 from lmms_egoplan.benchmarks.egothink.records import HUB_DATASET, REPOSITORY_URL
+from lmms_egoplan.cli.summaries import print_dimensions, print_release, print_summary
 from lmms_egoplan.paths import data_root
-from lmms_egoplan.storage import StorageError, load_summary, prepared_splits, split_dir, summary_path
+from lmms_egoplan.storage import StorageError, load_summary, prepared_splits, split_dir
 
 app = typer.Typer(help="Prepare the benchmarks' data, and see what is there.", no_args_is_help=True)
 prepare = typer.Typer(help="Check a benchmark's files and write them as a dataset.", no_args_is_help=True)
 build = typer.Typer(help="Make a benchmark's annotations out of others.", no_args_is_help=True)
 app.add_typer(prepare, name="prepare")
 app.add_typer(build, name="build")
-
-_COUNTS = {
-    "task_goals": "task goals",
-    "question_words": "question words",
-    "answer_words": "answer words",
-    "median_sec": "median duration (s)",
-    "mean_sec": "mean duration (s)",
-    "p75_sec": "75th percentile (s)",
-    "above_10_sec": "above 10 s",
-}
 
 
 @prepare.command("egoplan")
@@ -61,7 +53,7 @@ def egoplan(
         summary = prepare_egoplan(annotations, split, epic_kitchens, ego4d, skip_missing)
     except (AnnotationError, PrepareError, StorageError, OSError) as error:
         _fail(error)
-    _print_summary(summary, "questions")
+    print_summary(summary, "questions")
 
 
 @prepare.command("egothink")
@@ -85,7 +77,7 @@ def egothink(
         summaries = prepare_egothink(source)
     except (SourceError, StorageError, OSError) as error:
         _fail(error)
-    _print_dimensions(summaries)
+    print_dimensions(summaries)
 
 
 @prepare.command("egointent")
@@ -107,9 +99,36 @@ def egointent(
         summary = prepare_egointent(annotations, videos, skip_missing)
     except (AnnotationError, PrepareError, StorageError, OSError) as error:
         _fail(error)
-    _print_summary(summary, "steps")
+    print_summary(summary, "steps")
     if summary["unverified"]:
         typer.echo(f"Labels that nobody has verified: those of {summary['unverified']} steps")
+
+
+@prepare.command("actplan")
+def actplan(
+    source: Annotated[
+        Path,
+        typer.Option(
+            help="Folder with <scene>/<activity>/<n>/sample_<k>/: the folder annotation of the full release, to which "
+            f"{ACTPLAN_URL} links."
+        ),
+    ],
+    skip_missing: Annotated[
+        bool, typer.Option("--skip-missing", help="Leave out instances that lack something or are damaged.")
+    ] = False,
+) -> None:
+    """Prepare ActPlan-1K from its full release.
+
+    Example: `lmms-egoplan data prepare actplan --source ActPlan-1K/annotation`
+    """
+    from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
+    from lmms_egoplan.benchmarks.actplan.records import SourceError
+
+    try:
+        summary = prepare_actplan(source, skip_missing)
+    except (SourceError, StorageError, OSError) as error:
+        _fail(error)
+    print_release(summary)
 
 
 @build.command("egointent")
@@ -167,50 +186,11 @@ def status() -> None:
             f"Nothing is prepared under {data_root()} (set LMMS_EGOPLAN_DATA to look elsewhere).\n"
             "Prepare a benchmark: lmms-egoplan data prepare egoplan --help\n"
             "                 or: lmms-egoplan data prepare egothink --help\n"
-            "                 or: lmms-egoplan data prepare egointent --help"
+            "                 or: lmms-egoplan data prepare egointent --help\n"
+            "                 or: lmms-egoplan data prepare actplan --help"
         )
 
 
 def _fail(error: Exception) -> None:
     typer.echo(f"lmms-egoplan: {error}", err=True)
     raise typer.Exit(1)
-
-
-def _print_summary(summary: dict[str, Any], unit: str) -> None:
-    table = Table("", "prepared", "in the file", "in the paper", "file as in the paper")
-    for name, count in summary["counts"].items():
-        matches = {True: "yes", False: "no", None: ""}[count["matches"]]
-        paper = "" if count["paper"] is None else str(count["paper"])
-        table.add_row(_COUNTS.get(name, name), str(count["prepared"]), str(count["annotations"]), paper, matches)
-    Console().print(table)
-    if summary["missing"]:
-        left_out = summary["split_size"] - summary["questions"]
-        typer.echo(
-            f"Left out: {left_out}, which need frames missing in {len(summary['missing'])} videos (all listed under "
-            f"missing in {summary_path(summary['benchmark'], summary['split'])}); results will be over "
-            f"{summary['questions']} of {summary['split_size']} {unit}."
-        )
-    typer.echo(f"Written to {split_dir(summary['benchmark'], summary['split'])}")
-
-
-def _print_dimensions(summaries: list[dict[str, Any]]) -> None:
-    from lmms_egoplan.benchmarks.egothink.prepare import LENGTH_TOLERANCE
-
-    table = Table("dimension", "instances (paper)", "question words (paper)", "answer words (paper)", "as in the paper")
-    for summary in summaries:
-        counts = summary["counts"]
-        differing = [_COUNTS.get(name, name) for name, count in counts.items() if not count["matches"]]
-        table.add_row(
-            summary["split"],
-            "{prepared} ({paper})".format(**counts["instances"]),
-            "{prepared:.2f} ({paper:.2f})".format(**counts["question_words"]),
-            "{prepared:.2f} ({paper:.2f})".format(**counts["answer_words"]),
-            f"no: {', '.join(differing)}" if differing else "yes",
-        )
-    Console().print(table)
-    questions = sum(summary["questions"] for summary in summaries)
-    typer.echo(
-        f"Words: mean per question and per answer, as in the paper's Table 4 if within {LENGTH_TOLERANCE}.\n"
-        f"{questions} questions from {summaries[0]['source']}\n"
-        f"Written to {split_dir('egothink', summaries[0]['split']).parent}"
-    )

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from egointent.paper import LAST_DIGIT, ROUNDING, TABLE_3
+from lmms_egoplan import truncation
 from lmms_egoplan.benchmarks.egointent import metrics
 from lmms_egoplan.benchmarks.egointent.fields import FIELDS
 from lmms_egoplan.benchmarks.egointent.graded import GradedStep
-from lmms_egoplan.judging import shares
 
 GRADED = GradedStep(
     step_id="s1",
@@ -159,9 +159,9 @@ def test_aggregations_equal_slow_ones(steps):
     assert aggregate(metrics.parsed_share, "parsed", values) == pytest.approx(len(found) / len(pairs))
     coverage = aggregate(metrics.judge_coverage, "judge_coverage", values)
     assert coverage == pytest.approx(judged / len(found) if found else math.nan, nan_ok=True)
-    truncated = aggregate(shares.truncated_share, "truncated", values)
+    truncated = aggregate(truncation.truncated_share, "truncated", values)
     assert truncated == pytest.approx(sum(tokens) / len(tokens) if tokens else math.nan, nan_ok=True)
-    assert aggregate(shares.num_counted, "truncated_of", values) == len(tokens)
+    assert aggregate(truncation.num_counted, "truncated_of", values) == len(tokens)
     assert aggregate(metrics.judge_models, "judge_model", values) == ("qwen" if judged else "none")
     unverified = aggregate(metrics.unverified_share, "unverified", values)
     assert unverified == pytest.approx(sum(step[5] for step in steps) / len(steps))
@@ -221,11 +221,11 @@ def test_the_papers_environments_are_weighted_by_their_steps():
     half = ROUNDING / 2
     low, high = 0.0, 1.0
     for printed, _, (indoor, outdoor) in TABLE_3.values():
-        shares = [
+        truncation = [
             (printed + a - outdoor - c) / (indoor + b - outdoor - c)
             for a in (-half, half)
             for b in (-half, half)
             for c in (-half, half)
         ]
-        low, high = max(low, min(shares)), min(high, max(shares))
+        low, high = max(low, min(truncation)), min(high, max(truncation))
     assert 0.7 < low < high < 0.73

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from egothink.paper import NOT_THE_MEAN, TABLE_3
+from lmms_egoplan import truncation
 from lmms_egoplan.benchmarks.egothink import metrics
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.grading import JudgedAnswer
-from lmms_egoplan.judging import shares
 
 JUDGED = JudgedAnswer("existence/1", "a shoe", False, False, 0.5, "Rating: [[0.5]]", "gpt-4o", None)
 UNJUDGED = replace(JUDGED, rating=None, judgement=None, judge=None, error="no judge is set")
@@ -84,7 +84,7 @@ def test_aggregations_equal_slow_ones(answers):
         "truncated": known.count(True) / len(known) if known else nan,
         "suspect": sum(suspect for _, _, suspect in answers) / len(answers),
     }
-    functions = (metrics.mean_score, metrics.judge_coverage, shares.truncated_share, metrics.suspect_share)
+    functions = (metrics.mean_score, metrics.judge_coverage, truncation.truncated_share, metrics.suspect_share)
     for function, (name, number) in zip(functions, expected.items(), strict=True):
         assert aggregate(function, name) == pytest.approx(number, nan_ok=True)
     assert aggregate(metrics.judge_models, "judge_model") == ("gpt-4o" if rated else "none")

@@ -6,7 +6,7 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.diagnostics_prompts import SCORES, askable
 from lmms_egoplan.benchmarks.egointent.fields import FIELDS
-from lmms_egoplan.judging.carried import from_text, to_text
+from lmms_egoplan.carried import from_text, to_text
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 
-from lmms_egoplan.judging.carried import from_text, to_text
+from lmms_egoplan.carried import from_text, to_text
 from lmms_egoplan.judging.harmless import make_harmless
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest, RatingScale
 from lmms_egoplan.judging.unjudged import warn_of_unjudged

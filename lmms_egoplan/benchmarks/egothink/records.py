@@ -4,12 +4,12 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
 from lmms_egoplan.checking import is_text, listing, shown
+from lmms_egoplan.images import ImageError, check_image
 from lmms_egoplan.storage import StorageError, resolve_inside
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Draft:
     number: position in the dimension, from 1.
     place: names the record in messages.
     question, answer: whatever stands there.
-    read_image: gives the bytes of the image file; raises SourceError, which names the field.
+    read_image: gives the bytes of the image file; raises SourceError or ImageError, which names the field.
     """
 
     dimension: str
@@ -133,7 +133,7 @@ def check_records(drafts: Iterable[Draft]) -> list[Record]:
         found = [*_text_problems("question", draft.question), *_text_problems("answer", draft.answer)]
         try:
             image = draft.read_image()
-        except SourceError as error:
+        except (SourceError, ImageError) as error:
             found.append(str(error))
         problems += [f"{draft.place}, {problem}" for problem in found]
         if not found:
@@ -197,32 +197,15 @@ def _read_image_file(folder: Path, names: Any) -> bytes:
         raise SourceError(f"image_path: {error}") from error
     except OSError as error:
         raise SourceError(f"image_path: cannot read {folder / names[0]}: {error.strerror}") from error
-    _check_image(data, f"image_path: {path}")
+    check_image(data, f"image_path: {path}")
     return data
 
 
 def _read_image_cell(cell: dict[str, Any] | None) -> bytes:
     if cell is None or cell["bytes"] is None:
         raise SourceError("image: the dataset holds no image file here")
-    _check_image(cell["bytes"], "image")
+    check_image(cell["bytes"], "image")
     return cell["bytes"]
-
-
-def _check_image(data: bytes, where: str) -> None:
-    from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
-
-    lenient = ImageFile.LOAD_TRUNCATED_IMAGES  # harnesses set it for the whole process
-    ImageFile.LOAD_TRUNCATED_IMAGES = False
-    try:
-        with Image.open(BytesIO(data)) as image:
-            image.load()
-            ImageOps.exif_transpose(image)
-    except UnidentifiedImageError as error:
-        raise SourceError(f"{where}: no image, or an empty or unknown file") from error
-    except Exception as error:  # Pillow's decoders meet damage with errors of many kinds
-        raise SourceError(f"{where}: cannot decode the image: {type(error).__name__}: {error}") from error
-    finally:
-        ImageFile.LOAD_TRUNCATED_IMAGES = lenient
 
 
 def _text_problems(field: str, value: Any) -> Iterator[str]:

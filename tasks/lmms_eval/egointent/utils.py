@@ -30,9 +30,9 @@ from lmms_egoplan.benchmarks.egointent.prepared import PREPARED
 from lmms_egoplan.benchmarks.egointent.prompt import PROMPT_VERSION, prompt_text  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
 from lmms_egoplan.benchmarks.egointent.visuals import num_shown, visual_input
-from lmms_egoplan.judging.shares import num_counted, truncated_share  # noqa: F401
 from lmms_egoplan.judging.startup import announce_judge
 from lmms_egoplan.showing import VisualInput
+from lmms_egoplan.truncation import num_counted, truncated_share  # noqa: F401
 
 _DEFAULT_JUDGES = {"TEST": grading.DEFAULT_JUDGE, "DIAGNOSED_TEST": diagnostics.DEFAULT_JUDGE}
 

@@ -21,8 +21,8 @@ from lmms_egoplan.benchmarks.egothink.metrics import (  # noqa: F401
 )
 from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
 from lmms_egoplan.benchmarks.egothink.prompts import model_blocks, prompt_messages, prompt_text
-from lmms_egoplan.judging.shares import num_counted, truncated_share  # noqa: F401
 from lmms_egoplan.judging.startup import announce_judge
+from lmms_egoplan.truncation import num_counted, truncated_share  # noqa: F401
 
 _DIMENSIONS = {dimension.name.upper(): dimension.name for dimension in DIMENSIONS}
 _PLANNING = {"GENERAL_PROMPTS": False, "PLANNING_PROMPTS": True}

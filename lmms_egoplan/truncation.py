@@ -1,4 +1,4 @@
-"""Aggregations over judged answers that all benchmarks report."""
+"""How many answers end at the limit of new tokens: aggregations that all benchmarks report."""
 
 import math
 from collections.abc import Mapping, Sequence

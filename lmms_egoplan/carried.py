@@ -1,4 +1,4 @@
-"""The text in which a judged answer travels through a harness, which carries nothing but texts."""
+"""The text in which a scored answer travels through a harness, which carries nothing but texts."""
 
 import json
 from collections.abc import Callable, Mapping

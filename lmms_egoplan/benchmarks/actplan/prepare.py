@@ -1,0 +1,196 @@
+"""From ActPlan-1K's release to a dataset that the tasks load."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from hashlib import sha256
+from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, SETTINGS, InstanceId, activity_type
+from lmms_egoplan.benchmarks.actplan.records import Record, SourceError, find_instances, read_instance
+from lmms_egoplan.checking import listing, track
+from lmms_egoplan.storage import save_split, split_dir
+
+if TYPE_CHECKING:
+    from datasets import Features
+
+SPLIT = "test"
+# Table 2. Steps: mean length of a gold plan; the paper does not say of which, gold plan 1 is compared.
+PAPER = {
+    "normal_activities": 100,
+    "counterfactual_activities": 53,
+    "normal_instances": 825,
+    "counterfactual_instances": 362,
+    "normal_steps": 23.95,
+    "counterfactual_steps": 31.93,
+}
+_LISTED = 50
+# A batch of rows in memory: some 20 MB of images.
+_ROWS = 16
+
+
+def prepare_actplan(source: str | Path, skip_missing: bool = False) -> dict[str, Any]:
+    """Check all instances, decoding their images, and write the split below the data root.
+
+    Args:
+        source: see `find_instances`.
+        skip_missing: leave out folders that are wrong, instead of refusing.
+
+    Returns:
+        The summary, which is also stored with the split: ``benchmark``, ``split``, ``prepared`` (UTC, ISO 8601),
+        ``source``, ``split_size`` (instances in the source), ``questions`` (prepared), ``without_gold_plan_1`` and
+        ``without_gold_plan_2`` (how many of these), ``fingerprint`` (another text once a prepared text or image has
+        changed), ``missing`` (for each folder left out ``folder``, its path below the source, and ``reason``) and
+        ``counts``: for each row of `PAPER`, and the instances of each activity type, the numbers ``prepared``,
+        ``source``, ``paper`` and ``matches``, whether source and paper agree. Steps are of gold plan 1, over the
+        instances that have it, rounded to hundredths; None where none has. What the paper does not tell is None.
+
+        A row of the split has ``id``, ``scene``, ``activity``, ``setting``, ``activity_type``,
+        ``task_description``, ``images`` (the files' bytes, in the order of their names), ``gold_plan_1`` and
+        ``gold_plan_2`` (steps; none where the file is absent), ``split_size`` (as above) and ``setting_size`` (how many
+        of these are of the row's setting).
+
+    Raises:
+        SourceError: the data are wrong, or no instance is left; nothing is written.
+        OSError: a folder cannot be read, or the split not be written (its size is needed twice).
+    """
+    instances, strays = find_instances(source)
+    place = split_dir("actplan", SPLIT).parent
+    place.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".rows.", dir=place) as scratch:
+        rows = Path(scratch) / "rows.arrow"
+        records, fingerprint = _write_rows(source, instances, rows)
+        kept = [record for record in records if not record.problems]
+        if (strays or len(kept) < len(records)) and not (skip_missing and kept):
+            raise SourceError(_message(source, records, strays, skip_missing))
+        summary = {
+            "benchmark": "actplan",
+            "split": SPLIT,
+            "prepared": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "source": str(Path(source).resolve()),
+            "split_size": len(records),
+            "questions": len(kept),
+            "without_gold_plan_1": sum(not record.gold_plan_1 for record in kept),
+            "without_gold_plan_2": sum(not record.gold_plan_2 for record in kept),
+            "fingerprint": fingerprint,
+            "missing": _missing(records, strays),
+            "counts": _compare(records, kept),
+        }
+        from datasets import Dataset
+
+        save_split(Dataset.from_file(str(rows)), "actplan", SPLIT, summary)
+    return summary
+
+
+def _write_rows(source: str | Path, instances: Sequence[InstanceId], path: Path) -> tuple[list[Record], str]:
+    """Write the rows of all instances without problems, a batch in memory at a time.
+
+    Returns:
+        All records, without their images, and the fingerprint of the rows.
+    """
+    from datasets.arrow_writer import ArrowWriter
+
+    records: list[Record] = []
+    digest = sha256()
+    settings = Counter(instance.setting for instance in instances)
+    with ArrowWriter(features=_features(), path=str(path), writer_batch_size=_ROWS) as writer:
+        for instance in track(instances, "Checking and copying instances"):
+            record = read_instance(source, instance)
+            if not record.problems:
+                row = _row(record) | {"split_size": len(instances), "setting_size": settings[instance.setting]}
+                hashes = [sha256(image).hexdigest() for image in record.images]
+                digest.update(json.dumps([row | {"images": hashes}], sort_keys=True).encode())
+                images = [{"bytes": image, "path": None} for image in record.images]
+                writer.write(row | {"images": images})
+            records.append(replace(record, images=()))
+        writer.finalize()
+    return records, digest.hexdigest()
+
+
+def _row(record: Record) -> dict[str, Any]:
+    return {
+        "id": str(record.id),
+        "scene": record.id.scene,
+        "activity": record.id.activity,
+        "setting": record.id.setting,
+        "activity_type": activity_type(record.id.activity),
+        "task_description": record.task_description,
+        "gold_plan_1": record.gold_plan_1,
+        "gold_plan_2": record.gold_plan_2,
+    }
+
+
+def _features() -> "Features":
+    from datasets import Features, Image, List, Value
+
+    text = Value("string")
+    return Features(
+        {
+            "id": text,
+            "scene": text,
+            "activity": text,
+            "setting": text,
+            "activity_type": text,
+            "task_description": text,
+            "images": List(Image()),
+            "gold_plan_1": List(text),
+            "gold_plan_2": List(text),
+            "split_size": Value("int64"),
+            "setting_size": Value("int64"),
+        }
+    )
+
+
+def _missing(records: Sequence[Record], strays: dict[str, str]) -> list[dict[str, str]]:
+    return [
+        *({"folder": folder, "reason": reason} for folder, reason in strays.items()),
+        *({"folder": str(record.id), "reason": "; ".join(record.problems)} for record in records if record.problems),
+    ]
+
+
+def _message(source: str | Path, records: Sequence[Record], strays: dict[str, str], skip_missing: bool) -> str:
+    problems = [f"{Path(source) / folder}: {reason}" for folder, reason in strays.items()]
+    problems += [problem for record in records for problem in record.problems]
+    return "\n".join(
+        (
+            f"ActPlan-1K's data have {len(problems)} problem(s):",
+            listing(problems, _LISTED),
+            "no instance is left to prepare"
+            if skip_missing
+            else "mend them, or go on without these folders: --skip-missing",
+        )
+    )
+
+
+def _compare(records: Sequence[Record], kept: Sequence[Record]) -> dict[str, dict[str, Any]]:
+    found, prepared = _counts(records), _counts(kept)
+    return {
+        name: {
+            "prepared": prepared[name],
+            "source": found[name],
+            "paper": PAPER.get(name),
+            "matches": found[name] == PAPER[name] if name in PAPER else None,
+        }
+        for name in found
+    }
+
+
+def _counts(records: Sequence[Record]) -> dict[str, float | None]:
+    by_setting = {name: [record for record in records if record.id.setting == name] for name in SETTINGS}
+    types = Counter(activity_type(record.id.activity) for record in records)
+    return {
+        **{f"{name}_activities": len({record.id.activity for record in of}) for name, of in by_setting.items()},
+        **{f"{name}_instances": len(of) for name, of in by_setting.items()},
+        **{f"{name}_steps": _mean_steps(of) for name, of in by_setting.items()},
+        **{name: types[name] for name in ACTIVITY_TYPES},
+    }
+
+
+def _mean_steps(records: Sequence[Record]) -> float | None:
+    lengths = [len(record.gold_plan_1) for record in records if record.gold_plan_1]
+    return round(fmean(lengths), 2) if lengths else None

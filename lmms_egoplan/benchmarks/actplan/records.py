@@ -1,0 +1,163 @@
+"""ActPlan-1K's instances as released: finding their folders, and reading and checking what they hold."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmms_egoplan.benchmarks.actplan.activities import InstanceId, parse_id
+from lmms_egoplan.benchmarks.actplan.plans import official_steps
+from lmms_egoplan.checking import is_text
+from lmms_egoplan.images import ImageError, check_image
+from lmms_egoplan.storage import StorageError, resolve_inside
+
+REPOSITORY_URL = "https://github.com/HKUST-KnowComp/ActPlan-1K"
+LAYOUT = (
+    "DIR/<scene>/<activity>/<n>/sample_<k>/ with images (png, jpg, jpeg), plan_gold_1.txt and plan_gold_2.txt, and "
+    f"DIR/<scene>/<activity>/<n>/task_description_<n>.txt, n 0 or 1, as in the full release that {REPOSITORY_URL} "
+    "links to"
+)
+
+_GOLD_PLANS = ("plan_gold_1.txt", "plan_gold_2.txt")
+_IMAGES = (".png", ".jpg", ".jpeg")
+# What a folder is called at each level below the source.
+_LEVELS: tuple[tuple[str, Callable[[str], bool]], ...] = (
+    ("the name of a scene", is_text),
+    ("the name of an activity", is_text),
+    ("0 (normal) or 1 (counterfactual)", ("0", "1").__contains__),
+    ("sample_<k>, k from 0", lambda name: parse_id(f"scene/activity/0/{name}") is not None),
+)
+
+
+class SourceError(ValueError):
+    """A source does not hold ActPlan-1K's data as they are released."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One instance as its folder has it.
+
+    id: where it is.
+    task_description: to the letter, but for a byte order mark and for line breaks, which are ``\\n``.
+    images: the image files' bytes, in the order of their names.
+    gold_plan_1, gold_plan_2: steps, one per line that is not blank, without the blanks around it; none where the
+        file is absent.
+    problems: what is wrong, each with its path; whatever it concerns is left empty or out above.
+    """
+
+    id: InstanceId
+    task_description: str
+    images: tuple[bytes, ...]
+    gold_plan_1: tuple[str, ...]
+    gold_plan_2: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+def find_instances(source: str | Path) -> tuple[list[InstanceId], dict[str, str]]:
+    """The instances of a folder in the release's layout, and the folders that do not fit it.
+
+    Files, and folders that are hidden or called ``__MACOSX``, are passed over.
+
+    Args:
+        source: holds ``<scene>/<activity>/<n>/sample_<k>/``.
+
+    Returns:
+        The instances, ordered, and for each folder that has another name than its place asks for, or nothing in it,
+        its path below `source` and what was expected.
+
+    Raises:
+        SourceError: there is no such folder or no instance.
+        OSError: a folder cannot be read.
+    """
+    root = Path(source)
+    if not root.is_dir():
+        raise SourceError(f"{root}: no such folder; expected {LAYOUT}")
+    if (root / "annotation").is_dir():
+        raise SourceError(f"{root}: the instances are one folder below; give that: --source {root / 'annotation'}")
+    found: list[InstanceId] = []
+    strays: dict[str, str] = {}
+    _descend(root, (), found, strays)
+    if not found:
+        raise SourceError(f"{root}: no instance; expected {LAYOUT}")
+    return sorted(found), strays
+
+
+def read_instance(source: str | Path, instance: InstanceId) -> Record:
+    """Read one instance that `find_instances` found, decoding its images; what is wrong is in the record's problems.
+
+    Files other than images, gold plans 1 and 2 and the task description are passed over.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    folder = Path(source) / str(instance)
+    names = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    problems: list[str] = []
+
+    def text(path: Path) -> str:
+        try:
+            return _read_text(source, path)
+        except (SourceError, StorageError) as error:
+            problems.append(str(error))
+            return ""
+
+    description = text(folder.parent / f"task_description_{instance.description}.txt")
+    gold_plans = [_steps(text(folder / name)) if name in names else () for name in _GOLD_PLANS]
+    if not set(_GOLD_PLANS).intersection(names):
+        problems.append(f"{folder}: no gold plan: neither {' nor '.join(_GOLD_PLANS)}")
+    image_names = [name for name in names if name.lower().endswith(_IMAGES)]
+    if not image_names:
+        problems.append(f"{folder}: no image (png, jpg or jpeg)")
+    images: list[bytes] = []
+    for name in image_names:
+        try:
+            image = _read(source, folder / name)
+            check_image(image, str(folder / name))
+            images.append(image)
+        except (SourceError, StorageError, ImageError) as error:
+            problems.append(str(error))
+    return Record(instance, description, tuple(images), *gold_plans, tuple(map(_storable, problems)))
+
+
+def _descend(root: Path, parts: tuple[str, ...], found: list[InstanceId], strays: dict[str, str]) -> None:
+    if len(parts) == len(_LEVELS):
+        found.append(InstanceId(parts[0], parts[1], int(parts[2]), int(parts[3].removeprefix("sample_"))))
+        return
+    expected, fits = _LEVELS[len(parts)]
+    folders = [path for path in root.joinpath(*parts).iterdir() if path.is_dir()]
+    names = [path.name for path in folders if path.name != "__MACOSX" and not path.name.startswith(".")]
+    if parts and not names:
+        strays["/".join(parts)] = f"no folder in it; expected one: {expected}"
+    for name in sorted(names):
+        if fits(name):
+            _descend(root, (*parts, name), found, strays)
+        else:
+            strays[_storable("/".join((*parts, name)))] = f"expected {expected}"
+
+
+def _read(source: str | Path, path: Path) -> bytes:
+    inside = resolve_inside(source, str(path.relative_to(source)))
+    if not inside.is_file():
+        raise SourceError(f"{path}: no such file")
+    try:
+        return inside.read_bytes()
+    except OSError as error:
+        raise SourceError(f"{path}: cannot read it: {error.strerror}") from error
+
+
+def _read_text(source: str | Path, path: Path) -> str:
+    try:
+        text = _read(source, path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SourceError(f"{path}: not encoded in UTF-8: {error.reason} at byte {error.start}") from error
+    if not is_text(text):
+        raise SourceError(f"{path}: nothing but blanks in it")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _steps(plan: str) -> tuple[str, ...]:
+    return tuple(step.strip() for step in official_steps(plan) if step.strip())
+
+
+def _storable(text: str) -> str:
+    """A path's text with what is no UTF-8 in it escaped."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
