@@ -12,9 +12,13 @@ import pytest
 import torch
 from PIL import Image, ImageChops, ImageStat
 from rich.console import Console
+from sentence_transformers import SentenceTransformer
 from transformers import AutoModelForImageTextToText, AutoProcessor
 from typer.testing import CliRunner
 
+from lmms_egoplan.benchmarks.actplan.activities import SETTINGS, activity_type
+from lmms_egoplan.benchmarks.actplan.plans import form_validity
+from lmms_egoplan.benchmarks.actplan.records import find_instances, read_instance
 from lmms_egoplan.benchmarks.egointent import records as egointent_records
 from lmms_egoplan.benchmarks.egointent.fields import FIELDS, TITLES
 from lmms_egoplan.benchmarks.egointent.prompt import prompt_text
@@ -22,8 +26,9 @@ from lmms_egoplan.benchmarks.egointent.visuals import step_frames
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, Record, read_annotations
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
 from lmms_egoplan.cli import app
-from lmms_egoplan.demo import egointent, egoplan, egothink
+from lmms_egoplan.demo import actplan, egointent, egoplan, egothink
 from lmms_egoplan.demo.checkpoint import write_checkpoint
+from lmms_egoplan.demo.encoder import write_encoder
 from lmms_egoplan.demo.scenes import FPS, SCENES, Scene
 from lmms_egoplan.frames import count_video_frames, read_frame_folder, read_video_frames
 
@@ -39,6 +44,8 @@ USERS_JUDGE = {
     "OPENAI_API_KEY": "users-own-key",
     "API_TYPE": "azure",
     "AZURE_API_KEY": "users-own-key",
+    "LMMS_EGOPLAN_ENCODER": "/users-own-encoder",
+    "LMMS_EGOPLAN_BLEURT": "/users-own-classifier",
 }
 
 
@@ -250,6 +257,32 @@ def test_egointent_table_shows_judged_fields():
     assert overall.split("│")[2:-1] == [" 20.83 ", "    12 ", "    50% ", "    75% "]
 
 
+def test_activities_are_a_release(tmp_path):
+    actplan.write(tmp_path)
+    instances, strays = find_instances(tmp_path / actplan.FOLDER)
+    assert (len(instances), strays) == (6, {})
+    records = [read_instance(tmp_path / actplan.FOLDER, instance) for instance in instances]
+    assert not [problem for record in records for problem in record.problems]
+    assert {instance.setting for instance in instances} == set(SETTINGS)
+    assert len({activity_type(instance.activity) for instance in instances}) == 3
+    for record in records:
+        assert len(record.images) == 3
+        assert record.gold_plan_1 != record.gold_plan_2
+        assert form_validity([*record.gold_plan_1, *record.gold_plan_2]) == 1
+
+
+def test_encoder_tells_steps_apart_and_is_the_same_each_time(tmp_path):
+    for name in ("first", "second"):
+        write_encoder(tmp_path / name)
+    assert digests(tmp_path / "first") == digests(tmp_path / "second")
+    embeddings = SentenceTransformer(str(tmp_path / "first"), device="cpu").encode(
+        ["grab(cup)", "grab(the cup)", "open(door)"], normalize_embeddings=True
+    )
+    same, other = embeddings[0] @ embeddings[1], embeddings[0] @ embeddings[2]
+    assert other < 0.8
+    assert other < same
+
+
 def test_checkpoint_loads_and_tells_images_apart(checkpoint):
     processor = AutoProcessor.from_pretrained(checkpoint)
     model = AutoModelForImageTextToText.from_pretrained(checkpoint)
@@ -316,7 +349,7 @@ def test_demo_from_scenes_to_scores(tmp_path):
     result = CliRunner().invoke(app, ["demo", "--out", str(out)], env={"COLUMNS": "120"} | USERS_JUDGE)
 
     assert result.exit_code == 0, result.output
-    tasks = "egoplan_val,egoplan_val_clips,egoplan_val_generate,egothink_bench,egointent"
+    tasks = "egoplan_val,egoplan_val_clips,egoplan_val_generate,egothink_bench,egointent,actplan_bench"
     assert f"-m lmms_eval --tasks {tasks} " in result.stdout
     assert " LMMS_EGOPLAN_JUDGE_MODEL=demo " in result.stdout
     assert "The weights are random" in result.stdout
@@ -355,7 +388,17 @@ def test_demo_from_scenes_to_scores(tmp_path):
         (shown,) = (line for line in result.stdout.splitlines() if f" {title} " in line)
         assert f" {intents[name]:.2f} " in shown
     assert "EgoIntent, judge: " in result.stdout
-    assert not {path.name for path in out.iterdir()} & {"egointent", *egoplan.TASKS, *egothink.TASKS}
+    for task, title in (("actplan", "with images"), ("actplan_text_only", "without")):
+        plans = metrics[task]
+        assert (plans["num_plans"], plans["num_gold_2"], plans["coverage"]) == (6, 6, 1)
+        assert {name: part["plans"] for name, part in plans["by_setting"].items()} == {"counterfactual": 2, "normal": 4}
+        assert "bleurt_accuracy" not in plans
+        assert (plans["encoder"], "is not set" in plans["bleurt_model"]) == ("encoder", True)
+        (samples,) = out.glob(f"results/**/*_samples_{task}.jsonl")
+        assert len(samples.read_text().splitlines()) == 6
+        (shown,) = (line for line in result.stdout.splitlines() if f" {title} " in line and " normal " in line)
+        assert f" {plans['by_setting']['normal']['lcs_norm']:.2f} " in shown
+    assert not {path.name for path in out.iterdir()} & {"egointent", "actplan", *egoplan.TASKS, *egothink.TASKS}
     log = (out / "lmms-eval.log").read_text()
     assert "Ranking" in log
     assert "users-own" not in log + result.output

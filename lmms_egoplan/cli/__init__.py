@@ -2,7 +2,7 @@
 
 import typer
 
-from lmms_egoplan.cli import agreement, data, demo, heatmap, judge, submit, tasks_path
+from lmms_egoplan.cli import agreement, data, demo, heatmap, judge, score, submit, tasks_path
 
 app = typer.Typer(
     name="lmms-egoplan",
@@ -18,3 +18,4 @@ app.add_typer(submit.app, name="submit")
 app.add_typer(judge.app, name="judge")
 app.command("agreement")(agreement.agreement)
 app.add_typer(heatmap.app, name="heatmap")
+app.add_typer(score.app, name="score")

@@ -53,7 +53,7 @@ def write_checkpoint(folder: Path) -> None:
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
-    tokenizer = _train_tokenizer()
+    tokenizer = train_tokenizer()
     processor = LlavaProcessor(
         CLIPImageProcessor(
             size={"shortest_edge": _IMAGE_SIDE}, crop_size={"height": _IMAGE_SIDE, "width": _IMAGE_SIDE}
@@ -98,7 +98,7 @@ def write_checkpoint(folder: Path) -> None:
     processor.save_pretrained(folder)
 
 
-def _train_tokenizer() -> "PreTrainedTokenizerFast":
+def train_tokenizer() -> "PreTrainedTokenizerFast":
     """Byte-level BPE that puts ``<s>`` before every text, as LLaVA-1.5's tokenizer does."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast

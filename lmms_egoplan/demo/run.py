@@ -16,20 +16,26 @@ from rich.markup import escape
 from rich.status import Status
 from rich.text import Text
 
-from lmms_egoplan.demo import egointent, egoplan, egothink
+from lmms_egoplan.demo import actplan, egointent, egoplan, egothink
 from lmms_egoplan.judging import DEMO
 
 # What each benchmark brings: its TASKS, the SCORES that they must give (a metric by task), the FOLDER that it
 # fills, write(), which returns the arguments that prepare its data, and table(), which shows the results.
-_BENCHMARKS = (egoplan, egothink, egointent)
+_BENCHMARKS = (egoplan, egothink, egointent, actplan)
 
 _MARKER = ".lmms-egoplan-demo"
-_CHECKPOINT, _DATA, _RESULTS, _LOG = "checkpoint", "data", "results", "lmms-eval.log"
+_CHECKPOINT, _ENCODER, _DATA, _RESULTS = "checkpoint", "encoder", "data", "results"
+_LOG = "lmms-eval.log"
 _OWN_COMMAND = [sys.executable, "-c", "from lmms_egoplan.cli import app; app()"]
-_ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "LMMS_EGOPLAN_DATA": _DATA, "LMMS_EGOPLAN_JUDGE_MODEL": DEMO}
-# The user's own judge has no part in the demo, nor have its keys.
-_JUDGE_PREFIXES = ("LMMS_EGOPLAN_JUDGE_", "OPENAI_", "AZURE_")
-_JUDGE_VARIABLES = ("MODEL_VERSION", "API_TYPE", "API_VERSION")
+_ENVIRONMENT = {
+    "HF_HUB_OFFLINE": "1",
+    "LMMS_EGOPLAN_DATA": _DATA,
+    "LMMS_EGOPLAN_JUDGE_MODEL": DEMO,
+    "LMMS_EGOPLAN_ENCODER": _ENCODER,
+}
+# The user's own judge and classifier have no part in the demo, nor have the judge's keys.
+_USERS_PREFIXES = ("LMMS_EGOPLAN_JUDGE_", "LMMS_EGOPLAN_BLEURT", "OPENAI_", "AZURE_")
+_USERS_VARIABLES = ("MODEL_VERSION", "API_TYPE", "API_VERSION")
 _SHOWN_LINES = 30
 
 Results = Mapping[str, Mapping[str, Any]]
@@ -53,8 +59,10 @@ def run_demo(out: Path, console: Console) -> None:
     _claim(out)
     with console.status("Making a tiny LLaVA with random weights") as status:
         from lmms_egoplan.demo.checkpoint import write_checkpoint
+        from lmms_egoplan.demo.encoder import write_encoder
 
         write_checkpoint(out / _CHECKPOINT)
+        write_encoder(out / _ENCODER)
         status.update("Rendering the scenes")
         preparations = [benchmark.write(out) for benchmark in _BENCHMARKS]
         for arguments in preparations:
@@ -73,7 +81,7 @@ def _claim(out: Path) -> None:
         raise DemoError(f"{out} holds files that are not this demo's; choose another folder with --out")
     out.mkdir(parents=True, exist_ok=True)
     marker.touch()
-    for name in (_CHECKPOINT, _DATA, _RESULTS, *(benchmark.FOLDER for benchmark in _BENCHMARKS)):
+    for name in (_CHECKPOINT, _ENCODER, _DATA, _RESULTS, *(benchmark.FOLDER for benchmark in _BENCHMARKS)):
         if (out / name).exists():
             shutil.rmtree(out / name)
     (out / _LOG).unlink(missing_ok=True)
@@ -121,7 +129,7 @@ def _environment() -> dict[str, str]:
     own = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(_JUDGE_PREFIXES) and name not in _JUDGE_VARIABLES
+        if not name.startswith(_USERS_PREFIXES) and name not in _USERS_VARIABLES
     }
     return own | _ENVIRONMENT
 
@@ -167,6 +175,7 @@ def _report(results: Results, out: Path, command: Sequence[str], console: Consol
     (written,) = (path.relative_to(out) for path in (out / _RESULTS).rglob("*_results.json"))
     for content, name in (
         ("tiny LLaVA", _CHECKPOINT),
+        ("sentence encoder", _ENCODER),
         *(("scenes, questions", benchmark.FOLDER) for benchmark in _BENCHMARKS),
         ("prepared data", _DATA),
         ("results", written),

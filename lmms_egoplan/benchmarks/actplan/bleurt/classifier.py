@@ -1,0 +1,112 @@
+"""A trained classifier, and what it says of plans."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lmms_egoplan.benchmarks.actplan.bleurt.pairs import joined
+from lmms_egoplan.benchmarks.actplan.bleurt.tokens import encode_pair
+from lmms_egoplan.checking import track
+from lmms_egoplan.storage import file_version
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+BLEURT_VARIABLE = "LMMS_EGOPLAN_BLEURT"
+
+_BATCH = 32
+
+
+class ClassifierError(ValueError):
+    """A classifier cannot be loaded, made or used."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the classifier says of a plan.
+
+    probability: of being correct, in [0, 1]; a plan is correct above 0.5.
+    truncated: whether the classifier saw only a part of the two plans.
+    """
+
+    correct: bool
+    probability: float
+    truncated: bool
+
+
+class PlanClassifier:
+    """A trained model, on the GPU where there is one."""
+
+    def __init__(self, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> None:
+        import torch
+
+        self._model = model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+        self._tokenizer = tokenizer
+
+    def judge(self, pairs: Sequence[tuple[str, str]], show_progress: bool = True) -> list[Verdict]:
+        """Say of each candidate whether it is correct, given a gold plan of the same instance.
+
+        Args:
+            pairs: gold plan and candidate, as texts; steps may be separated by blanks or line breaks.
+            show_progress: with a progress bar on the standard error.
+
+        Returns:
+            The verdicts in the order of the pairs.
+
+        Raises:
+            ClassifierError: the model gives something other than numbers.
+        """
+        import torch
+
+        tokens = [
+            encode_pair(self._tokenizer, self._model.config.max_pair_length, joined(gold), joined(candidate))
+            for gold, candidate in pairs
+        ]
+        order = sorted(range(len(tokens)), key=lambda index: len(tokens[index].input_ids), reverse=True)
+        batches = [order[start : start + _BATCH] for start in range(0, len(order), _BATCH)]
+        probabilities = [0.0] * len(tokens)
+        with torch.inference_mode():
+            for batch in track(batches, "Classifying plans") if show_progress and batches else batches:
+                inputs = self._tokenizer.pad(
+                    {
+                        "input_ids": [tokens[index].input_ids for index in batch],
+                        "token_type_ids": [tokens[index].token_type_ids for index in batch],
+                    },
+                    return_tensors="pt",
+                    verbose=False,
+                ).to(self._model.device)
+                found = self._model(**inputs).logits.float().softmax(-1)[:, 1].tolist()
+                for index, probability in zip(batch, found, strict=True):
+                    probabilities[index] = probability
+        if any(probability != probability for probability in probabilities):
+            raise ClassifierError("the classifier gives no numbers (NaN): its weights are damaged; train it again")
+        return [
+            Verdict(probability > 0.5, probability, each.truncated)
+            for probability, each in zip(probabilities, tokens, strict=True)
+        ]
+
+
+def classifier_path(setting: str | None = None) -> str | None:
+    """The classifier's folder: the variable LMMS_EGOPLAN_BLEURT, where set, wins over `setting`; None without both."""
+    return os.environ.get(BLEURT_VARIABLE) or setting or None
+
+
+def load_classifier(folder: str | Path) -> PlanClassifier:
+    """Load what ``lmms-egoplan train bleurt`` has written; once per process.
+
+    Raises:
+        ClassifierError: the folder has no classifier, or a damaged one.
+    """
+    path = Path(folder).resolve()
+    weights = path / "model.safetensors"
+    return _load(path, file_version(weights.stat()) if weights.is_file() else "")
+
+
+@cache
+def _load(path: Path, version: str) -> PlanClassifier:
+    from lmms_egoplan.benchmarks.actplan.bleurt.model import load_model
+
+    return PlanClassifier(*load_model(path))

@@ -1,0 +1,120 @@
+"""How far classifier and people agree, by the model that wrote the plans (sec. 5.4, Table 5)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError, PlanClassifier, Verdict
+from lmms_egoplan.benchmarks.actplan.bleurt.pairs import PlanPair, in_split, labelled_pairs, unknown_activities
+from lmms_egoplan.benchmarks.actplan.published import MODELS, read_activities, read_published
+
+
+@dataclass(frozen=True)
+class PaperScores:
+    """A row of Table 5: MCC on val, accuracies in percent."""
+
+    mcc: float
+    val: float
+    test: float
+
+
+TABLE_5 = {
+    "BLEURT-base": {
+        "GPT-4V": PaperScores(0.258, 79.0, 70.4),
+        "Gemini-Pro-1.5": PaperScores(0.258, 65.4, 65.4),
+    },
+    "BLEURT": {
+        "GPT-4V": PaperScores(0.367, 81.5, 76.5),
+        "Gemini-Pro-1.5": PaperScores(0.321, 75.3, 80.2),
+    },
+}
+
+
+@dataclass(frozen=True)
+class SourceScores:
+    """Verdicts on a model's plans, against people's labels.
+
+    plans: number of them.
+    accuracy: share of right verdicts, in [0, 1].
+    majority: accuracy of always giving the more frequent label, in [0.5, 1].
+    mcc: Matthews correlation, in [-1, 1]; None where all labels or all verdicts are the same.
+    true_correct, false_correct, false_wrong, true_wrong: plans called correct that are and are not, and plans called
+        wrong that are not and are.
+    truncated: pairs of which the classifier saw only a part.
+    """
+
+    plans: int
+    accuracy: float
+    majority: float
+    mcc: float | None
+    true_correct: int
+    false_correct: int
+    false_wrong: int
+    true_wrong: int
+    truncated: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A classifier's scores by model, and the activities without a split with the number of their instances."""
+
+    scores: dict[str, SourceScores]
+    unknown_activities: dict[str, int]
+
+
+def evaluate_bleurt(
+    classifier: PlanClassifier, plans: Path, activities: Path, split: Literal["val", "test"]
+) -> Evaluation:
+    """Have a split's labelled plans classified.
+
+    Args:
+        plans, activities: files as for `read_published` and `read_activities`.
+
+    Raises:
+        PublishedError: one of the files cannot be read or holds something else.
+        ClassifierError: the split has no plans.
+    """
+    instances, splits = read_published(plans), read_activities(activities)
+    unknown = unknown_activities(instances, splits)
+    pairs = labelled_pairs(in_split(instances, splits, split))
+    if not pairs:
+        known = sorted({splits[instance.activity] for instance in instances if instance.activity in splits})
+        raise ClassifierError(
+            f"{plans}: no labelled plans of the split {split} in it; it has instances of {', '.join(known) or 'none'}. "
+            "The published file has train and val only"
+        )
+    verdicts = classifier.judge([(pair.gold, pair.candidate) for pair in pairs])
+    return Evaluation(score_by_source(pairs, verdicts), unknown)
+
+
+def score_by_source(pairs: Sequence[PlanPair], verdicts: Sequence[Verdict]) -> dict[str, SourceScores]:
+    """Scores by model in Table 5's order; without those that have no plans."""
+    sources = [pair.source for pair in pairs]
+    scores = {}
+    for model in MODELS.values():
+        chosen = [number for number, source in enumerate(sources) if source == model]
+        if chosen:
+            labels = [pairs[number].correct for number in chosen]
+            scores[model] = score_verdicts(labels, [verdicts[number] for number in chosen])
+    return scores
+
+
+def score_verdicts(labels: Sequence[bool], verdicts: Sequence[Verdict]) -> SourceScores:
+    """Scores of at least one verdict against the labels in the same order."""
+    from sklearn.metrics import accuracy_score, confusion_matrix, matthews_corrcoef
+
+    called = [verdict.correct for verdict in verdicts]
+    counts = confusion_matrix(labels, called, labels=[True, False])
+    defined = counts.any(axis=0).all() and counts.any(axis=1).all()
+    return SourceScores(
+        plans=len(labels),
+        accuracy=float(accuracy_score(labels, called)),
+        majority=float(counts.sum(axis=1).max() / len(labels)),
+        mcc=float(matthews_corrcoef(labels, called)) if defined else None,
+        true_correct=int(counts[0, 0]),
+        false_correct=int(counts[1, 0]),
+        false_wrong=int(counts[0, 1]),
+        true_wrong=int(counts[1, 1]),
+        truncated=sum(verdict.truncated for verdict in verdicts),
+    )

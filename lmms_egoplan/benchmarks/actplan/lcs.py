@@ -1,0 +1,108 @@
+"""The longest common subsequence of two plans, whose steps match if their embeddings are alike (sec. 4.2.1)."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from loguru import logger
+
+from lmms_egoplan.benchmarks.actplan.encoder import EncoderError
+from lmms_egoplan.checking import shown, track
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+# The reference implementation's; the paper says "greater than 0.8".
+THRESHOLD = 0.8
+
+_BATCH = 64
+
+Steps = Sequence[str]
+
+
+def lcs_lengths(
+    pairs: Sequence[tuple[Steps, Steps]], encoder: "SentenceTransformer", show_progress: bool = True
+) -> list[int]:
+    """The LCS lengths of pairs of plans.
+
+    Two steps match if the cosine of their embeddings is at least `THRESHOLD`. Every distinct step is embedded once.
+
+    Args:
+        pairs: the steps of both plans; the order of the two does not matter.
+        show_progress: with a progress bar on the standard error.
+
+    Returns:
+        A number of steps for each pair; 0 where a plan is empty.
+
+    Raises:
+        EncoderError: the encoder gives something other than numbers.
+    """
+    steps = list(dict.fromkeys(step for pair in pairs if all(pair) for plan in pair for step in plan))
+    embeddings = _embeddings(steps, encoder, show_progress)
+    rows = {step: row for row, step in enumerate(steps)}
+    return [
+        _length([rows[step] for step in first], [rows[step] for step in second], embeddings) if first and second else 0
+        for first, second in pairs
+    ]
+
+
+def lcs_norm(length: int, candidate_length: int, reference_length: int) -> float:
+    """The LCS length divided by the longer plan's, in [0, 1]; 0 if a plan is empty (sec. 4.2.1)."""
+    return length / max(candidate_length, reference_length) if candidate_length and reference_length else 0.0
+
+
+def _length(first: list[int], second: list[int], embeddings: np.ndarray) -> int:
+    """The LCS length of two plans of at least one step, given as rows of `embeddings`.
+
+    With L[i, j] for the first i and j steps, and m[i, j] = 1 where the last of them match, else 0, the recurrence is
+    L[i, j] = L[i-1, j-1] + 1 where they match, else max(L[i-1, j], L[i, j-1]). L grows by 0 or 1 from one prefix to
+    the next, so that this is max(L[i-1, j], L[i-1, j-1] + m[i, j], L[i, j-1]) in both cases: row i is the running
+    maximum of what the first two, from the row above, give.
+    """
+    distinct_first, of_first = np.unique(first, return_inverse=True)
+    distinct_second, of_second = np.unique(second, return_inverse=True)
+    alike = embeddings[distinct_first] @ embeddings[distinct_second].T >= THRESHOLD
+    lengths = np.zeros(len(second) + 1, dtype=np.int32)
+    for step in of_first:
+        np.maximum(lengths[1:], lengths[:-1] + alike[step, of_second], out=lengths[1:])
+        np.maximum.accumulate(lengths, out=lengths)
+    return int(lengths[-1])
+
+
+def _embeddings(steps: list[str], encoder: "SentenceTransformer", show_progress: bool) -> np.ndarray:
+    """Unit vectors of the steps, float32 [steps, dimension]."""
+    if not steps:
+        return np.zeros((0, 0), dtype=np.float32)
+    # Half of a character beyond 16 bits, as a cut answer may have, is nothing that a tokenizer takes.
+    texts = [step.encode("utf-8", "replace").decode() for step in steps]
+    # By tokens: the encoder itself sorts by characters, and computes a fifth more for it, all padding.
+    counts = [len(tokens) for tokens in encoder.tokenizer(texts, truncation=True, verbose=False)["input_ids"]]
+    order = np.argsort(counts, kind="stable")[::-1]
+    batches = [order[start : start + _BATCH] for start in range(0, len(order), _BATCH)]
+    vectors = [
+        _encode([texts[index] for index in batch], encoder)
+        for batch in (track(batches, "Embedding steps") if show_progress else batches)
+    ]
+    embeddings = np.empty((len(steps), vectors[0].shape[1]), dtype=np.float32)
+    embeddings[order] = np.concatenate(vectors)
+    broken = ~np.isfinite(embeddings).all(axis=1)
+    if broken.any():
+        raise EncoderError(
+            f"sentence encoder {encoder[0].auto_model.name_or_path}: no numbers in the vectors of {broken.sum()} of "
+            f"{len(steps)} steps, the first {shown(steps[broken.argmax()])}; its weights are damaged, take another copy"
+        )
+    return embeddings
+
+
+def _encode(texts: list[str], encoder: "SentenceTransformer") -> np.ndarray:
+    import torch
+
+    def encode() -> np.ndarray:
+        return encoder.encode(texts, batch_size=_BATCH, normalize_embeddings=True, show_progress_bar=False)
+
+    try:
+        return encode()
+    except torch.OutOfMemoryError:
+        logger.warning("no GPU memory is left for the sentence encoder: it goes on on the CPU")
+        encoder.to("cpu")
+        return encode()

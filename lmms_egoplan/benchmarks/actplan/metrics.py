@@ -1,0 +1,142 @@
+"""ActPlan-1K's metrics: per plan what a harness collects, aggregations over a run, and breakdowns.
+
+A measure that is not defined for a plan (no such gold plan, no step) is in no mean; how many plans it is over stands
+beside it.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from statistics import fmean
+from typing import Any
+
+from lmms_egoplan.benchmarks.actplan.bleurt.classifier import BLEURT_VARIABLE
+from lmms_egoplan.benchmarks.actplan.scores import PlanScore
+
+Values = dict[str, dict[str, Any]]
+
+# Upper ends of the bins of gold plan 1's length, in steps. Fig. 5 has no legible ones.
+LENGTH_BINS = (10, 20, 30, 40, 50)
+BREAKDOWNS = ("setting", "length", "activity_type")
+
+
+def length_bin(steps: int | None) -> str:
+    """The bin of a gold plan's length: ``1-10``, ``11-20``, ... ``51+``; ``unknown`` without a gold plan."""
+    if steps is None:
+        return "unknown"
+    start = 1
+    for end in LENGTH_BINS:
+        if steps <= end:
+            return f"{start}-{end}"
+        start = end + 1
+    return f"{start}+"
+
+
+def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
+    """Values of one plan.
+
+    Args:
+        doc: a row of the prepared dataset.
+        responses: one text of `PlanScore`.
+
+    Returns:
+        Each of `PlanScore.measures` with ``score`` only where it is defined, ``lcs_norm`` with all fields of
+        `PlanScore` and its ``setting``, ``activity`` and ``activity_type``; ``bleurt_accuracy`` only with a classifier;
+        ``by_setting``, ``by_length``, ``by_activity_type``; ``empty``, ``unparsed``, ``truncated``, ``truncated_of``,
+        ``num_gold_1``, ``num_gold_2``, ``encoder``, ``bleurt_model``, ``coverage`` and ``num_plans``.
+
+    Raises:
+        ValueError: not one response, one that is no scored plan, or the plan of another instance.
+    """
+    (text,) = responses
+    score = PlanScore.from_text(text)
+    if score.id != doc["id"]:
+        raise ValueError(f"instance {doc['id']} got the scored plan of {score.id}")
+    measures = score.measures()
+    place = {name: doc[name] for name in ("setting", "activity", "activity_type")}
+    values = {name: {} if value is None else {"score": value} for name, value in measures.items()}
+    values["lcs_norm"] |= asdict(score) | place
+    if score.bleurt is not None:
+        measures["bleurt_accuracy"] = float(score.bleurt)
+        values["bleurt_accuracy"] = {"score": float(score.bleurt), "truncated": score.bleurt_truncated}
+    groups = place | {"length": length_bin(score.reference_lengths[0])}
+    return values | {
+        **{f"by_{name}": {"group": groups[name], "measures": measures} for name in BREAKDOWNS},
+        "empty": {"is": not score.official},
+        "unparsed": {"is": not score.parsed},
+        "truncated": {"truncated": score.truncated},
+        "truncated_of": {"truncated": score.truncated},
+        "num_gold_1": {"is": score.reference_lengths[0] is not None},
+        "num_gold_2": {"is": score.reference_lengths[1] is not None},
+        "encoder": {"name": score.encoder},
+        "bleurt_model": {"name": score.classifier},
+        "coverage": {"split_size": doc["split_size"]},
+        "num_plans": {"id": score.id},
+    }
+
+
+def mean_score(values: Sequence[Mapping[str, Any]]) -> float:
+    """Mean over the plans for which the measure is defined; NaN if there are none."""
+    return _mean([value["score"] for value in values if "score" in value])
+
+
+def breakdown(values: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    """Means of every group's plans.
+
+    Args:
+        values: records with ``group`` and ``measures``.
+
+    Returns:
+        By group, in the order of lengths and of the alphabet: ``plans``, how many, and the mean of each measure over
+        those for which it is defined; NaN if there are none.
+    """
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for value in values:
+        groups.setdefault(value["group"], []).append(value["measures"])
+    return {name: {"plans": len(groups[name]), **means(groups[name])} for name in sorted(groups, key=_by_length)}
+
+
+def means(measures: Sequence[Mapping[str, float | None]]) -> dict[str, float]:
+    """Mean of each measure over the plans for which it is defined; NaN if there are none."""
+    return {name: _mean([each[name] for each in measures if each[name] is not None]) for name in (measures or [{}])[0]}
+
+
+def share(values: Sequence[Mapping[str, bool]]) -> float:
+    """Share of the plans of which it is so, in [0, 1]."""
+    return fmean(value["is"] for value in values)
+
+
+def count(values: Sequence[Mapping[str, bool]]) -> int:
+    """Plans of which it is so."""
+    return sum(value["is"] for value in values)
+
+
+def names(values: Sequence[Mapping[str, str]]) -> str:
+    """Names, sorted and joined by commas."""
+    return ", ".join(sorted({value["name"] for value in values}))
+
+
+def classifier_names(values: Sequence[Mapping[str, str | None]]) -> str:
+    """The classifiers that were asked; without any, why there is no ``bleurt_accuracy``."""
+    asked = sorted({value["name"] for value in values if value["name"] is not None})
+    return ", ".join(asked) or f"none: {BLEURT_VARIABLE} is not set"
+
+
+def num_plans(values: Sequence[Mapping[str, Any]]) -> int:
+    """Instances asked."""
+    return len(values)
+
+
+def coverage(values: Sequence[Mapping[str, Any]]) -> float:
+    """Share in [0, 1] of the release's instances that were asked."""
+    (size,) = {value["split_size"] for value in values}
+    return len(values) / size
+
+
+def _by_length(group: str) -> tuple[int, str]:
+    start = group.rstrip("+").partition("-")[0]
+    return (int(start), group) if start.isdecimal() else (0, group)
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    return fmean(numbers) if numbers else math.nan

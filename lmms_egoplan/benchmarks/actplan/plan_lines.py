@@ -1,0 +1,193 @@
+"""The lines of a plan as a model writes it: the calls in each, or its words without number, bullet and emphasis.
+
+The rules are those of `plans.parsed_steps`. Every search here is linear in the text's length, whatever it holds.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+_STATEMENTS = "i we you he she it they this that these those there here the a an my our your its all each both as to"
+_COURTESIES = "no yes sure certainly okay ok sorry apologies unfortunately however please note notes given based hope"
+_REFUSALS = "can cannot could would should assuming generate"
+_TITLES = "plan plans step steps phase procedure procedural admissible action actions task goal answer output"
+PROSE = frozenset(f"{_STATEMENTS} {_COURTESIES} {_REFUSALS}".split())
+"""Words that sentences begin with, and steps do not."""
+TITLES = frozenset(f"{_TITLES} explanation".split())
+"""Words that titles begin with, and steps do not."""
+_LONGEST = 40  # words
+
+_LETTER = re.compile(r"[^\W\d_]")
+_WORD = re.compile(r"\w+")
+# The second alternative takes every other word whole, so that none is searched twice. Markdown may write "walk\_to".
+_NAME = re.compile(r"[\d_\\-]*(?P<name>[^\W\d_][\w\\-]*)\((?!e?s\))|[\w\\-]+")
+_PARENTHESIS = re.compile(r"[()]")
+_COMMENT = re.compile(r"#|//")
+_NUMBER = r"""
+    (?P<bold>[*_`]{1,3})? (?:step\s?)? \(? (?P<number>\d{1,4})
+    (?(bold) [.):]{0,2}[*_`]{1,3}[.):]? | (?: [.):]{1,2} | \s?[-\u2013\u2014](?!\S) ) )
+"""
+_BULLET = r"\(?[a-z][.)](?!\S) | [-*+\u2013\u2014](?!\S) | [\u2022\u25cf\u25aa\u00b7>\u2192] | [-=]>"
+_FLAGS = re.VERBOSE | re.IGNORECASE
+_NUMBER_INSIDE = re.compile(rf"(?<!\S){_NUMBER}(?!\S)", _FLAGS)
+_MARKER = re.compile(rf"\s*(?: {_NUMBER}(?![\d.)]) | {_BULLET} )", _FLAGS)
+_JSON = re.compile(r'^[ \t]*(?P<value>[\[{])\s*"', re.MULTILINE)
+# A heading, a comment, a code fence, a key of a JSON object.
+_NO_STEP = re.compile(r'\# | // | (?:```|~~~)\s*[\w+.-]*\Z | "[^"]*"\s*:', re.VERBOSE)
+
+
+class Line(NamedTuple):
+    """A line, or a numbered item of one. It has calls, or words that may be a step, or neither."""
+
+    indent: int
+    """How many characters of white space the line begins with."""
+    calls: Sequence[str] = ()
+    words: str = ""
+    is_item: bool = False
+    """Whether the words have a number or bullet."""
+
+
+_NOTHING = Line(0)
+
+
+def read_lines(text: str) -> list[Line]:
+    """A text's lines, with those of its JSON in place of it (rules 1 to 4 and 7 of `plans.parsed_steps`)."""
+    lines: list[Line] = []
+    for line in _without_json("\n".join(text.splitlines())).splitlines():
+        if not _LETTER.search(line):
+            lines.append(_NOTHING)
+            continue
+        indent = len(line) - len(line.lstrip())
+        calls = find_calls(line)
+        items = _numbered_items(line, indent, calls)
+        if len(items) == 1:
+            lines.append(_read_line(line, indent, calls))
+        else:
+            lines += [_read_line(item, indent, find_calls(item)) for item in items]
+    return lines
+
+
+def find_calls(line: str) -> list[tuple[int, int]]:
+    """Where the calls of a line begin and end that are not in other calls (rule 1 of `plans.parsed_steps`)."""
+    if "(" not in line:
+        return []
+    closed: dict[int, int] = {}
+    opened: list[int] = []
+    for parenthesis in _PARENTHESIS.finditer(line):
+        if parenthesis[0] == "(":
+            opened.append(parenthesis.start())
+        elif opened:
+            closed[opened.pop()] = parenthesis.end()
+    names = [(found.start("name"), found.end() - 1) for found in _NAME.finditer(line) if found["name"]]
+    calls: list[tuple[int, int]] = []
+    position = 0
+    for (start, opening), (following, _) in pairwise([*names, (len(line), 0)]):
+        if start >= position:
+            position = closed.get(opening, following)
+            calls.append((start, start + len(line[start:position].rstrip())))
+    return calls
+
+
+def _read_line(line: str, indent: int, calls: Sequence[tuple[int, int]]) -> Line:
+    if calls:
+        return Line(indent, calls=_steps(line, calls))
+    words, is_item, is_bold = _unwrap(line)
+    is_title = _begins_with(words, TITLES) or _ends_with(words, ":") or (is_bold and not is_item)
+    is_prose = _is_prose(words) or _ends_with(words, "?")
+    if is_title or is_prose or _NO_STEP.match(words) or not _LETTER.search(words):
+        return _NOTHING
+    return Line(indent, words=words, is_item=is_item)
+
+
+def _steps(line: str, calls: Sequence[tuple[int, int]]) -> list[str]:
+    before, _, _ = _unwrap(line[: calls[0][0]])
+    if before.startswith("//") or (_is_prose(before) and not _ends_with(before, ":")):
+        return []
+    steps: list[str] = []
+    position = calls[0][0]
+    for start, end in calls:
+        if _COMMENT.search(line, position, start):
+            break
+        steps.append(line[start:end])
+        position = end
+    return steps
+
+
+def _numbered_items(line: str, indent: int, calls: Sequence[tuple[int, int]]) -> list[str]:
+    """A line cut before the numbers that count on from the one it begins with, or from a 1 that a 2 follows."""
+    numbers = [
+        (found.start(), int(found["number"]))
+        for (_, start), (end, _) in pairwise([(0, 0), *calls, (len(line), 0)])
+        for found in _NUMBER_INSIDE.finditer(line, start, end)
+    ]
+    cuts = [0]
+    expected = None
+    for (start, number), (_, following) in pairwise([*numbers, (len(line), 0)]):
+        if start == indent:
+            expected = number + 1
+        elif number == expected or (number, following) == (1, 2):
+            cuts.append(start)
+            expected = number + 1
+    return [line[start:end] for start, end in pairwise([*cuts, len(line)])]
+
+
+def _unwrap(line: str) -> tuple[str, bool, bool]:
+    """A line's text, whether it had a number or bullet, and whether it was in bold."""
+    is_item = is_bold = False
+    text, before = line.strip(), None
+    while text != before:
+        before = text
+        position = 0
+        while marker := _MARKER.match(text, position):
+            position = marker.end()
+        is_item |= position > 0
+        text = text[position:].strip()
+        # Else the steps of a broken JSON list might be whole JSON.
+        if _JSON.match(text):
+            text = text[1:].strip()
+        mark = text[:1]
+        inside = text.strip(mark) if mark and mark in '*_`"' and text.endswith(mark) else ""
+        if inside and mark not in inside:
+            is_bold |= text.startswith(("**", "__"))
+            text = inside.strip()
+    return text, is_item, is_bold
+
+
+def _is_prose(text: str) -> bool:
+    return _begins_with(text, PROSE) or len(text.split()) > _LONGEST
+
+
+def _begins_with(text: str, words: frozenset[str]) -> bool:
+    first = _WORD.search(text)
+    return first is not None and first[0].casefold() in words
+
+
+def _ends_with(text: str, mark: str) -> bool:
+    return text.rstrip("\"'*_` ").endswith(mark)
+
+
+def _without_json(text: str) -> str:
+    """With the strings of the first JSON value as lines, in its place."""
+    found = _JSON.search(text)
+    if found is None:
+        return text
+    start = found.start("value")
+    try:
+        # A long integer would take quadratic time.
+        value, end = json.JSONDecoder(parse_int=float).raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return text
+    strings = "\n\n".join(map("\n".join, _lists_of_strings(value)))
+    if not strings:
+        return text
+    # Halves of surrogate pairs, which no file can hold.
+    strings = strings.encode(errors="replace").decode()
+    return f"{text[:start]}\n\n{strings}\n\n{text[end:]}"
+
+
+def _lists_of_strings(value: list | dict) -> Iterator[list[str]]:
+    for items in value.values() if isinstance(value, dict) else [value]:
+        if isinstance(items, list) and all(isinstance(item, str) for item in items):
+            yield items

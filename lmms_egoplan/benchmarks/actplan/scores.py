@@ -1,0 +1,198 @@
+"""One plan's scores: both readings of it, its distance to the gold plans, its form, and the classifier's verdict."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lmms_egoplan.benchmarks.actplan.bleurt.classifier import load_classifier
+from lmms_egoplan.benchmarks.actplan.encoder import DEFAULT_ENCODER, encoder_name, load_encoder
+from lmms_egoplan.benchmarks.actplan.lcs import lcs_lengths, lcs_norm
+from lmms_egoplan.benchmarks.actplan.plans import form_validity, official_steps, parsed_steps
+
+from lmms_egoplan.carried import from_text, to_text
+
+if TYPE_CHECKING:
+    from lmms_egoplan.benchmarks.actplan.bleurt.classifier import Verdict
+
+Steps = Sequence[str]
+
+
+@dataclass(frozen=True)
+class GeneratedPlan:
+    """A plan as a model wrote it, with the gold plans of its instance.
+
+    id: of the instance.
+    text: the model's answer.
+    references: gold plans 1, 2, ... as steps; empty where there is none.
+    truncated: whether the answer ends at the limit of new tokens; None where unknown.
+    """
+
+    id: str
+    text: str
+    references: Sequence[Steps]
+    truncated: bool | None = None
+
+
+@dataclass(frozen=True)
+class PlanScore:
+    """A plan's two readings and what they score.
+
+    id, truncated: as in `GeneratedPlan`.
+    official: the plan's lines, as the authors' code takes them (`official_steps`).
+    parsed: the steps found in the text (`parsed_steps`).
+    reference_lengths: steps of gold plans 1, 2, ...; None where there is none.
+    lcs_each: LCS of the official reading with each gold plan, in steps; None where there is none.
+    lcs_parsed_each: the same of the parsed reading.
+    form_validity: share of the parsed steps that are of the form ``action(object)``; None without any.
+    bleurt: whether the classifier calls the plan correct; None where no classifier is set. Without a step: False.
+    bleurt_probability: that of being correct; None where the classifier was not asked.
+    bleurt_truncated: whether the classifier saw only a part; None where it was not asked.
+    encoder: name or path of the sentence encoder.
+    classifier: path of the classifier; None where none is set.
+    """
+
+    id: str
+    official: list[str]
+    parsed: list[str]
+    reference_lengths: list[int | None]
+    lcs_each: list[int | None]
+    lcs_parsed_each: list[int | None]
+    form_validity: float | None
+    truncated: bool | None
+    bleurt: bool | None
+    bleurt_probability: float | None
+    bleurt_truncated: bool | None
+    encoder: str
+    classifier: str | None
+
+    def to_text(self) -> str:
+        """For `from_text`; nothing that a harness strips from texts is in it."""
+        return to_text(self)
+
+    @classmethod
+    def from_text(cls, text: str) -> "PlanScore":
+        """Read what `to_text` wrote.
+
+        Raises:
+            ValueError: the text is something else.
+        """
+        return from_text(text, cls, "a scored plan as `score_plans` leaves it", _is_right)
+
+    def measures(self) -> dict[str, float | None]:
+        """What is averaged over plans, by name; None where it is not defined.
+
+        ``lcs`` (steps) and ``lcs_norm`` (in [0, 1]) against gold plan 1, with ``_gold_2`` against gold plan 2, with
+        ``_best`` the larger of the two, with ``_parsed`` of the parsed reading against gold plan 1;
+        ``form_validity`` and ``plan_length`` (steps) of the parsed reading.
+        """
+        official = self._norms(self.lcs_each, self.official)
+        return {
+            "lcs_norm": official[0],
+            "lcs": self.lcs_each[0],
+            "lcs_norm_gold_2": official[1] if len(official) > 1 else None,
+            "lcs_gold_2": self.lcs_each[1] if len(self.lcs_each) > 1 else None,
+            "lcs_norm_best": _largest(official),
+            "lcs_best": _largest(self.lcs_each),
+            "lcs_norm_parsed": self._norms(self.lcs_parsed_each, self.parsed)[0],
+            "lcs_parsed": self.lcs_parsed_each[0],
+            "form_validity": self.form_validity,
+            "plan_length": len(self.parsed),
+        }
+
+    def _norms(self, lengths: Sequence[int | None], steps: Steps) -> list[float | None]:
+        return [
+            None if length is None or reference is None else lcs_norm(length, len(steps), reference)
+            for length, reference in zip(lengths, self.reference_lengths, strict=True)
+        ]
+
+
+def score_plans(
+    plans: Sequence[GeneratedPlan],
+    encoder: str = DEFAULT_ENCODER,
+    classifier: str | None = None,
+    show_progress: bool = True,
+) -> list[PlanScore]:
+    """Score plans together: every distinct step is embedded once.
+
+    The classifier compares a plan with gold plan 1, or with the first that is there.
+
+    Args:
+        encoder: as for `load_encoder`.
+        classifier: folder of a classifier (`load_classifier`); without one no plan is called correct or wrong.
+
+    Returns:
+        The scores in the order of the plans.
+
+    Raises:
+        EncoderError, ClassifierError: one of the two cannot be loaded.
+    """
+    official = [official_steps(plan.text) for plan in plans]
+    parsed = [parsed_steps(plan.text) for plan in plans]
+    pairs = {
+        (reading, index, number): (steps, reference)
+        for index, plan in enumerate(plans)
+        for number, reference in enumerate(plan.references)
+        for reading, steps in (("official", official[index]), ("parsed", parsed[index]))
+        if reference
+    }
+    lengths = dict(zip(pairs, lcs_lengths(list(pairs.values()), load_encoder(encoder), show_progress), strict=True))
+    verdicts = _verdicts(plans, parsed, classifier, show_progress)
+    return [
+        PlanScore(
+            id=plan.id,
+            official=official[index],
+            parsed=parsed[index],
+            reference_lengths=[len(reference) or None for reference in plan.references],
+            lcs_each=[lengths.get(("official", index, number)) for number in range(len(plan.references))],
+            lcs_parsed_each=[lengths.get(("parsed", index, number)) for number in range(len(plan.references))],
+            form_validity=form_validity(parsed[index]) if parsed[index] else None,
+            truncated=plan.truncated,
+            bleurt=None if classifier is None else verdict is not None and verdict.correct,
+            bleurt_probability=verdict.probability if verdict else None,
+            bleurt_truncated=verdict.truncated if verdict else None,
+            encoder=encoder_name(encoder),
+            classifier=classifier,
+        )
+        for index, (plan, verdict) in enumerate(zip(plans, verdicts, strict=True))
+    ]
+
+
+def _verdicts(
+    plans: Sequence[GeneratedPlan], parsed: Sequence[Steps], classifier: str | None, show_progress: bool
+) -> "list[Verdict | None]":
+    """The classifier's verdicts on the plans that have steps."""
+    verdicts: list[Verdict | None] = [None] * len(plans)
+    if classifier is None:
+        return verdicts
+    asked = [index for index, steps in enumerate(parsed) if steps]
+    pairs = [
+        (" ".join(next(reference for reference in plans[index].references if reference)), " ".join(parsed[index]))
+        for index in asked
+    ]
+    for index, verdict in zip(asked, load_classifier(classifier).judge(pairs, show_progress), strict=True):
+        verdicts[index] = verdict
+    return verdicts
+
+
+def _largest(values: Sequence[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _is_right(name: str, values: Mapping[str, Any]) -> bool:
+    value = values[name]
+    if name in ("id", "encoder"):
+        return isinstance(value, str)
+    if name == "classifier":
+        return value is None or isinstance(value, str)
+    if name in ("official", "parsed"):
+        return isinstance(value, list) and all(isinstance(step, str) for step in value)
+    if name in ("reference_lengths", "lcs_each", "lcs_parsed_each"):
+        count = len(values["lcs_each"]) if isinstance(values["lcs_each"], list) else 0
+        return isinstance(value, list) and 0 < len(value) == count and all(map(_is_count_or_none, value))
+    if name in ("form_validity", "bleurt_probability"):
+        return value is None or (isinstance(value, float) and 0 <= value <= 1)
+    return value is None or isinstance(value, bool)
+
+
+def _is_count_or_none(value: Any) -> bool:
+    return value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0)

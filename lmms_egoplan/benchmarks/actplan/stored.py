@@ -1,0 +1,190 @@
+"""Plans in files, made anywhere, and their scores."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from lmms_egoplan.benchmarks.actplan.activities import activity_type, parse_id
+from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path
+from lmms_egoplan.benchmarks.actplan.metrics import BREAKDOWNS, breakdown, length_bin, means
+from lmms_egoplan.benchmarks.actplan.plans import official_steps, one_per_line
+from lmms_egoplan.benchmarks.actplan.published import read_published
+from lmms_egoplan.benchmarks.actplan.scores import GeneratedPlan, PlanScore, score_plans
+from lmms_egoplan.checking import is_text, shown
+from lmms_egoplan.storage import write_whole
+
+_FORM = '{"id": "...", "candidate": "...", "references": ["...", ...]}'
+_LABELS = ("correct", "commonsense")
+# A field that only the published plans have.
+_PUBLISHED = "gold_gpt"
+
+
+class PlansError(ValueError):
+    """A file of plans cannot be read, or holds something else."""
+
+
+@dataclass(frozen=True)
+class StoredPlan:
+    """A plan as a file holds it.
+
+    plan: with its gold plans.
+    labels: what people said of it, under ``correct`` and ``commonsense`` (sec. 4.1); None where they did not.
+    model: that wrote it; None where the file does not tell.
+    """
+
+    plan: GeneratedPlan
+    labels: dict[str, bool | None]
+    model: str | None = None
+
+
+def read_plans(path: Path) -> list[StoredPlan]:
+    """Plans in the order of the file.
+
+    Args:
+        path: JSON lines with ``id`` (a text), ``candidate`` (the plan as text, may be empty), ``references`` (gold
+            plans 1, 2, ... as texts) and, optional, ``correct`` and ``commonsense`` (true, false, 1, 0 or null). A plan
+            has one step per line; where gold plan 1 has all steps on one line, as those in ``plans_train_val.jsonl``,
+            a plan on one line is taken apart like it. Or that file itself: GPT-4V's plans with gold plan 1 as their
+            first reference, Gemini's with gold plan 2 (as Table 4), or with the other one where that is missing.
+
+    Raises:
+        PlansError, PublishedError: the file cannot be read or holds something else; names line and field.
+    """
+    try:
+        lines = path.read_bytes().decode("utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlansError(f"{path}: cannot be read: {error}") from error
+    records = [(f"{path}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
+    if not records:
+        raise PlansError(f"{path}: no plans in it; expected JSON lines {_FORM}")
+    if _PUBLISHED in _load(*records[0]):
+        return _published_plans(path)
+    return [_stored_plan(where, _load(where, line)) for where, line in records]
+
+
+def score_stored(stored: Sequence[StoredPlan]) -> dict[str, Any]:
+    """Score plans, with the encoder and the classifier that are set.
+
+    Returns:
+        ``samples``, for each plan what `PlanScore.measures` gives, the fields of `PlanScore`, ``lengths`` (steps of the
+        official reading of ``candidate`` and of ``references``), setting, activity type, labels and model where known;
+        and ``summary``: ``plans``, the means of all measures and labels with the number of labelled plans under
+        ``labelled``, ``empty``, ``unparsed``, ``encoder``, ``classifier``, and the same means by setting, length of the
+        first reference, activity type and model. What is not defined is None.
+
+    Raises:
+        EncoderError, ClassifierError: one of the two cannot be loaded.
+    """
+    scores = score_plans([each.plan for each in stored], classifier=classifier_path())
+    samples = [_sample(each, score) for each, score in zip(stored, scores, strict=True)]
+    measured = [_measured(each, score) for each, score in zip(stored, scores, strict=True)]
+    groups = {f"by_{name}": _groups(samples, measured, name) for name in (*BREAKDOWNS, "model")}
+    summary = {
+        "plans": len(stored),
+        **means(measured),
+        "labelled": {name: sum(each.labels[name] is not None for each in stored) for name in _LABELS},
+        "empty": sum(not score.official for score in scores),
+        "unparsed": sum(not score.parsed for score in scores),
+        "encoder": scores[0].encoder,
+        "classifier": scores[0].classifier,
+        **{name: values for name, values in groups.items() if values},
+    }
+    return _without_nan({"samples": samples, "summary": summary})
+
+
+def write_scores(path: Path, scores: Mapping[str, Any]) -> None:
+    """Write what `score_stored` gave.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    write_whole(path, json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
+
+
+def _load(where: str, line: str) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise PlansError(f"{where}: no JSON; expected lines {_FORM}") from error
+    if not isinstance(record, dict):
+        raise PlansError(f"{where}: expected an object {_FORM}, found {shown(record)}")
+    return record
+
+
+def _stored_plan(where: str, record: Mapping[str, Any]) -> StoredPlan:
+    identifier, candidate, references = (record.get(name) for name in ("id", "candidate", "references"))
+    if not is_text(identifier):
+        raise PlansError(f"{where}: id: expected a text, found {shown(identifier)}")
+    if not isinstance(candidate, str):
+        raise PlansError(f"{where}: candidate: expected the plan as text, found {shown(candidate)}")
+    if not isinstance(references, list) or not references or not all(map(is_text, references)):
+        raise PlansError(f"{where}: references: expected a list of gold plans as texts, found {shown(references)}")
+    labels = {name: _label(where, name, record.get(name)) for name in _LABELS}
+    return StoredPlan(_plan(identifier, candidate, references), labels)
+
+
+def _label(where: str, name: str, value: Any) -> bool | None:
+    if value is not None and value not in (0, 1):
+        raise PlansError(f"{where}: {name}: expected true, false, 1, 0 or null, found {shown(value)}")
+    return None if value is None else bool(value)
+
+
+def _plan(identifier: str, candidate: str, references: Sequence[str]) -> GeneratedPlan:
+    lines = [one_per_line(reference) for reference in references]
+    on_one_line = lines[0].strip() != references[0].strip()
+    text = one_per_line(candidate) if on_one_line else candidate
+    golds = [[step for step in official_steps(reference) if step.strip()] for reference in lines]
+    return GeneratedPlan(identifier, text, golds)
+
+
+def _published_plans(path: Path) -> list[StoredPlan]:
+    stored = []
+    for instance in read_published(path):
+        for labelled in instance.plans:
+            golds = [instance.gold_1, instance.gold_2]
+            if labelled.model != "GPT-4V":
+                golds.reverse()
+            plan = _plan(instance.id, labelled.text, [gold for gold in golds if gold is not None])
+            stored.append(StoredPlan(plan, {"correct": labelled.correct, "commonsense": None}, labelled.model))
+    return stored
+
+
+def _sample(stored: StoredPlan, score: PlanScore) -> dict[str, Any]:
+    place = parse_id(stored.plan.id)
+    fields = asdict(score)
+    return {
+        "id": score.id,
+        **({} if stored.model is None else {"model": stored.model}),
+        **score.measures(),
+        "lengths": {"candidate": len(score.official), "references": fields.pop("reference_lengths")},
+        **fields,
+        **({} if place is None else {"setting": place.setting, "activity_type": activity_type(place.activity)}),
+        "length": length_bin(score.reference_lengths[0]),
+        **{name: label for name, label in stored.labels.items() if label is not None},
+    }
+
+
+def _measured(stored: StoredPlan, score: PlanScore) -> dict[str, float | None]:
+    return {
+        **score.measures(),
+        "bleurt_accuracy": None if score.bleurt is None else float(score.bleurt),
+        **{name: None if label is None else float(label) for name, label in stored.labels.items()},
+    }
+
+
+def _groups(
+    samples: Sequence[Mapping[str, Any]], measured: Sequence[Mapping[str, float | None]], name: str
+) -> dict[str, dict[str, float]]:
+    pairs = zip(samples, measured, strict=True)
+    return breakdown([{"group": sample[name], "measures": each} for sample, each in pairs if name in sample])
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nan(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(part) for part in value]
+    return None if isinstance(value, float) and math.isnan(value) else value

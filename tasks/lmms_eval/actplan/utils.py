@@ -1,0 +1,89 @@
+"""What this folder's YAML files name: ActPlan-1K's own functions, in the shape in which lmms-eval calls them."""
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from datasets import Dataset
+from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path, load_classifier
+from lmms_egoplan.benchmarks.actplan.encoder import load_encoder
+from lmms_egoplan.benchmarks.actplan.prepared import PREPARED
+from PIL import Image
+
+from lmms_egoplan.backends.filters import RequestFilter
+from lmms_egoplan.benchmarks.actplan.metrics import (  # noqa: F401
+    breakdown,
+    classifier_names,
+    count,
+    coverage,
+    mean_score,
+    names,
+    num_plans,
+    score_plan,
+    share,
+)
+from lmms_egoplan.benchmarks.actplan.scores import GeneratedPlan, score_plans
+from lmms_egoplan.truncation import num_counted, truncated_share  # noqa: F401
+
+
+def __getattr__(name: str) -> str:
+    """Folder and fingerprint of the prepared instances, found when a task is loaded, not when listed."""
+    if name == "TEST":
+        return str(PREPARED.folder("test"))
+    if name == "TEST_DATA":
+        return PREPARED.fingerprint("test")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def doc_to_visual(doc: Mapping[str, Any]) -> list[Image.Image]:
+    """The views of the environment."""
+    return [image.convert("RGB") for image in doc["images"]]
+
+
+def no_visual(doc: Mapping[str, Any]) -> list[Image.Image]:
+    """Nothing: the task description alone is the input (Table 6)."""
+    return []
+
+
+def doc_to_text(doc: Mapping[str, Any]) -> str:
+    """The task description as released; the instruction and the eight actions are part of it."""
+    return doc["task_description"]
+
+
+def _of_setting(docs: Dataset, setting: str) -> Dataset:
+    """The setting's instances; their split is the setting."""
+    chosen = docs.select([index for index, value in enumerate(docs["setting"]) if value == setting])
+    return chosen.remove_columns("split_size").rename_column("setting_size", "split_size")
+
+
+only_normal = partial(_of_setting, setting="normal")
+only_counterfactual = partial(_of_setting, setting="counterfactual")
+
+
+class Scored(RequestFilter):
+    """Scores all plans of a task together; gives on what `PlanScore.to_text` writes.
+
+    Both models are loaded with the task: what is wrong with them is told before the evaluated model is asked.
+
+    encoder: the sentence encoder, a name on the hub or a path; LMMS_EGOPLAN_ENCODER wins.
+    bleurt: folder of a classifier; LMMS_EGOPLAN_BLEURT wins.
+    """
+
+    def __init__(self, encoder: str, bleurt: str | None = None) -> None:
+        load_encoder(encoder)
+        self._encoder = encoder
+        self._classifier = classifier_path(bleurt)
+        if self._classifier is not None:
+            load_classifier(self._classifier)
+
+    def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
+        golds = docs.select_columns(["id", "gold_plan_1", "gold_plan_2"])
+        plans = []
+        for response in self.responses(resps):
+            doc = golds[response.doc_id]
+            references = (doc["gold_plan_1"], doc["gold_plan_2"])
+            plans.append(GeneratedPlan(doc["id"], response.text, references, response.truncated))
+        show_progress = os.environ.get("RANK", "0") == "0"
+        scores = score_plans(plans, self._encoder, self._classifier, show_progress=show_progress)
+        return [score.to_text() for score in scores]

