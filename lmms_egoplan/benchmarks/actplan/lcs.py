@@ -76,8 +76,7 @@ def _embeddings(steps: list[str], encoder: "SentenceTransformer", show_progress:
     # Half of a character beyond 16 bits, as a cut answer may have, is nothing that a tokenizer takes.
     texts = [step.encode("utf-8", "replace").decode() for step in steps]
     # By tokens: the encoder itself sorts by characters, and computes a fifth more for it, all padding.
-    counts = [len(tokens) for tokens in encoder.tokenizer(texts, truncation=True, verbose=False)["input_ids"]]
-    order = np.argsort(counts, kind="stable")[::-1]
+    order = np.argsort(_token_counts(texts, encoder), kind="stable")[::-1]
     batches = [order[start : start + _BATCH] for start in range(0, len(order), _BATCH)]
     vectors = [
         _encode([texts[index] for index in batch], encoder)
@@ -88,10 +87,17 @@ def _embeddings(steps: list[str], encoder: "SentenceTransformer", show_progress:
     broken = ~np.isfinite(embeddings).all(axis=1)
     if broken.any():
         raise EncoderError(
-            f"sentence encoder {encoder[0].auto_model.name_or_path}: no numbers in the vectors of {broken.sum()} of "
-            f"{len(steps)} steps, the first {shown(steps[broken.argmax()])}; its weights are damaged, take another copy"
+            f"the sentence encoder gives no numbers for {broken.sum()} of {len(steps)} steps, the first "
+            f"{shown(steps[broken.argmax()])}: its weights are damaged, take another copy"
         )
     return embeddings
+
+
+def _token_counts(texts: list[str], encoder: "SentenceTransformer") -> list[int]:
+    if callable(encoder.tokenizer):
+        return [len(tokens) for tokens in encoder.tokenizer(texts, truncation=True, verbose=False)["input_ids"]]
+    # A static encoder pads nothing: any order is as fast.
+    return [0] * len(texts)
 
 
 def _encode(texts: list[str], encoder: "SentenceTransformer") -> np.ndarray:
