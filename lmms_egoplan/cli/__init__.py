@@ -2,7 +2,7 @@
 
 import typer
 
-from lmms_egoplan.cli import agreement, data, demo, heatmap, judge, score, submit, tasks_path
+from lmms_egoplan.cli import agreement, data, demo, evaluate, heatmap, judge, score, submit, tasks_path, train
 
 app = typer.Typer(
     name="lmms-egoplan",
@@ -19,3 +19,5 @@ app.add_typer(judge.app, name="judge")
 app.command("agreement")(agreement.agreement)
 app.add_typer(heatmap.app, name="heatmap")
 app.add_typer(score.app, name="score")
+app.add_typer(train.app, name="train")
+app.add_typer(evaluate.app, name="evaluate")

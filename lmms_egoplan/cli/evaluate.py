@@ -1,0 +1,68 @@
+"""``lmms-egoplan evaluate``: how good models are that a benchmark's metrics need."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import Evaluation
+
+app = typer.Typer(help="Measure models that a benchmark's metrics need.", no_args_is_help=True)
+
+
+@app.callback()
+def evaluate() -> None:
+    """Measure models that a benchmark's metrics need."""
+
+
+@app.command("bleurt")
+def bleurt(
+    model: Annotated[Path, typer.Option(help="Folder that `lmms-egoplan train bleurt` wrote.")],
+    plans: Annotated[Path, typer.Option(help="Plans with human labels: ActPlan-1K's plans_train_val.jsonl.")],
+    activities: Annotated[Path, typer.Option(help="The activities' splits: ActPlan-1K's activities.txt.")],
+    split: Annotated[Literal["val", "test"], typer.Option(help="The split to measure on.")],
+) -> None:
+    """Compare a classifier's verdicts with people's, by the model that wrote the plans, beside the paper's Table 5.
+
+    An accuracy says something only beyond that of always giving the more frequent label (majority).
+
+    Example: `lmms-egoplan evaluate bleurt --model bleurt --plans plans_train_val.jsonl --activities activities.txt
+    --split val`
+    """
+    from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError, load_classifier
+    from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import evaluate_bleurt
+    from lmms_egoplan.benchmarks.actplan.published import PublishedError
+
+    try:
+        evaluation = evaluate_bleurt(load_classifier(model), plans, activities, split)
+    except (PublishedError, ClassifierError, OSError) as error:
+        typer.echo(f"lmms-egoplan: {error}", err=True)
+        raise typer.Exit(1) from None
+    for activity, count in evaluation.unknown_activities.items():
+        typer.echo(f"Left out: {count} instances of {activity}, which {activities} does not name", err=True)
+    _print_table(evaluation, split)
+
+
+def _print_table(evaluation: "Evaluation", split: Literal["val", "test"]) -> None:
+    from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import TABLE_5
+
+    table = Table("", *evaluation.scores)
+    scores = evaluation.scores.values()
+    table.add_row("plans", *(str(each.plans) for each in scores))
+    table.add_row("accuracy", *(f"{each.accuracy:.1%}" for each in scores))
+    table.add_row("majority", *(f"{each.majority:.1%}" for each in scores))
+    table.add_row("MCC", *("n/a" if each.mcc is None else f"{each.mcc:.3f}" for each in scores))
+    table.add_row("called correct: right, wrong", *(f"{each.true_correct}, {each.false_correct}" for each in scores))
+    table.add_row("called wrong: right, wrong", *(f"{each.true_wrong}, {each.false_wrong}" for each in scores))
+    table.add_row("pairs cut", *(str(each.truncated) for each in scores), end_section=True)
+    for name, rows in TABLE_5.items():
+        shown = [rows[source] for source in evaluation.scores]
+        table.add_row(f"paper's {name}: accuracy", *(f"{getattr(each, split)}%" for each in shown))
+        if split == "val":
+            table.add_row(f"paper's {name}: MCC", *(f"{each.mcc:.3f}" for each in shown))
+    Console().print(table)
+    if any(each.mcc is None for each in scores):
+        typer.echo("MCC n/a: all labels or all verdicts are the same")

@@ -1,0 +1,68 @@
+"""``lmms-egoplan train``: models that a benchmark's metrics need."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(help="Train models that a benchmark's metrics need.", no_args_is_help=True)
+
+
+@app.callback()
+def train() -> None:
+    """Train models that a benchmark's metrics need."""
+
+
+@app.command("bleurt")
+def bleurt(
+    plans: Annotated[Path, typer.Option(help="Plans with human labels: ActPlan-1K's plans_train_val.jsonl.")],
+    activities: Annotated[Path, typer.Option(help="The activities' splits: ActPlan-1K's activities.txt.")],
+    encoder: Annotated[
+        str,
+        typer.Option(
+            help="The encoder: Elron/bleurt-large-512 (BLEURT), Elron/bleurt-base-128 (BLEURT-base), or the folder of "
+            "any BERT-type checkpoint."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for the classifier, its scores and its model card.")],
+    epochs: Annotated[int, typer.Option(min=1, help="Each shows every training instance once.")] = 70,
+    learning_rate: Annotated[
+        float | None,
+        typer.Option(help="Constant; 5e-6 for an encoder of BERT-large's size or more, else 1e-6.", show_default=False),
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Pairs per update.")] = 12,
+    max_length: Annotated[int, typer.Option(min=8, help="Tokens of a pair; the longer plan is cut first.")] = 512,
+    seed: Annotated[int, typer.Option(min=0, help="Of weights, pairs, their order and dropout.")] = 0,
+) -> None:
+    """Train ActPlan-1K's classifier of correct plans; the defaults are the paper's.
+
+    After an interruption the same command goes on after the last whole epoch. On a GPU where there is one.
+
+    Example: `lmms-egoplan train bleurt --plans plans_train_val.jsonl --activities activities.txt
+    --encoder Elron/bleurt-large-512 --out bleurt`
+    """
+    from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError
+    from lmms_egoplan.benchmarks.actplan.bleurt.recipe import Recipe
+    from lmms_egoplan.benchmarks.actplan.bleurt.training import train_bleurt
+    from lmms_egoplan.benchmarks.actplan.published import PublishedError
+
+    if learning_rate is not None and not 0 < learning_rate < 1:
+        raise typer.BadParameter("must be above 0 and below 1", param_hint="--learning-rate")
+    recipe = Recipe(epochs, learning_rate, batch_size, max_length, seed)
+    try:
+        scores = train_bleurt(plans, activities, encoder, out, recipe, lambda remark: typer.echo(remark, err=True))
+    except (PublishedError, ClassifierError, OSError) as error:
+        typer.echo(f"lmms-egoplan: {error}", err=True)
+        raise typer.Exit(1) from None
+    typer.echo(_summary(scores))
+    typer.echo(f"Written to {out}")
+
+
+def _summary(scores: dict[str, Any]) -> str:
+    parts = [
+        f"{model} {values['accuracy']:.1%} (majority {values['majority']:.1%}, "
+        f"MCC {'n/a' if values['mcc'] is None else format(values['mcc'], '.3f')})"
+        for model, values in scores["val"].items()
+    ]
+    epochs, train = scores["settings"]["epochs"], scores["train"]["accuracy"]
+    return f"Best epoch {scores['best_epoch']} of {epochs}. Train {train:.1%}. Val: {', '.join(parts)}"
