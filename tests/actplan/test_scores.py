@@ -8,14 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actplan.slow import lcs, normalised
+from actplan.tiny_encoder import write_classifier, write_encoder
+from lmms_egoplan.benchmarks.actplan.bleurt.classifier import load_classifier
 from lmms_egoplan.benchmarks.actplan.metrics import (
     LENGTH_BINS,
-    breakdown,
     classifier_names,
     coverage,
     length_bin,
+    mean_by_group,
     mean_score,
-    means,
+    plans_by_group,
     score_plan,
 )
 from lmms_egoplan.benchmarks.actplan.scores import GeneratedPlan, PlanScore, score_plans
@@ -78,6 +80,23 @@ def test_plans_keep_their_order():
     assert [scored.measures()["lcs"] for scored in score_plans(plans, show_progress=False)] == [3, 1, 4, 0, 2]
 
 
+def test_the_classifier_compares_with_the_first_gold_plan_there_is(tmp_path):
+    folder = str(write_classifier(tmp_path / "classifier", write_encoder(tmp_path / "bert")))
+    texts = ["\n".join(GOLD), "1. " + GOLD[0], "", "I'm sorry, I can't help with that."]
+    plans = [GeneratedPlan(text, text, references) for text in texts for references in ((GOLD, OTHER), ([], OTHER))]
+    scored = score_plans(plans, classifier=folder, show_progress=False)
+    for plan, each in zip(plans, scored, strict=True):
+        gold = next(reference for reference in plan.references if reference)
+        if not each.parsed:
+            assert (each.bleurt, each.bleurt_probability, each.bleurt_truncated) == (False, None, None)
+            continue
+        pair = (" ".join(gold), " ".join(each.parsed))
+        (verdict,) = load_classifier(folder).judge([pair], show_progress=False)
+        assert each.bleurt == verdict.correct
+        assert each.bleurt_probability == pytest.approx(verdict.probability, abs=1e-6)
+    assert {each.bleurt is None for each in scored} == {False}
+
+
 @given(st.text(), st.booleans() | st.none())
 @settings(deadline=None, max_examples=50)
 def test_text_and_back(text, truncated):
@@ -127,13 +146,14 @@ def test_values_of_a_plan():
     assert "bleurt_accuracy" not in values
     assert math.isnan(mean_score([values["lcs_norm_gold_2"]]))
     assert coverage([values["coverage"]] * 3) == 0.75
-    assert values["by_length"]["group"] == "1-10"
+    assert values["by_length"] == {"group": "1-10", "score": 0.5}
+    assert not [name for name in values if name.startswith("bleurt_by")]
     with pytest.raises(ValueError, match="got the scored plan of"):
         score_plan(DOC | {"id": "another"}, [scored.to_text()])
     judged = replace(scored, bleurt=True, bleurt_probability=0.75, bleurt_truncated=False, classifier="/models/bleurt")
     values = score_plan(DOC, [judged.to_text()])
     assert values["bleurt_accuracy"] == {"score": 1.0, "truncated": False}
-    assert values["by_setting"]["measures"]["bleurt_accuracy"] == 1
+    assert values["bleurt_by_setting"] == {"group": "normal", "score": 1.0}
     assert classifier_names([values["bleurt_model"]]) == "/models/bleurt"
     assert classifier_names([{"name": None}]) == "none: LMMS_EGOPLAN_BLEURT is not set"
 
@@ -147,12 +167,18 @@ def test_bins_of_lengths():
 
 def test_groups_are_in_order_and_over_what_is_defined():
     values = [
-        {"group": group, "measures": {"a": a, "b": None}}
-        for group, a in (("51+", 1), ("1-10", None), ("11-20", 2), ("51+", 4), ("1-10", 3))
+        {"group": group} if score is None else {"group": group, "score": score}
+        for group, score in (
+            ("51+", 1),
+            ("1-10", None),
+            ("11-20", None),
+            ("51+", 0.000_04),
+            ("1-10", 3),
+            ("unknown", 1),
+        )
     ]
-    groups = breakdown(values)
-    assert list(groups) == ["1-10", "11-20", "51+"]
-    assert groups["51+"]["a"] == 2.5
-    assert (groups["1-10"]["plans"], groups["1-10"]["a"]) == (2, 3)
-    assert math.isnan(groups["11-20"]["b"])
-    assert means([]) == {}
+    means = mean_by_group(values)
+    assert list(means) == list(plans_by_group(values)) == ["unknown", "1-10", "11-20", "51+"]
+    assert (means["51+"], means["1-10"]) == (0.5, 3)
+    assert math.isnan(means["11-20"])
+    assert plans_by_group(values) == {"unknown": 1, "1-10": 2, "11-20": 1, "51+": 2}

@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 
 from actplan.release import write_release
 from actplan.slow import is_call, lcs, lines, normalised
+from actplan.tiny_encoder import write_classifier, write_encoder
+from lmms_egoplan.benchmarks.actplan.bleurt.classifier import load_classifier
 from lmms_egoplan.benchmarks.actplan.prepared import PREPARED
 from lmms_egoplan.cli import app
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
@@ -144,7 +146,9 @@ def test_every_aggregate_is_that_of_the_samples(done, docs, task):
         groups["by_length"][label].append(row)
     for key, found in groups.items():
         assert len(found) > 1
-        assert results[key] == {name: {"plans": len(part), **means(part)} for name, part in found.items()}
+        means_of = {name: fmean(row["lcs_norm"] for row in part) for name, part in found.items()}
+        assert results[key] == {name: pytest.approx(value, abs=5.1e-5) for name, value in means_of.items()}
+        assert results[f"plans_{key}"] == {name: len(part) for name, part in found.items()}
     assert results["num_plans"] == results["num_gold_1"] == len(docs)
     assert results["num_gold_2"] == sum(bool(doc["gold_plan_2"]) for doc in docs.values()) < len(docs)
     assert results["empty"] == fmean(not answer.strip() for answer in written.values())
@@ -166,12 +170,13 @@ def test_samples_keep_both_readings(done, docs):
 
 
 def test_two_ranks_and_a_part_of_a_setting(data, checkpoint, docs):
-    """Each plan is scored against its own gold plans."""
+    """Each plan is scored against its own gold plans, by a classifier, too."""
+    classifier = write_classifier(data.parent / "classifier", write_encoder(data.parent / "bert"))
     part = run(
         *(data, data.parent / "ranks"),
         *hf_vlm(checkpoint, "actplan_counterfactual", "--limit", "7", "--offset", "3"),
         launcher=TWO_PROCESSES,
-        judge=ENCODER,
+        judge=ENCODER | {"LMMS_EGOPLAN_BLEURT": str(classifier)},
     )
     written = answers(part, "actplan_counterfactual")
     wanted = [name for name, doc in docs.items() if doc["setting"] == "counterfactual"]
@@ -182,6 +187,16 @@ def test_two_ranks_and_a_part_of_a_setting(data, checkpoint, docs):
         assert results[f"{name},scored"] == value, name
     assert results["coverage,scored"] == pytest.approx(7 / len(wanted))
     assert results["by_setting,scored"].keys() == {"counterfactual"}
+    verdicts = [
+        bool(steps_of(answer))
+        and load_classifier(classifier)
+        .judge([(" ".join(docs[name]["gold_plan_1"]), " ".join(steps_of(answer)))], show_progress=False)[0]
+        .correct
+        for name, answer in written.items()
+    ]
+    assert results["bleurt_accuracy,scored"] == fmean(verdicts)
+    assert results["bleurt_by_setting,scored"]["counterfactual"] == round(fmean(verdicts), 4)
+    assert results["bleurt_model,scored"] == str(classifier)
 
 
 @pytest.fixture(scope="module")

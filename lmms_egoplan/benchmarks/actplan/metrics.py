@@ -41,8 +41,9 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
 
     Returns:
         Each of `PlanScore.measures` with ``score`` only where it is defined, ``lcs_norm`` with all fields of
-        `PlanScore` and its ``setting``, ``activity`` and ``activity_type``; ``bleurt_accuracy`` only with a classifier;
-        ``by_setting``, ``by_length``, ``by_activity_type``; ``empty``, ``unparsed``, ``truncated``, ``truncated_of``,
+        `PlanScore` and its ``setting``, ``activity`` and ``activity_type``; ``by_setting``, ``by_length`` and
+        ``by_activity_type``, the normalised LCS with its group; ``plans_by_...``, the group alone; ``bleurt_accuracy``
+        and ``bleurt_by_...`` only with a classifier; ``empty``, ``unparsed``, ``truncated``, ``truncated_of``,
         ``num_gold_1``, ``num_gold_2``, ``encoder``, ``bleurt_model``, ``coverage`` and ``num_plans``.
 
     Raises:
@@ -52,16 +53,17 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     score = PlanScore.from_text(text)
     if score.id != doc["id"]:
         raise ValueError(f"instance {doc['id']} got the scored plan of {score.id}")
-    measures = score.measures()
     place = {name: doc[name] for name in ("setting", "activity", "activity_type")}
-    values = {name: {} if value is None else {"score": value} for name, value in measures.items()}
-    values["lcs_norm"] |= asdict(score) | place
-    if score.bleurt is not None:
-        measures["bleurt_accuracy"] = float(score.bleurt)
-        values["bleurt_accuracy"] = {"score": float(score.bleurt), "truncated": score.bleurt_truncated}
     groups = place | {"length": length_bin(score.reference_lengths[0])}
+    values = {name: {} if value is None else {"score": value} for name, value in score.measures().items()}
+    values |= {f"by_{name}": {"group": groups[name], **values["lcs_norm"]} for name in BREAKDOWNS}
+    values |= {f"plans_by_{name}": {"group": groups[name]} for name in BREAKDOWNS}
+    values["lcs_norm"] = values["lcs_norm"] | asdict(score) | place
+    if score.bleurt is not None:
+        verdict = {"score": float(score.bleurt)}
+        values["bleurt_accuracy"] = verdict | {"truncated": score.bleurt_truncated}
+        values |= {f"bleurt_by_{name}": {"group": groups[name], **verdict} for name in BREAKDOWNS}
     return values | {
-        **{f"by_{name}": {"group": groups[name], "measures": measures} for name in BREAKDOWNS},
         "empty": {"is": not score.official},
         "unparsed": {"is": not score.parsed},
         "truncated": {"truncated": score.truncated},
@@ -80,25 +82,26 @@ def mean_score(values: Sequence[Mapping[str, Any]]) -> float:
     return _mean([value["score"] for value in values if "score" in value])
 
 
-def breakdown(values: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """Means of every group's plans.
+def mean_by_group(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Mean of every group's plans, to four decimals; NaN for a group in which the measure is defined for none.
 
     Args:
-        values: records with ``group`` and ``measures``.
-
-    Returns:
-        By group, in the order of lengths and of the alphabet: ``plans``, how many, and the mean of each measure over
-        those for which it is defined; NaN if there are none.
+        values: records with ``group`` and, where the measure is defined, ``score``.
     """
+    return {group: round(mean_score(members), 4) for group, members in by_group(values).items()}
+
+
+def plans_by_group(values: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Plans in every group."""
+    return {group: len(members) for group, members in by_group(values).items()}
+
+
+def by_group(values: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """Records by their ``group``, in the order of lengths or of the alphabet."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for value in values:
-        groups.setdefault(value["group"], []).append(value["measures"])
-    return {name: {"plans": len(groups[name]), **means(groups[name])} for name in sorted(groups, key=_by_length)}
-
-
-def means(measures: Sequence[Mapping[str, float | None]]) -> dict[str, float]:
-    """Mean of each measure over the plans for which it is defined; NaN if there are none."""
-    return {name: _mean([each[name] for each in measures if each[name] is not None]) for name in (measures or [{}])[0]}
+        groups.setdefault(value["group"], []).append(value)
+    return dict(sorted(groups.items(), key=lambda item: _by_length(item[0])))
 
 
 def share(values: Sequence[Mapping[str, bool]]) -> float:

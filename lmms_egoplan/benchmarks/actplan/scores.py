@@ -8,7 +8,6 @@ from lmms_egoplan.benchmarks.actplan.bleurt.classifier import load_classifier
 from lmms_egoplan.benchmarks.actplan.encoder import DEFAULT_ENCODER, encoder_name, load_encoder
 from lmms_egoplan.benchmarks.actplan.lcs import lcs_lengths, lcs_norm
 from lmms_egoplan.benchmarks.actplan.plans import form_validity, official_steps, parsed_steps
-
 from lmms_egoplan.carried import from_text, to_text
 
 if TYPE_CHECKING:

@@ -1,15 +1,15 @@
 """Plans in files, made anywhere, and their scores."""
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.benchmarks.actplan.activities import activity_type, parse_id
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path
-from lmms_egoplan.benchmarks.actplan.metrics import BREAKDOWNS, breakdown, length_bin, means
+from lmms_egoplan.benchmarks.actplan.metrics import BREAKDOWNS, by_group, length_bin
 from lmms_egoplan.benchmarks.actplan.plans import official_steps, one_per_line
 from lmms_egoplan.benchmarks.actplan.published import read_published
 from lmms_egoplan.benchmarks.actplan.scores import GeneratedPlan, PlanScore, score_plans
@@ -84,7 +84,7 @@ def score_stored(stored: Sequence[StoredPlan]) -> dict[str, Any]:
     groups = {f"by_{name}": _groups(samples, measured, name) for name in (*BREAKDOWNS, "model")}
     summary = {
         "plans": len(stored),
-        **means(measured),
+        **_means(measured),
         "labelled": {name: sum(each.labels[name] is not None for each in stored) for name in _LABELS},
         "empty": sum(not score.official for score in scores),
         "unparsed": sum(not score.parsed for score in scores),
@@ -92,7 +92,7 @@ def score_stored(stored: Sequence[StoredPlan]) -> dict[str, Any]:
         "classifier": scores[0].classifier,
         **{name: values for name, values in groups.items() if values},
     }
-    return _without_nan({"samples": samples, "summary": summary})
+    return {"samples": samples, "summary": summary}
 
 
 def write_scores(path: Path, scores: Mapping[str, Any]) -> None:
@@ -177,14 +177,19 @@ def _measured(stored: StoredPlan, score: PlanScore) -> dict[str, float | None]:
 
 def _groups(
     samples: Sequence[Mapping[str, Any]], measured: Sequence[Mapping[str, float | None]], name: str
-) -> dict[str, dict[str, float]]:
-    pairs = zip(samples, measured, strict=True)
-    return breakdown([{"group": sample[name], "measures": each} for sample, each in pairs if name in sample])
+) -> dict[str, dict[str, float | None]]:
+    members = [
+        {"group": sample[name], "measures": each}
+        for sample, each in zip(samples, measured, strict=True)
+        if name in sample
+    ]
+    return {
+        group: {"plans": len(part), **_means([member["measures"] for member in part])}
+        for group, part in by_group(members).items()
+    }
 
 
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_nan(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_without_nan(part) for part in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
+def _means(measures: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
+    """Mean of each measure over the plans for which it is defined."""
+    defined = {name: [each[name] for each in measures if each[name] is not None] for name in measures[0]}
+    return {name: fmean(values) if values else None for name, values in defined.items()}

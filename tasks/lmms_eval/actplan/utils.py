@@ -6,23 +6,24 @@ from functools import partial
 from typing import Any
 
 from datasets import Dataset
-from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path, load_classifier
-from lmms_egoplan.benchmarks.actplan.encoder import load_encoder
-from lmms_egoplan.benchmarks.actplan.prepared import PREPARED
 from PIL import Image
 
 from lmms_egoplan.backends.filters import RequestFilter
+from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path, load_classifier
+from lmms_egoplan.benchmarks.actplan.encoder import load_encoder
 from lmms_egoplan.benchmarks.actplan.metrics import (  # noqa: F401
-    breakdown,
     classifier_names,
     count,
     coverage,
+    mean_by_group,
     mean_score,
     names,
     num_plans,
+    plans_by_group,
     score_plan,
     share,
 )
+from lmms_egoplan.benchmarks.actplan.prepared import PREPARED
 from lmms_egoplan.benchmarks.actplan.scores import GeneratedPlan, score_plans
 from lmms_egoplan.truncation import num_counted, truncated_share  # noqa: F401
 
