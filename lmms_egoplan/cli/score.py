@@ -5,31 +5,32 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import BLEURT_VARIABLE
 
 app = typer.Typer(help="Score plans made anywhere.", no_args_is_help=True)
 
-_COLUMNS = {
-    "plans": "plans",
+_MEASURES = {
     "lcs": "LCS",
     "lcs_norm": "normalised",
     "lcs_parsed": "LCS, parsed",
     "lcs_norm_parsed": "normalised, parsed",
     "form_validity": "valid form",
     "plan_length": "steps",
-    "correct": "correct",
-    "commonsense": "commonsense",
-    "bleurt_accuracy": "BLEURT",
+    "bleurt_accuracy": "called correct",
+    "correct": "correct (people)",
+    "commonsense": "commonsense (people)",
 }
+# Of every group.
+_COLUMNS = ("lcs", "lcs_norm", "lcs_norm_parsed", "correct")
+_REMARKS = {"empty": "Empty plans, which score 0", "repeated_ids": "Plans whose id was there before"}
 _BREAKDOWNS = {
     "by_model": "model",
     "by_setting": "setting",
     "by_length": "gold steps",
     "by_activity_type": "activity type",
 }
-_LABELS = {"correct": "Correct", "commonsense": "Commonsense"}
 
 
 @app.callback()
@@ -74,22 +75,29 @@ def actplan(
 
 
 def _print(summary: dict[str, Any]) -> None:
-    columns = {name: title for name, title in _COLUMNS.items() if summary.get(name) is not None}
-    table = Table("", "", *columns.values())
-    table.add_row("all", "", *(_cell(summary[name]) for name in columns))
+    whole = Table("all plans", Column("", justify="right", no_wrap=True))
+    whole.add_row("plans", str(summary["plans"]))
+    for name, title in _MEASURES.items():
+        if summary[name] is not None:
+            labelled = f", of {summary['labelled'][name]}" if name in summary["labelled"] else ""
+            whole.add_row(f"{title}{labelled}", _cell(summary[name]))
+    columns = [name for name in _COLUMNS if summary[name] is not None]
+    parts = Table("", "", *(Column(title, justify="right") for title in ("plans", *map(_MEASURES.get, columns))))
     for key, title in _BREAKDOWNS.items():
-        table.add_section()
         for number, (group, values) in enumerate(summary.get(key, {}).items()):
-            table.add_row("" if number else title, group, *(_cell(values[name]) for name in columns))
-    Console().print(table)
-    for name, what in _LABELS.items():
-        if summary["labelled"][name]:
-            typer.echo(f"{what}: share over the {summary['labelled'][name]} plans that people have judged")
-    if summary["empty"]:
-        typer.echo(f"Empty plans, which score 0: {summary['empty']}")
+            cells = (str(values["plans"]), *(_cell(values[name]) for name in columns))
+            parts.add_row("" if number else title, group, *cells)
+        parts.add_section()
+    Console().print(whole, parts)
+    for name, what in {
+        "empty": "Empty plans, which score 0",
+        "repeated_ids": "Plans whose id was there before",
+    }.items():
+        if summary[name]:
+            typer.echo(f"{what}: {summary[name]}")
     typer.echo(f"Encoder: {summary['encoder']}")
     typer.echo(f"Classifier: {summary['classifier'] or f'none, {BLEURT_VARIABLE} is not set'}")
 
 
 def _cell(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
+    return "" if value is None else f"{value:.3f}"

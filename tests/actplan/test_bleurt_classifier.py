@@ -153,9 +153,10 @@ def test_the_length_is_stored_with_the_model(folder):
     assert json.loads((folder / "config.json").read_text())["max_pair_length"] == 128
 
 
-def test_the_variable_wins(monkeypatch):
+def test_the_variable_wins(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LMMS_EGOPLAN_BLEURT", raising=False)
     assert classifier_path() is None
-    assert classifier_path("a") == "a"
+    assert classifier_path("a") == str(tmp_path / "a")
     monkeypatch.setenv("LMMS_EGOPLAN_BLEURT", "b")
-    assert classifier_path("a") == classifier_path() == "b"
+    assert classifier_path("a") == classifier_path() == str(tmp_path / "b")

@@ -133,6 +133,8 @@ DOC = {
     "activity": "b",
     "activity_type": "other",
     "split_size": 4,
+    "gold_plan_1": GOLD,
+    "gold_plan_2": [],
 }
 
 
@@ -142,18 +144,18 @@ def test_values_of_a_plan():
     assert values["lcs_norm"]["score"] == 0.5
     assert values["lcs_norm"]["parsed"] == GOLD[:2]
     assert values["lcs_norm"]["activity"] == "b"
-    assert values["lcs_norm_gold_2"] == {}
+    assert values["lcs_norm_gold_2"] == {"activity": "b"}
     assert "bleurt_accuracy" not in values
     assert math.isnan(mean_score([values["lcs_norm_gold_2"]]))
     assert coverage([values["coverage"]] * 3) == 0.75
-    assert values["by_length"] == {"group": "1-10", "score": 0.5}
+    assert values["by_length"] == values["parsed_by_length"] == {"group": "1-10", "mean_of": 0.5}
     assert not [name for name in values if name.startswith("bleurt_by")]
     with pytest.raises(ValueError, match="got the scored plan of"):
         score_plan(DOC | {"id": "another"}, [scored.to_text()])
     judged = replace(scored, bleurt=True, bleurt_probability=0.75, bleurt_truncated=False, classifier="/models/bleurt")
     values = score_plan(DOC, [judged.to_text()])
-    assert values["bleurt_accuracy"] == {"score": 1.0, "truncated": False}
-    assert values["bleurt_by_setting"] == {"group": "normal", "score": 1.0}
+    assert values["bleurt_accuracy"] == {"score": 1.0, "truncated": False, "activity": "b"}
+    assert values["bleurt_by_setting"] == {"group": "normal", "mean_of": 1.0}
     assert classifier_names([values["bleurt_model"]]) == "/models/bleurt"
     assert classifier_names([{"name": None}]) == "none: LMMS_EGOPLAN_BLEURT is not set"
 
@@ -167,7 +169,7 @@ def test_bins_of_lengths():
 
 def test_groups_are_in_order_and_over_what_is_defined():
     values = [
-        {"group": group} if score is None else {"group": group, "score": score}
+        {"group": group} if score is None else {"group": group, "mean_of": score}
         for group, score in (
             ("51+", 1),
             ("1-10", None),
@@ -181,4 +183,4 @@ def test_groups_are_in_order_and_over_what_is_defined():
     assert list(means) == list(plans_by_group(values)) == ["unknown", "1-10", "11-20", "51+"]
     assert (means["51+"], means["1-10"]) == (0.5, 3)
     assert math.isnan(means["11-20"])
-    assert plans_by_group(values) == {"unknown": 1, "1-10": 2, "11-20": 1, "51+": 2}
+    assert plans_by_group(values) == {"unknown": 1, "1-10": 1, "11-20": 0, "51+": 2}

@@ -78,7 +78,8 @@ def test_plans_of_a_file(tmp_path):
     assert summary["classifier"] is None
     assert "Empty plans, which score 0: 1" in output
     assert "LMMS_EGOPLAN_BLEURT is not set" in output
-    assert "Correct: share over the 3 plans" in output
+    assert "correct (people), of 3" in output
+    assert summary["repeated_ids"] == 0
 
 
 def test_plans_on_one_line_are_taken_apart_as_the_gold_plan(tmp_path):
@@ -98,7 +99,7 @@ def test_plans_on_one_line_are_taken_apart_as_the_gold_plan(tmp_path):
         ({"candidate": ["walk"]}, "line 2: candidate: expected the plan as text"),
         ({"references": []}, "line 2: references: expected a list of gold plans"),
         ({"references": "walk_to(a)"}, "line 2: references: expected a list"),
-        ({"references": ["  "]}, "line 2: references: expected a list"),
+        ({"references": ["walk_to(a)", "  "]}, "line 2: references, entry 2: expected a gold plan, found '  '"),
         ({"correct": "yes"}, "line 2: correct: expected true, false, 1, 0 or null, found 'yes'"),
         ({"commonsense": 2}, "line 2: commonsense: expected true, false"),
     ],

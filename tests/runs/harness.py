@@ -22,8 +22,11 @@ class Run(NamedTuple):
     samples: dict[str, list[dict[str, Any]]]
 
 
-# What sets a judge, or once did.
-_JUDGE = ("LMMS_EGOPLAN_JUDGE_", "OPENAI_", "AZURE_", "API_TYPE", "MODEL_VERSION")
+# What sets a judge, or once did, and what sets another model that scores.
+_JUDGE = (
+    *("LMMS_EGOPLAN_JUDGE_", "OPENAI_", "AZURE_", "API_TYPE", "MODEL_VERSION"),
+    *("LMMS_EGOPLAN_BLEURT", "LMMS_EGOPLAN_ENCODER"),
+)
 
 
 def start(

@@ -59,7 +59,7 @@ def _load(name: str) -> "SentenceTransformer":
     try:
         if not is_sentence_transformer_model(source):
             raise EncoderError(_message(name, _NO_ENCODER if is_folder else _NOT_FOUND))
-        encoder = SentenceTransformer(source, device=_device())
+        encoder = SentenceTransformer(source, device=default_device())
         first, second = encoder.encode(["table", "cup"], show_progress_bar=False)
     except EncoderError:
         raise
@@ -74,7 +74,8 @@ def _message(name: str, problem: str) -> str:
     return f"sentence encoder {name} cannot be loaded: {problem.strip()}\n{_HOW}"
 
 
-def _device() -> str:
+def default_device() -> str:
+    """This process's GPU (that of ``LOCAL_RANK``, where set), or ``cpu`` without one."""
     import torch
 
     if not torch.cuda.is_available():

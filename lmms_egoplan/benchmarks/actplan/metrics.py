@@ -41,10 +41,11 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
 
     Returns:
         Each of `PlanScore.measures` with ``score`` only where it is defined, ``lcs_norm`` with all fields of
-        `PlanScore` and its ``setting``, ``activity`` and ``activity_type``; ``by_setting``, ``by_length`` and
-        ``by_activity_type``, the normalised LCS with its group; ``plans_by_...``, the group alone; ``bleurt_accuracy``
-        and ``bleurt_by_...`` only with a classifier; ``empty``, ``unparsed``, ``truncated``, ``truncated_of``,
-        ``num_gold_1``, ``num_gold_2``, ``encoder``, ``bleurt_model``, ``coverage`` and ``num_plans``.
+        `PlanScore`, the ``setting``, ``activity`` and ``activity_type`` and both gold plans; ``by_setting``,
+        ``by_length`` and ``by_activity_type``, the normalised LCS with its group, ``parsed_by_...`` that of the parsed
+        reading, ``plans_by_...`` as ``by_...``; ``bleurt_accuracy`` and ``bleurt_by_...`` only with a classifier;
+        ``empty``, ``unparsed``, ``truncated``, ``truncated_of``, ``num_gold_1``, ``num_gold_2``, ``encoder``,
+        ``bleurt_model``, ``coverage`` and ``num_plans``.
 
     Raises:
         ValueError: not one response, one that is no scored plan, or the plan of another instance.
@@ -55,14 +56,18 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         raise ValueError(f"instance {doc['id']} got the scored plan of {score.id}")
     place = {name: doc[name] for name in ("setting", "activity", "activity_type")}
     groups = place | {"length": length_bin(score.reference_lengths[0])}
-    values = {name: {} if value is None else {"score": value} for name, value in score.measures().items()}
-    values |= {f"by_{name}": {"group": groups[name], **values["lcs_norm"]} for name in BREAKDOWNS}
-    values |= {f"plans_by_{name}": {"group": groups[name]} for name in BREAKDOWNS}
-    values["lcs_norm"] = values["lcs_norm"] | asdict(score) | place
+    cluster = {"activity": doc["activity"]}
+    values = {name: cluster | ({} if value is None else {"score": value}) for name, value in score.measures().items()}
+    measured = {"by": "lcs_norm", "plans_by": "lcs_norm", "parsed_by": "lcs_norm_parsed"}
+    for prefix, measure in measured.items():
+        mean_of = {"mean_of": values[measure]["score"]} if "score" in values[measure] else {}
+        values |= {f"{prefix}_{name}": {"group": groups[name], **mean_of} for name in BREAKDOWNS}
+    golds = {"gold_plan_1": doc["gold_plan_1"], "gold_plan_2": doc["gold_plan_2"]}
+    values["lcs_norm"] = values["lcs_norm"] | asdict(score) | place | golds
     if score.bleurt is not None:
-        verdict = {"score": float(score.bleurt)}
-        values["bleurt_accuracy"] = verdict | {"truncated": score.bleurt_truncated}
-        values |= {f"bleurt_by_{name}": {"group": groups[name], **verdict} for name in BREAKDOWNS}
+        verdict = float(score.bleurt)
+        values["bleurt_accuracy"] = cluster | {"score": verdict, "truncated": score.bleurt_truncated}
+        values |= {f"bleurt_by_{name}": {"group": groups[name], "mean_of": verdict} for name in BREAKDOWNS}
     return values | {
         "empty": {"is": not score.official},
         "unparsed": {"is": not score.parsed},
@@ -86,14 +91,18 @@ def mean_by_group(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Mean of every group's plans, to four decimals; NaN for a group in which the measure is defined for none.
 
     Args:
-        values: records with ``group`` and, where the measure is defined, ``score``.
+        values: records with ``group`` and, where the measure is defined, ``mean_of``.
     """
-    return {group: round(mean_score(members), 4) for group, members in by_group(values).items()}
+    groups = by_group(values)
+    return {
+        group: round(_mean([member["mean_of"] for member in members if "mean_of" in member]), 4)
+        for group, members in groups.items()
+    }
 
 
 def plans_by_group(values: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Plans in every group."""
-    return {group: len(members) for group, members in by_group(values).items()}
+    """Plans of every group for which the measure is defined."""
+    return {group: sum("mean_of" in member for member in members) for group, members in by_group(values).items()}
 
 
 def by_group(values: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:

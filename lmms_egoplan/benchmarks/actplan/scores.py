@@ -11,7 +11,7 @@ from lmms_egoplan.benchmarks.actplan.plans import form_validity, official_steps,
 from lmms_egoplan.carried import from_text, to_text
 
 if TYPE_CHECKING:
-    from lmms_egoplan.benchmarks.actplan.bleurt.classifier import Verdict
+    from lmms_egoplan.benchmarks.actplan.bleurt.classifier import PlanClassifier, Verdict
 
 Steps = Sequence[str]
 
@@ -125,6 +125,8 @@ def score_plans(
     Raises:
         EncoderError, ClassifierError: one of the two cannot be loaded.
     """
+    # Both before the work, so that neither is found wanting after it.
+    encoding, classifying = load_encoder(encoder), None if classifier is None else load_classifier(classifier)
     official = [official_steps(plan.text) for plan in plans]
     parsed = [parsed_steps(plan.text) for plan in plans]
     pairs = {
@@ -134,8 +136,8 @@ def score_plans(
         for reading, steps in (("official", official[index]), ("parsed", parsed[index]))
         if reference
     }
-    lengths = dict(zip(pairs, lcs_lengths(list(pairs.values()), load_encoder(encoder), show_progress), strict=True))
-    verdicts = _verdicts(plans, parsed, classifier, show_progress)
+    lengths = dict(zip(pairs, lcs_lengths(list(pairs.values()), encoding, show_progress), strict=True))
+    verdicts = _verdicts(plans, parsed, classifying, show_progress)
     return [
         PlanScore(
             id=plan.id,
@@ -157,7 +159,7 @@ def score_plans(
 
 
 def _verdicts(
-    plans: Sequence[GeneratedPlan], parsed: Sequence[Steps], classifier: str | None, show_progress: bool
+    plans: Sequence[GeneratedPlan], parsed: Sequence[Steps], classifier: "PlanClassifier | None", show_progress: bool
 ) -> "list[Verdict | None]":
     """The classifier's verdicts on the plans that have steps."""
     verdicts: list[Verdict | None] = [None] * len(plans)
@@ -168,7 +170,7 @@ def _verdicts(
         (" ".join(next(reference for reference in plans[index].references if reference)), " ".join(parsed[index]))
         for index in asked
     ]
-    for index, verdict in zip(asked, load_classifier(classifier).judge(pairs, show_progress), strict=True):
+    for index, verdict in zip(asked, classifier.judge(pairs, show_progress), strict=True):
         verdicts[index] = verdict
     return verdicts
 

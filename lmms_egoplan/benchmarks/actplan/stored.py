@@ -47,8 +47,8 @@ def read_plans(path: Path) -> list[StoredPlan]:
         path: JSON lines with ``id`` (a text), ``candidate`` (the plan as text, may be empty), ``references`` (gold
             plans 1, 2, ... as texts) and, optional, ``correct`` and ``commonsense`` (true, false, 1, 0 or null). A plan
             has one step per line; where gold plan 1 has all steps on one line, as those in ``plans_train_val.jsonl``,
-            a plan on one line is taken apart like it. Or that file itself: GPT-4V's plans with gold plan 1 as their
-            first reference, Gemini's with gold plan 2 (as Table 4), or with the other one where that is missing.
+            a plan on one line is taken apart like it. Or that file itself: GPT-4V's plans with gold plan 1, Gemini's
+            with gold plan 2 (as Table 4), or with the other one where that is missing.
 
     Raises:
         PlansError, PublishedError: the file cannot be read or holds something else; names line and field.
@@ -72,7 +72,8 @@ def score_stored(stored: Sequence[StoredPlan]) -> dict[str, Any]:
         ``samples``, for each plan what `PlanScore.measures` gives, the fields of `PlanScore`, ``lengths`` (steps of the
         official reading of ``candidate`` and of ``references``), setting, activity type, labels and model where known;
         and ``summary``: ``plans``, the means of all measures and labels with the number of labelled plans under
-        ``labelled``, ``empty``, ``unparsed``, ``encoder``, ``classifier``, and the same means by setting, length of the
+        ``labelled``, ``repeated_ids`` (plans whose id was there before), ``empty``, ``unparsed``, ``encoder``,
+        ``classifier``, and the same means by setting, length of the
         first reference, activity type and model. What is not defined is None.
 
     Raises:
@@ -86,6 +87,7 @@ def score_stored(stored: Sequence[StoredPlan]) -> dict[str, Any]:
         "plans": len(stored),
         **_means(measured),
         "labelled": {name: sum(each.labels[name] is not None for each in stored) for name in _LABELS},
+        "repeated_ids": len(stored) - len({(each.plan.id, each.model) for each in stored}),
         "empty": sum(not score.official for score in scores),
         "unparsed": sum(not score.parsed for score in scores),
         "encoder": scores[0].encoder,
@@ -120,8 +122,11 @@ def _stored_plan(where: str, record: Mapping[str, Any]) -> StoredPlan:
         raise PlansError(f"{where}: id: expected a text, found {shown(identifier)}")
     if not isinstance(candidate, str):
         raise PlansError(f"{where}: candidate: expected the plan as text, found {shown(candidate)}")
-    if not isinstance(references, list) or not references or not all(map(is_text, references)):
+    if not isinstance(references, list) or not references:
         raise PlansError(f"{where}: references: expected a list of gold plans as texts, found {shown(references)}")
+    for number, reference in enumerate(references, 1):
+        if not is_text(reference):
+            raise PlansError(f"{where}: references, entry {number}: expected a gold plan, found {shown(reference)}")
     labels = {name: _label(where, name, record.get(name)) for name in _LABELS}
     return StoredPlan(_plan(identifier, candidate, references), labels)
 
@@ -144,10 +149,9 @@ def _published_plans(path: Path) -> list[StoredPlan]:
     stored = []
     for instance in read_published(path):
         for labelled in instance.plans:
-            golds = [instance.gold_1, instance.gold_2]
-            if labelled.model != "GPT-4V":
-                golds.reverse()
-            plan = _plan(instance.id, labelled.text, [gold for gold in golds if gold is not None])
+            golds = (instance.gold_1, instance.gold_2)
+            in_order = golds if labelled.model == "GPT-4V" else golds[::-1]
+            plan = _plan(instance.id, labelled.text, [next(gold for gold in in_order if gold is not None)])
             stored.append(StoredPlan(plan, {"correct": labelled.correct, "commonsense": None}, labelled.model))
     return stored
 

@@ -7,13 +7,16 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from loguru import logger
+
 from lmms_egoplan.benchmarks.actplan.bleurt.pairs import joined
 from lmms_egoplan.benchmarks.actplan.bleurt.tokens import encode_pair
+from lmms_egoplan.benchmarks.actplan.encoder import default_device
 from lmms_egoplan.checking import track
 from lmms_egoplan.storage import file_version
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
 
 BLEURT_VARIABLE = "LMMS_EGOPLAN_BLEURT"
 
@@ -41,9 +44,7 @@ class PlanClassifier:
     """A trained model, on the GPU where there is one."""
 
     def __init__(self, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> None:
-        import torch
-
-        self._model = model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+        self._model = model.to(default_device()).eval()
         self._tokenizer = tokenizer
 
     def judge(self, pairs: Sequence[tuple[str, str]], show_progress: bool = True) -> list[Verdict]:
@@ -77,8 +78,8 @@ class PlanClassifier:
                     },
                     return_tensors="pt",
                     verbose=False,
-                ).to(self._model.device)
-                found = self._model(**inputs).logits.float().softmax(-1)[:, 1].tolist()
+                )
+                found = self._probabilities(inputs)
                 for index, probability in zip(batch, found, strict=True):
                     probabilities[index] = probability
         if any(probability != probability for probability in probabilities):
@@ -88,10 +89,22 @@ class PlanClassifier:
             for probability, each in zip(probabilities, tokens, strict=True)
         ]
 
+    def _probabilities(self, inputs: "BatchEncoding") -> list[float]:
+        import torch
+
+        try:
+            logits = self._model(**inputs.to(self._model.device)).logits
+        except torch.OutOfMemoryError:
+            logger.warning("no GPU memory is left for the classifier of plans: it goes on on the CPU")
+            self._model.to("cpu")
+            logits = self._model(**inputs.to("cpu")).logits
+        return logits.float().softmax(-1)[:, 1].tolist()
+
 
 def classifier_path(setting: str | None = None) -> str | None:
-    """The classifier's folder: the variable LMMS_EGOPLAN_BLEURT, where set, wins over `setting`; None without both."""
-    return os.environ.get(BLEURT_VARIABLE) or setting or None
+    """The classifier's absolute folder: LMMS_EGOPLAN_BLEURT, where set, wins over `setting`; None without both."""
+    path = os.environ.get(BLEURT_VARIABLE) or setting
+    return str(Path(path).resolve()) if path else None
 
 
 def load_classifier(folder: str | Path) -> PlanClassifier:

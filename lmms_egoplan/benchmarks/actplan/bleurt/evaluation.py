@@ -81,8 +81,7 @@ def evaluate_bleurt(
     if not pairs:
         known = sorted({splits[instance.activity] for instance in instances if instance.activity in splits})
         raise ClassifierError(
-            f"{plans}: no labelled plans of the split {split} in it; it has instances of {', '.join(known) or 'none'}. "
-            "The published file has train and val only"
+            f"{plans}: no labelled plans of the split {split} in it; it has instances of {', '.join(known) or 'none'}"
         )
     verdicts = classifier.judge([(pair.gold, pair.candidate) for pair in pairs])
     return Evaluation(score_by_source(pairs, verdicts), unknown)
