@@ -82,11 +82,13 @@ def _print(summary: dict[str, Any]) -> None:
             labelled = f", of {summary['labelled'][name]}" if name in summary["labelled"] else ""
             whole.add_row(f"{title}{labelled}", _cell(summary[name]))
     columns = [name for name in _COLUMNS if summary[name] is not None]
-    parts = Table("", "", *(Column(title, justify="right") for title in ("plans", *map(_MEASURES.get, columns))))
+    titles = (_MEASURES[name] for name in columns)
+    parts = Table(Column("by", no_wrap=True), *(Column(title, justify="right") for title in ("plans", *titles)))
     for key, title in _BREAKDOWNS.items():
-        for number, (group, values) in enumerate(summary.get(key, {}).items()):
-            cells = (str(values["plans"]), *(_cell(values[name]) for name in columns))
-            parts.add_row("" if number else title, group, *cells)
+        if key in summary:
+            parts.add_row(title)
+        for group, values in summary.get(key, {}).items():
+            parts.add_row(f"  {group}", str(values["plans"]), *(_cell(values[name]) for name in columns))
         parts.add_section()
     Console().print(whole, parts)
     for name, what in {

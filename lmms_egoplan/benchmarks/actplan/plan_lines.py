@@ -6,23 +6,29 @@ The rules are those of `plans.parsed_steps`. Every search here is linear in the 
 import json
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import dropwhile, pairwise
 from typing import NamedTuple
 
 _STATEMENTS = "i we you he she it they this that these those there here the a an my our your its all each both as to"
 _COURTESIES = "no yes sure certainly okay ok sorry apologies unfortunately however please note notes given based hope"
 _REFUSALS = "can cannot could would should assuming generate"
-_TITLES = "plan plans step steps phase procedure procedural admissible action actions task goal answer output"
+_LABELS = frozenset("plan plans step steps phase procedure procedural action actions task answer output".split())
+_FORMS = "admissible available format example def goal initial effect effects precondition preconditions"
 PROSE = frozenset(f"{_STATEMENTS} {_COURTESIES} {_REFUSALS}".split())
 """Words that sentences begin with, and steps do not."""
-TITLES = frozenset(f"{_TITLES} explanation".split())
+TITLES = _LABELS | frozenset(f"{_FORMS} explanation note".split())
 """Words that titles begin with, and steps do not."""
+LINKS = frozenset("and or then first next finally lastly now after before until when while if once".split())
+"""Words that join steps, and belong to none."""
 _LONGEST = 40  # words
 
 _LETTER = re.compile(r"[^\W\d_]")
 _WORD = re.compile(r"\w+")
-# The second alternative takes every other word whole, so that none is searched twice. Markdown may write "walk\_to".
-_NAME = re.compile(r"[\d_\\-]*(?P<name>[^\W\d_][\w\\-]*)\((?!e?s\))|[\w\\-]+")
+# The last alternative takes every other word whole, so that none is searched twice. Markdown may write "walk\_to".
+_NAME = re.compile(r"[\d_\\/-]*(?P<name>[^\W\d_][\w\\/-]*)\((?!e?s\))|[\w\\/-]+")
+# What cannot be in the words of a call: punctuation, emphasis, and numbers and dashes that stand alone.
+_BREAK = re.compile(r"[^\w\s-]|(?<!\S)[-\d]+(?!\S)|(?<!\w)_+")
+_PLAIN = re.compile(r"[^\W\d_]\w*(?:-\w+)*")
 _PARENTHESIS = re.compile(r"[()]")
 _COMMENT = re.compile(r"#|//")
 _NUMBER = r"""
@@ -32,7 +38,7 @@ _NUMBER = r"""
 _BULLET = r"\(?[a-z][.)](?!\S) | [-*+\u2013\u2014](?!\S) | [\u2022\u25cf\u25aa\u00b7>\u2192] | [-=]>"
 _FLAGS = re.VERBOSE | re.IGNORECASE
 _NUMBER_INSIDE = re.compile(rf"(?<!\S){_NUMBER}(?!\S)", _FLAGS)
-_MARKER = re.compile(rf"\s*(?: {_NUMBER}(?![\d.)]) | {_BULLET} )", _FLAGS)
+_MARKER = re.compile(rf"\s*(?: {_NUMBER}(?![\d.)]) | (?P<bullet>{_BULLET}) )", _FLAGS)
 _JSON = re.compile(r'^[ \t]*(?P<value>[\[{])\s*"', re.MULTILINE)
 # A heading, a comment, a code fence, a key of a JSON object.
 _NO_STEP = re.compile(r'\# | // | (?:```|~~~)\s*[\w+.-]*\Z | "[^"]*"\s*:', re.VERBOSE)
@@ -90,20 +96,42 @@ def find_calls(line: str) -> list[tuple[int, int]]:
     return calls
 
 
+def _with_words(line: str, calls: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The calls of a line with the words before each name that belong to it (rule 2 of `plans.parsed_steps`)."""
+    with_words: list[tuple[int, int]] = []
+    position = 0
+    for start, end in calls:
+        for found in _BREAK.finditer(line, position, start):
+            position = found.end()
+        words = list(re.finditer(r"\S+", line[position:start]))
+        words = list(dropwhile(lambda word: word[0].casefold() in LINKS, words))
+        if 1 <= len(words) <= 3 and line[start - 1].isspace() and all(map(_is_plain, words)):
+            start = position + words[0].start()
+        with_words.append((start, end))
+        position = end
+    return with_words
+
+
+def _is_plain(word: re.Match[str]) -> bool:
+    return _PLAIN.fullmatch(word[0]) is not None and word[0].casefold() not in PROSE | TITLES | LINKS
+
+
 def _read_line(line: str, indent: int, calls: Sequence[tuple[int, int]]) -> Line:
     if calls:
-        return Line(indent, calls=_steps(line, calls))
-    words, is_item, is_bold = _unwrap(line)
+        return Line(indent, calls=_steps(line, _with_words(line, calls)))
+    words, is_item, is_numbered, is_bold = _unwrap(line)
     is_title = _begins_with(words, TITLES) or _ends_with(words, ":") or (is_bold and not is_item)
-    is_prose = _is_prose(words) or _ends_with(words, "?")
+    is_prose = _is_long(words) or _ends_with(words, "?") or (_begins_with(words, PROSE) and not is_numbered)
     if is_title or is_prose or _NO_STEP.match(words) or not _LETTER.search(words):
         return _NOTHING
     return Line(indent, words=words, is_item=is_item)
 
 
 def _steps(line: str, calls: Sequence[tuple[int, int]]) -> list[str]:
-    before, _, _ = _unwrap(line[: calls[0][0]])
-    if before.startswith("//") or (_is_prose(before) and not _ends_with(before, ":")):
+    before, is_item, _, _ = _unwrap(line[: calls[0][0]])
+    may_be_prose = not is_item and _WORD.search(line, calls[-1][1])
+    is_prose = _is_long(before) or (_begins_with(before, PROSE) and may_be_prose)
+    if before.startswith("//") or (is_prose and not _ends_with(before, ":")) or _is_about_calls(before):
         return []
     steps: list[str] = []
     position = calls[0][0]
@@ -133,15 +161,16 @@ def _numbered_items(line: str, indent: int, calls: Sequence[tuple[int, int]]) ->
     return [line[start:end] for start, end in pairwise([*cuts, len(line)])]
 
 
-def _unwrap(line: str) -> tuple[str, bool, bool]:
-    """A line's text, whether it had a number or bullet, and whether it was in bold."""
-    is_item = is_bold = False
+def _unwrap(line: str) -> tuple[str, bool, bool, bool]:
+    """A line's text, whether it had a number or bullet, whether a number, and whether it was in bold."""
+    is_item = is_numbered = is_bold = False
     text, before = line.strip(), None
     while text != before:
         before = text
         position = 0
         while marker := _MARKER.match(text, position):
             position = marker.end()
+            is_numbered |= marker["bullet"] is None
         is_item |= position > 0
         text = text[position:].strip()
         # Else the steps of a broken JSON list might be whole JSON.
@@ -152,11 +181,20 @@ def _unwrap(line: str) -> tuple[str, bool, bool]:
         if inside and mark not in inside:
             is_bold |= text.startswith(("**", "__"))
             text = inside.strip()
-    return text, is_item, is_bold
+    return text, is_item, is_numbered, is_bold
 
 
-def _is_prose(text: str) -> bool:
-    return _begins_with(text, PROSE) or len(text.split()) > _LONGEST
+def _is_about_calls(before: str) -> bool:
+    """Whether a title stands before a call that is more than the label of a step or plan."""
+    words = _WORD.findall(before.casefold())
+    if not words or words[0] not in TITLES:
+        return False
+    is_label = _LABELS.issuperset(words) or "".join(words[1:2]).isdigit() or _ends_with(before, ":")
+    return not is_label or any(word in TITLES - _LABELS for word in words)
+
+
+def _is_long(text: str) -> bool:
+    return len(text.split()) > _LONGEST
 
 
 def _begins_with(text: str, words: frozenset[str]) -> bool:
