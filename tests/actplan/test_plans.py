@@ -96,6 +96,31 @@ def test_reads_json(steps, indent, around):
     assert parsed_steps(json.dumps(["\n".join(steps)])) == steps
 
 
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("1. Walk to(table)\nPlan: pick up(cup), turn on(tap)", ["Walk to(table)", "pick up(cup)", "turn on(tap)"]),
+        ("open/close(door) then switch-on/off(tap)", ["open/close(door)", "switch-on/off(tap)"]),
+        ("Wait until ready grab(cup)", ["grab(cup)"]),
+        ("Plan using action(object) format:\nAvailable actions: walk_to(object), grab(object)", []),
+        ("Step 1 (sink): walk_to(sink)\nAction: grab(cup)", ["walk_to(sink)", "grab(cup)"]),
+        ("1. You should walk_to(table)\nSure, grab(cup)", ["walk_to(table)", "grab(cup)"]),
+        ("Here is the plan - walk_to(a) grab(b)", ["walk_to(a)", "grab(b)"]),
+        ("This plan starts with walk_to(table) so that it is near", []),
+        ("1. Begin with a walk to it\n2. Both cups go in", ["Begin with a walk to it", "Both cups go in"]),
+        ("**walk_to**(table)\nwalk_to\uff08table\uff09", ["**walk_to**(table)", "walk_to\uff08table\uff09"]),
+        ("\u2460 Walk\n2\ufe0f\u20e3 Grab\n3\u3001Open\n4\uff0eClose\n5.1 Wipe\nVI. Wait\n[x] End",
+         ["Walk", "Grab", "Open", "Close", "Wipe", "Wait", "End"]),
+        ("| Step | Action |\n|---|:-:|\n| 1 | Walk to it |\n| 2 | Grab it |", ["Walk to it", "Grab it"]),
+        ('{"result": {"objects": ["cup"], "plan": ["Walk to it"]}}', ["Walk to it"]),
+        ("### Step 1: Walk to it\nIt is near\n### Step 2: Grab it", ["Walk to it", "Grab it"]),
+        ("walk_to(a)\n\n**Final plan:**\ngrab(b)", ["grab(b)"]),
+    ],
+)  # fmt: skip
+def test_other_forms(text, steps):
+    assert parsed_steps(text) == steps
+
+
 def test_json_beside_the_plan_is_not_the_plan():
     assert parsed_steps('["cup", "table"]\n' + "\n".join(CALLS)) == CALLS
 
@@ -191,10 +216,12 @@ def test_one_per_line(text, lines):
 
 ACTIONS = ["walk_to", "grab", "open", "close", "switch-on", "switch-off", "switch_on", "switch_off", "wipe", "Pour"]
 OF_FORM = [*(f"{action}(cup)" for action in ACTIONS), "place_on_top(a, b)", "place_inside(a,b)", "wait(10 minutes)"]
+OF_FORM += ["**walk_to**(cup)", "place_inside\uff08a\uff0cb\uff09"]
 OF_FORM += ["clean(sneaker1, soap, brush)", r"walk\_to(cup)"]
 NOT_OF_FORM = [
     "(brush sweater1)", "action()", "repeat(, )", "place_on_top(a, b, )", "Walk to the table.", "walk_to table", "",
     "walk to(table)", "walk_to (table)", "walk_to(table) # go", "1. walk_to(table)", "walk_to(table", "walk_to(a(b))",
+    "Walk to(cup)", "open/close(cup)", "**walk_to(cup)",
     "walk_to(_)", "walk_to(table))", "walk_to(a)\n", "walk_to(a\nb)", "walk_to(a) grab(b)",
 ]  # fmt: skip
 
@@ -260,6 +287,7 @@ def test_both_readings_agree_on_the_published_files():
 
 REPEATED = [
     "(", "walk_to(", "1. ", "1. 2. ", "**", "a(b) ", " ", "`", "7", "[", "a", "_-", "\n", "a(\n", "wait\n", "#", '"',
+    "|", "| a ", "|-", "a/", "*a", "\uff08", "then ", "a b(c) ", "final plan", "# final plan",
     '["a", ', '["a",\n', '{"a": ', '{"a": [',
 ]  # fmt: skip
 
@@ -277,7 +305,9 @@ def test_time_is_linear(piece):
 
 PIECES = [
     *CALLS, *WORDS, "wait", "(brush sweater1)", "repeat(use(x))", "walk_to(", "grab", "I ", "The plan:", "Here",
-    "if ", "1. ", "2. ", "3. ", "1) ", "(2) ", "Step 1: ", "Step 2 - ", "**1.** ", "- ", "* ", "\u2022 ", "-> ", "> ",
+    "if ", "Walk to(", "then ", "/", "|", "| 1 | ", "|---|", "I. ", "II. ", "\u2460 ", "1.1 ", "[x] ", "\uff08",
+    "\uff09", "### Step 1: ", "Final plan:", "Format ", "1. ", "2. ", "3. ", "1) ", "(2) ", "Step 1: ",
+    "Step 2 - ", "**1.** ", "- ", "* ", "\u2022 ", "-> ", "> ",
     "a. ", "# ", "//", "```", "```json\n", "**", "*", "_", "`", '"', '", "', "[", '["', '"]', "{", '{"a": ', "}",
     r"\n", r"\"", "(", ")", ",", ";", ":", "?", ".", "...", " ", "    ", "\t", "\n", "\n\n", "\r\n", "\r", "\u2028",
     "\x1f", "\x00",

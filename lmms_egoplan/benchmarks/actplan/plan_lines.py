@@ -5,41 +5,62 @@ The rules are those of `plans.parsed_steps`. Every search here is linear in the 
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import dropwhile, pairwise
 from typing import NamedTuple
 
-_STATEMENTS = "i we you he she it they this that these those there here the a an my our your its all each both as to"
+_STATEMENTS = "i we you he she it they this that these those there here the a an my our your its as to"
 _COURTESIES = "no yes sure certainly okay ok sorry apologies unfortunately however please note notes given based hope"
 _REFUSALS = "can cannot could would should assuming generate"
-_LABELS = frozenset("plan plans step steps phase procedure procedural action actions task answer output".split())
+_LABEL_WORDS = "plan plans step steps phase procedure procedural action actions task answer output"
 _FORMS = "admissible available format example def goal initial effect effects precondition preconditions"
 PROSE = frozenset(f"{_STATEMENTS} {_COURTESIES} {_REFUSALS}".split())
 """Words that sentences begin with, and steps do not."""
+_LABELS = frozenset(_LABEL_WORDS.split())
 TITLES = _LABELS | frozenset(f"{_FORMS} explanation note".split())
 """Words that titles begin with, and steps do not."""
-LINKS = frozenset("and or then first next finally lastly now after before until when while if once".split())
+_LINKS = "and or then first next finally lastly now after before until when while if once"
+LINKS = frozenset(_LINKS.split())
 """Words that join steps, and belong to none."""
+_NOT_PLAIN = PROSE | TITLES | LINKS
 _LONGEST = 40  # words
 
 _LETTER = re.compile(r"[^\W\d_]")
 _WORD = re.compile(r"\w+")
 # The last alternative takes every other word whole, so that none is searched twice. Markdown may write "walk\_to".
-_NAME = re.compile(r"[\d_\\/-]*(?P<name>[^\W\d_][\w\\/-]*)\((?!e?s\))|[\w\\/-]+")
+_FULL_WIDTH = str.maketrans("\uff08\uff09\uff0c", "(),")
+_NAME = re.compile(
+    r"""
+    (?: (?P<marked>(?P<mark>\*{1,3}|`) [^\W\d_][\w\\/-]* (?P=mark)) | [\d_\\/-]* (?P<name>[^\W\d_][\w\\/-]*) )
+    \((?!e?s\)) | [\w\\/-]+
+    """,
+    re.VERBOSE,
+)
 # What cannot be in the words of a call: punctuation, emphasis, and numbers and dashes that stand alone.
 _BREAK = re.compile(r"[^\w\s-]|(?<!\S)[-\d]+(?!\S)|(?<!\w)_+")
 _PLAIN = re.compile(r"[^\W\d_]\w*(?:-\w+)*")
 _PARENTHESIS = re.compile(r"[()]")
+_SEPARATOR = re.compile(r"\s*\|\s*:?-[\s|:-]*")  # below a table's header
+_FINAL = re.compile(
+    r"""
+    ^[ \t]* (?: \#[#*_`\ \t]* final[ ](?:plan|answer) [:*_`\ \t]* | [*_`]* final[ ](?:plan|answer) [*_`]*:[*_`\ ]* )$
+    """,
+    re.VERBOSE | re.IGNORECASE | re.MULTILINE,
+)
 _COMMENT = re.compile(r"#|//")
 _NUMBER = r"""
     (?P<bold>[*_`]{1,3})? (?:step\s?)? \(? (?P<number>\d{1,4})
-    (?(bold) [.):]{0,2}[*_`]{1,3}[.):]? | (?: [.):]{1,2} | \s?[-\u2013\u2014](?!\S) ) )
+    (?(bold) [.):]{0,2}[*_`]{1,3}[.):]? | (?: [.):\u3001\uff0e]{1,2} | \s?[-\u2013\u2014](?!\S) ) )
 """
-_BULLET = r"\(?[a-z][.)](?!\S) | [-*+\u2013\u2014](?!\S) | [\u2022\u25cf\u25aa\u00b7>\u2192] | [-=]>"
+_OTHER_NUMBER = r"""
+    [\u2460-\u2473] | \d{1,2}\ufe0f?\u20e3 | \d{1,3}(?:\.\d{1,3})+[.):]?(?=\s) | [ivx]{1,5}\.(?=\s)
+"""
+_BULLET = r"\[[ x]?\](?!\S) | \(?[a-z][.)](?!\S) | [-*+\u2013\u2014](?!\S) | [\u2022\u25cf\u25aa\u00b7>\u2192] | [-=]>"
 _FLAGS = re.VERBOSE | re.IGNORECASE
 _NUMBER_INSIDE = re.compile(rf"(?<!\S){_NUMBER}(?!\S)", _FLAGS)
-_MARKER = re.compile(rf"\s*(?: {_NUMBER}(?![\d.)]) | (?P<bullet>{_BULLET}) )", _FLAGS)
+_MARKER = re.compile(rf"\s*(?: {_NUMBER}(?![\d.)]) | {_OTHER_NUMBER} | (?P<bullet>{_BULLET}) )", _FLAGS)
 _JSON = re.compile(r'^[ \t]*(?P<value>[\[{])\s*"', re.MULTILINE)
+_PLAN_KEYS = frozenset({"plan", "steps", "actions", "procedure"})
 # A heading, a comment, a code fence, a key of a JSON object.
 _NO_STEP = re.compile(r'\# | // | (?:```|~~~)\s*[\w+.-]*\Z | "[^"]*"\s*:', re.VERBOSE)
 
@@ -53,6 +74,8 @@ class Line(NamedTuple):
     words: str = ""
     is_item: bool = False
     """Whether the words have a number or bullet."""
+    heading: str = ""
+    """The words of a numbered heading, in place of the others."""
 
 
 _NOTHING = Line(0)
@@ -61,8 +84,8 @@ _NOTHING = Line(0)
 def read_lines(text: str) -> list[Line]:
     """A text's lines, with those of its JSON in place of it (rules 1 to 4 and 7 of `plans.parsed_steps`)."""
     lines: list[Line] = []
-    for line in _without_json("\n".join(text.splitlines())).splitlines():
-        if not _LETTER.search(line):
+    for line, following in pairwise([*_without_json("\n".join(_final(text).splitlines())).splitlines(), ""]):
+        if not _LETTER.search(line) or (line.lstrip().startswith("|") and _SEPARATOR.fullmatch(following)):
             lines.append(_NOTHING)
             continue
         indent = len(line) - len(line.lstrip())
@@ -75,8 +98,14 @@ def read_lines(text: str) -> list[Line]:
     return lines
 
 
+def ascii_form(text: str) -> str:
+    """A text of the same length, with ASCII parentheses and commas in place of full-width ones."""
+    return text.translate(_FULL_WIDTH)
+
+
 def find_calls(line: str) -> list[tuple[int, int]]:
     """Where the calls of a line begin and end that are not in other calls (rule 1 of `plans.parsed_steps`)."""
+    line = ascii_form(line)
     if "(" not in line:
         return []
     closed: dict[int, int] = {}
@@ -86,7 +115,11 @@ def find_calls(line: str) -> list[tuple[int, int]]:
             opened.append(parenthesis.start())
         elif opened:
             closed[opened.pop()] = parenthesis.end()
-    names = [(found.start("name"), found.end() - 1) for found in _NAME.finditer(line) if found["name"]]
+    names = [
+        (found.start("marked" if found["marked"] else "name"), found.end() - 1)
+        for found in _NAME.finditer(line)
+        if found["marked"] or found["name"]
+    ]
     calls: list[tuple[int, int]] = []
     position = 0
     for (start, opening), (following, _) in pairwise([*names, (len(line), 0)]):
@@ -103,28 +136,33 @@ def _with_words(line: str, calls: Sequence[tuple[int, int]]) -> list[tuple[int, 
     for start, end in calls:
         for found in _BREAK.finditer(line, position, start):
             position = found.end()
-        words = list(re.finditer(r"\S+", line[position:start]))
-        words = list(dropwhile(lambda word: word[0].casefold() in LINKS, words))
-        if 1 <= len(words) <= 3 and line[start - 1].isspace() and all(map(_is_plain, words)):
-            start = position + words[0].start()
+        if line[position:start].strip() and line[start - 1].isspace():
+            words = list(dropwhile(lambda word: word[0].casefold() in LINKS, re.finditer(r"\S+", line[position:start])))
+            if 1 <= len(words) <= 3 and all(map(_is_plain, words)):
+                start = position + words[0].start()
         with_words.append((start, end))
         position = end
     return with_words
 
 
 def _is_plain(word: re.Match[str]) -> bool:
-    return _PLAIN.fullmatch(word[0]) is not None and word[0].casefold() not in PROSE | TITLES | LINKS
+    return _PLAIN.fullmatch(word[0]) is not None and word[0].casefold() not in _NOT_PLAIN
 
 
 def _read_line(line: str, indent: int, calls: Sequence[tuple[int, int]]) -> Line:
     if calls:
         return Line(indent, calls=_steps(line, _with_words(line, calls)))
     words, is_item, is_numbered, is_bold = _unwrap(line)
+    is_heading = words.startswith("#")
+    if is_heading:
+        words, is_item, is_numbered, _ = _unwrap(words.lstrip("#"))
+        if not is_numbered:
+            return _NOTHING
     is_title = _begins_with(words, TITLES) or _ends_with(words, ":") or (is_bold and not is_item)
-    is_prose = _is_long(words) or _ends_with(words, "?") or (_begins_with(words, PROSE) and not is_numbered)
+    is_prose = _is_long(words) or _ends_with(words, "?") or _begins_with(words, PROSE)
     if is_title or is_prose or _NO_STEP.match(words) or not _LETTER.search(words):
         return _NOTHING
-    return Line(indent, words=words, is_item=is_item)
+    return Line(indent, heading=words) if is_heading else Line(indent, words=words, is_item=is_item)
 
 
 def _steps(line: str, calls: Sequence[tuple[int, int]]) -> list[str]:
@@ -173,6 +211,9 @@ def _unwrap(line: str) -> tuple[str, bool, bool, bool]:
             is_numbered |= marker["bullet"] is None
         is_item |= position > 0
         text = text[position:].strip()
+        if text.startswith("|") and text.endswith("|") and _LETTER.search(text):
+            is_item = True
+            text = max(filter(_LETTER.search, text.split("|")), key=len).strip()
         # Else the steps of a broken JSON list might be whole JSON.
         if _JSON.match(text):
             text = text[1:].strip()
@@ -206,6 +247,11 @@ def _ends_with(text: str, mark: str) -> bool:
     return text.rstrip("\"'*_` ").endswith(mark)
 
 
+def _final(text: str) -> str:
+    """What stands after the last line that announces the final plan, if there is one."""
+    return text[max((found.end() for found in _FINAL.finditer(text)), default=0) :]
+
+
 def _without_json(text: str) -> str:
     """With the strings of the first JSON value as lines, in its place."""
     found = _JSON.search(text)
@@ -217,15 +263,23 @@ def _without_json(text: str) -> str:
         value, end = json.JSONDecoder(parse_int=float).raw_decode(text, start)
     except (ValueError, RecursionError):
         return text
-    strings = "\n\n".join(map("\n".join, _lists_of_strings(value)))
-    if not strings:
+    lists = _lists_of_strings(value)
+    if not lists:
         return text
+    strings = "\n\n".join(map("\n".join, lists))
     # Halves of surrogate pairs, which no file can hold.
     strings = strings.encode(errors="replace").decode()
     return f"{text[:start]}\n\n{strings}\n\n{text[end:]}"
 
 
-def _lists_of_strings(value: list | dict) -> Iterator[list[str]]:
-    for items in value.values() if isinstance(value, dict) else [value]:
-        if isinstance(items, list) and all(isinstance(item, str) for item in items):
-            yield items
+def _lists_of_strings(value: list | dict) -> Sequence[list[str]]:
+    """Its lists of strings, with those of the objects in it; those under a plan's key only, if there are any."""
+    members = list(value.items()) if isinstance(value, dict) else [("", value)]
+    for _, member in tuple(members):
+        members += member.items() if isinstance(member, dict) else ()
+    lists = [
+        (key.casefold() in _PLAN_KEYS, items)
+        for key, items in members
+        if isinstance(items, list) and all(isinstance(item, str) for item in items)
+    ]
+    return [items for is_plan, items in lists if is_plan] or [items for _, items in lists]

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from lmms_egoplan.benchmarks.actplan.plan_lines import find_calls, read_lines
+from lmms_egoplan.benchmarks.actplan.plan_lines import ascii_form, find_calls, read_lines
 
 
 def official_steps(text: str) -> list[str]:
@@ -19,9 +19,9 @@ def official_steps(text: str) -> list[str]:
 def one_per_line(text: str) -> str:
     """A plan whose steps are separated by blanks, as in ``plans_train_val.jsonl``, with a line for each step.
 
-    A line for each call ``name(...)`` (see `parsed_steps`), and one for what stands before, between and after calls; if
-    that is punctuation alone, it stays with the call before it. A text of several lines stays as it is, without the
-    white space around it.
+    A line for each call ``name(...)`` (see `parsed_steps`; words before the name do not belong to it here, where blanks
+    separate steps), and one for what stands before, between and after calls; if that is punctuation alone, it stays
+    with the call before it. A text of several lines stays as it is, without the white space around it.
     """
     text = text.strip()
     if len(text.splitlines()) != 1:
@@ -45,23 +45,29 @@ def parsed_steps(text: str) -> list[str]:
 
     1. A call is ``name(...)`` with no blank before the parenthesis, up to the one that closes it, calls inside it
        included. If none on its line does, it goes to the next call or to the line's end. ``cookie(s)`` is no call.
-    2. A line with calls gives these as steps. What stands around them is dropped, calls behind ``#`` or ``//`` too. It
-       gives none if the text before its first call does not end with ``:`` and is prose: if it has more than 40 words,
-       or begins with a word that sentences begin with, and steps do not (``I``, ``the``, ``this``, ``here``, ``sure``
-       and so on: `plan_lines.PROSE`).
-    3. A line without is a step of words, such as ``Wait until tea is ready``. Dropped are numbers (``1.``, ``(1)``,
-       ``1)``, ``Step 1:``) and bullets before it, and emphasis, backticks and quotation marks around all of it. Items
-       that are numbered one after the other on one line are lines of their own.
-    4. It is no step if it is prose, ends with ``:`` or ``?``, or begins with a title's word (`plan_lines.TITLES`).
-       Nor is it if it is a heading, in bold without number or bullet, a comment, a code fence, a key and its value in
-       JSON, or has no letter.
+    2. One to three plain words directly before a name belong to its call, as in ``Walk to(table)``, unless one of them
+       begins sentences or titles (rules 3 and 4) or is a linking word, such as ``then`` (`plan_lines.LINKS`); linking
+       words before them are dropped.
+    3. A line with calls gives these as steps. What stands around them is dropped, calls behind ``#`` or ``//`` too. It
+       gives none if the text before its first call does not end with ``:`` and has more than 40 words, or begins with a
+       word that sentences begin with, and steps do not (``I``, ``the``, ``this``, ``here`` and so on:
+       `plan_lines.PROSE`), has no number or bullet, and words follow its last call. Nor does it if that text begins
+       with a title's word (`plan_lines.TITLES`), unless this is a label: ``Plan:``, ``Step 1``, ``Action``.
+    4. A line without is a step of words, such as ``Wait until tea is ready``. Dropped are numbers (``1.``, ``(1)``,
+       ``1)``, ``1.1``, ``II.``, ``Step 1:``), bullets and boxes before it, and emphasis, backticks and quotation marks
+       around all of it. Items that are numbered one after the other on one line are lines of their own. Of a table's
+       row, the longest cell is the line; its header is none. It is no step if it has more than 40 words, ends with
+       ``:`` or ``?``, or begins with a title's word or with one that sentences begin with. Nor is it if it is a
+       heading, in bold without number or bullet, a comment, a code fence, a key and its value in JSON, or has no
+       letter.
     5. Where there are calls, steps of words count between the first line with calls and the last; before and after, as
        long as no other line is between, not even a blank one. They must be indented as some line with calls is: others
        are titles of calls, or remarks on them.
-    6. Where there are no calls, the list items count; where there are none of these either, all steps of words do, if
-       it is one line only too. A refusal or a paragraph of prose has none (rule 4).
+    6. Where there are no calls, the list items count; where there are none of these either, numbered headings; else all
+       steps of words do, if it is one line only too. A refusal or a paragraph of prose has none (rule 4).
     7. JSON, from the first line that begins with ``["`` or ``{"``, is read before all this: the strings of a list, or
-       of an object's lists, are lines.
+       of the lists in an object and the objects in it, are lines; only those of ``plan``, ``steps``, ``actions`` and
+       ``procedure``, if there are any. Nothing counts before a line that is ``Final plan:`` or ``Final answer:``.
 
     For every text, the steps are pieces of it (of the strings in its JSON) and in its order; none is empty, has white
     space around it, or a line break in it; and ``"\n".join(steps)`` has the same steps again.
@@ -72,8 +78,9 @@ def parsed_steps(text: str) -> list[str]:
     lines = read_lines(text)
     with_calls = [index for index, line in enumerate(lines) if line.calls]
     if not with_calls:
-        with_words = [line for line in lines if line.words]
-        return [line.words for line in [line for line in with_words if line.is_item] or with_words]
+        items = [line.words for line in lines if line.is_item]
+        headings = [line.heading for line in lines if line.heading]
+        return items or headings or [line.words for line in lines if line.words]
     indents = {lines[index].indent for index in with_calls}
     counts = [bool(line.words) and line.indent in indents for line in lines]
     first, last = with_calls[0], with_calls[-1]
@@ -91,10 +98,11 @@ def is_well_formed(step: str) -> bool:
     """Whether a step has the form ``action(object[, object ...])`` (secs. 3.1 and 5.6, Table 8).
 
     The action is one of the eight or another verb: one word of letters, digits, ``_`` and ``-``. There is at least one
-    object, none is empty, and none has parentheses in it. Anything else is an "incorrect form".
+    object, none is empty, and none has parentheses in it. Emphasis around the action, and full-width
+    parentheses and commas, are no matter. Anything else is an "incorrect form".
     """
-    form = re.fullmatch(r"[^\W\d_][\w\\-]*\(([^()\n]*)\)", step)
-    return form is not None and all(re.search(r"[^\W_]", name) for name in form[1].split(","))
+    form = re.fullmatch(r"(\*{1,3}|`)?[^\W\d_][\w\\-]*(?(1)\1)\(([^()\n]*)\)", ascii_form(step))
+    return form is not None and all(re.search(r"[^\W_]", name) for name in form[2].split(","))
 
 
 def form_validity(steps: Sequence[str]) -> float:
