@@ -286,9 +286,8 @@ def test_both_readings_agree_on_the_published_files():
 
 
 REPEATED = [
-    "(", "walk_to(", "1. ", "1. 2. ", "**", "a(b) ", " ", "`", "7", "[", "a", "_-", "\n", "a(\n", "wait\n", "#", '"',
-    "|", "| a ", "|-", "a/", "*a", "\uff08", "then ", "a b(c) ", "final plan", "# final plan",
-    '["a", ', '["a",\n', '{"a": ', '{"a": [',
+    "(", "walk_to(", "1. ", "1. 2. ", "**", "a(b) ", " ", "`", "7", "[", "_-", "\n", "a(\n", "wait\n", "#", '"',
+    "| a ", "|-", "a/", "*a", "then ", "a b(c) ", "# final plan", '["a", ', '{"a": [',
 ]  # fmt: skip
 
 
