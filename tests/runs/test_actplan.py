@@ -17,6 +17,7 @@ from actplan.slow import is_call, lcs, lines, normalised
 from actplan.tiny_encoder import write_classifier, write_encoder
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import load_classifier
 from lmms_egoplan.benchmarks.actplan.prepared import PREPARED
+from lmms_egoplan.benchmarks.actplan.scores import PlanScore
 from lmms_egoplan.cli import app
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from runs.answerer import save_answerer
@@ -121,8 +122,16 @@ def answers(run, task):
 
 
 @pytest.fixture(scope="module")
-def done(data, checkpoint):
-    return run(data, data.parent / "whole", *hf_vlm(checkpoint, "actplan_bench"), judge=ENCODER)
+def classifier(data):
+    return write_classifier(data.parent / "classifier", write_encoder(data.parent / "bert"))
+
+
+@pytest.fixture(scope="module")
+def done(data, checkpoint, classifier):
+    """On two ranks: each plan must be scored against its own gold plans."""
+    scored_by = ENCODER | {"LMMS_EGOPLAN_BLEURT": str(classifier)}
+    arguments = hf_vlm(checkpoint, "actplan_bench")
+    return run(data, data.parent / "whole", *arguments, launcher=TWO_PROCESSES, judge=scored_by)
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +140,7 @@ def docs(data):
 
 
 @pytest.mark.parametrize("task", ["actplan", "actplan_text_only"])
-def test_every_aggregate_is_that_of_the_samples(done, docs, task):
+def test_every_aggregate_is_that_of_the_samples(done, docs, task, classifier):
     results = {name.removesuffix(",scored"): value for name, value in done.results[task].items()}
     written = answers(done, task)
     assert written.keys() == docs.keys()
@@ -160,8 +169,18 @@ def test_every_aggregate_is_that_of_the_samples(done, docs, task):
     assert results["coverage"] == 1
     assert results["truncated_of"] == len(docs)
     assert results["encoder"] == str(get_model_path())
-    assert "bleurt_accuracy" not in results
-    assert "LMMS_EGOPLAN_BLEURT" in results["bleurt_model"]
+    verdicts = {
+        name: bool(steps_of(answer))
+        and load_classifier(classifier)
+        .judge([(" ".join(docs[name]["gold_plan_1"]), " ".join(steps_of(answer)))], show_progress=False)[0]
+        .correct
+        for name, answer in written.items()
+    }
+    assert results["bleurt_accuracy"] == fmean(verdicts.values())
+    for setting, value in results["bleurt_by_setting"].items():
+        mine = [verdict for name, verdict in verdicts.items() if docs[name]["setting"] == setting]
+        assert value == pytest.approx(fmean(mine), abs=5.1e-5)
+    assert results["bleurt_model"] == str(classifier)
 
 
 def test_samples_keep_both_readings(done, docs):
@@ -171,36 +190,6 @@ def test_samples_keep_both_readings(done, docs):
         assert [record["gold_plan_1"], record["gold_plan_2"]] == [docs[record["id"]][f"gold_plan_{n}"] for n in (1, 2)]
         assert record["lcs_each"][0] == lcs(record["official"], docs[record["id"]]["gold_plan_1"])
         assert record["activity_type"] == docs[record["id"]]["activity_type"]
-
-
-def test_two_ranks_and_a_part_of_a_setting(data, checkpoint, docs):
-    """Each plan is scored against its own gold plans, by a classifier, too."""
-    classifier = write_classifier(data.parent / "classifier", write_encoder(data.parent / "bert"))
-    part = run(
-        *(data, data.parent / "ranks"),
-        *hf_vlm(checkpoint, "actplan_counterfactual", "--limit", "7", "--offset", "3"),
-        launcher=TWO_PROCESSES,
-        judge=ENCODER | {"LMMS_EGOPLAN_BLEURT": str(classifier)},
-    )
-    written = answers(part, "actplan_counterfactual")
-    wanted = [name for name, doc in docs.items() if doc["setting"] == "counterfactual"]
-    assert sorted(written) == sorted(wanted[3:10])
-    results = part.results["actplan_counterfactual"]
-    rows = [expected(answer, docs[name]) for name, answer in written.items()]
-    for name, value in means(rows).items():
-        assert results[f"{name},scored"] == value, name
-    assert results["coverage,scored"] == pytest.approx(7 / len(wanted))
-    assert results["by_setting,scored"].keys() == {"counterfactual"}
-    verdicts = [
-        bool(steps_of(answer))
-        and load_classifier(classifier)
-        .judge([(" ".join(docs[name]["gold_plan_1"]), " ".join(steps_of(answer)))], show_progress=False)[0]
-        .correct
-        for name, answer in written.items()
-    ]
-    assert results["bleurt_accuracy,scored"] == fmean(verdicts)
-    assert results["bleurt_by_setting,scored"]["counterfactual"] == round(fmean(verdicts), 4)
-    assert results["bleurt_model,scored"] == str(classifier)
 
 
 @pytest.fixture(scope="module")
@@ -230,6 +219,20 @@ def test_settings_share_the_instances(tasks, docs):
         assert set(part["setting"]) == {name}
         assert set(part["split_size"]) == {len(part)}
     assert sorted(name for part in settings.values() for name in part["id"]) == sorted(docs)
+
+
+def test_a_part_of_a_setting_is_scored_against_its_own_gold_plans(tasks, docs):
+    task = tasks["actplan_counterfactual"]
+    task.args = None  # as the evaluator sets it, without a command line
+    task.build_all_requests(limit=7, offset=3, rank=0, world_size=1)
+    wanted = [name for name, doc in docs.items() if doc["setting"] == "counterfactual"][3:10]
+    for instance, name in zip(task.instances, wanted, strict=True):
+        instance.resps = ["\n".join(docs[name]["gold_plan_1"])]
+    task.apply_filters()
+    scored = [PlanScore.from_text(instance.filtered_resps["scored"]) for instance in task.instances]
+    assert [score.id for score in scored] == wanted
+    assert [score.measures()["lcs_norm"] for score in scored] == [1] * 7
+    assert {score.bleurt for score in scored} == {None}
 
 
 def test_decoding_is_greedy(tasks):
