@@ -91,10 +91,7 @@ def _print(summary: dict[str, Any]) -> None:
             parts.add_row(f"  {group}", str(values["plans"]), *(_cell(values[name]) for name in columns))
         parts.add_section()
     Console().print(whole, parts)
-    for name, what in {
-        "empty": "Empty plans, which score 0",
-        "repeated_ids": "Plans whose id was there before",
-    }.items():
+    for name, what in _REMARKS.items():
         if summary[name]:
             typer.echo(f"{what}: {summary[name]}")
     typer.echo(f"Encoder: {summary['encoder']}")

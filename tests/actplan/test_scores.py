@@ -155,6 +155,7 @@ def test_values_of_a_plan():
     judged = replace(scored, bleurt=True, bleurt_probability=0.75, bleurt_truncated=False, classifier="/models/bleurt")
     values = score_plan(DOC, [judged.to_text()])
     assert values["bleurt_accuracy"] == {"score": 1.0, "truncated": False, "activity": "b"}
+    assert values["bleurt_truncated"] == {"truncated": False}
     assert values["bleurt_by_setting"] == {"group": "normal", "mean_of": 1.0}
     assert classifier_names([values["bleurt_model"]]) == "/models/bleurt"
     assert classifier_names([{"name": None}]) == "none: LMMS_EGOPLAN_BLEURT is not set"

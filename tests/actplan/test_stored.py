@@ -72,6 +72,7 @@ def test_plans_of_a_file(tmp_path):
     assert (summary["empty"], summary["unparsed"]) == (1, 1)
     assert summary["by_setting"]["counterfactual"]["plans"] == 2
     assert summary["by_setting"]["counterfactual"]["lcs"] == 0.5
+    assert summary["by_setting"]["counterfactual"]["labelled"] == {"correct": 1, "commonsense": 0}
     assert set(summary["by_activity_type"]) == {"cleaning", "other"}
     assert summary["by_length"]["1-10"]["plans"] == 4
     assert summary["encoder"] == str(get_model_path())

@@ -43,9 +43,9 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         Each of `PlanScore.measures` with ``score`` only where it is defined, ``lcs_norm`` with all fields of
         `PlanScore`, the ``setting``, ``activity`` and ``activity_type`` and both gold plans; ``by_setting``,
         ``by_length`` and ``by_activity_type``, the normalised LCS with its group, ``parsed_by_...`` that of the parsed
-        reading, ``plans_by_...`` as ``by_...``; ``bleurt_accuracy`` and ``bleurt_by_...`` only with a classifier;
-        ``empty``, ``unparsed``, ``truncated``, ``truncated_of``, ``num_gold_1``, ``num_gold_2``, ``encoder``,
-        ``bleurt_model``, ``coverage`` and ``num_plans``.
+        reading, ``plans_by_...`` as ``by_...``; only with a classifier ``bleurt_accuracy``, ``bleurt_truncated`` and
+        ``bleurt_by_...``; ``empty``, ``unparsed``, ``truncated``, ``truncated_of``, ``num_gold_1``, ``num_gold_2``,
+        ``encoder``, ``bleurt_model``, ``coverage`` and ``num_plans``.
 
     Raises:
         ValueError: not one response, one that is no scored plan, or the plan of another instance.
@@ -67,6 +67,7 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     if score.bleurt is not None:
         verdict = float(score.bleurt)
         values["bleurt_accuracy"] = cluster | {"score": verdict, "truncated": score.bleurt_truncated}
+        values["bleurt_truncated"] = {"truncated": score.bleurt_truncated}
         values |= {f"bleurt_by_{name}": {"group": groups[name], "mean_of": verdict} for name in BREAKDOWNS}
     return values | {
         "empty": {"is": not score.official},

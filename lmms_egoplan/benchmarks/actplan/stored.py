@@ -86,7 +86,7 @@ def score_stored(stored: Sequence[StoredPlan]) -> dict[str, Any]:
     summary = {
         "plans": len(stored),
         **_means(measured),
-        "labelled": {name: sum(each.labels[name] is not None for each in stored) for name in _LABELS},
+        "labelled": _labelled(measured),
         "repeated_ids": len(stored) - len({(each.plan.id, each.model) for each in stored}),
         "empty": sum(not score.official for score in scores),
         "unparsed": sum(not score.parsed for score in scores),
@@ -181,16 +181,23 @@ def _measured(stored: StoredPlan, score: PlanScore) -> dict[str, float | None]:
 
 def _groups(
     samples: Sequence[Mapping[str, Any]], measured: Sequence[Mapping[str, float | None]], name: str
-) -> dict[str, dict[str, float | None]]:
+) -> dict[str, dict[str, Any]]:
     members = [
         {"group": sample[name], "measures": each}
         for sample, each in zip(samples, measured, strict=True)
         if name in sample
     ]
     return {
-        group: {"plans": len(part), **_means([member["measures"] for member in part])}
-        for group, part in by_group(members).items()
+        group: {"plans": len(part), **_means(part), "labelled": _labelled(part)}
+        for group, part in (
+            (group, [member["measures"] for member in found]) for group, found in by_group(members).items()
+        )
     }
+
+
+def _labelled(measures: Sequence[Mapping[str, float | None]]) -> dict[str, int]:
+    """How many plans people have judged."""
+    return {name: sum(each[name] is not None for each in measures) for name in _LABELS}
 
 
 def _means(measures: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
