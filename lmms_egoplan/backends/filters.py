@@ -7,9 +7,8 @@ So the ensemble that applies the filters is made to show them the requests first
 
 import functools
 import inspect
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from lmms_eval.api.filter import Filter, FilterEnsemble
@@ -18,6 +17,7 @@ from lmms_eval.api.reasoning import parse_reasoning_tags_config, strip_reasoning
 from loguru import logger
 
 from lmms_egoplan.judging import JudgeSettings, judge_settings
+from lmms_egoplan.processes import num_processes
 
 # The default of the harness's --reasoning_tags, for runs that its command line did not start.
 _REASONING_TAGS = '[["<think>", "</think>"], ["<analysis>", "</analysis>"]]'
@@ -77,8 +77,7 @@ class RequestFilter(Filter):
         settings = judge_settings(default_model)
         if settings is None or getattr(self._task().args, "predict_only", False):
             return None
-        processes = int(os.environ.get("WORLD_SIZE", "1"))
-        return replace(settings, concurrency=max(1, settings.concurrency // processes))
+        return settings.shared_by(num_processes())
 
     def _task(self) -> Any:
         if not self.requests:

@@ -2,7 +2,7 @@
 
 import functools
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -58,6 +58,10 @@ class JudgeSettings:
     def where(self) -> str:
         """The endpoint's address, for messages."""
         return self.azure_endpoint or self.base_url or "https://api.openai.com/v1"
+
+    def shared_by(self, processes: int) -> "JudgeSettings":
+        """The same judge with one process's share of the concurrency, at least 1."""
+        return replace(self, concurrency=max(1, self.concurrency // processes))
 
 
 def judge_settings(default_model: str) -> JudgeSettings | None:

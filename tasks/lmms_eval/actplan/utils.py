@@ -1,6 +1,5 @@
 """What this folder's YAML files name: ActPlan-1K's own functions, in the shape in which lmms-eval calls them."""
 
-import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -11,21 +10,9 @@ from PIL import Image
 from lmms_egoplan.backends.filters import RequestFilter
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path, load_classifier
 from lmms_egoplan.benchmarks.actplan.encoder import load_encoder
-from lmms_egoplan.benchmarks.actplan.metrics import (  # noqa: F401
-    classifier_names,
-    count,
-    coverage,
-    mean_by_group,
-    mean_score,
-    names,
-    num_plans,
-    plans_by_group,
-    score_plan,
-    share,
-)
 from lmms_egoplan.benchmarks.actplan.prepared import PREPARED
 from lmms_egoplan.benchmarks.actplan.scores import GeneratedPlan, score_plans
-from lmms_egoplan.truncation import num_counted, truncated_share  # noqa: F401
+from lmms_egoplan.processes import is_first_process
 
 
 def __getattr__(name: str) -> str:
@@ -85,6 +72,5 @@ class Scored(RequestFilter):
             doc = golds[response.doc_id]
             references = (doc["gold_plan_1"], doc["gold_plan_2"])
             plans.append(GeneratedPlan(doc["id"], response.text, references, response.truncated))
-        show_progress = os.environ.get("RANK", "0") == "0"
-        scores = score_plans(plans, self._encoder, self._classifier, show_progress=show_progress)
+        scores = score_plans(plans, self._encoder, self._classifier, show_progress=is_first_process())
         return [score.to_text() for score in scores]

@@ -1,6 +1,5 @@
 """What this folder's YAML files name: EgoIntent's own functions, in the shape in which lmms-eval calls them."""
 
-import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -19,18 +18,15 @@ from lmms_egoplan.benchmarks.egointent.metrics import (  # noqa: F401
     judge_coverage,
     judge_models,
     num_steps,
-    overall,
     parsed_share,
-    scenario_scores,
-    score_step,
     suspect_share,
-    unverified_share,
 )
 from lmms_egoplan.benchmarks.egointent.prepared import PREPARED
 from lmms_egoplan.benchmarks.egointent.prompt import PROMPT_VERSION, prompt_text  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
 from lmms_egoplan.benchmarks.egointent.visuals import num_shown, visual_input
 from lmms_egoplan.judging.startup import announce_judge
+from lmms_egoplan.processes import is_first_process
 from lmms_egoplan.showing import VisualInput
 from lmms_egoplan.truncation import num_counted, truncated_share  # noqa: F401
 
@@ -94,9 +90,8 @@ class Judged(_Answers):
             for doc, answer in self.answered(resps, docs)
         ]
         judge = self.judge(grading.DEFAULT_JUDGE)
-        return [
-            step.to_text() for step in grade(predictions, judge, together=self._together, show_progress=_is_first())
-        ]
+        steps = grade(predictions, judge, together=self._together, show_progress=is_first_process())
+        return [step.to_text() for step in steps]
 
 
 class Diagnosed(_Answers):
@@ -109,9 +104,4 @@ class Diagnosed(_Answers):
             for doc, answer in self.answered(resps, docs)
         ]
         judge = self.judge(diagnostics.DEFAULT_JUDGE)
-        return [diagnosis.to_text() for diagnosis in diagnose(steps, judge, show_progress=_is_first())]
-
-
-def _is_first() -> bool:
-    """Whether this is the process that shows progress."""
-    return os.environ.get("RANK", "0") == "0"
+        return [diagnosis.to_text() for diagnosis in diagnose(steps, judge, show_progress=is_first_process())]

@@ -11,12 +11,9 @@ from loguru import logger
 
 from lmms_egoplan.benchmarks.egoplan.metrics import (  # noqa: F401
     coverage,
-    mean_score,
     num_predictions,
     num_questions,
     num_ties,
-    score_ranking,
-    score_reply,
     score_test_ranking,
     split_size,
 )

@@ -1,6 +1,5 @@
 """What this folder's YAML files name: EgoThink's own functions, in the shape in which lmms-eval calls them."""
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,19 +9,11 @@ from PIL import Image
 from lmms_egoplan.backends.filters import RequestFilter
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.grading import DEFAULT_JUDGE, OTHERWISE, Answer, grade
-from lmms_egoplan.benchmarks.egothink.metrics import (  # noqa: F401
-    judge_coverage,
-    judge_models,
-    mean_over_dimensions,
-    mean_score,
-    num_questions,
-    score_answer,
-    suspect_share,
-)
+from lmms_egoplan.benchmarks.egothink.metrics import mean_over_dimensions  # noqa: F401
 from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
 from lmms_egoplan.benchmarks.egothink.prompts import model_blocks, prompt_messages, prompt_text
 from lmms_egoplan.judging.startup import announce_judge
-from lmms_egoplan.truncation import num_counted, truncated_share  # noqa: F401
+from lmms_egoplan.processes import is_first_process
 
 _DIMENSIONS = {dimension.name.upper(): dimension.name for dimension in DIMENSIONS}
 _PLANNING = {"GENERAL_PROMPTS": False, "PLANNING_PROMPTS": True}
@@ -67,5 +58,5 @@ class Judged(RequestFilter):
         for response in self.responses(resps):
             doc = texts[response.doc_id]
             answers.append(Answer(doc["id"], doc["question"], doc["answer"], response.text, response.truncated))
-        judged = grade(answers, self.judge(DEFAULT_JUDGE), show_progress=os.environ.get("RANK", "0") == "0")
+        judged = grade(answers, self.judge(DEFAULT_JUDGE), show_progress=is_first_process())
         return [answer.to_text() for answer in judged]

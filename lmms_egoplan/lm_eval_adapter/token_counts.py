@@ -1,0 +1,57 @@
+"""How many tokens a candidate has, for lm-eval's model classes, which give the sum of its log-probabilities alone."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from loguru import logger
+from transformers import AutoConfig, AutoTokenizer
+
+
+class TokenCounter:
+    """Counts a candidate's tokens as lm-eval does when it encodes context and candidate together.
+
+    Args:
+        tokenizer: of the evaluated model.
+        is_encoder_decoder: the candidate is then encoded by itself.
+    """
+
+    def __init__(self, tokenizer: Any, is_encoder_decoder: bool = False) -> None:
+        self._tokenizer = tokenizer
+        self._is_encoder_decoder = is_encoder_decoder
+
+    def count(self, context: str, continuation: str) -> int | None:
+        """Tokens of the continuation; None where it has none of its own."""
+        kept = context.rstrip()
+        whole = context[len(kept) :] + continuation
+        if self._is_encoder_decoder:
+            return self._length(whole) or None
+        return max(0, self._length(kept + whole) - self._length(kept)) or None
+
+    def _length(self, text: str) -> int:
+        return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def token_counter(metadata: Mapping[str, Any]) -> TokenCounter | None:
+    """The counter for the evaluated model, which lm-eval names in a task's metadata; None where there is no tokenizer.
+
+    Args:
+        metadata: a task's, which holds the command line's ``--model_args`` and ``--metadata``: ``tokenizer`` or
+            ``pretrained``, and ``revision`` and ``trust_remote_code``.
+    """
+    name = metadata.get("tokenizer") or metadata.get("pretrained")
+    if not isinstance(name, str):
+        return None
+    loading = {
+        "revision": str(metadata.get("revision", "main")),
+        "trust_remote_code": bool(metadata.get("trust_remote_code", False)),
+    }
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name, **loading)
+    except (OSError, ValueError) as error:
+        logger.warning(f"No tokenizer for {name}: {error}")
+        return None
+    try:
+        is_encoder_decoder = bool(AutoConfig.from_pretrained(name, **loading).is_encoder_decoder)
+    except (OSError, ValueError):  # a folder with a tokenizer alone
+        is_encoder_decoder = False
+    return TokenCounter(tokenizer, is_encoder_decoder)
