@@ -21,19 +21,42 @@ class Loglikelihood:
     """What a backend says of one candidate.
 
     loss: mean negative log-likelihood per candidate token, nats, lmms-eval's convention (lower is better);
-        NaN where the backend could not score the candidate.
+        NaN where the backend could not score the candidate; None where only the sum is known.
     num_tokens: tokens of the candidate, at least 1; None where the backend does not tell (stock backends).
     is_greedy: whether greedy decoding would produce the candidate; None where unknown.
+    logprob: sum of the candidate's token log-probabilities, nats, lm-eval's convention (higher is better); None where
+        only the mean is known.
     """
 
-    loss: float
+    loss: float | None
     num_tokens: int | None = None
     is_greedy: bool | None = None
+    logprob: float | None = None
 
-    @property
-    def logprob(self) -> float | None:
-        """Sum of the candidate's token log-probabilities, nats; None without a token count."""
-        return None if self.num_tokens is None else -self.loss * self.num_tokens
+    def __post_init__(self) -> None:
+        if self.loss is not None and self.num_tokens is not None:
+            object.__setattr__(self, "logprob", -self.loss * self.num_tokens)
+
+
+def of_sum(logprob: float, is_greedy: bool | None, num_tokens: int | None) -> Loglikelihood:
+    """What lm-eval's convention tells of a candidate: the sum of its log-probabilities, and its tokens if counted."""
+    if num_tokens is None:
+        return Loglikelihood(None, None, is_greedy, logprob)
+    return Loglikelihood(-logprob / num_tokens, num_tokens, is_greedy)
+
+
+class LoglikelihoodPair(tuple):
+    """lm-eval's ``(logprob, is_greedy)``, which also tells the candidate's tokens as ``num_tokens``."""
+
+    num_tokens: int
+
+    def __new__(cls, logprob: float, is_greedy: bool, num_tokens: int) -> "LoglikelihoodPair":
+        self = super().__new__(cls, (logprob, is_greedy))
+        self.num_tokens = num_tokens
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LoglikelihoodPair, (*self, self.num_tokens)
 
 
 class LoglikelihoodText(str):
@@ -51,6 +74,8 @@ class LoglikelihoodText(str):
     @classmethod
     def encode(cls, score: Loglikelihood) -> "LoglikelihoodText":
         fields = {"loss": score.loss, "num_tokens": score.num_tokens, "is_greedy": score.is_greedy}
+        if score.loss is None:
+            fields["logprob"] = score.logprob
         return cls(json.dumps(fields))
 
     def __iter__(self) -> Iterator[Any]:
@@ -71,6 +96,10 @@ def parse_loglikelihood(response: Any) -> Loglikelihood:
     match parsed:
         case {"loss": float() | int() as loss, **fields}:
             num_tokens, is_greedy = fields.get("num_tokens"), fields.get("is_greedy")
+        case {"loss": None, "logprob": float() | int() as logprob, "num_tokens": None, "is_greedy": is_greedy} if (
+            isinstance(is_greedy, bool | None) and not isinstance(logprob, bool)
+        ):
+            return Loglikelihood(None, None, is_greedy, float(logprob))
         case (float() | int() as loss, bool() as is_greedy):
             num_tokens = None
         case _:

@@ -12,6 +12,7 @@ def _installed_tasks() -> Path:
 
 
 LMMS_EVAL_TASKS = _installed_tasks() / "lmms_eval"
+LM_EVAL_TASKS = _installed_tasks() / "lm_eval"
 
 
 def data_root() -> Path:

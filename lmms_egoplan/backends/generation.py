@@ -58,7 +58,7 @@ class AnswerGenerator:
         Raises:
             ContextTooLongError: a question alone exceeds the model's positions.
         """
-        if len(questions) > 1 and not self._encoder.has_chat_template:
+        if len(questions) > 1 and not self._encoder.applies_chat_template:
             return [
                 answer
                 for question, question_id in zip(questions, question_ids, strict=True)

@@ -2,17 +2,21 @@
 
 import typer
 
-from lmms_egoplan.cli import agreement, data, demo, evaluate, heatmap, judge, score, submit, tasks_path, train
+from lmms_egoplan.cli import agreement, data, demo, evaluate, heatmap, judge, lm_eval, score, submit, tasks_path, train
 
 app = typer.Typer(
     name="lmms-egoplan",
-    help="Egocentric planning benchmarks for lmms-eval.",
+    help="Egocentric planning benchmarks for lmms-eval and lm-eval.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
 app.command("demo")(demo.demo)
 app.command("tasks-path")(tasks_path.tasks_path)
+app.command(
+    "lm-eval",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+)(lm_eval.lm_eval)
 app.add_typer(data.app, name="data")
 app.add_typer(submit.app, name="submit")
 app.add_typer(judge.app, name="judge")

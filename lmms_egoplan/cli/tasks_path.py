@@ -1,16 +1,29 @@
-"""``lmms-egoplan tasks-path``: where the harness finds the tasks."""
+"""``lmms-egoplan tasks-path``: where a harness finds the tasks."""
+
+from enum import Enum
+from typing import Annotated
 
 import typer
 
-from lmms_egoplan.paths import LMMS_EVAL_TASKS
+from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 
 
-def tasks_path() -> None:
-    """Print the folder of the lmms-eval tasks.
+class Harness(str, Enum):
+    LMMS_EVAL = "lmms-eval"
+    LM_EVAL = "lm-eval"
 
-    Needed only where the plugin cannot register it by itself.
 
-    Example: `lmms-eval tasks list --include-path $(lmms-egoplan tasks-path)`, or, in an evaluation,
-    `lmms-eval --tasks egoplan_val --model llava --include_path $(lmms-egoplan tasks-path)`
+_FOLDERS = {Harness.LMMS_EVAL: LMMS_EVAL_TASKS, Harness.LM_EVAL: LM_EVAL_TASKS}
+
+
+def tasks_path(
+    harness: Annotated[Harness, typer.Option(help="The harness whose tasks are asked for.")] = Harness.LMMS_EVAL,
+) -> None:
+    """Print the folder of a harness's tasks.
+
+    lm-eval needs it always, lmms-eval only where the plugin cannot register it by itself.
+
+    Example: `lm-eval --include_path $(lmms-egoplan tasks-path --harness lm-eval) --tasks egoplan_val_blind --model hf`,
+    or `lmms-eval tasks list --include-path $(lmms-egoplan tasks-path)`
     """
-    typer.echo(LMMS_EVAL_TASKS)
+    typer.echo(_FOLDERS[harness])

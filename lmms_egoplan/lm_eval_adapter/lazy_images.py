@@ -1,9 +1,15 @@
 """Images that are read when they are used: lm-eval holds the images of all requests before the first one runs."""
 
+import functools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from PIL import Image
+
+from lmms_egoplan.storage import PreparedData, StorageError
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 IMAGE_PLACEHOLDER = "<image>"
 
@@ -11,9 +17,9 @@ IMAGE_PLACEHOLDER = "<image>"
 class LazyImages(str):
     """The images of one request, read from disk each time they are iterated and kept nowhere.
 
-    lm-eval's model classes take the images of a request from one iteration over ``request.args[2]["visual"]``. On the way
-    there it hashes requests (``--use_cache``), pickles them (``--cache_requests``) and logs them (``--log_samples``). For
-    all of that this is a text that says what is shown.
+    lm-eval's model classes take a request's images from one iteration over ``request.args[2]["visual"]``. On the way
+    there it hashes requests (``--use_cache``), pickles them (``--cache_requests``) and logs them (``--log_samples``).
+    For all of that this is a text that says what is shown.
 
     Args:
         shown: another text for other images.
@@ -36,3 +42,26 @@ class LazyImages(str):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LazyImages, (str(self), self._load)
+
+
+def stored_images(prepared: PreparedData, split: str, data: str, row: int, column: str) -> list[Image.Image]:
+    """The RGB images in one row of a prepared split, of which nothing else is read.
+
+    Args:
+        data: fingerprint of the split for which the request was built.
+        column: of images, or of lists of images.
+
+    Raises:
+        StorageError: the split has been prepared anew since then.
+    """
+    value = _column(prepared, split, data, column)[row][column]
+    return [image.convert("RGB") for image in (value if isinstance(value, list) else [value])]
+
+
+@functools.cache
+def _column(prepared: PreparedData, split: str, data: str, column: str) -> "Dataset":
+    if prepared.fingerprint(split) != data:
+        raise StorageError(
+            f"{prepared.folder(split)}: prepared anew since the requests were built; run the command again"
+        )
+    return prepared.load(split).select_columns([column])

@@ -30,15 +30,20 @@ class QuestionEncoder:
 
     Encoder-decoder: the encoder gets the context, the decoder the candidate.
 
-    A processor without a chat template gets the plain form: image placeholders, the text, the candidate.
+    A processor without a chat template gets the plain form: image placeholders, the text, a space where there is none,
+    the candidate. One whose template is not to be applied gets it to the letter, without a space of ours.
     """
 
-    def __init__(self, processor: Any, is_encoder_decoder: bool, score_eos: bool) -> None:
+    def __init__(
+        self, processor: Any, is_encoder_decoder: bool, score_eos: bool, apply_chat_template: bool = True
+    ) -> None:
         self._processor = processor
         self._tokenizer = processor.tokenizer
         self._is_encoder_decoder = is_encoder_decoder
         self._score_eos = score_eos
-        self.has_chat_template = bool(getattr(processor, "chat_template", None) or self._tokenizer.chat_template)
+        has_chat_template = bool(getattr(processor, "chat_template", None) or self._tokenizer.chat_template)
+        self.applies_chat_template = apply_chat_template and has_chat_template
+        self._separates_candidate = apply_chat_template
 
     def encode(self, messages: Sequence[Message], candidates: Sequence[str], question_id: str) -> EncodedQuestion:
         """Tokenise a question with its candidates.
@@ -63,7 +68,7 @@ class QuestionEncoder:
         Without a chat template only one context at a time.
         """
         contexts = [[_with_content_list(message) for message in messages] for messages in conversations]
-        if self.has_chat_template:
+        if self.applies_chat_template:
             padding = {"padding": True, "padding_side": "left"} if len(contexts) > 1 else {}
             return self._apply_chat_template(contexts, padding, add_generation_prompt=True)
         (messages,) = contexts
@@ -112,10 +117,11 @@ class QuestionEncoder:
 
     def _render(self, messages: list[Message], candidate: str) -> str:
         """The conversation as text that ends with the candidate."""
-        if not self.has_chat_template:
+        if not self.applies_chat_template:
             text = _text_of(messages)
-            separator = "" if not text or text[-1].isspace() or candidate[0].isspace() else " "
-            return f"{text}{separator}{candidate}"
+            if self._separates_candidate and text and not (text[-1].isspace() or candidate[0].isspace()):
+                text += " "
+            return text + candidate
         return self._processor.apply_chat_template(
             [*messages, _assistant_turn(candidate)], tokenize=False, continue_final_message=True
         )
@@ -145,7 +151,7 @@ class QuestionEncoder:
         return _TokenisedCandidate(ids, _common_prefix_length([ids, context]), len(ids))
 
     def _inputs_with_candidate(self, messages: list[Message], candidate: str) -> dict[str, Any]:
-        if self.has_chat_template:
+        if self.applies_chat_template:
             conversation = [*messages, _assistant_turn(candidate)]
             return self._apply_chat_template([conversation], {}, continue_final_message=True)
         return self._plain_inputs(messages, self._render(messages, candidate))
@@ -196,11 +202,11 @@ class QuestionEncoder:
     def _adds_special_tokens(self, text: str) -> bool:
         """As the processor's ``apply_chat_template`` does: not where the template has already written the first."""
         bos = self._tokenizer.bos_token
-        return not (self.has_chat_template and bos is not None and text.startswith(bos))
+        return not (self.applies_chat_template and bos is not None and text.startswith(bos))
 
     def _closing_token(self, messages: list[Message]) -> list[int]:
         """The special token that ends an assistant's turn: the template's own, else the tokenizer's end of text."""
-        if self.has_chat_template:
+        if self.applies_chat_template:
             # Any answer shows what the template puts behind one.
             answer = "answer"
             rendered = self._processor.apply_chat_template([*messages, _assistant_turn(answer)], tokenize=False)

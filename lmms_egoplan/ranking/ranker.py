@@ -56,13 +56,16 @@ class CandidateRanker:
         model: a transformers vision-language model, in eval mode, on its device.
         processor: its processor.
         score_eos: add the token that ends the assistant's turn to every candidate.
+        apply_chat_template: whether messages are rendered by the processor's chat template, where it has one.
     """
 
-    def __init__(self, model: PreTrainedModel, processor: Any, score_eos: bool = False) -> None:
+    def __init__(
+        self, model: PreTrainedModel, processor: Any, score_eos: bool = False, apply_chat_template: bool = True
+    ) -> None:
         self._model = model
         seq2seq = encoder_decoder_of(model)
         self._is_encoder_decoder = seq2seq is not None
-        self._encoder = QuestionEncoder(processor, self._is_encoder_decoder, score_eos)
+        self._encoder = QuestionEncoder(processor, self._is_encoder_decoder, score_eos, apply_chat_template)
         self._passes = DecoderPasses(model) if seq2seq is None else EncoderDecoderPasses(model, seq2seq)
         self._fast_paths = ("packed", "cached") if seq2seq is None else ("shared",)
         self.paths: dict[tuple[str, ...], str] = {}

@@ -1,7 +1,13 @@
 """ActPlan-1K's prepared data, the one split ``test``; see `prepare_actplan` for what it holds."""
 
+from functools import partial
+from typing import TYPE_CHECKING
+
 from lmms_egoplan.benchmarks.actplan.records import REPOSITORY_URL
 from lmms_egoplan.storage import PreparedData
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 
 def _how(_: str) -> str:
@@ -12,3 +18,13 @@ def _how(_: str) -> str:
 
 
 PREPARED = PreparedData("actplan", "ActPlan-1K's split {}", _how)
+
+
+def _of_setting(docs: "Dataset", setting: str) -> "Dataset":
+    """The setting's instances; their split is the setting."""
+    chosen = docs.select([index for index, value in enumerate(docs["setting"]) if value == setting])
+    return chosen.remove_columns("split_size").rename_column("setting_size", "split_size")
+
+
+only_normal = partial(_of_setting, setting="normal")
+only_counterfactual = partial(_of_setting, setting="counterfactual")

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 
 from lmms_egoplan.benchmarks.egointent.fields import FIELDS
 from lmms_egoplan.benchmarks.egointent.graded import GradedStep
 from lmms_egoplan.benchmarks.egointent.judge_prompts import JUDGE_VERSION, SCALE, judge_prompt, read_ratings, scale_of
+from lmms_egoplan.benchmarks.egointent.reply import read_reply
 from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.judging.harmless import make_harmless
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
@@ -41,6 +42,12 @@ class Prediction:
     truncated: bool | None
     frames_shown: int
     frames_sampled: int
+
+    @classmethod
+    def of_reply(cls, doc: Mapping[str, Any], reply: str, truncated: bool | None, frames_shown: int) -> "Prediction":
+        """A model's reply about a step, a row of the prepared dataset."""
+        references = {field: doc[field] for field in FIELDS}
+        return cls(doc["step_id"], references, read_reply(reply), truncated, frames_shown, doc["num_frames"])
 
 
 @dataclass(frozen=True)

@@ -26,10 +26,12 @@ Values = dict[str, dict[str, Any]]
 class Ranking:
     """Index of the choice that each score prefers, the first of equals.
 
-    by_mean: highest mean log-probability per token (eq. 4), the paper's score; None if a loss is not finite.
-    by_sum, by_bytes: highest sum of log-probabilities, the sum divided by the choice's UTF-8 bytes; None also
-        if the backend gives no token counts.
+    by_mean: highest mean log-probability per token (eq. 4), the paper's score; None if one is unknown.
+    by_sum, by_bytes: highest sum of log-probabilities, the sum divided by the choice's UTF-8 bytes; None if one is
+        unknown (lmms-eval's stock backends give means, lm-eval's model classes sums; both with a token count).
     tied: whether several choices share the best mean.
+
+    All are None if a score is not finite.
     """
 
     by_mean: int | None
@@ -50,15 +52,16 @@ def rank(scores: Sequence[Loglikelihood], choices: Sequence[str]) -> Ranking:
     """
     if len(scores) != len(choices):
         raise ValueError(f"expected a score for each of {len(choices)} choices, got {len(scores)}")
-    losses = [score.loss for score in scores]
-    if not all(map(math.isfinite, losses)):
+    losses, sums = [score.loss for score in scores], [score.logprob for score in scores]
+    if not all(math.isfinite(value) for value in losses + sums if value is not None):
         return Ranking(None, None, None, tied=False)
-    by_mean, tied = losses.index(min(losses)), losses.count(min(losses)) > 1
-    if any(score.num_tokens is None for score in scores):
-        return Ranking(by_mean, None, None, tied)
-    sums = [score.logprob for score in scores]
-    per_byte = [total / len(choice.encode()) for total, choice in zip(sums, choices, strict=True)]
-    return Ranking(by_mean, sums.index(max(sums)), per_byte.index(max(per_byte)), tied)
+    by_mean, by_sum, by_bytes, tied = None, None, None, False
+    if None not in losses:
+        by_mean, tied = losses.index(min(losses)), losses.count(min(losses)) > 1
+    if None not in sums:
+        per_byte = [total / len(choice.encode()) for total, choice in zip(sums, choices, strict=True)]
+        by_sum, by_bytes = sums.index(max(sums)), per_byte.index(max(per_byte))
+    return Ranking(by_mean, by_sum, by_bytes, tied)
 
 
 def score_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
@@ -186,11 +189,14 @@ def _counts(doc: Doc, scored: bool) -> Values:
 
 
 def _choice(score: Loglikelihood) -> dict[str, Any]:
-    """JSON has no number that is not finite: None then."""
-    finite = math.isfinite(score.loss)
     return {
-        "loss": score.loss if finite else None,
-        "logprob": score.logprob if finite else None,
+        "loss": _finite(score.loss),
+        "logprob": _finite(score.logprob),
         "num_tokens": score.num_tokens,
         "is_greedy": score.is_greedy,
     }
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON has no number that is not finite: None then."""
+    return value if value is not None and math.isfinite(value) else None

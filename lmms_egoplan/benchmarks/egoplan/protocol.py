@@ -11,6 +11,9 @@ from lmms_egoplan.showing import Doc, SettingsError, VisualInput, count_setting
 
 INSTRUCTION = "Reply with nothing but the letter of the action to take: A, B, C or D."
 
+NARRATED = "The progress up to now, as the actions that I have done, in order:"
+NOTHING_DONE = "The progress up to now: I have done nothing yet."
+
 _INTRODUCTION = r"(?i:(?:the )?(?:(?:best|correct|final|right) )?(?:answer|option|choice)(?: is)?(?: ?: ?| ))?"
 _LETTER = f"([{LETTERS}])"
 _CLAIM = re.compile(
@@ -57,6 +60,15 @@ def lettered_question(doc: Doc) -> str:
     """
     options = (f"{letter}. {choice}" for letter, choice in zip(LETTERS, doc["choices"], strict=True))
     return "\n".join([doc["question"], *options, INSTRUCTION])
+
+
+def narrated_question(doc: Doc) -> str:
+    """The record's question behind the narrations of the past actions, in order, in place of the video.
+
+    Not the paper's evaluation: what perfect perception of the progress would tell a model. The words are the project's.
+    """
+    actions = [f"{number}. {action['narration_text']}" for number, action in enumerate(doc["past_actions"], start=1)]
+    return "\n".join([NARRATED if actions else NOTHING_DONE, *actions, doc["question"]])
 
 
 def parse_letter(reply: str) -> str | None:

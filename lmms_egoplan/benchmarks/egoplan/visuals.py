@@ -44,6 +44,11 @@ def uniform_images(doc: Doc, num_frames: int = UNIFORM_FRAMES) -> list[Image.Ima
     return _read(doc, uniform_frames(_past(doc), doc["current_observation_frame"], num_frames))
 
 
+def num_uniform_images(doc: Doc, num_frames: int = UNIFORM_FRAMES) -> int:
+    """How many images `uniform_images` gives; reads no frame."""
+    return len(uniform_frames(_past(doc), doc["current_observation_frame"], num_frames))
+
+
 def clip_images(
     doc: Doc, num_clips: int = NUM_CLIPS, frames_per_clip: int = FRAMES_PER_CLIP
 ) -> tuple[list[list[Image.Image]], Image.Image]:

@@ -1,7 +1,6 @@
 """What this folder's YAML files name: ActPlan-1K's own functions, in the shape in which lmms-eval calls them."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from datasets import Dataset
@@ -10,7 +9,7 @@ from PIL import Image
 from lmms_egoplan.backends.filters import RequestFilter
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path, load_classifier
 from lmms_egoplan.benchmarks.actplan.encoder import load_encoder
-from lmms_egoplan.benchmarks.actplan.prepared import PREPARED
+from lmms_egoplan.benchmarks.actplan.prepared import PREPARED, only_counterfactual, only_normal  # noqa: F401
 from lmms_egoplan.benchmarks.actplan.scores import GeneratedPlan, score_plans
 from lmms_egoplan.processes import is_first_process
 
@@ -37,16 +36,6 @@ def no_visual(doc: Mapping[str, Any]) -> list[Image.Image]:
 def doc_to_text(doc: Mapping[str, Any]) -> str:
     """The task description as released; the instruction and the eight actions are part of it."""
     return doc["task_description"]
-
-
-def _of_setting(docs: Dataset, setting: str) -> Dataset:
-    """The setting's instances; their split is the setting."""
-    chosen = docs.select([index for index, value in enumerate(docs["setting"]) if value == setting])
-    return chosen.remove_columns("split_size").rename_column("setting_size", "split_size")
-
-
-only_normal = partial(_of_setting, setting="normal")
-only_counterfactual = partial(_of_setting, setting="counterfactual")
 
 
 class Scored(RequestFilter):

@@ -10,7 +10,6 @@ from lmms_egoplan.backends.filters import RequestFilter
 from lmms_egoplan.benchmarks.egointent import diagnostics, grading
 from lmms_egoplan.benchmarks.egointent.diagnostics import DIAGNOSTICS_VERSION, DiagnosedStep, diagnose  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.diagnostics_metrics import mean_diagnostics, score_diagnostics  # noqa: F401
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
 from lmms_egoplan.benchmarks.egointent.grading import JUDGE_VERSION, Prediction, grade  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.metrics import (  # noqa: F401
     coverage,
@@ -56,26 +55,7 @@ def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, 
     return prompt_text(doc)
 
 
-class _Answers(RequestFilter):
-    """What both filters need of an answer, beside its document."""
-
-    def answered(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        settings = self.settings()
-        answers = []
-        for response in self.responses(resps):
-            doc = docs[response.doc_id]
-            answer = {
-                "step_id": doc["step_id"],
-                "fields": read_reply(response.text),
-                "truncated": response.truncated,
-                "frames_shown": num_shown(doc, settings),
-                "frames_sampled": doc["num_frames"],
-            }
-            answers.append((doc, answer))
-        return answers
-
-
-class Judged(_Answers):
+class Judged(RequestFilter):
     """Has all answers of the task judged together; gives on what `GradedStep.to_text` writes.
 
     together: all fields of a step in one request to the judge.
@@ -85,23 +65,33 @@ class Judged(_Answers):
         self._together = together
 
     def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
-        predictions = [
-            Prediction(references={field: doc[field] for field in FIELDS}, **answer)
-            for doc, answer in self.answered(resps, docs)
-        ]
+        predictions = []
+        for response in self.responses(resps):
+            doc = docs[response.doc_id]
+            shown = num_shown(doc, self.settings())
+            predictions.append(Prediction.of_reply(doc, response.text, response.truncated, shown))
         judge = self.judge(grading.DEFAULT_JUDGE)
         steps = grade(predictions, judge, together=self._together, show_progress=is_first_process())
         return [step.to_text() for step in steps]
 
 
-class Diagnosed(_Answers):
+class Diagnosed(RequestFilter):
     """Has all answers diagnosed together; gives on what `Diagnosis.to_text` writes."""
 
     def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
         shown = {"media": "frames", "max_frames": self.settings().get("max_frames")}
-        steps = [
-            DiagnosedStep(load_images=partial(visual_input, doc, shown), **answer)
-            for doc, answer in self.answered(resps, docs)
-        ]
+        steps = []
+        for response in self.responses(resps):
+            doc = docs[response.doc_id]
+            steps.append(
+                DiagnosedStep(
+                    step_id=doc["step_id"],
+                    fields=read_reply(response.text),
+                    truncated=response.truncated,
+                    frames_shown=num_shown(doc, self.settings()),
+                    frames_sampled=doc["num_frames"],
+                    load_images=partial(visual_input, doc, shown),
+                )
+            )
         judge = self.judge(diagnostics.DEFAULT_JUDGE)
         return [diagnosis.to_text() for diagnosis in diagnose(steps, judge, show_progress=is_first_process())]

@@ -1,0 +1,31 @@
+"""``lmms-egoplan lm-eval``: lm-eval's own command, with this package's model class."""
+
+import importlib.util
+import sys
+
+import typer
+
+RANKER = ("hf-vlm-ranker", "lmms_egoplan.lm_eval_adapter.ranker:HFVLMRanker")
+
+
+def lm_eval(context: typer.Context) -> None:
+    """Run lm-eval with `--model hf-vlm-ranker`, which ranks candidates behind images.
+
+    All arguments are lm-eval's and go to it unchanged, `--help` too. lm-eval finds tasks by itself, model classes only
+    where they are registered before it starts.
+
+    Example: `lmms-egoplan lm-eval --include_path $(lmms-egoplan tasks-path --harness lm-eval) --tasks egoplan_val
+    --model hf-vlm-ranker --model_args pretrained=Qwen/Qwen2.5-VL-7B-Instruct --apply_chat_template`
+    """
+    if importlib.util.find_spec("lm_eval") is None:
+        typer.echo(
+            "lmms-egoplan: lm-eval is not installed; it comes with: pip install 'lmms-egoplan[lm-eval]'", err=True
+        )
+        raise typer.Exit(1)
+    from lm_eval.__main__ import cli_evaluate
+    from lm_eval.api.registry import model_registry
+
+    name, target = RANKER
+    model_registry.register(name, target=target)
+    sys.argv = ["lm-eval", *context.args]
+    cli_evaluate()

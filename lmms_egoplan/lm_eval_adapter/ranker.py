@@ -1,0 +1,163 @@
+"""``--model hf-vlm-ranker``: lm-eval's ``hf-multimodal`` with likelihoods of continuations behind images."""
+
+import itertools
+import re
+from copy import deepcopy
+from typing import Any
+
+from lm_eval.api.instance import Instance
+from lm_eval.models.hf_vlms import DEFAULT_IMAGE_PLACEHOLDER, HFMultimodalLM
+from tqdm import tqdm
+
+from lmms_egoplan.loglikelihood import LoglikelihoodPair
+from lmms_egoplan.prefetch import prefetch
+from lmms_egoplan.ranking import CandidateRanker
+from lmms_egoplan.ranking.question import ContextTooLongError, RankingError
+
+NAME = "hf-vlm-ranker"
+
+DECODING_THREADS = 2
+QUESTIONS_AHEAD = 4
+"""Questions whose images are read beyond the one that the model computes; bounds the memory they take."""
+
+Message = dict[str, Any]
+
+_LEADING_IMAGES = re.compile(rf"(?:\s*{DEFAULT_IMAGE_PLACEHOLDER})*")
+
+
+class ChatPrompt(str):
+    """A rendered chat prompt that still knows its messages, whose images stand as ``{"type": "image"}``.
+
+    A candidate is rendered as the assistant's turn behind them. That is not always the prompt with the candidate
+    appended: LLaVA-1.5's ends with ``ASSISTANT:`` and sets an answer off by a space.
+    """
+
+    messages: list[Message]
+
+    def __new__(cls, text: str, messages: list[Message]) -> "ChatPrompt":
+        self = super().__new__(cls, text)
+        self.messages = messages
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ChatPrompt, (str(self), self.messages)
+
+
+class HFVLMRanker(HFMultimodalLM):
+    """`HFMultimodalLM` that answers ``loglikelihood`` through `CandidateRanker`; it takes the same arguments.
+
+    With ``--apply_chat_template`` messages are rendered by the model's chat template, without it a prompt is image
+    placeholders and text. Generation is the parent's, but that a prompt which does not fit is an error and never cut.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._chat_ranker = CandidateRanker(self.model, self.processor)
+        self._plain_ranker = CandidateRanker(self.model, self.processor, apply_chat_template=False)
+
+    def apply_chat_template(self, chat_history: list[Message], add_generation_prompt: bool = True) -> str:
+        """As the parent renders it; a prompt that an answer follows keeps its messages."""
+        messages = deepcopy(chat_history)  # the parent writes content lists into them
+        text = super().apply_chat_template(messages, add_generation_prompt)
+        return ChatPrompt(text, messages) if add_generation_prompt else text
+
+    def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
+        """Sum of the log-probabilities of each continuation, nats, and whether greedy decoding gives it.
+
+        The requests of one question, which stand together, share one pass over its images and text.
+
+        Raises:
+            RankingError: a question cannot be ranked, or is too long for the model (`ContextTooLongError`).
+        """
+        questions = [list(group) for _, group in itertools.groupby(requests, key=_question)]
+        answers: list[tuple[float, bool]] = []
+        progress = tqdm(total=len(questions), desc="Ranking", unit="question", disable=disable_tqdm or self.rank != 0)
+        with progress:
+            for group, messages in prefetch(questions, _messages, workers=DECODING_THREADS, ahead=QUESTIONS_AHEAD):
+                continuations = [request.args[1] for request in group]
+                candidates = list(dict.fromkeys(continuations))
+                ranker = self._chat_ranker if isinstance(group[0].args[0], ChatPrompt) else self._plain_ranker
+                scores = ranker.score(messages, candidates, f"{group[0].task_name}/{group[0].doc_id}")
+                pairs = {
+                    candidate: LoglikelihoodPair(score.logprob, score.is_greedy, score.num_tokens)
+                    for candidate, score in zip(candidates, scores, strict=True)
+                }
+                for request in group:
+                    answers.append(pairs[request.args[1]])
+                    self.cache_hook.add_partial("loglikelihood", request.args, answers[-1])
+                progress.update()
+        return answers
+
+    def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
+        """The parent's, which takes requests with images or without, but not both at once."""
+        answers: dict[int, str] = {}
+        for has_images in (False, True):
+            chosen = [index for index, request in enumerate(requests) if (len(request.args) > 2) == has_images]
+            if chosen:
+                generated = super().generate_until([requests[index] for index in chosen], disable_tqdm)
+                answers.update(zip(chosen, generated, strict=True))
+        return [answers[index] for index in range(len(requests))]
+
+    def tok_batch_multimodal_encode(
+        self,
+        strings: list[str],
+        images: list[list[Any]],
+        padding_side: str = "left",
+        left_truncate_len: int | None = None,
+        truncation: bool = False,
+    ) -> Any:
+        """The parent's, which would cut prompts that leave no room for the answer, and their images with them.
+
+        Raises:
+            ContextTooLongError: there is such a prompt.
+        """
+        encoding = super().tok_batch_multimodal_encode(strings, images, padding_side)
+        length = encoding["input_ids"].shape[1]
+        if left_truncate_len is not None and length > left_truncate_len:
+            raise ContextTooLongError(
+                f"{NAME}: a prompt has {length} tokens, and {left_truncate_len} fit beside the answer; show it fewer "
+                "or smaller images (--metadata num_frames=N or max_frames=N). It is one of: "
+                + " / ".join(repr(string[-80:]) for string in strings)
+            )
+        return encoding
+
+
+def _question(request: Instance) -> tuple[Any, ...]:
+    context, _, *media = request.args
+    return request.task_name, request.doc_id, context, id(media[0]["visual"]) if media else None
+
+
+def _messages(group: list[Instance]) -> list[Message]:
+    """The messages of a question with its images in their places."""
+    context, _, *media = group[0].args
+    images = [image.convert("RGB") for image in media[0]["visual"]] if media else []
+    messages = context.messages if isinstance(context, ChatPrompt) else [_plain_message(context)]
+    places = sum(item["type"] == "image" for message in messages for item in message["content"])
+    if places != len(images):
+        raise RankingError(
+            f"question {group[0].task_name}/{group[0].doc_id}: {len(images)} images for {places} placeholders "
+            f"{DEFAULT_IMAGE_PLACEHOLDER} in its prompt"
+        )
+    remaining = iter(images)
+    return [
+        {
+            **message,
+            "content": [
+                {"type": "image", "image": next(remaining)} if item["type"] == "image" else item
+                for item in message["content"]
+            ],
+        }
+        for message in messages
+    ]
+
+
+def _plain_message(context: str) -> Message:
+    """A prompt without a chat template: all images, then the text, which is how `CandidateRanker` writes it."""
+    images = _LEADING_IMAGES.match(context)[0]
+    text = context[len(images) :]
+    if DEFAULT_IMAGE_PLACEHOLDER in text:
+        raise RankingError(
+            f"{NAME}: without --apply_chat_template images stand before the text, not in: {text[:200]!r}"
+        )
+    content = [{"type": "image"}] * images.count(DEFAULT_IMAGE_PLACEHOLDER) + [{"type": "text", "text": text}]
+    return {"role": "user", "content": content}

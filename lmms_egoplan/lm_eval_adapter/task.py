@@ -1,0 +1,181 @@
+"""The base of this package's lm-eval tasks: prepared data, requests that fit them, and answers scored together."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from lm_eval.api.task import ConfigurableTask
+from loguru import logger
+
+from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
+from lmms_egoplan.judging.startup import announce_judge
+from lmms_egoplan.lm_eval_adapter.token_counts import token_counter
+from lmms_egoplan.loglikelihood import LoglikelihoodText, of_sum
+from lmms_egoplan.processes import num_processes
+from lmms_egoplan.storage import PreparedData
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+
+class TaskSettingsError(ValueError):
+    """What a task's ``metadata`` asks for cannot be."""
+
+
+class PreparedTask(ConfigurableTask):
+    """A task on a prepared split, which its YAML names as ``class`` and, in ``test_split``, as the split.
+
+    Each document has two columns beside the prepared ones: ``data``, the split's fingerprint, and ``shown``, entries
+    of the task's ``metadata`` that `SETTINGS` names. So ``--metadata num_frames=6`` reaches what builds a request.
+    """
+
+    PREPARED: ClassVar[PreparedData]
+    SETTINGS: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._scores = True
+        super().__init__(config={name: value for name, value in config.items() if name != "class"})
+
+    def download(self, dataset_kwargs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        """Load the prepared split.
+
+        Raises:
+            DataMissingError: it is not prepared.
+            TaskSettingsError: a setting is absent.
+        """
+        split = self.config.test_split
+        metadata = self.config.metadata or {}
+        absent = [name for name in self.SETTINGS if name not in metadata]
+        if absent:
+            raise TaskSettingsError(f"{self.config.task}: its metadata must have {', '.join(absent)}")
+        documents = self.documents(self.PREPARED.load(split))
+        count = len(documents)
+        documents = documents.add_column("data", [self.PREPARED.fingerprint(split)] * count)
+        if self.SETTINGS:
+            documents = documents.add_column("shown", [{name: metadata[name] for name in self.SETTINGS}] * count)
+        self.dataset = {split: documents}
+
+    def documents(self, rows: "Dataset") -> "Dataset":
+        """The prepared rows as lm-eval gets them; it holds all of them in memory, so without images."""
+        return rows
+
+    def fewshot_docs(self) -> None:
+        """No examples: the protocols are zero-shot."""
+
+    def build_all_requests(self, *, cache_requests: bool = False, **kwargs: Any) -> None:
+        """As lm-eval builds them, and anew where its request cache holds those of other data or settings.
+
+        lm-eval files cached requests under the task's name, without regard to data, ``--metadata`` and ``--samples``.
+        """
+        super().build_all_requests(cache_requests=cache_requests, **kwargs)
+        if cache_requests and not self._fits(kwargs):
+            logger.warning(
+                f"{self.task_name}: the request cache holds other data or settings; building the requests anew"
+            )
+            super().build_all_requests(**kwargs | {"cache_requests": True, "rewrite_requests_cache": True})
+            if not self._fits(kwargs):
+                super().build_all_requests(cache_requests=False, **kwargs)
+
+    def override_metric(self, metric_name: str) -> None:
+        """Called for ``--predict_only``: the answers alone are wanted."""
+        self._scores = False
+        super().override_metric(metric_name)
+
+    def _fits(self, chosen: Mapping[str, Any]) -> bool:
+        """Whether the requests are those of the documents that are evaluated."""
+        names = ("rank", "limit", "world_size", "samples")
+        documents = dict(self.doc_iterator(**{name: chosen[name] for name in names if name in chosen}))
+        asked = {instance.doc_id: instance.doc for instance in self.instances}
+        return asked == documents
+
+
+class RankedTask(PreparedTask):
+    """A task of type ``multiple_choice`` whose candidates are compared by mean log-probability, too.
+
+    lm-eval's model classes give the sum of a candidate's log-probabilities. Its tokens come with the answers of
+    ``hf-vlm-ranker``; for other classes they are counted with the tokenizer of the model that the command line names.
+    """
+
+    def apply_filters(self) -> None:
+        """Give each response the form in which the scoring reads it."""
+        if not self._scores:
+            return super().apply_filters()
+        counter = token_counter(self.config.metadata or {})
+        for instance in self.instances:
+            response = instance.resps[0]
+            num_tokens = getattr(response, "num_tokens", None)
+            if num_tokens is None and counter is not None:
+                num_tokens = counter.count(*instance.args[:2])
+            instance.filtered_resps["none"] = LoglikelihoodText.encode(of_sum(*response, num_tokens))
+        if counter is None:
+            logger.warning(
+                f"{self.task_name}: no tokenizer is known for this model, so candidates are compared by sums alone, "
+                "which is not the paper's score, unless the model class counts tokens; name it: --metadata "
+                "tokenizer=NAME"
+            )
+        return None
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A document and the model's answer, without white space around it."""
+
+    doc: dict[str, Any]
+    text: str
+
+
+class TogetherScoredTask(PreparedTask):
+    """A task whose answers are scored all together before any of them is aggregated.
+
+    FILTER: the name that the metrics bear, as in lmms-eval.
+    """
+
+    FILTER: ClassVar[str]
+
+    @abstractmethod
+    def score(self, answers: Sequence[Answered]) -> list[str]:
+        """What ``process_results`` reads, for each answer."""
+
+    def apply_filters(self) -> None:
+        """Score the answers, instead of filtering each."""
+        if not self._scores:
+            return super().apply_filters()
+        answers = [Answered(instance.doc, instance.resps[0].strip()) for instance in self.instances]
+        for instance, text in zip(self.instances, self.score(answers), strict=True):
+            instance.filtered_resps[self.FILTER] = text
+        return None
+
+
+class JudgedTask(TogetherScoredTask):
+    """A task whose answers a judge model rates; the judge is tried when the task is loaded.
+
+    DEFAULT_JUDGE, OTHERWISE: as `announce_judge` takes them.
+    """
+
+    FILTER = "judged"
+    DEFAULT_JUDGE: ClassVar[str]
+    OTHERWISE: ClassVar[str] = ""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        announce_judge(self.DEFAULT_JUDGE, self.OTHERWISE)
+        super().__init__(config)
+
+    def judge(self) -> JudgeSettings | None:
+        """The judge that is set, with this process's share of the concurrency."""
+        settings = judge_settings(self.DEFAULT_JUDGE)
+        return settings and settings.shared_by(num_processes())
+
+
+def without_images(rows: "Dataset", column: str) -> "Dataset":
+    """The rows with their place in the split, ``row``, instead of a column of images.
+
+    A list of images also leaves their number, ``num_images``.
+    """
+    from datasets import Image
+    from pyarrow import compute
+
+    is_list = not isinstance(rows.features[column], Image)
+    numbers = compute.list_value_length(rows.data.column(column)).to_pylist() if is_list else []
+    rows = rows.remove_columns(column).add_column("row", list(range(len(rows))))
+    return rows.add_column("num_images", numbers) if is_list else rows

@@ -1,0 +1,53 @@
+"""ActPlan-1K in lm-eval's shape: the classes and functions that this folder's YAML files name."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from datasets import Dataset
+
+from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path, load_classifier
+from lmms_egoplan.benchmarks.actplan.encoder import load_encoder
+from lmms_egoplan.benchmarks.actplan.prepared import PREPARED, only_counterfactual, only_normal  # noqa: F401
+from lmms_egoplan.benchmarks.actplan.scores import GeneratedPlan, score_plans
+from lmms_egoplan.lm_eval_adapter.lazy_images import IMAGE_PLACEHOLDER, LazyImages, stored_images
+from lmms_egoplan.lm_eval_adapter.task import Answered, TogetherScoredTask, without_images
+from lmms_egoplan.processes import is_first_process
+
+
+class Plans(TogetherScoredTask):
+    """Plans for household activities.
+
+    Encoder and classifier are loaded with the task: what is wrong with them is told before the model is asked.
+    """
+
+    PREPARED = PREPARED
+    FILTER = "scored"
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__(config)
+        metadata = self.config.metadata
+        self._encoder = metadata["encoder"]
+        load_encoder(self._encoder)
+        self._classifier = classifier_path(metadata["bleurt"])
+        if self._classifier is not None:
+            load_classifier(self._classifier)
+
+    def documents(self, rows: Dataset) -> Dataset:
+        return without_images(rows, "images")
+
+    def score(self, answers: Sequence[Answered]) -> list[str]:
+        plans = [GeneratedPlan(a.doc["id"], a.text, (a.doc["gold_plan_1"], a.doc["gold_plan_2"])) for a in answers]
+        scores = score_plans(plans, self._encoder, self._classifier, show_progress=is_first_process())
+        return [score.to_text() for score in scores]
+
+
+def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
+    """The views of the environment."""
+    load = partial(stored_images, PREPARED, "test", doc["data"], doc["row"], "images")
+    return LazyImages(f"ActPlan-1K {doc['data']}, {doc['id']}", load)
+
+
+def doc_to_text(doc: Mapping[str, Any]) -> str:
+    """The task description as released, behind the views."""
+    return IMAGE_PLACEHOLDER * doc["num_images"] + doc["task_description"]

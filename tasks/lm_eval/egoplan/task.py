@@ -1,0 +1,53 @@
+"""EgoPlan in lm-eval's shape: the classes and functions that this folder's YAML files name."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from lmms_egoplan.benchmarks.egoplan.prepared import PREPARED
+from lmms_egoplan.benchmarks.egoplan.protocol import lettered_question, narrated_question, visual_input  # noqa: F401
+from lmms_egoplan.benchmarks.egoplan.visuals import num_uniform_images
+from lmms_egoplan.lm_eval_adapter.lazy_images import IMAGE_PLACEHOLDER, LazyImages
+from lmms_egoplan.lm_eval_adapter.task import PreparedTask, RankedTask
+
+Doc = Mapping[str, Any]
+
+
+class BlindRanking(RankedTask):
+    """The candidates ranked behind a text alone."""
+
+    PREPARED = PREPARED
+
+
+class Ranking(BlindRanking):
+    """The candidates ranked behind frames and question."""
+
+    SETTINGS = ("num_frames",)
+
+
+class Replies(PreparedTask):
+    """Letters, written after frames and question."""
+
+    PREPARED = PREPARED
+    SETTINGS = ("num_frames",)
+
+
+def doc_to_image(doc: Doc) -> LazyImages:
+    """Evenly spaced frames of the progress, the observation last."""
+    settings = {"media": "frames", **doc["shown"]}
+    shown = f"EgoPlan {doc['data']}, sample {doc['sample_id']}, {settings['num_frames']} frames"
+    return LazyImages(shown, partial(visual_input, doc, settings))
+
+
+def doc_to_text(doc: Doc) -> str:
+    """The question behind its images."""
+    return _images(doc) + doc["question"]
+
+
+def doc_to_lettered_text(doc: Doc) -> str:
+    """The question with lettered choices behind its images."""
+    return _images(doc) + lettered_question(doc)
+
+
+def _images(doc: Doc) -> str:
+    return IMAGE_PLACEHOLDER * num_uniform_images(doc, doc["shown"]["num_frames"])
