@@ -53,7 +53,7 @@ def test_errors_are_one_message(tmp_path):
     out = tmp_path / "map.png"
     result = run("--results", tmp_path, "--out", out)
     assert result.exit_code == 1
-    assert result.stderr.startswith(f"lmms-egoplan: {tmp_path}: no *_samples_egointent*.jsonl below it; ")
+    assert result.stderr.startswith(f"lmms-egoplan: {tmp_path}: no samples of egointent below it; ")
     result = run("--results", tmp_path, "--out", tmp_path / "map.pdf")
     assert result.exit_code == 2
     assert "the suffix must be one of .png, .svg, .html" in result.stderr

@@ -137,7 +137,7 @@ def test_damaged_samples_are_named(tmp_path, spoil, message):
 
 def test_damaged_files_are_named(tmp_path):
     good = sample(graded_step("s1", [1.0, 2.0, 3.0]))
-    with pytest.raises(LoggedRunError, match=r"no \*_samples_egointent\*\.jsonl below it"):
+    with pytest.raises(LoggedRunError, match=r"no samples of egointent below it"):
         read_runs([tmp_path])
     write_run(tmp_path, [good, good])
     with pytest.raises(LoggedRunError, match=r"line 2: step 's1' is there twice"):
@@ -154,7 +154,7 @@ def test_damaged_files_are_named(tmp_path):
         read_runs([tmp_path])
     write_run(tmp_path, [good])
     results = tmp_path / f"{TIME}_results.json"
-    for text, message in (("{", "no JSON"), ("[]", "expected lmms-eval's results")):
+    for text, message in (("{", "no JSON"), ("[]", "expected a harness's results")):
         results.write_text(text)
         with pytest.raises(LoggedRunError, match=f"{re.escape(str(results))}: {message}"):
             read_runs([tmp_path])

@@ -86,7 +86,7 @@ def test_ids_are_unique_across_files(tmp_path):
 def test_absent_and_empty_places(tmp_path):
     with pytest.raises(StoredError, match="cannot be read"):
         read_stored([tmp_path / "absent.jsonl"])
-    with pytest.raises(StoredError, match=r"no answers in \*_samples_egothink_\*.jsonl below it"):
+    with pytest.raises(StoredError, match=r"no samples of egothink_\* below it"):
         read_stored([tmp_path])
 
 

@@ -1,4 +1,4 @@
-"""EgoIntent's scores as lmms-eval logged them, one run per sample file."""
+"""EgoIntent's scores as a harness logged them, one run per sample file."""
 
 import json
 from collections import Counter
@@ -9,11 +9,11 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.graded import GradedStep
 from lmms_egoplan.checking import is_text, shown
+from lmms_egoplan.logged_samples import HOW_TO_LOG, SampleFile, find_sample_files
 
+# And the beginning of the names of variants that users make of it, egointent_16.
 TASK = "egointent"
-# Of the task and of variants that users make of it, egointent_16.
-SAMPLES = f"*_samples_{TASK}*.jsonl"
-_NOT_GRADED = f"_samples_{TASK}_diagnostics.jsonl"
+_NOT_GRADED = f"{TASK}_diagnostics"
 
 
 class LoggedRunError(ValueError):
@@ -51,7 +51,7 @@ class LoggedRun:
 def read_runs(folders: Iterable[Path]) -> list[LoggedRun]:
     """All runs of the task below some folders, in the folders' order.
 
-    A run is named after its model, as lmms-eval's results beside the samples name it, without the folders before the
+    A run is named after its model, as the harness's results beside the samples name it, without the folders before the
     model's own name; after its folder where they do not. What is the same for several runs gets the folders, the
     run's time and the file's path, as far as needed.
 
@@ -59,16 +59,13 @@ def read_runs(folders: Iterable[Path]) -> list[LoggedRun]:
         LoggedRunError: a folder has no samples of the task, or a file cannot be read or holds something else (names
             line and field).
     """
-    files: dict[Path, Path] = {}
+    files: dict[Path, SampleFile] = {}
     for folder in folders:
-        found = sorted(file for file in folder.rglob(SAMPLES) if not file.name.endswith(_NOT_GRADED))
+        found = [file for file in find_sample_files(folder, TASK) if file.task != _NOT_GRADED]
         if not found:
-            raise LoggedRunError(
-                f"{folder}: no {SAMPLES} below it; lmms-eval writes them with --tasks {TASK} --log_samples "
-                "--output_path DIR"
-            )
-        files |= {file.resolve(): file for file in found}
-    runs = [(file, _results(file), _steps(file)) for file in files.values()]
+            raise LoggedRunError(f"{folder}: no samples of {TASK} below it; {HOW_TO_LOG}")
+        files |= {file.path.resolve(): file for file in found}
+    runs = [(file, _results(file.results), _steps(file.path)) for file in files.values()]
     names = _distinct([_names(file, results) for file, results, _ in runs])
     return [
         LoggedRun(name, steps, _version(file, results, "prompt"), _judge_prompt(file, results))
@@ -85,44 +82,35 @@ def _distinct(choices: Sequence[Sequence[str]]) -> list[str]:
     return names
 
 
-def _names(samples: Path, results: dict[str, Any]) -> tuple[str, ...]:
+def _names(samples: SampleFile, results: dict[str, Any]) -> tuple[str, ...]:
     config = results.get("config")
     backend = config.get("model") if isinstance(config, dict) else None
-    found = (results.get("model_name"), backend, samples.resolve().parent.name)
+    found = (results.get("model_name"), backend, samples.path.resolve().parent.name)
     full = next((name.strip().rstrip("/") for name in found if isinstance(name, str) and name.strip(" /")), "")
-    variant = "" if _task_name(samples) == TASK else f" ({_task_name(samples)})"
-    return full.rpartition("/")[2] + variant, full + variant, f"{full}{variant} ({_time(samples)})", str(samples)
+    variant = "" if samples.task == TASK else f" ({samples.task})"
+    return full.rpartition("/")[2] + variant, full + variant, f"{full}{variant} ({samples.time})", str(samples.path)
 
 
-def _task(samples: Path, results: dict[str, Any]) -> dict[str, Any]:
+def _task(samples: SampleFile, results: dict[str, Any]) -> dict[str, Any]:
     configs = results.get("configs")
-    task = configs.get(_task_name(samples)) if isinstance(configs, dict) else None
+    task = configs.get(samples.task) if isinstance(configs, dict) else None
     return task if isinstance(task, dict) else {}
 
 
-def _version(samples: Path, results: dict[str, Any], prompt: str) -> str | None:
+def _version(samples: SampleFile, results: dict[str, Any], prompt: str) -> str | None:
     metadata = _task(samples, results).get("metadata")
     version = metadata.get(prompt) if isinstance(metadata, dict) else None
     return None if version is None else str(version)
 
 
-def _judge_prompt(samples: Path, results: dict[str, Any]) -> str | None:
+def _judge_prompt(samples: SampleFile, results: dict[str, Any]) -> str | None:
     version = _version(samples, results, "judge_prompt")
     together = '"together": true' in json.dumps(_task(samples, results).get("filter_list"))
     return f"{version or 'unknown'} with all fields in one request" if together else version
 
 
-def _time(samples: Path) -> str:
-    return samples.name.rpartition("_samples_")[0]
-
-
-def _task_name(samples: Path) -> str:
-    return samples.stem.rpartition("_samples_")[2]
-
-
-def _results(samples: Path) -> dict[str, Any]:
-    """The results that lmms-eval wrote with the samples; empty without."""
-    path = samples.with_name(f"{_time(samples)}_results.json")
+def _results(path: Path) -> dict[str, Any]:
+    """The results that the harness wrote with the samples; empty without."""
     if not path.exists():
         return {}
     try:
@@ -130,7 +118,7 @@ def _results(samples: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise LoggedRunError(f"{path}: no JSON: {error}; run again, or move it away") from error
     if not isinstance(results, dict):
-        raise LoggedRunError(f"{path}: expected lmms-eval's results, an object; run again, or move it away")
+        raise LoggedRunError(f"{path}: expected a harness's results, an object; run again, or move it away")
     return results
 
 

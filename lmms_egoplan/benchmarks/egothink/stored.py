@@ -9,10 +9,10 @@ from typing import Any
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.grading import Answer, JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
+from lmms_egoplan.logged_samples import HOW_TO_LOG, find_sample_files
 from lmms_egoplan.storage import write_whole
 
-SAMPLES = "*_samples_egothink_*.jsonl"
-
+_TASKS = "egothink_"
 _NAMES = tuple(dimension.name for dimension in DIMENSIONS)
 
 
@@ -43,8 +43,8 @@ def read_stored(paths: Iterable[Path]) -> list[StoredAnswer]:
     """Answers in the order of the paths and of each file's lines, each id once.
 
     Args:
-        paths: files, or folders for all sample files of lmms-eval's EgoThink tasks below them. A file has JSON
-            lines; each the log of a question by lmms-eval, which holds the answer's record under ``score``, or
+        paths: files, or folders for all sample files of a harness's EgoThink tasks below them. A file has JSON
+            lines; each the log of a question by the harness, which holds the answer's record under ``score``, or
             the record itself: ``{"id": "existence/1", "answer": "Yes.", ...}``, which may have ``truncated``,
             ``rating`` and ``judge``.
 
@@ -131,7 +131,7 @@ def read_text(path: Path) -> str:
 
 
 def _read_path(path: Path) -> list[StoredAnswer]:
-    files = sorted(path.rglob(SAMPLES)) if path.is_dir() else [path]
+    files = [file.path for file in find_sample_files(path, _TASKS)] if path.is_dir() else [path]
     answers = [
         _stored_answer(f"{file}, line {number}", line)
         for file in files
@@ -139,8 +139,8 @@ def _read_path(path: Path) -> list[StoredAnswer]:
         if line.strip()
     ]
     if not answers:
-        what = f"no answers in {SAMPLES} below it" if path.is_dir() else "no answers in it"
-        raise StoredError(f"{path}: {what}. lmms-eval logs them with --log_samples --output_path DIR")
+        what = f"no samples of {_TASKS}* below it" if path.is_dir() else "no answers in it"
+        raise StoredError(f"{path}: {what}; {HOW_TO_LOG}")
     return answers
 
 
@@ -149,7 +149,7 @@ def _stored_answer(where: str, line: str) -> StoredAnswer:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise StoredError(
-            f'{where}: no JSON. Give lmms-eval\'s {SAMPLES}, or lines such as {{"id": "existence/1", "answer": "Yes."}}'
+            f'{where}: no JSON. Give a harness\'s samples, or lines such as {{"id": "existence/1", "answer": "Yes."}}'
         ) from error
     target = None
     if isinstance(record, dict) and isinstance(record.get("score"), dict):

@@ -1,0 +1,34 @@
+"""Files of samples are known by their names, as both harnesses give them."""
+
+from pathlib import Path
+
+import pytest
+
+from lmms_egoplan.logged_samples import find_sample_files, sample_file
+
+LM_TIME, LMMS_TIME = "2026-11-21T09-36-43.624982", "20261121_093643"
+
+
+@pytest.mark.parametrize("task", ["egothink_object_existence", "egointent", "egoplan_val_clips", "a_samples_b"])
+def test_names_of_both_harnesses(task):
+    lm = sample_file(Path("runs/m") / f"samples_{task}_{LM_TIME}.jsonl")
+    assert (lm.task, lm.time, lm.results) == (task, LM_TIME, Path("runs/m") / f"results_{LM_TIME}.json")
+    lmms = sample_file(Path("runs/m") / f"{LMMS_TIME}_samples_{task}.jsonl")
+    assert (lmms.task, lmms.time, lmms.results) == (task, LMMS_TIME, Path("runs/m") / f"{LMMS_TIME}_results.json")
+
+
+@pytest.mark.parametrize("name", ["samples.jsonl", f"results_{LM_TIME}.json", "samples_egointent.jsonl", "x.json"])
+def test_other_files_are_none(name):
+    assert sample_file(Path(name)) is None
+
+
+def test_found_below_a_folder_by_the_beginning_of_the_task(tmp_path):
+    (tmp_path / "model").mkdir()
+    for name in (
+        f"samples_egointent_{LM_TIME}.jsonl",
+        f"{LMMS_TIME}_samples_egointent_16.jsonl",
+        f"{LMMS_TIME}_samples_egoplan_val.jsonl",
+        f"{LMMS_TIME}_samples_not_samples_egointent.jsonl",
+    ):
+        (tmp_path / "model" / name).touch()
+    assert [file.task for file in find_sample_files(tmp_path, "egointent")] == ["egointent_16", "egointent"]
