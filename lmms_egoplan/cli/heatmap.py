@@ -18,8 +18,8 @@ def egointent(
     results: Annotated[
         list[Path],
         typer.Option(
-            help="Folder with runs of lmms-eval or lm-eval (`--output_path DIR --log_samples`); every run of egointent below "
-            "it is a row. May be given several times."
+            help="Folder with runs of lmms-eval or lm-eval (`--output_path DIR --log_samples`); every run of egointent "
+            "below it is a row. May be given several times."
         ),
     ],
     out: Annotated[Path, typer.Option(help="The picture to write: .png, .svg, or .html for a page.")],

@@ -55,6 +55,11 @@ class HFVLMRanker(HFMultimodalLM):
         self._chat_ranker = CandidateRanker(self.model, self.processor)
         self._plain_ranker = CandidateRanker(self.model, self.processor, apply_chat_template=False)
 
+    @property
+    def tokenizer_name(self) -> str:
+        """Names the requests in lm-eval's request cache; those of the parent class have no `ChatPrompt`."""
+        return f"{super().tokenizer_name}-{NAME}"
+
     def apply_chat_template(self, chat_history: list[Message], add_generation_prompt: bool = True) -> str:
         """As the parent renders it; a prompt that an answer follows keeps its messages."""
         messages = deepcopy(chat_history)  # the parent writes content lists into them

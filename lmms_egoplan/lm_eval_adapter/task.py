@@ -5,9 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from lm_eval.api.instance import Instance
 from lm_eval.api.task import ConfigurableTask
 from loguru import logger
 
+from lmms_egoplan.judging.reply import without_thinking
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
 from lmms_egoplan.judging.startup import announce_judge
 from lmms_egoplan.lm_eval_adapter.token_counts import token_counter
@@ -119,10 +121,17 @@ class RankedTask(PreparedTask):
 
 @dataclass(frozen=True)
 class Answered:
-    """A document and the model's answer, without white space around it."""
+    """A document and the model's answer, without its thinking and without white space around it."""
 
     doc: dict[str, Any]
     text: str
+
+    @classmethod
+    def of(cls, instance: Instance) -> "Answered":
+        """What lmms-eval leaves of an answer, too; thinking that does not end stays."""
+        text = instance.resps[0]
+        answer = without_thinking(text)
+        return cls(instance.doc, (text if answer is None else answer).strip())
 
 
 class TogetherScoredTask(PreparedTask):
@@ -141,7 +150,7 @@ class TogetherScoredTask(PreparedTask):
         """Score the answers, instead of filtering each."""
         if not self._scores:
             return super().apply_filters()
-        answers = [Answered(instance.doc, instance.resps[0].strip()) for instance in self.instances]
+        answers = [Answered.of(instance) for instance in self.instances]
         for instance, text in zip(self.instances, self.score(answers), strict=True):
             instance.filtered_resps[self.FILTER] = text
         return None

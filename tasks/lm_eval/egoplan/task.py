@@ -1,6 +1,6 @@
 """EgoPlan in lm-eval's shape: the classes and functions that this folder's YAML files name."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -8,7 +8,7 @@ from lmms_egoplan.benchmarks.egoplan.prepared import PREPARED
 from lmms_egoplan.benchmarks.egoplan.protocol import lettered_question, narrated_question, visual_input  # noqa: F401
 from lmms_egoplan.benchmarks.egoplan.visuals import num_uniform_images
 from lmms_egoplan.lm_eval_adapter.lazy_images import IMAGE_PLACEHOLDER, LazyImages
-from lmms_egoplan.lm_eval_adapter.task import PreparedTask, RankedTask
+from lmms_egoplan.lm_eval_adapter.task import Answered, RankedTask, TogetherScoredTask
 
 Doc = Mapping[str, Any]
 
@@ -25,11 +25,15 @@ class Ranking(BlindRanking):
     SETTINGS = ("num_frames",)
 
 
-class Replies(PreparedTask):
+class Replies(TogetherScoredTask):
     """Letters, written after frames and question."""
 
     PREPARED = PREPARED
     SETTINGS = ("num_frames",)
+    FILTER = "none"
+
+    def score(self, answers: Sequence[Answered]) -> list[str]:
+        return [answer.text for answer in answers]
 
 
 def doc_to_image(doc: Doc) -> LazyImages:
