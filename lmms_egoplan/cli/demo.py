@@ -1,11 +1,12 @@
 """``lmms-egoplan demo``: the main job on a fresh machine, without a GPU, a hub or datasets."""
 
-import importlib.util
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+
+from lmms_egoplan.cli.requirements import require
 
 
 def demo(
@@ -21,9 +22,7 @@ def demo(
 
     Example: `lmms-egoplan demo --out /tmp/demo`
     """
-    if importlib.util.find_spec("lmms_eval") is None:
-        typer.echo("lmms-egoplan: lmms-eval is not installed; it comes with: pip install lmms-egoplan", err=True)
-        raise typer.Exit(1)
+    require("lmms_eval", "lmms-eval", "lmms-egoplan")
     from lmms_egoplan.demo.run import DemoError, run_demo
 
     try:

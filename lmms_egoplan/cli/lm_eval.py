@@ -1,9 +1,10 @@
 """``lmms-egoplan lm-eval``: lm-eval's own command, with this package's model class."""
 
-import importlib.util
 import sys
 
 import typer
+
+from lmms_egoplan.cli.requirements import require
 
 RANKER = ("hf-vlm-ranker", "lmms_egoplan.lm_eval_adapter.ranker:HFVLMRanker")
 
@@ -17,11 +18,7 @@ def lm_eval(context: typer.Context) -> None:
     Example: `lmms-egoplan lm-eval --include_path $(lmms-egoplan tasks-path --harness lm-eval) --tasks egoplan_val
     --model hf-vlm-ranker --model_args pretrained=Qwen/Qwen2.5-VL-7B-Instruct --apply_chat_template`
     """
-    if importlib.util.find_spec("lm_eval") is None:
-        typer.echo(
-            "lmms-egoplan: lm-eval is not installed; it comes with: pip install 'lmms-egoplan[lm-eval]'", err=True
-        )
-        raise typer.Exit(1)
+    require("lm_eval", "lm-eval", "lmms-egoplan[lm-eval]")
     from lm_eval.__main__ import cli_evaluate
     from lm_eval.api.registry import model_registry
 

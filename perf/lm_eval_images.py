@@ -1,0 +1,277 @@
+"""Memory, open files and time of lm-eval's requests with images, against images that are read or opened at once.
+
+lm-eval builds all requests of a task before the first one runs, and holds them to the end of the run. This builds those
+of `egoplan_val` on generated media of the real sizes, as many questions as the validation split has, and takes each
+question's images once from its requests, as a model class does. Every arm is a process of its own:
+
+lazy    the task as it is, all questions
+read    images read when requests are built, the first questions
+opened  images opened with `PIL.Image.open` when requests are built, as many questions on frame files
+
+    python perf/lm_eval_images.py                            # 3,355 questions, about 6 minutes
+    python perf/lm_eval_images.py --questions 400            # two to three minutes
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lmms_egoplan.checking import track
+
+if TYPE_CHECKING:
+    from lm_eval.api.instance import Instance
+    from PIL import Image
+
+QUESTIONS, EPIC_QUESTIONS = 3355, 2432
+"""Of the validation split, and those of them on EPIC-KITCHENS' frame files; the others are on Ego4D's videos."""
+FRAMES = 8
+EPIC_SIZE, EPIC_VIDEOS, EPIC_LENGTH = (456, 256), 16, 2000
+EGO4D_SIZE, EGO4D_VIDEOS, EGO4D_LENGTH = (512, 288), 300, 9000
+ARMS = ("lazy", "read", "opened")
+
+Figures = dict[str, Any]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--questions", type=int, default=QUESTIONS)
+    parser.add_argument("--part", type=int, default=200, help="Questions of the arms 'read' and 'opened'.")
+    parser.add_argument("--hashed", type=int, default=20, help="Questions whose images are hashed; seconds each.")
+    parser.add_argument("--arm", choices=ARMS, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.arm:
+        return print(json.dumps(_measure(arguments.arm, arguments.part, arguments.hashed)))
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        # In a process of its own, so that none of its memory counts.
+        maker = multiprocessing.get_context("spawn").Process(target=_prepare, args=(Path(folder), arguments.questions))
+        maker.start()
+        maker.join()
+        assert maker.exitcode == 0
+        print(f"{arguments.questions} questions prepared in {time.perf_counter() - start:.0f} s", flush=True)
+        command = [sys.executable, __file__, f"--part={arguments.part}", f"--hashed={arguments.hashed}"]
+        environment = os.environ | {"LMMS_EGOPLAN_DATA": folder, "HF_HUB_OFFLINE": "1"}
+        found = {}
+        for arm in ARMS:
+            output = subprocess.check_output([*command, "--arm", arm], env=environment, text=True)
+            found[arm] = json.loads(output.splitlines()[-1])
+    _show(found, arguments.questions)
+    return None
+
+
+def _measure(arm: str, part: int, hashed: int) -> Figures:
+    from lm_eval.tasks import TaskManager
+
+    from lmms_egoplan.paths import LM_EVAL_TASKS
+
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit[1], limit[1]))
+    task = TaskManager(include_path=str(LM_EVAL_TASKS)).load("egoplan_val")["tasks"]["egoplan_val"]
+    lazily = task.config.doc_to_image
+    for index in range(2):  # one of each source, so that what decodes them is loaded
+        list(lazily(task.eval_docs[index]))
+    chosen: dict[str, Any] = {} if arm == "lazy" else {"limit": part}
+    if arm == "read":
+        task.config.doc_to_image = lambda doc: list(lazily(doc))
+    elif arm == "opened":
+        on_files = [index for index, source in enumerate(task.eval_docs["video_source"]) if source == "EpicKitchens"]
+        chosen = {"samples": on_files[:part]}
+        task.config.doc_to_image = _opened
+
+    usage = {"before": _usage(reset=True)}
+    building, _ = _timed(lambda: task.build_all_requests(**chosen))
+    usage["built"] = _usage()
+    questions = [request for request in task.instances if request.idx == 0]
+    reading, passed = _timed(lambda: list(_take_images(questions, arm)))
+    usage |= {"largest": tuple(map(max, *passed, usage["built"])), "end": _usage()}
+    return {
+        "questions": len(questions),
+        "usage": usage,
+        "passed": [passed[len(passed) * eighth // 8 - 1] for eighth in (1, 2, 4, 6, 8)],
+        "building": building,
+        "reading": reading,
+        "hashing": None if arm == "opened" else _hashing(task.instances, len(questions) if arm == "lazy" else hashed),
+    }
+
+
+def _take_images(questions: "list[Instance]", arm: str) -> Iterator[tuple[float, float, int]]:
+    """What is used while a question's images are held."""
+    for request in track(questions, f"Taking images, {arm}"):
+        images = list(request.args[2]["visual"])
+        for image in images:
+            image.load()
+        assert len(images) == FRAMES
+        assert images[0].size in (EPIC_SIZE, EGO4D_SIZE)
+        yield _usage()
+
+
+def _opened(doc: Mapping[str, Any]) -> "list[Image.Image]":
+    from PIL import Image
+
+    from lmms_egoplan.benchmarks.egoplan.layouts import uniform_frames
+    from lmms_egoplan.frames import frame_path
+
+    past = [(action["start_frame"], action["stop_frame"]) for action in doc["past_actions"]]
+    numbers = uniform_frames(past, doc["current_observation_frame"], FRAMES)
+    return [Image.open(frame_path(doc["media_path"], number)) for number in numbers]
+
+
+def _hashing(requests: "list[Instance]", count: int) -> Figures:
+    """Seconds for a question: of a run with ``--log_samples``, and of one key of ``--use_cache`` for each request."""
+    from lm_eval.api.model import hash_args
+    from lm_eval.utils import hash_dict_images
+
+    by_question: dict[int, list[Instance]] = {}
+    for request in requests:
+        by_question.setdefault(request.doc_id, []).append(request)
+    groups = list(by_question.values())[:count]
+    samples = [{"doc": group[0].doc, "arguments": [request.args for request in group]} for group in groups]
+    logging, _ = _timed(lambda: hash_dict_images({"egoplan_val": samples}))
+    keys, _ = _timed(lambda: [hash_args("loglikelihood", request.args) for group in groups for request in group])
+    return {"questions": len(groups), "logging": logging / len(groups), "keys": keys / len(groups)}
+
+
+def _usage(reset: bool = False) -> tuple[float, float, int]:
+    """Memory of this process now and at its peak since the last reset, MiB; open files."""
+    if reset:
+        Path("/proc/self/clear_refs").write_text("5")
+    status = Path("/proc/self/status").read_text()
+    now, peak = (float(status.split(f"{name}:")[1].split()[0]) / 2**10 for name in ("VmRSS", "VmHWM"))
+    return now, peak, len(list(Path("/proc/self/fd").iterdir())) - 1  # less the one that lists them
+
+
+def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = call()
+    return time.perf_counter() - start, result
+
+
+def _prepare(folder: Path, count: int) -> None:
+    """Make media and annotations, and prepare the split below `folder`, which is its data root."""
+    from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
+    from lmms_egoplan.frames import write_video
+
+    os.environ["LMMS_EGOPLAN_DATA"] = str(folder)
+    records = [_record(number) for number in range(count)]
+    videos = sorted({record["video_id"] for record in records if record["video_source"] == "Ego4D"})
+    (folder / "ego4d").mkdir()
+    write_video(folder / "video.mp4", _views(EGO4D_SIZE, EGO4D_LENGTH), 30)
+    for video in videos:
+        (folder / "ego4d" / f"{video}.mp4").hardlink_to(folder / "video.mp4")
+    _write_epic_folders(folder / "epic")
+    annotations = folder / "annotations.json"
+    annotations.write_text(json.dumps(records), encoding="utf-8")
+    prepare_egoplan(annotations, "val", folder / "epic", folder / "ego4d")
+
+
+def _record(number: int) -> dict[str, Any]:
+    """Sources are mixed, and as many of each as the validation split has."""
+    on_files = number * EPIC_QUESTIONS % QUESTIONS < EPIC_QUESTIONS
+    length, videos = (EPIC_LENGTH, EPIC_VIDEOS) if on_files else (EGO4D_LENGTH, EGO4D_VIDEOS)
+    span = 240 + number * 7 % 360
+    first = 1 + number * 131 % (length - span - 1)
+    choices = ["pour water", "wash the cup", "open the drawer", "take the spoon out of the drawer"]
+    return {
+        "sample_id": number,
+        "video_source": "EpicKitchens" if on_files else "Ego4D",
+        "video_id": f"P01_{number % videos:02}" if on_files else f"video-{number % videos:03}",
+        "task_goal": f"brew tea {number % 2407}",
+        "question": "Considering the progress shown and my current observation, what action should I take next in "
+        f"order to brew tea {number % 2407}?",
+        **{f"choice_{letter}": choice for letter, choice in zip("abcd", choices, strict=True)},
+        "golden_choice_idx": "ABCD"[number % 4],
+        "answer": choices[number % 4],
+        "current_observation_frame": first + span,
+        "task_progress_metadata": [
+            {"narration_text": "fill the kettle", "start_frame": first, "stop_frame": first + span // 2},
+            {"narration_text": "switch it on", "start_frame": first + span // 2, "stop_frame": first + span},
+        ],
+    }
+
+
+def _write_epic_folders(root: Path) -> None:
+    """Different frames for 4 seconds of 60, over and over."""
+    from lmms_egoplan.frames import frame_path
+
+    files = []
+    (root / "frames").mkdir(parents=True)
+    for number, view in enumerate(_views(EPIC_SIZE, 240)):
+        files.append(root / "frames" / f"{number}.jpg")
+        view.save(files[-1], quality=90)
+    for video in range(EPIC_VIDEOS):
+        folder = root / "P01" / "rgb_frames" / f"P01_{video:02}"
+        folder.mkdir(parents=True)
+        for number in range(1, EPIC_LENGTH + 1):
+            frame_path(folder, number).hardlink_to(files[number % len(files)])
+
+
+def _views(size: tuple[int, int], count: int) -> "Iterator[Image.Image]":
+    """A textured scene that moves."""
+    import numpy as np
+    from PIL import Image
+
+    width, height = size
+    coarse = np.random.default_rng(0).integers(0, 255, (height // 8, width // 4, 3), dtype=np.uint8)
+    scene = Image.fromarray(coarse).resize((2 * width, height), Image.Resampling.BICUBIC)
+    for index in range(count):
+        left = abs(index % (2 * width) - width)
+        yield scene.crop((left, 0, left + width, height))
+
+
+def _show(found: dict[str, Figures], questions: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(width=120)
+    console.print(
+        f"{time.strftime('%Y-%m-%d')}; {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}, Python "
+        f"{platform.python_version()}; {questions} questions of {FRAMES} frames"
+    )
+    used = Table("arm", "questions", "before", "built", "largest", "end", title="Memory, MiB; open files")
+    for arm, figures in found.items():
+        usage = figures["usage"]
+        memory = [usage["before"][0], usage["built"][0], usage["largest"][1], usage["end"][0]]
+        files = [open_files for _, _, open_files in usage.values()]
+        cells = (f"{mebibytes:.0f}; {number}" for mebibytes, number in zip(memory, files, strict=True))
+        used.add_row(arm, str(figures["questions"]), *cells)
+    console.print(used)
+    eighths = " | ".join(f"{now:.0f}; {files}" for now, _, files in found["lazy"]["passed"])
+    console.print(f"lazy, when 1, 2, 4, 6 and 8 eighths of the questions have passed: {eighths}")
+
+    grown = {arm: figures["usage"]["largest"][1] - figures["usage"]["before"][0] for arm, figures in found.items()}
+    whole = grown["read"] / found["read"]["questions"] * questions
+    console.print(
+        f"grown by: lazy {grown['lazy']:.0f} MiB; read {grown['read']:.0f} MiB, which would be {whole:.0f} for all "
+        f"questions, {whole / grown['lazy']:.0f} times as much"
+    )
+    usage = found["opened"]["usage"]
+    held = (usage["built"][2] - usage["before"][2]) / found["opened"]["questions"]
+    console.print(
+        f"open files: lazy {found['lazy']['usage']['largest'][2] - found['lazy']['usage']['before'][2]} more than "
+        f"before; opened {held:.1f} for a question, so that a limit of 1,024 is reached at {1024 / held:.0f} questions"
+    )
+
+    times = Table("seconds", "lazy", "read", "read, for all questions", title="Time")
+    for title, name in {"building requests": "building", "taking images": "reading"}.items():
+        lazy, read = found["lazy"][name], found["read"][name]
+        scaled = read / found["read"]["questions"] * questions
+        times.add_row(title, f"{lazy:.2f}", f"{read:.2f} ({found['read']['questions']})", f"{scaled:.0f}")
+    lazy, read = found["lazy"]["hashing"], found["read"]["hashing"]
+    for title, name in {"hashing, --log_samples": "logging", "keys, --use_cache (once)": "keys"}.items():
+        some = f"{read[name] * read['questions']:.2f} ({read['questions']})"
+        times.add_row(title, f"{lazy[name] * questions:.2f}", some, f"{read[name] * questions:.0f}")
+    console.print(times)
+
+
+if __name__ == "__main__":
+    main()
