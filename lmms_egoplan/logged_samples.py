@@ -27,7 +27,9 @@ class SampleFile:
 def sample_file(path: Path) -> SampleFile | None:
     """What a file's name tells; None if it is not named like a file of samples."""
     if match := _LM_EVAL.fullmatch(path.name):
-        return SampleFile(path, match["task"], match["time"], path.with_name(f"results_{match['time']}.json"))
+        ending = f"_{match['time']}.json"  # behind "results", or the name that --output_path gives
+        named = sorted(path.parent.glob(f"*{ending}"))
+        return SampleFile(path, match["task"], match["time"], named[0] if named else path.with_name(f"results{ending}"))
     if match := _LMMS_EVAL.fullmatch(path.name):
         return SampleFile(path, match["task"], match["time"], path.with_name(f"{match['time']}_results.json"))
     return None

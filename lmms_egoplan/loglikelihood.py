@@ -99,7 +99,7 @@ def parse_loglikelihood(response: Any) -> Loglikelihood:
         case {"loss": None, "logprob": float() | int() as logprob, "num_tokens": None, "is_greedy": is_greedy} if (
             isinstance(is_greedy, bool | None) and not isinstance(logprob, bool)
         ):
-            return Loglikelihood(None, None, is_greedy, float(logprob))
+            num_tokens, loss = None, None
         case (float() | int() as loss, bool() as is_greedy):
             num_tokens = None
         case _:
@@ -107,6 +107,8 @@ def parse_loglikelihood(response: Any) -> Loglikelihood:
     if isinstance(loss, bool) or not _is_count(num_tokens) or not isinstance(is_greedy, bool | None):
         raise _unreadable(response)
     try:
+        if loss is None:
+            return Loglikelihood(None, None, is_greedy, float(logprob))
         return Loglikelihood(float(loss), num_tokens, is_greedy)
     except OverflowError as error:
         raise _unreadable(response) from error

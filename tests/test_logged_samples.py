@@ -17,6 +17,12 @@ def test_names_of_both_harnesses(task):
     assert (lmms.task, lmms.time, lmms.results) == (task, LMMS_TIME, Path("runs/m") / f"{LMMS_TIME}_results.json")
 
 
+def test_results_under_another_name(tmp_path):
+    results = tmp_path / f"mine_{LM_TIME}.json"
+    results.touch()
+    assert sample_file(tmp_path / f"samples_egointent_{LM_TIME}.jsonl").results == results
+
+
 @pytest.mark.parametrize("name", ["samples.jsonl", f"results_{LM_TIME}.json", "samples_egointent.jsonl", "x.json"])
 def test_other_files_are_none(name):
     assert sample_file(Path(name)) is None

@@ -1,6 +1,9 @@
 """A candidate's score survives being turned into text, and nothing else is taken for one."""
 
+import copy
+import json
 import math
+import pickle
 from contextlib import suppress
 
 import pytest
@@ -8,14 +11,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lmms_eval.api.instance import unwrap_generation_output
 
-from lmms_egoplan.loglikelihood import Loglikelihood, LoglikelihoodText, parse_loglikelihood
+from lmms_egoplan.loglikelihood import (
+    Loglikelihood,
+    LoglikelihoodPair,
+    LoglikelihoodText,
+    of_sum,
+    parse_loglikelihood,
+)
 
-SCORES = st.builds(
+MEANS = st.builds(
     Loglikelihood,
     loss=st.floats(allow_nan=False),
     num_tokens=st.none() | st.integers(1, 10_000),
     is_greedy=st.none() | st.booleans(),
 )
+SUMS = st.builds(
+    Loglikelihood,
+    loss=st.none(),
+    is_greedy=st.none() | st.booleans(),
+    logprob=st.floats(allow_nan=False),
+)
+SCORES = MEANS | SUMS
 
 
 @given(SCORES)
@@ -48,6 +64,46 @@ def test_stock_pair_as_the_evaluator_hands_it_on(loss, is_greedy):
 def test_logprob_is_the_sum():
     assert Loglikelihood(0.5, 3).logprob == -1.5
     assert Loglikelihood(0.5).logprob is None
+    assert Loglikelihood(None, None, True, -1.5).logprob == -1.5
+
+
+def test_a_sum_is_a_mean_where_tokens_are_counted():
+    assert of_sum(-1.5, False, 3) == Loglikelihood(0.5, 3, False)
+    assert of_sum(-1.5, None, 3).logprob == -1.5
+
+
+def test_a_sum_alone_has_no_mean():
+    score = of_sum(-1.5, True, None)
+    assert (score.loss, score.num_tokens, score.is_greedy, score.logprob) == (None, None, True, -1.5)
+
+
+@given(st.floats(-1e6, 0), st.booleans(), st.none() | st.integers(1, 10_000))
+def test_a_sum_travels_as_text(logprob, is_greedy, num_tokens):
+    score = parse_loglikelihood(LoglikelihoodText.encode(of_sum(logprob, is_greedy, num_tokens)))
+    assert score.logprob == pytest.approx(logprob)
+    assert (score.num_tokens, score.is_greedy) == (num_tokens, is_greedy)
+    assert (score.loss is None) == (num_tokens is None)
+
+
+def test_a_sum_that_is_no_number_travels_as_text():
+    score = parse_loglikelihood(LoglikelihoodText.encode(of_sum(math.nan, False, None)))
+    assert math.isnan(score.logprob)
+    assert score.loss is None
+
+
+def test_a_pair_is_lm_evals_pair_with_a_count():
+    pair = LoglikelihoodPair(-1.5, True, 3)
+    logprob, is_greedy = pair
+    assert (logprob, is_greedy) == pair == (-1.5, True)
+    assert json.dumps(pair) == "[-1.5, true]"
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))])
+def test_copies_of_a_pair_keep_its_count(copied):
+    """lm-eval's response cache pickles it."""
+    pair = copied(LoglikelihoodPair(-1.5, True, 3))
+    assert type(pair) is LoglikelihoodPair
+    assert (*pair, pair.num_tokens) == (-1.5, True, 3)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +121,12 @@ def test_logprob_is_the_sum():
         '{"loss": 1, "num_tokens": 2.5}',
         '{"loss": 1, "is_greedy": 1}',
         '{"loss": 1' + "0" * 400 + "}",
+        '{"loss": null, "logprob": null, "num_tokens": null, "is_greedy": null}',
+        '{"loss": null, "logprob": true, "num_tokens": null, "is_greedy": null}',
+        '{"loss": null, "logprob": -1, "num_tokens": 2, "is_greedy": null}',
+        '{"loss": null, "logprob": -1, "num_tokens": null, "is_greedy": 0}',
+        '{"loss": null, "logprob": -1}',
+        '{"loss": null, "logprob": -1' + "0" * 400 + ', "num_tokens": null, "is_greedy": null}',
         "[" * 100_000,
         "1" * 5_000,
         (1.0, True, 2.0),

@@ -7,6 +7,7 @@ from typing import Any
 
 from lm_eval.api.instance import Instance
 from lm_eval.models.hf_vlms import DEFAULT_IMAGE_PLACEHOLDER, HFMultimodalLM
+from lm_eval.models.utils import resize_image
 from tqdm import tqdm
 
 from lmms_egoplan.loglikelihood import LoglikelihoodPair
@@ -78,7 +79,7 @@ class HFVLMRanker(HFMultimodalLM):
         answers: list[tuple[float, bool]] = []
         progress = tqdm(total=len(questions), desc="Ranking", unit="question", disable=disable_tqdm or self.rank != 0)
         with progress:
-            for group, messages in prefetch(questions, _messages, workers=DECODING_THREADS, ahead=QUESTIONS_AHEAD):
+            for group, messages in prefetch(questions, self._messages, workers=DECODING_THREADS, ahead=QUESTIONS_AHEAD):
                 continuations = [request.args[1] for request in group]
                 candidates = list(dict.fromkeys(continuations))
                 ranker = self._chat_ranker if isinstance(group[0].args[0], ChatPrompt) else self._plain_ranker
@@ -117,43 +118,59 @@ class HFVLMRanker(HFMultimodalLM):
             ContextTooLongError: there is such a prompt.
         """
         encoding = super().tok_batch_multimodal_encode(strings, images, padding_side)
-        length = encoding["input_ids"].shape[1]
-        if left_truncate_len is not None and length > left_truncate_len:
-            raise ContextTooLongError(
-                f"{NAME}: a prompt has {length} tokens, and {left_truncate_len} fit beside the answer; show it fewer "
-                "or smaller images (--metadata num_frames=N or max_frames=N). It is one of: "
-                + " / ".join(repr(string[-80:]) for string in strings)
-            )
+        _check_length(encoding["input_ids"].shape[1], left_truncate_len, strings)
         return encoding
+
+    def tok_batch_encode(
+        self,
+        strings: list[str],
+        padding_side: str = "left",
+        left_truncate_len: int | None = None,
+        truncation: bool = False,
+    ) -> tuple[Any, Any]:
+        """The same for prompts without images."""
+        ids, mask = super().tok_batch_encode(strings, padding_side)
+        _check_length(ids.shape[1], left_truncate_len, strings)
+        return ids, mask
+
+    def _messages(self, group: list[Instance]) -> list[Message]:
+        """The messages of a question with its images in their places, resized as the parent does for generation."""
+        context, _, *media = group[0].args
+        images = list(media[0]["visual"])[: self.max_images] if media else []
+        size = (self.image_width, self.image_height, self.image_max_side)
+        images = [resize_image(image, *size).convert("RGB") for image in images]
+        messages = context.messages if isinstance(context, ChatPrompt) else [_plain_message(context)]
+        places = sum(item["type"] == "image" for message in messages for item in message["content"])
+        if places != len(images):
+            raise RankingError(
+                f"question {group[0].task_name}/{group[0].doc_id}: {len(images)} images for {places} placeholders "
+                f"{DEFAULT_IMAGE_PLACEHOLDER} in its prompt"
+            )
+        remaining = iter(images)
+        return [
+            {
+                **message,
+                "content": [
+                    {"type": "image", "image": next(remaining)} if item["type"] == "image" else item
+                    for item in message["content"]
+                ],
+            }
+            for message in messages
+        ]
+
+
+def _check_length(length: int, limit: int | None, prompts: list[str]) -> None:
+    if limit is not None and length > limit:
+        raise ContextTooLongError(
+            f"{NAME}: a prompt has {length} tokens, and {limit} fit beside the answer; show it fewer or smaller images "
+            "(--metadata num_frames=N or max_frames=N). It is one of: "
+            + " / ".join(repr(prompt[-80:]) for prompt in prompts)
+        )
 
 
 def _question(request: Instance) -> tuple[Any, ...]:
     context, _, *media = request.args
     return request.task_name, request.doc_id, context, id(media[0]["visual"]) if media else None
-
-
-def _messages(group: list[Instance]) -> list[Message]:
-    """The messages of a question with its images in their places."""
-    context, _, *media = group[0].args
-    images = [image.convert("RGB") for image in media[0]["visual"]] if media else []
-    messages = context.messages if isinstance(context, ChatPrompt) else [_plain_message(context)]
-    places = sum(item["type"] == "image" for message in messages for item in message["content"])
-    if places != len(images):
-        raise RankingError(
-            f"question {group[0].task_name}/{group[0].doc_id}: {len(images)} images for {places} placeholders "
-            f"{DEFAULT_IMAGE_PLACEHOLDER} in its prompt"
-        )
-    remaining = iter(images)
-    return [
-        {
-            **message,
-            "content": [
-                {"type": "image", "image": next(remaining)} if item["type"] == "image" else item
-                for item in message["content"]
-            ],
-        }
-        for message in messages
-    ]
 
 
 def _plain_message(context: str) -> Message:

@@ -68,7 +68,8 @@ class PreparedTask(ConfigurableTask):
     def build_all_requests(self, *, cache_requests: bool = False, **kwargs: Any) -> None:
         """As lm-eval builds them, and anew where its request cache holds those of other data or settings.
 
-        lm-eval files cached requests under the task's name, without regard to data, ``--metadata`` and ``--samples``.
+        lm-eval files cached requests under the task's name, without regard to data, ``--metadata``, ``--gen_kwargs``,
+        ``--samples``, and what a newer version of the task asks.
         """
         super().build_all_requests(cache_requests=cache_requests, **kwargs)
         if cache_requests and not self._fits(kwargs):
@@ -84,12 +85,30 @@ class PreparedTask(ConfigurableTask):
         self._scores = False
         super().override_metric(metric_name)
 
+    def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+        """The document's values; none for ``--predict_only``."""
+        return super().process_results(doc, results) if self._scores else {}
+
     def _fits(self, chosen: Mapping[str, Any]) -> bool:
-        """Whether the requests are those of the documents that are evaluated."""
+        """Whether the requests are of the documents that are evaluated, and the first one's what would be asked now."""
         names = ("rank", "limit", "world_size", "samples")
         documents = dict(self.doc_iterator(**{name: chosen[name] for name in names if name in chosen}))
-        asked = {instance.doc_id: instance.doc for instance in self.instances}
-        return asked == documents
+        if {instance.doc_id: instance.doc for instance in self.instances} != documents:
+            return False
+        first = self.instances[0]
+        template = {name: chosen.get(name) for name in ("apply_chat_template", "chat_template")}
+        context = self.fewshot_context(
+            first.doc,
+            self.config.num_fewshot or 0,
+            system_instruction=chosen.get("system_instruction"),
+            fewshot_as_multiturn=chosen.get("fewshot_as_multiturn", False),
+            gen_prefix=self.doc_to_prefix(first.doc),
+            **template,
+        )
+        metadata = (first.task_name, first.doc_id, first.repeats)
+        fresh = self.construct_requests(doc=first.doc, ctx=context, metadata=metadata, **template)
+        fresh = fresh if isinstance(fresh, list) else [fresh]
+        return [instance.args for instance in self.instances[: len(fresh)]] == [instance.args for instance in fresh]
 
 
 class RankedTask(PreparedTask):
@@ -99,23 +118,26 @@ class RankedTask(PreparedTask):
     ``hf-vlm-ranker``; for other classes they are counted with the tokenizer of the model that the command line names.
     """
 
-    def apply_filters(self) -> None:
-        """Give each response the form in which the scoring reads it."""
-        if not self._scores:
-            return super().apply_filters()
-        counter = token_counter(self.config.metadata or {})
-        for instance in self.instances:
-            response = instance.resps[0]
-            num_tokens = getattr(response, "num_tokens", None)
-            if num_tokens is None and counter is not None:
-                num_tokens = counter.count(*instance.args[:2])
-            instance.filtered_resps["none"] = LoglikelihoodText.encode(of_sum(*response, num_tokens))
-        if counter is None:
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__(config)
+        self._counter = token_counter(self.config.metadata or {})
+        if self._counter is None:
             logger.warning(
                 f"{self.task_name}: no tokenizer is known for this model, so candidates are compared by sums alone, "
                 "which is not the paper's score, unless the model class counts tokens; name it: --metadata "
                 "tokenizer=NAME"
             )
+
+    def apply_filters(self) -> None:
+        """Give each response the form in which the scoring reads it."""
+        if not self._scores:
+            return super().apply_filters()
+        for instance in self.instances:
+            response = instance.resps[0]
+            num_tokens = getattr(response, "num_tokens", None)
+            if num_tokens is None and self._counter is not None:
+                num_tokens = self._counter.count(*instance.args[:2])
+            instance.filtered_resps["none"] = LoglikelihoodText.encode(of_sum(*response, num_tokens))
         return None
 
 

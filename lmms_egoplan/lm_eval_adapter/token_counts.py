@@ -36,7 +36,7 @@ def token_counter(metadata: Mapping[str, Any]) -> TokenCounter | None:
 
     Args:
         metadata: a task's, which holds the command line's ``--model_args`` and ``--metadata``: ``tokenizer`` or
-            ``pretrained``, and ``revision`` and ``trust_remote_code``.
+            ``pretrained``, and ``revision``, ``subfolder`` and ``trust_remote_code``.
     """
     name = metadata.get("tokenizer") or metadata.get("pretrained")
     if not isinstance(name, str):
@@ -44,14 +44,15 @@ def token_counter(metadata: Mapping[str, Any]) -> TokenCounter | None:
     loading = {
         "revision": str(metadata.get("revision", "main")),
         "trust_remote_code": bool(metadata.get("trust_remote_code", False)),
+        "subfolder": str(metadata.get("subfolder") or ""),
     }
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, **loading)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # whatever a library makes of a name that need not be a model's
         logger.warning(f"No tokenizer for {name}: {error}")
         return None
     try:
         is_encoder_decoder = bool(AutoConfig.from_pretrained(name, **loading).is_encoder_decoder)
-    except (OSError, ValueError):  # a folder with a tokenizer alone
+    except Exception:  # a folder with a tokenizer alone
         is_encoder_decoder = False
     return TokenCounter(tokenizer, is_encoder_decoder)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmms_egoplan.benchmarks.egoplan import metrics
-from lmms_egoplan.loglikelihood import Loglikelihood, LoglikelihoodText
+from lmms_egoplan.loglikelihood import Loglikelihood, LoglikelihoodText, of_sum
 
 CHOICES = ["put", "take cereal bag", "éplucher l'oignon", "open cupboard"]
 
@@ -99,6 +99,38 @@ def test_stock_backends_have_no_sums():
     assert values["acc"]["score"] == 1.0
     assert not {"acc_sum", "acc_bytes"} & values.keys()
     assert values["predictions"]["choices"][0]["logprob"] is None
+
+
+@pytest.mark.parametrize("counts", [[None] * 4, [1, None, 9, 2]])
+def test_sums_without_counts_give_no_accuracy_by_the_papers_score(counts):
+    """As of lm-eval's model classes: the sums prefer A, and C by its bytes, though B by its letters."""
+    responses = [
+        str(LoglikelihoodText.encode(of_sum(logprob, False, count)))
+        for logprob, count in zip((-2.0, -3.0, -3.5, -2.9), counts, strict=True)
+    ]
+    for gold in "ABCD":
+        values = metrics.score_ranking(make_doc(gold=gold), responses)
+        scores = {name: value["score"] for name, value in values.items() if "score" in value}
+        assert scores == {"acc_sum": float(gold == "A"), "acc_bytes": float(gold == "C")}
+    assert values["predictions"]["prediction"] is None
+    assert values["predictions"]["choices"][1] == {
+        "loss": None,
+        "logprob": -3.0,
+        "num_tokens": None,
+        "is_greedy": False,
+    }
+    assert values["ties"] == {"tied": False}
+    assert metrics.coverage([values["coverage"]]) == metrics.num_predictions([values["predictions"]]) == 0
+    json.dumps(values, allow_nan=False)
+
+
+@pytest.mark.parametrize("logprob", [math.nan, -math.inf])
+def test_question_with_a_sum_that_is_not_finite_is_not_scored(logprob):
+    sums = (-2.0, -3.0, logprob, -2.9)
+    values = metrics.score_ranking(make_doc(), [LoglikelihoodText.encode(of_sum(each, False, None)) for each in sums])
+    assert not [name for name in values if name.startswith("acc")]
+    assert values["predictions"]["choices"][2]["logprob"] is None
+    json.dumps(values, allow_nan=False)
 
 
 def test_test_questions_have_no_accuracy():

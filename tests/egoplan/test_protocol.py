@@ -10,6 +10,7 @@ from PIL import Image
 from lmms_egoplan.benchmarks.egoplan.protocol import (
     SettingsError,
     lettered_question,
+    narrated_question,
     parse_letter,
     visual_input,
 )
@@ -78,6 +79,24 @@ def test_lettered_question(doc):
     assert lines[:3] == ["What next?", "A. put box away", "B. take bag"]
     assert len(lines) == 6
     assert parse_letter(lines[1]) == "A"
+
+
+def test_narrated_question(doc):
+    lines = narrated_question(doc).split("\n")
+    assert lines[1:] == ["1. take bag", "2. fold bag", "3. open cupboard", "What next?"]
+    assert "done" in lines[0]
+
+
+def test_narrated_question_without_past_actions(doc):
+    first, last = narrated_question(doc | {"past_actions": []}).split("\n")
+    assert "nothing" in first
+    assert last == "What next?"
+
+
+def test_narrations_tell_neither_choices_nor_frames(doc):
+    other = doc | {"choices": ["a", "b", "c", "d"], "media_path": "/elsewhere", "current_observation_frame": 31}
+    assert narrated_question(other) == narrated_question(doc)
+    assert "close box" not in narrated_question(doc)
 
 
 @pytest.mark.parametrize(

@@ -59,4 +59,5 @@ def doc_to_planning_text(doc: Mapping[str, Any]) -> str:
 
 def _text(doc: Mapping[str, Any], planning: bool) -> str:
     block = model_blocks(planning=planning)[doc["shown"]["prompts"]]
-    return IMAGE_PLACEHOLDER + prompt_text(doc["question"], block)
+    text = prompt_text(doc["question"], block)
+    return text if IMAGE_PLACEHOLDER in prompt_text("", block) else IMAGE_PLACEHOLDER + text
