@@ -23,6 +23,7 @@ def lm_eval(context: typer.Context) -> None:
     from lm_eval.api.registry import model_registry
 
     name, target = RANKER
-    model_registry.register(name, target=target)
+    if name not in model_registry:
+        model_registry.register(name, target=target)
     sys.argv = ["lm-eval", *context.args]
     cli_evaluate()

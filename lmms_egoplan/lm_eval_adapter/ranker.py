@@ -3,6 +3,7 @@
 import itertools
 import re
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 from lm_eval.api.instance import Instance
@@ -117,7 +118,13 @@ class HFVLMRanker(HFMultimodalLM):
         Raises:
             ContextTooLongError: there is such a prompt.
         """
-        encoding = super().tok_batch_multimodal_encode(strings, images, padding_side)
+        processor, bos = self.processor, self.tokenizer.bos_token
+        if bos and strings[0].startswith(bos):  # a template's own; the tokenizer would set another before it
+            self.processor = partial(processor, add_special_tokens=False)
+        try:
+            encoding = super().tok_batch_multimodal_encode(strings, images, padding_side)
+        finally:
+            self.processor = processor
         _check_length(encoding["input_ids"].shape[1], left_truncate_len, strings)
         return encoding
 

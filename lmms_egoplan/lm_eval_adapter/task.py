@@ -1,8 +1,10 @@
 """The base of this package's lm-eval tasks: prepared data, requests that fit them, and answers scored together."""
 
+import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lm_eval.api.instance import Instance
@@ -86,8 +88,19 @@ class PreparedTask(ConfigurableTask):
         super().override_metric(metric_name)
 
     def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-        """The document's values; none for ``--predict_only``."""
-        return super().process_results(doc, results) if self._scores else {}
+        """The document's values; none for ``--predict_only``.
+
+        On several processes None stands for a metric that the document does not have: lm-eval gathers the first
+        process's metrics from all, so that others would be lost, and one that another process lacks is an error.
+        """
+        if not self._scores:
+            return {}
+        values = super().process_results(doc, results)
+        return values if num_processes() == 1 else dict.fromkeys(self._aggregation_list) | values
+
+    def aggregation(self) -> dict[str, Callable[[Sequence[Any]], Any]]:
+        """Over the documents that have the metric; NaN where none has."""
+        return {name: partial(_of_present, function) for name, function in super().aggregation().items()}
 
     def _fits(self, chosen: Mapping[str, Any]) -> bool:
         """Whether the requests are of the documents that are evaluated, and the first one's what would be asked now."""
@@ -196,6 +209,11 @@ class JudgedTask(TogetherScoredTask):
         """The judge that is set, with this process's share of the concurrency."""
         settings = judge_settings(self.DEFAULT_JUDGE)
         return settings and settings.shared_by(num_processes())
+
+
+def _of_present(aggregate: Callable[[Sequence[Any]], Any], values: Sequence[Any]) -> Any:
+    present = [value for value in values if value is not None]
+    return aggregate(present) if present else math.nan
 
 
 def without_images(rows: "Dataset", column: str) -> "Dataset":

@@ -1,0 +1,143 @@
+"""A checkpoint on prepared data in either harness, in this process."""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import lm_eval
+import pytest
+import torch
+from lm_eval.api.registry import model_registry
+from lm_eval.tasks import TaskManager
+from lmms_eval import evaluator as lmms_eval
+from lmms_eval.tasks import TaskManager as LMMSTaskManager
+from transformers import AutoModelForImageTextToText, LlamaConfig, LlamaForCausalLM
+
+from actplan.release import write_release
+from egointent.source import raw_records, write_annotations, write_videos
+from egothink.source import write_source
+from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
+from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
+from lmms_egoplan.cli.lm_eval import RANKER
+from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
+from runs.answerer import save_answerer
+from runs.harness import Run
+from runs.small_set import prepare_small_set
+from zoo import GAIN, vocabulary
+from zoo.llava import text_config
+
+QUESTIONS = 9
+PLANS = 8
+FEW_TOKENS = {"max_gen_toks": 12}
+
+_CHATML = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def prepare_sets(folder: Path) -> None:
+    """Prepare small sets of all benchmarks below `folder`, which ``LMMS_EGOPLAN_DATA`` must name.
+
+    `folder`/media has EgoPlan's annotations and media as `SlowEgoPlan` reads them. EgoThink's first dimension has one
+    question, the others two.
+    """
+    records = prepare_small_set(folder, QUESTIONS)
+    media = folder / "media"
+    media.mkdir()
+    for name, place in (("epic-kitchens", "epic"), ("ego4d", "ego4d")):
+        (media / name).symlink_to(folder / place)
+    (media / "annotations.json").write_text(json.dumps({"EgoPlan_validation": records}), encoding="utf-8")
+
+    source = write_source(folder / "egothink_source")
+    annotations = source / DIMENSIONS[0].folder / "annotations.json"
+    annotations.write_text(json.dumps(json.loads(annotations.read_text())[:1]))
+    prepare_egothink(source)
+
+    prepare_egointent(write_annotations(folder / "steps.jsonl", raw_records()), write_videos(folder / "videos"))
+    prepare_actplan(write_release(folder / "release", PLANS))
+
+
+def save_attentive_answerer(folder: Path, answers: Sequence[str]) -> Path:
+    """A checkpoint with images that gives one of the answers, another to prompts that end alike."""
+    save_answerer("qwen2_5_vl", folder, answers)
+    model = AutoModelForImageTextToText.from_pretrained(folder, dtype="float32")
+    with torch.no_grad():
+        for layer in model.model.language_model.layers:
+            layer.self_attn.o_proj.weight *= 6
+    model.save_pretrained(folder)
+    return folder
+
+
+def save_language_model(folder: Path) -> Path:
+    """A language model without eyes, with <s> before every text and a chat template."""
+    tokenizer = vocabulary.llama2(["<|im_start|>", "<|im_end|>"])
+    tokenizer.chat_template = _CHATML
+    settings = text_config(tokenizer, "llama")
+    settings.pop("model_type")
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        model = LlamaForCausalLM(LlamaConfig(**settings))
+        for parameter in model.parameters():
+            if parameter.ndim > 1:
+                parameter.normal_(0, GAIN / parameter.shape[1] ** 0.5)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def in_lmms_eval(checkpoint: Path, *tasks: str, **more: Any) -> Run:
+    """With ``--model hf_vlm`` in float32."""
+    arguments = f"pretrained={checkpoint},dtype=float32"
+    manager = LMMSTaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False, model_name="hf_vlm")
+    done = lmms_eval.simple_evaluate(
+        "hf_vlm", arguments, tasks=list(tasks), task_manager=manager, log_samples=True, **more
+    )
+    return Run(done["results"], done["samples"])
+
+
+def in_lm_eval(checkpoint: Path, *tasks: str, model: str = RANKER[0], metadata: Any = None, **more: Any) -> Run:
+    """With ``--model hf-vlm-ranker --apply_chat_template``, or as told, in float32 on the CPU."""
+    if RANKER[0] not in model_registry:
+        model_registry.register(RANKER[0], target=RANKER[1])
+    arguments = {"pretrained": str(checkpoint), "dtype": "float32"}
+    more = {"model_args": arguments, "device": "cpu", "apply_chat_template": True} | more
+    return evaluate(model, tasks, arguments | (metadata or {}), **more)
+
+
+def evaluate(model: Any, tasks: Iterable[str], metadata: dict[str, Any] | None = None, **more: Any) -> Run:
+    """lm-eval with a model's name, or a model; `metadata` is what its command line puts into the tasks'."""
+    manager = TaskManager(include_path=str(LM_EVAL_TASKS), include_defaults=False, metadata=metadata)
+    done = lm_eval.simple_evaluate(model, tasks=list(tasks), task_manager=manager, log_samples=True, **more)
+    return Run(done["results"] | done.get("groups", {}), done["samples"])
+
+
+def in_both(checkpoint: Path, *tasks: str) -> tuple[Run, Run]:
+    """In lmms-eval and in lm-eval, with answers of a few tokens."""
+    return (
+        in_lmms_eval(checkpoint, *tasks, gen_kwargs=f"max_new_tokens={FEW_TOKENS['max_gen_toks']}", batch_size=8),
+        in_lm_eval(checkpoint, *tasks, gen_kwargs=FEW_TOKENS, batch_size=8),
+    )
+
+
+def assert_same_results(theirs: Run, own: Run, tasks: Iterable[str]) -> None:
+    """All aggregates of lm-eval's run but those of token counts, which it does not give."""
+    for task in tasks:
+        reported = {name: value for name, value in own.results[task].items() if "," in name and "stderr" not in name}
+        compared = {name: value for name, value in reported.items() if not name.startswith("truncated")}
+        assert compared
+        for name, value in compared.items():
+            expected = theirs.results[task][name]
+            same = pytest.approx(expected, nan_ok=True) if isinstance(expected, float) else expected
+            assert value == same, (task, name)
+
+
+def records(run: Run, task: str, name: str) -> dict[Any, dict[str, Any]]:
+    """What a run logged of each document as `name`, by id; without what is known of tokens."""
+    rows = [{key: value for key, value in sample[name].items() if key != "truncated"} for sample in run.samples[task]]
+    by_id = {row.get("id") or row.get("step_id") or row["sample_id"]: row for row in rows}
+    assert len(by_id) == len(rows) > 0
+    return by_id

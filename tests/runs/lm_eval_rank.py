@@ -1,0 +1,37 @@
+"""One of several processes that share the questions, as lm-eval shares them where there are several GPUs.
+
+Only there does it tell the processes apart: on a CPU each evaluates everything. With `tests` on the path:
+``torchrun --nproc_per_node 2 -m runs.lm_eval_rank CHECKPOINT TASKS OUT``; OUT gets results and samples as JSON.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import lm_eval
+from lm_eval.tasks import TaskManager
+from lm_eval.utils import handle_non_serializable
+
+from lmms_egoplan.lm_eval_adapter.ranker import HFVLMRanker
+from lmms_egoplan.paths import LM_EVAL_TASKS
+
+
+def main() -> None:
+    checkpoint, tasks, out = sys.argv[1:]
+    os.environ["ACCELERATE_USE_CPU"] = "1"  # without which it takes no notice of other processes on a CPU
+    model = HFVLMRanker(pretrained=checkpoint, dtype="float32", device="cpu")
+    model._rank, model._world_size = model.accelerator.local_process_index, model.accelerator.num_processes
+    manager = TaskManager(include_path=str(LM_EVAL_TASKS), include_defaults=False)
+    loaded = [manager.load([name])["tasks"][name] for name in tasks.split(",")]
+    done = lm_eval.simple_evaluate(
+        model, tasks=loaded, task_manager=manager, apply_chat_template=True, gen_kwargs={"max_gen_toks": 12}
+    )
+    print(f"rank {model.rank} of {model.world_size} had {[len(task.instances) for task in loaded]} requests")
+    if done is not None:
+        part = {name: done[name] for name in ("results", "samples")}
+        Path(out).write_text(json.dumps(part, default=handle_non_serializable), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

