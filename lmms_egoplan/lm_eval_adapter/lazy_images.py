@@ -37,8 +37,19 @@ class LazyImages(str):
         return iter(self._load())
 
     def __getitem__(self, index: Any) -> Any:
-        """Images, not characters: API models take the first so many."""
-        return self._load()[index]
+        """Images, not characters: lm-eval's API classes take the first ``max_images``.
+
+        Raises:
+            ValueError: a slice that leaves out images, which the question is about.
+        """
+        images = self._load()
+        taken = images[index]
+        if isinstance(index, slice) and len(taken) < len(images):
+            raise ValueError(
+                f"{self}: only {len(taken)} of {len(images)} images would be sent; give --model_args "
+                f"max_images={len(images)}"
+            )
+        return taken
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LazyImages, (str(self), self._load)

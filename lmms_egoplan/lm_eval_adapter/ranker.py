@@ -22,6 +22,9 @@ DECODING_THREADS = 2
 QUESTIONS_AHEAD = 4
 """Questions whose images are read beyond the one that the model computes; bounds the memory they take."""
 
+BATCHES_STORED = 16
+"""Batches of answers that a killed run can lose at most."""
+
 Message = dict[str, Any]
 
 _LEADING_IMAGES = re.compile(rf"(?:\s*{DEFAULT_IMAGE_PLACEHOLDER})*")
@@ -96,13 +99,21 @@ class HFVLMRanker(HFMultimodalLM):
         return answers
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
-        """The parent's, which takes requests with images or without, but not both at once."""
+        """The parent's, which takes requests with images or without, but not both at once.
+
+        With ``--use_cache`` some requests at a time, whose answers are stored before the next.
+        """
         answers: dict[int, str] = {}
+        is_stored = self.cache_hook.dbdict is not None
         for has_images in (False, True):
             chosen = [index for index, request in enumerate(requests) if (len(request.args) > 2) == has_images]
-            if chosen:
-                generated = super().generate_until([requests[index] for index in chosen], disable_tqdm)
-                answers.update(zip(chosen, generated, strict=True))
+            step = BATCHES_STORED * int(self.batch_size) if is_stored else max(1, len(chosen))
+            for start in range(0, len(chosen), step):
+                part = chosen[start : start + step]
+                generated = super().generate_until([requests[index] for index in part], disable_tqdm)
+                answers.update(zip(part, generated, strict=True))
+                for index in part:
+                    self.cache_hook.add_partial("generate_until", requests[index].args, answers[index])
         return [answers[index] for index in range(len(requests))]
 
     def tok_batch_multimodal_encode(

@@ -11,9 +11,10 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.task import ConfigurableTask
 from loguru import logger
 
-from lmms_egoplan.judging.reply import without_thinking
+from lmms_egoplan import __version__
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
 from lmms_egoplan.judging.startup import announce_judge
+from lmms_egoplan.lm_eval_adapter.reasoning import without_reasoning
 from lmms_egoplan.lm_eval_adapter.token_counts import token_counter
 from lmms_egoplan.loglikelihood import LoglikelihoodText, of_sum
 from lmms_egoplan.processes import num_processes
@@ -30,12 +31,14 @@ class TaskSettingsError(ValueError):
 class PreparedTask(ConfigurableTask):
     """A task on a prepared split, which its YAML names as ``class`` and, in ``test_split``, as the split.
 
-    Each document has two columns beside the prepared ones: ``data``, the split's fingerprint, and ``shown``, entries
-    of the task's ``metadata`` that `SETTINGS` names. So ``--metadata num_frames=6`` reaches what builds a request.
+    Each document has columns beside the prepared ones: ``data``, the split's fingerprint, and ``shown``, entries
+    of the task's ``metadata`` that `SETTINGS` and `COUNTS`, whole numbers of at least 1, name. So ``--metadata
+    num_frames=6`` reaches what builds a request. A third, ``version``, is that of task and package.
     """
 
     PREPARED: ClassVar[PreparedData]
     SETTINGS: ClassVar[tuple[str, ...]] = ()
+    COUNTS: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._scores = True
@@ -46,18 +49,24 @@ class PreparedTask(ConfigurableTask):
 
         Raises:
             DataMissingError: it is not prepared.
-            TaskSettingsError: a setting is absent.
+            TaskSettingsError: a setting is absent or wrong.
         """
         split = self.config.test_split
         metadata = self.config.metadata or {}
-        absent = [name for name in self.SETTINGS if name not in metadata]
+        names = (*self.SETTINGS, *self.COUNTS)
+        absent = [name for name in names if name not in metadata]
         if absent:
             raise TaskSettingsError(f"{self.config.task}: its metadata must have {', '.join(absent)}")
+        for name in self.COUNTS:
+            value = metadata[name]
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise TaskSettingsError(f"{self.config.task}: --metadata {name}={value}: a whole number of at least 1")
         documents = self.documents(self.PREPARED.load(split))
         count = len(documents)
         documents = documents.add_column("data", [self.PREPARED.fingerprint(split)] * count)
-        if self.SETTINGS:
-            documents = documents.add_column("shown", [{name: metadata[name] for name in self.SETTINGS}] * count)
+        documents = documents.add_column("version", [f"{metadata.get('version')}, {__version__}"] * count)
+        if names:
+            documents = documents.add_column("shown", [{name: metadata[name] for name in names}] * count)
         self.dataset = {split: documents}
 
     def documents(self, rows: "Dataset") -> "Dataset":
@@ -67,12 +76,17 @@ class PreparedTask(ConfigurableTask):
     def fewshot_docs(self) -> None:
         """No examples: the protocols are zero-shot."""
 
+    def prepare_scoring(self) -> None:
+        """Load and try what the scoring needs; called before the model is asked, and not for ``--predict_only``."""
+
     def build_all_requests(self, *, cache_requests: bool = False, **kwargs: Any) -> None:
         """As lm-eval builds them, and anew where its request cache holds those of other data or settings.
 
         lm-eval files cached requests under the task's name, without regard to data, ``--metadata``, ``--gen_kwargs``,
         ``--samples``, and what a newer version of the task asks.
         """
+        if self._scores:
+            self.prepare_scoring()
         super().build_all_requests(cache_requests=cache_requests, **kwargs)
         if cache_requests and not self._fits(kwargs):
             logger.warning(
@@ -131,8 +145,8 @@ class RankedTask(PreparedTask):
     ``hf-vlm-ranker``; for other classes they are counted with the tokenizer of the model that the command line names.
     """
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
-        super().__init__(config)
+    def prepare_scoring(self) -> None:
+        """Load the tokenizer; warns where there is none."""
         self._counter = token_counter(self.config.metadata or {})
         if self._counter is None:
             logger.warning(
@@ -156,17 +170,15 @@ class RankedTask(PreparedTask):
 
 @dataclass(frozen=True)
 class Answered:
-    """A document and the model's answer, without its thinking and without white space around it."""
+    """A document and the model's answer, without its reasoning and without white space around it."""
 
     doc: dict[str, Any]
     text: str
 
     @classmethod
     def of(cls, instance: Instance) -> "Answered":
-        """What lmms-eval leaves of an answer, too; thinking that does not end stays."""
-        text = instance.resps[0]
-        answer = without_thinking(text)
-        return cls(instance.doc, (text if answer is None else answer).strip())
+        """What lmms-eval leaves of an answer, too; nothing of one that an API sent without text."""
+        return cls(instance.doc, without_reasoning(instance.resps[0] or ""))
 
 
 class TogetherScoredTask(PreparedTask):
@@ -186,13 +198,17 @@ class TogetherScoredTask(PreparedTask):
         if not self._scores:
             return super().apply_filters()
         answers = [Answered.of(instance) for instance in self.instances]
+        if without_text := sum(instance.resps[0] is None for instance in self.instances):
+            logger.warning(
+                f"{self.task_name}: {without_text} of {len(answers)} replies came without text; they are empty"
+            )
         for instance, text in zip(self.instances, self.score(answers), strict=True):
             instance.filtered_resps[self.FILTER] = text
         return None
 
 
 class JudgedTask(TogetherScoredTask):
-    """A task whose answers a judge model rates; the judge is tried when the task is loaded.
+    """A task whose answers a judge model rates; the judge is tried before the model is asked.
 
     DEFAULT_JUDGE, OTHERWISE: as `announce_judge` takes them.
     """
@@ -201,9 +217,13 @@ class JudgedTask(TogetherScoredTask):
     DEFAULT_JUDGE: ClassVar[str]
     OTHERWISE: ClassVar[str] = ""
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def prepare_scoring(self) -> None:
+        """Try the judge.
+
+        Raises:
+            JudgeError, SettingsError: as `announce_judge`.
+        """
         announce_judge(self.DEFAULT_JUDGE, self.OTHERWISE)
-        super().__init__(config)
 
     def judge(self) -> JudgeSettings | None:
         """The judge that is set, with this process's share of the concurrency."""

@@ -8,7 +8,10 @@ from transformers import AutoConfig, AutoTokenizer
 
 
 class TokenCounter:
-    """Counts a candidate's tokens as lm-eval does when it encodes context and candidate together.
+    """Counts a candidate's tokens in lm-eval's encoding of context and candidate together: those with its characters.
+
+    `CandidateRanker` counts the same. lm-eval also scores the white space at a context's end, such as the line break
+    that ends many chat prompts; its sums hold that log-probability, near 0 and the same for all candidates.
 
     Args:
         tokenizer: of the evaluated model.
@@ -21,11 +24,12 @@ class TokenCounter:
 
     def count(self, context: str, continuation: str) -> int | None:
         """Tokens of the continuation; None where it has none of its own."""
-        kept = context.rstrip()
-        whole = context[len(kept) :] + continuation
         if self._is_encoder_decoder:
-            return self._length(whole) or None
-        return max(0, self._length(kept + whole) - self._length(kept)) or None
+            return self._length(continuation) or None
+        if not self._tokenizer.is_fast:
+            return max(0, self._length(context + continuation) - self._length(context)) or None
+        encoded = self._tokenizer(context + continuation, add_special_tokens=False, return_offsets_mapping=True)
+        return sum(end > max(begin, len(context)) for begin, end in encoded["offset_mapping"]) or None
 
     def _length(self, text: str) -> int:
         return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
@@ -35,10 +39,10 @@ def token_counter(metadata: Mapping[str, Any]) -> TokenCounter | None:
     """The counter for the evaluated model, which lm-eval names in a task's metadata; None where there is no tokenizer.
 
     Args:
-        metadata: a task's, which holds the command line's ``--model_args`` and ``--metadata``: ``tokenizer`` or
-            ``pretrained``, and ``revision``, ``subfolder`` and ``trust_remote_code``.
+        metadata: a task's, which holds the command line's ``--model_args`` and ``--metadata``: ``tokenizer``,
+            ``pretrained`` or ``model``, and ``revision``, ``subfolder`` and ``trust_remote_code``.
     """
-    name = metadata.get("tokenizer") or metadata.get("pretrained")
+    name = metadata.get("tokenizer") or metadata.get("pretrained") or metadata.get("model")
     if not isinstance(name, str):
         return None
     loading = {

@@ -63,7 +63,9 @@ def test_they_are_a_text_for_json_and_for_hashing(images):
 
 def test_iteration_and_slices_give_images_fresh_each_time(images):
     assert read_numbers(list(images)) == [5, 6, 7]
-    assert read_numbers(images[:2]) == [5, 6]
+    assert read_numbers(images[:3]) == [5, 6, 7]
+    with pytest.raises(ValueError, match=r"five to seven: only 2 of 3 images would be sent; give .* max_images=3"):
+        images[:2]
     assert read_numbers([images[-1]]) == [7]
     first, second = list(images), list(images)
     assert not {id(image) for image in first} & {id(image) for image in second}

@@ -211,9 +211,10 @@ def test_language_models_rank_as_transformers_does(data, language_model, task, i
         assert record["task_goal"] in question
         context = f"<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n" if in_chat else question
         assert {arguments[0] for arguments in samples[record["sample_id"]]["arguments"]} == {context}
-        # lm-eval takes white space at a context's end for the answer's.
+        # lm-eval sums the log-probability of white space at a context's end, too; it is no token of the choice.
         context, between = (context[:-1], "\n") if in_chat else (context, " ")
-        ranked.append([direct(language_model, context, between + record[f"choice_{letter}"]) for letter in "abcd"])
+        choices = [direct(language_model, context, between + record[f"choice_{letter}"]) for letter in "abcd"]
+        ranked.append([choice._replace(num_tokens=choice.num_tokens - in_chat) for choice in choices])
         expected = [(pytest.approx(choice.logprob, abs=1e-4), choice.num_tokens) for choice in ranked[-1]]
         assert found[record["sample_id"]] == expected
     for name, value in accuracies([record for record, _ in questions(data, task)], ranked).items():

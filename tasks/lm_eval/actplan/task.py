@@ -18,14 +18,14 @@ from lmms_egoplan.processes import is_first_process
 class Plans(TogetherScoredTask):
     """Plans for household activities.
 
-    Encoder and classifier are loaded with the task: what is wrong with them is told before the model is asked.
+    metadata: ``encoder`` and ``bleurt``, as the task's YAML says.
     """
 
     PREPARED = PREPARED
     FILTER = "scored"
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
-        super().__init__(config)
+    def prepare_scoring(self) -> None:
+        """Load encoder and classifier: what is wrong with them is told before the model is asked."""
         metadata = self.config.metadata
         self._encoder = metadata["encoder"]
         load_encoder(self._encoder)

@@ -17,7 +17,7 @@ class Steps(JudgedTask):
     """What, why and next for steps that are cut off before their outcome."""
 
     PREPARED = PREPARED
-    SETTINGS = ("max_frames",)
+    COUNTS = ("max_frames",)
     DEFAULT_JUDGE = DEFAULT_JUDGE
 
     def score(self, answers: Sequence[Answered]) -> list[str]:

@@ -9,7 +9,6 @@ from lmms_egoplan.benchmarks.egoplan.protocol import lettered_question, narrated
 from lmms_egoplan.benchmarks.egoplan.visuals import num_uniform_images
 from lmms_egoplan.lm_eval_adapter.lazy_images import IMAGE_PLACEHOLDER, LazyImages
 from lmms_egoplan.lm_eval_adapter.task import Answered, RankedTask, TogetherScoredTask
-from lmms_egoplan.showing import count_setting
 
 Doc = Mapping[str, Any]
 
@@ -23,14 +22,14 @@ class BlindRanking(RankedTask):
 class Ranking(BlindRanking):
     """The candidates ranked behind frames and question."""
 
-    SETTINGS = ("num_frames",)
+    COUNTS = ("num_frames",)
 
 
 class Replies(TogetherScoredTask):
     """Letters, written after frames and question."""
 
     PREPARED = PREPARED
-    SETTINGS = ("num_frames",)
+    COUNTS = ("num_frames",)
     FILTER = "none"
 
     def score(self, answers: Sequence[Answered]) -> list[str]:
@@ -39,7 +38,7 @@ class Replies(TogetherScoredTask):
 
 def doc_to_image(doc: Doc) -> LazyImages:
     """Evenly spaced frames of the progress, the observation last."""
-    settings = _settings(doc)
+    settings = {"media": "frames", **doc["shown"]}
     shown = f"EgoPlan {doc['data']}, sample {doc['sample_id']}, {settings['num_frames']} frames"
     return LazyImages(shown, partial(visual_input, doc, settings))
 
@@ -55,8 +54,4 @@ def doc_to_lettered_text(doc: Doc) -> str:
 
 
 def _images(doc: Doc) -> str:
-    return IMAGE_PLACEHOLDER * num_uniform_images(doc, count_setting(_settings(doc), "num_frames"))
-
-
-def _settings(doc: Doc) -> dict[str, Any]:
-    return {"media": "frames", **doc["shown"]}
+    return IMAGE_PLACEHOLDER * num_uniform_images(doc, doc["shown"]["num_frames"])
