@@ -400,6 +400,9 @@ def test_demo_from_scenes_to_scores(tmp_path):
         assert f" {plans['lcs_norm']:.2f} " in shown
         assert f" {plans['plan_length']:.1f} " in shown
     assert not {path.name for path in out.iterdir()} & {"egointent", "actplan", *egoplan.TASKS, *egothink.TASKS}
+    page = out / "report" / "index.html"
+    assert f"Report, to open in a browser: {page}" in result.stdout
+    assert "egothink/existence/1" in page.read_text(encoding="utf-8")
     log = (out / "lmms-eval.log").read_text()
     assert "Ranking" in log
     assert "users-own" not in log + result.output

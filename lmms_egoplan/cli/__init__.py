@@ -2,7 +2,20 @@
 
 import typer
 
-from lmms_egoplan.cli import agreement, data, demo, evaluate, heatmap, judge, lm_eval, score, submit, tasks_path, train
+from lmms_egoplan.cli import (
+    agreement,
+    data,
+    demo,
+    evaluate,
+    heatmap,
+    judge,
+    lm_eval,
+    report,
+    score,
+    submit,
+    tasks_path,
+    train,
+)
 
 app = typer.Typer(
     name="lmms-egoplan",
@@ -17,6 +30,7 @@ app.command(
     "lm-eval",
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
 )(lm_eval.lm_eval)
+app.command("report")(report.report)
 app.add_typer(data.app, name="data")
 app.add_typer(submit.app, name="submit")
 app.add_typer(judge.app, name="judge")

@@ -17,8 +17,8 @@ def demo(
     """Answer rendered questions with a tiny random model, from images to scores, in lmms-eval itself.
 
     Makes a LLaVA of toy size and small sets of first-person scenes in EgoPlan's, EgoThink's and EgoIntent's
-    formats, prepares them and runs lmms-eval on them, with a judge in the process that compares words. Takes a
-    minute or two, no network and no judge model. The weights are random: the numbers mean nothing.
+    formats, prepares them, runs lmms-eval on them, with a judge in the process that compares words, and writes the
+    report. Takes a minute or two, no network and no judge model. The weights are random: the numbers mean nothing.
 
     Example: `lmms-egoplan demo --out /tmp/demo`
     """

@@ -1,4 +1,4 @@
-"""Makes the demo's files in a folder and runs lmms-eval on them, as a user would."""
+"""Makes the demo's files in a folder, runs lmms-eval on them and writes the report, as a user would."""
 
 import json
 import math
@@ -24,7 +24,7 @@ from lmms_egoplan.judging import DEMO
 _BENCHMARKS = (egoplan, egothink, egointent, actplan)
 
 _MARKER = ".lmms-egoplan-demo"
-_CHECKPOINT, _ENCODER, _DATA, _RESULTS = "checkpoint", "encoder", "data", "results"
+_CHECKPOINT, _ENCODER, _DATA, _RESULTS, _REPORT = "checkpoint", "encoder", "data", "results", "report"
 _LOG = "lmms-eval.log"
 _OWN_COMMAND = [sys.executable, "-c", "from lmms_egoplan.cli import app; app()"]
 _ENVIRONMENT = {
@@ -46,7 +46,7 @@ class DemoError(RuntimeError):
 
 
 def run_demo(out: Path, console: Console) -> None:
-    """Make a tiny random LLaVA and the benchmarks' rendered sets, run lmms-eval on them, show the scores.
+    """Make a tiny random LLaVA and the benchmarks' rendered sets, run lmms-eval on them, show scores, write the report.
 
     Args:
         out: folder for everything; made if absent. What an earlier demo made there is replaced.
@@ -69,7 +69,9 @@ def run_demo(out: Path, console: Console) -> None:
             _run([*_OWN_COMMAND, "data", "prepare", *arguments], out, "Preparing the data", status)
         command = _evaluation([task for benchmark in _BENCHMARKS for task in benchmark.TASKS])
         _run(command, out, "lmms-eval", status)
-    _report(_read_results(out), out, command, console)
+        results = _read_results(out)
+        _run([*_OWN_COMMAND, "report", _RESULTS, "--out", _REPORT], out, "Writing the report", status)
+    _tell(results, out, command, console)
 
 
 def _claim(out: Path) -> None:
@@ -81,7 +83,7 @@ def _claim(out: Path) -> None:
         raise DemoError(f"{out} holds files that are not this demo's; choose another folder with --out")
     out.mkdir(parents=True, exist_ok=True)
     marker.touch()
-    for name in (_CHECKPOINT, _ENCODER, _DATA, _RESULTS, *(benchmark.FOLDER for benchmark in _BENCHMARKS)):
+    for name in (_CHECKPOINT, _ENCODER, _DATA, _RESULTS, _REPORT, *(benchmark.FOLDER for benchmark in _BENCHMARKS)):
         if (out / name).exists():
             shutil.rmtree(out / name)
     (out / _LOG).unlink(missing_ok=True)
@@ -162,7 +164,7 @@ def _read_results(out: Path) -> Results:
     return results
 
 
-def _report(results: Results, out: Path, command: Sequence[str], console: Console) -> None:
+def _tell(results: Results, out: Path, command: Sequence[str], console: Console) -> None:
     def line(text: str) -> None:
         console.print(text, soft_wrap=True, markup=False, highlight=False)
 
@@ -183,4 +185,5 @@ def _report(results: Results, out: Path, command: Sequence[str], console: Consol
         ("log", _LOG),
     ):
         line(f"  {content:<20}{name}")
+    line(f"\nReport, to open in a browser: {out / _REPORT / 'index.html'}")
     line("\nNext: the real benchmarks, step by step in the README (lmms-egoplan data prepare --help).")

@@ -139,7 +139,7 @@ def test_ports_keep_version_language_model_and_size(original):
     assert all(part.removeprefix("v") in name for part in parts)
 
 
-def test_wheel_brings_the_tasks(tmp_path):
+def test_wheel_brings_all_modules_data_and_tasks(tmp_path):
     pytest.importorskip("setuptools", minversion="77", reason="builds a wheel without a network")
     source = tmp_path / "source"
     for folder in ("lmms_egoplan", "tasks"):
@@ -163,7 +163,8 @@ def test_wheel_brings_the_tasks(tmp_path):
     assert printed.returncode == 0, printed.stderr
     folder = Path(printed.stdout.strip())
     assert folder == installed / "lmms_egoplan" / "tasks" / "lmms_eval"
-    ours = REPOSITORY / "tasks" / "lmms_eval"
-    expected = {path.relative_to(ours) for path in ours.rglob("*") if path.suffix in (".yaml", ".py", ".md")}
-    assert {path.relative_to(folder) for path in folder.rglob("*") if path.suffix != ".pyc"} >= expected
+    brought = {path.relative_to(installed / "lmms_egoplan") for path in (installed / "lmms_egoplan").rglob("*")}
+    for ours, place in ((REPOSITORY / "lmms_egoplan", Path()), (REPOSITORY / "tasks", Path("tasks"))):
+        files = {path for path in ours.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+        assert not {place / path.relative_to(ours) for path in files} - brought
     assert set(TaskManager(include_path=str(folder), include_defaults=False).all_tasks) >= TASKS

@@ -1,5 +1,6 @@
 """What the heat map shows of logged runs, and how it is drawn."""
 
+import io
 import json
 import math
 import random
@@ -13,7 +14,7 @@ from PIL import Image
 from egointent.logged import METADATA, TIME, graded_step, sample, scenario_run, write_run
 from lmms_egoplan.benchmarks.egointent.fields import FIELDS
 from lmms_egoplan.benchmarks.egointent.heatmap import make_heatmap
-from lmms_egoplan.benchmarks.egointent.heatmap_drawing import write_heatmap
+from lmms_egoplan.benchmarks.egointent.heatmap_drawing import draw_heatmap, write_heatmap
 from lmms_egoplan.benchmarks.egointent.logged_runs import LoggedRunError, read_runs
 
 
@@ -177,6 +178,23 @@ def test_svg_holds_every_number_as_text(tmp_path):
     assert texts.count("n/a") == 4
     assert any(text.startswith("Judge: qwen · judge coverage 0.0% to 100.0% · 1 to 3 steps") for text in texts)
     assert "url(#" in out.read_text()  # the hatches
+    assert out.read_text().count("EgoIntent: overall score by scenario") == 1
+
+
+def test_a_report_draws_it_without_a_title_and_with_the_same_hatches(tmp_path):
+    scenario_run(tmp_path / "a", {"kitchen": 20}, "model")
+    write_run(tmp_path / "b", [sample(graded_step("x", [None] * 3))], "unjudged")
+    heatmap = heatmap_of(tmp_path)
+    titled, bare = draw_heatmap(heatmap), draw_heatmap(heatmap, titled=False)
+    texts, bare_texts = ([text.get_text() for text in figure.texts] for figure in (titled, bare))
+    assert texts == ["EgoIntent: overall score by scenario", *bare_texts]
+    assert "Judge: qwen" in bare_texts[0]
+    assert titled.get_figheight() - bare.get_figheight() == pytest.approx(0.3)
+    for figure in (titled, bare):
+        svg = io.StringIO()
+        figure.savefig(svg, format="svg")
+        (style,) = re.findall(r'<pattern.*?<path[^>]*style="([^"]*)"', svg.getvalue(), re.DOTALL)
+        assert ("stroke: #999999" in style, "stroke-width: 0.5" in style) == (True, True)
 
 
 def test_html_needs_nothing_else(tmp_path):

@@ -21,13 +21,14 @@ _TITLE = "EgoIntent: overall score by scenario"
 # In inches; a cell holds "100.0*".
 _CELL = (0.62, 0.42)
 _LABELS = (3.4, 1.7)
-_HEAD, _LINE = 0.55, 0.14
+_TITLE_HEIGHT, _HEAD, _LINE = 0.3, 0.25, 0.14
 _NARROWEST = 7.5
 _DPI = 160
 # Characters in a name's line, and of the notes in an inch.
 _NAME, _NOTE = 30, 13
 # From bright to dark at an even pace, also in greyscale; darker is higher, as in Fig. 7.
 _COLORS = "YlGnBu"
+_HATCH = "0.6"
 # White text reads better than black on what is darker than this relative luminance (WCAG 2).
 _DARK = 0.179
 _PAGE = """\
@@ -74,12 +75,14 @@ def _render(heatmap: Heatmap, form: str) -> bytes:
 
     content = io.BytesIO()
     # "none" keeps text as text in svg.
-    with matplotlib.rc_context({"svg.fonttype": "none", "hatch.linewidth": 0.5, "hatch.color": "0.6"}):
-        _figure(heatmap).savefig(content, format=form, dpi=_DPI)
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        draw_heatmap(heatmap).savefig(content, format=form, dpi=_DPI)
     return content.getvalue()
 
 
-def _figure(heatmap: Heatmap) -> "Figure":
+def draw_heatmap(heatmap: Heatmap, titled: bool = True) -> "Figure":
+    """The heat map with its notes and warnings, however matplotlib is set to draw hatches; above them, the title."""
+    import matplotlib
     from matplotlib.figure import Figure
 
     columns = ("Overall", *heatmap.scenarios)
@@ -90,15 +93,18 @@ def _figure(heatmap: Heatmap) -> "Figure":
         for note in (" · ".join(heatmap.notes), *(f"Note: {warning}" for warning in heatmap.warnings), *_legend(rows))
     ]
     lines = [line for note in notes for line in textwrap.wrap(note, int(_NOTE * width))]
-    head = _HEAD + _LINE * len(lines)
+    head = (_TITLE_HEIGHT if titled else 0) + _HEAD + _LINE * len(lines)
     height = _CELL[1] * len(rows) + _LABELS[1] + head
     figure = Figure(figsize=(width, height))
     figure.set_layout_engine("constrained", rect=(0, 0, 1, 1 - head / height))
     left, top = 0.1 / width, 0.15 / height
-    figure.text(left, 1 - top, _TITLE, fontsize=13, va="top")
-    figure.text(left, 1 - 3 * top, "\n".join(lines), fontsize=8, va="top", parse_math=False)
+    if titled:
+        figure.text(left, 1 - top, _TITLE, fontsize=13, va="top")
+        top += _TITLE_HEIGHT / height
+    figure.text(left, 1 - top, "\n".join(lines), fontsize=8, va="top", parse_math=False)
     axes = figure.add_subplot()
-    _draw_cells(axes, rows)
+    with matplotlib.rc_context({"hatch.linewidth": 0.5, "hatch.color": _HATCH}):
+        _draw_cells(axes, rows)
     axes.set_xticks(range(len(columns)), map(_name, columns), rotation=40, ha="right", rotation_mode="anchor")
     axes.set_yticks(range(len(rows)), map(_name, heatmap.models))
     axes.tick_params(length=0, labelsize=9)
@@ -116,13 +122,16 @@ def _draw_cells(axes: "Axes", rows: Sequence[Sequence[Cell]]) -> None:
     shade = Normalize(min(scores, default=0), max(scores, default=1))
     for y, row in enumerate(rows):
         for x, cell in enumerate(row):
+            corner = (x - 0.5, y - 0.5)
             if math.isnan(cell.score):
-                look, text, ink = {"facecolor": "white", "hatch": "////"}, "n/a", "black"
+                color, text, ink = "none", "n/a", "black"
+                # Before matplotlib 3.11 a hatch has the colour of its patch's edge.
+                axes.add_patch(Rectangle(corner, 1, 1, facecolor="white", edgecolor=_HATCH, hatch="////", linewidth=0))
             else:
                 color = colormaps[_COLORS](float(shade(cell.score)))
-                look, text = {"facecolor": color}, f"{cell.score:.1f}{'*' if cell.partial else ''}"
+                text = f"{cell.score:.1f}{'*' if cell.partial else ''}"
                 ink = "white" if _luminance(color) < _DARK else "black"
-            axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, edgecolor="white", linewidth=0.8, **look))
+            axes.add_patch(Rectangle(corner, 1, 1, facecolor=color, edgecolor="white", linewidth=0.8))
             box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5} if text == "n/a" else None
             axes.text(x, y, text, ha="center", va="center", color=ink, fontsize=9, bbox=box)
     axes.axvline(0.5, color="white", linewidth=6)

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,9 +68,23 @@ def read_runs(folders: Iterable[Path]) -> list[LoggedRun]:
     runs = [(file, _results(file.results), _steps(file.path)) for file in files.values()]
     names = _distinct([_names(file, results) for file, results, _ in runs])
     return [
-        LoggedRun(name, steps, _version(file, results, "prompt"), _judge_prompt(file, results))
+        LoggedRun(name, steps, *prompt_versions(_task(file, results)))
         for name, (file, results, steps) in zip(names, runs, strict=True)
     ]
+
+
+def prompt_versions(task: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Versions of a task's prompt and of its judge's, as `LoggedRun` has them.
+
+    Args:
+        task: its settings, as a harness logs them.
+    """
+    metadata = task.get("metadata")
+    told = metadata if isinstance(metadata, dict) else {}
+    prompt, judge_prompt = (None if told.get(x) is None else str(told[x]) for x in ("prompt", "judge_prompt"))
+    if '"together": true' in json.dumps(task.get("filter_list")):
+        judge_prompt = f"{judge_prompt or 'unknown'} with all fields in one request"
+    return prompt, judge_prompt
 
 
 def _distinct(choices: Sequence[Sequence[str]]) -> list[str]:
@@ -95,18 +109,6 @@ def _task(samples: SampleFile, results: dict[str, Any]) -> dict[str, Any]:
     configs = results.get("configs")
     task = configs.get(samples.task) if isinstance(configs, dict) else None
     return task if isinstance(task, dict) else {}
-
-
-def _version(samples: SampleFile, results: dict[str, Any], prompt: str) -> str | None:
-    metadata = _task(samples, results).get("metadata")
-    version = metadata.get(prompt) if isinstance(metadata, dict) else None
-    return None if version is None else str(version)
-
-
-def _judge_prompt(samples: SampleFile, results: dict[str, Any]) -> str | None:
-    version = _version(samples, results, "judge_prompt")
-    together = '"together": true' in json.dumps(_task(samples, results).get("filter_list"))
-    return f"{version or 'unknown'} with all fields in one request" if together else version
 
 
 def _results(path: Path) -> dict[str, Any]:

@@ -1,0 +1,78 @@
+"""``lmms-egoplan report``: runs of both harnesses as a page, tables and figures."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Folders with runs of lmms-eval or lm-eval (`--output_path DIR --log_samples`), at any depth."
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option(help="Folder for the report; an earlier one there is replaced, its pictures used again.")
+    ],
+    name: Annotated[
+        list[str] | None,
+        typer.Option(metavar="DIR=NAME", help="Name for the run at or below DIR; may be given several times."),
+    ] = None,
+    similarity: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="BERT-like model, a name or a folder, whose BERTScore tells how alike EgoPlan's goals and answers are "
+            "(the paper's Fig. 7); without it a sentence encoder does.",
+        ),
+    ] = None,
+) -> None:
+    """Write a page that puts runs beside everything that the papers published.
+
+    `index.html` opens from disk: a summary, the papers' tables with the runs among them, intervals and comparisons,
+    figures, and a gallery of the questions. Beside it every table is a CSV and a Markdown file, every figure an SVG and
+    a PNG file. Scores are recomputed from the samples; a difference from the harness's own is an error.
+
+    Example: `lmms-egoplan report runs/qwen runs/llava --name runs/qwen=Qwen2.5-VL-7B --out report`
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from lmms_egoplan.report.build import build_report
+    from lmms_egoplan.report.contents import ReportError
+
+    started = time.monotonic()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    try:
+        with Progress(*columns, console=Console(stderr=True)) as bars:
+            shown = {}
+
+            def progress(what: str, done: int, total: int) -> None:
+                if what not in shown:
+                    shown[what] = bars.add_task(what, total=total)
+                bars.update(shown[what], completed=done, total=total)
+
+            built = build_report(runs, out, _names(name or []), progress, similarity)
+    except (ReportError, OSError) as error:
+        typer.echo(f"lmms-egoplan: {error}", err=True)
+        raise typer.Exit(1) from None
+    for line in built.skipped:
+        typer.echo(f"Skipped: {line}", err=True)
+    typer.echo(
+        f"{built.runs} runs, {built.benchmarks} benchmarks, {built.tables} tables, {built.figures} figures, "
+        f"{built.questions} questions in {time.monotonic() - started:.0f} s"
+    )
+    typer.echo(f"Written to {built.page}")
+
+
+def _names(given: list[str]) -> dict[Path, str]:
+    names = {}
+    for text in given:
+        folder, separator, name = text.rpartition("=")
+        if not (separator and folder.strip() and name.strip()):
+            raise typer.BadParameter(f"{text!r} is not of the form DIR=NAME", param_hint="--name")
+        names[Path(folder)] = name.strip()
+    return names

@@ -1,0 +1,81 @@
+"""The whole report: runs read and checked, a section for each benchmark, files and page."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmms_egoplan.report import actplan, egointent, egoplan, egothink
+from lmms_egoplan.report.page import write_page
+from lmms_egoplan.report.recompute import check
+from lmms_egoplan.report.runs import Run, read_runs
+from lmms_egoplan.report.writing import write_files
+
+_BENCHMARKS = (egoplan, egothink, egointent, actplan)
+_TITLE = "Egocentric planning: runs beside the published results"
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a report holds.
+
+    skipped: what was left out or is missing, and why; a line each.
+    """
+
+    page: Path
+    runs: int
+    benchmarks: int
+    tables: int
+    figures: int
+    questions: int
+    skipped: tuple[str, ...]
+
+
+def build_report(
+    folders: Sequence[Path],
+    out: Path,
+    names: Mapping[Path, str],
+    progress: Callable[[str, int, int], None],
+    similarity: str | None = None,
+) -> Built:
+    """Write ``index.html`` into `out`, with tables, figures and the gallery beside it.
+
+    Args:
+        folders: see `read_runs`.
+        names: see `read_runs`.
+        progress: is told what is being done, how much of it is done, and how much there is.
+        similarity: the encoder of EgoPlan's goal-answer similarity, as `similarities` takes it.
+
+    Raises:
+        ReportError: a path has no run, or a run's samples do not give the harness's own scores.
+        OSError: the folder cannot be written.
+    """
+    read = read_runs(folders, names)
+    for done, run in enumerate(read.runs, 1):
+        for task_run in run.tasks.values():
+            check(run, task_run)
+        progress("scores recomputed, runs", done, len(read.runs))
+    sections, items = [], []
+    for done, benchmark in enumerate(_BENCHMARKS, 1):
+        settings = {"encoder": similarity} if benchmark is egoplan else {}
+        section = benchmark.section(read.runs, **settings)
+        if section is not None:
+            sections.append(section)
+            items += benchmark.items(read.runs)
+        progress("benchmarks", done, len(_BENCHMARKS))
+    write_files(out, sections, progress)
+    write_page(
+        out, _TITLE, sections, items, [(run.name, _description(run)) for run in read.runs], read.skipped, progress
+    )
+    return Built(
+        page=out / "index.html",
+        runs=len(read.runs),
+        benchmarks=len(sections),
+        tables=sum(len(section.tables) for section in sections),
+        figures=sum(len(section.figures) for section in sections),
+        questions=len(items),
+        skipped=read.skipped,
+    )
+
+
+def _description(run: Run) -> str:
+    return f"{run.model}, {run.harness}, {run.time}"

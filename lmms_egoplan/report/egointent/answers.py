@@ -1,0 +1,107 @@
+"""Which runs have EgoIntent's task, and how each step was answered and rated in them."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from lmms_egoplan.benchmarks.egointent.graded import GradedStep
+from lmms_egoplan.benchmarks.egointent.logged_runs import TASK, prompt_versions
+from lmms_egoplan.report.contents import ReportError, Value
+from lmms_egoplan.report.recompute import aggregations
+from lmms_egoplan.report.runs import Run, TaskRun
+
+Key = tuple[str, str]
+"""A step's id and its video, since other annotations may use the same ids."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """doc: the prepared row, which lm-eval alone logs."""
+
+    graded: GradedStep
+    video_id: str
+    scenario: str
+    environment: str
+    unverified: bool
+    doc: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Graded:
+    """One task of a run.
+
+    name: the run's, with the task where that is a variant that a user made.
+    run: its plain name.
+    steps: None without samples.
+    """
+
+    name: str
+    run: str
+    task_run: TaskRun
+    steps: dict[Key, Step] | None
+
+    def number(self, metric: str) -> float | None:
+        """None for NaN and for what is not there."""
+        value = self.task_run.metrics.get(metric)
+        return value if isinstance(value, int | float) and math.isfinite(value) else None
+
+    def percent(self, metric: str) -> float | None:
+        """Of a share."""
+        value = self.number(metric)
+        return None if value is None else 100 * value
+
+    @property
+    def judge(self) -> str | None:
+        judge = self.task_run.metrics.get("judge_model")
+        return None if judge in (None, "none") else judge
+
+    @property
+    def prompts(self) -> tuple[str | None, str | None]:
+        """Versions of the prompt and the judge's, as `LoggedRun` has them."""
+        return prompt_versions(self.task_run.config)
+
+    def shares(self) -> dict[str, Value]:
+        """What the scores are over, who judged and by which prompts, as Table 3 has them beside the scores."""
+        names = {"judged": "judge_coverage"}
+        percent = {
+            name: self.percent(names.get(name, name))
+            for name in ("coverage", "parsed", "judged", "truncated", "unverified", "suspect")
+        }
+        prompts = ", ".join(version or "unknown" for version in self.prompts)
+        return {"questions": self.number("num_steps"), "judge": self.judge, "prompts": prompts} | percent
+
+
+def graded_runs(runs: Iterable[Run]) -> list[Graded]:
+    """The task and its variants in these runs.
+
+    Raises:
+        ReportError: a sample is not of the form that the task logs.
+    """
+    found = []
+    for run in runs:
+        for task_run in run.tasks.values():
+            told = aggregations(task_run.config) or {}
+            if told.get("overall", "").startswith("lmms_egoplan.benchmarks.egointent."):
+                name = run.name if task_run.task == TASK else f"{run.name} ({task_run.task})"
+                steps = None
+                if task_run.samples is not None:
+                    steps = dict(_step(run, task_run, sample) for sample in task_run.samples)
+                found.append(Graded(name, run.name, task_run, steps))
+    return found
+
+
+def _step(run: Run, task_run: TaskRun, sample: Mapping[str, Any]) -> tuple[Key, Step]:
+    record, doc = sample.get("overall", {}), sample.get("doc")
+    told = {field.name: record[field.name] for field in fields(GradedStep) if field.name in record}
+    try:
+        graded = GradedStep.from_text(json.dumps(told))
+        places = [record.get(name) for name in ("video_id", "scenario", "environment")]
+        if not all(isinstance(place, str) for place in places):
+            raise ValueError(f"step {graded.step_id}: video_id, scenario and environment must be texts, got {places}")
+    except ValueError as error:
+        raise ReportError(f"{run.folder}, run {run.name}, samples of {task_run.task}: {error}; run again") from error
+    unverified = sample.get("unverified") == {"unverified": True}
+    step = Step(graded, *places, unverified, doc if isinstance(doc, dict) else None)
+    return (graded.step_id, step.video_id), step

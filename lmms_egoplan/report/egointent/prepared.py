@@ -1,0 +1,39 @@
+"""EgoIntent's steps and their frames as they are prepared on this machine."""
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lmms_egoplan.benchmarks.egointent.prepare import SPLIT
+from lmms_egoplan.benchmarks.egointent.prepared import PREPARED
+from lmms_egoplan.report.egointent.answers import Key
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+# As many as the gallery shows.
+_FRAMES = 12
+
+
+def prepared_steps() -> tuple[dict[Key, dict[str, Any]], str | None]:
+    """The prepared rows, and why there are none."""
+    try:
+        return {(row["step_id"], row["video_id"]): row for row in PREPARED.load(SPLIT)}, None
+    except (OSError, ValueError) as error:  # What is missing or damaged, of which `datasets` has many kinds.
+        return {}, str(error)
+
+
+def frames(doc: Mapping[str, Any] | None, count: int) -> "partial[list[Image.Image]] | None":
+    """Reads what a model was shown that saw this many frames; None where the video is not at hand."""
+    if doc is None or not Path(doc["video_path"]).is_file():
+        return None
+    return partial(read_frames, doc["video_path"], doc["start_sec"], doc["end_sec"], count)
+
+
+def read_frames(video: str, start_sec: float, end_sec: float, count: int) -> "list[Image.Image]":
+    """Frames that the model was shown, no more than the gallery shows."""
+    from lmms_egoplan.benchmarks.egointent.visuals import step_frames, thin
+    from lmms_egoplan.frames import read_video_frames
+
+    return read_video_frames(video, thin(thin(step_frames(video, start_sec, end_sec), max(1, count)), _FRAMES))

@@ -1,0 +1,35 @@
+"""What is wrong with or missing from runs of EgoIntent."""
+
+from collections.abc import Iterator, Sequence
+
+from lmms_egoplan.benchmarks.egointent.heatmap import Heatmap
+from lmms_egoplan.judging.demo import DEMO
+from lmms_egoplan.report.egointent.answers import Graded
+from lmms_egoplan.report.egointent.prepared import prepared_steps
+
+
+def remarks(graded: Sequence[Graded], heatmap: Heatmap | None) -> Iterator[str]:
+    """A sentence or two for each."""
+    for run in graded:
+        if run.number("overall") is None:
+            yield f"{run.name}: no overall score, since of one of the fields that were found nothing is judged."
+        elif (judged := run.number("judge_coverage")) is not None and judged < 1:
+            unjudged = f"{100 * (1 - judged):.1f} % of the found fields are not judged"
+            yield f"{run.name}: {unjudged}; they count as neither right nor wrong."
+        if run.number("parsed") == 0:
+            yield f"{run.name}: in no reply was any of the three fields found."
+        if DEMO in (run.judge or "").split(", "):
+            yield f"{run.name}: the demo judge compares words; its ratings mean nothing."
+        if run.steps is None:
+            yield f"{run.name}: no samples, and therefore no intervals, heat map, comparisons and steps in the gallery."
+        if unverified := run.number("unverified"):
+            yield f"{run.name}: nobody has verified the references of {100 * unverified:.1f} % of the steps."
+    if heatmap:
+        for warning in heatmap.warnings:
+            yield f"{warning[0].upper()}{warning[1:]}."
+    prepared, problem = prepared_steps()
+    logged = {key: step for run in graded for key, step in (run.steps or {}).items() if step.doc}
+    bare = {key for run in graded for key in run.steps or () if key not in prepared and key not in logged}
+    if bare:
+        why = problem or f"they are not in the prepared data, {min(bare)[0]} for one"
+        yield f"{len(bare):,} steps have neither references nor images in the gallery: {why}"

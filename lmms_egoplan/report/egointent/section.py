@@ -1,0 +1,58 @@
+"""EgoIntent's part of the report, put together."""
+
+from collections.abc import Sequence
+
+from lmms_egoplan.report.contents import Headline, Section
+from lmms_egoplan.report.egointent.answers import Graded, graded_runs
+from lmms_egoplan.report.egointent.figures import heatmap_figure, heatmap_of
+from lmms_egoplan.report.egointent.remarks import remarks
+from lmms_egoplan.report.egointent.scores import DECIMALS, intervals_of
+from lmms_egoplan.report.egointent.tables import comparison_table, scenarios, score_table, table3
+from lmms_egoplan.report.runs import Run
+
+
+def section(runs: Sequence[Run]) -> Section | None:
+    """The benchmark's part of the report; None where no run has one of its tasks.
+
+    Raises:
+        ReportError: a sample is not of the form that the task logs.
+    """
+    graded = graded_runs(runs)
+    if not graded:
+        return None
+    heatmap = heatmap_of(graded)
+    intervals = {run.name: intervals_of(run) for run in graded}
+    logged = [run for run in graded if run.steps]
+    tables = [
+        table3(graded, intervals),
+        score_table(graded, intervals),
+        scenarios(graded),
+        comparison_table(logged),
+    ]
+    return Section(
+        "egointent",
+        "EgoIntent",
+        "Open questions about steps of procedures, seen up to just before their outcome: what is done, why, and what "
+        "comes next. A judge model rates how far each of the three agrees with the reference, from 0 to 100.",
+        tuple(_headline(run, intervals[run.name].get("overall")) for run in graded),
+        tuple(table for table in tables if table is not None),
+        (heatmap_figure(heatmap),) if heatmap else (),
+        tuple(remarks(graded, heatmap)),
+    )
+
+
+def _headline(run: Graded, interval: tuple[float, float] | None) -> Headline:
+    unjudged = (run.number("parsed") or 0) * (1 - (run.number("judge_coverage") or 0))
+    asked = run.number("coverage")
+    return Headline(
+        run=run.run,
+        benchmark="EgoIntent",
+        task=run.task_run.task,
+        metric="overall",
+        value=run.number("overall"),
+        decimals=DECIMALS,
+        interval=interval,
+        questions=run.number("num_steps"),
+        coverage=None if asked is None else asked * (1 - unjudged),
+        truncated=run.number("truncated"),
+    )

@@ -1,0 +1,129 @@
+"""EgoIntent's tables: beside Table 3, with intervals, by scenario, and run against run."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import fmean
+
+from lmms_egoplan.benchmarks.egointent.fields import TITLES
+from lmms_egoplan.benchmarks.egointent.prepare import PAPER
+from lmms_egoplan.report.beside import beside
+from lmms_egoplan.report.comparisons import comparisons
+from lmms_egoplan.report.contents import Column, Row, Table
+from lmms_egoplan.report.egointent.answers import Graded
+from lmms_egoplan.report.egointent.items import RIGHT, WRONG
+from lmms_egoplan.report.egointent.scores import DECIMALS, SCORES, Intervals, counts
+from lmms_egoplan.report.statistics import RESAMPLES
+
+_TITLES = {"overall": "Overall", **TITLES, "indoor": "Indoor", "outdoor": "Outdoor"}
+_SHARES = (
+    Column("questions", "Steps"),
+    Column("coverage", "Coverage %", 1),
+    Column("parsed", "Parsed %", 1),
+    Column("judged", "Judged %", 1),
+    Column("truncated", "Truncated %", 1),
+    Column("unverified", "Unverified %", 1),
+    Column("suspect", "Suspect %", 1),
+    Column("judge", "Judge"),
+    Column("prompts", "Prompt, judge's prompt"),
+)
+_SHARES_NOTE = (
+    "Coverage: share of the annotation file's steps that were asked. Parsed: share of the fields, three a step, that "
+    "were found in the replies; one that is missing scores 0. Judged: share of the found fields with a rating; the "
+    "others count as neither right nor wrong. Truncated: share of the replies that the limit on new tokens ended, as "
+    "far as that is known. Unverified: share of the steps whose references nobody has verified. Suspect: share of the "
+    "found fields that look as if they rated themselves."
+)
+_INTERVAL_NOTE = (
+    f"Low, high: 95 % interval, percentiles of {RESAMPLES:,} bootstrap resamples of the videos, each with all of its "
+    "steps. None for fewer than two videos."
+)
+_PROTOCOL_NOTE = (
+    "The paper prints neither its prompt nor its judge's, and names the judge Qwen3 without a size. Scores compare "
+    "where steps, judge and the versions of both prompts are the same; with the published ones they do not compare to "
+    "the digit."
+)
+
+
+def table3(graded: Sequence[Graded], intervals: Intervals) -> Table:
+    """Scores of each run among the published ones."""
+    own = []
+    for run in graded:
+        low, high = intervals[run.name].get("overall", (None, None))
+        scores = {name: run.number(name) for name in SCORES}
+        own.append({"model": run.name, "low": low, "high": high} | scores | run.shares())
+    ends = (Column("low", "Low (overall)", DECIMALS), Column("high", "High (overall)", DECIMALS))
+    notes = (_PROTOCOL_NOTE, f"Published scores are over {PAPER['steps']:,} steps.", _INTERVAL_NOTE, _SHARES_NOTE)
+    return beside(
+        "egointent_table3", "Semantic consistency, beside Table 3", "egointent_table3", own, (*ends, *_SHARES), notes
+    )
+
+
+def score_table(graded: Sequence[Graded], intervals: Intervals) -> Table:
+    """Each score of each run with its interval and what it is over."""
+    columns = (
+        Column("score_of", "Score"),
+        Column("model", "Run"),
+        Column("score", "Value", DECIMALS),
+        Column("low", "Low", DECIMALS),
+        Column("high", "High", DECIMALS),
+        Column("steps", "Steps"),
+        Column("videos", "Videos"),
+        Column("rated", "Ratings"),
+    )
+    rows = []
+    for name in SCORES:
+        for run in graded:
+            low, high = intervals[run.name].get(name, (None, None))
+            steps, videos, rated = counts(run, name)
+            if steps != 0:
+                values = (_TITLES[name], run.name, run.number(name), low, high, steps, videos, rated)
+                rows.append(Row(values, is_own=True))
+    notes = (
+        "Overall is the mean of the three fields' scores; indoor and outdoor are the overall of those steps.",
+        "Ratings: fields that the score is over, those that are missing and score 0 among them.",
+        _INTERVAL_NOTE,
+        f"The gallery calls a step right from a mean of its three ratings of {RIGHT} on, and wrong below {WRONG}.",
+    )
+    return Table("egointent_scores", "Scores with intervals", columns, tuple(rows), "the runs", notes)
+
+
+def scenarios(graded: Sequence[Graded]) -> Table:
+    """What the heat map shows, in numbers, and of runs without samples too."""
+    scores = [run.task_run.metrics.get("scenario") or {} for run in graded]
+    rows = []
+    for name in {name for each in scores for name in each}:
+        values = [value if math.isfinite(value := each.get(name, math.nan)) else None for each in scores]
+        known = [value for value in values if value is not None]
+        steps = {sum(step.scenario == name for step in run.steps.values()) for run in graded if run.steps}
+        told = steps.pop() if len(steps) == 1 else " / ".join(map(str, sorted(steps))) or None
+        rows.append((not known, fmean(known or [0]), name, Row((name, told, *values), is_own=True)))
+    columns = (
+        Column("scenario", "Scenario"),
+        Column("steps", "Steps"),
+        *(Column(run.name, run.name, DECIMALS) for run in graded),
+    )
+    notes = (
+        "Overall score of each scenario's steps, the scenario with the lowest average over the runs first.",
+        "Two numbers of steps: of different runs.",
+    )
+    ordered = tuple(row for *_, row in sorted(rows, key=lambda each: each[:3]))
+    return Table("egointent_scenarios", "Overall score by scenario", columns, ordered, "the runs", notes)
+
+
+def comparison_table(logged: Sequence[Graded]) -> Table | None:
+    """Every pair of runs over the steps that both have all ratings for; None where no two share such."""
+    scores = {
+        run.name: {
+            "\n".join(key): fmean(step.graded.ratings.values())
+            for key, step in run.steps.items()
+            if None not in step.graded.ratings.values()
+        }
+        for run in logged
+    }
+    videos = {"\n".join(key): step.video_id for run in logged for key, step in run.steps.items()}
+    table = comparisons(scores, videos, "egointent_comparisons", "Every pair of runs: overall", DECIMALS, unit="videos")
+    note = (
+        "Over steps of which both runs have all three ratings. Runs compare only where judge and prompts are the same."
+    )
+    return table and replace(table, notes=(*table.notes, note))

@@ -1,0 +1,100 @@
+"""The benchmark's part of the report."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from lmms_egoplan.report.beside import beside
+from lmms_egoplan.report.contents import Headline, Section
+from lmms_egoplan.report.egoplan.answers import find_docs
+from lmms_egoplan.report.egoplan.figures import accuracies_figure, lines_figure
+from lmms_egoplan.report.egoplan.groups import BIN_NAMES, bin_of, group_series, similarity_levels
+from lmms_egoplan.report.egoplan.pairs import pairs
+from lmms_egoplan.report.egoplan.remarks import remarks
+from lmms_egoplan.report.egoplan.series import CHANCE, DECIMALS, Series, read_series
+from lmms_egoplan.report.egoplan.tables import grouped_table, scores_table, table1, table3
+from lmms_egoplan.report.runs import Run
+from lmms_egoplan.report.similarity import LEVELS
+
+
+def section(runs: Sequence[Run], encoder: str | None = None) -> Section | None:
+    """The benchmark's part of the report; None where no run has one of its tasks.
+
+    Args:
+        encoder: for the similarity of goal and answer, see `similarities`.
+
+    Raises:
+        ReportError: a sample is not of the form that the tasks log, or the encoder cannot be loaded.
+    """
+    series = read_series(runs)
+    if not series:
+        return None
+    docs, problem = find_docs(each.answers or {} for each in series)
+    lengths = {key: bin_of(doc) for key, doc in docs.items()}
+    alike, caption, unlike = similarity_levels(docs, encoder)
+    past = group_series(series, lengths, BIN_NAMES)
+    similar = group_series(series, alike, LEVELS)
+    tables = [
+        table1(series),
+        table3(series),
+        scores_table(series),
+        past and grouped_table("egoplan_past_actions", "Accuracy by number of past actions", "Past actions", past),
+        similar
+        and grouped_table("egoplan_similarity", "Accuracy by goal-answer similarity", "Similarity", similar, caption),
+        *pairs(series),
+        beside(
+            "egoplan_table4",
+            "Published: the test split",
+            "egoplan_table4",
+            (),
+            notes=("Its answers are private: runs of egoplan_test have predictions and no score.",),
+        ),
+    ]
+    figures = [
+        accuracies_figure(series),
+        past
+        and lines_figure(
+            "egoplan_past_actions",
+            "Accuracy by number of past actions",
+            "number of past actions",
+            past,
+            "As Fig. 8 of the paper; the bins are the project's, since its text does not tell the figure's.",
+        ),
+        similar
+        and lines_figure(
+            "egoplan_similarity",
+            "Accuracy by goal-answer similarity",
+            "similarity of goal and right answer",
+            similar,
+            f"As Fig. 7 of the paper: three equal levels of the {caption}"
+            + ("; the paper takes BERTScore." if encoder is None else "."),
+        ),
+    ]
+    return Section(
+        "egoplan",
+        "EgoPlan",
+        "Which of four actions comes next, given a goal and a first-person video of the progress so far? The choices "
+        "are ranked by the likelihood that the model gives them; the score is the share of right ones.",
+        tuple(_headlines(series)),
+        tuple(table for table in tables if table),
+        tuple(figure for figure in figures if figure),
+        tuple(remarks(series, docs, problem, unlike)),
+    )
+
+
+def _headlines(series: Sequence[Series]) -> Iterator[Headline]:
+    """Of each run its main task, or what it has instead."""
+    for _, own in groupby(series, key=lambda each: each.run.name):
+        each = next(own)
+        yield Headline(
+            run=each.run.name,
+            benchmark="EgoPlan",
+            task=each.task_run.task,
+            metric="accuracy",
+            value=each.percent("acc"),
+            decimals=DECIMALS,
+            interval=each.interval(),
+            questions=each.questions,
+            coverage=each.number("coverage"),
+            is_generated=not each.is_ranked,
+            chance=CHANCE,
+        )

@@ -1,0 +1,6 @@
+"""EgoThink: twelve dimensions and six capabilities, who judged them, and what was asked and answered."""
+
+from lmms_egoplan.report.egothink.items import items
+from lmms_egoplan.report.egothink.section import section
+
+__all__ = ["items", "section"]

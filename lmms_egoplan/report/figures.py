@@ -1,0 +1,106 @@
+"""What the report's figures share: sizes, and signs by which runs are told apart without colour."""
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's, without the yellow, which is too light for lines on white.
+_SHADES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c8c8c")
+_HATCHES = ("", "///", "...", "xxx", "\\\\\\", "---", "ooo", "+++")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_LINES = ("-", "--", "-.", ":")
+_INK, _GRID = "0.15", "0.88"
+_POINTS = 9.0
+_SMALL = 8.5
+# Width of a character in heads, and of what stands beside a legend's text in characters.
+_CHARACTER = 0.56
+_SIGN = 6
+# Height of a legend's line, in inches.
+_LEGEND_LINE = 0.19
+_SLANT = 30
+# Matplotlib tells nothing of what has a label with an underscore first, and labels so what was given none.
+_NO_LABEL = re.compile(r"_(?:nolegend_|(?:child|container)\d+)")
+_UNSEEN = "\u200b"
+
+
+def new_figure(width_in: float, height_in: float) -> "tuple[Figure, Axes]":
+    """A figure of this size in inches, with axes that make room for their labels; 7.2 inches fill the page's column."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width_in, height_in), layout="constrained", facecolor="white")
+    return figure, figure.add_subplot()
+
+
+def shade(number: int) -> str:
+    """Colour of the run with this number; they repeat, but not together with `hatch` or `marker`."""
+    return _SHADES[number % len(_SHADES)]
+
+
+def hatch(number: int) -> str:
+    """Hatch of this run's bars; the first has none."""
+    return _HATCHES[number % len(_HATCHES)]
+
+
+def marker(number: int) -> str:
+    """Marker of this run's points."""
+    return _MARKERS[number % len(_MARKERS)]
+
+
+def line(number: int) -> str:
+    """Style of this run's lines."""
+    return _LINES[number % len(_LINES)]
+
+
+def finish(axes: "Axes") -> None:
+    """Give axes the report's looks, once everything is drawn: quiet frame and grid, dark hatches, sizes.
+
+    What has a label is told in a legend above the axes, for which the figure grows. Names of categories that do not fit
+    side by side are slanted. No text is read as a formula: names may have dollar signs.
+    """
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(_INK)
+    axes.grid(axis="y", color=_GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize=_SMALL, color=_INK, labelcolor=_INK)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.label.set(fontsize=_POINTS, color=_INK)
+    for patch in axes.patches:
+        patch.set(edgecolor=_INK, linewidth=0.7)
+        patch.set_hatch_linewidth(0.6)
+    _slant(axes)
+    _tell(axes)
+    for text in axes.figure.findobj(lambda artist: hasattr(artist, "set_parse_math")):
+        text.set_parse_math(False)
+
+
+def _characters(axes: "Axes") -> float:
+    """How many fit side by side."""
+    return axes.figure.get_figwidth() * 72 / (_SMALL * _CHARACTER)
+
+
+def _slant(axes: "Axes") -> None:
+    lines = [line for text in axes.get_xticklabels() for line in text.get_text().split("\n")]
+    names = axes.get_xticklabels()
+    if len(names) * (max(map(len, lines), default=0) + 1) > 0.9 * _characters(axes):
+        for text in names:
+            text.set(rotation=_SLANT, horizontalalignment="right", rotation_mode="anchor")
+
+
+def _tell(axes: "Axes") -> None:
+    for artist in (*axes.lines, *axes.patches, *axes.collections, *axes.containers):
+        label = str(artist.get_label())
+        if label.startswith("_") and not _NO_LABEL.fullmatch(label):
+            artist.set_label(_UNSEEN + label)
+    handles, labels = axes.get_legend_handles_labels()
+    if labels:
+        fitting = int(_characters(axes) // (max(map(len, labels)) + _SIGN))
+        columns = min(max(fitting, 1), len(labels))
+        figure = axes.figure
+        figure.set_figheight(figure.get_figheight() + _LEGEND_LINE * -(-len(labels) // columns))
+        figure.legend(
+            handles, labels, loc="outside upper left", ncols=columns, frameon=False, fontsize=_SMALL, labelcolor=_INK,
+            handlelength=2.6,
+        )  # fmt: skip

@@ -1,0 +1,244 @@
+"""The gallery's files beside the page: what the runs said, a hundred questions a file, and a strip of pictures each."""
+
+import hashlib
+import json
+import math
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from loguru import logger
+from PIL import Image, UnidentifiedImageError
+from PIL.ImageFile import ImageFile
+
+from lmms_egoplan.report.contents import Item, ShownAnswer
+from lmms_egoplan.showing import evenly_spaced
+from lmms_egoplan.storage import write_whole
+
+# Called with what is being done, how much of it is done, and how much there is.
+Progress = Callable[[str, int, int], None]
+
+# How long pictures are read and written in one go; strips that are there are kept, so the next go continues.
+IMAGE_SECONDS = 30.0
+
+_CHUNK = 100
+_THREADS = 2
+_FRAMES = 12
+_FRAME_SIZE, _ONLY_FRAME_SIZE = (320, 200), (720, 450)
+_QUALITY = 78
+# Characters of a question in the list; all of it is shown when it is opened.
+_QUESTION = 400
+_LETTERS = {"right": "r", "wrong": "w", "partly": "p", "unscored": "u"}
+_UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """What the page needs of the gallery.
+
+    index: JSON of all questions that may stand inside a script element; page.js reads it.
+    questions: how many there are.
+    pictured: how many have pictures; waiting, unreadable, absent: how many have none because the time was over, they
+        could not be read, or they are not at hand.
+    """
+
+    index: str
+    questions: int
+    pictured: int
+    waiting: int
+    unreadable: int
+    absent: int
+
+
+def write_gallery(out: Path, items: Sequence[Item], progress: Progress) -> Gallery:
+    """Write ``gallery/`` under `out`.
+
+    Strips that an earlier report left are used again. Questions on which runs disagree, or that all get wrong, are the
+    first to get theirs.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    folder = out / "gallery"
+    fates = _write_strips(folder / "images", items, progress)
+    runs = list(dict.fromkeys(name for item in items for name in item.answers))
+    places = {name: place for place, name in enumerate(runs)}
+    strips = [_strip(folder / "images", item) for item in items]
+    chunks = range(0, len(items), _CHUNK)
+    for number, start in enumerate(chunks):
+        details = [_details(item, places, strips[start + i]) for i, item in enumerate(items[start : start + _CHUNK])]
+        write_whole(folder / f"{number}.js", f"reportChunk({number},{script_json(details)});\n")
+        progress("questions", min(start + _CHUNK, len(items)), len(items))
+    for path in folder.glob("*.js"):
+        if path.stem.isdecimal() and int(path.stem) >= len(chunks):
+            path.unlink()
+    pictured = sum(strip is not None for strip in strips)
+    return Gallery(
+        script_json(_index(items, runs, strips)), len(items), pictured, fates["late"], fates["damaged"], fates["absent"]
+    )
+
+
+def clean(text: str) -> str:
+    """A text as it can be shown: control characters as their pictures, lone surrogates as U+FFFD."""
+    return _UNSHOWN.sub(_picture, text.replace("\r\n", "\n"))
+
+
+def script_json(value: Any) -> str:
+    """JSON in ASCII that cannot end the script element it stands in."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def strip_name(key: str) -> str:
+    """File name of a question's strip, for any key."""
+    plain = re.sub(r"[^A-Za-z0-9]+", "_", key).strip("_")[:80]
+    return f"{plain}-{hashlib.sha256(clean(key).encode()).hexdigest()[:8]}.jpg"
+
+
+def _picture(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else "\ufffd"
+
+
+def _index(items: Sequence[Item], runs: list[str], strips: list[dict[str, Any] | None]) -> dict[str, Any]:
+    benchmarks = _Numbered()
+    facts = _Numbered()
+    values: dict[str, _Numbered] = {}
+    rows = []
+    for item, strip in zip(items, strips, strict=True):
+        coded = []
+        for name, value in item.facts.items():
+            coded += [facts[name], values.setdefault(name, _Numbered())[value]]
+        question = clean(item.question)
+        if len(question) > _QUESTION:
+            question = f"{question[:_QUESTION]}\u2026"
+        verdicts = "".join(_LETTERS[item.answers[run].verdict] if run in item.answers else "-" for run in runs)
+        picture = strip["file"] if strip else 0
+        rows.append([clean(item.key), question, benchmarks[item.benchmark], coded, verdicts, picture])
+    return {
+        "chunk": _CHUNK,
+        "runs": [clean(run) for run in runs],
+        "benchmarks": benchmarks.names(),
+        "facts": [[clean(name), values[name].names()] for name in facts],
+        "items": rows,
+    }
+
+
+class _Numbered(dict[str, int]):
+    """Texts by the order in which they were first asked for."""
+
+    def __missing__(self, text: str) -> int:
+        self[text] = len(self)
+        return self[text]
+
+    def names(self) -> list[str]:
+        return [clean(text) for text in self]
+
+
+def _details(item: Item, places: dict[str, int], strip: dict[str, Any] | None) -> dict[str, Any]:
+    return {
+        "question": clean(item.question),
+        "choices": [clean(choice) for choice in item.choices],
+        "gold": item.gold,
+        "references": [[clean(name), clean(text)] for name, text in item.references.items()],
+        "answers": [[places[name], _answer(answer)] for name, answer in item.answers.items()],
+        "strip": strip,
+    }
+
+
+def _answer(answer: ShownAnswer) -> dict[str, Any]:
+    texts = {"text": answer.text, "rating": answer.rating, "judgement": answer.judgement}
+    shown: dict[str, Any] = {name: clean(text) for name, text in texts.items() if text is not None}
+    if answer.chosen is not None:
+        shown["chosen"] = int(answer.chosen)
+    if answer.logprobs is not None:
+        shown["logprobs"] = [None if x is None or not math.isfinite(x) else round(float(x), 6) for x in answer.logprobs]
+    return shown
+
+
+def _write_strips(folder: Path, items: Sequence[Item], progress: Progress) -> Counter[str]:
+    """Write the strips that are not there yet, for as long as there is time; how many were late, damaged, absent."""
+    folder.mkdir(parents=True, exist_ok=True)
+    without = [item for item in items if _strip(folder, item) is None]
+    todo = sorted((item for item in without if item.images is not None), key=lambda item: not _is_telling(item))
+    fates = Counter(absent=len(without) - len(todo))
+    deadline = time.monotonic() + IMAGE_SECONDS
+    lock, queue = threading.Lock(), iter(todo)
+
+    def work() -> None:
+        for item in queue:
+            if time.monotonic() > deadline:
+                fate = "late"
+            else:
+                fate = "written" if _write_strip(folder / strip_name(item.key), item) else "damaged"
+            with lock:
+                fates[fate] += 1
+                if fate != "late":
+                    progress("pictures", fates["written"] + fates["damaged"], len(todo))
+
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="strips") as pool:
+        for worker in [pool.submit(work) for _ in range(_THREADS)]:
+            worker.result()
+    return fates
+
+
+def _is_telling(item: Item) -> bool:
+    verdicts = {answer.verdict for answer in item.answers.values()} - {"unscored"}
+    return len(verdicts) > 1 or verdicts == {"wrong"}
+
+
+def _write_strip(path: Path, item: Item) -> bool:
+    """Write a question's pictures side by side, with their numbers and sizes in the comment; False without any."""
+    try:
+        images = item.images() if item.images else []
+        box = _FRAME_SIZE if len(images) > 1 else _ONLY_FRAME_SIZE
+        frames = [_small(images[number - 1], box) for number in _chosen(len(images))]
+    except Exception as error:  # whatever a picture's reader raises must not cost the report
+        logger.debug(f"No pictures of {item.key}: {type(error).__name__}: {error}")
+        return False
+    if not frames:
+        return False
+    sizes = [[number, *frame.size] for number, frame in zip(_chosen(len(images)), frames, strict=True)]
+    strip = Image.new("RGB", (sum(width for _, width, _ in sizes), max(height for *_, height in sizes)), "white")
+    left = 0
+    for frame in frames:
+        strip.paste(frame, (left, 0))
+        left += frame.width
+    unfinished = path.with_suffix(".unfinished")
+    strip.save(unfinished, "JPEG", quality=_QUALITY, comment=script_json({"of": len(images), "frames": sizes}))
+    unfinished.replace(path)
+    return True
+
+
+def _chosen(count: int) -> list[int]:
+    """Which of `count` images are shown, from 1."""
+    return evenly_spaced(1, count, min(count, _FRAMES)) if count else []
+
+
+def _small(frame: Image.Image, box: tuple[int, int]) -> Image.Image:
+    """An opaque copy that fits into `box`."""
+    # A file that is not decoded yet is decoded at a fraction of its size, which only works in place.
+    if not isinstance(frame, ImageFile):
+        frame = frame.copy()
+    frame.thumbnail(box)
+    if "A" not in frame.getbands() and "transparency" not in frame.info:
+        return frame.convert("RGB")
+    frame = frame.convert("RGBA")
+    ground = Image.new("RGBA", frame.size, "white")
+    return Image.alpha_composite(ground, frame).convert("RGB")
+
+
+def _strip(folder: Path, item: Item) -> dict[str, Any] | None:
+    """File and frames of a question's strip; None where it has none that can be used."""
+    path = folder / strip_name(item.key)
+    try:
+        with Image.open(path) as image:
+            written = json.loads(image.info["comment"])
+            return {"file": path.name, "of": written["of"], "frames": written["frames"]}
+    except (OSError, UnidentifiedImageError, KeyError, ValueError, TypeError):
+        return None

@@ -1,0 +1,238 @@
+"""The page: one HTML file that opens from disk, with everything but the gallery's details inside."""
+
+import io
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from lmms_egoplan.report.contents import Figure, Headline, Item, Section, Table, Value
+from lmms_egoplan.report.gallery import Progress, clean, write_gallery
+from lmms_egoplan.storage import write_whole
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+_SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+_DROPPED = ("metadata", "script", "style", "title")
+_WIDTH = re.compile(r"--width: (\d+)px")
+_REFERENCE = re.compile(r"url\(\s*#")
+# From this many columns on a table is printed across the page.
+_WIDE = 9
+# Figures up to this width, in pixels, stand side by side where there is room.
+_BROAD = 760
+_P_VALUES = ("p_value", "p_holm")
+
+
+def write_page(
+    out: Path,
+    title: str,
+    sections: Sequence[Section],
+    items: Sequence[Item],
+    runs: Sequence[tuple[str, str]],
+    skipped: Sequence[str],
+    progress: Progress = lambda what, done, total: None,
+) -> None:
+    """Write ``index.html`` and the gallery's files into `out`.
+
+    The files of tables and figures, which the page links, are written by `writing`.
+
+    Args:
+        runs: name and description of each run: model, harness, time.
+        skipped: what was not read, and why.
+        progress: is told what is being done, how much of it is done, and how much there is.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    gallery = write_gallery(out, items, progress) if items else None
+    figures = {}
+    drawn = [figure for section in sections for figure in section.figures]
+    for done, figure in enumerate(drawn, 1):
+        svg = svg_of(figure)
+        figures[figure.key] = {"svg": svg, "is_broad": float(_WIDTH.search(svg)[1]) > _BROAD}
+        progress("figures", done, len(drawn))
+    page = _template().render(
+        title=title,
+        sections=sections,
+        tables={table.key: _head_and_rows(table) for section in sections for table in section.tables},
+        wide=_WIDE,
+        figures=figures,
+        summary=_summary(sections, [name for name, _ in runs]),
+        runs=runs,
+        skipped=skipped,
+        gallery=gallery,
+    )
+    write_whole(out / "index.html", page)
+
+
+def svg_of(figure: Figure) -> str:
+    """A figure as an SVG element for the page: text as text, no scripts or styles, ids that no other figure has."""
+    import matplotlib
+
+    content = io.BytesIO()
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        figure.draw().savefig(content, format="svg", metadata={"Date": None})
+    root = ElementTree.fromstring(content.getvalue())
+    prefix = re.sub(r"[^A-Za-z0-9]+", "-", figure.key) + "-"
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if not isinstance(child.tag, str) or child.tag.rpartition("}")[2] in _DROPPED:
+                parent.remove(child)
+        _rename(parent, prefix)
+    # Matplotlib measures in points; what the page may shrink it must not stretch.
+    width = float(root.attrib.pop("width").removesuffix("pt")) * 4 / 3
+    root.attrib.pop("height")
+    root.attrib |= {
+        "role": "img",
+        "aria-label": clean(f"{figure.title}: {figure.description}"),
+        "style": f"--width: {width:.0f}px",
+    }
+    ElementTree.register_namespace("", _SVG)
+    ElementTree.register_namespace("xlink", _XLINK)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _rename(element: ElementTree.Element, prefix: str) -> None:
+    for name, value in element.attrib.items():
+        if name == "id":
+            element.set(name, prefix + value)
+        elif name.rpartition("}")[2] == "href" and value.startswith("#"):
+            element.set(name, f"#{prefix}{value[1:]}")
+        elif "url(" in value:
+            element.set(name, _REFERENCE.sub(f"url(#{prefix}", value))
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """What stands in a cell of a table; `value` is what it is sorted by, None where there is nothing."""
+
+    shown: str
+    value: Value
+    mark: str | None = None
+
+
+def _head_and_rows(table: Table) -> tuple[list[tuple[str, bool, str]], list[tuple[bool, list[_Cell]]]]:
+    """Of columns title, whether of numbers, and which order comes first; of rows whether marked as own, and cells."""
+    head = []
+    for place, column in enumerate(table.columns):
+        values = [row.values[place] for row in table.rows if row.values[place] is not None]
+        is_number = column.decimals is not None or (bool(values) and all(not isinstance(v, str) for v in values))
+        first = "ascending" if column.higher_is_better is False or not is_number else "descending"
+        head.append((column.title, is_number, first))
+    marks = table.marks()
+    is_mixed = not all(row.is_own for row in table.rows)
+    rows = []
+    for index, row in enumerate(table.rows):
+        cells = [
+            _Cell(
+                show(value, column.decimals, column.key), None if _is_nan(value) else value, marks.get((index, place))
+            )
+            for place, (value, column) in enumerate(zip(row.values, table.columns, strict=True))
+        ]
+        rows.append((row.is_own and is_mixed, cells))
+    return head, rows
+
+
+def show(value: Value, decimals: int | None, key: str = "") -> str:
+    """A value as it stands in a table, in the column with this key; an en dash for none and for NaN.
+
+    No p-value is shown as 0 unless it is, and no number as a negative 0.
+    """
+    if value is None or _is_nan(value):
+        return "\u2013"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not decimals:
+        return f"{value:,}".replace("-", "\u2212")
+    text = f"{value:g}" if decimals is None else f"{value:.{decimals}f}"
+    if float(text):
+        return text.replace("-", "\u2212")
+    return f"<{10**-decimals:.{decimals}f}" if key in _P_VALUES and value > 0 else text.removeprefix("-")
+
+
+def _is_nan(value: Value) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+@dataclass(frozen=True)
+class _Score:
+    """A cell of the summary: the score, and in small print what a reader needs to judge it."""
+
+    shown: str
+    value: float | None
+    notes: tuple[str, ...]
+
+
+def _summary(sections: Sequence[Section], runs: Sequence[str]) -> dict[str, Any] | None:
+    """The headlines as a table of runs by tasks; None without any."""
+    headlines = [(section, headline) for section in sections for headline in section.headlines]
+    columns = list(dict.fromkeys((section.key, line.task, line.metric) for section, line in headlines))
+    if not columns:
+        return None
+    found = {(line.run, section.key, line.task, line.metric): line for section, line in headlines}
+    chances = {}
+    for column in columns:
+        same = {show(line.chance, line.decimals) for key, line in found.items() if key[1:] == column}
+        chances[column] = same.pop() if len(same) == 1 else None
+    names = dict.fromkeys([*runs, *(line.run for _, line in headlines)])
+    return {
+        "groups": [
+            (section, sum(column[0] == section.key for column in columns)) for section in sections if section.headlines
+        ],
+        "columns": [(task, metric, chances[key, task, metric]) for key, task, metric in columns],
+        "rows": [(name, [_score(found.get((name, *column)), chances[column]) for column in columns]) for name in names],
+    }
+
+
+def _score(line: Headline | None, chance: str | None) -> _Score:
+    if line is None:
+        return _Score("\u2013", None, ("not run",))
+    if line.value is None or _is_nan(line.value):
+        notes = ["no score"]
+    elif line.interval is None:
+        notes = ["no interval without samples"]
+    else:
+        low, high = (show(end, line.decimals) for end in line.interval)
+        notes = [f"95\u202f%: {low} to {high}"]
+    if line.questions is not None:
+        notes.append(f"{line.questions:,} question{'s' if line.questions != 1 else ''}")
+    notes.append("coverage unknown" if line.coverage is None else f"{percent(line.coverage)} covered")
+    if line.is_generated:
+        notes.append("truncation unknown" if line.truncated is None else f"{percent(line.truncated)} truncated")
+    if line.chance is not None and chance is None:
+        notes.append(f"chance {show(line.chance, line.decimals)}")
+    value = None if _is_nan(line.value) else line.value
+    return _Score(show(line.value, line.decimals), value, tuple(notes))
+
+
+def percent(share: float) -> str:
+    """A share with one decimal; "0 %" and "100 %" only where it is exactly none or all."""
+    if share in (0, 1):
+        return f"{share:.0%}".replace("%", "\u202f%")
+    return f"{min(max(100 * share, 0.1), 99.9):.1f}\u202f%"
+
+
+@lru_cache(maxsize=1)
+def _template() -> "Template":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup, escape
+
+    def safe(value: Any) -> Any:
+        return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+    def breakable(text: str) -> Markup:
+        """A name, which may go on in the next line after a ``_`` too, where the style lets it."""
+        return Markup(re.sub("(_+)", r"\1<wbr>", str(escape(clean(text)))))
+
+    loader = PackageLoader("lmms_egoplan.report")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, finalize=safe, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["breakable"] = breakable
+    environment.globals["file"] = lambda name: Markup(loader.get_source(environment, name)[0])
+    return environment.get_template("page.html.jinja")

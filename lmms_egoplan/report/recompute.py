@@ -1,0 +1,129 @@
+"""A run's scores once more, from its samples, with the functions that the tasks name."""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from lmms_egoplan.checking import listing, shown
+from lmms_egoplan.paths import LM_EVAL_TASKS
+from lmms_egoplan.report.contents import ReportError
+
+if TYPE_CHECKING:
+    from lmms_egoplan.report.runs import Run, TaskRun
+
+# Sums of floats in another order differ in the last digits.
+_TOLERANCE = 1e-9
+_SHARED = LM_EVAL_TASKS.parent / "shared"
+# lmms-eval logs a function's text, lm-eval its source.
+_FUNCTION = re.compile(r"(?:<function |(?:@.*\n)*def )(\w+)")
+_LISTED = 10
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads a function as its dotted name."""
+
+
+_Loader.add_constructor("!function", lambda _, node: node.value)
+
+
+def aggregations(config: Mapping[str, Any]) -> Mapping[str, str] | None:
+    """The metrics of a task of this project, in its order, each with the dotted name of its aggregation.
+
+    What scores an answer tells which task it is, so that variants under other names are known too. The last metric
+    counts the questions, and has a value for each.
+
+    Args:
+        config: the task's, as a harness logs it.
+
+    Returns:
+        None for any other task, and for those without a metric that the report shows.
+    """
+    scoring = config.get("process_results")
+    match = _FUNCTION.match(scoring) if isinstance(scoring, str) else None
+    return _lists().get(match[1]) if match else None
+
+
+def recompute(task_run: "TaskRun") -> dict[str, Any]:
+    """The task's metrics from its samples; those that no sample has a value for are absent, as in the harness's own.
+
+    Without samples, nothing.
+
+    Raises:
+        ReportError: the values in the samples are not those of the task.
+    """
+    found = {}
+    for metric, name in (aggregations(task_run.config) or {}).items():
+        values = [sample[metric] for sample in task_run.samples or () if metric in sample]
+        if values:
+            try:
+                found[metric] = _function(name)(values)
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+                raise ReportError(
+                    f"samples of {task_run.task}: {metric} cannot be computed: {type(error).__name__}: {error}; were "
+                    "they written by another version, or changed? Run again, or leave the samples out"
+                ) from error
+    return found
+
+
+def check(run: "Run", task_run: "TaskRun") -> None:
+    """Compare the harness's own scores with those from the samples; without samples there is nothing to compare.
+
+    Numbers may differ by 1e-9 of their size; NaN equals NaN.
+
+    Raises:
+        ReportError: they differ, or one has a metric that the other has not; names the run's folder, the task and the
+            first 10 metrics with both values, the number of questions before all others.
+    """
+    own = list(aggregations(task_run.config) or ())
+    if task_run.samples is None or not own:
+        return
+    found = recompute(task_run)
+    differences = [
+        difference
+        for metric in (own[-1], *own[:-1])
+        for difference in _differences(metric, task_run.metrics.get(metric), found.get(metric))
+    ]
+    if differences:
+        raise ReportError(
+            f"{run.folder}, run {run.name}, task {task_run.task}: the scores are not those of the "
+            f"{len(task_run.samples)} samples:\n{listing(differences, _LISTED)}\n"
+            "The file of samples is not whole, not of this run, or another version wrote it: run again, or move it away"
+        )
+
+
+@cache
+def _lists() -> dict[str, dict[str, str]]:
+    """The aggregations by metric, by the name of the function that scores an answer."""
+    tasks = [yaml.load(path.read_text(encoding="utf-8"), _Loader) for path in sorted(_SHARED.glob("*.yaml"))]
+    return {
+        task["process_results"].rpartition(".")[2]: {
+            metric["metric"]: metric["aggregation"] for metric in task["metric_list"]
+        }
+        for task in tasks
+    }
+
+
+def _function(name: str) -> Any:
+    module, _, attribute = name.rpartition(".")
+    return getattr(import_module(module), attribute)
+
+
+def _differences(name: str, told: Any, found: Any) -> Iterator[str]:
+    """What differs between the harness's value and that from the samples, None where there is none."""
+    if isinstance(told, Mapping) and isinstance(found, Mapping):
+        for key in told | found:
+            yield from _differences(f"{name} of {key}", told.get(key), found.get(key))
+    elif not _equal(told, found):
+        yield f"{name}: {shown(told)} in the results, {shown(found)} from the samples"
+
+
+def _equal(told: Any, found: Any) -> bool:
+    if isinstance(told, (int, float)) and isinstance(found, (int, float)):
+        both_nan = math.isnan(told) and math.isnan(found)
+        return both_nan or math.isclose(told, found, rel_tol=_TOLERANCE)
+    return told == found

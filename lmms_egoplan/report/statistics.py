@@ -1,0 +1,214 @@
+"""Intervals of scores and tests of differences, for questions that come in clusters such as those of one video."""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.stats import DegenerateDataWarning, binomtest, bootstrap, permutation_test
+
+RESAMPLES = 2000
+PERMUTATIONS = 9999
+EXACT_UP_TO = 13
+"""So many sums of clusters have no more than `PERMUTATIONS` ways to flip their signs, and all are counted."""
+
+_SEED = 0
+_BATCH = 500
+_DIGITS = 12
+
+Scores = Mapping[str, float | None]
+"""Question, then score; None, NaN and infinities are missing."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How one run differs from another on the questions that both have scores for.
+
+    difference: mean of first minus second over the questions, in the scores' unit.
+    low, high: its 95 % interval, of `bootstrap_interval`; None where all questions are of one cluster.
+    p_value: two-sided, of no difference.
+    test: ``McNemar``, exact, where all scores are 0 or 1 and each question is a cluster of its own: on a question
+        that only one of the two runs got right, either is as likely to be that run. It takes questions as independent;
+        in clusters whose answers are alike it would find differences where there are none.
+        ``permutation`` otherwise: each cluster's sum of differences may as well have the other sign. Every way
+        to flip signs is counted where at most `EXACT_UP_TO` sums are not 0, else `PERMUTATIONS` random ones and
+        the one at hand.
+    """
+
+    difference: float
+    low: float | None
+    high: float | None
+    p_value: float
+    test: Literal["McNemar", "permutation"]
+    questions: int
+    clusters: int
+
+
+def mean(values: np.ndarray) -> float:
+    """Mean of the questions: each weighs the same, so a cluster weighs as many as it has."""
+    return float(values.mean())
+
+
+def bootstrap_interval(
+    values: Sequence[float | None],
+    clusters: Sequence[str],
+    statistic: Callable[[np.ndarray], float] = mean,
+    resamples: int = RESAMPLES,
+    seed: int = _SEED,
+) -> tuple[float, float] | None:
+    """95 % percentile interval of a statistic over questions, by a bootstrap that draws whole clusters.
+
+    A resample has as many clusters as there are, drawn with replacement, each with all of its questions; the number
+    of questions varies. The mean is the sum over the questions of a resample by their number. The interval's ends are
+    the 2.5th and 97.5th percentile over the resamples, interpolated linearly. The same seed gives the same interval,
+    in whatever order the questions come. Where no two clusters differ, both ends are the same.
+
+    Args:
+        values: one per question; None, NaN and infinities are left out.
+        clusters: each question's cluster.
+        statistic: of an array of questions' values; `mean` is computed for all resamples at once.
+        resamples: how many are drawn.
+        seed: of NumPy's default generator.
+
+    Returns:
+        None for fewer than two clusters with values, or where the statistic is undefined (NaN) in a resample.
+
+    Raises:
+        ValueError: not as many clusters as values.
+    """
+    if len(values) != len(clusters):
+        raise ValueError(f"expected a cluster for each value, got {len(clusters)} for {len(values)}")
+    numbers = np.array(values, dtype=float)
+    known = np.isfinite(numbers)
+    numbers = numbers[known]
+    names, places, sizes = np.unique(np.asarray(clusters)[known], return_inverse=True, return_counts=True)
+    if len(names) < 2:
+        return None
+    sums = np.bincount(places, numbers)
+    groups = np.split(numbers[np.argsort(places)], np.cumsum(sizes)[:-1])
+
+    def means(drawn: np.ndarray, axis: int) -> np.ndarray:
+        return sums[drawn].sum(axis) / sizes[drawn].sum(axis)
+
+    def of_drawn(drawn: np.ndarray) -> float:
+        return statistic(np.concatenate([groups[cluster] for cluster in drawn]))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DegenerateDataWarning)  # A NaN among the resamples: no interval, below.
+        interval = bootstrap(
+            (np.arange(len(names)),),
+            means if statistic is mean else of_drawn,
+            vectorized=statistic is mean,
+            n_resamples=resamples,
+            batch=_BATCH,
+            method="percentile",
+            rng=np.random.default_rng(seed),
+        ).confidence_interval
+    low, high = float(interval.low), float(interval.high)
+    return (low, high) if np.isfinite([low, high]).all() else None
+
+
+def stratified_interval(
+    strata: Sequence[Sequence[float]], resamples: int = RESAMPLES, seed: int = _SEED
+) -> tuple[float, float] | None:
+    """95 % percentile interval of the mean over strata of their means, by a bootstrap that draws in each by itself.
+
+    A stratum weighs the same however many values it has; a resample has as many of each as there are.
+
+    Args:
+        strata: the values of each, finite numbers.
+        resamples: how many are drawn.
+        seed: of NumPy's default generator.
+
+    Returns:
+        None where a stratum has fewer than two values, or there is none.
+    """
+    if min(map(len, strata), default=0) < 2:
+        return None
+
+    def mean_of_means(*drawn: np.ndarray, axis: int) -> np.ndarray:
+        return np.mean([each.mean(axis) for each in drawn], axis=0)
+
+    interval = bootstrap(
+        strata,
+        mean_of_means,
+        vectorized=True,
+        n_resamples=resamples,
+        method="percentile",
+        rng=np.random.default_rng(seed),
+    ).confidence_interval
+    return float(interval.low), float(interval.high)
+
+
+def compare(first: Scores, second: Scores, clusters: Mapping[str, str]) -> Comparison | None:
+    """How two runs differ, over the questions that both have scores for; None where there are none.
+
+    Raises:
+        ValueError: a question that both have has no cluster.
+    """
+    shared = sorted(first.keys() & second.keys())
+    pairs = np.array([(first[question], second[question]) for question in shared], dtype=float).reshape(-1, 2)
+    known = np.isfinite(pairs).all(axis=1)
+    pairs = pairs[known]
+    compared = [question for question, is_known in zip(shared, known, strict=True) if is_known]
+    if not compared:
+        return None
+    without = [question for question in compared if question not in clusters]
+    if without:
+        raise ValueError(f"{len(without)} questions have no cluster, such as {without[0]!r}")
+    of_question = [clusters[question] for question in compared]
+    names, places = np.unique(of_question, return_inverse=True)
+    differences = pairs[:, 0] - pairs[:, 1]
+    low, high = bootstrap_interval(differences, of_question) or (None, None)
+    is_mcnemar = bool(np.isin(pairs, (0, 1)).all()) and len(names) == len(compared)
+    p_value = _mcnemar(differences) if is_mcnemar else _sign_flips(np.bincount(places, differences))
+    test = "McNemar" if is_mcnemar else "permutation"
+    return Comparison(mean(differences), low, high, p_value, test, len(compared), len(names))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's step-down correction: p-values, in their order, of a family whose false findings count together.
+
+    Raises:
+        ValueError: a p-value is not from 0 to 1.
+    """
+    if not all(0 <= p_value <= 1 for p_value in p_values):
+        raise ValueError(f"p-values must be from 0 to 1, got {list(p_values)}")
+    corrected = [0.0] * len(p_values)
+    largest = 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))
+        corrected[place] = largest
+    return corrected
+
+
+def _mcnemar(differences: np.ndarray) -> float:
+    discordant = int(np.count_nonzero(differences))
+    if discordant == 0:
+        return 1.0
+    return float(binomtest(int(np.count_nonzero(differences > 0)), discordant).pvalue)
+
+
+def _sign_flips(sums: np.ndarray) -> float:
+    """Sums of 0 are the same with either sign; a single sum is as large with either sign."""
+    sums = sums[sums != 0]
+    if len(sums) < 2:
+        return 1.0
+    scale = np.abs(sums).sum()
+
+    def total(flipped: np.ndarray, axis: int) -> np.ndarray:
+        # Totals that are equal but for the order of floating-point additions must count as equal.
+        return np.round(flipped.sum(axis) / scale, _DIGITS)
+
+    with np.errstate(over="ignore"):  # SciPy 1.15 counts the permutations of many clusters in a float.
+        found = permutation_test(
+            (sums,),
+            total,
+            permutation_type="samples",
+            vectorized=True,
+            n_resamples=PERMUTATIONS,
+            batch=_BATCH,
+            rng=np.random.default_rng(_SEED),
+        )
+    return float(found.pvalue)

@@ -1,0 +1,232 @@
+// The gallery: its filters, the list of questions, and which of them is open.
+
+const NONE = "-";
+const PAGE = 25;
+
+// What the runs said, by files of a hundred questions. A page from disk cannot fetch them, but can run them.
+function chunks(size) {
+  const loading = new Map();
+  const arrived = new Map();
+  window.reportChunk = (number, details) => arrived.set(number, details);
+  return (place) => {
+    const number = Math.floor(place / size);
+    if (!loading.has(number)) {
+      loading.set(number, new Promise((done, failed) => {
+        const script = make("script", { src: `gallery/${number}.js` });
+        script.onload = () => (arrived.has(number) ? done(arrived.get(number)) : failed(script.src));
+        script.onerror = () => { loading.delete(number); failed(script.src); };
+        document.head.append(script);
+      }));
+    }
+    return loading.get(number).then((details) => details[place % size]);
+  };
+}
+
+function readIndex() {
+  const written = JSON.parse(byId("index").textContent);
+  const items = written.items.map(([key, question, benchmark, coded, verdicts, picture], place) => {
+    const facts = new Map();
+    for (let i = 0; i < coded.length; i += 2) {
+      const [name, values] = written.facts[coded[i]];
+      facts.set(name, values[coded[i + 1]]);
+    }
+    return { place, key, question, benchmark: written.benchmarks[benchmark], facts, verdicts, picture };
+  });
+  return { ...written, items };
+}
+
+function gallery() {
+  const index = readIndex();
+  const detailsOf = chunks(index.chunk);
+  const byKey = new Map(index.items.map((item) => [item.key, item]));
+  const form = byId("filters");
+  const field = form.elements;
+  const list = byId("items");
+  const dialog = byId("item");
+  let found = index.items;
+  let page = 0;
+  let current = null;
+
+  const titleOf = (benchmark) => byId(`${benchmark}-title`)?.textContent ?? benchmark;
+  const scored = (item) => [...item.verdicts].filter((letter) => letter !== NONE && letter !== "u");
+  const addressOf = (item) => `#gallery/${item.key.split("/").map(encodeURIComponent).join("/")}`;
+
+  function fill(select, options, value) {
+    select.replaceChildren(...options.map(([code, text]) => make("option", { value: code }, text)));
+    if (options.some(([code]) => code === value)) select.value = value;
+  }
+
+  // The runs and facts that there are to choose from depend on the benchmark.
+  function offer() {
+    const items = index.items.filter((item) => !field.benchmark.value || item.benchmark === field.benchmark.value);
+    const there = index.runs.map((name, i) => [String(i), `${i + 1} ${name}`]).filter(([i]) => items.some((item) => item.verdicts[i] !== NONE));
+    fill(field.run, [["", "any run"], ...there], field.run.value);
+    fill(field.one, there, field.one.value);
+    fill(field.two, there, field.two.value);
+    if (field.one.value === field.two.value && there.length > 1) field.two.value = there.find(([i]) => i !== field.one.value)[0];
+    field.show.options[2].disabled = there.length < 2;
+    byId("legend").replaceChildren(...there.map(([i]) => make("li", {}, make("b", {}, String(Number(i) + 1)), " ", make("bdi", { class: "name" }, index.runs[i]))));
+    byId("facts").replaceChildren(...(field.benchmark.value ? index.facts : []).flatMap(([name, values]) => {
+      const used = new Set(items.map((item) => item.facts.get(name)).filter((value) => value !== undefined));
+      if (!used.size) return [];
+      const select = make("select", { "data-fact": name });
+      fill(select, [["", "any"], ...[...used].sort(collator.compare).map((value) => [`=${value}`, value])], "");
+      return [make("label", {}, `${name} `, select)];
+    }));
+  }
+
+  function test() {
+    const words = field.text.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const facts = [...byId("facts").querySelectorAll("select")].filter((select) => select.value);
+    const [benchmark, run, verdict, show] = [field.benchmark.value, field.run.value, field.verdict.value, field.show.value];
+    return (item) => {
+      if (benchmark && item.benchmark !== benchmark) return false;
+      const letters = run ? item.verdicts[run].replace(NONE, "") : item.verdicts.replaceAll(NONE, "");
+      if (!letters && run) return false;
+      if (verdict && !letters.includes(verdict)) return false;
+      if (facts.some((select) => `=${item.facts.get(select.dataset.fact)}` !== select.value)) return false;
+      if (show === "wrong" && !(scored(item).length && scored(item).every((letter) => letter === "w"))) return false;
+      if (show === "differ") {
+        const pair = [item.verdicts[field.one.value], item.verdicts[field.two.value]];
+        if (pair[0] === pair[1] || pair.some((letter) => letter === NONE || letter === "u")) return false;
+      }
+      item.text ??= [item.key, item.question, ...item.facts.values()].join("\n").toLowerCase();
+      return words.every((word) => item.text.includes(word));
+    };
+  }
+
+  function filter() {
+    for (const label of form.querySelectorAll(".pair")) label.hidden = field.show.value !== "differ";
+    found = index.items.filter(test());
+    page = 0;
+    show();
+  }
+
+  function row(item) {
+    const marks = [...item.verdicts].map((letter, i) => (letter === NONE ? null : mark(letter, i + 1, `${index.runs[i]}: ${VERDICTS[letter][1]}`)));
+    const spoken = [...item.verdicts].map((letter, i) => (letter === NONE ? "" : `run ${i + 1} ${VERDICTS[letter][1]}`)).filter(Boolean).join(", ");
+    const picture = item.picture ? make("img", { src: `gallery/images/${item.picture}`, alt: "", loading: "lazy" }) : "no picture";
+    return make("li", {}, make("a", { href: addressOf(item), "aria-label": `${item.key}: ${item.question} ${spoken}` },
+      list.classList.contains("plain") ? null : make("span", { class: "thumb" }, picture),
+      make("div", {}, make("p", { class: "question", dir: "auto" }, item.question),
+        make("p", { class: "about" }, make("b", {}, item.key), [...item.facts].map(([name, value]) => `${name}: ${value}`).join(" \u00b7 "))),
+      make("span", { class: "marks" }, ...marks)));
+  }
+
+  function show() {
+    const last = Math.max(0, Math.ceil(found.length / PAGE) - 1);
+    page = Math.min(Math.max(page, 0), last);
+    const shown = found.slice(page * PAGE, (page + 1) * PAGE);
+    list.classList.toggle("plain", !shown.some((item) => item.picture));
+    list.replaceChildren(...shown.map(row));
+    byId("count").textContent = `${found.length.toLocaleString("en")} of ${index.items.length.toLocaleString("en")} questions`;
+    byId("page").textContent = `Page ${page + 1} of ${last + 1}`;
+    byId("before").disabled = page === 0;
+    byId("after").disabled = page === last;
+    byId("pages").hidden = last === 0;
+  }
+
+  function turn(by) {
+    page += by;
+    show();
+    byId("found").scrollIntoView({ block: "start" });
+  }
+
+  // Moves the focus by one question, over the ends of a page too.
+  function move(by) {
+    const links = [...list.querySelectorAll("a")];
+    const next = links.indexOf(document.activeElement) + by;
+    if (!links.includes(document.activeElement)) return links[0]?.focus();
+    if (links[next]) return links[next].focus();
+    const target = page + by;
+    if (target < 0 || target * PAGE >= found.length) return undefined;
+    turn(by);
+    return list.querySelector(by > 0 ? "li:first-child a" : "li:last-child a").focus();
+  }
+
+  function open(item) {
+    current = item;
+    const place = found.indexOf(item);
+    byId("item-key").textContent = `${titleOf(item.benchmark)}: ${item.key}`;
+    byId("item-place").textContent = place < 0 ? "not among the filtered questions" : `${(place + 1).toLocaleString("en")} of ${found.length.toLocaleString("en")}`;
+    byId("item-before").disabled = !found[place - 1];
+    byId("item-after").disabled = !found[place + 1];
+    const body = byId("item-body");
+    body.replaceChildren(make("p", { class: "asked", dir: "auto" }, item.question));
+    body.setAttribute("aria-busy", "true");
+    if (!dialog.open) dialog.showModal();
+    body.scrollTop = 0;
+    body.focus();
+    detailsOf(item.place).then(
+      (details) => { if (current === item) body.replaceChildren(...opened(item, details, index.runs)); },
+      (file) => { if (current === item) body.append(make("p", { class: "remarks" }, `${decodeURI(file)} could not be read; the folder \u201cgallery\u201d must lie beside this page.`)); },
+    ).finally(() => { if (current === item) body.removeAttribute("aria-busy"); });
+  }
+
+  function leaf(by) {
+    const next = found[found.indexOf(current) + by];
+    if (!next) return;
+    history.replaceState(null, "", addressOf(next));
+    open(next);
+  }
+
+  // The question that the address names; undefined where it names none.
+  function linked() {
+    const key = /^#gallery\/(.+)$/.exec(location.hash)?.[1];
+    try { return key && decodeURIComponent(key); } catch { return key; }
+  }
+
+  function route() {
+    const key = linked();
+    if (!key) return dialog.open && dialog.close();
+    if (byKey.has(key)) return open(byKey.get(key));
+    byId("count").textContent = `There is no question ${key} in this report`;
+    return byId("gallery").scrollIntoView();
+  }
+
+  // This comes a moment after the dialog was closed, when another question may be on its way already.
+  dialog.addEventListener("close", () => {
+    if (dialog.open || (linked() && linked() !== current?.key)) return;
+    if (linked()) history.replaceState(null, "", "#gallery");
+    const place = found.indexOf(current);
+    current = null;
+    if (place < 0 || location.hash !== "#gallery") return;
+    if (Math.floor(place / PAGE) !== page) { page = Math.floor(place / PAGE); show(); }
+    list.children[place % PAGE].querySelector("a").focus();
+  });
+  dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
+  byId("item-close").addEventListener("click", () => dialog.close());
+  byId("item-before").addEventListener("click", () => leaf(-1));
+  byId("item-after").addEventListener("click", () => leaf(1));
+  byId("before").addEventListener("click", () => turn(-1));
+  byId("after").addEventListener("click", () => turn(1));
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("input", (event) => { if (event.target === field.benchmark) offer(); filter(); });
+  form.addEventListener("reset", () => setTimeout(() => { offer(); filter(); }));
+  window.addEventListener("hashchange", route);
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
+    const by = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[event.key];
+    const across = { j: 1, ArrowRight: 1, k: -1, ArrowLeft: -1 }[event.key];
+    if (dialog.open) {
+      if (across && !event.target.closest(".scroll")) { event.preventDefault(); leaf(across); }
+    } else if (event.key === "/") {
+      event.preventDefault();
+      field.text.focus();
+      field.text.select();
+    } else if (by && (event.key.length === 1 || list.contains(event.target))) {
+      event.preventDefault();
+      move(by);
+    }
+  });
+
+  const several = index.benchmarks.length > 1;
+  fill(field.benchmark, [...(several ? [["", "all benchmarks"]] : []), ...index.benchmarks.map((key) => [key, titleOf(key)])], "");
+  fill(field.verdict, [["", "any verdict"], ...Object.entries(VERDICTS).map(([letter, [sign, word]]) => [letter, `${sign} ${word}`])], "");
+  offer();
+  filter();
+  for (const id of ["filters", "found", "legend"]) byId(id).hidden = false;
+  route();
+}
+
+if (byId("index")) gallery();

@@ -1,0 +1,74 @@
+// What all of the page needs, its theme and its tables.
+
+const byId = (id) => document.getElementById(id);
+
+// An element with its attributes and children; texts never become markup.
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined) element.setAttribute(name, value);
+  }
+  element.append(...children.filter((child) => child !== null));
+  return element;
+}
+
+function theme() {
+  const button = byId("theme");
+  const names = ["as the system", "light", "dark"];
+  const read = () => { try { return localStorage.getItem("egoplan-report-theme"); } catch { return null; } };
+  const show = (name) => {
+    if (name === names[0]) delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = name;
+    button.querySelector(".words").textContent = `Theme: ${name}`;
+    button.setAttribute("aria-label", `Theme: ${name}`);
+    button.value = name;
+  };
+  button.hidden = false;
+  show(names.includes(read()) ? read() : names[0]);
+  button.addEventListener("click", () => {
+    show(names[(names.indexOf(button.value) + 1) % names.length]);
+    try { localStorage.setItem("egoplan-report-theme", button.value); } catch { /* it lasts as long as the page */ }
+  });
+}
+
+const collator = new Intl.Collator("en", { numeric: true });
+
+function sortable(table) {
+  const body = table.tBodies[0];
+  const original = [...body.rows];
+  const heads = [...table.tHead.rows[table.tHead.rows.length - 1].cells];
+  heads.forEach((head, place) => {
+    head.querySelector("button").addEventListener("click", () => {
+      const first = head.dataset.first;
+      const second = first === "ascending" ? "descending" : "ascending";
+      const order = { [first]: second, [second]: null }[head.getAttribute("aria-sort")];
+      sort(place, order === undefined ? first : order);
+    });
+  });
+
+  // Missing values come last in both orders; without an order the rows are as they were written.
+  function sort(place, order) {
+    heads.forEach((head, i) => (i === place && order ? head.setAttribute("aria-sort", order) : head.removeAttribute("aria-sort")));
+    const isNumber = heads[place].classList.contains("number");
+    const values = new Map(original.map((row) => [row, row.cells[place].dataset.value]));
+    const sign = order === "ascending" ? 1 : -1;
+    const compare = (one, two) => {
+      const [a, b] = [values.get(one), values.get(two)];
+      if (a === undefined || b === undefined) return (a === undefined) - (b === undefined);
+      return sign * (isNumber && !isNaN(a) && !isNaN(b) ? a - b : collator.compare(a, b));
+    };
+    body.append(...(order ? [...original].sort(compare) : original));
+  }
+}
+
+// A table that fits needs no box that scrolls: its head then stays in view while the page scrolls.
+function fitting(boxes) {
+  const watch = new ResizeObserver((entries) => {
+    for (const { target } of entries) target.classList.toggle("fits", target.firstElementChild.offsetWidth <= target.clientWidth);
+  });
+  boxes.forEach((box) => watch.observe(box));
+}
+
+theme();
+document.querySelectorAll("table.sortable").forEach(sortable);
+fitting(document.querySelectorAll("main > section .scroll"));

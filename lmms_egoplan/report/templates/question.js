@@ -1,0 +1,89 @@
+// What is said of a question: the signs of verdicts, and the question opened.
+
+const VERDICTS = { r: ["\u2713", "right"], w: ["\u2717", "wrong"], p: ["\u00bd", "partly"], u: ["?", "unscored"] };
+
+function mark(letter, label, title) {
+  const [sign, word] = VERDICTS[letter];
+  return make("span", { class: `mark ${letter}`, title: title ?? word },
+    make("span", { "aria-hidden": "true" }, label, label ? "\u2009" : "", sign), make("span", { class: "word" }, label ? "" : word));
+}
+
+const letterOf = (place) => String.fromCharCode(65 + place);
+
+function opened(item, details, runs) {
+  const answers = details.answers.map(([place, answer]) => ({ ...answer, run: runs[place], letter: item.verdicts[place] }));
+  const ranked = answers.filter((answer) => answer.logprobs);
+  const said = answers.filter((answer) => !answer.logprobs || answer.text !== undefined || answer.judgement !== undefined);
+  const facts = [...item.facts].map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", { dir: "auto" }, value)));
+  const references = details.references.map(([name, text]) => make("div", {}, make("dt", {}, name), make("dd", { dir: "auto", tabindex: "0" }, text)));
+  return [
+    make("p", { class: "asked", dir: "auto" }, details.question),
+    facts.length ? make("dl", { class: "facts-list" }, ...facts) : null,
+    details.strip ? frames(details.strip) : null,
+    ranked.length ? choices(details, ranked) : null,
+    !ranked.length && details.choices.length ? options(details) : null,
+    references.length ? make("dl", { class: "references" }, ...references) : null,
+    said.length ? make("div", { class: "answers" }, ...said.map((answer) => words(answer, details))) : null,
+    answers.length ? null : make("p", { class: "empty" }, "No run answered this question."),
+  ].filter(Boolean);
+}
+
+// A strip holds the frames side by side: every picture shows its part of it.
+function frames({ file, of, frames: sizes }) {
+  const src = `gallery/images/${file}`;
+  if (sizes.length === 1 && of === 1) {
+    const [, width, height] = sizes[0];
+    return make("div", { class: "frames" }, make("img", { class: "only", src, width, height, alt: "What the models were shown" }));
+  }
+  const whole = sizes.reduce((sum, [, width]) => sum + width, 0);
+  let left = 0;
+  const shown = sizes.map(([number, width, height]) => {
+    const image = make("img", { src, alt: `Image ${number} of ${of}` });
+    Object.assign(image.style, { width: `${100 * whole / width}%`, left: `${-100 * left / width}%` });
+    left += width;
+    const tile = make("span", { class: "tile" }, image);
+    tile.style.aspectRatio = `${width} / ${height}`;
+    return make("figure", {}, tile, make("figcaption", {}, number === of ? `${number} of ${of}, the last` : `${number} of ${of}`));
+  });
+  const box = make("div", { class: "frames several" }, ...shown);
+  const button = make("button", { type: "button", class: "larger", "aria-pressed": "false" }, "Larger pictures");
+  button.addEventListener("click", () => button.setAttribute("aria-pressed", String(box.classList.toggle("large"))));
+  return make("div", {}, box, button);
+}
+
+const badge = (text, letter = "") => make("span", { class: `badge ${letter}` }, text);
+
+function choiceOf({ choices: texts, gold }, place) {
+  return [`${letterOf(place)}. `, make("bdi", {}, texts[place] ?? ""), ...(place === gold ? [" ", badge("right answer", "r")] : [])];
+}
+
+function choices(details, ranked) {
+  const head = ranked.map((answer) => make("th", { scope: "col" }, make("bdi", { class: "name" }, answer.run), make("br"), mark(answer.letter, "")));
+  const rows = details.choices.map((_, place) => make("tr", {}, make("th", { scope: "row" }, ...choiceOf(details, place)),
+    ...ranked.map((answer) => {
+      const value = answer.logprobs[place];
+      if (value === null || value === undefined) return make("td", {}, make("span", { class: "missing", title: "no value" }, "\u2013"));
+      const best = Math.max(...answer.logprobs.filter((x) => x !== null));
+      const bar = make("span", { class: "bar", "aria-hidden": "true" });
+      bar.style.setProperty("--length", `${100 * Math.exp(value - best)}%`);
+      const taken = place === answer.chosen;
+      return make("td", { class: taken ? "taken" : null }, value.toFixed(3).replace("-", "\u2212"), ...(taken ? [" ", badge("chosen")] : []), bar);
+    })));
+  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Choices" }, make("table", { class: "choices" },
+    make("caption", {}, "Mean log-probability per token, in nats. A bar is the probability per token beside that of the run\u2019s likeliest choice."),
+    make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "Choice"), ...head)), make("tbody", {}, ...rows)));
+}
+
+function options(details) {
+  return make("ul", { class: "options", "aria-label": "Choices" }, ...details.choices.map((_, place) => make("li", {}, ...choiceOf(details, place))));
+}
+
+function words(answer, details) {
+  const text = answer.text ?? (answer.chosen === undefined ? "No answer is logged." : "");
+  const chosen = answer.chosen === undefined || answer.logprobs ? null : make("p", { class: "rating" }, `Chosen: ${letterOf(answer.chosen)}. ${details.choices[answer.chosen] ?? ""}`);
+  return make("article", { class: "said" },
+    make("header", {}, make("h3", { class: "name" }, answer.run), mark(answer.letter, ""), answer.rating === undefined ? null : make("span", { class: "rating" }, answer.rating)),
+    chosen,
+    text ? make("p", { class: answer.text === undefined ? "words none" : "words", dir: "auto", tabindex: "0" }, text) : answer.text === "" ? make("p", { class: "words none" }, "The answer is empty.") : null,
+    answer.judgement === undefined ? null : make("div", { class: "judgement" }, make("strong", {}, "The judge:"), make("p", { dir: "auto" }, answer.judgement)));
+}

@@ -1,0 +1,92 @@
+"""Tables and figures as files, to take into a paper, a README or a spreadsheet."""
+
+import csv
+import io
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from lmms_egoplan.report.contents import Figure, Section, Table
+from lmms_egoplan.report.page import show
+from lmms_egoplan.storage import write_whole
+
+# Enough for a column of a paper.
+_DPI = 200
+_OWN = "▸ "
+_MARKS = {"best": "**{}**", "second": "<u>{}</u>"}
+
+
+def write_files(out: Path, sections: Iterable[Section], progress: Callable[[str, int, int], None]) -> None:
+    """Write ``tables/<key>.csv``, ``tables/<key>.md``, ``figures/<key>.svg`` and ``figures/<key>.png``.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    sections = list(sections)
+    for section in sections:
+        for table in section.tables:
+            write_whole(out / "tables" / f"{table.key}.csv", csv_of(table))
+            write_whole(out / "tables" / f"{table.key}.md", markdown_of(table))
+    figures = [figure for section in sections for figure in section.figures]
+    for done, figure in enumerate(figures, 1):
+        write_figure(out / "figures", figure)
+        progress("figure files", done, len(figures))
+
+
+def csv_of(table: Table) -> str:
+    """All digits, an empty field where there is no value, and ``own`` behind the columns: whether a row is of a run."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*(column.key for column in table.columns), "own"])
+    writer.writerows([*("" if value is None else value for value in row.values), row.is_own] for row in table.rows)
+    return text.getvalue()
+
+
+def markdown_of(table: Table) -> str:
+    """Title, table and notes; the best value of a column bold, the second best underlined, own rows with a mark."""
+    marks = table.marks()
+    lines = [f"**{_plain(table.title)}**", ""]
+    lines.append(_line(_plain(column.title) for column in table.columns))
+    is_number = [
+        column.decimals is not None or any(isinstance(row.values[place], (int, float)) for row in table.rows)
+        for place, column in enumerate(table.columns)
+    ]
+    lines.append(_line("---:" if number else "---" for number in is_number))
+    for index, row in enumerate(table.rows):
+        cells = [
+            _MARKS.get(marks.get((index, place), ""), "{}").replace(
+                "{}", _plain(show(value, column.decimals, column.key))
+            )
+            for place, (value, column) in enumerate(zip(row.values, table.columns, strict=True))
+        ]
+        lines.append(_line([(_OWN if row.is_own else "") + cells[0], *cells[1:]]))
+    own = [f"{_OWN.strip()}: own run."] if any(row.is_own for row in table.rows) else []
+    remarks = [text for text in (table.source, *table.notes, *own) if text]
+    return "\n".join([*lines, "", *(f"{_plain(text)}  " for text in remarks), ""])
+
+
+def write_figure(folder: Path, figure: Figure) -> None:
+    """Write a figure as SVG, with its text as text, and as PNG.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    import matplotlib
+
+    folder.mkdir(parents=True, exist_ok=True)
+    drawing = figure.draw()
+    with tempfile.TemporaryDirectory(prefix=".figure.", dir=folder) as scratch:
+        for suffix, metadata in (("svg", {"Date": None}), ("png", {})):
+            path = Path(scratch) / f"{figure.key}.{suffix}"
+            with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": figure.key}):
+                drawing.savefig(path, dpi=_DPI, metadata=metadata)
+            path.replace(folder / path.name)
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _plain(text: str) -> str:
+    """A text on one line of a Markdown table."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")

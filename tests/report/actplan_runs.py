@@ -1,0 +1,134 @@
+"""Runs of ActPlan-1K's tasks as the harnesses write them, and what is counted of them once more."""
+
+import json
+from contextlib import contextmanager
+from statistics import fmean
+
+import pytest
+
+from lmms_egoplan.report.statistics import bootstrap_interval
+from report.synthetic import Answers, actplan_answers, prepare_data, write_run
+
+COUNT = 60
+GOOD, TEXT, WEAK, MUTE, PART = (
+    "Good-7B",
+    "Good-7B (actplan_text_only)",
+    "Weak-2B",
+    "Mute-1B",
+    "Part-1B (actplan_normal)",
+)
+LENGTHS = ("1-10", "11-20", "21-30", "31-40", "41-50", "51+", "unknown")
+
+
+@contextmanager
+def written_runs(place):
+    """Runs in `place`, and the prepared data that all but one of their instances are from."""
+    good = {"actplan": answered(0.9, 1, bleurt=0.6), "actplan_text_only": answered(0.5, 2, bleurt=0.2)}
+    write_run(place / "runs", "lmms-eval", f"org/{GOOD}", good)
+    write_run(place / "runs", "lm-eval", f"org/{WEAK}", {"actplan": answered(0.3, 3)})
+    write_run(place / "runs", "lmms-eval", f"org/{MUTE}", {"actplan": answered(0.4, 4, bleurt=0.3)}, log_samples=False)
+    part = {"actplan_normal": _normal(answered(0.7, 5, bleurt=0.4))}
+    write_run(place / "runs", "lmms-eval", "org/Part-1B", part)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(place / "data"))
+        prepare_data(place / "data", actplan=COUNT)
+        yield place
+
+
+def answered(skill, seed, **more):
+    """As `actplan_answers`, but with numbered steps, an empty answer, and an instance without gold plan 1."""
+    answers = actplan_answers(COUNT, skill, seed, **more)
+    docs, responses = list(answers.docs), [json.loads(response) for (response,) in answers.responses]
+    for place in range(0, COUNT, 5):
+        responses[place]["official"] = [f"{n}. {step}" for n, step in enumerate(responses[place]["parsed"], 1)]
+        responses[place]["lcs_each"] = [length and length // 2 for length in responses[place]["lcs_each"]]
+    responses[3] |= {"official": [], "parsed": [], "form_validity": None}
+    responses[3] |= {name: [value and 0 for value in responses[3][name]] for name in ("lcs_each", "lcs_parsed_each")}
+    docs[7] = docs[7] | {"gold_plan_1": []}
+    for name in ("reference_lengths", "lcs_each", "lcs_parsed_each"):
+        responses[7][name][0] = None
+    return Answers(docs, [[json.dumps(response)] for response in responses])
+
+
+def logged_plans(folder):
+    """For each run with samples, what is logged about each plan, with the measures counted once more."""
+    return {
+        GOOD: _measured(folder, f"org__{GOOD}/*_samples_actplan.jsonl"),
+        TEXT: _measured(folder, f"org__{GOOD}/*_samples_actplan_text_only.jsonl"),
+        WEAK: _measured(folder, f"org__{WEAK}/samples_actplan_*.jsonl"),
+        PART: _measured(folder, "org__Part-1B/*_samples_actplan_normal.jsonl"),
+    }
+
+
+def defined(plans, measure):
+    return [plan for plan in plans if plan[measure] is not None]
+
+
+def mean(plans, measure):
+    chosen = [plan[measure] for plan in defined(plans, measure)]
+    return fmean(chosen) if chosen else None
+
+
+def interval(plans, measure):
+    chosen = defined(plans, measure)
+    found = bootstrap_interval([plan[measure] for plan in chosen], [plan["activity"] for plan in chosen])
+    return found or (None, None)
+
+
+def rows(section, key, own=True):
+    """Rows as dictionaries."""
+    (table,) = (table for table in section.tables if table.key == key)
+    names = [column.key for column in table.columns]
+    return [dict(zip(names, row.values, strict=True)) for row in table.rows if row.is_own or not own]
+
+
+def near(value):
+    """Equal but for the order of additions; None is None, in a sequence too."""
+    if isinstance(value, tuple):
+        return tuple(map(near, value))
+    return None if value is None else pytest.approx(value, rel=1e-12, abs=1e-12)
+
+
+def percent(value):
+    return None if value is None else 100 * value
+
+
+def _normal(answers):
+    """The task of the normal activities alone."""
+    chosen = [place for place, doc in enumerate(answers.docs) if doc["setting"] == "normal"]
+    docs = [answers.docs[place] | {"split_size": len(chosen)} for place in chosen]
+    return Answers(docs, [answers.responses[place] for place in chosen])
+
+
+def _measured(folder, pattern):
+    (path,) = (folder / "runs").glob(pattern)
+    plans = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        plan = json.loads(line)["lcs_norm"]
+        ratios = [
+            None if lcs is None else lcs / max(len(plan["official"]), gold)
+            for lcs, gold in zip(plan["lcs_each"], plan["reference_lengths"], strict=True)
+        ]
+        parsed, gold = plan["lcs_parsed_each"][0], plan["reference_lengths"][0]
+        bins = [f"{start}-{start + 9}" for start in range(1, 51, 10)]
+        plans.append(
+            plan
+            | {
+                "Norm. LCS": ratios[0],
+                "Norm. LCS, gold plan 2": ratios[1],
+                "Norm. LCS, better of the two": max(ratio for ratio in ratios if ratio is not None),
+                "LCS, steps": plan["lcs_each"][0],
+                "LCS, gold plan 2, steps": plan["lcs_each"][1],
+                "LCS, better of the two, steps": max(lcs for lcs in plan["lcs_each"] if lcs is not None),
+                "Norm. LCS, parsed": None if parsed is None else parsed / max(len(plan["parsed"]), gold),
+                "LCS, parsed, steps": parsed,
+                "Form validity": plan["form_validity"],
+                "Plan length, steps": len(plan["parsed"]),
+                "Correct by classifier": plan["bleurt"],
+                "Empty": len(plan["official"]) == 0,
+                "Without a step": len(plan["parsed"]) == 0,
+                "Truncated": plan["truncated"],
+                "length": "unknown" if gold is None else (bins[(gold - 1) // 10] if gold <= 50 else "51+"),
+            }
+        )
+    return plans

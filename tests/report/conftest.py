@@ -1,0 +1,48 @@
+"""A page in a browser, opened from disk."""
+
+from pathlib import Path
+
+import pytest
+
+from lmms_egoplan.report.page import write_page
+from report.two_models import HOSTILE, ITEMS, RUNS, SECTIONS
+
+_CHROMIUM = Path("/usr/bin/chromium")
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """The folder of the report of `two_models`."""
+    out = tmp_path_factory.mktemp("report")
+    write_page(out, f"Two models {HOSTILE}", SECTIONS, ITEMS, RUNS, ("results/old: killed, no results file",))
+    return out
+
+
+@pytest.fixture(scope="module")
+def browser():
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not _CHROMIUM.exists():
+        pytest.skip(f"{_CHROMIUM} is not installed")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(_CHROMIUM), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def tab(browser, written, request):
+    """The report, opened; nothing may be asked of the network, no script may fail, and no text may run."""
+    settings = {"viewport": {"width": 1440, "height": 900}} | getattr(request, "param", {})
+    context = browser.new_context(**settings)
+    page = context.new_page()
+    page.set_default_timeout(20_000)
+    messages = []
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    page.on("requestfailed", lambda failed: messages.append(f"{failed.url}: {failed.failure}"))
+    page.on("request", lambda asked: None if asked.url.startswith(("file:", "data:")) else messages.append(asked.url))
+    page.goto((written / "index.html").as_uri())
+    yield page
+    assert [message for message in messages if not message.endswith("net::ERR_ABORTED")] == []
+    assert page.evaluate("window.hit") is None
+    context.close()

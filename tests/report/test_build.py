@@ -1,0 +1,173 @@
+"""The whole report, of runs of both harnesses on all four benchmarks."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pandas
+import pytest
+from PIL import Image
+
+from actplan.tiny_encoder import write_encoder
+from lmms_egoplan.report.build import build_report
+from lmms_egoplan.report.contents import ReportError
+from report.synthetic import (
+    EGOTHINK_TASKS,
+    actplan_answers,
+    egointent_answers,
+    egoplan_answers,
+    egoplan_replies,
+    egothink_bench,
+    prepare_data,
+    write_run,
+)
+
+COUNTS = {"egoplan": 21, "egothink": 2, "egointent": 12, "actplan": 8}
+QUESTIONS = 21 + 2 * len(EGOTHINK_TASKS) + 12 + 8
+NAMES = ("Big", "Small")
+
+
+class Page(HTMLParser):
+    """Links, sections, rows marked as own by table, and text of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.links, self.sections, self.own, self.text, self.loads = [], [], {}, "", []
+        self.table = None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        if tag == "a":
+            self.links.append(unquote(found["href"]))
+        elif tag == "section":
+            self.sections.append(found["id"])
+        elif tag == "figure":
+            self.table = found["id"].removeprefix("table-")
+        elif tag == "tr" and found.get("class") == "own":
+            self.own[self.table] = self.own.get(self.table, 0) + 1
+        elif tag in ("script", "img", "iframe", "link"):
+            self.loads += [
+                found[name] for name in ("src", "href") if found.get(name, "data:").partition(":")[0] != "data"
+            ]
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Folder, what was built, and what progress was told."""
+    folder, told = tmp_path_factory.mktemp("whole"), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder / "data"))
+        prepare_data(folder / "data", **COUNTS)
+        for seed, (harness, name) in enumerate(zip(("lmms-eval", "lm-eval"), NAMES, strict=True)):
+            tasks = {
+                "egoplan_val": egoplan_answers(21, 0.4, seed),
+                "egoplan_val_generate": egoplan_replies(21, 0.4, seed),
+                **egothink_bench(2, 0.6, seed),
+                "egointent": egointent_answers(12, 60, seed),
+                "actplan": actplan_answers(8, 0.7, seed),
+            }
+            write_run(folder / "runs" / harness, harness, f"org/{name}", tasks)
+        encoder = write_encoder(folder / "encoder")
+        built = build_report([folder / "runs"], folder / "out", {}, lambda *each: told.append(each), str(encoder))
+    return folder / "out", built, told
+
+
+@pytest.fixture(scope="module")
+def page(whole):
+    return Page((whole[0] / "index.html").read_text(encoding="utf-8"))
+
+
+def test_the_page_has_a_section_for_each_benchmark(whole, page):
+    out, built, _ = whole
+    assert built.page == out / "index.html"
+    assert page.sections == ["summary", "egoplan", "egothink", "egointent", "actplan", "gallery"]
+
+
+def test_the_page_loads_nothing(page):
+    assert page.loads == []
+
+
+def test_both_runs_are_in_every_benchmark(page):
+    own = {section: [] for section in ("egoplan", "egothink", "egointent", "actplan")}
+    for table, rows in page.own.items():
+        own[table.partition("_")[0]].append(rows)
+    assert all(max(rows, default=0) >= 2 for rows in own.values()), own
+    assert all(name in page.text for name in NAMES)
+
+
+def test_every_file_is_linked_and_every_link_leads_to_a_file(whole, page):
+    out, built, _ = whole
+    written = {str(path.relative_to(out)) for name in ("tables", "figures") for path in (out / name).iterdir()}
+    linked = [link for link in page.links if not link.startswith("#")]
+    assert sorted(linked) == sorted(written)
+    assert len([link for link in linked if link.endswith((".csv", ".md"))]) == 2 * built.tables
+    assert len([link for link in linked if link.endswith((".svg", ".png"))]) == 2 * built.figures
+    keys = {Path(link).with_suffix("") for link in linked}
+    assert len(keys) == built.tables + built.figures
+
+
+def test_every_table_is_whole_in_both_forms(whole, page):
+    for path in sorted((whole[0] / "tables").glob("*.csv")):
+        table = pandas.read_csv(path)
+        # Among rows that are all own, the page marks none.
+        assert table["own"].all() or table["own"].sum() == page.own.get(path.stem, 0), path
+        lines = path.with_suffix(".md").read_text(encoding="utf-8").splitlines()
+        rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines if line.startswith("|")]
+        assert len(rows) == 2 + len(table), path
+        assert {len(row) for row in rows} == {table.shape[1] - 1}, path
+        assert sum(row[0].startswith(" ▸") for row in rows) == table["own"].sum(), path
+
+
+def test_every_figure_is_there_in_both_forms(whole):
+    svgs = sorted((whole[0] / "figures").glob("*.svg"))
+    assert svgs
+    for path in svgs:
+        assert "<text" in path.read_text(encoding="utf-8"), path
+        with Image.open(path.with_suffix(".png")) as image:
+            image.load()
+            assert min(image.size) > 300, path
+
+
+def test_what_was_built_is_counted(whole):
+    _, built, _ = whole
+    assert (built.runs, built.benchmarks, built.questions, built.skipped) == (2, 4, QUESTIONS, ())
+    assert built.tables > 20
+    assert built.figures > 5
+
+
+def test_every_question_has_its_pictures(whole, page):
+    strips = list((whole[0] / "gallery" / "images").iterdir())
+    assert len(strips) == QUESTIONS
+    assert "All have pictures." in page.text
+
+
+def test_progress_is_told_to_the_end(whole):
+    _, built, told = whole
+    last = {what: (done, total) for what, done, total in told}
+    assert all(done == total for done, total in last.values())
+    assert (last["scores recomputed, runs"], last["benchmarks"]) == ((2, 2), (4, 4))
+    assert last["figure files"] == (built.figures, built.figures)
+    assert last["pictures"] == last["questions"] == (QUESTIONS, QUESTIONS)
+
+
+def test_a_report_holds_the_benchmarks_that_were_run_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "nothing"))
+    write_run(tmp_path / "runs", "lmms-eval", "m", {"actplan": actplan_answers(8, 0.7)})
+    built = build_report([tmp_path / "runs"], tmp_path / "out", {}, lambda *each: None)
+    assert (built.runs, built.benchmarks) == (1, 1)
+    assert Page(built.page.read_text(encoding="utf-8")).sections[:2] == ["summary", "actplan"]
+    assert all(path.name.startswith("actplan_") for path in (tmp_path / "out" / "tables").iterdir())
+
+
+def test_nothing_is_written_when_the_scores_are_not_those_of_the_samples(tmp_path):
+    path = write_run(tmp_path / "runs", "lm-eval", "m", {"actplan": actplan_answers(8, 0.7)})
+    (samples,) = path.parent.glob("samples_*.jsonl")
+    samples.write_text("".join(samples.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(ReportError, match="the scores are not those of the 7 samples"):
+        build_report([tmp_path / "runs"], tmp_path / "out", {}, lambda *each: None)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,116 @@
+"""Tables of every pair of runs."""
+
+import random
+
+import pytest
+
+from lmms_egoplan.report.comparisons import comparisons
+from lmms_egoplan.report.statistics import compare, holm
+
+QUESTIONS = [f"q{number:03}" for number in range(120)]
+CLUSTERS = {question: f"video {number % 30}" for number, question in enumerate(QUESTIONS)}
+
+
+def run(share, seed, questions=QUESTIONS):
+    source = random.Random(seed)
+    return {question: float(source.random() < share) for question in questions}
+
+
+SCORES = {"low": run(0.2, 0), "high": run(0.9, 1), "middle": run(0.5, 2), "alike": run(0.5, 3)}
+
+
+def table(scores, clusters=CLUSTERS, **more):
+    return comparisons(scores, clusters, "pairs", "Pairs", 1, **more)
+
+
+def values(found):
+    keys = [column.key for column in found.columns]
+    return [dict(zip(keys, row.values, strict=True)) for row in found.rows]
+
+
+def test_every_pair_is_compared_once():
+    found = table(SCORES)
+    assert (found.key, found.title) == ("pairs", "Pairs")
+    assert [column.key for column in found.columns] == [
+        "first", "second", "questions", "difference", "low", "high", "test", "p_value", "p_holm",
+    ]  # fmt: skip
+    assert {frozenset((row["first"], row["second"])) for row in values(found)} == {
+        frozenset(pair)
+        for pair in (
+            ("low", "high"), ("low", "middle"), ("low", "alike"), ("high", "middle"), ("high", "alike"),
+            ("middle", "alike"),
+        )
+    }  # fmt: skip
+    for row in values(found):
+        one = compare(SCORES[row["first"]], SCORES[row["second"]], CLUSTERS)
+        assert (row["difference"], row["low"], row["high"]) == (one.difference, one.low, one.high)
+        assert (row["questions"], row["test"], row["p_value"]) == (120, "permutation", one.p_value)
+
+
+def test_p_values_are_corrected_over_all_pairs_of_the_table():
+    rows = values(table(SCORES))
+    assert [row["p_holm"] for row in rows] == holm([row["p_value"] for row in rows])
+    assert sum(row["p_holm"] > row["p_value"] for row in rows) >= 5
+
+
+def test_the_largest_difference_comes_first_whatever_its_sign():
+    rows = values(table(SCORES))
+    sizes = [abs(row["difference"]) for row in rows]
+    assert sizes == sorted(sizes, reverse=True)
+    assert (rows[0]["first"], rows[0]["second"]) == ("low", "high")
+    assert rows[0]["difference"] < 0 < max(row["difference"] for row in rows)
+
+
+def test_differences_are_scaled_and_p_values_are_not():
+    for plain, scaled in zip(values(table(SCORES)), values(table(SCORES, scale=100)), strict=True):
+        for key in ("difference", "low", "high"):
+            assert scaled[key] == pytest.approx(100 * plain[key])
+        for key in ("questions", "p_value", "p_holm"):
+            assert scaled[key] == plain[key]
+
+
+def test_no_difference_is_better_than_another():
+    found = table(SCORES)
+    assert found.marks() == {}
+    assert [column.decimals for column in found.columns] == [None, None, None, 1, 1, 1, None, 4, 4]
+
+
+def test_pairs_without_a_common_question_are_left_out():
+    half = {"early": run(0.5, 4, QUESTIONS[:50]), "late": run(0.5, 5, QUESTIONS[50:])}
+    found = table({"all": SCORES["low"], **half})
+    assert {(row["first"], row["second"], row["questions"]) for row in values(found)} == {
+        ("all", "early", 50),
+        ("all", "late", 70),
+    }
+    assert "p (Holm): corrected for 2 comparisons in this table." in found.notes
+    assert table(half) is None
+
+
+@pytest.mark.parametrize("scores", [{}, {"one": SCORES["low"]}, {"one": SCORES["low"], "none": {}}])
+def test_fewer_than_two_runs_have_no_table(scores):
+    assert table(scores) is None
+
+
+def test_notes_name_the_clusters_and_the_tests():
+    notes = " ".join(table(SCORES, unit="videos").notes)
+    assert "2,000 bootstrap resamples of the videos" in notes
+    assert "permutation: two-sided" in notes
+    assert "McNemar" not in notes
+    notes = " ".join(table(SCORES, {question: question for question in QUESTIONS}).notes)
+    assert "McNemar: exact" in notes
+    assert "permutation" not in notes
+
+
+def test_notes_warn_only_where_there_is_reason():
+    apart = {question: question for question in QUESTIONS}
+    quiet = {name: SCORES[name] for name in ("middle", "alike")}
+    assert len(table(quiet, apart).notes) == 4
+    assert "p (Holm): corrected for 1 comparison in this table." in table(quiet, apart).notes
+    few = table(quiet, {question: CLUSTERS[question][-1] for question in QUESTIONS})
+    assert "Intervals of few clusters, here as few as 10, are too narrow." in few.notes
+
+
+def test_questions_of_one_cluster_have_no_interval():
+    found = table(SCORES, dict.fromkeys(QUESTIONS, "the only video"), unit="videos")
+    assert all(row["low"] is None and row["high"] is None for row in values(found))
+    assert "No interval where the videos are fewer than two." in found.notes

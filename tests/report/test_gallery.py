@@ -1,0 +1,160 @@
+"""The gallery as a browser shows it, and its files."""
+
+import io
+from dataclasses import replace
+
+from PIL import Image
+
+from lmms_egoplan.report import gallery
+from report.two_models import SHOWN_HOSTILE, images, plan_item
+
+ALL_WRONG = sum(number % 3 != 0 and number % 5 != 0 for number in range(1, 121))
+DIFFER = sum((number % 3 == 0) != (number % 5 == 0) for number in range(1, 121))
+
+
+def count(page) -> str:
+    return page.locator("#count").inner_text()
+
+
+def test_the_gallery_filters_by_what_runs_said(tab):
+    assert count(tab) == "121 of 121 questions"
+    tab.select_option("[name=show]", "wrong")
+    assert count(tab) == f"{ALL_WRONG} of 121 questions"
+    tab.select_option("[name=show]", "differ")
+    assert count(tab) == f"{DIFFER} of 121 questions"
+    tab.click("text=Clear filters")
+    tab.select_option("[name=verdict]", "p")
+    assert count(tab) == "1 of 121 questions"
+    tab.select_option("[name=run]", "1")
+    assert count(tab) == "0 of 121 questions"
+    tab.select_option("[name=verdict]", "r")
+    assert count(tab) == "24 of 121 questions"
+
+
+def test_the_gallery_filters_by_benchmark_fact_and_text(tab):
+    assert tab.locator("#facts select").count() == 0
+    tab.select_option("[name=benchmark]", "egoplan")
+    assert count(tab) == "120 of 121 questions"
+    tab.select_option("[data-fact=source]", "=Ego4D")
+    assert count(tab) == "60 of 121 questions"
+    assert tab.locator("[data-fact='past actions'] option").all_inner_texts()[:4] == ["any", "0", "1", "2"]
+    tab.fill("[name=text]", "WASH pan")
+    assert count(tab) == "20 of 121 questions"
+    tab.select_option("[name=benchmark]", "egothink")
+    tab.fill("[name=text]", "</script>")
+    assert count(tab) == "1 of 121 questions"
+
+
+def test_a_question_opens_with_choices_log_probabilities_and_frames(tab):
+    tab.fill("[name=text]", "egoplan/115")
+    tab.click("#items a")
+    assert tab.url.endswith("#gallery/egoplan/115")
+    rows = tab.locator(".choices tbody tr")
+    assert " ".join(rows.nth(2).inner_text().split()) == (
+        "C. open cupboard right answer \u22129.500 \u22126.745 chosen"
+    )
+    assert "chosen" in rows.nth(1).locator("td").nth(0).inner_text()
+    bars = rows.locator("td:last-child .bar").evaluate_all(
+        "bars => bars.map((bar) => bar.style.getPropertyValue('--length'))"
+    )
+    assert [round(float(bar.rstrip("%"))) for bar in bars] == [66, 76, 100, 23]
+    frames = tab.locator(".frames img")
+    frames.first.wait_for()
+    assert frames.count() == 12
+    assert tab.locator(".frames figcaption").all_inner_texts()[0] == "1 of 35"
+    assert tab.locator(".frames figcaption").all_inner_texts()[-1] == "35 of 35, the last"
+    tab.wait_for_function(
+        "[...document.querySelectorAll('.frames img')].every((image) => image.naturalWidth === 12 * 320)"
+    )
+    last = tab.locator(".frames .tile").last
+    with Image.open(io.BytesIO(last.screenshot())) as shot:
+        seen = shot.convert("RGB").getpixel((shot.width // 2, shot.height // 2))
+    assert max(abs(a - b) for a, b in zip(seen, images(35)[-1].getpixel((0, 0)), strict=True)) < 12
+
+
+def test_a_link_to_a_question_opens_it_and_hostile_texts_are_texts(tab, written):
+    tab.goto(f"{(written / 'index.html').as_uri()}#gallery/egothink/existence/1")
+    tab.reload()
+    said = tab.locator(".said").nth(0)
+    said.wait_for()
+    assert said.locator(".words").text_content() == SHOWN_HOSTILE
+    assert tab.locator("dialog .asked").text_content() == SHOWN_HOSTILE
+    assert said.locator(".judgement p").text_content() == "Partly.\nOne half."
+    assert "0.5 of 1" in said.inner_text()
+    assert tab.locator(".said").nth(1).locator(".words").inner_text() == "No answer is logged."
+    assert tab.locator("h1").text_content() == f"Two models {SHOWN_HOSTILE}"
+    tab.wait_for_function("document.querySelector('.frames img.only').naturalWidth === 720")
+
+
+def test_a_link_to_no_question_says_so(tab, written):
+    tab.goto(f"{(written / 'index.html').as_uri()}#gallery/egoplan/9999")
+    tab.reload()
+    assert count(tab) == "There is no question egoplan/9999 in this report"
+    assert not tab.locator("dialog").is_visible()
+
+
+def test_a_question_opens_while_another_is_closing(tab):
+    tab.evaluate("location.hash = '#gallery/egoplan/3'")
+    tab.locator(".choices").wait_for()
+    tab.evaluate(
+        "dialog => { dialog.close(); location.hash = '#gallery/egoplan/5'; dialog.dispatchEvent(new Event('close')); }",
+        tab.locator("dialog").element_handle(),
+    )
+    tab.wait_for_function("document.getElementById('item-key').textContent.endsWith('egoplan/5')")
+    assert tab.locator("dialog").is_visible()
+    assert tab.url.endswith("#gallery/egoplan/5")
+
+
+def test_the_gallery_works_with_the_keyboard(tab):
+    focused = "document.activeElement.getAttribute('href')"
+    tab.keyboard.press("/")
+    tab.keyboard.type("Ego4D")
+    assert tab.locator("[name=text]").input_value() == "Ego4D"
+    assert count(tab) == "60 of 121 questions"
+    tab.locator("#count").click()
+    tab.keyboard.press("j")
+    tab.keyboard.press("ArrowDown")
+    assert tab.evaluate(focused) == "#gallery/egoplan/3"
+    tab.keyboard.press("k")
+    assert tab.evaluate(focused) == "#gallery/egoplan/1"
+    tab.keyboard.press("Enter")
+    tab.locator(".choices").wait_for()
+    tab.keyboard.press("j")
+    assert tab.locator("#item-key").inner_text() == "EgoPlan-Bench: egoplan/3"
+    assert tab.url.endswith("#gallery/egoplan/3")
+    tab.keyboard.press("Escape")
+    tab.wait_for_function(f"{focused} === '#gallery/egoplan/3'")
+    assert not tab.locator("dialog").is_visible()
+    for _ in range(24):
+        tab.keyboard.press("j")
+    assert tab.locator("#page").inner_text() == "Page 2 of 3"
+    assert tab.evaluate(focused) == "#gallery/egoplan/51"
+
+
+def test_pictures_go_on_where_the_time_was_over(tmp_path, monkeypatch):
+    def broken():
+        raise OSError("no such video")
+
+    items = [
+        plan_item(1, (True, True)),
+        plan_item(2, (True, False)),
+        replace(plan_item(3, (True, True)), images=broken),
+    ]
+    monkeypatch.setattr(gallery, "IMAGE_SECONDS", -1.0)
+    first = gallery.write_gallery(tmp_path, items, lambda *_: None)
+    assert (first.pictured, first.waiting) == (0, 3)
+    monkeypatch.undo()
+    second = gallery.write_gallery(tmp_path, items, lambda *_: None)
+    assert (second.pictured, second.waiting, second.unreadable) == (2, 0, 1)
+    kept = tmp_path / "gallery/images" / gallery.strip_name("egoplan/2")
+    times = kept.stat().st_mtime_ns
+    third = gallery.write_gallery(tmp_path, [replace(item, images=None) for item in items], lambda *_: None)
+    assert (third.pictured, third.absent) == (2, 1)
+    assert kept.stat().st_mtime_ns == times
+
+
+def test_a_smaller_report_leaves_no_files_of_the_larger(tmp_path):
+    many = [replace(plan_item(number, (True, False)), images=None) for number in range(101)]
+    gallery.write_gallery(tmp_path, many, lambda *_: None)
+    gallery.write_gallery(tmp_path, many[:100], lambda *_: None)
+    assert [path.name for path in (tmp_path / "gallery").glob("*.js")] == ["0.js"]

@@ -1,0 +1,216 @@
+"""The page as a browser shows it: its summary, its tables, its figures."""
+
+import re
+import time
+from dataclasses import replace
+
+import pytest
+
+from lmms_egoplan.report.contents import ShownAnswer
+from lmms_egoplan.report.page import percent, show, svg_of, write_page
+from report.two_models import LONG, SECTIONS, figure, plan_item
+
+
+def column(page, table: str, place: int) -> list[str]:
+    return [text.strip() for text in page.locator(f"#table-{table} tbody tr > :nth-child({place})").all_inner_texts()]
+
+
+def test_the_summary_has_the_scores_and_says_what_is_missing(tab):
+    cells = tab.locator(".summary tbody tr:nth-child(1) td").all_inner_texts()
+    assert cells[0].split("\n") == [
+        "37.98",
+        "95\u202f%: 36.31 to 39.66",
+        "3,298 questions",
+        "98.3\u202f% covered",
+        "0\u202f% truncated",
+    ]
+    assert cells[1].split("\n")[:2] == ["\u2013", "no score"]
+    cells = tab.locator(".summary tbody tr:nth-child(2) td").all_inner_texts()
+    assert cells[0].split("\n") == [
+        "41.52",
+        "no interval without samples",
+        "3,355 questions",
+        "100\u202f% covered",
+    ]
+    assert cells[1].split("\n")[-1] == "truncation unknown"
+    assert cells[2].split("\n") == ["\u2013", "not run"]
+    assert "chance 25.00" in tab.locator(".summary thead").inner_text()
+    assert "results/old: killed, no results file" in tab.locator("#summary").inner_text()
+
+
+def test_a_table_marks_own_rows_best_and_second_best(tab):
+    assert tab.locator("#table-egoplan_table1 tr.own").count() == 2
+    assert tab.locator("#table-egoplan_table1 tr.own .own-mark").all_inner_texts() == ["own", "own"]
+    assert tab.locator("#table-egoplan_table1 td:nth-child(3) strong").all_inner_texts() == ["41.52"]
+    assert tab.locator("#table-egoplan_table1 td:nth-child(3) u").all_inner_texts() == ["37.98", "37.98"]
+    missing = tab.locator("#table-egoplan_table1 tbody tr:nth-child(3) td:nth-child(4)")
+    assert missing.inner_text() == "\u2013"
+    assert missing.locator("[title='no value']").count() == 1
+    assert tab.locator("#table-egoplan_table1 .files a").evaluate_all(
+        "links => links.map((a) => a.getAttribute('href'))"
+    ) == [
+        "tables/egoplan_table1.csv",
+        "tables/egoplan_table1.md",
+    ]
+
+
+def test_a_table_of_own_runs_alone_marks_no_rows(tab):
+    assert column(tab, "egoplan_scores", 2)[:2] == ["egoplan_val", "egoplan_val_generate"]
+    assert tab.locator("#table-egoplan_scores :is(tr.own, .own-mark)").count() == 0
+
+
+def test_p_values_are_0_only_where_they_are(tab):
+    assert column(tab, "egoplan_scores", 11)[:3] == ["0.0000", "<0.0001", "0.0001"]
+    assert column(tab, "egoplan_scores", 12)[:3] == ["1.0000", "<0.0001", "0.0312"]
+    tab.locator("#table-egoplan_scores thead th:nth-child(11) button").click()
+    assert column(tab, "egoplan_scores", 11)[::2] == ["0.0001", "<0.0001", "0.0000"]
+
+
+@pytest.mark.parametrize(
+    "tab", [{"viewport": {"width": width, "height": 900}} for width in (1440, 400)], indirect=True, ids=["1440", "400"]
+)
+def test_no_word_is_broken_in_a_table(tab):
+    broken = """() => {
+        const texts = [...document.querySelectorAll("main table .name")].flatMap((name) => [...name.childNodes]);
+        const words = texts.filter((text) => text.data).flatMap(
+            (text) => [...text.data.matchAll(/[^\\s\\-]+/g)].map((word) => [text, word.index, word[0]]));
+        return words.filter(([text, start, word]) => {
+            const range = document.createRange();
+            range.setStart(text, start);
+            range.setEnd(text, start + word.length);
+            return new Set([...range.getClientRects()].map((box) => box.top)).size > 1;
+        }).map(([, , word]) => word);
+    }"""
+    assert tab.evaluate(broken) == []
+
+
+def test_rows_of_a_wide_table_are_at_most_two_lines_high(tab):
+    measured = tab.locator("#table-egoplan_scores tbody tr").evaluate_all(
+        "rows => rows.map((row) => [row.getBoundingClientRect().height, parseFloat(getComputedStyle(row).lineHeight)])"
+    )
+    assert len(measured) == 6
+    assert all(height < 3 * line for height, line in measured)
+
+
+def test_a_column_sorts_with_missing_values_last_and_back(tab):
+    before = column(tab, "egoplan_table1", 4)
+    head = tab.locator("#table-egoplan_table1 thead th:nth-child(4)")
+    head.locator("button").click()
+    assert head.get_attribute("aria-sort") == "descending"
+    assert column(tab, "egoplan_table1", 4) == ["43.25", "39.01", "28.40", "25.90", "22.50", "\u2013"]
+    head.locator("button").focus()
+    tab.keyboard.press("Enter")
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert column(tab, "egoplan_table1", 4) == ["22.50", "25.90", "28.40", "39.01", "43.25", "\u2013"]
+    tab.keyboard.press("Space")
+    assert head.get_attribute("aria-sort") is None
+    assert column(tab, "egoplan_table1", 4) == before
+
+
+def test_columns_where_less_is_better_and_texts_sort_upwards_first(tab):
+    tab.locator("#table-egoplan_table1 thead th:nth-child(5) button").click()
+    assert column(tab, "egoplan_table1", 5)[:3] == ["3", "12", "\u2013"]
+    tab.locator("#table-egoplan_table1 thead th:nth-child(1) button").click()
+    assert [name.split()[0] for name in column(tab, "egoplan_table1", 1)][:3] == ["AnyMAL", "BLIP-2", "GPT-4V"]
+
+
+@pytest.mark.parametrize("tab", [{"viewport": {"width": 1440, "height": 300}}], indirect=True, ids=["low window"])
+def test_the_head_of_a_table_stays_in_view(tab):
+    tab.wait_for_selector("#table-egoplan_table1 .fits")
+    last = tab.locator("#table-egoplan_table1 tbody tr").last
+    last.evaluate("row => row.scrollIntoView({ block: 'end', behavior: 'instant' })")
+    head = tab.locator("#table-egoplan_table1 thead th").first.bounding_box()
+    assert head["y"] == pytest.approx(tab.locator(".top").bounding_box()["height"], abs=2)
+
+
+@pytest.mark.parametrize(
+    "tab",
+    [
+        {"viewport": {"width": w, "height": 900}, "color_scheme": scheme}
+        for w in (1440, 400)
+        for scheme in ("light", "dark")
+    ],
+    indirect=True,
+    ids=["1440 light", "1440 dark", "400 light", "400 dark"],
+)
+def test_nothing_overflows_the_page(tab):
+    def overflow():
+        return tab.evaluate("document.scrollingElement.scrollWidth - innerWidth")
+
+    dark = tab.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+    red = int(re.search(r"\d+", tab.evaluate("getComputedStyle(document.body).backgroundColor"))[0])
+    assert (red < 60) == dark
+    assert overflow() <= 0
+    for key in ("egoplan/115", "egothink/existence/1"):
+        tab.evaluate(f"location.hash = '#gallery/{key}'")
+        tab.locator("dialog[open] #item-body:not([aria-busy])").wait_for()
+        assert overflow() <= 0
+        assert tab.evaluate("(body => body.scrollWidth - body.clientWidth)(document.getElementById('item-body'))") <= 0
+        tab.keyboard.press("Escape")
+
+
+def test_print_shows_whole_tables_and_no_controls(tab):
+    tab.set_viewport_size({"width": 680, "height": 960})
+    tab.emulate_media(media="print")
+    assert not tab.locator("#filters").is_visible()
+    assert not tab.locator("#theme").is_visible()
+    cut = (
+        "[...document.querySelectorAll('.scroll')].filter((box) => getComputedStyle(box).overflow !== 'visible').length"
+    )
+    assert tab.evaluate(cut) == 0
+    assert tab.locator("#table-egoplan_table1 table").evaluate(
+        "table => table.getBoundingClientRect().right <= innerWidth"
+    )
+    tab.set_viewport_size({"width": 1000, "height": 680})
+    ends = tab.locator("figure.wide table").evaluate_all("all => all.map((one) => one.getBoundingClientRect().right)")
+    assert len(ends) == 2
+    assert max(ends) <= 1000
+
+
+def test_the_theme_can_be_chosen_and_is_kept(tab):
+    colour = "getComputedStyle(document.body).backgroundColor"
+    system = tab.evaluate(colour)
+    tab.click("#theme")
+    tab.click("#theme")
+    chosen = tab.evaluate(colour)
+    assert chosen != system
+    tab.reload()
+    assert tab.evaluate(colour) == chosen
+
+
+def test_figures_share_no_ids_and_carry_no_styles():
+    one, two = svg_of(figure("one")), svg_of(figure("two"))
+    ids = [set(re.findall(r'\bid="([^"]+)"', svg)) for svg in (one, two)]
+    assert ids[0]
+    assert not ids[0] & ids[1]
+    used = {*re.findall(r"url\(#([^)]+)\)", one), *re.findall(r'href="#([^"]+)"', one)}
+    assert used
+    assert used <= ids[0]
+    assert "<style" not in one
+    assert "metadata" not in one
+    assert ">past actions</text>" in one
+
+
+def test_numbers_are_written_as_people_read_them():
+    values = ((None, 1), (float("nan"), 1), (-0.04, 1), (-2.25, 2), (3355, None))
+    shown = ["\u2013", "\u2013", "0.0", "\u22122.25", "3,355"]
+    assert [show(value, decimals) for value, decimals in values] == shown
+    assert [show(value, 4, "p_holm") for value in (1e-300, 0.00004, 0.00005, 0.0)] == [
+        "<0.0001", "<0.0001", "0.0001", "0.0000"
+    ]  # fmt: skip
+    assert show(1e-300, 4) == show(-0.00004, 4, "p_value") == "0.0000"
+    assert [percent(share).replace("\u202f", " ") for share in (0.0, 1e-5, 0.98301, 0.99999, 1.0)] == [
+        "0 %", "0.1 %", "98.3 %", "99.9 %", "100 %"
+    ]  # fmt: skip
+
+
+def test_a_page_of_a_whole_validation_set_is_small_and_quick(tmp_path):
+    names = [f"{LONG}-{number}" for number in range(4)]
+    answers = {name: ShownAnswer("wrong", None, (-7.15712345, -7.0161234, -6.7451234, -8.2341234), 1) for name in names}
+    items = [replace(plan_item(number, (True, True)), images=None, answers=answers) for number in range(3355)]
+    start = time.monotonic()
+    write_page(tmp_path, "Four models", SECTIONS, items, [(name, "") for name in names], ())
+    seconds = time.monotonic() - start
+    size = (tmp_path / "index.html").stat().st_size
+    assert size < 3_000_000
+    assert seconds < 20

@@ -1,0 +1,117 @@
+"""A run that lm-eval itself has made, and whether the synthetic ones are like it."""
+
+import json
+import os
+
+import lm_eval
+import pytest
+from lm_eval.api.model import LM
+from lm_eval.loggers import EvaluationTracker
+from lm_eval.tasks import TaskManager
+
+from lmms_egoplan.loglikelihood import LoglikelihoodPair
+from lmms_egoplan.paths import LM_EVAL_TASKS
+from lmms_egoplan.report.recompute import check
+from lmms_egoplan.report.runs import read_runs
+from report.reading import only
+from report.synthetic import (
+    EGOTHINK_TASKS,
+    egointent_answers,
+    egoplan_answers,
+    egoplan_replies,
+    egothink_bench,
+    prepare_data,
+    write_run,
+)
+from runs.harness import _JUDGE
+
+
+class Model(LM):
+    """Prefers the shortest choice, and answers everything alike; looks at no image."""
+
+    MULTIMODAL = True
+
+    def loglikelihood(self, requests):
+        lengths = [len(request.args[1]) for request in requests]
+        return [LoglikelihoodPair(-float(length), False, length // 4) for length in lengths]
+
+    def generate_until(self, requests):
+        return ["A. The existence 1." for _ in requests]
+
+    def loglikelihood_rolling(self, requests):
+        raise NotImplementedError
+
+
+@pytest.fixture(scope="module")
+def real_run(tmp_path_factory):
+    """The results file of a run that lm-eval itself has made."""
+    folder = tmp_path_factory.mktemp("real")
+    tasks = ["egoplan_val", "egoplan_val_blind", "egoplan_val_generate", "egothink_bench_object", "egointent"]
+    with pytest.MonkeyPatch.context() as patch:
+        for name in os.environ:
+            if name.startswith(_JUDGE):
+                patch.delenv(name)
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
+        patch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
+        prepare_data(folder, egoplan=24, egothink=2, egointent=6)
+        tracker = EvaluationTracker(output_path=str(folder / "out"))
+        manager = TaskManager(include_path=str(LM_EVAL_TASKS), include_defaults=False)
+        results = lm_eval.simple_evaluate(
+            Model(), tasks=tasks, task_manager=manager, log_samples=True, evaluation_tracker=tracker
+        )
+    samples = results.pop("samples")
+    tracker.save_results_aggregated(results=results, samples=samples)
+    for task, lines in samples.items():
+        tracker.save_results_samples(task_name=task, samples=lines)
+    (path,) = (folder / "out").rglob("results_*.json")
+    return path
+
+
+def test_a_run_that_lm_eval_has_made_is_read_and_its_scores_are_those_of_its_samples(real_run):
+    runs = read_runs([real_run.parent.parent])
+    run = only(runs)
+    assert runs.skipped == ()
+    counts = {name: len(task.samples) for name, task in run.tasks.items()}
+    egothink = [name for name in EGOTHINK_TASKS if name.startswith("egothink_object")]
+    assert counts == {
+        **dict.fromkeys(("egoplan_val", "egoplan_val_blind", "egoplan_val_generate"), 24),
+        **dict.fromkeys(egothink, 2),
+        "egointent": 6,
+    }
+    for task in run.tasks.values():
+        check(run, task)
+    assert 0 < run.tasks["egoplan_val"].metrics["acc"] < 1
+    assert 0 < run.tasks["egothink_object_existence"].metrics["score"] < 100
+
+
+def test_synthetic_runs_have_the_form_of_those_that_lm_eval_makes(tmp_path, real_run):
+    egothink = {name: value for name, value in egothink_bench(2, 0.5).items() if name.startswith("egothink_object")}
+    made = write_run(
+        tmp_path,
+        "lm-eval",
+        "m",
+        {
+            "egoplan_val": egoplan_answers(24, 0.5),
+            "egoplan_val_blind": egoplan_answers(24, 0.5),
+            "egoplan_val_generate": egoplan_replies(24, 0.5),
+            **egothink,
+            "egointent": egointent_answers(6, 50),
+        },
+    )
+    own, real = json.loads(made.read_text()), json.loads(real_run.read_text())
+    assert own["results"].keys() == real["results"].keys() - {"egothink_bench"}
+    for task, config in own["configs"].items():
+        assert own["results"][task].keys() == real["results"][task].keys()
+        for name in ("process_results", "metric_list", "output_type"):
+            assert config[name] == real["configs"][task][name]
+        (own_lines, real_lines) = (
+            [json.loads(line) for line in next(path.parent.glob(f"samples_{task}_2*")).read_text().splitlines()]
+            for path in (made, real_run)
+        )
+        assert len(own_lines) == len(real_lines)
+        for ours, theirs in zip(own_lines, real_lines, strict=True):
+            assert list(ours) == list(theirs)
+            assert ours["target"] == theirs["target"]
+            elsewhere = {"media_path", "video_path", "data"}
+            assert ours["doc"].keys() - {"shown"} == theirs["doc"].keys() - {"shown"}
+            assert all(ours["doc"][name] == theirs["doc"][name] for name in ours["doc"].keys() - elsewhere - {"shown"})

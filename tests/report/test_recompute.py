@@ -1,0 +1,308 @@
+"""Scores from logged samples, beside those that a harness wrote and those that are counted here."""
+
+import json
+import math
+import re
+from collections import Counter, defaultdict
+from dataclasses import replace
+from statistics import mean
+
+import pytest
+
+from lmms_egoplan.benchmarks.egointent.fields import FIELDS
+from lmms_egoplan.paths import LM_EVAL_TASKS
+from lmms_egoplan.report.contents import ReportError
+from lmms_egoplan.report.recompute import aggregations, check, recompute
+from lmms_egoplan.report.runs import read_runs
+from report.synthetic import (
+    EGOTHINK_TASKS,
+    actplan_answers,
+    egointent_answers,
+    egoplan_answers,
+    egoplan_replies,
+    egothink_bench,
+    write_run,
+)
+
+LETTERS = "ABCD"
+ANSWERS = {
+    "egoplan_val": egoplan_answers(80, 0.4, 1, unscored=0.1),
+    "egoplan_val_blind": egoplan_answers(80, 0.3, 2),
+    "egoplan_val_generate": egoplan_replies(80, 0.5, 3, unparsed=0.2),
+    **egothink_bench(9, 0.6, 4, unjudged=0.2),
+    "egointent": egointent_answers(40, 60, 5, missing=0.2, unjudged=0.2),
+    "actplan": actplan_answers(40, 0.6, 6),
+    "actplan_text_only": actplan_answers(40, 0.4, 7, bleurt=0.3),
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """The same answers in both harnesses."""
+    folder = tmp_path_factory.mktemp("runs")
+    for harness in ("lmms-eval", "lm-eval"):
+        write_run(folder, harness, harness, ANSWERS)
+    return {run.harness: run for run in read_runs([folder]).runs}
+
+
+@pytest.fixture(scope="module", params=["lmms-eval", "lm-eval"])
+def run(runs, request):
+    return runs[request.param]
+
+
+def asked(task):
+    """Questions with what was answered, records where a harness carries such."""
+    for doc, response in zip(ANSWERS[task].docs, ANSWERS[task].responses, strict=True):
+        texts = [json.loads(text) if text.startswith("{") else text for text in response]
+        yield doc, texts if len(texts) > 1 else texts[0]
+
+
+def share(flags):
+    flags = list(flags)
+    return sum(flags) / len(flags)
+
+
+def test_the_scores_of_both_harnesses_are_those_of_their_samples(run):
+    assert run.tasks.keys() == ANSWERS.keys()
+    for task in run.tasks.values():
+        check(run, task)
+        assert recompute(task).keys() == task.metrics.keys()
+
+
+def ranked(task, score):
+    """Whether the choice with the highest score is right, by question; those that could not be scored are left out."""
+    for doc, choices in asked(task):
+        scores = [score(choice, text) for choice, text in zip(choices, doc["choices"], strict=True)]
+        if not any(map(math.isnan, scores)):
+            yield doc, LETTERS[scores.index(max(scores))] == doc["golden_choice_idx"]
+
+
+@pytest.mark.parametrize("task", ["egoplan_val", "egoplan_val_blind"])
+def test_rankings_are_counted_as_the_likelihoods_say(run, task):
+    found = recompute(run.tasks[task])
+    by_mean = list(ranked(task, lambda choice, _: -choice["loss"]))
+    assert found["acc"] == pytest.approx(share(right for _, right in by_mean))
+    for source, metric in (("EpicKitchens", "acc_epic_kitchens"), ("Ego4D", "acc_ego4d")):
+        assert found[metric] == pytest.approx(share(right for doc, right in by_mean if doc["video_source"] == source))
+    by_sum = ranked(task, lambda choice, _: -choice["loss"] * choice["num_tokens"])
+    assert found["acc_sum"] == pytest.approx(share(right for _, right in by_sum))
+    by_bytes = ranked(task, lambda choice, text: -choice["loss"] * choice["num_tokens"] / len(text.encode()))
+    assert found["acc_bytes"] == pytest.approx(share(right for _, right in by_bytes))
+    assert (found["ties"], found["split_size"], found["num_questions"]) == (0, 80, 80)
+    assert found["predictions"] == len(by_mean) == round(80 * found["coverage"])
+    assert (len(by_mean) < 80) is (task == "egoplan_val")
+
+
+def test_replies_are_counted_as_their_letters_say(run):
+    found = recompute(run.tasks["egoplan_val_generate"])
+    letters = [(doc, reply[0] if reply[1:] == "." else None) for doc, reply in asked("egoplan_val_generate")]
+    assert found["acc"] == pytest.approx(share(letter == doc["golden_choice_idx"] for doc, letter in letters))
+    assert found["unparsed"] == pytest.approx(share(letter is None for _, letter in letters))
+    assert found["predictions"] == sum(letter is not None for _, letter in letters) < 80
+    assert found["coverage"] == 1
+
+
+@pytest.mark.parametrize("task", EGOTHINK_TASKS)
+def test_judged_answers_are_averaged_over_those_that_are_judged(run, task):
+    found = recompute(run.tasks[task])
+    ratings = [answer["rating"] for _, answer in asked(task)]
+    judged = [rating for rating in ratings if rating is not None]
+    assert found["score"] == pytest.approx(100 * mean(judged))
+    assert found["judge_coverage"] == pytest.approx(len(judged) / 9)
+    assert (found["judge_model"], found["num_questions"], found["suspect"]) == ("org/judge", 9, 0)
+    if run.harness == "lmms-eval":
+        assert found["truncated"] == pytest.approx(share(answer["truncated"] for _, answer in asked(task)))
+        assert found["truncated_of"] == 9
+    else:
+        assert math.isnan(found["truncated"])
+        assert found["truncated_of"] == 0
+
+
+def test_steps_are_averaged_by_field_environment_and_scenario(run):
+    found = recompute(run.tasks["egointent"])
+
+    def field_score(field, chosen):
+        rated = [step["ratings"][field] for _, step in chosen if field in step["fields"]]
+        judged = [rating for rating in rated if rating is not None]
+        return len(rated) / len(chosen) * mean(judged)
+
+    def overall(chosen):
+        return mean(field_score(field, chosen) for field in FIELDS)
+
+    steps = list(asked("egointent"))
+    for field in FIELDS:
+        assert found[field] == pytest.approx(field_score(field, steps))
+    assert found["overall"] == pytest.approx(overall(steps))
+    for environment in ("indoor", "outdoor"):
+        assert found[environment] == pytest.approx(
+            overall([each for each in steps if each[0]["environment"] == environment])
+        )
+    scenarios = {doc["scenario"] for doc, _ in steps}
+    assert found["scenario"] == pytest.approx(
+        {name: overall([each for each in steps if each[0]["scenario"] == name]) for name in scenarios}
+    )
+    assert found["parsed"] == pytest.approx(sum(len(step["fields"]) for _, step in steps) / 120)
+    assert (found["num_steps"], found["coverage"]) == (40, 1)
+
+
+@pytest.mark.parametrize("task", ["actplan", "actplan_text_only"])
+def test_plans_are_averaged_over_those_that_have_the_gold_plan_and_by_group(run, task):
+    found = recompute(run.tasks[task])
+    norms = [
+        [
+            None if length is None else length / max(len(plan["official"]), reference)
+            for length, reference in zip(plan["lcs_each"], plan["reference_lengths"], strict=True)
+        ]
+        for _, plan in asked(task)
+    ]
+    assert found["lcs_norm"] == pytest.approx(mean(first for first, _ in norms))
+    assert found["lcs_norm_gold_2"] == pytest.approx(mean(second for _, second in norms if second is not None))
+    assert found["lcs"] == pytest.approx(mean(plan["lcs_each"][0] for _, plan in asked(task)))
+    assert (found["num_gold_1"], found["num_gold_2"], found["num_plans"]) == (40, 36, 40)
+    groups = defaultdict(list)
+    for (doc, _), (first, _) in zip(asked(task), norms, strict=True):
+        groups[doc["setting"]].append(first)
+    assert found["by_setting"] == pytest.approx({name: mean(values) for name, values in groups.items()}, abs=6e-5)
+    assert found["plans_by_setting"] == {name: len(values) for name, values in groups.items()}
+    tens = Counter((plan["reference_lengths"][0] - 1) // 10 for _, plan in asked(task))
+    assert found["plans_by_length"] == {f"{10 * ten + 1}-{10 * ten + 10}": tens[ten] for ten in range(5)} | {
+        "51+": tens[5]
+    }
+    if task == "actplan":
+        assert "bleurt_accuracy" not in found
+    else:
+        assert found["bleurt_accuracy"] == pytest.approx(share(plan["bleurt"] for _, plan in asked(task)))
+
+
+@pytest.mark.parametrize(
+    ("file", "tasks"),
+    [
+        ("egoplan_ranking", ("egoplan_val", "egoplan_val_blind")),
+        ("egoplan_replies", ("egoplan_val_generate",)),
+        ("egothink", tuple(EGOTHINK_TASKS)),
+        ("egointent", ("egointent",)),
+        ("actplan", ("actplan", "actplan_text_only")),
+    ],
+)
+def test_the_metrics_are_those_that_the_tasks_list(run, file, tasks):
+    lines = (LM_EVAL_TASKS.parent / "shared" / f"{file}.yaml").read_text().splitlines()
+    listed = [line.rpartition(" ")[2] for line in lines if line.startswith("  - metric: ")]
+    functions = [line.rpartition(" ")[2] for line in lines if line.startswith("    aggregation: ")]
+    for task in tasks:
+        assert list(aggregations(run.tasks[task].config).items()) == list(zip(listed, functions, strict=True))
+
+
+@pytest.mark.parametrize(
+    "scoring",
+    [
+        None,
+        7,
+        "",
+        "<function process_results at 0x7f256c22f060>",
+        "<function score_test_ranking at 0x7f256c22f060>",
+        "not <function score_plan at 0x7f256c22f060>",
+        "def my_score_plan(doc, responses):\n    return score_plan(doc, responses)\n",
+    ],
+)
+def test_other_tasks_have_no_list(scoring):
+    assert aggregations({"process_results": scoring}) is None
+
+
+def test_without_samples_there_is_nothing_to_compute_or_to_compare(run):
+    task = replace(run.tasks["egointent"], samples=None)
+    assert recompute(task) == {}
+    check(run, task)
+
+
+def changed(task, number=3, **records):
+    """The task with other records in one of its samples."""
+    samples = list(task.samples)
+    samples[number] = samples[number] | records
+    return replace(task, samples=tuple(samples))
+
+
+def test_a_changed_score_is_an_error_that_names_run_task_metric_and_both_values(run):
+    task = run.tasks["egoplan_val_blind"]
+    record = task.samples[3]["acc"]
+    other = changed(task, acc=record | {"score": 1 - record["score"]})
+    with pytest.raises(ReportError) as error:
+        check(run, other)
+    message = str(error.value)
+    assert (
+        f"{run.folder}, run {run.name}, task egoplan_val_blind: the scores are not those of the 80 samples" in message
+    )
+    assert f"acc: {task.metrics['acc']} in the results, {recompute(other)['acc']} from the samples" in message
+    assert message.count(" in the results, ") == 1
+
+
+@pytest.mark.parametrize("task", ["egoplan_val", "egothink_object_existence", "egointent", "actplan"])
+def test_samples_that_are_not_whole_or_doubled_are_an_error(run, task):
+    whole = run.tasks[task]
+    for samples in (whole.samples[:-1], (*whole.samples, whole.samples[0]), ()):
+        with pytest.raises(ReportError, match=r"samples:\n  num_(questions|steps|plans): \d+ in the results"):
+            check(run, replace(whole, samples=samples))
+
+
+def test_a_metric_that_only_one_side_has_is_an_error(run):
+    task = run.tasks["actplan_text_only"]
+    less = {name: value for name, value in task.metrics.items() if name != "bleurt_accuracy"}
+    with pytest.raises(ReportError, match=r"bleurt_accuracy: nothing in the results, 0\.\d+ from the samples"):
+        check(run, replace(task, metrics=less))
+    samples = tuple({name: value for name, value in each.items() if name != "lcs"} for each in task.samples)
+    with pytest.raises(ReportError, match=r" lcs: [\d.]+ in the results, nothing from the samples"):
+        check(run, replace(task, samples=samples))
+
+
+def test_a_metric_that_is_not_the_task_s_is_not_compared(run):
+    task = run.tasks["actplan"]
+    check(run, replace(task, metrics=task.metrics | {"of_another_version": 0.5}))
+
+
+@pytest.mark.parametrize(("factor", "is_equal"), [(1 + 1e-10, True), (1 - 1e-10, True), (1 + 1e-8, False)])
+def test_numbers_may_differ_in_the_last_digits(run, factor, is_equal):
+    task = run.tasks["egointent"]
+    other = replace(task, metrics=task.metrics | {"overall": task.metrics["overall"] * factor})
+    if is_equal:
+        check(run, other)
+    else:
+        with pytest.raises(ReportError, match="overall"):
+            check(run, other)
+
+
+def test_groups_are_compared_one_by_one(run):
+    task = run.tasks["actplan"]
+    groups = task.metrics["plans_by_length"]
+    first = groups["1-10"]
+    others = {
+        f"plans_by_length of 1-10: {first + 1} in the results, {first} from the samples": groups | {"1-10": first + 1},
+        "plans_by_length of 61+: 1 in the results, nothing from the samples": groups | {"61+": 1},
+        f"plans_by_length of 1-10: nothing in the results, {first} from the samples": dict(list(groups.items())[1:]),
+    }
+    for message, other in others.items():
+        with pytest.raises(ReportError, match=r"samples:\n  " + re.escape(message) + r"\nThe file"):
+            check(run, replace(task, metrics=task.metrics | {"plans_by_length": other}))
+    check(run, replace(task, metrics=task.metrics | {"plans_by_length": dict(reversed(groups.items()))}))
+
+
+def test_nan_equals_nan_and_no_number(tmp_path):
+    write_run(tmp_path, "lm-eval", "m", egothink_bench(2, 0.5, unjudged=1))
+    (run,) = read_runs([tmp_path]).runs
+    task = run.tasks["egothink_object_existence"]
+    assert math.isnan(task.metrics["score"])
+    check(run, task)
+    with pytest.raises(ReportError, match=r"score: 0\.0 in the results, nan from the samples"):
+        check(run, replace(task, metrics=task.metrics | {"score": 0.0}))
+
+
+@pytest.mark.parametrize(
+    ("metric", "record"),
+    [
+        ("acc", {}),
+        ("acc", {"score": "high"}),
+        ("acc", {"score": None}),
+        ("coverage", {"scored": True, "split_size": 7}),
+    ],
+)
+def test_records_of_another_form_are_an_error_that_names_the_metric(run, metric, record):
+    with pytest.raises(ReportError, match=rf"samples of egoplan_val: {metric} cannot be computed: \w+Error"):
+        check(run, changed(run.tasks["egoplan_val"], **{metric: record}))

@@ -1,0 +1,264 @@
+"""Runs of both harnesses as they are read from the disk."""
+
+import json
+import time
+
+import pytest
+
+from lmms_egoplan.report.contents import ReportError
+from lmms_egoplan.report.runs import read_runs
+from report.reading import HARNESSES, all_tasks, names_of, one_task, only
+from report.synthetic import (
+    EGOTHINK_TASKS,
+    actplan_answers,
+    egointent_answers,
+    egoplan_answers,
+    egoplan_replies,
+    egothink_bench,
+    write_run,
+)
+
+HEAVY = {"arguments", "input", "resps", "token_counts", "doc_hash", "prompt_hash", "target_hash"}
+
+
+def sample_files(results):
+    return sorted(results.parent.glob("*samples*.jsonl"))
+
+
+@pytest.mark.parametrize("harness", HARNESSES)
+def test_a_run_of_all_tasks_is_read_whole(tmp_path, harness):
+    tasks = all_tasks()
+    path = write_run(tmp_path, harness, "org/Model-7B", tasks)
+    runs = read_runs([tmp_path])
+    run = only(runs)
+    assert (run.name, run.model, run.harness) == ("Model-7B", "org/Model-7B", harness)
+    assert (run.folder, run.time, runs.skipped) == (path.parent, "2026-01-01 12:00:00", ())
+    assert run.tasks.keys() == tasks.keys()
+
+    told = json.loads(path.read_text())
+    for name, task in run.tasks.items():
+        assert (task.task, task.config) == (name, told["configs"][name])
+        values = {
+            key.split(",")[0]: value
+            for key, value in told["results"][name].items()
+            if "," in key and "stderr" not in key
+        }
+        assert json.dumps(task.metrics) == json.dumps(values)
+        (log,) = (each for each in sample_files(path) if f"samples_{name}" in each.stem and is_of(each, name))
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        assert len(task.samples) == len(lines) == len(tasks[name].docs)
+        for sample, line in zip(task.samples, lines, strict=True):
+            assert not HEAVY & sample.keys()
+            assert sample.keys() >= line.keys() - HEAVY - {"filter", "metrics"}
+            assert all(sample[key] == line[key] for key in sample)
+            assert ("doc" in sample) is (harness == "lm-eval")
+
+
+def is_of(path, task):
+    return path.name.endswith(f"_samples_{task}.jsonl") or path.name.startswith(f"samples_{task}_2026")
+
+
+def test_groups_of_tasks_are_no_tasks(tmp_path):
+    path = write_run(tmp_path, "lmms-eval", "m", egothink_bench(2, 0.5))
+    assert "egothink_bench" in json.loads(path.read_text())["results"]
+    assert only(read_runs([tmp_path])).tasks.keys() == EGOTHINK_TASKS.keys()
+
+
+def test_runs_are_found_at_any_depth_and_once_however_often_they_are_given(tmp_path):
+    first = write_run(tmp_path / "a" / "b", "lmms-eval", "org/one", one_task())
+    second = write_run(tmp_path / "c", "lm-eval", "org/two", one_task(1))
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "c")
+    assert names_of([tmp_path]) == ["one", "two"]
+    assert names_of([second, tmp_path, first.parent, link, tmp_path / "c" / ".." / "c"]) == ["two", "one"]
+    assert names_of([first]) == ["one"]
+
+
+def test_a_results_file_brings_its_own_samples_alone(tmp_path):
+    first = write_run(tmp_path, "lmms-eval", "m", one_task(), time="20260101_120000")
+    write_run(tmp_path, "lmms-eval", "m", one_task(1), time="20260102_120000")
+    runs = read_runs([first])
+    assert len(only(runs).tasks["egoplan_val"].samples) == 10
+    assert runs.skipped == ()
+    both = read_runs([tmp_path]).runs
+    assert both[0].tasks["egoplan_val"].samples != both[1].tasks["egoplan_val"].samples
+
+
+def test_results_are_told_by_what_is_in_them_not_by_their_name(tmp_path):
+    """lm-eval's --output_path runs/mine.json gives such names."""
+    path = write_run(tmp_path, "lm-eval", "m", one_task())
+    path.rename(path.with_name(path.name.replace("results_", "mine_")))
+    run = only(read_runs([tmp_path]))
+    assert len(run.tasks["egoplan_val"].samples) == 10
+    assert run.time == "2026-01-01 12:00:00"
+
+
+def test_the_harness_is_told_by_what_is_in_the_results(tmp_path):
+    for harness in HARNESSES:
+        write_run(tmp_path, harness, harness, one_task()).rename(tmp_path / f"{harness}.json")
+    assert [(run.name, run.harness, run.time) for run in read_runs([tmp_path]).runs] == [
+        ("lm-eval", "lm-eval", "lm-eval"),
+        ("lmms-eval", "lmms-eval", "lmms-eval"),
+    ]
+
+
+@pytest.mark.parametrize("harness", HARNESSES)
+def test_results_of_a_killed_run_are_named_and_its_samples_too(tmp_path, harness):
+    whole = write_run(tmp_path / "whole", harness, "whole", one_task())
+    killed = write_run(tmp_path / "killed", harness, "killed", one_task())
+    killed.write_bytes(killed.read_bytes()[:2000])
+    runs = read_runs([tmp_path])
+    assert only(runs).folder == whole.parent
+    no_json, no_results = runs.skipped
+    assert no_json.startswith(f"{killed}: no JSON")
+    assert no_results.startswith(f"{killed}: cannot be used, so the samples of egoplan_val")
+
+
+def test_samples_without_results_are_named_once_for_a_run(tmp_path):
+    write_run(tmp_path, "lm-eval", "whole", one_task())
+    lost = write_run(tmp_path / "lost", "lmms-eval", "lost", {**one_task(), "egointent": egointent_answers(4, 50)})
+    lost.unlink()
+    (line,) = read_runs([tmp_path]).skipped
+    assert line.startswith(f"{lost}: is not there, so the samples of egointent, egoplan_val beside it")
+
+
+@pytest.mark.parametrize("harness", HARNESSES)
+def test_results_without_samples_give_their_scores_and_say_so(tmp_path, harness):
+    path = write_run(tmp_path, harness, "m", all_tasks(), log_samples=False)
+    runs = read_runs([tmp_path])
+    assert all(task.samples is None and task.metrics for task in only(runs).tasks.values())
+    (line,) = runs.skipped
+    assert line.startswith(f"{path}: no samples of egoplan_val, egoplan_val_blind,")
+    assert "--log_samples" in line
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (b'{"doc_id": 3, "acc": {"sco', "no JSON"),
+        (b"\xff\xfe\xfd", "no JSON"),
+        (b'["acc"]', "expected an object, found ['acc']"),
+        (b'{"num_questions": {"sample_id": 3}, "acc": 1.0}', "acc: expected an object, found 1.0"),
+        (b'{"acc": {"score": 1.0, "video_id": "v"}}', "num_questions: expected an object, found nothing"),
+        (b"[" * 100_000, "no JSON"),
+    ],
+    ids=["cut", "bytes", "list", "number", "foreign", "deep"],
+)
+def test_a_file_of_samples_with_a_damaged_line_is_left_out_whole(tmp_path, line, expected):
+    path = write_run(tmp_path, "lmms-eval", "m", {**one_task(), "egointent": egointent_answers(4, 50)})
+    damaged = next(file for file in sample_files(path) if "egoplan" in file.name)
+    lines = damaged.read_bytes().splitlines()
+    lines[6] = line
+    damaged.write_bytes(b"\n".join(lines))
+    runs = read_runs([tmp_path])
+    tasks = only(runs).tasks
+    assert tasks["egoplan_val"].samples is None
+    assert tasks["egoplan_val"].metrics["num_questions"] == 10
+    assert len(tasks["egointent"].samples) == 4
+    (told,) = runs.skipped
+    assert told.startswith(f"{damaged}, line 7: the file is left out: {expected}")
+
+
+def test_an_empty_file_of_samples_is_left_out(tmp_path):
+    (log,) = sample_files(write_run(tmp_path, "lm-eval", "m", one_task()))
+    log.write_bytes(b"")
+    runs = read_runs([tmp_path])
+    assert only(runs).tasks["egoplan_val"].samples is None
+    assert runs.skipped == (f"{log}: left out, there are no samples in it; run again",)
+
+
+def test_blank_lines_and_line_separators_in_texts_are_no_damage(tmp_path):
+    (log,) = sample_files(write_run(tmp_path, "lmms-eval", "m", {"egoplan_val_generate": egoplan_replies(10, 0.5)}))
+    text = log.read_text()
+    assert text.count("should I take") == 10
+    log.write_text(text.replace("should I take", "should\u2028I\x85take").replace("\n", "\n\n"))
+    runs = read_runs([tmp_path])
+    assert len(only(runs).tasks["egoplan_val_generate"].samples) == 10
+    assert runs.skipped == ()
+
+
+def foreign(path, task, **config):
+    """Another project's task in a run's results."""
+    content = json.loads(path.read_text())
+    content["results"][task] = {"alias": task, "score,none": 0.5, "acc,none": 0.5}
+    content["configs"][task] = {"task": task, **config}
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    "scoring", [{}, {"process_results": "<function egothink_process at 0x7f>"}, {"process_results": None}]
+)
+def test_tasks_of_others_are_left_out_by_name(tmp_path, scoring):
+    path = write_run(tmp_path, "lmms-eval", "m", one_task())
+    foreign(path, "egothink_object_existence", **scoring)
+    (tmp_path / "m" / "20260101_120000_samples_egothink_object_existence.jsonl").write_text("not even JSON")
+    runs = read_runs([tmp_path])
+    assert only(runs).tasks.keys() == {"egoplan_val"}
+    (line,) = runs.skipped
+    assert line.startswith(f"{path}: left out, of these tasks the report shows nothing: egothink_object_existence")
+
+
+def test_a_function_of_the_same_name_makes_no_task_of_the_project(tmp_path):
+    path = write_run(tmp_path, "lmms-eval", "m", one_task())
+    content = json.loads(path.read_text())
+    content["results"]["their_task"] = {"alias": "their_task", "bleu,none": 0.5}
+    content["configs"]["their_task"] = {"process_results": "<function score_answer at 0x7f256c22f060>"}
+    path.write_text(json.dumps(content))
+    runs = read_runs([tmp_path])
+    assert only(runs).tasks.keys() == {"egoplan_val"}
+    assert runs.skipped[0].endswith(": their_task")
+
+
+def test_variants_of_the_tasks_under_other_names_are_read(tmp_path):
+    path = write_run(tmp_path, "lm-eval", "m", {"egoplan_val_16_frames": egoplan_answers(5, 0.5)})
+    assert only(read_runs([path])).tasks["egoplan_val_16_frames"].samples
+
+
+def test_samples_of_a_task_that_the_results_do_not_have_are_named(tmp_path):
+    path = write_run(tmp_path, "lmms-eval", "m", {**one_task(), "actplan": actplan_answers(3, 0.5)})
+    content = json.loads(path.read_text())
+    del content["results"]["actplan"], content["configs"]["actplan"]
+    path.write_text(json.dumps(content))
+    (line,) = read_runs([tmp_path]).skipped
+    assert line.startswith(f"{path}: no results of actplan, of which there are samples")
+
+
+def test_other_json_files_are_named_the_first_ten_of_them(tmp_path):
+    write_run(tmp_path, "lmms-eval", "m", one_task())
+    texts = ["{}", "[1]", "null", '{"results": {}}', '{"results": [], "configs": {}}', *["1"] * 8]
+    for number, text in enumerate(texts):
+        (tmp_path / f"other_{number:02}.json").write_text(text)
+    skipped = read_runs([tmp_path]).skipped
+    assert skipped[0] == f"{tmp_path / 'other_00.json'}: no results of a run"
+    assert len(skipped) == 11
+    assert skipped[10] == f"{tmp_path}: 3 more JSON files that are no results of a run"
+    assert read_runs([tmp_path, tmp_path]).skipped == skipped
+
+
+def test_a_folder_without_a_run_is_named(tmp_path):
+    write_run(tmp_path / "full", "lmms-eval", "m", one_task())
+    (tmp_path / "empty").mkdir()
+    runs = read_runs([tmp_path / "full", tmp_path / "empty"])
+    assert runs.skipped == (f"{tmp_path / 'empty'}: no results of a run below it",)
+
+
+def test_no_run_at_all_is_an_error_that_says_what_was_found(tmp_path):
+    path = write_run(tmp_path, "lmms-eval", "m", one_task())
+    path.write_text("{")
+    with pytest.raises(ReportError, match=r"no run of the project's tasks; [\s\S]*--log_samples[\s\S]*no JSON"):
+        read_runs([tmp_path])
+
+
+def test_a_path_that_does_not_exist_is_an_error(tmp_path):
+    with pytest.raises(ReportError, match=r"gone: no such file or folder; give the --output_path"):
+        read_runs([tmp_path / "gone"])
+
+
+def test_four_runs_of_the_whole_validation_split_are_read_within_four_seconds(tmp_path):
+    answers = {"egoplan_val": egoplan_answers(3355, 0.4)}
+    for number, harness in enumerate(HARNESSES * 2):
+        write_run(tmp_path / str(number), harness, f"model-{number}", answers)
+    start = time.process_time()
+    runs = read_runs([tmp_path]).runs
+    assert time.process_time() - start < 4
+    assert [len(run.tasks["egoplan_val"].samples) for run in runs] == [3355] * 4

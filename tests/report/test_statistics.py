@@ -1,0 +1,272 @@
+"""Intervals and p-values against slow versions of their definitions, SciPy's own and enumeration."""
+
+import itertools
+import math
+import random
+import time
+import warnings
+from fractions import Fraction
+from statistics import fmean
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import bootstrap
+
+from lmms_egoplan.report.statistics import EXACT_UP_TO, PERMUTATIONS, RESAMPLES, bootstrap_interval, compare, holm, mean
+
+THIRDS = (Fraction(0), Fraction(1, 3), Fraction(2, 3), Fraction(1))
+
+
+def clustered(count, seed=0, largest=12):
+    """Values and clusters: large clusters have large values, so that it matters what weighs."""
+    source = random.Random(seed)
+    values, clusters = [], []
+    for cluster in range(count):
+        size = source.randint(1, largest)
+        level = size + source.gauss(0, 1)
+        values += [level + source.gauss(0, 1) for _ in range(size)]
+        clusters += [f"video {cluster:04}"] * size
+    return values, clusters
+
+
+def slow_interval(values, clusters, statistic, resamples=2000):
+    source = random.Random(1)
+    groups = [[value for value, of in zip(values, clusters, strict=True) if of == name] for name in set(clusters)]
+    found = [statistic([*itertools.chain(*source.choices(groups, k=len(groups)))]) for _ in range(resamples)]
+    return np.percentile(found, (2.5, 97.5))
+
+
+def slow_sign_flips(sums):
+    """Share of all ways to flip signs that are at least as far from 0."""
+    totals = [sum(sign * one for sign, one in zip(signs, sums, strict=True)) for signs in flips(len(sums))]
+    return Fraction(sum(abs(total) >= abs(sum(sums)) for total in totals), len(totals))
+
+
+def flips(count):
+    return itertools.product((1, -1), repeat=count)
+
+
+def compared(pairs, clusters=None):
+    """Comparison of the runs with these pairs of scores, each of its own cluster unless told."""
+    names = [f"q{number:04}" for number in range(len(pairs))]
+    first, second = ({name: pair[run] for name, pair in zip(names, pairs, strict=True)} for run in (0, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return compare(first, second, dict(zip(names, clusters or names, strict=True)))
+
+
+def test_interval_is_that_of_a_slow_clustered_bootstrap():
+    values, clusters = clustered(60)
+    slow = slow_interval(values, clusters, fmean)
+    assert bootstrap_interval(values, clusters) == pytest.approx(slow, abs=0.1 * (slow[1] - slow[0]))
+    of_cluster_means = slow_interval([*range(60)], [*range(60)], lambda drawn: fmean(drawn))
+    assert slow[1] - slow[0] != pytest.approx(of_cluster_means[1] - of_cluster_means[0], rel=0.2)
+
+
+def test_interval_of_another_statistic():
+    values, clusters = clustered(40)
+    slow = slow_interval(values, clusters, np.median)
+    assert bootstrap_interval(values, clusters, np.median) == pytest.approx(slow, abs=0.1 * (slow[1] - slow[0]))
+
+
+def test_mean_of_all_resamples_at_once_is_that_of_each():
+    questions = [*zip(*clustered(30), strict=True)]
+    random.Random(0).shuffle(questions)
+    values, clusters = zip(*questions, strict=True)
+    assert bootstrap_interval(values, clusters, lambda drawn: mean(drawn)) == pytest.approx(
+        bootstrap_interval(values, clusters), rel=1e-12
+    )
+
+
+def test_interval_of_single_questions_is_scipys():
+    values, _ = clustered(20)
+    own_clusters = [f"{number:04}" for number in range(len(values))]
+    scipys = bootstrap(
+        (values,), np.mean, method="percentile", n_resamples=RESAMPLES, rng=np.random.default_rng(0)
+    ).confidence_interval
+    assert bootstrap_interval(values, own_clusters) == pytest.approx(tuple(scipys), rel=1e-12)
+
+
+def test_interval_does_not_depend_on_the_order_of_questions():
+    values, clusters = clustered(30)
+    order = random.Random(0).sample(range(len(values)), len(values))
+    shuffled = bootstrap_interval([values[place] for place in order], [clusters[place] for place in order])
+    assert shuffled == pytest.approx(bootstrap_interval(values, clusters), rel=1e-12)
+    assert bootstrap_interval(values, clusters, seed=1) != pytest.approx(shuffled, rel=1e-6)
+
+
+def test_missing_values_are_left_out():
+    values, clusters = clustered(10)
+    gaps = [None, math.nan, math.inf, -math.inf]
+    assert bootstrap_interval([*gaps, *values], ["a", "b", "c", clusters[0], *clusters]) == bootstrap_interval(
+        values, clusters
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "clusters"),
+    [([], []), ([1.0, 2.0], ["a", "a"]), ([1.0, None], ["a", "b"]), ([math.nan, None], ["a", "b"])],
+)
+def test_fewer_than_two_clusters_have_no_interval(values, clusters):
+    assert bootstrap_interval(values, clusters) is None
+
+
+def test_equal_values_have_an_interval_without_width():
+    assert bootstrap_interval([0.3] * 7, [*"aabbbcd"]) == pytest.approx((0.3, 0.3))
+    assert bootstrap_interval([1, 0, 1, 0, 0, 1], [*"aabbcc"]) == (0.5, 0.5)
+
+
+def test_a_statistic_undefined_in_a_resample_has_no_interval():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert bootstrap_interval([0.0, 1.0], ["a", "b"], lambda drawn: math.nan if drawn.all() else 1.0) is None
+
+
+def test_a_cluster_for_each_value():
+    with pytest.raises(ValueError, match="got 1 for 2"):
+        bootstrap_interval([0.0, 1.0], ["a"])
+
+
+def test_intervals_cover_the_truth_where_those_of_questions_do_not():
+    source = np.random.default_rng(0)
+    hits = {"clusters": 0, "questions": 0}
+    rounds = 200
+    for seed in range(rounds):
+        clusters = np.repeat(np.arange(50), source.integers(1, 9, 50))
+        values = source.normal(size=50)[clusters] + source.normal(size=len(clusters))
+        for kind, of in (("clusters", clusters), ("questions", np.arange(len(clusters)))):
+            low, high = bootstrap_interval(values, of, resamples=500, seed=seed)
+            hits[kind] += low <= 0 <= high
+    assert 0.88 <= hits["clusters"] / rounds <= 0.98
+    assert hits["questions"] / rounds < 0.8
+
+
+def test_a_whole_benchmark_takes_less_than_half_a_second():
+    values, clusters = clustered(500)
+    assert len(values) > 3000
+    start = time.perf_counter()
+    bootstrap_interval(values, clusters)
+    assert time.perf_counter() - start < 0.5
+
+
+@pytest.mark.parametrize("only_first", [0, 1, 3, 12])
+@pytest.mark.parametrize("only_second", [0, 1, 5, 40])
+def test_right_and_wrong_are_compared_by_mcnemars_exact_test(only_first, only_second):
+    pairs = [(1, 0)] * only_first + [(0, 1)] * only_second + [(1, 1)] * 3 + [(0, 0)] * 2
+    found = compared(pairs)
+    discordant, fewer = only_first + only_second, min(only_first, only_second)
+    tail = sum(math.comb(discordant, count) for count in range(fewer + 1)) / 2**discordant
+    assert (found.test, found.questions, found.clusters) == ("McNemar", len(pairs), len(pairs))
+    assert found.p_value == pytest.approx(min(1.0, 2 * tail))
+    assert found.difference == pytest.approx((only_first - only_second) / len(pairs))
+    assert found.low <= found.difference <= found.high
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(THIRDS), st.sampled_from(THIRDS), st.sampled_from("abcdefgh")),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_other_scores_are_compared_by_all_flips_of_clusters_signs(rows):
+    rows.append((Fraction(1, 3), Fraction(2, 3), "a"))
+    found = compared([(float(first), float(second)) for first, second, _ in rows], [of for *_, of in rows])
+    sums = {of: sum(first - second for first, second, name in rows if name == of) for *_, of in rows}
+    assert (found.test, found.questions, found.clusters) == ("permutation", len(rows), len(sums))
+    assert found.p_value == pytest.approx(float(slow_sign_flips([*sums.values()])), abs=1e-12)
+    assert found.difference == pytest.approx(float(sum(sums.values()) / len(rows)))
+    assert (found.low is None) == (len(sums) == 1)
+
+
+def test_random_flips_come_close_to_all_flips():
+    source = random.Random(3)
+    differences = [source.gauss(0.2, 1) for _ in range(EXACT_UP_TO + 3)]
+    totals = np.array([*flips(len(differences))]) @ differences
+    exact = np.mean(np.abs(totals) >= abs(sum(differences)) - 1e-9)
+    assert 0.02 < exact < 0.5
+    assert compared([(one, 0.0) for one in differences]).p_value == pytest.approx(exact, abs=0.02)
+
+
+def test_scores_of_many_questions():
+    source = random.Random(0)
+    found = compared([(source.random(), 0.4) for _ in range(1100)])
+    assert (found.test, found.clusters, found.p_value) == ("permutation", 1100, 2 / (PERMUTATIONS + 1))
+
+
+def test_runs_of_equal_means_do_not_differ():
+    assert compared([(0.2, 0), (0.5, 0), (0, 0.2), (0, 0.5)]).p_value == 1
+
+
+def test_both_tests_agree_on_single_questions():
+    pairs = [(1, 0)] * 9 + [(0, 1)] * 2 + [(1, 1)] * 5
+    mcnemar, permutation = compared(pairs), compared([(first / 2, second / 2) for first, second in pairs])
+    assert (mcnemar.test, permutation.test) == ("McNemar", "permutation")
+    assert permutation.p_value == pytest.approx(mcnemar.p_value)
+
+
+def test_the_interval_of_a_difference_is_that_of_the_paired_differences():
+    values, clusters = clustered(30)
+    found = compared([(value, 1.5) for value in values], clusters)
+    assert (found.low, found.high) == bootstrap_interval([value - 1.5 for value in values], clusters)
+
+
+@pytest.mark.parametrize("scale", [1, 0.7])
+def test_the_other_way_round_only_signs_change(scale):
+    source = random.Random(0)
+    pairs = [(scale * source.randint(0, 1), scale * source.randint(0, 1)) for _ in range(90)]
+    clusters = [source.choice("abcdefghijklmnopqrstuvwxyz") for _ in pairs]
+    one, other = compared(pairs, clusters), compared([(second, first) for first, second in pairs], clusters)
+    assert (other.difference, other.low, other.high) == pytest.approx((-one.difference, -one.high, -one.low))
+    assert other.p_value == one.p_value
+
+
+@pytest.mark.parametrize("score", [1, 0.3])
+def test_equal_runs_do_not_differ(score):
+    found = compared([(score, score)] * 5)
+    assert (found.difference, found.low, found.high, found.p_value) == (0, 0, 0, 1)
+
+
+def test_only_common_questions_are_compared():
+    first = {"q1": 1.0, "q2": 0.0, "q3": None, "q4": math.nan, "q5": 1.0}
+    second = {"q6": 1.0, "q5": 0.0, "q4": 1.0, "q3": 1.0, "q1": 1.0, "q2": 0.0}
+    clusters = {"q1": "a", "q2": "b", "q5": "b"}
+    found = compare(first, second, clusters)
+    assert (found.questions, found.clusters, found.difference) == (3, 2, pytest.approx(1 / 3))
+    assert compare(first, {"q6": 1.0, "q3": 1.0}, clusters) is None
+    assert compare({}, {}, clusters) is None
+    with pytest.raises(ValueError, match="2 questions have no cluster, such as 'q1'"):
+        compare(first, second, {"q5": "b"})
+
+
+def test_holm_by_hand():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.6, 0.5, 0.5]) == [1.0, 1.0, 1.0]
+    assert holm([0.2]) == [0.2]
+    assert holm([]) == []
+
+
+@given(st.lists(st.integers(0, 100), min_size=1, max_size=6))
+def test_holm_is_bonferroni_in_every_family_that_a_comparison_is_in(per_cent):
+    p_values = [one / 100 for one in per_cent]
+    families = [[place for place in range(len(p_values)) if bits >> place & 1] for bits in range(1, 2 ** len(p_values))]
+    for place, found in enumerate(holm(p_values)):
+        within = [[p_values[other] for other in family] for family in families if place in family]
+        assert found == pytest.approx(min(1.0, max(len(family) * min(family) for family in within)))
+
+
+def test_holm_is_that_of_statsmodels():
+    multitest = pytest.importorskip("statsmodels.stats.multitest")
+    source = random.Random(0)
+    for count in (1, 2, 6, 28):
+        p_values = [round(source.random() ** 3, 2) for _ in range(count)]
+        assert holm(p_values) == pytest.approx([*multitest.multipletests(p_values, method="holm")[1]])
+
+
+@pytest.mark.parametrize("wrong", [math.nan, -0.1, 1.1])
+def test_what_is_no_p_value(wrong):
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        holm([0.5, wrong])

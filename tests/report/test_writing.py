@@ -1,0 +1,172 @@
+"""Tables and figures as files, read back with the tools that their readers use."""
+
+import csv
+import io
+import math
+from xml.etree import ElementTree
+
+import pandas
+import pytest
+from matplotlib.figure import Figure as Drawing
+from PIL import Image
+
+from lmms_egoplan.report.contents import Column, Figure, Row, Section, Table
+from lmms_egoplan.report.writing import csv_of, markdown_of, write_figure, write_files
+
+COLUMNS = (
+    Column("model", "Model"),
+    Column("acc", "Accuracy", 2, True),
+    Column("loss", "Loss", 1, False),
+    Column("questions", "Questions"),
+)
+ROWS = (
+    Row(("Paper-7B", 26.71, 2.04, 3355)),
+    Row(("Own, 7B", 100 / 3, 1.96, None), is_own=True),
+    Row(('"Other"\nof two lines', 41.520000000000003, 3.0, 12)),
+    Row(("Empty", None, None, None)),
+)
+TABLE = Table("the_table", "Title", COLUMNS, ROWS, "Paper, Table 1", ("First note.", "Second note."))
+
+
+def table_of(*texts):
+    return Table("key", texts[0], (Column("text", texts[1]),), tuple(Row((text,)) for text in texts[2:]))
+
+
+def draw():
+    drawing = Drawing(figsize=(4, 3))
+    axes = drawing.add_subplot()
+    axes.bar([0, 1], [3, 5], label="llava & <co>")
+    axes.set_xlabel("past actions")
+    axes.legend()
+    return drawing
+
+
+FIGURE = Figure("the_figure", "Bars", "Caption.", draw, "Two bars.")
+
+
+def lines_of(table):
+    """Of the Markdown: title, head, rule, rows, what is below."""
+    title, blank, head, rule, *rest = markdown_of(table).split("\n")
+    assert blank == ""
+    place = rest.index("")
+    assert rest[-1] == ""
+    return title, head, rule, rest[:place], rest[place + 1 : -1]
+
+
+def test_csv_is_read_by_pandas():
+    found = pandas.read_csv(io.StringIO(csv_of(TABLE)))
+    assert [*found.columns] == ["model", "acc", "loss", "questions", "own"]
+    assert [*found["model"]] == [row.values[0] for row in ROWS]
+    assert [*found["own"]] == [False, True, False, False]
+    for place, column in enumerate(("acc", "loss", "questions"), 1):
+        values = [math.nan if row.values[place] is None else row.values[place] for row in ROWS]
+        assert [*found[column]] == pytest.approx(values, rel=1e-15, nan_ok=True)
+
+
+def test_csv_has_all_digits():
+    read = [*csv.DictReader(io.StringIO(csv_of(TABLE)))]
+    assert [float(row["acc"]) for row in read if row["acc"]] == [26.71, 100 / 3, 41.520000000000003]
+
+
+def test_a_value_that_is_missing_is_an_empty_field():
+    assert [*csv.reader(io.StringIO(csv_of(TABLE)))][-1] == ["Empty", "", "", "", "False"]
+
+
+def test_a_table_without_rows_has_its_head():
+    empty = Table("key", "Title", COLUMNS, ())
+    assert csv_of(empty) == "model,acc,loss,questions,own\n"
+    assert lines_of(empty)[3] == []
+
+
+def test_markdown_marks_the_best_and_the_second_best():
+    _, _, _, rows, _ = lines_of(TABLE)
+    assert rows == [
+        "| Paper-7B | 26.71 | **2.0** | 3,355 |",
+        "| ▸ Own, 7B | <u>33.33</u> | **2.0** | \u2013 |",
+        '| "Other" of two lines | **41.52** | <u>3.0</u> | 12 |',
+        "| Empty | \u2013 | \u2013 | \u2013 |",
+    ]
+
+
+def test_markdown_puts_numbers_to_the_right():
+    assert lines_of(TABLE)[1:3] == (
+        "| Model | Accuracy | Loss | Questions |",
+        "| --- | ---: | ---: | ---: |",
+    )
+
+
+def test_markdown_tells_source_and_notes_and_what_the_mark_means():
+    title, _, _, _, below = lines_of(TABLE)
+    assert title == "**Title**"
+    assert below == ["Paper, Table 1  ", "First note.  ", "Second note.  ", "▸: own run.  "]
+    published = Table("key", "Title", COLUMNS, ROWS[:1])
+    assert lines_of(published)[4] == []
+    assert "▸" not in markdown_of(published)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a|b", "a\\|b"),
+        ("<img src=x>", "&lt;img src=x>"),
+        ("two\nlines\tof  it", "two lines of it"),
+        ("{}", "{}"),
+    ],
+)
+def test_markdown_keeps_a_text_in_its_cell(text, shown):
+    title, head, _, rows, _ = lines_of(table_of(text, text, text, "x"))
+    assert (title, head, rows) == (f"**{shown}**", f"| {shown} |", [f"| {shown} |", "| x |"])
+    noted = Table("key", "Title", COLUMNS, (), text, (text,))
+    assert lines_of(noted)[4] == [f"{shown}  "] * 2
+
+
+def test_a_figure_is_an_svg_with_its_text_as_text(tmp_path):
+    write_figure(tmp_path, FIGURE)
+    root = ElementTree.parse(tmp_path / "the_figure.svg").getroot()
+    texts = ["".join(element.itertext()).strip() for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"past actions", "llava & <co>"} <= {*texts}
+
+
+def test_a_figure_is_a_png_fit_for_print(tmp_path):
+    write_figure(tmp_path, FIGURE)
+    with Image.open(tmp_path / "the_figure.png") as image:
+        image.load()
+        assert (image.format, image.size) == ("PNG", (800, 600))
+        assert len(image.convert("RGB").getcolors(1 << 20)) > 2
+
+
+def test_the_same_figure_gives_the_same_files(tmp_path):
+    for name in ("one", "two"):
+        write_figure(tmp_path / name, FIGURE)
+    for suffix in ("svg", "png"):
+        one, two = (tmp_path / name / f"the_figure.{suffix}" for name in ("one", "two"))
+        assert one.read_bytes() == two.read_bytes()
+
+
+def test_a_figure_that_cannot_be_drawn_leaves_what_was_there(tmp_path):
+    class Failing(Drawing):
+        def savefig(self, path, **settings):
+            path.write_text("half")
+            raise OSError("no space left")
+
+    write_figure(tmp_path, FIGURE)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(OSError, match="no space left"):
+        write_figure(tmp_path, Figure("the_figure", "Bars", "Caption.", Failing, "Two bars."))
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_every_table_and_figure_of_every_section_has_its_files(tmp_path):
+    told = []
+    other = Table("other", "Other", COLUMNS, ROWS)
+    sections = [Section("a", "A", "", tables=(TABLE,), figures=(FIGURE,)), Section("b", "B", "", tables=(other,))]
+    write_files(tmp_path, iter(sections), lambda *each: told.append(each))
+    files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
+    assert files == [
+        "figures/the_figure.png",
+        "figures/the_figure.svg",
+        *(f"tables/{key}.{suffix}" for key in ("other", "the_table") for suffix in ("csv", "md")),
+    ]
+    assert (tmp_path / "tables" / "the_table.csv").read_bytes().decode() == csv_of(TABLE)
+    assert (tmp_path / "tables" / "the_table.md").read_bytes().decode() == markdown_of(TABLE)
+    assert told == [("figure files", 1, 1)]
