@@ -141,7 +141,7 @@ def test_the_ablation_has_the_runs_that_were_asked_without_images(section, logge
     assert set(table6) == {f"{GOOD} (w)", f"{GOOD} (w/o)"}
     assert set(table7) == {f"{GOOD}, w image", f"{GOOD}, w/o image"}
     for name, images in ((GOOD, "w"), (TEXT, "w/o")):
-        row6, row7, plans = table6[f"{GOOD}({images})"], table7[f"{GOOD}, {images} image"], logged[name]
+        row6, row7, plans = table6[f"{GOOD} ({images})"], table7[f"{GOOD}, {images} image"], logged[name]
         assert row6["avg_len"] == near(mean(plans, "Plan length, steps"))
         assert row6["norm_lcs"] == near(mean(plans, "Norm. LCS"))
         assert row6["classified"] == near(100 * mean(plans, "Correct by classifier"))
