@@ -26,17 +26,15 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from egoplan_media import EGO4D_SIZE, EPIC_SIZE, QUESTIONS, prepare, record
+
 from lmms_egoplan.checking import track
 
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
     from PIL import Image
 
-QUESTIONS, EPIC_QUESTIONS = 3355, 2432
-"""Of the validation split, and those of them on EPIC-KITCHENS' frame files; the others are on Ego4D's videos."""
 FRAMES = 8
-EPIC_SIZE, EPIC_VIDEOS, EPIC_LENGTH = (456, 256), 16, 2000
-EGO4D_SIZE, EGO4D_VIDEOS, EGO4D_LENGTH = (512, 288), 300, 9000
 ARMS = ("lazy", "read", "opened")
 
 Figures = dict[str, Any]
@@ -157,75 +155,7 @@ def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def _prepare(folder: Path, count: int) -> None:
-    """Make media and annotations, and prepare the split below `folder`, which is its data root."""
-    from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
-    from lmms_egoplan.frames import write_video
-
-    os.environ["LMMS_EGOPLAN_DATA"] = str(folder)
-    records = [_record(number) for number in range(count)]
-    videos = sorted({record["video_id"] for record in records if record["video_source"] == "Ego4D"})
-    (folder / "ego4d").mkdir()
-    write_video(folder / "video.mp4", _views(EGO4D_SIZE, EGO4D_LENGTH), 30)
-    for video in videos:
-        (folder / "ego4d" / f"{video}.mp4").hardlink_to(folder / "video.mp4")
-    _write_epic_folders(folder / "epic")
-    annotations = folder / "annotations.json"
-    annotations.write_text(json.dumps(records), encoding="utf-8")
-    prepare_egoplan(annotations, "val", folder / "epic", folder / "ego4d")
-
-
-def _record(number: int) -> dict[str, Any]:
-    """Sources are mixed, and as many of each as the validation split has."""
-    on_files = number * EPIC_QUESTIONS % QUESTIONS < EPIC_QUESTIONS
-    length, videos = (EPIC_LENGTH, EPIC_VIDEOS) if on_files else (EGO4D_LENGTH, EGO4D_VIDEOS)
-    span = 240 + number * 7 % 360
-    first = 1 + number * 131 % (length - span - 1)
-    choices = ["pour water", "wash the cup", "open the drawer", "take the spoon out of the drawer"]
-    return {
-        "sample_id": number,
-        "video_source": "EpicKitchens" if on_files else "Ego4D",
-        "video_id": f"P01_{number % videos:02}" if on_files else f"video-{number % videos:03}",
-        "task_goal": f"brew tea {number % 2407}",
-        "question": "Considering the progress shown and my current observation, what action should I take next in "
-        f"order to brew tea {number % 2407}?",
-        **{f"choice_{letter}": choice for letter, choice in zip("abcd", choices, strict=True)},
-        "golden_choice_idx": "ABCD"[number % 4],
-        "answer": choices[number % 4],
-        "current_observation_frame": first + span,
-        "task_progress_metadata": [
-            {"narration_text": "fill the kettle", "start_frame": first, "stop_frame": first + span // 2},
-            {"narration_text": "switch it on", "start_frame": first + span // 2, "stop_frame": first + span},
-        ],
-    }
-
-
-def _write_epic_folders(root: Path) -> None:
-    """Different frames for 4 seconds of 60, over and over."""
-    from lmms_egoplan.frames import frame_path
-
-    files = []
-    (root / "frames").mkdir(parents=True)
-    for number, view in enumerate(_views(EPIC_SIZE, 240)):
-        files.append(root / "frames" / f"{number}.jpg")
-        view.save(files[-1], quality=90)
-    for video in range(EPIC_VIDEOS):
-        folder = root / "P01" / "rgb_frames" / f"P01_{video:02}"
-        folder.mkdir(parents=True)
-        for number in range(1, EPIC_LENGTH + 1):
-            frame_path(folder, number).hardlink_to(files[number % len(files)])
-
-
-def _views(size: tuple[int, int], count: int) -> "Iterator[Image.Image]":
-    """A textured scene that moves."""
-    import numpy as np
-    from PIL import Image
-
-    width, height = size
-    coarse = np.random.default_rng(0).integers(0, 255, (height // 8, width // 4, 3), dtype=np.uint8)
-    scene = Image.fromarray(coarse).resize((2 * width, height), Image.Resampling.BICUBIC)
-    for index in range(count):
-        left = abs(index % (2 * width) - width)
-        yield scene.crop((left, 0, left + width, height))
+    prepare(folder, [record(number) for number in range(count)])
 
 
 def _show(found: dict[str, Figures], questions: int) -> None:

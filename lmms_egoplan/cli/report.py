@@ -61,18 +61,20 @@ def report(
         raise typer.Exit(1) from None
     for line in built.skipped:
         typer.echo(f"Skipped: {line}", err=True)
-    typer.echo(
-        f"{built.runs} runs, {built.benchmarks} benchmarks, {built.tables} tables, {built.figures} figures, "
-        f"{built.questions} questions in {time.monotonic() - started:.0f} s"
-    )
+    counts = {name: getattr(built, f"{name}s") for name in ("run", "benchmark", "table", "figure", "question")}
+    told = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items())
+    typer.echo(f"{told} in {time.monotonic() - started:.0f} s")
     typer.echo(f"Written to {built.page}")
 
 
 def _names(given: list[str]) -> dict[Path, str]:
     names = {}
     for text in given:
-        folder, separator, name = text.rpartition("=")
-        if not (separator and folder.strip() and name.strip()):
+        parts = text.split("=")
+        splits = [("=".join(parts[:place]), "=".join(parts[place:])) for place in range(1, len(parts))]
+        there = [split for split in splits if Path(split[0]).exists()]
+        folder, name = (there or splits or [("", "")])[0]
+        if not (folder.strip() and name.strip()):
             raise typer.BadParameter(f"{text!r} is not of the form DIR=NAME", param_hint="--name")
         names[Path(folder)] = name.strip()
     return names

@@ -1,16 +1,20 @@
 """The whole report: runs read and checked, a section for each benchmark, files and page."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lmms_egoplan.report import actplan, egointent, egoplan, egothink
+from lmms_egoplan.report.gallery import IMAGE_SECONDS
 from lmms_egoplan.report.page import write_page
 from lmms_egoplan.report.recompute import check
 from lmms_egoplan.report.runs import Run, read_runs
 from lmms_egoplan.report.writing import write_files
 
 _BENCHMARKS = (egoplan, egothink, egointent, actplan)
+# Seconds for all, of which pictures get what the rest leaves, but never less than the second number.
+_SECONDS, _LEAST_FOR_PICTURES = 50.0, 5.0
 _TITLE = "Egocentric planning: runs beside the published results"
 
 
@@ -49,6 +53,7 @@ def build_report(
         ReportError: a path has no run, or a run's samples do not give the harness's own scores.
         OSError: the folder cannot be written.
     """
+    started = time.monotonic()
     read = read_runs(folders, names)
     for done, run in enumerate(read.runs, 1):
         for task_run in run.tasks.values():
@@ -63,8 +68,16 @@ def build_report(
             items += benchmark.items(read.runs)
         progress("benchmarks", done, len(_BENCHMARKS))
     write_files(out, sections, progress)
+    remaining = _SECONDS - (time.monotonic() - started)
     write_page(
-        out, _TITLE, sections, items, [(run.name, _description(run)) for run in read.runs], read.skipped, progress
+        out,
+        _TITLE,
+        sections,
+        items,
+        [(run.name, _description(run)) for run in read.runs],
+        read.skipped,
+        progress,
+        picture_seconds=min(IMAGE_SECONDS, max(_LEAST_FOR_PICTURES, remaining)),
     )
     return Built(
         page=out / "index.html",

@@ -56,17 +56,22 @@ class Gallery:
     absent: int
 
 
-def write_gallery(out: Path, items: Sequence[Item], progress: Progress) -> Gallery:
+def write_gallery(
+    out: Path, items: Sequence[Item], progress: Progress, picture_seconds: float = IMAGE_SECONDS
+) -> Gallery:
     """Write ``gallery/`` under `out`.
 
     Strips that an earlier report left are used again. Questions on which runs disagree, or that all get wrong, are the
     first to get theirs.
 
+    Args:
+        picture_seconds: how long pictures are read and written.
+
     Raises:
         OSError: the folder cannot be written.
     """
     folder = out / "gallery"
-    fates = _write_strips(folder / "images", items, progress)
+    fates = _write_strips(folder / "images", items, progress, picture_seconds)
     runs = list(dict.fromkeys(name for item in items for name in item.answers))
     places = {name: place for place, name in enumerate(runs)}
     strips = [_strip(folder / "images", item) for item in items]
@@ -161,13 +166,13 @@ def _answer(answer: ShownAnswer) -> dict[str, Any]:
     return shown
 
 
-def _write_strips(folder: Path, items: Sequence[Item], progress: Progress) -> Counter[str]:
+def _write_strips(folder: Path, items: Sequence[Item], progress: Progress, seconds: float) -> Counter[str]:
     """Write the strips that are not there yet, for as long as there is time; how many were late, damaged, absent."""
     folder.mkdir(parents=True, exist_ok=True)
     without = [item for item in items if _strip(folder, item) is None]
     todo = sorted((item for item in without if item.images is not None), key=lambda item: not _is_telling(item))
     fates = Counter(absent=len(without) - len(todo))
-    deadline = time.monotonic() + IMAGE_SECONDS
+    deadline = time.monotonic() + seconds
     lock, queue = threading.Lock(), iter(todo)
 
     def work() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from lmms_egoplan.report.contents import Figure, Headline, Item, Section, Table, Value
-from lmms_egoplan.report.gallery import Progress, clean, write_gallery
+from lmms_egoplan.report.gallery import IMAGE_SECONDS, Progress, clean, write_gallery
 from lmms_egoplan.storage import write_whole
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def write_page(
     runs: Sequence[tuple[str, str]],
     skipped: Sequence[str],
     progress: Progress = lambda what, done, total: None,
+    picture_seconds: float = IMAGE_SECONDS,
 ) -> None:
     """Write ``index.html`` and the gallery's files into `out`.
 
@@ -45,11 +46,12 @@ def write_page(
         runs: name and description of each run: model, harness, time.
         skipped: what was not read, and why.
         progress: is told what is being done, how much of it is done, and how much there is.
+        picture_seconds: see `write_gallery`.
 
     Raises:
         OSError: the folder cannot be written.
     """
-    gallery = write_gallery(out, items, progress) if items else None
+    gallery = write_gallery(out, items, progress, picture_seconds) if items else None
     figures = {}
     drawn = [figure for section in sections for figure in section.figures]
     for done, figure in enumerate(drawn, 1):

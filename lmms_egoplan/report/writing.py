@@ -19,6 +19,8 @@ _MARKS = {"best": "**{}**", "second": "<u>{}</u>"}
 def write_files(out: Path, sections: Iterable[Section], progress: Callable[[str, int, int], None]) -> None:
     """Write ``tables/<key>.csv``, ``tables/<key>.md``, ``figures/<key>.svg`` and ``figures/<key>.png``.
 
+    Files of these kinds that an earlier report has left there, and this one does not have, are deleted.
+
     Raises:
         OSError: the folder cannot be written.
     """
@@ -28,6 +30,8 @@ def write_files(out: Path, sections: Iterable[Section], progress: Callable[[str,
             write_whole(out / "tables" / f"{table.key}.csv", csv_of(table))
             write_whole(out / "tables" / f"{table.key}.md", markdown_of(table))
     figures = [figure for section in sections for figure in section.figures]
+    _delete_others(out / "tables", {table.key for section in sections for table in section.tables}, (".csv", ".md"))
+    _delete_others(out / "figures", {figure.key for figure in figures}, (".svg", ".png"))
     for done, figure in enumerate(figures, 1):
         write_figure(out / "figures", figure)
         progress("figure files", done, len(figures))
@@ -81,6 +85,12 @@ def write_figure(folder: Path, figure: Figure) -> None:
             with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": figure.key}):
                 drawing.savefig(path, dpi=_DPI, metadata=metadata)
             path.replace(folder / path.name)
+
+
+def _delete_others(folder: Path, keys: set[str], suffixes: tuple[str, ...]) -> None:
+    for path in folder.glob("*"):
+        if path.suffix in suffixes and path.stem not in keys:
+            path.unlink()
 
 
 def _line(cells: Iterable[str]) -> str:

@@ -62,6 +62,16 @@ def test_one_line_sums_up_and_one_tells_where_the_page_is(folder):
     assert "Skipped" not in result.stderr
 
 
+def test_files_of_an_earlier_report_that_this_one_lacks_are_deleted(folder):
+    out = folder / "out"
+    for name in ("tables/old.csv", "tables/old.md", "tables/mine.txt", "figures/old.svg", "figures/old.png"):
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).touch()
+    assert report(folder, "--out", out).exit_code == 0
+    assert not [path.name for path in out.rglob("old.*")]
+    assert (out / "tables" / "mine.txt").exists()
+
+
 def test_a_second_report_takes_the_pictures_of_the_first(folder):
     out = folder / "out"
     first = report(folder / "lm-eval", "--out", out)
@@ -82,6 +92,12 @@ def test_a_name_that_is_given_is_in_the_page(folder):
     assert "The &lt;best&gt; model" in page
     assert "Model-0" in page
     assert '<bdi class="name">Model-1</bdi>' not in page
+
+
+def test_a_name_may_have_a_sign_of_equality(folder):
+    result = report(folder, "--out", folder / "out", "--name", f"{folder / 'lm-eval'}=temp=0.5")
+    assert result.exit_code == 0, result.output
+    assert "temp=0.5" in page_of(folder / "out")
 
 
 @pytest.mark.parametrize("name", ["folder", "=name", "folder=", " = "])
@@ -118,7 +134,7 @@ def test_results_that_are_cut_off_are_named_and_skipped(folder):
     results.write_text(results.read_text()[:-100])
     result = report(folder, "--out", folder / "out")
     assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("1 runs, ") or result.stdout.startswith("1 run, ")
+    assert result.stdout.startswith("1 run, 1 benchmark, ")
     skipped = [line for line in result.stderr.splitlines() if line.startswith("Skipped: ")]
     assert skipped[0].startswith(f"Skipped: {results}: no JSON: ")
     page = page_of(folder / "out")

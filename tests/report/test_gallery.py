@@ -140,8 +140,7 @@ def test_pictures_go_on_where_the_time_was_over(tmp_path, monkeypatch):
         plan_item(2, (True, False)),
         replace(plan_item(3, (True, True)), images=broken),
     ]
-    monkeypatch.setattr(gallery, "IMAGE_SECONDS", -1.0)
-    first = gallery.write_gallery(tmp_path, items, lambda *_: None)
+    first = gallery.write_gallery(tmp_path, items, lambda *_: None, picture_seconds=-1.0)
     assert (first.pictured, first.waiting) == (0, 3)
     monkeypatch.undo()
     second = gallery.write_gallery(tmp_path, items, lambda *_: None)
