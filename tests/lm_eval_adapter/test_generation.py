@@ -3,6 +3,7 @@
 import dill
 import numpy as np
 import pytest
+from lm_eval.api.model import CacheHook, CachingLM
 from lm_eval.models.hf_vlms import HFMultimodalLM
 
 from lm_eval_adapter.asking import (
@@ -17,6 +18,7 @@ from lm_eval_adapter.asking import (
     prompt,
     ranking,
 )
+from lmms_egoplan.lm_eval_adapter import ranker
 from lmms_egoplan.ranking import ContextTooLongError
 
 
@@ -45,6 +47,24 @@ def test_generation_with_and_without_images_keeps_the_order(chat):
     alone = [answer for request in requests for answer in model.generate_until([request])]
     assert model.generate_until(requests) == alone
     assert len(set(alone)) > 3
+
+
+def test_answers_that_have_come_are_stored_before_a_run_ends(chat, tmp_path, monkeypatch):
+    model = chat["llava"]
+    monkeypatch.setattr(ranker, "BATCHES_STORED", 1)
+    context = prompt(TEXTS[0], 1, model)
+    requests = [generation(number, context, lazy(number, 1), max_gen_toks=8) for number in range(4)]
+    too_long = generation(4, prompt(LONG, 1, model), lazy(4, 1), max_gen_toks=8)
+    expected = model.generate_until(requests)
+    stored = CachingLM(model, str(tmp_path / "answers.db"))
+    with pytest.raises(ContextTooLongError):
+        stored.generate_until([*requests, too_long])
+    monkeypatch.setattr(HFMultimodalLM, "generate_until", None)
+    try:
+        assert stored.generate_until(requests) == expected
+    finally:
+        stored.dbdict.close()
+        model.set_cache_hook(CacheHook(None))
 
 
 @pytest.mark.parametrize("count", [0, 1])
