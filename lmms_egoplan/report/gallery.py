@@ -99,10 +99,11 @@ def script_json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
-def strip_name(key: str) -> str:
-    """File name of a question's strip, for any key."""
-    plain = re.sub(r"[^A-Za-z0-9]+", "_", key).strip("_")[:80]
-    return f"{plain}-{hashlib.sha256(clean(key).encode()).hexdigest()[:8]}.jpg"
+def strip_name(item: Item) -> str:
+    """File name of a question's strip, another one for a question of other data with the same key."""
+    plain = re.sub(r"[^A-Za-z0-9]+", "_", item.key).strip("_")[:80]
+    identity = json.dumps([item.key, item.question, item.choices, item.gold, item.references], sort_keys=True)
+    return f"{plain}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.jpg"
 
 
 def _picture(found: re.Match[str]) -> str:
@@ -180,7 +181,7 @@ def _write_strips(folder: Path, items: Sequence[Item], progress: Progress, secon
             if time.monotonic() > deadline:
                 fate = "late"
             else:
-                fate = "written" if _write_strip(folder / strip_name(item.key), item) else "damaged"
+                fate = "written" if _write_strip(folder / strip_name(item), item) else "damaged"
             with lock:
                 fates[fate] += 1
                 if fate != "late":
@@ -239,8 +240,10 @@ def _small(frame: Image.Image, box: tuple[int, int]) -> Image.Image:
 
 
 def _strip(folder: Path, item: Item) -> dict[str, Any] | None:
-    """File and frames of a question's strip; None where it has none that can be used."""
-    path = folder / strip_name(item.key)
+    """File and frames of a question's strip; None where it has none that can be used, or shows nothing now."""
+    if item.images is None:
+        return None
+    path = folder / strip_name(item)
     try:
         with Image.open(path) as image:
             written = json.loads(image.info["comment"])

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmms_egoplan.report.contents import ReportError
+from lmms_egoplan.report.gallery import clean
 
 if TYPE_CHECKING:
     from lmms_egoplan.report.runs import Run
@@ -32,8 +33,8 @@ def names_of(runs: "Mapping[Path, Run]", given: Mapping[Path, str]) -> dict[Path
     if without_run:
         told = ", ".join(sorted(map(str, without_run)))
         raise ReportError(f"{told}: has a name, but no run; name what the runs are read from, or something below it")
-    found = _distinct({path: _ladder(path, name, runs[path]) for path, name in own.items()}, ())
-    others = {path: _ladder(path, run.name, run) for path, run in runs.items() if path not in own}
+    found = _distinct({path: _ladder(path, clean(name), runs[path]) for path, name in own.items()}, ())
+    others = {path: _ladder(path, clean(run.name), run) for path, run in runs.items() if path not in own}
     return found | _distinct(others, found.values())
 
 

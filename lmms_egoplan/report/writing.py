@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from lmms_egoplan.report.contents import Figure, Section, Table
+from lmms_egoplan.report.gallery import clean
 from lmms_egoplan.report.page import show
 from lmms_egoplan.storage import write_whole
 
@@ -42,7 +43,9 @@ def csv_of(table: Table) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*(column.key for column in table.columns), "own"])
-    writer.writerows([*("" if value is None else value for value in row.values), row.is_own] for row in table.rows)
+    for row in table.rows:
+        values = ("" if value is None else clean(value) if isinstance(value, str) else value for value in row.values)
+        writer.writerow([*values, row.is_own])
     return text.getvalue()
 
 
@@ -99,4 +102,4 @@ def _line(cells: Iterable[str]) -> str:
 
 def _plain(text: str) -> str:
     """A text on one line of a Markdown table."""
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+    return " ".join(clean(text).split()).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")

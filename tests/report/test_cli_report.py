@@ -100,6 +100,12 @@ def test_a_name_may_have_a_sign_of_equality(folder):
     assert "temp=0.5" in page_of(folder / "out")
 
 
+def test_a_name_with_control_characters_is_shown(folder):
+    result = report(folder, "--out", folder / "out", "--name", f"{folder / 'lm-eval'}=a\x1bb\ud800")
+    assert result.exit_code == 0, result.output
+    assert "a\u241bb\ufffd" in page_of(folder / "out")
+
+
 @pytest.mark.parametrize("name", ["folder", "=name", "folder=", " = "])
 def test_a_malformed_name_is_a_usage_error(folder, name):
     result = report(folder, "--out", folder / "out", "--name", name)

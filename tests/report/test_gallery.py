@@ -145,11 +145,20 @@ def test_pictures_go_on_where_the_time_was_over(tmp_path, monkeypatch):
     monkeypatch.undo()
     second = gallery.write_gallery(tmp_path, items, lambda *_: None)
     assert (second.pictured, second.waiting, second.unreadable) == (2, 0, 1)
-    kept = tmp_path / "gallery/images" / gallery.strip_name("egoplan/2")
+    kept = tmp_path / "gallery/images" / gallery.strip_name(items[1])
     times = kept.stat().st_mtime_ns
-    third = gallery.write_gallery(tmp_path, [replace(item, images=None) for item in items], lambda *_: None)
-    assert (third.pictured, third.absent) == (2, 1)
+    third = gallery.write_gallery(tmp_path, items, lambda *_: None)
+    assert (third.pictured, third.unreadable) == (2, 1)
     assert kept.stat().st_mtime_ns == times
+
+
+def test_no_question_is_shown_the_picture_of_another_with_its_key(tmp_path):
+    item = plan_item(1, (True, True))
+    assert gallery.write_gallery(tmp_path, [item], lambda *_: None).pictured == 1
+    other = replace(item, question="Another file's question 1?")
+    for changed in (replace(other, images=lambda: []), replace(item, images=None)):
+        found = gallery.write_gallery(tmp_path, [changed], lambda *_: None)
+        assert found.pictured == 0
 
 
 def test_a_smaller_report_leaves_no_files_of_the_larger(tmp_path):

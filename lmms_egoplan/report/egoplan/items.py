@@ -1,8 +1,8 @@
 """The questions of the gallery."""
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, LETTERS
@@ -46,11 +46,15 @@ def items(runs: Sequence[Run]) -> list[Item]:
                 choices=tuple(doc["choices"] if doc else LETTERS),
                 gold=LETTERS.index(letter),
                 references=_references(doc) if doc else {},
-                images=partial(uniform_images, doc) if doc and Path(doc["media_path"]).exists() else None,
+                images=partial(uniform_images, doc) if doc and _is_there(doc["media_path"]) else None,
                 answers={name: _shown(answered) for name, answered in answers.items()},
             )
         )
     return found
+
+
+def _is_there(path: str) -> bool:
+    return os.path.exists(path)  # noqa: PTH110 - Path's own raises where a folder on the way is closed
 
 
 def _references(doc: Mapping[str, Any]) -> dict[str, str]:
