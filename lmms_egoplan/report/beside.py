@@ -25,6 +25,7 @@ _WORDS = {
     "od": "out-of-domain",
     "vlm": "VLM",
 }
+_APART_NOTE = "Own rows that are not over all official questions are not marked best."
 
 
 def beside(
@@ -44,7 +45,8 @@ def beside(
     Args:
         key, title: the table's.
         stem: of the published table (`lmms_egoplan.published.stems`).
-        own: by name of the column; those that a run has nothing for may be absent, NaN is nothing.
+        own: by name of the column; those that a run has nothing for may be absent, NaN is nothing. ``compares`` is no
+            column: where it is False, the row is never marked best (see `Row`), which a note tells.
         extra: columns behind the published ones, which own rows alone fill; without own rows they are left out.
         notes: they come before those of the data file.
         main: the score that rows are sorted by; the published table's own `main`, if None.
@@ -57,14 +59,16 @@ def beside(
     columns = (*(_column(published, name) for name in published.columns), *extra)
     names = [column.key for column in columns]
     rows = [Row(_values(names, row)) for row in published.rows]
-    for row in own:
+    for given in own:
+        row = {name: value for name, value in given.items() if name != "compares"}
         if not row.get(published.label) or not row.keys() <= set(names):
-            raise ValueError(f"{stem}: expected {published.label} and any of {', '.join(names)}, got {dict(row)}")
-        rows.append(Row(_values(names, row), is_own=True))
+            raise ValueError(f"{stem}: expected {published.label} and any of {', '.join(names)}, got {row}")
+        rows.append(Row(_values(names, row), is_own=True, compares=bool(given.get("compares", True))))
     if own:
         rows = _sorted(rows, columns[names.index(main or published.main)], names)
     source = f"{published.source}, and the runs" if own else published.source
-    return Table(key, title, columns, tuple(rows), source, (published.what, *notes, *published.notes))
+    apart = () if all(row.compares for row in rows) else (_APART_NOTE,)
+    return Table(key, title, columns, tuple(rows), source, (published.what, *notes, *apart, *published.notes))
 
 
 def _column(published: PublishedTable, name: str) -> Column:

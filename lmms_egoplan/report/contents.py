@@ -38,10 +38,13 @@ class Row:
 
     values: one per column; None where there is none, which is never shown as a number.
     is_own: of one of the runs that are reported, not of a paper.
+    compares: whether its numbers compare with those of the other rows; where they do not it is never marked best or
+        second best.
     """
 
     values: tuple[Value, ...]
     is_own: bool = False
+    compares: bool = True
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,8 @@ class Table:
     def marks(self) -> dict[tuple[int, int], Literal["best", "second"]]:
         """Best and second best value of each column that has such, by (row, column); equals share a mark.
 
-        Values count as they are shown, rounded to the column's decimals. Columns with one value have no marks.
+        Values count as they are shown, rounded to the column's decimals, and only those of rows that compare. Columns
+        with one such value have no marks.
         """
         found: dict[tuple[int, int], Literal["best", "second"]] = {}
         for place, column in enumerate(self.columns):
@@ -72,7 +76,7 @@ class Table:
             shown = {
                 index: round(float(row.values[place]), column.decimals or 0)
                 for index, row in enumerate(self.rows)
-                if isinstance(row.values[place], (int, float))
+                if row.compares and isinstance(row.values[place], (int, float))
             }
             order = sorted(set(shown.values()), reverse=column.higher_is_better)
             if len(shown) > 1:

@@ -213,7 +213,8 @@ def _score(line: Headline | None, chance: str | None) -> _Score:
 
 
 def percent(share: float) -> str:
-    """A share with one decimal; "0 %" and "100 %" only where it is exactly none or all."""
+    """A share with one decimal, 1 at most; "0 %" and "100 %" only where it is exactly none or all."""
+    share = min(share, 1)
     if share in (0, 1):
         return f"{share:.0%}".replace("%", "\u202f%")
     return f"{min(max(100 * share, 0.1), 99.9):.1f}\u202f%"

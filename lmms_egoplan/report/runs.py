@@ -23,6 +23,7 @@ _STDERR = re.compile(r".+_stderr(_\w+)?")
 _TIME = re.compile(r"(?:(?P<first>.+)_results|.+_(?P<last>\d{4}-\d\d-\d\dT[\d.-]+))\.json")
 _TIME_FORMATS = ("%Y%m%d_%H%M%S", "%Y-%m-%dT%H-%M-%S.%f", "%Y-%m-%dT%H-%M-%S")
 _LISTED = 10
+_NO_SAMPLES = "no samples of a harness; lmms-egoplan agreement compares judged files"
 
 
 @dataclass(frozen=True)
@@ -95,9 +96,13 @@ def read_runs(folders: Sequence[Path], names: Mapping[Path, str] = MappingProxyT
             raise ReportError(f"{given}: no such file or folder; give the --output_path of a run, or its results file")
         found = _results(given, skipped)
         results |= found
-        beside = given.rglob("*.jsonl") if given.is_dir() else given.parent.glob("*.jsonl")
-        named = [file for path in sorted(beside) if (file := sample_file(_place(path))) is not None]
-        logs |= {file.path: file for file in named if given.is_dir() or any(_belongs(file, path) for path in found)}
+        beside = sorted(given.rglob("*.jsonl") if given.is_dir() else given.parent.glob("*.jsonl"))
+        named = {path: sample_file(_place(path)) for path in beside}
+        files = [file for file in named.values() if file is not None]
+        logs |= {file.path: file for file in files if given.is_dir() or any(_belongs(file, path) for path in found)}
+        if given.is_dir():
+            others = [f"{path}: {_NO_SAMPLES}" for path, file in named.items() if file is None and path.is_file()]
+            skipped += _first(others, given, "JSONL files that are no samples of a harness")
     drafts = [(path, _run(path, content, logs.values(), skipped)) for path, content in results.items()]
     runs = {path: run for path, run in drafts if run is not None}
     skipped += _without_results(file for file in logs.values() if not any(_belongs(file, path) for path in results))
@@ -128,11 +133,16 @@ def _results(given: Path, skipped: list[str]) -> dict[Path, dict[str, Any]]:
                 found[_place(path)] = content
             else:
                 foreign.append(f"{path}: no results of a run")
-    more = [f"{given}: {len(foreign) - _LISTED} more JSON files that are no results of a run"]
-    skipped += foreign[:_LISTED] + more[: len(foreign) > _LISTED]
+    skipped += _first(foreign, given, "JSON files that are no results of a run")
     if given.is_dir() and not found:
         skipped.append(f"{given}: no results of a run below it")
     return found
+
+
+def _first(lines: list[str], given: Path, what: str) -> list[str]:
+    """At most `_LISTED` lines, then how many more there are below the path."""
+    more = f"{given}: {len(lines) - _LISTED} more {what}"
+    return [*lines[:_LISTED], more] if len(lines) > _LISTED else lines
 
 
 def _place(path: Path) -> Path:
@@ -156,7 +166,7 @@ def _run(path: Path, content: dict[str, Any], logs: Collection[SampleFile], skip
             continue  # A group of tasks.
         metrics = _metrics(entry)
         lists = aggregations(config) if isinstance(config, dict) else None
-        if not metrics.keys() & (lists or {}).keys():
+        if not lists or list(lists)[-1] not in metrics:
             foreign.append(task)
             continue
         samples = None

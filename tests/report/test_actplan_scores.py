@@ -1,5 +1,7 @@
 """ActPlan-1K's tables of scores in the report, beside what is counted here from the files that the harnesses wrote."""
 
+from dataclasses import replace
+
 import pytest
 
 from lmms_egoplan.published import load
@@ -183,6 +185,19 @@ def test_a_run_without_samples_has_the_harness_own_scores(section, runs):
             assert row["bleurt_accuracy"] == near(100 * metrics[f"bleurt_by_{by}"][group])
             assert (row["low"], row["verdicts"]) == (None, None)
     assert any(text.startswith(f"{MUTE}: no samples") for text in section.remarks)
+
+
+@pytest.mark.parametrize("asked", [1186, 1187])
+def test_only_all_official_instances_compare_with_the_published_rows(runs, asked):
+    run = next(run for run in runs if run.name == GOOD)
+    tasks = {
+        name: replace(task, samples=None, metrics=task.metrics | {"num_plans": asked})
+        for name, task in run.tasks.items()
+    }
+    found = actplan.section([replace(run, tasks=tasks)])
+    own = [row.compares for table in found.tables for row in table.rows if row.is_own and "Table" in table.source]
+    assert own
+    assert set(own) == {asked == 1187}
 
 
 def test_headlines_are_the_harness_scores_with_what_they_are_over(section, runs, logged):

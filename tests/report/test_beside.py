@@ -67,6 +67,18 @@ def test_best_and_second_best_are_over_published_and_own_rows():
     assert marked == {"best": "mine", "second": "GPT-4V"}
 
 
+def test_a_row_over_other_data_is_never_marked_best():
+    own = [{"model": "easy", "acc": 99.0, "compares": False}, {"model": "mine", "acc": 37.99, "compares": True}]
+    found = table(own)
+    place = [each.key for each in found.columns].index("acc")
+    marked = {mark: found.rows[index].values[0] for (index, where), mark in found.marks().items() if where == place}
+    assert marked == {"best": "mine", "second": "GPT-4V"}
+    assert column(found, "model")[0] == "easy"
+    note = "Own rows that are not over all official questions are not marked best."
+    assert note in found.notes
+    assert note not in table(own[1:]).notes
+
+
 def test_equal_as_shown_is_equal_and_the_paper_comes_first():
     names = column(table([{"model": "mine", "acc": 37.984}]), "model")
     assert names[:2] == ["GPT-4V", "mine"]

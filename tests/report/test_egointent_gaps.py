@@ -58,7 +58,7 @@ def test_what_no_judge_rated_has_no_score(tmp_path):
     (row,) = (row for row in rows(table(found, "egointent_table3")) if row["own"])
     assert (row["overall"], row["indoor"], row["low"], row["judged"], row["judge"]) == (None, None, None, 0, None)
     assert found.headlines[0].value is None
-    assert found.headlines[0].coverage == pytest.approx(1 - row["parsed"] / 100)
+    assert found.headlines[0].coverage == pytest.approx(COUNT / 3014 * (1 - row["parsed"] / 100))
     assert any("no overall score" in remark for remark in found.remarks)
     assert {item.answers["Model-7B"].verdict for item in egointent.items(runs)} <= {"unscored", "wrong"}
     found.figures[0].draw()
@@ -100,6 +100,30 @@ def test_versions_of_prompts_and_judges_that_differ_are_told(runs, tmp_path, pre
         assert any(remark.startswith(told) for remark in found.remarks)
 
 
+@pytest.mark.parametrize(
+    ("changed", "compares", "told"),
+    [
+        ({}, True, ()),
+        ({"num_steps": 1507, "coverage": 0.5}, False, ("1,507 of the annotation file's 3,014 steps were asked",)),
+        ({"num_steps": 3013}, False, ("the annotation file has 3,013 steps, the paper 3,014",)),
+        ({"num_steps": 6028, "coverage": 1}, False, ("the annotation file has 6,028 steps",)),
+        ({"judge_coverage": 0.9}, False, ()),
+        ({"judge_model": "demo, org/judge"}, False, ("the demo judge compares words",)),
+    ],
+)
+def test_only_the_papers_steps_rated_by_a_judge_compare(runs, prepared, changed, compares, told):
+    task = runs[0].tasks["egointent"]
+    metrics = task.metrics | {"num_steps": 3014, "coverage": 1.0, "parsed": 1.0, "judge_coverage": 1.0} | changed
+    run = replace(runs[0], tasks={"egointent": replace(task, samples=None, metrics=metrics)})
+    found = egointent.section([run])
+    assert [row.compares for row in table(found, "egointent_table3").rows if row.is_own] == [compares]
+    asked = min(1, metrics["num_steps"] / 3014)
+    assert found.headlines[0].coverage == pytest.approx(asked * metrics["judge_coverage"])
+    steps = [remark for remark in found.remarks if "annotation file" in remark or "demo judge" in remark]
+    assert len(steps) == len(told)
+    assert all(text in remark for text, remark in zip(told, steps, strict=True))
+
+
 def test_references_that_nobody_has_verified_are_told(tmp_path):
     answers = egointent_answers(COUNT, 50, 1)
     for doc in answers.docs[: COUNT // 4]:
@@ -112,6 +136,27 @@ def test_references_that_nobody_has_verified_are_told(tmp_path):
     assert any("25.0 %" in remark for remark in found.remarks)
     facts = [item.facts["references"] for item in egointent.items(runs)]
     assert facts == ["unverified"] * (COUNT // 4) + ["verified"] * (COUNT - COUNT // 4)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"global_intent": None}, "global_intent: expected a text, found nothing"),
+        ({"video_path": 7}, "video_path: expected a text, found 7"),
+        ({"start_sec": "1.5"}, "start_sec: expected seconds, found '1.5'"),
+        ({"end_sec": float("nan")}, "end_sec: expected seconds, found nan"),
+        (None, r"expected an object, found \['a'\]"),
+    ],
+)
+def test_a_logged_step_of_another_form_is_an_error(runs, change, told):
+    run = runs[2]
+    task = run.tasks["egointent"]
+    first, *others = task.samples
+    doc = ["a"] if change is None else first["doc"] | change
+    broken = replace(task, samples=(first | {"doc": doc}, *others))
+    step = first["overall"]["step_id"]
+    with pytest.raises(ReportError, match=f"Third-7B, samples of egointent: step {step}: the logged step: {told}"):
+        egointent.items([replace(run, tasks={"egointent": broken})])
 
 
 def test_a_sample_of_another_form_is_an_error(runs):

@@ -107,7 +107,7 @@ def test_headlines_tell_the_overall_score_and_what_it_is_over(section, written):
         unjudged = sum(rating is None for step in steps for rating in step["ratings"].values())
         assert (line.run, line.metric, line.decimals, line.questions) == (NAMES[run], "overall", 2, COUNT)
         assert line.value == pytest.approx(score(steps, "overall"))
-        assert line.coverage == pytest.approx(1 - unjudged / (3 * COUNT))
+        assert line.coverage == pytest.approx(COUNT / 3014 * (1 - unjudged / (3 * COUNT)))
         assert line.interval[0] < line.value < line.interval[1]
     assert [line.truncated is None for line in section.headlines] == [False, False, True]
 

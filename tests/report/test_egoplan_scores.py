@@ -1,5 +1,6 @@
 """EgoPlan's tables of scores in the report, beside what is counted here from the same answers."""
 
+from dataclasses import replace
 from statistics import mean
 
 import pytest
@@ -75,6 +76,26 @@ def test_table_3_parts_the_domains(section):
         assert (row["low"], row["high"]) == near(interval(name))
 
 
+@pytest.mark.parametrize(
+    ("changed", "compares"),
+    [
+        ({}, True),
+        ({"predictions": 3354}, False),
+        ({"split_size": 3356}, False),
+        ({"predictions": 91, "num_questions": 91, "split_size": 91}, False),
+    ],
+)
+def test_only_all_official_questions_compare_with_the_published_rows(runs, bert, changed, compares):
+    run = next(run for run in runs if run.name == "Small")
+    metrics = {"predictions": 3355, "num_questions": 3355, "split_size": 3355} | changed
+    task = replace(run.tasks["egoplan_val"], samples=None, metrics=run.tasks["egoplan_val"].metrics | metrics)
+    found = egoplan.section([replace(run, tasks={"egoplan_val": task})], bert)
+    for key in ("egoplan_table1", "egoplan_table3"):
+        (table,) = (table for table in found.tables if table.key == key)
+        assert [row.compares for row in table.rows if row.is_own] == [compares]
+    assert found.headlines[0].coverage == near(metrics["predictions"] / 3355)
+
+
 def test_table_4_is_published_alone(section):
     assert [row["acc"] for row in rows(section, "egoplan_table4")] == [
         row["acc"] for row in load("egoplan_table4").rows
@@ -112,7 +133,7 @@ def test_headlines_tell_each_runs_main_task(section):
     assert small.value == near(percent(scores("Small")))
     assert small.interval == near(interval("Small"))
     assert small.questions == COUNT - scores("Small").count(None) < COUNT
-    assert small.coverage == near(small.questions / COUNT)
+    assert small.coverage == near(small.questions / 3355)
     assert (small.chance, small.truncated) == (25, None)
 
 

@@ -8,7 +8,7 @@ from lmms_egoplan.report import egothink
 from lmms_egoplan.report.contents import ReportError
 from lmms_egoplan.report.runs import read_runs
 from report.egothink_runs import COUNT, prepared_data, records, rows, table, write_runs
-from report.synthetic import actplan_answers, egothink_answers, egothink_bench, write_run
+from report.synthetic import EGOTHINK_TASKS, actplan_answers, egothink_answers, egothink_bench, write_run
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +45,20 @@ def test_without_all_twelve_there_is_no_average(tmp_path):
     capabilities = {row["group"]: row["score"] for row in rows(table(found, "egothink_capabilities"))}
     assert capabilities["object"] is None
     assert capabilities["planning"] is not None
+
+
+@pytest.mark.parametrize(
+    ("changed", "compares"),
+    [({}, True), ({"judge_coverage": 0.98}, False), ({"num_questions": 10}, False), ({"judge_model": "demo"}, False)],
+)
+def test_only_all_official_questions_with_a_judges_rating_compare(runs, prepared, changed, compares):
+    tasks = {}
+    for name, dimension in EGOTHINK_TASKS.items():
+        task = runs[0].tasks[name]
+        whole = {"num_questions": dimension.instances, "judge_coverage": 1.0}
+        tasks[name] = replace(task, samples=None, metrics=task.metrics | whole | (changed if len(tasks) == 3 else {}))
+    found = egothink.section([replace(runs[0], tasks=tasks)])
+    assert [row.compares for row in table(found, "egothink_table3").rows if row.is_own] == [compares]
 
 
 def test_what_no_judge_rated_has_no_score(tmp_path):

@@ -201,12 +201,13 @@ def test_tasks_of_others_are_left_out_by_name(tmp_path, scoring):
 def test_a_function_of_the_same_name_makes_no_task_of_the_project(tmp_path):
     path = write_run(tmp_path, "lmms-eval", "m", one_task())
     content = json.loads(path.read_text())
-    content["results"]["their_task"] = {"alias": "their_task", "bleu,none": 0.5}
-    content["configs"]["their_task"] = {"process_results": "<function score_answer at 0x7f256c22f060>"}
+    for task, metric in (("their_task", "bleu"), ("their_other_task", "score")):
+        content["results"][task] = {"alias": task, f"{metric},none": 0.5}
+        content["configs"][task] = {"process_results": "<function score_answer at 0x7f256c22f060>"}
     path.write_text(json.dumps(content))
     runs = read_runs([tmp_path])
     assert only(runs).tasks.keys() == {"egoplan_val"}
-    assert runs.skipped[0].endswith(": their_task")
+    assert runs.skipped[0].endswith(": their_task, their_other_task")
 
 
 def test_variants_of_the_tasks_under_other_names_are_read(tmp_path):
@@ -233,6 +234,18 @@ def test_other_json_files_are_named_the_first_ten_of_them(tmp_path):
     assert len(skipped) == 11
     assert skipped[10] == f"{tmp_path}: 3 more JSON files that are no results of a run"
     assert read_runs([tmp_path, tmp_path]).skipped == skipped
+
+
+def test_files_that_a_judge_left_are_named_the_first_ten_of_them(tmp_path):
+    results = write_run(tmp_path, "lmms-eval", "m", one_task())
+    for number in range(12):
+        (results.parent / f"judged_{number:02}.jsonl").write_text("{}")
+    skipped = read_runs([tmp_path]).skipped
+    assert skipped[0] == (
+        f"{results.parent / 'judged_00.jsonl'}: no samples of a harness; lmms-egoplan agreement compares judged files"
+    )
+    assert skipped[10:] == (f"{tmp_path}: 2 more JSONL files that are no samples of a harness",)
+    assert read_runs([results]).skipped == ()
 
 
 def test_a_folder_without_a_run_is_named(tmp_path):

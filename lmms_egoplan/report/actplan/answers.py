@@ -1,5 +1,6 @@
 """The benchmark's tasks in the runs, with what each says of its plans."""
 
+import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, SETTINGS
 from lmms_egoplan.benchmarks.actplan.metrics import LENGTH_BINS, length_bin
 from lmms_egoplan.benchmarks.actplan.prepare import PAPER
 from lmms_egoplan.report.actplan.plans import MEASURES, Mean, Plan, mean_of, read_plan
+from lmms_egoplan.report.by_question import by_question
 from lmms_egoplan.report.contents import Value
 from lmms_egoplan.report.recompute import aggregations
 from lmms_egoplan.report.runs import Run, TaskRun
@@ -56,6 +58,11 @@ class Planned:
     def official(self) -> int:
         """Instances that the paper has for the task."""
         return INSTANCES[self.part] if self.part else sum(INSTANCES.values())
+
+    @property
+    def compares(self) -> bool:
+        """Whether the task's official instances were all asked."""
+        return (self.number("num_plans") or 0) >= self.official
 
     def number(self, metric: str) -> float | None:
         """The harness's own; None for NaN and for what is not there."""
@@ -113,6 +120,11 @@ class Planned:
 
 
 def read_planned(runs: Iterable[Run]) -> list[Planned]:
+    """The tasks in these runs.
+
+    Raises:
+        ReportError: a sample is not of the form that the tasks log, or an instance is there twice.
+    """
     found = []
     for run in runs:
         for task_run in run.tasks.values():
@@ -121,8 +133,9 @@ def read_planned(runs: Iterable[Run]) -> list[Planned]:
                 name = run.name if task_run.task == _TASK else f"{run.name} ({task_run.task})"
                 plans = None
                 if task_run.samples is not None:
-                    read = [read_plan(run, task_run, sample) for sample in task_run.samples]
-                    plans = {plan.key: plan for plan in read}
+                    read = (read_plan(run, task_run, sample) for sample in task_run.samples)
+                    keyed = ((plan.key, plan) for plan in read)
+                    plans = by_question(run, task_run, keyed, lambda key: f"instance {json.loads(key)[0]}")
                 found.append(Planned(name, run, task_run, plans))
     return found
 

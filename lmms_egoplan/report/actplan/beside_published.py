@@ -30,7 +30,7 @@ def table4(planned: Sequence[Planned]) -> Table:
             whole = {"lcs": steps.value, "norm_lcs": norm.value, "low": low, "high": high}
             own.append(
                 {"model": run.name + f", gold plan {number}" * (number > 1)}
-                | {"encoder": run.task_run.metrics.get("encoder")}
+                | {"encoder": run.task_run.metrics.get("encoder"), "compares": run.compares}
                 | (whole if run.part is None else {})
                 | (_norms_by_setting(run) if number == 1 else {})
                 | run.shares(norm)
@@ -59,7 +59,7 @@ def table3(planned: Sequence[Planned]) -> Table:
             continue
         low, high = map(in_percent, mean.ends)
         whole = {"total_classified": in_percent(mean.value), "low": low, "high": high}
-        told = {"model": run.name, "classifier": run.task_run.metrics.get("bleurt_model")}
+        told = {"model": run.name, "classifier": run.task_run.metrics.get("bleurt_model"), "compares": run.compares}
         own.append(told | _verdicts_by_setting(run) | (whole if run.part is None else {}) | run.shares(mean))
     extra = (
         *(Column(f"{part}_classified", f"{part.capitalize()}, correct by classifier %", 1, True)
@@ -82,10 +82,10 @@ def ablation(planned: Sequence[Planned]) -> tuple[Table, Table]:
         base, norm = run.run.name if run.is_text_only else run.name, run.means["lcs_norm"]
         scores = {"norm_lcs": norm.value, "classified": in_percent(run.means["bleurt_accuracy"].value)}
         images = "w/o" if run.is_text_only else "w"
-        length = {"avg_len": run.number("plan_length")}
+        length = {"avg_len": run.number("plan_length"), "compares": run.compares}
         table6.append({"model": f"{base} ({images})"} | length | scores | run.shares(run.means["plan_length"]))
         lengths = {f"{setting}_avg_len": run.of("setting", setting, "plan_length").value for setting in SETTINGS}
-        parts = _norms_by_setting(run) | _verdicts_by_setting(run)
+        parts = _norms_by_setting(run) | _verdicts_by_setting(run) | {"compares": run.compares}
         table7.append({"model": f"{base}, {images} image"} | lengths | parts | run.shares(run.means["plan_length"]))
     norm = Column("norm_lcs", "Norm. LCS", 2, True)
     classified = Column("classified", "Correct by classifier %", 1, True)

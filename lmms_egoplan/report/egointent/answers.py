@@ -6,11 +6,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from lmms_egoplan.benchmarks.egointent.fields import FIELDS
 from lmms_egoplan.benchmarks.egointent.graded import GradedStep
 from lmms_egoplan.benchmarks.egointent.logged_runs import TASK, prompt_versions
+from lmms_egoplan.checking import shown
+from lmms_egoplan.report.by_question import by_question
 from lmms_egoplan.report.contents import ReportError, Value
 from lmms_egoplan.report.recompute import aggregations
 from lmms_egoplan.report.runs import Run, TaskRun
+
+# What is used of a logged step.
+_DOC_TEXTS = (*FIELDS, "video_path")
+_DOC_TIMES = ("start_sec", "end_sec")
+_LONGEST = 1e9
 
 Key = tuple[str, str]
 """A step's id and its video, since other annotations may use the same ids."""
@@ -77,7 +85,7 @@ def graded_runs(runs: Iterable[Run]) -> list[Graded]:
     """The task and its variants in these runs.
 
     Raises:
-        ReportError: a sample is not of the form that the task logs.
+        ReportError: a sample is not of the form that the task logs, or a step is there twice.
     """
     found = []
     for run in runs:
@@ -87,7 +95,8 @@ def graded_runs(runs: Iterable[Run]) -> list[Graded]:
                 name = run.name if task_run.task == TASK else f"{run.name} ({task_run.task})"
                 steps = None
                 if task_run.samples is not None:
-                    steps = dict(_step(run, task_run, sample) for sample in task_run.samples)
+                    read = (_step(run, task_run, sample) for sample in task_run.samples)
+                    steps = by_question(run, task_run, read, lambda key: f"step {key[0]} of video {key[1]}")
                 found.append(Graded(name, run.name, task_run, steps))
     return found
 
@@ -100,8 +109,24 @@ def _step(run: Run, task_run: TaskRun, sample: Mapping[str, Any]) -> tuple[Key, 
         places = [record.get(name) for name in ("video_id", "scenario", "environment")]
         if not all(isinstance(place, str) for place in places):
             raise ValueError(f"step {graded.step_id}: video_id, scenario and environment must be texts, got {places}")
+        if doc is not None and (problem := _doc_problem(doc)):
+            raise ValueError(f"step {graded.step_id}: the logged step: {problem}")
     except ValueError as error:
         raise ReportError(f"{run.folder}, run {run.name}, samples of {task_run.task}: {error}; run again") from error
     unverified = sample.get("unverified") == {"unverified": True}
-    step = Step(graded, *places, unverified, doc if isinstance(doc, dict) else None)
+    step = Step(graded, *places, unverified, doc)
     return (graded.step_id, step.video_id), step
+
+
+def _doc_problem(doc: Any) -> str | None:
+    """Why the gallery cannot show a logged step."""
+    if not isinstance(doc, dict):
+        return f"expected an object, found {shown(doc)}"
+    for name in _DOC_TEXTS:
+        if not isinstance(doc.get(name), str):
+            return f"{name}: expected a text, found {shown(doc.get(name))}"
+    for name in _DOC_TIMES:
+        time = doc.get(name)
+        if type(time) not in (int, float) or not abs(time) < _LONGEST:
+            return f"{name}: expected seconds, found {shown(time)}"
+    return None

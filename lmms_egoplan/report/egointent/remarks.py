@@ -3,14 +3,22 @@
 from collections.abc import Iterator, Sequence
 
 from lmms_egoplan.benchmarks.egointent.heatmap import Heatmap
-from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.report.egointent.answers import Graded
 from lmms_egoplan.report.egointent.prepared import prepared_steps
+from lmms_egoplan.report.egointent.scores import OFFICIAL, annotated, is_by_demo
 
 
 def remarks(graded: Sequence[Graded], heatmap: Heatmap | None) -> Iterator[str]:
     """A sentence or two for each."""
     for run in graded:
+        size, asked = annotated(run), run.number("num_steps")
+        if size is not None and size != OFFICIAL:
+            yield (
+                f"{run.name}: the annotation file has {size:,} steps, the paper {OFFICIAL:,}; the published scores do "
+                "not compare."
+            )
+        if size is not None and asked < size:
+            yield f"{run.name}: {asked:,} of the annotation file's {size:,} steps were asked."
         if run.number("overall") is None:
             yield f"{run.name}: no overall score, since of one of the fields that were found nothing is judged."
         elif (judged := run.number("judge_coverage")) is not None and judged < 1:
@@ -18,7 +26,7 @@ def remarks(graded: Sequence[Graded], heatmap: Heatmap | None) -> Iterator[str]:
             yield f"{run.name}: {unjudged}; they count as neither right nor wrong."
         if run.number("parsed") == 0:
             yield f"{run.name}: in no reply was any of the three fields found."
-        if DEMO in (run.judge or "").split(", "):
+        if is_by_demo(run):
             yield f"{run.name}: the demo judge compares words; its ratings mean nothing."
         if run.steps is None:
             yield f"{run.name}: no samples, and therefore no intervals, heat map, comparisons and steps in the gallery."

@@ -7,15 +7,41 @@ import numpy as np
 
 from lmms_egoplan.benchmarks.egointent.fields import FIELDS
 from lmms_egoplan.benchmarks.egointent.graded import GradedStep
+from lmms_egoplan.benchmarks.egointent.prepare import PAPER
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS
+from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.report.egointent.answers import Graded, Step
 from lmms_egoplan.report.statistics import bootstrap_interval
 
 DECIMALS = 2
+OFFICIAL = PAPER["steps"]
 SCORES = ("overall", *FIELDS, *ENVIRONMENTS)
 
 Intervals = Mapping[str, Mapping[str, tuple[float, float]]]
 """By run, then score."""
+
+
+def annotated(run: Graded) -> int | None:
+    """Steps of the annotation file that the run's are of; None where the harness does not tell."""
+    asked, coverage = run.number("num_steps"), run.number("coverage")
+    return round(asked / coverage) if asked and coverage else None
+
+
+def official_coverage(run: Graded) -> float | None:
+    """Share of the paper's steps that the score is over, of which fields that no judge rated are not; 1 at most."""
+    asked = run.number("num_steps")
+    unjudged = (run.number("parsed") or 0) * (1 - (run.number("judge_coverage") or 0))
+    return None if asked is None else min(1.0, asked / OFFICIAL) * (1 - unjudged)
+
+
+def is_by_demo(run: Graded) -> bool:
+    """Whether ratings are by the demo judge, and mean nothing."""
+    return DEMO in (run.judge or "").split(", ")
+
+
+def compares(run: Graded) -> bool:
+    """Whether the scores compare with the published ones: over the paper's steps, all of them, rated by a judge."""
+    return annotated(run) == OFFICIAL and official_coverage(run) == 1 and not is_by_demo(run)
 
 
 def intervals_of(run: Graded) -> dict[str, tuple[float, float]]:

@@ -6,7 +6,7 @@ from lmms_egoplan.report.contents import Headline, Section
 from lmms_egoplan.report.egointent.answers import Graded, graded_runs
 from lmms_egoplan.report.egointent.figures import heatmap_figure, heatmap_of
 from lmms_egoplan.report.egointent.remarks import remarks
-from lmms_egoplan.report.egointent.scores import DECIMALS, intervals_of
+from lmms_egoplan.report.egointent.scores import DECIMALS, intervals_of, official_coverage
 from lmms_egoplan.report.egointent.tables import comparison_table, scenarios, score_table, table3
 from lmms_egoplan.report.runs import Run
 
@@ -42,8 +42,6 @@ def section(runs: Sequence[Run]) -> Section | None:
 
 
 def _headline(run: Graded, interval: tuple[float, float] | None) -> Headline:
-    unjudged = (run.number("parsed") or 0) * (1 - (run.number("judge_coverage") or 0))
-    asked = run.number("coverage")
     return Headline(
         run=run.run,
         benchmark="EgoIntent",
@@ -53,6 +51,6 @@ def _headline(run: Graded, interval: tuple[float, float] | None) -> Headline:
         decimals=DECIMALS,
         interval=interval,
         questions=run.number("num_steps"),
-        coverage=None if asked is None else asked * (1 - unjudged),
+        coverage=official_coverage(run),
         truncated=run.number("truncated"),
     )

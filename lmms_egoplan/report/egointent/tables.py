@@ -6,13 +6,12 @@ from dataclasses import replace
 from statistics import fmean
 
 from lmms_egoplan.benchmarks.egointent.fields import TITLES
-from lmms_egoplan.benchmarks.egointent.prepare import PAPER
 from lmms_egoplan.report.beside import beside
 from lmms_egoplan.report.comparisons import comparisons
 from lmms_egoplan.report.contents import Column, Row, Table
 from lmms_egoplan.report.egointent.answers import Graded
 from lmms_egoplan.report.egointent.items import RIGHT, WRONG
-from lmms_egoplan.report.egointent.scores import DECIMALS, SCORES, Intervals, counts
+from lmms_egoplan.report.egointent.scores import DECIMALS, OFFICIAL, SCORES, Intervals, compares, counts
 from lmms_egoplan.report.statistics import RESAMPLES
 
 _TITLES = {"overall": "Overall", **TITLES, "indoor": "Indoor", "outdoor": "Outdoor"}
@@ -51,9 +50,9 @@ def table3(graded: Sequence[Graded], intervals: Intervals) -> Table:
     for run in graded:
         low, high = intervals[run.name].get("overall", (None, None))
         scores = {name: run.number(name) for name in SCORES}
-        own.append({"model": run.name, "low": low, "high": high} | scores | run.shares())
+        own.append({"model": run.name, "low": low, "high": high, "compares": compares(run)} | scores | run.shares())
     ends = (Column("low", "Low (overall)", DECIMALS), Column("high", "High (overall)", DECIMALS))
-    notes = (_PROTOCOL_NOTE, f"Published scores are over {PAPER['steps']:,} steps.", _INTERVAL_NOTE, _SHARES_NOTE)
+    notes = (_PROTOCOL_NOTE, f"Published scores are over {OFFICIAL:,} steps.", _INTERVAL_NOTE, _SHARES_NOTE)
     return beside(
         "egointent_table3", "Semantic consistency, beside Table 3", "egointent_table3", own, (*ends, *_SHARES), notes
     )

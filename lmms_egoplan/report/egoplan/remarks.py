@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from lmms_egoplan.report.egoplan.answers import Docs
+from lmms_egoplan.report.egoplan.official import OFFICIAL
 from lmms_egoplan.report.egoplan.series import Series
-
-_OFFICIAL = 3355
 
 
 def remarks(series: Sequence[Series], docs: Docs, problem: str | None, unlike: str | None) -> Iterator[str]:
@@ -31,9 +30,9 @@ def remarks(series: Sequence[Series], docs: Docs, problem: str | None, unlike: s
 
 def _flaws(each: Series) -> Iterator[str]:
     size, asked, scored = each.number("split_size"), each.number("num_questions"), each.questions
-    if size is not None and size != _OFFICIAL:
+    if size is not None and size != OFFICIAL:
         yield (
-            f"the annotation file has {size:,} questions, EgoPlan-Val {_OFFICIAL:,}; the published scores do not "
+            f"the annotation file has {size:,} questions, EgoPlan-Val {OFFICIAL:,}; the published scores do not "
             "compare."
         )
     if asked is not None and size is not None and asked < size:

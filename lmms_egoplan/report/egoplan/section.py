@@ -8,6 +8,7 @@ from lmms_egoplan.report.contents import Headline, Section
 from lmms_egoplan.report.egoplan.answers import find_docs
 from lmms_egoplan.report.egoplan.figures import accuracies_figure, lines_figure
 from lmms_egoplan.report.egoplan.groups import BIN_NAMES, bin_of, group_series, similarity_levels
+from lmms_egoplan.report.egoplan.official import official_coverage
 from lmms_egoplan.report.egoplan.pairs import pairs
 from lmms_egoplan.report.egoplan.remarks import remarks
 from lmms_egoplan.report.egoplan.series import CHANCE, DECIMALS, Series, read_series
@@ -94,7 +95,7 @@ def _headlines(series: Sequence[Series]) -> Iterator[Headline]:
             decimals=DECIMALS,
             interval=each.interval(),
             questions=each.questions,
-            coverage=each.number("coverage"),
+            coverage=official_coverage(each),
             is_generated=not each.is_ranked,
             chance=CHANCE,
         )

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lmms_egoplan.report.by_question import by_question
 from lmms_egoplan.report.contents import Value
 from lmms_egoplan.report.egoplan.answers import Answered, Key, read_answer
 from lmms_egoplan.report.recompute import aggregations
@@ -75,7 +76,11 @@ class Series:
 
 
 def read_series(runs: Sequence[Run]) -> list[Series]:
-    """The tasks of this benchmark, run by run, ``egoplan_val`` first."""
+    """The tasks of this benchmark, run by run, ``egoplan_val`` first.
+
+    Raises:
+        ReportError: a sample is not of the form that the tasks log, or a question is there twice.
+    """
     own = [run for run in runs if any(map(_metrics, run.tasks.values()))]
     models = _models(own)
     looks: dict[str, int] = {}
@@ -88,8 +93,10 @@ def read_series(runs: Sequence[Run]) -> list[Series]:
         for task in sorted(run.tasks, key=lambda task: (task != MAIN_TASK, task.endswith(UNSEEN))):
             task_run = run.tasks[task]
             if metrics := _metrics(task_run):
-                samples = task_run.samples
-                answers = None if samples is None else dict(read_answer(run, task_run, sample) for sample in samples)
+                answers = None
+                if task_run.samples is not None:
+                    read = (read_answer(run, task_run, sample) for sample in task_run.samples)
+                    answers = by_question(run, task_run, read, lambda key: f"question {key[1]}")
                 name = run.name if task == MAIN_TASK else f"{run.name} ({task})"
                 look, is_ranked = looks[run.name], "acc_sum" in metrics
                 found.append(Series(name, run, models[run.name], look, task_run, is_ranked, answers))

@@ -6,6 +6,7 @@ from dataclasses import replace
 from lmms_egoplan.report.beside import beside
 from lmms_egoplan.report.contents import Column, Row, Table
 from lmms_egoplan.report.egoplan.groups import Part
+from lmms_egoplan.report.egoplan.official import compares
 from lmms_egoplan.report.egoplan.series import CHANCE, DECIMALS, Series
 from lmms_egoplan.report.statistics import RESAMPLES
 
@@ -28,7 +29,11 @@ _PROTOCOL_NOTE = (
 
 def table1(series: Sequence[Series]) -> Table:
     """Own accuracies, ranked behind the video, among those of Table 1."""
-    own = [{"model": each.name, "acc": each.percent("acc")} | each.counts() for each in series if each.is_main]
+    own = [
+        {"model": each.name, "acc": each.percent("acc"), "compares": compares(each)} | each.counts()
+        for each in series
+        if each.is_main
+    ]
     notes = (_PROTOCOL_NOTE, f"Chance: {CHANCE:g} %.", _INTERVAL_NOTE, _COUNTS_NOTE)
     return beside(
         "egoplan_table1", "Accuracy, beside Table 1", "egoplan_table1", own, (*_ENDS, *_COUNTS), notes if own else ()
@@ -39,7 +44,7 @@ def table3(series: Sequence[Series]) -> Table:
     """The same by domain, among those of Table 3."""
     own = [
         {"model": each.name, "id": each.percent("acc_epic_kitchens"), "od": each.percent("acc_ego4d")}
-        | {"all": each.percent("acc")}
+        | {"all": each.percent("acc"), "compares": compares(each)}
         | each.counts()
         for each in series
         if each.is_main

@@ -8,6 +8,7 @@ from typing import Any
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.grading import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.stored import dimension_of
+from lmms_egoplan.report.by_question import by_question
 from lmms_egoplan.report.contents import ReportError
 from lmms_egoplan.report.recompute import aggregations
 from lmms_egoplan.report.runs import Run, TaskRun
@@ -47,7 +48,7 @@ def graded_runs(runs: Sequence[Run]) -> list[Graded]:
     """The runs that have one of the tasks.
 
     Raises:
-        ReportError: a sample is not of the form that the tasks log.
+        ReportError: a sample is not of the form that the tasks log, or a question is there twice.
     """
     found = []
     for run in runs:
@@ -56,13 +57,10 @@ def graded_runs(runs: Sequence[Run]) -> list[Graded]:
         for task_run in sorted(own, key=lambda task_run: task_run.task not in _TASKS):
             tasks.setdefault(_dimension(task_run), task_run)
         tasks.pop("", None)
-        answers = {
-            key: answered
-            for name in NAMES
-            if name in tasks
-            for sample in tasks[name].samples or ()
-            for key, answered in [_answered(run, tasks[name], sample)]
-        }
+        answers: dict[Key, Answered] = {}
+        for task_run in (tasks[name] for name in NAMES if name in tasks):
+            read = (_answered(run, task_run, sample) for sample in task_run.samples or ())
+            answers |= by_question(run, task_run, read, lambda key: f"question {key[0]}")
         kept = {task_run.task for task_run in tasks.values()}
         left_out = tuple(task_run.task for task_run in own if task_run.task not in kept)
         if own:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from lmms_egoplan.benchmarks.egothink.stored import dimension_of
-from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.report.egothink.answers import NAMES, Graded
 from lmms_egoplan.report.egothink.prepared import prepared_questions
 from lmms_egoplan.report.egothink.scores import Part, number
@@ -22,7 +21,7 @@ def remarks(graded: Sequence[Graded], whole: Mapping[str, Part]) -> Iterator[str
                 f"{run.name}: {part.questions - part.judged:,} of {part.questions:,} answers are not judged; they "
                 "count as neither right nor wrong. lmms-egoplan judge egothink goes on judging."
             )
-        if DEMO in part.judge.split(", "):
+        if part.is_by_demo:
             yield f"{run.name}: the demo judge compares words; its ratings mean nothing."
         if unlogged := [name for name, task in run.tasks.items() if task.samples is None]:
             yield (

@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
+from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.report.contents import Value
 from lmms_egoplan.report.egothink.answers import Graded
 from lmms_egoplan.report.statistics import stratified_interval
@@ -36,6 +37,16 @@ class Part:
     truncated: float | None
     suspect: float | None
     judge: str
+
+    @property
+    def is_by_demo(self) -> bool:
+        """Whether ratings are by the demo judge, and mean nothing."""
+        return DEMO in self.judge.split(", ")
+
+    @property
+    def compares(self) -> bool:
+        """Whether the score compares with the published ones: all official questions have a judge's rating."""
+        return self.judged >= self.official and not self.is_by_demo
 
     def values(self) -> dict[str, Value]:
         """By column."""

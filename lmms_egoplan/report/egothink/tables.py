@@ -39,7 +39,7 @@ _JUDGE_NOTE = (
 def table3(graded: Sequence[Graded], whole: Mapping[str, Part]) -> Table:
     """The dimensions' scores of each run among the published ones; whole: each run's twelve dimensions."""
     own = [
-        {"model": run.name, "average": whole[run.name].score}
+        {"model": run.name, "average": whole[run.name].score, "compares": whole[run.name].compares}
         | {name: number(task_run.metrics.get("score")) for name, task_run in run.tasks.items()}
         | whole[run.name].values()
         for run in graded

@@ -1,0 +1,37 @@
+"""Samples in which a task has a question twice."""
+
+from dataclasses import replace
+
+import pytest
+
+from lmms_egoplan.report import actplan, egointent, egoplan, egothink
+from lmms_egoplan.report.contents import ReportError
+from lmms_egoplan.report.runs import read_runs
+from report.reading import all_tasks, only
+from report.synthetic import write_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    write_run(folder, "lmms-eval", "org/Model-7B", all_tasks())
+    return only(read_runs([folder]))
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "task", "question"),
+    [
+        (egoplan, "egoplan_val_generate", lambda sample: f"question {sample['num_questions']['sample_id']}"),
+        (egothink, "egothink_object_existence", lambda sample: f"question {sample['score']['id']}"),
+        (egointent, "egointent", lambda sample: "step {step_id} of video {video_id}".format(**sample["overall"])),
+        (actplan, "actplan_text_only", lambda sample: f"instance {sample['lcs_norm']['id']}"),
+    ],
+)
+def test_a_question_that_is_there_twice_is_an_error_that_names_it(run, benchmark, task, question):
+    own = run.tasks[task]
+    first, second, *others = own.samples
+    broken = replace(own, samples=(first, second, *others[1:], second, first))
+    with pytest.raises(ReportError) as error:
+        benchmark.section([replace(run, tasks=run.tasks | {task: broken})])
+    assert f"run Model-7B, samples of {task}: {question(second)} is there twice" in str(error.value)
+    assert benchmark.section([run]) is not None
