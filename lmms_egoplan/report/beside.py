@@ -25,7 +25,7 @@ _WORDS = {
     "od": "out-of-domain",
     "vlm": "VLM",
 }
-_APART_NOTE = "Own rows that are not over all official questions are not marked best."
+_APART_NOTE = "Own rows that are not over all official questions, or that the demo judge rated, are not marked best."
 
 
 def beside(
