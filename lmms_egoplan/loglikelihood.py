@@ -9,11 +9,27 @@ model; from the response cache it comes back as a plain string, which `parse_log
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 # Python's text of a pair, a list where it comes from the response cache; ``nan`` and ``inf`` are no literals.
 _PAIR = re.compile(r"[(\[](?P<loss>[^,()\[\]]+), (?P<is_greedy>True|False)[)\]]")
+
+
+@dataclass(frozen=True)
+class PathUse:
+    """How `lmms_egoplan.ranking.CandidateRanker` computed a question.
+
+    path: ``packed``, ``cached``, ``shared`` or ``full``.
+    kind: the questions that the path was chosen for: kinds of media, and limits of the model that they pass.
+    audit: where full passes were computed, too, the largest difference of a mean loss from them, nats; else None.
+    rejected: the paths that this question showed to be inexact for its kind.
+    """
+
+    path: str
+    kind: str
+    audit: float | None = None
+    rejected: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -26,37 +42,42 @@ class Loglikelihood:
     is_greedy: whether greedy decoding would produce the candidate; None where unknown.
     logprob: sum of the candidate's token log-probabilities, nats, lm-eval's convention (higher is better); None where
         only the mean is known.
+    use: how it was computed; None where the backend does not tell.
     """
 
     loss: float | None
     num_tokens: int | None = None
     is_greedy: bool | None = None
     logprob: float | None = None
+    use: PathUse | None = None
 
     def __post_init__(self) -> None:
         if self.loss is not None and self.num_tokens is not None:
             object.__setattr__(self, "logprob", -self.loss * self.num_tokens)
 
 
-def of_sum(logprob: float, is_greedy: bool | None, num_tokens: int | None) -> Loglikelihood:
+def of_sum(logprob: float, is_greedy: bool | None, num_tokens: int | None, use: PathUse | None = None) -> Loglikelihood:
     """What lm-eval's convention tells of a candidate: the sum of its log-probabilities, and its tokens if counted."""
     if num_tokens is None:
-        return Loglikelihood(None, None, is_greedy, logprob)
-    return Loglikelihood(-logprob / num_tokens, num_tokens, is_greedy)
+        return Loglikelihood(None, None, is_greedy, logprob, use)
+    return Loglikelihood(-logprob / num_tokens, num_tokens, is_greedy, use=use)
 
 
 class LoglikelihoodPair(tuple):
-    """lm-eval's ``(logprob, is_greedy)``, which also tells the candidate's tokens as ``num_tokens``."""
+    """lm-eval's ``(logprob, is_greedy)``, which also tells the candidate's ``num_tokens`` and the `PathUse`."""
 
     num_tokens: int
+    use: PathUse | None
 
-    def __new__(cls, logprob: float, is_greedy: bool, num_tokens: int) -> "LoglikelihoodPair":
+    def __new__(
+        cls, logprob: float, is_greedy: bool, num_tokens: int, use: PathUse | None = None
+    ) -> "LoglikelihoodPair":
         self = super().__new__(cls, (logprob, is_greedy))
-        self.num_tokens = num_tokens
+        self.num_tokens, self.use = num_tokens, use
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LoglikelihoodPair, (*self, self.num_tokens)
+        return LoglikelihoodPair, (*self, self.num_tokens, self.use)
 
 
 class LoglikelihoodText(str):
@@ -76,6 +97,8 @@ class LoglikelihoodText(str):
         fields = {"loss": score.loss, "num_tokens": score.num_tokens, "is_greedy": score.is_greedy}
         if score.loss is None:
             fields["logprob"] = score.logprob
+        if score.use is not None:
+            fields["use"] = asdict(score.use)
         return cls(json.dumps(fields))
 
     def __iter__(self) -> Iterator[Any]:
@@ -93,13 +116,20 @@ def parse_loglikelihood(response: Any) -> Loglikelihood:
         ValueError: the response is none of these.
     """
     parsed = _parse_text(response) if isinstance(response, str) else response
+    use = None
     match parsed:
         case {"loss": float() | int() as loss, **fields}:
             num_tokens, is_greedy = fields.get("num_tokens"), fields.get("is_greedy")
-        case {"loss": None, "logprob": float() | int() as logprob, "num_tokens": None, "is_greedy": is_greedy} if (
-            isinstance(is_greedy, bool | None) and not isinstance(logprob, bool)
-        ):
+            use = _read_use(fields.get("use"), response)
+        case {
+            "loss": None,
+            "logprob": float() | int() as logprob,
+            "num_tokens": None,
+            "is_greedy": is_greedy,
+            **fields,
+        } if isinstance(is_greedy, bool | None) and not isinstance(logprob, bool):
             num_tokens, loss = None, None
+            use = _read_use(fields.get("use"), response)
         case (float() | int() as loss, bool() as is_greedy):
             num_tokens = None
         case _:
@@ -108,8 +138,8 @@ def parse_loglikelihood(response: Any) -> Loglikelihood:
         raise _unreadable(response)
     try:
         if loss is None:
-            return Loglikelihood(None, None, is_greedy, float(logprob))
-        return Loglikelihood(float(loss), num_tokens, is_greedy)
+            return Loglikelihood(None, None, is_greedy, float(logprob), use)
+        return Loglikelihood(float(loss), num_tokens, is_greedy, use=use)
     except OverflowError as error:
         raise _unreadable(response) from error
 
@@ -124,6 +154,16 @@ def _parse_text(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
+
+
+def _read_use(value: Any, response: Any) -> PathUse | None:
+    match value:
+        case None:
+            return None
+        case {"path": str(path), "kind": str(kind), "audit": None | float() | int() as audit, "rejected": [*rejected]}:
+            if all(isinstance(name, str) for name in rejected) and not isinstance(audit, bool):
+                return PathUse(path, kind, audit, tuple(rejected))
+    raise _unreadable(response)
 
 
 def _is_count(value: Any) -> bool:

@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,12 +15,17 @@ from lmms_eval.api.model import lmms
 from tqdm import tqdm
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
+from lmms_egoplan.backends import response_cache
 from lmms_egoplan.backends.generation import AnswerGenerator
 from lmms_egoplan.backends.messages import MediaError, MediaLoader
 from lmms_egoplan.backends.streaming import StreamedResponses
+from lmms_egoplan.failed_paths import FailedPaths
 from lmms_egoplan.loglikelihood import Loglikelihood, LoglikelihoodText
 from lmms_egoplan.prefetch import prefetch
-from lmms_egoplan.ranking import CandidateRanker
+from lmms_egoplan.ranking import CandidateRanker, CandidateScore
+from lmms_egoplan.ranking.question import PathError
+from lmms_egoplan.ranking.ranker import AUTO, RANKING_VERSION
+from lmms_egoplan.weights import weights_version
 
 DECODING_THREADS = 2
 QUESTIONS_AHEAD = 4
@@ -45,6 +51,8 @@ class HFVLM(lmms):
         revision: the checkpoint's revision.
         trust_remote_code: run code that comes with the checkpoint.
         score_eos: add the end-of-turn token to every candidate.
+        ranking_path: ``auto``, or the path that ranking takes: ``packed``, ``cached``, ``shared`` or ``full``
+            (`CandidateRanker`).
     """
 
     is_simple = True
@@ -62,6 +70,7 @@ class HFVLM(lmms):
         revision: str = "main",
         trust_remote_code: bool = False,
         score_eos: bool = False,
+        ranking_path: str = AUTO,
     ) -> None:
         super().__init__()
         self.accelerator = Accelerator()
@@ -83,11 +92,15 @@ class HFVLM(lmms):
         processor = AutoProcessor.from_pretrained(pretrained, **loading)
         takes_video = getattr(processor, "video_processor", None) is not None
         self._media = MediaLoader(takes_video, int(max_frames_num))
-        self._ranker = CandidateRanker(self._model, processor, score_eos=bool(score_eos))
+        self._ranker = CandidateRanker(self._model, processor, score_eos=bool(score_eos), path=ranking_path)
         self._generator = AnswerGenerator(self._model, processor)
+        weights = weights_version(pretrained, getattr(self._model.config, "_commit_hash", None))
+        self._identity = f"{weights} ranking {RANKING_VERSION}"
+        self._failed_paths: FailedPaths | None = None
         _resume_response_cache(
-            pretrained, dtype, attn_implementation, max_frames_num, revision, score_eos, self._world_size
+            self._identity, dtype, attn_implementation, max_frames_num, score_eos, ranking_path, self._world_size
         )
+        response_cache.bind(self)
 
     @property
     def device(self) -> torch.device:
@@ -106,7 +119,8 @@ class HFVLM(lmms):
 
         Raises:
             MediaError: what a question shows cannot be loaded.
-            RankingError: a question cannot be ranked, or is too long for the model (`ContextTooLongError`).
+            RankingError: a question cannot be ranked, or is too long for the model (`ContextTooLongError`), or an
+                audit failed (`PathError`): then ``--use_cache`` serves nothing that came on that path any more.
         """
         return StreamedResponses(self._rank_all(requests), len(requests))
 
@@ -125,6 +139,14 @@ class HFVLM(lmms):
             "holds a dialogue"
         )
 
+    def open_cache(self, folder: Path) -> str:
+        """What binds responses in ``--use_cache`` to this model; paths that failed there are not taken again."""
+        settings = [self._identity, str(self._model.dtype), self._model.config._attn_implementation]
+        self._failed_paths = FailedPaths(folder, " ".join(settings))
+        failed = self._failed_paths.names()
+        self._ranker.exclude(failed)
+        return " without ".join([self._identity, *failed])
+
     def clean(self) -> None:
         for name in ("_ranker", "_generator"):  # which hold the model, too
             vars(self).pop(name, None)
@@ -140,13 +162,21 @@ class HFVLM(lmms):
             for group, (messages, question_id) in self._loaded(questions):
                 continuations = [self._continuation(request) for request in group]
                 candidates = list(dict.fromkeys(continuations))
-                scores = self._ranker.score(messages, candidates, question_id)
+                scores = self._scores(messages, candidates, question_id)
                 texts = {
-                    candidate: LoglikelihoodText.encode(Loglikelihood(s.nll, s.num_tokens, s.is_greedy))
+                    candidate: LoglikelihoodText.encode(Loglikelihood(s.nll, s.num_tokens, s.is_greedy, use=s.use))
                     for candidate, s in zip(candidates, scores, strict=True)
                 }
                 progress.update()
                 yield from (GenerationResult(texts[continuation]) for continuation in continuations)
+
+    def _scores(self, messages: list[dict[str, Any]], candidates: list[str], question_id: str) -> list[CandidateScore]:
+        try:
+            return self._ranker.score(messages, candidates, question_id)
+        except PathError as error:
+            if self._failed_paths is not None:
+                self._failed_paths.add(error.path)
+            raise
 
     def _generate_all(self, requests: list[Instance]) -> Generator[GenerationResult, None, None]:
         with self._progress(len(requests), "Generating", "question") as progress:

@@ -4,17 +4,23 @@ import itertools
 import re
 from copy import deepcopy
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from lm_eval.api.instance import Instance
+from lm_eval.api.model import CacheHook
 from lm_eval.models.hf_vlms import DEFAULT_IMAGE_PLACEHOLDER, HFMultimodalLM
 from lm_eval.models.utils import resize_image
 from tqdm import tqdm
 
+from lmms_egoplan.failed_paths import FailedPaths
+from lmms_egoplan.lm_eval_adapter import response_cache
 from lmms_egoplan.loglikelihood import LoglikelihoodPair
 from lmms_egoplan.prefetch import prefetch
-from lmms_egoplan.ranking import CandidateRanker
-from lmms_egoplan.ranking.question import ContextTooLongError, RankingError
+from lmms_egoplan.ranking import CandidateRanker, CandidateScore
+from lmms_egoplan.ranking.question import ContextTooLongError, PathError, RankingError
+from lmms_egoplan.ranking.ranker import AUTO, RANKING_VERSION
+from lmms_egoplan.weights import weights_version
 
 NAME = "hf-vlm-ranker"
 
@@ -24,6 +30,9 @@ QUESTIONS_AHEAD = 4
 
 BATCHES_STORED = 16
 """Batches of answers that a killed run can lose at most."""
+
+# Arguments that change no answer.
+_WITHOUT_EFFECT = {"batch_size", "max_batch_size", "device"}
 
 Message = dict[str, Any]
 
@@ -49,16 +58,33 @@ class ChatPrompt(str):
 
 
 class HFVLMRanker(HFMultimodalLM):
-    """`HFMultimodalLM` that answers ``loglikelihood`` through `CandidateRanker`; it takes the same arguments.
+    """`HFMultimodalLM` that answers ``loglikelihood`` through `CandidateRanker`.
 
-    With ``--apply_chat_template`` messages are rendered by the model's chat template, without it a prompt is image
-    placeholders and text. Generation is the parent's, but that a prompt which does not fit is an error and never cut.
+    It takes the same arguments, and ``ranking_path`` (`CandidateRanker`'s ``path``). With ``--apply_chat_template``
+    messages are rendered by the model's chat template, without it a prompt is image placeholders and text. Generation
+    is the parent's, but that a prompt which does not fit is an error and never cut. Responses in ``--use_cache`` serve
+    the same weights and arguments only.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._chat_ranker = CandidateRanker(self.model, self.processor)
-        self._plain_ranker = CandidateRanker(self.model, self.processor, apply_chat_template=False)
+    def __init__(self, pretrained: str, *args: Any, ranking_path: str = AUTO, **kwargs: Any) -> None:
+        super().__init__(pretrained, *args, **kwargs)
+        self._chat_ranker = CandidateRanker(self.model, self.processor, path=ranking_path)
+        self._plain_ranker = CandidateRanker(self.model, self.processor, apply_chat_template=False, path=ranking_path)
+        weights = weights_version(str(pretrained), getattr(self.model.config, "_commit_hash", None))
+        settings = {name: str(value) for name, value in sorted(kwargs.items()) if name not in _WITHOUT_EFFECT}
+        self._identity = f"{weights} ranking {RANKING_VERSION} {ranking_path} {settings}"
+        self._failed_paths: FailedPaths | None = None
+
+    def set_cache_hook(self, cache_hook: CacheHook) -> None:
+        """Called with ``--use_cache``: binds its keys to this model, and takes no path again that failed there."""
+        super().set_cache_hook(cache_hook)
+        if cache_hook.dbdict is None:
+            return
+        self._failed_paths = FailedPaths(Path(cache_hook.dbdict.filename).absolute().parent, self._identity)
+        failed = self._failed_paths.names()
+        for ranker in (self._chat_ranker, self._plain_ranker):
+            ranker.exclude(failed)
+        response_cache.bind(" without ".join([self._identity, *failed]))
 
     @property
     def tokenizer_name(self) -> str:
@@ -77,7 +103,8 @@ class HFVLMRanker(HFMultimodalLM):
         The requests of one question, which stand together, share one pass over its images and text.
 
         Raises:
-            RankingError: a question cannot be ranked, or is too long for the model (`ContextTooLongError`).
+            RankingError: a question cannot be ranked, or is too long for the model (`ContextTooLongError`), or an
+                audit failed (`PathError`): then ``--use_cache`` serves nothing that came on that path any more.
         """
         questions = [list(group) for _, group in itertools.groupby(requests, key=_question)]
         answers: list[tuple[float, bool]] = []
@@ -87,9 +114,9 @@ class HFVLMRanker(HFMultimodalLM):
                 continuations = [request.args[1] for request in group]
                 candidates = list(dict.fromkeys(continuations))
                 ranker = self._chat_ranker if isinstance(group[0].args[0], ChatPrompt) else self._plain_ranker
-                scores = ranker.score(messages, candidates, f"{group[0].task_name}/{group[0].doc_id}")
+                scores = self._scores(ranker, messages, candidates, f"{group[0].task_name}/{group[0].doc_id}")
                 pairs = {
-                    candidate: LoglikelihoodPair(score.logprob, score.is_greedy, score.num_tokens)
+                    candidate: LoglikelihoodPair(score.logprob, score.is_greedy, score.num_tokens, score.use)
                     for candidate, score in zip(candidates, scores, strict=True)
                 }
                 for request in group:
@@ -150,6 +177,16 @@ class HFVLMRanker(HFMultimodalLM):
         ids, mask = super().tok_batch_encode(strings, padding_side)
         _check_length(ids.shape[1], left_truncate_len, strings)
         return ids, mask
+
+    def _scores(
+        self, ranker: CandidateRanker, messages: list[Message], candidates: list[str], question_id: str
+    ) -> list[CandidateScore]:
+        try:
+            return ranker.score(messages, candidates, question_id)
+        except PathError as error:
+            if self._failed_paths is not None:
+                self._failed_paths.add(error.path)
+            raise
 
     def _messages(self, group: list[Instance]) -> list[Message]:
         """The messages of a question with its images in their places, resized as the parent does for generation."""

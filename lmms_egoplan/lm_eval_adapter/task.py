@@ -164,7 +164,8 @@ class RankedTask(PreparedTask):
             num_tokens = getattr(response, "num_tokens", None)
             if num_tokens is None and self._counter is not None:
                 num_tokens = self._counter.count(*instance.args[:2])
-            instance.filtered_resps["none"] = LoglikelihoodText.encode(of_sum(*response, num_tokens))
+            use = getattr(response, "use", None)
+            instance.filtered_resps["none"] = LoglikelihoodText.encode(of_sum(*response, num_tokens, use))
         return None
 
 

@@ -3,8 +3,8 @@
 The vision encoder and the context run once per question; the candidates' tokens run behind them on the cache.
 """
 
-from lmms_egoplan.ranking.question import ContextTooLongError, EncodedQuestion, RankingError
+from lmms_egoplan.ranking.question import ContextTooLongError, EncodedQuestion, PathError, RankingError
 from lmms_egoplan.ranking.ranker import CandidateRanker
 from lmms_egoplan.ranking.scores import CandidateScore
 
-__all__ = ["CandidateRanker", "CandidateScore", "ContextTooLongError", "EncodedQuestion", "RankingError"]
+__all__ = ["CandidateRanker", "CandidateScore", "ContextTooLongError", "EncodedQuestion", "PathError", "RankingError"]

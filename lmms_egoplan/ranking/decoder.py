@@ -23,11 +23,15 @@ class DecoderPasses:
     cached: prefix once; then each candidate alone on a copy of the cache, one copy at a time. For attention
         implementations without arbitrary masks and for recurrent layers.
     full: an independent pass per candidate.
+
+    Where rotary frequencies depend on the length of the whole sequence (longrope, dynamic NTK), a context's keys fit
+    only candidates that leave the frequencies as they are; packed and cached take full passes for other questions.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
         self._model = model
         self._text_config = model.config.get_text_config(decoder=True)
+        self._rope = RotaryLimits(self._text_config)
         self._text_model = text_model(model)
         self._takes_logits_to_keep = "logits_to_keep" in inspect.signature(model.forward).parameters
 
@@ -36,6 +40,8 @@ class DecoderPasses:
         masks = _MaskKinds(self._text_config)
         rows = [candidate.tokens[:-1] for candidate in question.candidates]
         next_logits, cache, position = self._run_prefix(question, DynamicCache())
+        if self._rope.change_within(position, question.longest_candidate):
+            return self.full(question)
         row_logits = [next_logits.new_empty(0, next_logits.shape[-1]) for _ in rows]
         if any(rows):
             device = question.inputs["input_ids"].device
@@ -58,6 +64,8 @@ class DecoderPasses:
     @torch.inference_mode()
     def cached(self, question: EncodedQuestion) -> list[CandidateScore]:
         next_logits, cache, position = self._run_prefix(question, cache=None)
+        if self._rope.change_within(position, question.longest_candidate):
+            return self.full(question)
         device = question.inputs["input_ids"].device
         scores = []
         for index, candidate in enumerate(question.candidates):
@@ -87,14 +95,14 @@ class DecoderPasses:
         for name, value in inputs.items():
             if is_per_token(name, value, question.inputs):
                 inputs[name] = torch.cat([value, _entries_of(name, value, candidate.tokens)], dim=1)
-        _forget_positions(self._model)
+        _forget_earlier_questions(self._model)
         keep = {"logits_to_keep": len(candidate.tokens) + 1} if self._takes_logits_to_keep else {}
         logits = self._model_for(question)(**inputs, use_cache=False, **keep).logits[0]
         return score_from_logits(candidate, logits[-1 - len(candidate.scored_tokens) : -1])
 
     def _run_prefix(self, question: EncodedQuestion, cache: Any) -> tuple[torch.Tensor, Any, int]:
         """Logits behind the prefix, shape (1, vocabulary); the cache; the position of the next token."""
-        _forget_positions(self._model)
+        _forget_earlier_questions(self._model)
         keep = {"logits_to_keep": 1} if self._takes_logits_to_keep else {}
         given = {} if cache is None else {"past_key_values": cache}
         output = self._model_for(question)(**question.model_inputs, use_cache=True, **given, **keep)
@@ -104,6 +112,34 @@ class DecoderPasses:
 
     def _model_for(self, question: EncodedQuestion) -> torch.nn.Module:
         return self._model if question.has_visuals else self._text_model
+
+
+class RotaryLimits:
+    """Lengths at which a text model's rotary frequencies change with the length of the whole sequence."""
+
+    def __init__(self, text_config: Any) -> None:
+        self._switches: set[int] = set()
+        self._growth: set[int] = set()
+        # transformers 5 has `rope_parameters`, by type of layer where these differ; before, `rope_scaling`.
+        settings = getattr(text_config, "rope_parameters", None) or getattr(text_config, "rope_scaling", None) or {}
+        by_layer = [value for value in settings.values() if isinstance(value, dict)]
+        for parameters in by_layer or [settings]:
+            rope_type = str(parameters.get("rope_type", parameters.get("type", "default")))
+            names = ("original_max_position_embeddings", "max_position_embeddings")
+            lengths = [parameters.get(names[0]), *(getattr(text_config, name, None) for name in names)]
+            length = next((length for length in lengths if isinstance(length, int)), None)
+            if length is not None and rope_type in ("longrope", "su"):
+                self._switches.add(length)
+            elif length is not None and "dynamic" in rope_type:
+                self._growth.add(length)
+
+    def change_within(self, position: int, longest: int) -> bool:
+        """Whether a candidate of up to `longest` tokens from `position` on changes the frequencies of its context.
+
+        longrope takes its long factors beyond one length; dynamic NTK grows with each token beyond it.
+        """
+        end = position + longest
+        return any(position <= limit < end for limit in self._switches) or any(end > limit for limit in self._growth)
 
 
 class _MaskKinds:
@@ -178,11 +214,18 @@ def _entries_of(name: str, value: torch.Tensor, tokens: list[int]) -> torch.Tens
     return value.new_tensor([entries])
 
 
-def _forget_positions(model: torch.nn.Module) -> None:
-    """Multimodal rotary models keep the position offset of the last question they saw; a new one starts afresh."""
+def _forget_earlier_questions(model: torch.nn.Module) -> None:
+    """Undo what a model keeps of earlier questions: position offsets, and rotary frequencies grown for longer ones."""
     for module in model.modules():
         if getattr(module, "rope_deltas", None) is not None:
             module.rope_deltas = None
+        original = getattr(module, "original_max_seq_len", None)
+        for name in [name for name in vars(module) if name.endswith("max_seq_len_cached")] if original else ():
+            if getattr(module, name) > original:
+                prefix = name.removesuffix("max_seq_len_cached")
+                frequencies = getattr(module, f"{prefix}inv_freq")
+                setattr(module, f"{prefix}inv_freq", getattr(module, f"{prefix}original_inv_freq").to(frequencies))
+                setattr(module, name, original)
 
 
 def _rope_delta(model: torch.nn.Module) -> int:

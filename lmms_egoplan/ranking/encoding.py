@@ -1,5 +1,6 @@
 """Messages and candidates to tokens, through the processor's own chat template."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,8 @@ import torch
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion, RankingError, is_per_token
 
 Message = dict[str, Any]
+
+_MEDIA = re.compile(r"image|img|video|audio|vision|frame|media|boi_|eoi_|patch", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,12 @@ class QuestionEncoder:
         has_chat_template = bool(getattr(processor, "chat_template", None) or self._tokenizer.chat_template)
         self.applies_chat_template = apply_chat_template and has_chat_template
         self._separates_candidate = apply_chat_template
+        self._placeholders = _media_placeholders(processor)
+
+    def ordinary_tokens(self, text: str) -> list[int]:
+        """The token ids of a text alone, without special ones."""
+        special = set(self._tokenizer.all_special_ids)
+        return [token for token in self._tokenizer(text, add_special_tokens=False)["input_ids"] if token not in special]
 
     def encode(self, messages: Sequence[Message], candidates: Sequence[str], question_id: str) -> EncodedQuestion:
         """Tokenise a question with its candidates.
@@ -57,6 +66,11 @@ class QuestionEncoder:
         for index, candidate in enumerate(candidates):
             if not isinstance(candidate, str) or not candidate.strip():
                 raise RankingError(f"question {question_id}: candidate {index} is empty: {candidate!r}")
+            if placeholder := next((token for token in self._placeholders if token in candidate), None):
+                raise RankingError(
+                    f"question {question_id}: candidate {index} holds {placeholder}, which stands for media in this "
+                    f"model's input: {candidate!r}; a candidate must be text"
+                )
         messages = [_with_content_list(message) for message in messages]
         if self._is_encoder_decoder:
             return self._encode_for_encoder_decoder(messages, candidates, question_id)
@@ -100,6 +114,7 @@ class QuestionEncoder:
                 CandidateTokens(c.ids[boundary : c.stop] + closing, first=c.first - boundary) for c in tokenised
             ],
             question_id=question_id,
+            num_visuals=_num_visuals(messages),
         )
 
     def _encode_for_encoder_decoder(
@@ -113,7 +128,7 @@ class QuestionEncoder:
             stop = len(special) - special[::-1].index(0)
             closing = [self._tokenizer.eos_token_id] if self._score_eos else []
             rows.append(CandidateTokens(ids[:stop] + closing, first=first))
-        return EncodedQuestion(self.generation_inputs([messages]), rows, question_id)
+        return EncodedQuestion(self.generation_inputs([messages]), rows, question_id, _num_visuals(messages))
 
     def _render(self, messages: list[Message], candidate: str) -> str:
         """The conversation as text that ends with the candidate."""
@@ -220,6 +235,18 @@ class QuestionEncoder:
         return [self._tokenizer.eos_token_id]
 
 
+def _media_placeholders(processor: Any) -> list[str]:
+    """Texts that stand for media, or frame them: the harnesses' own, and the model's special tokens."""
+    tokenizer = processor.tokenizer
+    special = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
+    placeholders = {"<image>", "<video>"} | {token for token in special if _MEDIA.search(token)}
+    for owner in (processor, tokenizer):
+        for name in dir(owner):
+            if name.endswith("_token") and _MEDIA.search(name) and isinstance(token := getattr(owner, name), str):
+                placeholders.add(token)
+    return sorted(token for token in placeholders if token.strip())
+
+
 def _assistant_turn(candidate: str) -> Message:
     return {"role": "assistant", "content": [{"type": "text", "text": candidate}]}
 
@@ -233,6 +260,12 @@ def _with_content_list(message: Message) -> Message:
 
 def _text_of(messages: list[Message]) -> str:
     return "\n".join(item["text"] for message in messages for item in message["content"] if item["type"] == "text")
+
+
+def _num_visuals(messages: list[Message]) -> int:
+    """Images, and frames of videos."""
+    items = [item for message in messages for item in message["content"]]
+    return sum(len(item["video"]) if item["type"] == "video" else item["type"] == "image" for item in items)
 
 
 def _common_prefix_length(sequences: list[list[int]]) -> int:

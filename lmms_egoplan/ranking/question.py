@@ -16,6 +16,21 @@ class ContextTooLongError(RankingError):
     """The context and its longest candidate do not fit the model's positions; nothing is ever cut."""
 
 
+class PathError(RankingError):
+    """An audit failed: a computation path that was exact for a kind of questions gives other numbers for one of them.
+
+    path, kind: of which the audit was.
+    """
+
+    def __init__(self, path: str, kind: str, objection: str, question_id: str) -> None:
+        super().__init__(
+            f"question {question_id}: the path {path}, exact for earlier questions of this kind ({kind}), is not for "
+            f"this one: {objection}. Do not use the scores that came on this path. Run again with --model_args "
+            "...,ranking_path=full (in code: path='full'), where each candidate takes a full pass"
+        )
+        self.path, self.kind = path, kind
+
+
 @dataclass(frozen=True)
 class CandidateTokens:
     """The tokens of one candidate behind the shared prefix.
@@ -41,11 +56,13 @@ class EncodedQuestion:
         have shape (1, prefix_length).
     candidates: in the caller's order.
     question_id: for error messages.
+    num_visuals: images, and frames of videos, in the context.
     """
 
     inputs: dict[str, torch.Tensor]
     candidates: list[CandidateTokens]
     question_id: str
+    num_visuals: int = 0
 
     @property
     def prefix_length(self) -> int:
@@ -65,12 +82,6 @@ class EncodedQuestion:
         return {
             name: value for name, value in self.inputs.items() if self.has_visuals or not name.startswith("qformer_")
         }
-
-    @property
-    def kind(self) -> tuple[str, ...]:
-        """What decides which computation paths are open: the kinds of input, and whether there are rows to pack."""
-        media = sorted(name for name in self.inputs if name.startswith("pixel_values"))
-        return (*media, "several" if len(self.candidates) > 1 else "one")
 
 
 def is_per_token(name: str, value: Any, inputs: Mapping[str, Any]) -> bool:

@@ -2,37 +2,49 @@
 
 import logging
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import torch
 from transformers import PreTrainedModel
 
+from lmms_egoplan.loglikelihood import PathUse
+from lmms_egoplan.ranking.checking import Outcome, PathChecker, with_candidates
 from lmms_egoplan.ranking.decoder import DecoderPasses, UnsupportedPathError
 from lmms_egoplan.ranking.encoder_decoder import EncoderDecoderPasses, encoder_decoder_of
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
-from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion, RankingError, check_length, on_device
+from lmms_egoplan.ranking.kinds import Extent, KindFinder, extent
+from lmms_egoplan.ranking.question import EncodedQuestion, PathError, RankingError, check_length, on_device
 from lmms_egoplan.ranking.scores import CandidateScore
 
 logger = logging.getLogger(__name__)
 
-FLOAT32_TOLERANCE = 1e-4
-HALF_PRECISION_TOLERANCE = 2e-2
-"""Largest difference of a mean loss, nats, between a fast path and a full pass: what rounding makes of equal sums."""
+RANKING_VERSION = 2
+"""Goes up with every change after which a model may get other numbers; responses in a harness's cache hang on it."""
 
-CLEAR_LEAD = 1e-2
-"""Difference of the two best mean losses, nats, from which on a path must find the same best candidate."""
+AUTO, FULL = "auto", "full"
+PATHS = (AUTO, "packed", "cached", "shared", FULL)
 
-_MODEL_ERRORS = (
-    AttributeError,
-    IndexError,
-    KeyError,
-    NotImplementedError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
+AUDITED_EVERY = 512
+
+NOISE_QUESTIONS = 3
+"""Questions of a kind over which the rounding noise of a model in half precision is measured."""
+
+
+@dataclass
+class _Kind:
+    """What is known of one kind of questions.
+
+    path: the one that was chosen; None before that.
+    count: its questions up to now.
+    extents: the largest of each size that the path was checked with.
+    outcomes: of each path, on the questions that it is chosen by.
+    """
+
+    path: str | None = None
+    count: int = 0
+    extents: Extent = (0, 0, 0, 0)
+    outcomes: dict[str, list[Outcome]] = field(default_factory=dict)
 
 
 class CandidateRanker:
@@ -49,26 +61,59 @@ class CandidateRanker:
       rows over an expanded view of the encoder's output.
     - *full*: an independent pass per candidate; only where the faster paths are not exact.
 
-    The first question of each kind (text, images, video) is computed both ways, with full passes too; the model gets
-    the fastest path whose mean losses agree, and one warning if that is *full*. `paths` tells which.
+    The first question of each kind (its media, and the model's windows and other limits that it passes) is computed
+    every way, together with two candidates of up to 12 ordinary words; in half precision the first three, on which the
+    model's rounding noise is measured. The model gets the fastest path whose mean losses agree (float32: within 1e-4
+    nats; half precision: within 4 times the noise, at most 2e-2), and one warning if that is *full*. `paths` tells
+    which. The 2nd, 4th, 8th, ... and from 512 on every 512th question of a kind is audited by full passes, too, and so
+    is one with more or larger images, or longer candidates, than any before.
 
     Args:
         model: a transformers vision-language model, in eval mode, on its device.
         processor: its processor.
         score_eos: add the token that ends the assistant's turn to every candidate.
         apply_chat_template: whether messages are rendered by the processor's chat template, where it has one.
+        path: ``auto``, or the path that all questions take. One that is forced is audited, too, from the first question
+            on, but a difference is a warning.
+
+    Raises:
+        ValueError: there is no such path for the model.
     """
 
     def __init__(
-        self, model: PreTrainedModel, processor: Any, score_eos: bool = False, apply_chat_template: bool = True
+        self,
+        model: PreTrainedModel,
+        processor: Any,
+        score_eos: bool = False,
+        apply_chat_template: bool = True,
+        path: str = AUTO,
     ) -> None:
         self._model = model
         seq2seq = encoder_decoder_of(model)
         self._is_encoder_decoder = seq2seq is not None
         self._encoder = QuestionEncoder(processor, self._is_encoder_decoder, score_eos, apply_chat_template)
         self._passes = DecoderPasses(model) if seq2seq is None else EncoderDecoderPasses(model, seq2seq)
-        self._fast_paths = ("packed", "cached") if seq2seq is None else ("shared",)
-        self.paths: dict[tuple[str, ...], str] = {}
+        self._fast_paths = ["packed", "cached"] if seq2seq is None else ["shared"]
+        if path not in (AUTO, *self._fast_paths, FULL):
+            raise ValueError(
+                f"ranking_path={path}: {model.config.model_type} can take {', '.join((AUTO, *self._fast_paths, FULL))}"
+            )
+        self._forced = None if path == AUTO else path
+        self._checker = PathChecker(model, self._passes, self._encoder.ordinary_tokens)
+        self._kind_finder = KindFinder(model.config.get_text_config(decoder=True))
+        self._kinds: dict[str, _Kind] = {}
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """The path of each kind of questions that has one."""
+        return {name: kind.path for name, kind in self._kinds.items() if kind.path is not None}
+
+    def exclude(self, paths: Sequence[str]) -> None:
+        """Never take these paths, which are known to be inexact for this model."""
+        self._fast_paths = [path for path in self._fast_paths if path not in paths]
+        for kind in self._kinds.values():
+            if kind.path in paths and kind.path != self._forced:
+                kind.path, kind.count, kind.outcomes = None, 0, {}
 
     def score(
         self, messages: Sequence[Message], candidates: Sequence[str], question_id: str = "(unnamed)"
@@ -86,7 +131,9 @@ class CandidateRanker:
 
         Raises:
             ContextTooLongError: context and longest candidate exceed the model's positions.
-            RankingError: no candidate, an empty candidate, or a model that cannot be ranked by likelihood.
+            PathError: an audit failed: what was scored on that path is not to be used.
+            RankingError: no candidate, an empty candidate or one with a placeholder of media, or a model that cannot be
+                ranked by likelihood, or is in training mode.
         """
         return self.score_encoded(self.encode(messages, candidates, question_id))
 
@@ -101,78 +148,105 @@ class CandidateRanker:
 
     def score_encoded(self, question: EncodedQuestion) -> list[CandidateScore]:
         """Score a question that `encode` has prepared."""
-        question = replace(question, inputs=on_device(question.inputs, self._model))
-        path = self.paths.get(question.kind)
-        if path is None:
-            return self._choose_path(question)
-        return getattr(self._passes, path)(question)
-
-    def _choose_path(self, question: EncodedQuestion) -> list[CandidateScore]:
-        """Settle the path for questions of this kind, and score this one."""
-        reference = self._passes.full(question)
-        if not all(math.isfinite(score.logprob) for score in reference):
-            return reference  # tells nothing of the other paths
-        self._check_causality(question, reference)
-        reasons = []
-        for path in self._fast_paths:
-            outcome = self._try(getattr(self._passes, path), question, reference)
-            if outcome is None:
-                self.paths[question.kind] = path
-                break
-            reasons.append(f"{path}: {outcome}")
-        else:
-            self.paths[question.kind] = "full"
-            logger.warning(
-                "%s: no shared-context path is exact for this model, so every candidate takes a full pass (%s)",
-                self._model.name_or_path or type(self._model).__name__,
-                "; ".join(reasons),
-            )
-        return reference
-
-    def _try(
-        self,
-        path: Callable[[EncodedQuestion], list[CandidateScore]],
-        question: EncodedQuestion,
-        reference: list[CandidateScore],
-    ) -> str | None:
-        """None if the path reproduces the reference's mean losses, else why not."""
-        try:
-            scores = path(question)
-        except torch.OutOfMemoryError:
-            raise
-        except UnsupportedPathError as error:
-            return str(error)
-        except _MODEL_ERRORS as error:
-            return f"{type(error).__name__}: {error}"
-        differences = [abs(s.nll - r.nll) for s, r in zip(scores, reference, strict=True)]
-        if not all(difference <= self._tolerance for difference in differences):
-            return f"mean loss differs by {max(differences):.2g}"
-        best, second = sorted([score.nll for score in reference] + [math.inf])[:2]
-        if second - best > CLEAR_LEAD and _argmin(scores) != _argmin(reference):
-            return "another candidate is the best"
-        return None
-
-    def _check_causality(self, question: EncodedQuestion, reference: list[CandidateScore]) -> None:
-        """A model that lets an answer's tokens see those behind them gives no likelihood."""
-        index = max(range(len(reference)), key=lambda i: reference[i].num_tokens)
-        whole = question.candidates[index]
-        if reference[index].num_tokens == 1:
-            return
-        half = whole.first + reference[index].num_tokens // 2
-        without_rest = self._passes.full_pass(question, CandidateTokens(whole.tokens[:half], whole.first))
-        rest = self._passes.full_pass(question, CandidateTokens(whole.tokens, half))
-        difference = reference[index].logprob - rest.logprob - without_rest.logprob
-        if not abs(difference) / without_rest.num_tokens <= 10 * self._tolerance:
+        if any(module.training for module in self._model.modules()):
             raise RankingError(
-                f"{self._model.config.model_type}: an answer's tokens see the tokens behind them, so that a full pass "
-                "gives no likelihood; this model cannot be ranked"
+                f"question {question.question_id}: the model is in training mode, so that its numbers are random; call "
+                "model.eval() before ranking"
             )
+        question = replace(question, inputs=on_device(question.inputs, self._model))
+        name = self._kind_finder.kind(question)
+        kind = self._kinds.setdefault(name, _Kind(path=self._forced))
+        kind.count += 1
+        if kind.path is None:
+            return self._choose(name, kind, question)
+        if kind.path != FULL:
+            sizes = extent(question)
+            grown = any(size > largest for size, largest in zip(sizes, kind.extents, strict=True))
+            if grown or _is_audited(kind.count):
+                return self._audit(name, kind, question)
+        try:
+            return _with_use(getattr(self._passes, kind.path)(question), PathUse(kind.path, name))
+        except UnsupportedPathError as error:
+            raise RankingError(f"ranking_path={kind.path}: {error}") from error
 
-    @property
-    def _tolerance(self) -> float:
-        """Largest accepted difference of a mean loss, nats."""
-        return FLOAT32_TOLERANCE if self._model.dtype.itemsize >= 4 else HALF_PRECISION_TOLERANCE
+    def _choose(self, name: str, kind: _Kind, question: EncodedQuestion) -> list[CandidateScore]:
+        """Compute a question every way; settle the path if enough is known."""
+        own = self._passes.full(question)
+        probes = self._checker.probes(self._room(question))
+        use = PathUse(FULL, name)
+        if not probes or not all(math.isfinite(score.logprob) for score in own):
+            return _with_use(own, use)  # tells nothing of the other paths
+        trial = with_candidates(question, probes)
+        probed = self._passes.full(replace(question, candidates=probes))
+        self._checker.check_causality(replace(question, candidates=probes), probed)
+        if self._checker.measures_noise:
+            self._checker.measure_noise(replace(question, candidates=probes), probed)
+        for path in self._fast_paths:
+            kind.outcomes.setdefault(path, []).append(self._checker.compare(path, trial, [*own, *probed]))
+        self._extend(kind, trial)
+        if (
+            self._checker.measures_noise
+            and self._fast_paths
+            and len(kind.outcomes[self._fast_paths[0]]) < (NOISE_QUESTIONS)
+        ):
+            return _with_use(own, use)
+        objections = {path: self._checker.objection(kind.outcomes[path], question, own) for path in self._fast_paths}
+        kind.path = next((path for path, objection in objections.items() if objection is None), FULL)
+        if kind.path == FULL:
+            logger.warning(
+                "%s: no shared-context path is exact for this model, so every candidate takes a full pass (%s; %s)",
+                self._model.name_or_path or type(self._model).__name__,
+                name,
+                "; ".join(f"{path}: {objection}" for path, objection in objections.items()) or "others have failed",
+            )
+            return _with_use(own, replace(use, rejected=tuple(objections)))
+        rejected = tuple(path for path, objection in objections.items() if objection is not None)
+        largest = max(outcome.difference for outcome in kind.outcomes[kind.path])
+        return _with_use(own, replace(use, audit=largest, rejected=rejected))
+
+    def _audit(self, name: str, kind: _Kind, question: EncodedQuestion) -> list[CandidateScore]:
+        """Compute a question by full passes and on its kind's path.
+
+        Raises:
+            PathError: they differ, and the path was not forced.
+        """
+        assert kind.path is not None
+        reference = self._passes.full(question)
+        self._extend(kind, question)
+        if not all(math.isfinite(score.logprob) for score in reference):
+            return _with_use(reference, PathUse(FULL, name))
+        outcome = self._checker.compare(kind.path, question, reference)
+        if self._forced:
+            if outcome.difference == math.inf:
+                raise RankingError(f"question {question.question_id}: ranking_path={kind.path}: {outcome.problem}")
+            if kind.count == 1 and (objection := self._checker.objection([outcome], question, reference)):
+                logger.warning("ranking_path=%s is not exact for this model: %s", kind.path, objection)
+        elif objection := self._checker.objection([outcome], question, reference):
+            path = kind.path
+            self.exclude([path])
+            raise PathError(path, name, objection, question.question_id)
+        return _with_use(reference, PathUse(kind.path, name, audit=outcome.difference))
+
+    def _room(self, question: EncodedQuestion) -> int | None:
+        """The most tokens of a probe behind this question."""
+        room = self._kind_finder.room(question)
+        if self._is_encoder_decoder:
+            return room
+        positions = getattr(self._model.config.get_text_config(decoder=True), "max_position_embeddings", None)
+        if positions is None:
+            return room
+        left = positions - question.prefix_length
+        return left if room is None else min(left, room)
+
+    def _extend(self, kind: _Kind, question: EncodedQuestion) -> None:
+        sizes = zip(kind.extents, extent(question), strict=True)
+        kind.extents = tuple(max(pair) for pair in sizes)
 
 
-def _argmin(scores: list[CandidateScore]) -> int:
-    return min(range(len(scores)), key=lambda index: scores[index].nll)
+def _is_audited(count: int) -> bool:
+    """The 2nd, 4th, 8th, ..., 512th question, and from there on every 512th."""
+    return count % AUDITED_EVERY == 0 if count > AUDITED_EVERY else count > 1 and count & (count - 1) == 0
+
+
+def _with_use(scores: Sequence[CandidateScore], use: PathUse) -> list[CandidateScore]:
+    return [replace(score, use=use) for score in scores]

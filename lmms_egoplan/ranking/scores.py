@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
+from lmms_egoplan.loglikelihood import PathUse
 from lmms_egoplan.ranking.question import CandidateTokens
 
 
@@ -11,14 +12,24 @@ from lmms_egoplan.ranking.question import CandidateTokens
 class CandidateScore:
     """Likelihood of one candidate given the context.
 
-    logprob: sum of the log-probabilities of the candidate's tokens, nats, at most 0.
-    num_tokens: tokens in that sum, at least 1.
+    token_logprobs: log-probability of each of the candidate's tokens, nats, at most 0; at least one.
     is_greedy: whether each of them is the most probable token at its place.
+    use: the computation path, and what an audit of this question found; None outside of `CandidateRanker`.
     """
 
-    logprob: float
-    num_tokens: int
+    token_logprobs: tuple[float, ...]
     is_greedy: bool
+    use: PathUse | None = None
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of the candidate, at least 1."""
+        return len(self.token_logprobs)
+
+    @property
+    def logprob(self) -> float:
+        """Sum of the log-probabilities of the candidate's tokens, nats, at most 0."""
+        return sum(self.token_logprobs)
 
     @property
     def nll(self) -> float:
@@ -34,9 +45,8 @@ def score_from_logits(candidate: CandidateTokens, logits: torch.Tensor) -> Candi
         logits: shape (len(candidate.scored_tokens), vocabulary); row k predicts scored token k.
     """
     targets = torch.tensor(candidate.scored_tokens, device=logits.device)
-    logprobs = torch.log_softmax(logits.float(), dim=-1).gather(-1, targets[:, None])
+    logprobs = torch.log_softmax(logits.float(), dim=-1).gather(-1, targets[:, None])[:, 0]
     return CandidateScore(
-        logprob=logprobs.double().sum().item(),
-        num_tokens=len(candidate.scored_tokens),
+        token_logprobs=tuple(logprobs.double().tolist()),
         is_greedy=bool((logits.argmax(dim=-1) == targets).all()),
     )

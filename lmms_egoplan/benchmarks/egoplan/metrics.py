@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from lmms_egoplan.audits import audit_values
 from lmms_egoplan.benchmarks.egoplan.protocol import parse_letter
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, LETTERS
 from lmms_egoplan.benchmarks.egoplan.visuals import Doc
@@ -98,7 +99,8 @@ def score_test_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
 
     Returns:
         ``ties``; ``predictions``: sample id, predicted letter or None, and for each choice its ``loss``,
-        ``logprob``, ``num_tokens`` and ``is_greedy``; ``coverage``, ``split_size``, ``num_questions``.
+        ``logprob``, ``num_tokens`` and ``is_greedy``; ``ranking_audits`` and ``ranking_audit_difference`` where the
+        backend tells its computation paths; ``coverage``, ``split_size``, ``num_questions``.
 
     Raises:
         ValueError: as for `score_ranking`.
@@ -168,7 +170,7 @@ def _rank_responses(doc: Doc, responses: Sequence[Any]) -> tuple[Values, Ranking
         "ties": {"tied": ranking.tied},
         "predictions": _prediction(doc, letter) | {"choices": [_choice(score) for score in scores]},
     }
-    return values | _counts(doc, scored=letter is not None), ranking
+    return values | audit_values(scores) | _counts(doc, scored=letter is not None), ranking
 
 
 def _scored(doc: Doc, score: bool) -> dict[str, Any]:

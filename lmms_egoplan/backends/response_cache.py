@@ -1,0 +1,52 @@
+"""lmms-eval's ``--use_cache``, bound to the weights.
+
+The harness's keys hold the name of a checkpoint, not its content. `ResponseCache.create` is therefore told the identity
+of the backend's model as one more of its arguments, and which computation paths have failed.
+"""
+
+import functools
+import os
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from lmms_eval.caching.response_cache import ResponseCache
+from lmms_eval.utils import simple_parse_args_string
+
+
+class CachedBackend(Protocol):
+    """A backend whose responses hang on more than its arguments tell."""
+
+    def open_cache(self, folder: Path) -> str:
+        """Called with the folder of ``--use_cache``; returns what tells this backend's responses from any others."""
+
+
+_backend: weakref.ref[Any] | None = None
+
+
+def bind(backend: CachedBackend) -> None:
+    """Bind the next response cache to this backend, the one that was loaded last."""
+    global _backend
+    _backend = weakref.ref(backend)
+
+
+def _bind_caches() -> None:
+    create = ResponseCache.create.__func__
+
+    @functools.wraps(create)
+    def create_bound(
+        cls: type[ResponseCache], cache_root: str, *, model_args: str | Mapping[str, Any] = "", **kwargs: Any
+    ) -> ResponseCache:
+        backend = _backend() if _backend is not None else None
+        if backend is not None:
+            folder = Path(os.path.abspath(cache_root))  # noqa: PTH100 - as the harness makes it, symlinks and all
+            identity = backend.open_cache(folder.parent if cache_root.endswith(".db") else folder)
+            given = simple_parse_args_string(model_args) if isinstance(model_args, str) else dict(model_args)
+            model_args = given | {"weights": identity}
+        return create(cls, cache_root, model_args=model_args, **kwargs)
+
+    ResponseCache.create = classmethod(create_bound)
+
+
+_bind_caches()

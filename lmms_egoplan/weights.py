@@ -1,0 +1,37 @@
+"""What tells a model's weights from any others: its revision on the hub, or a fingerprint of its folder."""
+
+import hashlib
+import json
+import uuid
+from pathlib import Path
+
+from lmms_egoplan.storage import file_version
+
+
+def weights_version(pretrained: str, commit: str | None) -> str:
+    """Another text once the weights, or any other file of the checkpoint, have changed; nothing of them is read.
+
+    Args:
+        pretrained: a checkpoint's folder, or its name on the hub.
+        commit: the revision that the hub's name was resolved to (``model.config._commit_hash``); None for folders.
+
+    Returns:
+        The commit; for a folder a digest of the names, sizes and times of its files, and the same of the folder or the
+        name of the model that an adapter in it belongs to. A text that never comes again where neither is known.
+    """
+    folder = Path(pretrained).expanduser()
+    if folder.is_dir():
+        return _fingerprint(folder)
+    return f"{pretrained}@{commit}" if commit else f"unknown-{uuid.uuid4().hex}"
+
+
+def _fingerprint(folder: Path) -> str:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    entries = [[str(path.relative_to(folder)), file_version(path.stat())] for path in files]
+    try:
+        base = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))["base_model_name_or_path"]
+    except (OSError, ValueError, KeyError, TypeError):
+        base = None
+    if isinstance(base, str):
+        entries.append([base, _fingerprint(Path(base)) if Path(base).is_dir() and Path(base) != folder else ""])
+    return hashlib.sha256(json.dumps(entries).encode()).hexdigest()[:32]

@@ -1,0 +1,106 @@
+"""LLaVA around text models whose likelihoods are easily computed wrongly, and a model of remote code with a fault."""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForImageTextToText, LlavaConfig, PreTrainedModel, ProcessorMixin
+
+from .llava import llava, text_config, vision_config
+
+_GAIN = 1.25
+_LONGROPE = {
+    "rope_type": "longrope",
+    "short_factor": [1.0] * 8,
+    "long_factor": [1 + 0.9 * index for index in range(8)],
+    "rope_theta": 10000.0,
+    "original_max_position_embeddings": 128,
+}
+SETTINGS: dict[str, dict[str, Any]] = {
+    # linear attention, whose state a cached pass of several tokens loses
+    "minimax": {
+        "num_hidden_layers": 4,
+        "layer_types": ["linear_attention", "full_attention"] * 2,
+        "block_size": 8,
+        "num_local_experts": 2,
+        "num_experts_per_tok": 1,
+        "head_dim": 16,
+    },
+    "jamba": {
+        "num_hidden_layers": 4,
+        "attn_layer_period": 2,
+        "attn_layer_offset": 1,
+        "expert_layer_period": 2,
+        "expert_layer_offset": 1,
+        "num_experts": 2,
+        "num_experts_per_tok": 1,
+        "mamba_d_state": 8,
+    },
+    # a token's keys are chosen among all of the sequence, those behind it included
+    "doge": {"keep_window_size": 16},
+    # other rotary frequencies beyond 128 tokens
+    "phi3": {"rope_scaling": _LONGROPE, "original_max_position_embeddings": 128},
+    # rotary frequencies that grow with each token beyond 128
+    "llama": {"rope_parameters": {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 10000.0}},
+}
+
+
+@cache
+def build_around(model_type: str) -> tuple[PreTrainedModel, ProcessorMixin]:
+    """A LLaVA with this text model (float32, evaluation mode), and its processor; as `zoo.build`."""
+    config, processor = llava()
+    settings = {"max_position_embeddings": 128 if model_type == "llama" else 2048, **SETTINGS[model_type]}
+    config = LlavaConfig(
+        vision_config=vision_config("clip_vision_model"),
+        text_config=text_config(processor.tokenizer, model_type, **settings),
+        image_token_index=processor.image_token_id,
+        image_seq_length=16,
+    )
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        model = AutoModelForImageTextToText.from_config(config, dtype=torch.float32)
+        for parameter in model.parameters():
+            if parameter.ndim > 1:
+                parameter.normal_(0, _GAIN / parameter.shape[1:].numel() ** 0.5)
+    if model_type == "llama":  # the check of lengths goes by the configuration, the frequencies by the first one
+        model.config.text_config.max_position_embeddings = 2048
+    return model.eval(), processor
+
+
+_FAULTY = '''
+from transformers import LlavaForConditionalGeneration
+
+
+class FaultyLlava(LlavaForConditionalGeneration):
+    """Right, but for passes on the cache of a context that holds the token of `config.faulty_token`."""
+
+    def forward(self, input_ids=None, past_key_values=None, **kwargs):
+        on_cache = past_key_values is not None and past_key_values.get_seq_length() > 0
+        if not on_cache:
+            self.is_faulty = bool((input_ids == self.config.faulty_token).any())
+        output = super().forward(input_ids=input_ids, past_key_values=past_key_values, **kwargs)
+        if on_cache and self.is_faulty:
+            output.logits = output.logits * 0.7
+        return output
+'''
+
+
+def save_faulty(folder: Path, faulty_word: str) -> Path:
+    """Write a checkpoint of remote code into `folder`: cached passes behind a context with this word are wrong."""
+    from . import build
+
+    model, processor = build("llava")
+    model.save_pretrained(folder)
+    processor.save_pretrained(folder)
+    (folder / "modeling_faulty.py").write_text(_FAULTY)
+    config = json.loads((folder / "config.json").read_text())
+    (token,) = processor.tokenizer(faulty_word, add_special_tokens=False)["input_ids"][-1:]
+    config |= {
+        "architectures": ["FaultyLlava"],
+        "auto_map": {"AutoModelForImageTextToText": "modeling_faulty.FaultyLlava"},
+        "faulty_token": token,
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
