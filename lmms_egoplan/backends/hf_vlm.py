@@ -19,11 +19,10 @@ from lmms_egoplan.backends import response_cache
 from lmms_egoplan.backends.generation import AnswerGenerator
 from lmms_egoplan.backends.messages import MediaError, MediaLoader
 from lmms_egoplan.backends.streaming import StreamedResponses
-from lmms_egoplan.failed_paths import FailedPaths
 from lmms_egoplan.loglikelihood import Loglikelihood, LoglikelihoodText
 from lmms_egoplan.prefetch import prefetch
 from lmms_egoplan.ranking import CandidateRanker, CandidateScore
-from lmms_egoplan.ranking.question import PathError
+from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.ranker import AUTO, RANKING_VERSION
 from lmms_egoplan.weights import weights_version
 
@@ -96,7 +95,7 @@ class HFVLM(lmms):
         self._generator = AnswerGenerator(self._model, processor)
         weights = weights_version(pretrained, getattr(self._model.config, "_commit_hash", None))
         self._identity = f"{weights} ranking {RANKING_VERSION}"
-        self._failed_paths: FailedPaths | None = None
+        self._ledger: PathLedger | None = None
         _resume_response_cache(
             self._identity, dtype, attn_implementation, max_frames_num, score_eos, ranking_path, self._world_size
         )
@@ -142,8 +141,8 @@ class HFVLM(lmms):
     def open_cache(self, folder: Path) -> str:
         """What binds responses in ``--use_cache`` to this model; paths that failed there are not taken again."""
         settings = [self._identity, str(self._model.dtype), self._model.config._attn_implementation]
-        self._failed_paths = FailedPaths(folder, " ".join(settings))
-        failed = self._failed_paths.names()
+        self._ledger = PathLedger(folder, " ".join(settings))
+        failed = self._ledger.failed()
         self._ranker.exclude(failed)
         return " without ".join([self._identity, *failed])
 
@@ -171,12 +170,9 @@ class HFVLM(lmms):
                 yield from (GenerationResult(texts[continuation]) for continuation in continuations)
 
     def _scores(self, messages: list[dict[str, Any]], candidates: list[str], question_id: str) -> list[CandidateScore]:
-        try:
+        if self._ledger is None:
             return self._ranker.score(messages, candidates, question_id)
-        except PathError as error:
-            if self._failed_paths is not None:
-                self._failed_paths.add(error.path)
-            raise
+        return self._ledger.score(self._ranker, messages, candidates, question_id)
 
     def _generate_all(self, requests: list[Instance]) -> Generator[GenerationResult, None, None]:
         with self._progress(len(requests), "Generating", "question") as progress:

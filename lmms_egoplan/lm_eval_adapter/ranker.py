@@ -13,12 +13,12 @@ from lm_eval.models.hf_vlms import DEFAULT_IMAGE_PLACEHOLDER, HFMultimodalLM
 from lm_eval.models.utils import resize_image
 from tqdm import tqdm
 
-from lmms_egoplan.failed_paths import FailedPaths
 from lmms_egoplan.lm_eval_adapter import response_cache
 from lmms_egoplan.loglikelihood import LoglikelihoodPair
 from lmms_egoplan.prefetch import prefetch
 from lmms_egoplan.ranking import CandidateRanker, CandidateScore
-from lmms_egoplan.ranking.question import ContextTooLongError, PathError, RankingError
+from lmms_egoplan.ranking.ledger import PathLedger
+from lmms_egoplan.ranking.question import ContextTooLongError, RankingError
 from lmms_egoplan.ranking.ranker import AUTO, RANKING_VERSION
 from lmms_egoplan.weights import weights_version
 
@@ -73,15 +73,15 @@ class HFVLMRanker(HFMultimodalLM):
         weights = weights_version(str(pretrained), getattr(self.model.config, "_commit_hash", None))
         settings = {name: str(value) for name, value in sorted(kwargs.items()) if name not in _WITHOUT_EFFECT}
         self._identity = f"{weights} ranking {RANKING_VERSION} {ranking_path} {settings}"
-        self._failed_paths: FailedPaths | None = None
+        self._ledger: PathLedger | None = None
 
     def set_cache_hook(self, cache_hook: CacheHook) -> None:
         """Called with ``--use_cache``: binds its keys to this model, and takes no path again that failed there."""
         super().set_cache_hook(cache_hook)
         if cache_hook.dbdict is None:
             return
-        self._failed_paths = FailedPaths(Path(cache_hook.dbdict.filename).absolute().parent, self._identity)
-        failed = self._failed_paths.names()
+        self._ledger = PathLedger(Path(cache_hook.dbdict.filename).absolute().parent, self._identity)
+        failed = self._ledger.failed()
         for ranker in (self._chat_ranker, self._plain_ranker):
             ranker.exclude(failed)
         response_cache.bind(" without ".join([self._identity, *failed]))
@@ -181,12 +181,9 @@ class HFVLMRanker(HFMultimodalLM):
     def _scores(
         self, ranker: CandidateRanker, messages: list[Message], candidates: list[str], question_id: str
     ) -> list[CandidateScore]:
-        try:
+        if self._ledger is None:
             return ranker.score(messages, candidates, question_id)
-        except PathError as error:
-            if self._failed_paths is not None:
-                self._failed_paths.add(error.path)
-            raise
+        return self._ledger.score(ranker, messages, candidates, question_id)
 
     def _messages(self, group: list[Instance]) -> list[Message]:
         """The messages of a question with its images in their places, resized as the parent does for generation."""

@@ -1,6 +1,6 @@
 """What the model gets for one question: the shared context once, and each candidate's tokens behind it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,18 +17,18 @@ class ContextTooLongError(RankingError):
 
 
 class PathError(RankingError):
-    """An audit failed: a computation path that was exact for a kind of questions gives other numbers for one of them.
+    """A computation path that was exact for a kind of questions gives other numbers for one of them.
 
-    path, kind: of which the audit was.
+    paths: those that are inexact for that question, the one that was taken first.
     """
 
-    def __init__(self, path: str, kind: str, objection: str, question_id: str) -> None:
+    def __init__(self, paths: Sequence[str], kind: str, objection: str, question_id: str) -> None:
         super().__init__(
-            f"question {question_id}: the path {path}, exact for earlier questions of this kind ({kind}), is not for "
+            f"question {question_id}: the path {paths[0]}, exact for earlier questions of this kind ({kind}), is not for "
             f"this one: {objection}. Do not use the scores that came on this path. Run again with --model_args "
             "...,ranking_path=full (in code: path='full'), where each candidate takes a full pass"
         )
-        self.path, self.kind = path, kind
+        self.paths = tuple(paths)
 
 
 @dataclass(frozen=True)

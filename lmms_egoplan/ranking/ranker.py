@@ -222,9 +222,14 @@ class CandidateRanker:
             if kind.count == 1 and (objection := self._checker.objection([outcome], question, reference)):
                 logger.warning("ranking_path=%s is not exact for this model: %s", kind.path, objection)
         elif objection := self._checker.objection([outcome], question, reference):
-            path = kind.path
-            self.exclude([path])
-            raise PathError(path, name, objection, question.question_id)
+            failed = [kind.path]
+            for path in self._fast_paths:
+                if path != kind.path and self._checker.objection(
+                    [self._checker.compare(path, question, reference)], question, reference
+                ):
+                    failed.append(path)
+            self.exclude(failed)
+            raise PathError(failed, name, objection, question.question_id)
         return _with_use(reference, PathUse(kind.path, name, audit=outcome.difference))
 
     def _room(self, question: EncodedQuestion) -> int | None:

@@ -177,7 +177,7 @@ def test_after_a_failed_audit_the_path_is_not_taken_again():
     ranker.score(question(images=2), ACTIONS)
     with pytest.raises(PathError) as error:
         ranker.score(question(images=3), ACTIONS)
-    assert error.value.path == "packed"
+    assert error.value.paths == ("packed", "cached")
     for seed, images in enumerate((3, 2, 1, 3)):
         assert_full(ranker, model, processor, question(images=images, seed=seed), ACTIONS)
     assert set(ranker.paths.values()) == {"full"}
@@ -214,13 +214,13 @@ def test_a_path_that_the_model_cannot_take_is_an_error(name, path):
 
 
 def test_remote_code_with_a_fault_is_found_by_an_audit(tmp_path):
-    folder = save_faulty(tmp_path / "checkpoint", "kettle")
+    folder = save_faulty(tmp_path / "checkpoint", "Z")
     model = AutoModelForImageTextToText.from_pretrained(folder, trust_remote_code=True, dtype=torch.float32).eval()
     ranker = CandidateRanker(model, build("llava")[1])
     for text in ("Next?", "What now?", "And then?"):
         ranker.score(question(text), ACTIONS)
     with pytest.raises(PathError, match="question 4"):
-        ranker.score(question("Where is the kettle?"), ACTIONS, question_id="4")
+        ranker.score(question("And in room Z?"), ACTIONS, question_id="4")
 
 
 @pytest.mark.parametrize("candidate", ["<image>", "put <image> there", "a<video>"])

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
 from transformers import AutoModelForImageTextToText, LlavaConfig, PreTrainedModel, ProcessorMixin
 
 from .llava import llava, text_config, vision_config
@@ -87,20 +88,20 @@ class FaultyLlava(LlavaForConditionalGeneration):
 '''
 
 
-def save_faulty(folder: Path, faulty_word: str) -> Path:
-    """Write a checkpoint of remote code into `folder`: cached passes behind a context with this word are wrong."""
+def save_faulty(folder: Path, character: str) -> Path:
+    """Write a checkpoint of remote code into `folder`: cached passes behind a context with this character are wrong."""
     from . import build
 
     model, processor = build("llava")
     model.save_pretrained(folder)
+    save_file(dict(model.state_dict()), folder / "model.safetensors", metadata={"format": "pt"})  # by its own names
     processor.save_pretrained(folder)
     (folder / "modeling_faulty.py").write_text(_FAULTY)
     config = json.loads((folder / "config.json").read_text())
-    (token,) = processor.tokenizer(faulty_word, add_special_tokens=False)["input_ids"][-1:]
     config |= {
         "architectures": ["FaultyLlava"],
         "auto_map": {"AutoModelForImageTextToText": "modeling_faulty.FaultyLlava"},
-        "faulty_token": token,
+        "faulty_token": processor.tokenizer.convert_tokens_to_ids(character),
     }
     (folder / "config.json").write_text(json.dumps(config))
     return folder
