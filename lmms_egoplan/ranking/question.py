@@ -24,8 +24,8 @@ class PathError(RankingError):
 
     def __init__(self, paths: Sequence[str], kind: str, objection: str, question_id: str) -> None:
         super().__init__(
-            f"question {question_id}: the path {paths[0]}, exact for earlier questions of this kind ({kind}), is not for "
-            f"this one: {objection}. Do not use the scores that came on this path. Run again with --model_args "
+            f"question {question_id}: the path {paths[0]}, exact for earlier questions of this kind ({kind}), is not "
+            f"for this one: {objection}. Do not use the scores that came on this path. Run again with --model_args "
             "...,ranking_path=full (in code: path='full'), where each candidate takes a full pass"
         )
         self.paths = tuple(paths)
