@@ -7,11 +7,10 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from lmms_egoplan.checking import listing, shown
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from lmms_egoplan.report.contents import ReportError
+from lmms_egoplan.task_versions import read_task_file
 
 if TYPE_CHECKING:
     from lmms_egoplan.report.runs import Run, TaskRun
@@ -22,13 +21,6 @@ _SHARED = LM_EVAL_TASKS.parent / "shared"
 # lmms-eval logs a function's text, lm-eval its source.
 _FUNCTION = re.compile(r"(?:<function |(?:@.*\n)*def )(\w+)")
 _LISTED = 10
-
-
-class _Loader(yaml.SafeLoader):
-    """Reads a function as its dotted name."""
-
-
-_Loader.add_constructor("!function", lambda _, node: node.value)
 
 
 def aggregations(config: Mapping[str, Any]) -> Mapping[str, str] | None:
@@ -99,7 +91,7 @@ def check(run: "Run", task_run: "TaskRun") -> None:
 @cache
 def _lists() -> dict[str, dict[str, str]]:
     """The aggregations by metric, by the name of the function that scores an answer."""
-    tasks = [yaml.load(path.read_text(encoding="utf-8"), _Loader) for path in sorted(_SHARED.glob("*.yaml"))]
+    tasks = map(read_task_file, sorted(_SHARED.glob("*.yaml")))
     return {
         task["process_results"].rpartition(".")[2]: {
             metric["metric"]: metric["aggregation"] for metric in task["metric_list"]
