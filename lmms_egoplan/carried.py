@@ -32,19 +32,17 @@ def from_text(text: str, kind: type[Carried], what: str, is_right: Callable[[str
         values = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"expected {what}, got {text!r:.200}: no JSON") from error
+    expected = f"expected {what}, got {text!r:.200}: expected an object with {', '.join(defaults)}"
     if not isinstance(values, dict):
-        raise ValueError(f"expected {what}, got {text!r:.200}: expected an object with {', '.join(defaults)}")
+        raise ValueError(expected)
     values = {name: default for name, default in defaults.items() if default is not MISSING} | values
     if absent := [name for name in defaults if name not in values]:
         raise ValueError(
-            f"expected {what}, got {text!r:.200}: absent: {', '.join(absent)}, which an earlier version of "
-            "lmms-egoplan may not have written"
+            f"{expected}; absent: {', '.join(absent)}, which an earlier version of lmms-egoplan may not have written"
         )
     if unknown := [name for name in values if name not in defaults]:
-        raise ValueError(
-            f"expected {what}, got {text!r:.200}: not known here: {', '.join(map(shown, unknown))}, which a "
-            "newer version of lmms-egoplan may have written; update this one"
-        )
+        told = ", ".join(map(shown, unknown))
+        raise ValueError(f"{expected}; not known: {told}, which a newer version may have written; update lmms-egoplan")
     wrong = [name for name in defaults if not is_right(name, values)]
     if wrong:
         raise ValueError(f"expected {what}, got {text!r:.200}: wrong value: {', '.join(wrong)}")

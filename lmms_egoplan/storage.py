@@ -114,7 +114,8 @@ def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
 
     Returns:
         At least ``prepared`` (time, ISO 8601), ``split_size`` (questions in the official file), ``questions``
-        (prepared), ``fingerprint`` (another text for other data) and ``missing`` (a list of what is missing).
+        (prepared), ``fingerprint`` (another text for other data) and ``missing`` (a list of what is missing). With
+        ``format``, a whole number, except where an early version of the package prepared the split.
 
     Raises:
         StorageError: the summary cannot be read, or one of these is absent or of another type.

@@ -216,6 +216,25 @@ def test_damaged_summary_ends_with_one_message(folder):
         assert "Traceback" not in result.output
 
 
+@pytest.mark.parametrize(("found", "writer"), [(0, "an earlier"), (2, "a newer")])
+def test_data_of_another_format_are_shown_with_the_command_that_renews_them(folder, found, writer):
+    prepare(folder, "--skip-missing")
+    path = split_dir("egoplan", "val") / "summary.json"
+    summary = json.loads(path.read_text())
+    assert summary["format"] == 1
+    path.write_text(json.dumps(summary | {"format": found}))
+    result = run("status")
+    assert result.exit_code == 1
+    assert rows(result.stdout)[0][:3] == ["egoplan", "val", "1 of 2"]
+    assert result.stderr.startswith(
+        f"lmms-egoplan: EgoPlan's val split in {path.parent}: {writer} version of lmms-egoplan prepared it from "
+        f"{folder / 'a.json'}, in format {found}; this version reads format 1. Prepare it with: lmms-egoplan data "
+        "prepare egoplan --annotations EgoPlan_validation.json --split val "
+    )
+    assert prepare(folder, "--skip-missing").exit_code == 0
+    assert run("status").exit_code == 0
+
+
 def test_help_has_examples():
     prepares = [["prepare", benchmark] for benchmark in ("egoplan", "egothink", "egointent", "actplan")]
     for arguments in (*prepares, ["build", "egointent"], ["status"]):

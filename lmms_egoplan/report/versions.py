@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lmms_egoplan.report.contents import Item, Section
+from lmms_egoplan.report.contents import Figure, Item, Section, Table
 from lmms_egoplan.report.recompute import aggregations
 from lmms_egoplan.report.runs import Run, TaskRun
 from lmms_egoplan.task_versions import age, package_versions
@@ -39,44 +39,17 @@ class Part:
         """``version 2.0``."""
         return _label([self.versions])
 
-    @property
-    def _own(self) -> str:
-        """What the part is called beside the others; "" for the only one."""
-        is_mixed = not self.number and len(set(self.versions.values())) > 1
-        return f", {self.label}" if self.others and not is_mixed else ""
-
     def section(self, section: Section) -> Section:
         """The section of these runs, with names and keys that no other part has, and what is not compared."""
         remarks = (*self._remarks(), *section.remarks)
         if not self.others:
             return replace(section, remarks=remarks)
-        tables = [
-            replace(
-                table,
-                key=self._key(table.key),
-                title=f"{table.title} ({self.label})",
-                notes=(*table.notes, self._apart()),
-            )
-            if any(row.is_own for row in table.rows)
-            else table
-            for table in section.tables
-            if not self.number or any(row.is_own for row in table.rows)
-        ]
-        figures = [
-            replace(
-                figure,
-                key=self._key(figure.key),
-                title=f"{figure.title} ({self.label})",
-                caption=f"{figure.caption} Runs of {self.label} alone.",
-            )
-            for figure in section.figures
-        ]
         return replace(
             section,
             key=self._key(section.key),
-            title=f"{section.title}{self._own}",
-            tables=tuple(tables),
-            figures=tuple(figures),
+            title=self._title(section.title),
+            tables=tuple(self._table(table) for table in section.tables if not self.number or _has_own(table)),
+            figures=tuple(map(self._figure, section.figures)),
             remarks=remarks,
         )
 
@@ -87,28 +60,44 @@ class Part:
         behind = f" ({self.label})" if self.number else ""
         return [replace(item, key=f"{item.key}{behind}", benchmark=self._key(item.benchmark)) for item in items]
 
+    def _table(self, table: Table) -> Table:
+        if not _has_own(table):
+            return table
+        notes = (*table.notes, self._apart())
+        return replace(table, key=self._key(table.key), title=self._title(table.title), notes=notes)
+
+    def _figure(self, figure: Figure) -> Figure:
+        caption = f"{figure.caption} Runs of {self.label} alone."
+        return replace(figure, key=self._key(figure.key), title=self._title(figure.title), caption=caption)
+
+    def _title(self, title: str) -> str:
+        is_current_mix = not self.number and len(set(self.versions.values())) > 1
+        return title if is_current_mix else f"{title}, {self.label}"
+
     def _key(self, key: str) -> str:
         version = re.sub(r"[^A-Za-z0-9]+", "_", self.label).strip("_")[:40]
         return f"{key}_{self.number}_{version}" if self.number else key
 
     def _apart(self) -> str:
-        changed = "what is shown, asked or scored has changed"
+        told = f"Runs of {self.label} are not compared with runs of {_label(self.others)}"
+        if set(_texts([self.versions])) & set(_texts(self.others)):
+            told = "Runs of one version of a task are not compared with runs of another"
         readme = f"tasks/lmms_eval/{self.benchmark}/README.md"
-        return f"Runs of {self.label} are not compared with runs of {_label(self.others)}: {changed} (see {readme})."
+        return f"{told}: what is shown, asked or scored has changed (see the changelog in {readme})."
 
     def _remarks(self) -> Iterable[str]:
         if self.others:
             elsewhere = "; ".join(map(_told, self.others))
             yield f"{self._apart()} Here: {_told(self.versions)}. In a section of their own: {elsewhere}."
         if self.divided:
-            yield f"{', '.join(self.divided)}: tasks of several versions, so no mean is over all of them."
+            yield f"{', '.join(self.divided)}: the run's tasks are of several versions, so no mean is over all of them."
         if unknown := [task for task, version in self.versions.items() if version is None]:
             yield f"The results tell no version of {_listed(unknown)}; whether these runs compare is not known."
         known = {task: version for task, version in self.versions.items() if version is not None}
         if foreign := [task for task, version in known.items() if not _is_of_package(self.benchmark, task, version)]:
             yield (
-                f"This package has another version of {_listed(foreign)} than {_numbers([self.versions])}: the "
-                "gallery's pictures may differ from what the model was shown. Run again to compare with newer runs."
+                f"This package has another version of {_listed(foreign)} than these runs, so the gallery's pictures "
+                "may differ from what the model was shown."
             )
 
 
@@ -154,6 +143,10 @@ def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
     ]
 
 
+def _has_own(table: Table) -> bool:
+    return any(row.is_own for row in table.rows)
+
+
 def _benchmark(task_run: TaskRun) -> str:
     """Of a task, by its first metric's aggregation."""
     function = next(iter((aggregations(task_run.config) or {}).values()), "")
@@ -174,11 +167,8 @@ def _is_of_package(benchmark: str, task: str, version: str | None) -> bool:
 
 
 def _label(several: Iterable[_Versions]) -> str:
-    return ("versions " if len(_texts(several)) > 1 else "version ") + _numbers(several)
-
-
-def _numbers(several: Iterable[_Versions]) -> str:
-    return " and ".join(_texts(several))
+    texts = _texts(several)
+    return ("versions " if len(texts) > 1 else "version ") + " and ".join(texts)
 
 
 def _texts(several: Iterable[_Versions]) -> list[str]:

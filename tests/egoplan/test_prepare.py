@@ -88,6 +88,7 @@ def test_summary_compares_with_the_paper(folders):
     assert len(summary.pop("fingerprint")) == 64
     assert summary == {
         "benchmark": "egoplan",
+        "format": 1,
         "split": "val",
         "annotations": str((folders / "annotations.json").resolve()),
         "split_size": 3,
