@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lmms_egoplan.checking import listing, shown
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from lmms_egoplan.report.contents import ReportError
-from lmms_egoplan.task_versions import read_task_file
+from lmms_egoplan.task_versions import package_versions, read_task_file
 
 if TYPE_CHECKING:
     from lmms_egoplan.report.runs import Run, TaskRun
@@ -84,7 +84,9 @@ def check(run: "Run", task_run: "TaskRun") -> None:
         raise ReportError(
             f"{run.folder}, run {run.name}, task {task_run.task}: the scores are not those of the "
             f"{len(task_run.samples)} samples:\n{listing(differences, _LISTED)}\n"
-            "The file of samples is not whole, not of this run, or another version wrote it: run again, or move it away"
+            "The file of samples is not whole, not of this run, or another version wrote it (the task's is "
+            f"{task_run.version or 'unknown'}, here {package_versions().get(task_run.task, 'unknown')}): run again, or "
+            f"move it away: {run.harness} --tasks {task_run.task} --model ... --output_path DIR --log_samples"
         )
 
 

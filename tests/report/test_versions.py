@@ -8,6 +8,7 @@ from lmms_egoplan.report import actplan, egointent, egoplan, egothink
 from lmms_egoplan.report.build import build_report
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.versions import parts_of
+from lmms_egoplan.task_versions import package_versions
 from report.synthetic import (
     EGOTHINK_TASKS,
     actplan_answers,
@@ -140,7 +141,8 @@ def kinds(parts):
 
 
 def test_runs_of_one_version_are_one_part_without_a_word(tmp_path):
-    runs = runs_of(tmp_path, ("a", {"egoplan_val": 1.0, "egoplan_val_blind": 1.0}), ("b", {"egoplan_val": 1}))
+    package = {task: float(package_versions()[task]) for task in ("egoplan_val", "egoplan_val_blind")}
+    runs = runs_of(tmp_path, ("a", package), ("b", {"egoplan_val": str(package["egoplan_val"])}))
     (part,) = parts_of("egoplan", runs)
     assert part.runs == runs
     section = egoplan.section(runs)
