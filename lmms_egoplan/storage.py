@@ -114,7 +114,8 @@ def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
 
     Returns:
         At least ``prepared`` (time, ISO 8601), ``split_size`` (questions in the official file), ``questions``
-        (prepared), ``fingerprint`` (another text for other data) and ``missing`` (a list of what is missing).
+        (prepared), ``fingerprint`` (another text for other data) and ``missing`` (a list of what is missing). With
+        ``format``, a whole number, except where an early version of the package prepared the split.
 
     Raises:
         StorageError: the summary cannot be read, or one of these is absent or of another type.
@@ -129,6 +130,7 @@ def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
     if not isinstance(summary, dict):
         raise StorageError(f"{path}: damaged, prepare the split again: expected an object")
     wrong = [name for name, expected in _FIELDS.items() if not isinstance(summary.get(name), expected)]
+    wrong += [] if isinstance(summary.get("format", 1), int) else ["format"]
     if wrong:
         raise StorageError(f"{path}: damaged, prepare the split again: absent or of the wrong type: {', '.join(wrong)}")
     return summary
@@ -146,13 +148,33 @@ class PreparedData:
 
     title: names a split in messages, where ``{}`` is its name.
     how: says, for a split's name, how to prepare it and where the data are to be had.
+    data_format: number of the format that this version of the package reads; a summary without one is of format 1.
 
-    All methods raise `DataMissingError` where the split is not there, and `StorageError` where its summary is damaged.
+    All methods but `check` raise `DataMissingError` where the split is not there, and `StorageError` where its summary
+    is damaged or of another format.
     """
 
     benchmark: str
     title: str
     how: Callable[[str], str]
+    data_format: int = 1
+
+    def check(self, split: str, summary: dict[str, Any]) -> None:
+        """Check that a split with this summary is of the format that is read here.
+
+        Raises:
+            StorageError: it is not; says how to prepare it again.
+        """
+        found = summary.get("format", 1)
+        if found == self.data_format:
+            return
+        writer = "a newer" if found > self.data_format else "an earlier"
+        source = summary.get("annotations") or summary.get("source") or "its files"
+        raise StorageError(
+            f"{self.title.format(split)} in {split_dir(self.benchmark, split)}: {writer} version of lmms-egoplan "
+            f"prepared it from {source}, in format {found}; this version reads format {self.data_format}. "
+            f"{self.how(split)}"
+        )
 
     def folder(self, split: str) -> Path:
         """Where the split is, for ``datasets.load_from_disk``."""
@@ -176,4 +198,5 @@ class PreparedData:
                 f"{self.title.format(split)} is not prepared in {split_dir(self.benchmark, split)} (LMMS_EGOPLAN_DATA "
                 f"sets the root). {self.how(split)}"
             )
+        self.check(split, summary)
         return summary

@@ -11,6 +11,7 @@ from egointent.source import goalstep_video, raw_record, raw_records, segment, w
 from egointent.source import write_videos as write_egointent_videos
 from egothink.source import write_source
 from example_record import RECORD
+from lmms_egoplan.benchmarks.egoplan.prepared import DATA_FORMAT
 from lmms_egoplan.cli.data import app
 from lmms_egoplan.storage import split_dir
 from media import write_epic_folder
@@ -214,6 +215,25 @@ def test_damaged_summary_ends_with_one_message(folder):
         assert result.exit_code == 1
         assert "summary.json: damaged, prepare the split again" in result.stderr
         assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(("found", "writer"), [(DATA_FORMAT - 1, "an earlier"), (DATA_FORMAT + 1, "a newer")])
+def test_data_of_another_format_are_shown_with_the_command_that_renews_them(folder, found, writer):
+    prepare(folder, "--skip-missing")
+    path = split_dir("egoplan", "val") / "summary.json"
+    summary = json.loads(path.read_text())
+    assert summary["format"] == DATA_FORMAT
+    path.write_text(json.dumps(summary | {"format": found}))
+    result = run("status")
+    assert result.exit_code == 1
+    assert rows(result.stdout)[0][:3] == ["egoplan", "val", "1 of 2"]
+    assert result.stderr.startswith(
+        f"lmms-egoplan: EgoPlan's val split in {path.parent}: {writer} version of lmms-egoplan prepared it from "
+        f"{folder / 'a.json'}, in format {found}; this version reads format {DATA_FORMAT}. Prepare it with: "
+        "lmms-egoplan data prepare egoplan --annotations EgoPlan_validation.json --split val "
+    )
+    assert prepare(folder, "--skip-missing").exit_code == 0
+    assert run("status").exit_code == 0
 
 
 def test_help_has_examples():

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from example_summary import SUMMARY
 from lmms_egoplan.storage import (
+    PreparedData,
     StorageError,
     load_summary,
     prepared_splits,
@@ -105,3 +106,27 @@ def test_a_summary_without_a_promised_field_is_an_error(field):
         save_split(Dataset.from_dict({"a": [1]}), "egoplan", "val", damaged)
         with pytest.raises(StorageError, match=rf"summary.json: damaged, prepare the split again: .*: {field}$"):
             load_summary("egoplan", "val")
+
+
+@pytest.mark.parametrize("told", [{}, {"format": 1}])
+def test_early_data_are_of_the_first_format(told):
+    save_split(Dataset.from_dict({"a": [1]}), "egoplan", "val", SUMMARY | told)
+    assert PreparedData("egoplan", "The {} split", str).load("val")["a"][:] == [1]
+    with pytest.raises(
+        StorageError, match=r"an earlier version .* from its files, in format 1; .* reads format 2\. val$"
+    ):
+        PreparedData("egoplan", "The {} split", str, 2).load("val")
+
+
+@pytest.mark.parametrize("method", ["folder", "fingerprint", "load"])
+def test_data_of_another_format_are_refused_by_all(method):
+    save_split(Dataset.from_dict({"a": [1]}), "egoplan", "val", SUMMARY | {"format": 3, "source": "/data"})
+    with pytest.raises(StorageError, match=r"The val split in .*: a newer version .* from /data, in format 3"):
+        getattr(PreparedData("egoplan", "The {} split", str, 2), method)("val")
+
+
+@pytest.mark.parametrize("damaged", ["1", None, 1.5, [1]])
+def test_a_format_that_is_no_number_is_damage(damaged):
+    save_split(Dataset.from_dict({"a": [1]}), "egoplan", "val", SUMMARY | {"format": damaged})
+    with pytest.raises(StorageError, match=r"summary.json: damaged, prepare the split again: .*: format$"):
+        load_summary("egoplan", "val")

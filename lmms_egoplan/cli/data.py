@@ -7,13 +7,19 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from lmms_egoplan.benchmarks.actplan.prepared import PREPARED as ACTPLAN
 from lmms_egoplan.benchmarks.actplan.records import REPOSITORY_URL as ACTPLAN_URL
+from lmms_egoplan.benchmarks.egointent.prepared import PREPARED as EGOINTENT
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_URL
+from lmms_egoplan.benchmarks.egoplan.prepared import PREPARED as EGOPLAN
 from lmms_egoplan.benchmarks.egoplan.records import ANNOTATIONS_URL, EGO4D, EPIC_KITCHENS, VIDEO_URLS
+from lmms_egoplan.benchmarks.egothink.prepared import PREPARED as EGOTHINK
 from lmms_egoplan.benchmarks.egothink.records import HUB_DATASET, REPOSITORY_URL
 from lmms_egoplan.cli.summaries import print_dimensions, print_release, print_summary
 from lmms_egoplan.paths import data_root
 from lmms_egoplan.storage import StorageError, load_summary, prepared_splits, split_dir
+
+_PREPARED = {prepared.benchmark: prepared for prepared in (EGOPLAN, EGOTHINK, EGOINTENT, ACTPLAN)}
 
 app = typer.Typer(help="Prepare the benchmarks' data, and see what is there.", no_args_is_help=True)
 prepare = typer.Typer(help="Check a benchmark's files and write them as a dataset.", no_args_is_help=True)
@@ -164,6 +170,7 @@ def status() -> None:
     Example: `lmms-egoplan data status`
     """
     table = Table("benchmark", "split", "questions", "missing", "prepared", "folder")
+    unreadable = []
     try:
         for benchmark, split in prepared_splits():
             summary = load_summary(benchmark, split)
@@ -177,6 +184,11 @@ def status() -> None:
                 summary["prepared"],
                 str(split_dir(benchmark, split)),
             )
+            try:
+                if benchmark in _PREPARED:
+                    _PREPARED[benchmark].check(split, summary)
+            except StorageError as error:
+                unreadable.append(str(error))
     except StorageError as error:
         _fail(error)
     if table.row_count:
@@ -189,6 +201,8 @@ def status() -> None:
             "                 or: lmms-egoplan data prepare egointent --help\n"
             "                 or: lmms-egoplan data prepare actplan --help"
         )
+    if unreadable:
+        _fail(StorageError("\n".join(unreadable)))
 
 
 def _fail(error: Exception) -> None:

@@ -1,7 +1,7 @@
 """Images that are read when they are used: lm-eval holds the images of all requests before the first one runs."""
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from PIL import Image
@@ -53,6 +53,17 @@ class LazyImages(str):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LazyImages, (str(self), self._load)
+
+
+def images_name(benchmark: str, doc: Mapping[str, Any], what: str) -> str:
+    """Which images of a benchmark a document shows: another text for other data and for another version of the task.
+
+    lm-eval's ``--use_cache`` serves an earlier response where this text and the prompt are the same.
+
+    Args:
+        doc: as `PreparedTask` makes it.
+    """
+    return f"{benchmark} {doc['data']}, version {doc['version'].partition(',')[0]}, {what}"
 
 
 def stored_images(prepared: PreparedData, split: str, data: str, row: int, column: str) -> list[Image.Image]:

@@ -10,9 +10,10 @@ from lmms_egoplan.report.gallery import IMAGE_SECONDS
 from lmms_egoplan.report.page import write_page
 from lmms_egoplan.report.recompute import check
 from lmms_egoplan.report.runs import Run, read_runs
+from lmms_egoplan.report.versions import parts_of
 from lmms_egoplan.report.writing import write_files
 
-_BENCHMARKS = (egoplan, egothink, egointent, actplan)
+_BENCHMARKS = {"egoplan": egoplan, "egothink": egothink, "egointent": egointent, "actplan": actplan}
 # Seconds for all, of which pictures get what the rest leaves, but never less than the second number.
 _SECONDS, _LEAST_FOR_PICTURES = 50.0, 5.0
 _TITLE = "Egocentric planning: runs beside the published results"
@@ -60,12 +61,16 @@ def build_report(
             check(run, task_run)
         progress("scores recomputed, runs", done, len(read.runs))
     sections, items = [], []
-    for done, benchmark in enumerate(_BENCHMARKS, 1):
+    benchmarks = 0
+    for done, (name, benchmark) in enumerate(_BENCHMARKS.items(), 1):
         settings = {"encoder": similarity} if benchmark is egoplan else {}
-        section = benchmark.section(read.runs, **settings)
-        if section is not None:
-            sections.append(section)
-            items += benchmark.items(read.runs)
+        parts = parts_of(name, read.runs)
+        benchmarks += bool(parts)
+        for part in parts:
+            section = benchmark.section(part.runs, **settings)
+            if section is not None:
+                sections.append(part.section(section))
+                items += part.items(benchmark.items(part.runs))
         progress("benchmarks", done, len(_BENCHMARKS))
     write_files(out, sections, progress)
     remaining = _SECONDS - (time.monotonic() - started)
@@ -82,7 +87,7 @@ def build_report(
     return Built(
         page=out / "index.html",
         runs=len(read.runs),
-        benchmarks=len(sections),
+        benchmarks=benchmarks,
         tables=sum(len(section.tables) for section in sections),
         figures=sum(len(section.figures) for section in sections),
         questions=len(items),

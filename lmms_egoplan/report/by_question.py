@@ -10,6 +10,14 @@ Key = TypeVar("Key")
 Answer = TypeVar("Answer")
 
 
+def unreadable(run: Run, task_run: TaskRun, problem: object) -> ReportError:
+    """Tells what is wrong with a run's samples, and how to have them anew."""
+    return ReportError(
+        f"{run.folder}, run {run.name}, samples of {task_run.task}: {problem}. Run again, or leave the samples out: "
+        f"{run.harness} --tasks {task_run.task} --model ... --output_path DIR --log_samples"
+    )
+
+
 def by_question(
     run: Run, task_run: TaskRun, answers: Iterable[tuple[Key, Answer]], name: Callable[[Key], str]
 ) -> dict[Key, Answer]:

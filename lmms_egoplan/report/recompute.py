@@ -7,11 +7,10 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from lmms_egoplan.checking import listing, shown
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from lmms_egoplan.report.contents import ReportError
+from lmms_egoplan.task_versions import package_versions, read_task_file
 
 if TYPE_CHECKING:
     from lmms_egoplan.report.runs import Run, TaskRun
@@ -22,13 +21,6 @@ _SHARED = LM_EVAL_TASKS.parent / "shared"
 # lmms-eval logs a function's text, lm-eval its source.
 _FUNCTION = re.compile(r"(?:<function |(?:@.*\n)*def )(\w+)")
 _LISTED = 10
-
-
-class _Loader(yaml.SafeLoader):
-    """Reads a function as its dotted name."""
-
-
-_Loader.add_constructor("!function", lambda _, node: node.value)
 
 
 def aggregations(config: Mapping[str, Any]) -> Mapping[str, str] | None:
@@ -92,14 +84,16 @@ def check(run: "Run", task_run: "TaskRun") -> None:
         raise ReportError(
             f"{run.folder}, run {run.name}, task {task_run.task}: the scores are not those of the "
             f"{len(task_run.samples)} samples:\n{listing(differences, _LISTED)}\n"
-            "The file of samples is not whole, not of this run, or another version wrote it: run again, or move it away"
+            "The file of samples is not whole, not of this run, or another version wrote it (the task's is "
+            f"{task_run.version or 'unknown'}, here {package_versions().get(task_run.task, 'unknown')}): run again, or "
+            f"move it away: {run.harness} --tasks {task_run.task} --model ... --output_path DIR --log_samples"
         )
 
 
 @cache
 def _lists() -> dict[str, dict[str, str]]:
     """The aggregations by metric, by the name of the function that scores an answer."""
-    tasks = [yaml.load(path.read_text(encoding="utf-8"), _Loader) for path in sorted(_SHARED.glob("*.yaml"))]
+    tasks = map(read_task_file, sorted(_SHARED.glob("*.yaml")))
     return {
         task["process_results"].rpartition(".")[2]: {
             metric["metric"]: metric["aggregation"] for metric in task["metric_list"]

@@ -14,6 +14,7 @@ from lmms_egoplan.logged_samples import HOW_TO_LOG, SampleFile, sample_file
 from lmms_egoplan.report.contents import ReportError
 from lmms_egoplan.report.names import names_of
 from lmms_egoplan.report.recompute import aggregations
+from lmms_egoplan.task_versions import logged_version
 
 # What is heavy in a sample and in no table: prompts, raw responses, hashes, and lists that are the same in all.
 _LEFT_OUT = frozenset(
@@ -34,12 +35,14 @@ class TaskRun:
     config: the task's, as the harness logs it.
     samples: one for each question, as logged, without prompts, raw responses, token counts and hashes; with the
         question itself, as ``doc``, in lm-eval alone. None where there are none that can be read.
+    version: of the task, see `logged_version`.
     """
 
     task: str
     metrics: dict[str, Any]
     config: dict[str, Any]
     samples: tuple[dict[str, Any], ...] | None
+    version: str | None = None
 
 
 @dataclass(frozen=True)
@@ -175,7 +178,7 @@ def _run(path: Path, content: dict[str, Any], logs: Collection[SampleFile], skip
                 samples = tuple(_samples(files[task].path, list(lists)))
             except _UnusableError as error:
                 skipped.append(str(error))
-        tasks[task] = TaskRun(task, metrics, config, samples)
+        tasks[task] = TaskRun(task, metrics, config, samples, logged_version(content, task))
     if foreign:
         skipped.append(f"{path}: left out, of these tasks the report shows nothing: {', '.join(foreign)}")
     if unknown := sorted(files.keys() - content["configs"].keys()):

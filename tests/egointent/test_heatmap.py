@@ -92,6 +92,15 @@ def test_models_of_equal_names_are_told_apart(tmp_path):
     assert names == ["a/model", f"b/model ({TIME})", "b/model (20260102_120000)", "hf_vlm", "only-a-folder"]
 
 
+def test_versions_of_the_task_that_do_not_compare_are_told(tmp_path):
+    lines = [sample(graded_step("s1", [1.0, 2.0, 3.0]))]
+    for name, version in (("a", 1.0), ("b", 2.0), ("c", 1)):
+        write_run(tmp_path / name, lines, name, metadata=METADATA | {"version": version})
+    assert heatmap_of(tmp_path).warnings == (
+        "different versions of the task, whose scores do not compare (version 1.0: a, c; version 2.0: b)",
+    )
+
+
 def test_what_does_not_compare_is_told(tmp_path):
     lines = [sample(graded_step(f"s{number}", [1.0, 2.0, 3.0])) for number in range(3)]
     write_run(tmp_path / "a", lines, "a")

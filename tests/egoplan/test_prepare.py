@@ -8,7 +8,7 @@ from datasets import load_from_disk
 
 from example_record import RECORD
 from lmms_egoplan.benchmarks.egoplan.prepare import PrepareError, prepare_egoplan
-from lmms_egoplan.benchmarks.egoplan.prepared import PREPARED
+from lmms_egoplan.benchmarks.egoplan.prepared import DATA_FORMAT, PREPARED
 from lmms_egoplan.frames import frame_path
 from lmms_egoplan.storage import load_summary, split_dir
 from media import number_image, write_epic_folder, write_numbered_video
@@ -88,6 +88,7 @@ def test_summary_compares_with_the_paper(folders):
     assert len(summary.pop("fingerprint")) == 64
     assert summary == {
         "benchmark": "egoplan",
+        "format": DATA_FORMAT,
         "split": "val",
         "annotations": str((folders / "annotations.json").resolve()),
         "split_size": 3,

@@ -83,6 +83,22 @@ def test_ids_are_unique_across_files(tmp_path):
         read_stored(files)
 
 
+def test_answers_of_two_versions_are_not_put_together(tmp_path):
+    for time, dimension, version in (("1", "object_existence", 1.0), ("2", "object_attribute", 2.0)):
+        name = dimension.partition("_")[2]
+        write_lines(tmp_path / f"{time}_samples_egothink_{dimension}.jsonl", [{"id": f"{name}/1", "answer": "Yes."}])
+        results = {"versions": {f"egothink_{dimension}": version}}
+        (tmp_path / f"{time}_results.json").write_text(json.dumps(results))
+    files = sorted(tmp_path.glob("*.jsonl"))
+    for paths in ([tmp_path], files):
+        with pytest.raises(StoredError, match=r"several versions of the tasks.*: 1\.0 in .*1_samp.*, 2\.0 in .*2_samp"):
+            read_stored(paths)
+    assert [len(read_stored([file])) for file in files] == [1, 1]
+    for damaged in ("{", "[]", json.dumps({"versions": {"egothink_object_attribute": 1.0}})):
+        (tmp_path / "2_results.json").write_text(damaged)
+        assert len(read_stored([tmp_path])) == 2
+
+
 def test_absent_and_empty_places(tmp_path):
     with pytest.raises(StoredError, match="cannot be read"):
         read_stored([tmp_path / "absent.jsonl"])

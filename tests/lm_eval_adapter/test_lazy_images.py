@@ -79,6 +79,14 @@ def test_a_copy_shows_the_same(images, copied):
     assert read_numbers(list(other)) == [5, 6, 7]
 
 
+@pytest.mark.parametrize("task", ["egoplan_val", "egothink_object_existence", "egointent", "actplan"])
+def test_another_version_of_the_task_gets_no_earlier_response(data, task):
+    """What lm-eval files a response under."""
+    versions = ({}, {"version": 99.0}, {})
+    first, other, again = (hash_args("ask", build(task, **version).instances[0].args) for version in versions)
+    assert first == again != other
+
+
 def test_requests_are_read_in_another_process(data):
     """As from the request cache; the same images are shown there."""
     tasks = ["egoplan_val", "egothink_planning_navigation", "egointent"]

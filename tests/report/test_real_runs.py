@@ -13,6 +13,7 @@ from lmms_egoplan.loglikelihood import LoglikelihoodPair
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from lmms_egoplan.report.recompute import check
 from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.task_versions import package_versions
 from report.reading import only
 from report.synthetic import (
     EGOTHINK_TASKS,
@@ -80,6 +81,7 @@ def test_a_run_that_lm_eval_has_made_is_read_and_its_scores_are_those_of_its_sam
     }
     for task in run.tasks.values():
         check(run, task)
+        assert task.version == package_versions()[task.task]
     assert 0 < run.tasks["egoplan_val"].metrics["acc"] < 1
     assert 0 < run.tasks["egothink_object_existence"].metrics["score"] < 100
 

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, SETTINGS, InstanceId, activity_type
+from lmms_egoplan.benchmarks.actplan.prepared import DATA_FORMAT
 from lmms_egoplan.benchmarks.actplan.records import Record, SourceError, find_instances, read_instance
 from lmms_egoplan.checking import listing, track
 from lmms_egoplan.storage import save_split, split_dir
@@ -70,6 +71,7 @@ def prepare_actplan(source: str | Path, skip_missing: bool = False) -> dict[str,
             raise SourceError(_message(source, records, strays, skip_missing))
         summary = {
             "benchmark": "actplan",
+            "format": DATA_FORMAT,
             "split": SPLIT,
             "prepared": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "source": str(Path(source).resolve()),

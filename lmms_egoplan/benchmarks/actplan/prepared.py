@@ -9,6 +9,9 @@ from lmms_egoplan.storage import PreparedData
 if TYPE_CHECKING:
     from datasets import Dataset
 
+# Raised when what is prepared changes: data of another format are refused.
+DATA_FORMAT = 1
+
 
 def _how(_: str) -> str:
     return (
@@ -17,7 +20,7 @@ def _how(_: str) -> str:
     )
 
 
-PREPARED = PreparedData("actplan", "ActPlan-1K's split {}", _how)
+PREPARED = PreparedData("actplan", "ActPlan-1K's split {}", _how, DATA_FORMAT)
 
 
 def _of_setting(docs: "Dataset", setting: str) -> "Dataset":

@@ -94,6 +94,9 @@ def _warnings(runs: Sequence[LoggedRun]) -> Iterator[str]:
     judges = {run.name: ", ".join(_judges([run])) or "none" for run in runs}
     if len(_judges(runs)) > 1:
         yield f"different judges, whose scores do not compare ({_by_value(judges)})"
+    versions = {run.name: f"version {run.version or 'unknown'}" for run in runs}
+    if len(set(versions.values())) > 1:
+        yield f"different versions of the task, whose scores do not compare ({_by_value(versions)})"
     prompts = {run.name: f"version {run.prompt or 'unknown'}" for run in runs}
     if len(set(prompts.values())) > 1:
         yield f"different versions of the prompt, whose scores do not compare ({_by_value(prompts)})"

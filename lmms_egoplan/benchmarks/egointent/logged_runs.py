@@ -10,6 +10,7 @@ from typing import Any
 from lmms_egoplan.benchmarks.egointent.graded import GradedStep
 from lmms_egoplan.checking import is_text, shown
 from lmms_egoplan.logged_samples import HOW_TO_LOG, SampleFile, find_sample_files
+from lmms_egoplan.task_versions import logged_version
 
 # And the beginning of the names of variants that users make of it, egointent_16.
 TASK = "egointent"
@@ -38,12 +39,14 @@ class LoggedRun:
 
     name: of the model; different from those of the other runs read with it.
     steps: by step_id; at least one.
+    version: of the task; None where the results do not tell.
     prompt, judge_prompt: versions of the prompts, and whether the judge rated all fields in one request; None where
         the results do not tell.
     """
 
     name: str
     steps: dict[str, LoggedStep]
+    version: str | None
     prompt: str | None
     judge_prompt: str | None
 
@@ -68,7 +71,7 @@ def read_runs(folders: Iterable[Path]) -> list[LoggedRun]:
     runs = [(file, _results(file.results), _steps(file.path)) for file in files.values()]
     names = _distinct([_names(file, results) for file, results, _ in runs])
     return [
-        LoggedRun(name, steps, *prompt_versions(_task(file, results)))
+        LoggedRun(name, steps, logged_version(results, file.task), *prompt_versions(_task(file, results)))
         for name, (file, results, steps) in zip(names, runs, strict=True)
     ]
 
@@ -151,7 +154,7 @@ def _step(where: str, line: str) -> LoggedStep:
     try:
         graded = GradedStep.from_text(json.dumps(fields))
     except ValueError as error:
-        raise LoggedRunError(f"{where}: overall: {error}; give the logs of the task {TASK}") from error
+        raise LoggedRunError(f"{where}: overall: {error}; give the logs of the task {TASK}, or run again") from error
     return LoggedStep(graded, record["scenario"].strip(), sample.get("unverified") == {"unverified": True})
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean, median, quantiles
 from typing import TYPE_CHECKING, Any
 
+from lmms_egoplan.benchmarks.egointent.prepared import DATA_FORMAT
 from lmms_egoplan.benchmarks.egointent.records import Record, read_annotations
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames
 from lmms_egoplan.checking import listing, track
@@ -84,6 +85,7 @@ def prepare_egointent(annotations: str | Path, videos: str | Path, skip_missing:
     rows = _rows(kept, footage, len(records))
     summary = {
         "benchmark": "egointent",
+        "format": DATA_FORMAT,
         "split": SPLIT,
         "prepared": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "annotations": str(Path(annotations).resolve()),

@@ -3,6 +3,9 @@
 from lmms_egoplan.benchmarks.egointent.records import FORMAT
 from lmms_egoplan.storage import PreparedData
 
+# Raised when what is prepared changes: data of another format are refused.
+DATA_FORMAT = 1
+
 
 def _how(_: str) -> str:
     return (
@@ -12,4 +15,4 @@ def _how(_: str) -> str:
     )
 
 
-PREPARED = PreparedData("egointent", "EgoIntent's {} split", _how)
+PREPARED = PreparedData("egointent", "EgoIntent's {} split", _how, DATA_FORMAT)

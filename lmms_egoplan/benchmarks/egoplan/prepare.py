@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egoplan.media import Video, check_video
+from lmms_egoplan.benchmarks.egoplan.prepared import DATA_FORMAT
 from lmms_egoplan.benchmarks.egoplan.records import (
     EGO4D,
     EPIC_KITCHENS,
@@ -79,6 +80,7 @@ def prepare_egoplan(
     rows = _rows(kept, videos, len(records))
     summary = {
         "benchmark": "egoplan",
+        "format": DATA_FORMAT,
         "split": split,
         "prepared": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "annotations": str(Path(annotations).resolve()),

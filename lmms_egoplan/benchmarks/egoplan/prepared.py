@@ -5,6 +5,9 @@ from lmms_egoplan.storage import PreparedData
 
 _ANNOTATIONS = {"val": "EgoPlan_validation.json", "test": "EgoPlan_test.json"}
 
+# Raised when what is prepared changes: data of another format are refused.
+DATA_FORMAT = 1
+
 
 def _how(split: str) -> str:
     return (
@@ -14,4 +17,4 @@ def _how(split: str) -> str:
     )
 
 
-PREPARED = PreparedData("egoplan", "EgoPlan's {} split", _how)
+PREPARED = PreparedData("egoplan", "EgoPlan's {} split", _how, DATA_FORMAT)

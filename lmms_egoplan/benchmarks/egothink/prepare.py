@@ -10,6 +10,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
+from lmms_egoplan.benchmarks.egothink.prepared import DATA_FORMAT
 from lmms_egoplan.benchmarks.egothink.records import HUB_DATASET, Record, check_records, read_folder, read_hub
 from lmms_egoplan.checking import track
 from lmms_egoplan.storage import save_split
@@ -52,6 +53,7 @@ def prepare_egothink(source: str | Path) -> list[dict[str, Any]]:
 def _write(dimension: Dimension, records: Sequence[Record], source: str) -> dict[str, Any]:
     summary = {
         "benchmark": "egothink",
+        "format": DATA_FORMAT,
         "split": dimension.name,
         "prepared": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "source": source,

@@ -3,6 +3,9 @@
 from lmms_egoplan.benchmarks.egothink.records import HUB_DATASET, REPOSITORY_URL
 from lmms_egoplan.storage import PreparedData
 
+# Raised when what is prepared changes: data of another format are refused.
+DATA_FORMAT = 1
+
 
 def _how(_: str) -> str:
     return (
@@ -11,4 +14,4 @@ def _how(_: str) -> str:
     )
 
 
-PREPARED = PreparedData("egothink", "EgoThink's dimension {}", _how)
+PREPARED = PreparedData("egothink", "EgoThink's dimension {}", _how, DATA_FORMAT)

@@ -9,8 +9,9 @@ from typing import Any
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.grading import Answer, JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
-from lmms_egoplan.logged_samples import HOW_TO_LOG, find_sample_files
+from lmms_egoplan.logged_samples import HOW_TO_LOG, SampleFile, find_sample_files, sample_file
 from lmms_egoplan.storage import write_whole
+from lmms_egoplan.task_versions import logged_version
 
 _TASKS = "egothink_"
 _NAMES = tuple(dimension.name for dimension in DIMENSIONS)
@@ -50,9 +51,12 @@ def read_stored(paths: Iterable[Path]) -> list[StoredAnswer]:
 
     Raises:
         StoredError: a file cannot be read or holds something else (names the line and the field), an id is there
-            twice, or there are no answers.
+            twice, there are no answers, or they are of several versions of the tasks, as far as the results beside
+            them tell.
     """
     answers: dict[str, StoredAnswer] = {}
+    paths = list(paths)
+    _check_versions([file for path in paths for file in _sample_files(path)])
     for path in paths:
         for answer in _read_path(path):
             earlier = answers.setdefault(answer.id, answer)
@@ -128,6 +132,26 @@ def read_text(path: Path) -> str:
         return path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise StoredError(f"{path}: cannot be read: {error}") from error
+
+
+def _sample_files(path: Path) -> list[SampleFile]:
+    named = sample_file(path)
+    return find_sample_files(path, _TASKS) if path.is_dir() else [named] if named else []
+
+
+def _check_versions(files: Iterable[SampleFile]) -> None:
+    """The tasks have one version, all twelve."""
+    first: dict[str, SampleFile] = {}
+    for file in files:
+        try:
+            version = logged_version(json.loads(file.results.read_bytes()), file.task)
+        except (OSError, ValueError, RecursionError):
+            continue
+        if version is not None:
+            first.setdefault(version, file)
+    if len(first) > 1:
+        told = ", ".join(f"{version} in {file.path}" for version, file in first.items())
+        raise StoredError(f"answers of several versions of the tasks, which do not compare: {told}; give one version's")
 
 
 def _read_path(path: Path) -> list[StoredAnswer]:

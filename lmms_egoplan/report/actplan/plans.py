@@ -10,7 +10,7 @@ from typing import Any
 from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, SETTINGS
 from lmms_egoplan.benchmarks.actplan.metrics import length_bin
 from lmms_egoplan.benchmarks.actplan.scores import PlanScore
-from lmms_egoplan.report.contents import ReportError
+from lmms_egoplan.report.by_question import unreadable
 from lmms_egoplan.report.runs import Run, TaskRun
 from lmms_egoplan.report.statistics import bootstrap_interval
 
@@ -91,7 +91,7 @@ def read_plan(run: Run, task_run: TaskRun, sample: Mapping[str, Any]) -> Plan:
         if not all(isinstance(gold, list) and all(isinstance(step, str) for step in gold) for gold in golds):
             raise ValueError(f"{score.id}: gold plans must be lists of steps")
     except ValueError as error:
-        raise ReportError(f"{run.folder}, run {run.name}, samples of {task_run.task}: {error}; run again") from error
+        raise unreadable(run, task_run, error) from error
     return Plan(score, *places, golds, doc if isinstance(doc, dict) else None)
 
 

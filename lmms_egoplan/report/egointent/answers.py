@@ -10,8 +10,8 @@ from lmms_egoplan.benchmarks.egointent.fields import FIELDS
 from lmms_egoplan.benchmarks.egointent.graded import GradedStep
 from lmms_egoplan.benchmarks.egointent.logged_runs import TASK, prompt_versions
 from lmms_egoplan.checking import shown
-from lmms_egoplan.report.by_question import by_question
-from lmms_egoplan.report.contents import ReportError, Value
+from lmms_egoplan.report.by_question import by_question, unreadable
+from lmms_egoplan.report.contents import Value
 from lmms_egoplan.report.recompute import aggregations
 from lmms_egoplan.report.runs import Run, TaskRun
 
@@ -112,7 +112,7 @@ def _step(run: Run, task_run: TaskRun, sample: Mapping[str, Any]) -> tuple[Key, 
         if doc is not None and (problem := _doc_problem(doc)):
             raise ValueError(f"step {graded.step_id}: the logged step: {problem}")
     except ValueError as error:
-        raise ReportError(f"{run.folder}, run {run.name}, samples of {task_run.task}: {error}; run again") from error
+        raise unreadable(run, task_run, error) from error
     unverified = sample.get("unverified") == {"unverified": True}
     step = Step(graded, *places, unverified, doc)
     return (graded.step_id, step.video_id), step

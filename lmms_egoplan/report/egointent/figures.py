@@ -20,7 +20,7 @@ def _logged_run(run: Graded) -> LoggedRun:
     steps = {
         step.graded.step_id: LoggedStep(step.graded, step.scenario, step.unverified) for step in run.steps.values()
     }
-    return LoggedRun(run.name, steps, *run.prompts)
+    return LoggedRun(run.name, steps, run.task_run.version, *run.prompts)
 
 
 def heatmap_figure(heatmap: Heatmap) -> Figure:

@@ -6,7 +6,7 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.prepared import PREPARED
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, LETTERS
-from lmms_egoplan.report.contents import ReportError
+from lmms_egoplan.report.by_question import unreadable
 from lmms_egoplan.report.runs import Run, TaskRun
 
 # Table 3.
@@ -72,10 +72,8 @@ def read_answer(run: Run, task_run: TaskRun, sample: Mapping[str, Any]) -> tuple
             doc=doc,
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise ReportError(
-            f"{run.folder}, run {run.name}, samples of {task_run.task}: {type(error).__name__}: {error}; were they "
-            "written by another version, or changed? Run again, or leave the samples out"
-        ) from error
+        problem = f"{type(error).__name__}: {error}; they may have been changed, or written by another version"
+        raise unreadable(run, task_run, problem) from error
     return key, answered
 
 

@@ -8,8 +8,7 @@ from typing import Any
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.grading import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.stored import dimension_of
-from lmms_egoplan.report.by_question import by_question
-from lmms_egoplan.report.contents import ReportError
+from lmms_egoplan.report.by_question import by_question, unreadable
 from lmms_egoplan.report.recompute import aggregations
 from lmms_egoplan.report.runs import Run, TaskRun
 
@@ -88,6 +87,6 @@ def _answered(run: Run, task_run: TaskRun, sample: Mapping[str, Any]) -> tuple[K
         if not isinstance(reference, str) or dimension_of(judged.id) not in NAMES:
             raise ValueError(f"{judged.id} is no question of the benchmark, or it has no reference")
     except ValueError as error:
-        raise ReportError(f"{run.folder}, run {run.name}, samples of {task_run.task}: {error}; run again") from error
+        raise unreadable(run, task_run, error) from error
     question = (sample.get("doc") or {}).get("question")
     return (judged.id, reference), Answered(judged, reference, question)

@@ -10,7 +10,7 @@ from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path, l
 from lmms_egoplan.benchmarks.actplan.encoder import load_encoder
 from lmms_egoplan.benchmarks.actplan.prepared import PREPARED, only_counterfactual, only_normal  # noqa: F401
 from lmms_egoplan.benchmarks.actplan.scores import GeneratedPlan, score_plans
-from lmms_egoplan.lm_eval_adapter.lazy_images import IMAGE_PLACEHOLDER, LazyImages, stored_images
+from lmms_egoplan.lm_eval_adapter.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name, stored_images
 from lmms_egoplan.lm_eval_adapter.task import Answered, TogetherScoredTask, without_images
 from lmms_egoplan.processes import is_first_process
 
@@ -45,7 +45,7 @@ class Plans(TogetherScoredTask):
 def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
     """The views of the environment."""
     load = partial(stored_images, PREPARED, "test", doc["data"], doc["row"], "images")
-    return LazyImages(f"ActPlan-1K {doc['data']}, {doc['id']}", load)
+    return LazyImages(images_name("ActPlan-1K", doc, doc["id"]), load)
 
 
 def doc_to_text(doc: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from lmms_egoplan.benchmarks.egointent.grading import DEFAULT_JUDGE, JUDGE_VERSI
 from lmms_egoplan.benchmarks.egointent.prepared import PREPARED
 from lmms_egoplan.benchmarks.egointent.prompt import PROMPT_VERSION, prompt_text  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.visuals import num_shown, visual_input
-from lmms_egoplan.lm_eval_adapter.lazy_images import IMAGE_PLACEHOLDER, LazyImages
+from lmms_egoplan.lm_eval_adapter.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name
 from lmms_egoplan.lm_eval_adapter.task import Answered, JudgedTask
 from lmms_egoplan.processes import is_first_process
 
@@ -30,7 +30,7 @@ class Steps(JudgedTask):
 
 def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
     """The step's frames up to its truncation point."""
-    shown = f"EgoIntent {doc['data']}, step {doc['step_id']}, {doc['shown']['max_frames']} frames"
+    shown = images_name("EgoIntent", doc, f"step {doc['step_id']}, {doc['shown']['max_frames']} frames")
     return LazyImages(shown, partial(visual_input, doc, _settings(doc)))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from lmms_egoplan.benchmarks.egoplan.prepared import PREPARED
 from lmms_egoplan.benchmarks.egoplan.protocol import lettered_question, narrated_question, visual_input  # noqa: F401
 from lmms_egoplan.benchmarks.egoplan.visuals import num_uniform_images
-from lmms_egoplan.lm_eval_adapter.lazy_images import IMAGE_PLACEHOLDER, LazyImages
+from lmms_egoplan.lm_eval_adapter.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name
 from lmms_egoplan.lm_eval_adapter.task import Answered, RankedTask, TogetherScoredTask
 
 Doc = Mapping[str, Any]
@@ -39,7 +39,7 @@ class Replies(TogetherScoredTask):
 def doc_to_image(doc: Doc) -> LazyImages:
     """Evenly spaced frames of the progress, the observation last."""
     settings = {"media": "frames", **doc["shown"]}
-    shown = f"EgoPlan {doc['data']}, sample {doc['sample_id']}, {settings['num_frames']} frames"
+    shown = images_name("EgoPlan", doc, f"sample {doc['sample_id']}, {settings['num_frames']} frames")
     return LazyImages(shown, partial(visual_input, doc, settings))
 
 

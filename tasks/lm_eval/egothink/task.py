@@ -9,7 +9,7 @@ from datasets import Dataset
 from lmms_egoplan.benchmarks.egothink.grading import DEFAULT_JUDGE, OTHERWISE, Answer, grade
 from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
 from lmms_egoplan.benchmarks.egothink.prompts import model_blocks, prompt_text
-from lmms_egoplan.lm_eval_adapter.lazy_images import IMAGE_PLACEHOLDER, LazyImages, stored_images
+from lmms_egoplan.lm_eval_adapter.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name, stored_images
 from lmms_egoplan.lm_eval_adapter.task import Answered, JudgedTask, TaskSettingsError, without_images
 from lmms_egoplan.processes import is_first_process
 
@@ -44,7 +44,7 @@ def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
     """The question's one image."""
     dimension, _, _ = doc["id"].partition("/")
     load = partial(stored_images, PREPARED, dimension, doc["data"], doc["row"], "image")
-    return LazyImages(f"EgoThink {doc['data']}, {doc['id']}", load)
+    return LazyImages(images_name("EgoThink", doc, doc["id"]), load)
 
 
 def doc_to_general_text(doc: Mapping[str, Any]) -> str:

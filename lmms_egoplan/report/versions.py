@@ -1,0 +1,190 @@
+"""Runs apart by the versions of their tasks: a part of the report holds one version of a task."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lmms_egoplan.report.contents import Figure, Item, Section, Table
+from lmms_egoplan.report.recompute import aggregations
+from lmms_egoplan.report.runs import Run, TaskRun
+from lmms_egoplan.task_versions import age, package_versions
+
+_LISTED = 3
+
+_Versions = Mapping[str, str | None]
+"""By task."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Runs of one benchmark that compare.
+
+    benchmark: as in the names of this package's modules.
+    runs: with the tasks of this part alone.
+    versions: of these tasks, by task; None where the results do not tell.
+    others: the same of the benchmark's other parts.
+    divided: names of the runs that have tasks in other parts, too.
+    number: 0 for the part with the newest version.
+    """
+
+    benchmark: str
+    runs: tuple[Run, ...]
+    versions: _Versions
+    others: tuple[_Versions, ...]
+    divided: tuple[str, ...]
+    number: int
+
+    @property
+    def label(self) -> str:
+        """``version 2.0``."""
+        return _label([self.versions])
+
+    def section(self, section: Section) -> Section:
+        """The section of these runs, with names and keys that no other part has, and what is not compared."""
+        remarks = (*self._remarks(), *section.remarks)
+        if not self.others:
+            return replace(section, remarks=remarks)
+        return replace(
+            section,
+            key=self._key(section.key),
+            title=self._title(section.title),
+            tables=tuple(self._table(table) for table in section.tables if not self.number or _has_own(table)),
+            figures=tuple(map(self._figure, section.figures)),
+            remarks=remarks,
+        )
+
+    def items(self, items: Iterable[Item]) -> list[Item]:
+        """The questions of these runs, with keys that no other part has."""
+        if not self.others:
+            return list(items)
+        behind = f" ({self.label})" if self.number else ""
+        return [replace(item, key=f"{item.key}{behind}", benchmark=self._key(item.benchmark)) for item in items]
+
+    def _table(self, table: Table) -> Table:
+        if not _has_own(table):
+            return table
+        notes = (*table.notes, self._apart())
+        return replace(table, key=self._key(table.key), title=self._title(table.title), notes=notes)
+
+    def _figure(self, figure: Figure) -> Figure:
+        caption = f"{figure.caption} Runs of {self.label} alone."
+        return replace(figure, key=self._key(figure.key), title=self._title(figure.title), caption=caption)
+
+    def _title(self, title: str) -> str:
+        is_current_mix = not self.number and len(set(self.versions.values())) > 1
+        return title if is_current_mix else f"{title}, {self.label}"
+
+    def _key(self, key: str) -> str:
+        version = re.sub(r"[^A-Za-z0-9]+", "_", self.label).strip("_")[:40]
+        return f"{key}_{self.number}_{version}" if self.number else key
+
+    def _apart(self) -> str:
+        told = f"Runs of {self.label} are not compared with runs of {_label(self.others)}"
+        if set(_texts([self.versions])) & set(_texts(self.others)):
+            told = "Runs of one version of a task are not compared with runs of another"
+        readme = f"tasks/lmms_eval/{self.benchmark}/README.md"
+        return f"{told}: what is shown, asked or scored has changed (see the changelog in {readme})."
+
+    def _remarks(self) -> Iterable[str]:
+        if self.others:
+            elsewhere = "; ".join(map(_told, self.others))
+            yield f"{self._apart()} Here: {_told(self.versions)}. In a section of their own: {elsewhere}."
+        if self.divided:
+            yield f"{', '.join(self.divided)}: the run's tasks are of several versions, so no mean is over all of them."
+        if unknown := [task for task, version in self.versions.items() if version is None]:
+            yield f"The results tell no version of {_listed(unknown)}; whether these runs compare is not known."
+        known = {task: version for task, version in self.versions.items() if version is not None}
+        if foreign := [task for task, version in known.items() if not _is_of_package(self.benchmark, task, version)]:
+            yield (
+                f"This package has another version of {_listed(foreign)} than these runs, so the gallery's pictures "
+                "may differ from what the model was shown."
+            )
+
+
+def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
+    """The benchmark's runs, apart where they do not compare; the newest first, and none without a run.
+
+    Two versions of a task are never in one part. Different tasks are where their versions are the same number, or
+    where both are this package's.
+
+    Args:
+        benchmark: ``egoplan``, ``egothink``, ``egointent`` or ``actplan``.
+    """
+    own = [
+        (run, {name: task_run for name, task_run in run.tasks.items() if _benchmark(task_run) == benchmark})
+        for run in runs
+    ]
+    kinds = {(name, task_run.version) for _, tasks in own for name, task_run in tasks.items()}
+    found: list[dict[str, str | None]] = []
+    for name, version in sorted(sorted(kinds, key=str), key=lambda kind: age(kind[1]), reverse=True):
+        fitting = (part for part in found if all(_compare(benchmark, (name, version), kind) for kind in part.items()))
+        part = next(fitting, None)
+        if part is None:
+            found.append(part := {})
+        part[name] = version
+    runs_of = [
+        {
+            run.name: replace(run, tasks=chosen)
+            for run, tasks in own
+            if (chosen := {name: each for name, each in tasks.items() if part.get(name, ...) == each.version})
+        }
+        for part in found
+    ]
+    return [
+        Part(
+            benchmark,
+            tuple(chosen.values()),
+            dict(sorted(found[number].items())),
+            tuple(found[:number] + found[number + 1 :]),
+            tuple(name for name in chosen if sum(name in other for other in runs_of) > 1),
+            number,
+        )
+        for number, chosen in enumerate(runs_of)
+    ]
+
+
+def _has_own(table: Table) -> bool:
+    return any(row.is_own for row in table.rows)
+
+
+def _benchmark(task_run: TaskRun) -> str:
+    """Of a task, by its first metric's aggregation."""
+    function = next(iter((aggregations(task_run.config) or {}).values()), "")
+    return function.removeprefix("lmms_egoplan.benchmarks.").partition(".")[0]
+
+
+def _compare(benchmark: str, first: tuple[str, str | None], second: tuple[str, str | None]) -> bool:
+    if first[0] == second[0] or first[1] == second[1]:
+        return first[1] == second[1]
+    return None not in (first[1], second[1]) and all(_is_of_package(benchmark, *kind) for kind in (first, second))
+
+
+def _is_of_package(benchmark: str, task: str, version: str | None) -> bool:
+    """Whether this package has the version of the task or, of a variant under a user's name, of what it begins with."""
+    own = {name: version for name, version in package_versions().items() if name.startswith(benchmark)}
+    base = max((name for name in own if task.startswith(name)), key=len, default=None)
+    return version == own[base] if base else version in own.values()
+
+
+def _label(several: Iterable[_Versions]) -> str:
+    texts = _texts(several)
+    return ("versions " if len(texts) > 1 else "version ") + " and ".join(texts)
+
+
+def _texts(several: Iterable[_Versions]) -> list[str]:
+    """The newest first."""
+    found = {version for versions in several for version in versions.values()}
+    return [version or "unknown" for version in sorted(found, key=age, reverse=True)]
+
+
+def _told(versions: _Versions) -> str:
+    """Which tasks are of which version."""
+    by_version: dict[str, list[str]] = {}
+    for task, version in versions.items():
+        by_version.setdefault(version or "unknown", []).append(task)
+    return ", ".join(f"{_listed(tasks)} {version}" for version, tasks in by_version.items())
+
+
+def _listed(tasks: Sequence[str]) -> str:
+    more = f" and {len(tasks) - _LISTED} more" if len(tasks) > _LISTED else ""
+    return ", ".join(tasks[:_LISTED]) + more

@@ -1,0 +1,230 @@
+"""Runs of several versions of a task in one report: nothing of one stands beside the other."""
+
+import json
+
+import pytest
+
+from lmms_egoplan.report import actplan, egointent, egoplan, egothink
+from lmms_egoplan.report.build import build_report
+from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.versions import parts_of
+from lmms_egoplan.task_versions import package_versions
+from report.synthetic import (
+    EGOTHINK_TASKS,
+    actplan_answers,
+    egointent_answers,
+    egoplan_answers,
+    egoplan_replies,
+    egothink_bench,
+    prepare_data,
+    write_run,
+)
+
+OLD, NEW = ("Old-1B", "Older-1B"), ("New-1B", "Newer-1B")
+
+
+def write_versions(path, *versions):
+    """Each a version and the tasks that have it, None for all; a version of None is in none of the places."""
+    content = json.loads(path.read_text())
+    for version, tasks in versions:
+        for task in content["versions"].keys() if tasks is None else tasks:
+            content["versions"][task] = version
+            content["configs"][task]["metadata"] = {} if version is None else {"version": version}
+    path.write_text(json.dumps(content))
+
+
+def tasks_of(seed):
+    return {
+        "egoplan_val": egoplan_answers(21, 0.4, seed),
+        "egoplan_val_generate": egoplan_replies(21, 0.4, seed),
+        **egothink_bench(2, 0.6, seed),
+        "egointent": egointent_answers(12, 60, seed),
+        "actplan": actplan_answers(8, 0.7, seed),
+    }
+
+
+@pytest.fixture(scope="module")
+def sections(tmp_path_factory):
+    """Of two runs of version 7.0 and two of 8.0, of both harnesses, and the questions of the gallery."""
+    folder, sections, items = tmp_path_factory.mktemp("versions"), [], []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder / "data"))
+        prepare_data(folder / "data", egoplan=21)
+        for seed, (name, version) in enumerate([(OLD[0], 7.0), (NEW[0], 8.0), (OLD[1], "7"), (NEW[1], 8)]):
+            path = write_run(folder / "runs", ("lmms-eval", "lm-eval")[seed // 2], f"org/{name}", tasks_of(seed))
+            write_versions(path, (version, None))
+        runs = read_runs([folder / "runs"]).runs
+        for benchmark in (egoplan, egothink, egointent, actplan):
+            parts = parts_of(benchmark.__name__.rpartition(".")[2], runs)
+            assert [part.label for part in parts] == ["version 8.0", "version 7.0"]
+            sections += [part.section(benchmark.section(part.runs)) for part in parts]
+            items += [item for part in parts for item in part.items(benchmark.items(part.runs))]
+    return sections, items
+
+
+def test_no_table_has_runs_of_two_versions(sections):
+    old, new = 0, 0
+    for section in sections[0]:
+        for table in section.tables:
+            texts = [column.title for column in table.columns]
+            texts += [str(value) for row in table.rows if row.is_own for value in row.values]
+            has_old, has_new = (any(text.startswith(names) for text in texts) for names in (OLD, NEW))
+            assert not (has_old and has_new), table.key
+            assert has_old == table.key.endswith("_1_version_7_0"), table.key
+            old, new = old + has_old, new + has_new
+    assert old == new > 15
+
+
+def test_no_figure_has_runs_of_two_versions(sections):
+    figures = [figure for section in sections[0] for figure in section.figures]
+    assert len(figures) > 10
+    for figure in figures:
+        own, other = (OLD, NEW) if figure.key.endswith("_1_version_7_0") else (NEW, OLD)
+        assert not any(name in figure.description for name in other), figure.key
+        assert figure.caption.endswith(f" Runs of version {7 if own is OLD else 8}.0 alone.")
+
+
+def test_each_version_is_compared_with_itself(sections):
+    found = [table for section in sections[0] for table in section.tables if "_comparisons" in table.key]
+    assert len(found) == 10
+    for table in found:
+        pairs = [{name.partition(" (")[0] for name in row.values[:2]} for row in table.rows]
+        assert pairs == [set(OLD if "version" in table.key else NEW)], table.key
+
+
+def test_every_table_with_runs_tells_what_is_not_compared_and_why(sections):
+    for section in sections[0]:
+        own, other = ("7.0", "8.0") if "version" in section.key else ("8.0", "7.0")
+        said = (
+            f"Runs of version {own} are not compared with runs of version {other}: what is shown, asked or scored has "
+            f"changed (see the changelog in tasks/lmms_eval/{section.key.partition('_')[0]}/README.md)."
+        )
+        assert section.title.endswith(f", version {own}")
+        assert section.remarks[0].startswith(said)
+        for table in section.tables:
+            has_own = any(row.is_own for row in table.rows)
+            assert (said in table.notes) == table.title.endswith(f", version {own}") == has_own
+
+
+def test_published_tables_alone_are_there_once(sections):
+    keys = [table.key for section in sections[0] for table in section.tables]
+    assert len(keys) == len(set(keys))
+    assert {"egoplan_table4", "egothink_table9"} <= set(keys)
+    assert not any(key.startswith(("egoplan_table4_", "egothink_table9_")) for key in keys)
+
+
+def test_the_gallery_has_a_question_for_each_version(sections):
+    items = {item.key: item for item in sections[1]}
+    assert len(items) == len(sections[1]) == 2 * (21 + 2 * len(EGOTHINK_TASKS) + 12 + 8)
+    assert {"egoplan/1", "egoplan/1 (version 7.0)"} <= items.keys()
+    for key, item in items.items():
+        is_old = key.endswith(" (version 7.0)")
+        assert {name.partition(" (")[0] for name in item.answers} == set(OLD if is_old else NEW)
+        assert item.benchmark in {section.key for section in sections[0]}
+        assert item.benchmark.endswith("_1_version_7_0") is is_old
+
+
+def runs_of(tmp_path, *described):
+    """Runs of EgoPlan: each a name and the version of each of its tasks."""
+    for seed, (name, versions) in enumerate(described):
+        made = {
+            task: egoplan_replies(21, 0.4, seed) if "generate" in task else egoplan_answers(21, 0.4, seed)
+            for task in versions
+        }
+        path = write_run(tmp_path / name, "lm-eval", name, made)
+        write_versions(path, *((version, [task]) for task, version in versions.items()))
+    return read_runs([tmp_path]).runs
+
+
+def kinds(parts):
+    return [{(run.name, task) for run in part.runs for task in run.tasks} for part in parts]
+
+
+def test_runs_of_one_version_are_one_part_without_a_word(tmp_path):
+    package = {task: float(package_versions()[task]) for task in ("egoplan_val", "egoplan_val_blind")}
+    runs = runs_of(tmp_path, ("a", package), ("b", {"egoplan_val": str(package["egoplan_val"])}))
+    (part,) = parts_of("egoplan", runs)
+    assert part.runs == runs
+    section = egoplan.section(runs)
+    assert part.section(section) == section
+    assert parts_of("actplan", runs) == []
+
+
+def test_other_versions_than_the_packages_are_told(tmp_path):
+    runs = runs_of(tmp_path, ("a", {"egoplan_val": 0.5}))
+    (part,) = parts_of("egoplan", runs)
+    section = part.section(egoplan.section(runs))
+    assert section.key == "egoplan"
+    assert section.remarks[0].startswith("This package has another version of egoplan_val than these runs")
+
+
+def test_only_the_task_that_changed_is_apart(tmp_path, monkeypatch):
+    """The package has 2.0 of one task and 1.0 of the others."""
+    package = {"egoplan_val": "2.0", "egoplan_val_blind": "1.0", "egoplan_val_generate": "1.0"}
+    monkeypatch.setattr("lmms_egoplan.report.versions.package_versions", lambda: package)
+    tasks = {"egoplan_val_16": 2.0, "egoplan_val_blind": 1.0}
+    runs = runs_of(
+        tmp_path, ("a", {"egoplan_val": 1.0, "egoplan_val_generate": 1.0}), ("b", {"egoplan_val": 2.0, **tasks})
+    )
+    parts = parts_of("egoplan", runs)
+    assert kinds(parts) == [
+        {("b", "egoplan_val"), ("b", "egoplan_val_16"), ("b", "egoplan_val_blind"), ("a", "egoplan_val_generate")},
+        {("a", "egoplan_val")},
+    ]
+    assert [part.divided for part in parts] == [("a",), ("a",)]
+    first = parts[0].section(egoplan.section(parts[0].runs))
+    assert first.title == "EgoPlan"
+    assert first.remarks[0].startswith("Runs of one version of a task are not compared with runs of another: ")
+    assert "In a section of their own: egoplan_val 1.0." in first.remarks[0]
+
+
+def test_an_old_run_of_one_task_is_apart_from_new_ones_of_others(tmp_path):
+    runs = runs_of(tmp_path, ("a", {"egoplan_val": 7.0}), ("b", {"egoplan_val_blind": 8.0}))
+    assert kinds(parts_of("egoplan", runs)) == [{("b", "egoplan_val_blind")}, {("a", "egoplan_val")}]
+
+
+def test_unknown_versions_are_apart_and_told(tmp_path):
+    runs = runs_of(tmp_path, ("a", {"egoplan_val": None}), ("b", {"egoplan_val": 1.0}))
+    known, unknown = parts_of("egoplan", runs)
+    assert kinds([known, unknown]) == [{("b", "egoplan_val")}, {("a", "egoplan_val")}]
+    section = unknown.section(egoplan.section(unknown.runs))
+    assert section.title == "EgoPlan, version unknown"
+    assert "The results tell no version of egoplan_val; whether these runs compare is not known." in section.remarks
+
+
+def test_the_average_is_never_over_dimensions_of_two_versions(tmp_path):
+    path = write_run(tmp_path, "lmms-eval", "m", egothink_bench(2, 0.6))
+    write_versions(path, (7.0, None), (8.0, [task for task in EGOTHINK_TASKS if "planning" in task]))
+    new, old = parts_of("egothink", read_runs([tmp_path]).runs)
+    assert (len(new.versions), len(old.versions)) == (2, 10)
+    said = "m: the run's tasks are of several versions, so no mean is over all of them."
+    for part in (new, old):
+        section = part.section(egothink.section(part.runs))
+        (headline,) = section.headlines
+        assert headline.value is None
+        assert said in section.remarks
+
+
+def test_two_results_files_of_one_folder_are_two_runs(tmp_path):
+    """A task that was run again after an update, in the same folder."""
+    for version, time in ((7.0, "20260101_120000"), (8.0, "20260301_120000")):
+        path = write_run(tmp_path, "lmms-eval", "org/m", {"actplan": actplan_answers(8, version / 10)}, time=time)
+        write_versions(path, (version, None))
+    parts = parts_of("actplan", read_runs([tmp_path]).runs)
+    assert [[run.time for run in part.runs] for part in parts] == [["2026-03-01 12:00:00"], ["2026-01-01 12:00:00"]]
+    assert [len(actplan.items(part.runs)) for part in parts] == [8, 8]
+
+
+def test_any_version_makes_a_page(tmp_path):
+    versions = ("<b>2</b>", "../../x", "9" * 5000, "2\ud800\x00", "1.0|2.0", "\u00e9" * 300, "a b", "a/b", 1.0)
+    for seed, version in enumerate(versions):
+        path = write_run(tmp_path / "runs" / str(seed), "lm-eval", f"m{seed}", {"egointent": egointent_answers(4, 60)})
+        write_versions(path, (version, None))
+    built = build_report([tmp_path / "runs"], tmp_path / "out", {}, lambda *each: None)
+    assert (built.runs, built.benchmarks, built.questions) == (9, 1, 4 * 9)
+    page = built.page.read_text(encoding="utf-8")
+    assert "<b>2" not in page
+    assert page.count('<section id="egointent') == 9
+    names = {path.stem for path in (tmp_path / "out" / "tables").iterdir()}
+    assert len(names) == built.tables
+    assert all(name.startswith("egointent_") for name in names)
