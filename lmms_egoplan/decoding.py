@@ -149,42 +149,58 @@ def _decode_run(
 ) -> dict[int, Shown | Damage]:
     """Wanted positions that share the key frame before them, packet by packet."""
     key = table.key_before(wanted[0])
-    found = _decode_needed(path, table, key, wanted, convert)
-    causes = {position: shown.position for position, shown in found.items() if isinstance(shown, Damage)}
-    if causes and key > 0:
-        # The key frame may be no clean entry point. Then what failed from there does not fail from the one before,
-        # and only decoding from the beginning gives the right frames.
-        before = _decode_packets(path, table, key - 1, {*causes, *causes.values()}, lambda frame: None)
-        faulty = {before.order[index] for index in before.failed | before.silent}
-        unclean = [position for position, cause in causes.items() if cause not in faulty]
-        if unclean:
-            found |= _decode_needed(path, table, -1, unclean, convert)
+    found, _ = _decode_needed(path, table, key, wanted, convert)
+    faulty = [position for position, shown in found.items() if isinstance(shown, Damage)]
+    if faulty and key > 0:
+        # Frames behind a key frame may name earlier ones that they do not use: decode from the key frame before it.
+        again, entry = _decode_needed(path, table, key - 1, faulty, convert, since=table.keys[key])
+        if not entry:
+            # No picture of its own but the start of a gradual refresh: only the beginning is sure.
+            again, _ = _decode_needed(path, table, -1, faulty, convert)
+        found |= again
     return found
 
 
 def _decode_needed(
-    path: Path, table: TimeTable, key: int, wanted: Collection[int], convert: "Callable[[VideoFrame], Shown]"
-) -> dict[int, Shown | Damage]:
-    """Wanted positions, decoded from the key frame with index `key` on (-1: from the beginning)."""
+    path: Path,
+    table: TimeTable,
+    key: int,
+    wanted: Collection[int],
+    convert: "Callable[[VideoFrame], Shown]",
+    since: int | None = None,
+) -> tuple[dict[int, Shown | Damage], bool]:
+    """Wanted positions, decoded from the key frame with index `key` on (-1: from the beginning).
+
+    Args:
+        since: position of a key frame; damage to frames decoded or shown before it does not matter.
+
+    Returns:
+        The wanted positions, and whether the frame `since` failed or depends on no other one.
+    """
     run = _decode_packets(path, table, key, wanted, convert)
-    failed, needed = run.failed, len(run.order)
-    if failed or run.silent:
+    order, failed, silent = run.order, run.failed, run.silent
+    if failed or silent:
         # Once more without the damaged frames that no other frame refers to: they spoil no other one.
-        silent = run.silent
         run = _decode_packets(path, table, key, wanted, convert, skipped=failed)
-        needed = min(run.failed | silent, default=needed)
+    rank = {position: index for index, position in enumerate(order)}
+    start = rank.get(since, 0)
+    faults = (
+        index
+        for index in run.failed | silent
+        if index >= start and (since is None or order[index] is None or order[index] >= since)
+    )
+    needed = min(faults, default=len(order))
     found: dict[int, Shown | Damage] = {}
-    rank = {position: index for index, position in enumerate(run.order)}
     for position in wanted:
         own = rank.get(position, -1)
         if own > needed:
-            cause = run.order[needed]
+            cause = order[needed]
             found[position] = Damage(position if cause is None else cause)
         elif own in failed or position not in run.shown:
             found[position] = Damage(position)
         else:
             found[position] = run.shown[position]
-    return found
+    return found, needed == start or since in run.intra
 
 
 @dataclass(frozen=True)
@@ -195,12 +211,14 @@ class _Run(Generic[Shown]):
     shown: the wanted frames that came out intact.
     failed: indices in `order` of packets that could not be decoded, or whose frame was patched up.
     silent: indices in `order` of packets whose frame did not come out although nothing failed.
+    intra: positions of the frames that came out and depend on no other one.
     """
 
     order: list[int | None]
     shown: dict[int, Shown]
     failed: set[int]
     silent: set[int]
+    intra: set[int | None]
 
 
 def _decode_packets(
@@ -216,10 +234,12 @@ def _decode_packets(
     skipped: indices of packets that are left out if no other frame refers to theirs.
     """
     import av
+    from av.video.frame import PictureType
 
     order: list[int | None] = []
     intact: set[int | None] = set()
     corrupt: set[int | None] = set()
+    intra: set[int | None] = set()
     shown: dict[int, Shown] = {}
     failed: set[int] = set()
 
@@ -227,6 +247,8 @@ def _decode_packets(
         for frame in frames:
             position = table.position(frame.pts)
             (corrupt if frame.is_corrupt else intact).add(position)
+            if frame.pict_type == PictureType.I:
+                intra.add(position)
             if position in wanted and not frame.is_corrupt:
                 shown[position] = convert(frame)
 
@@ -240,7 +262,8 @@ def _decode_packets(
             index = len(order)
             order.append(None if packet.is_discard else table.position(packet.pts))
             missing.discard(order[-1])
-            context.skip_frame = "NONREF" if index in skipped else "DEFAULT"
+            if index in skipped and _is_unused(packet, context):
+                continue
             try:
                 take(packet.decode())
             except av.error.FFmpegError:
@@ -250,7 +273,41 @@ def _decode_packets(
         one_each = context.name in _FRAME_PER_PACKET
     failed |= {index for index, position in enumerate(order) if position in corrupt}
     silent = {index for index, position in enumerate(order) if position is not None and position not in intact}
-    return _Run(order, shown, failed, silent - failed if one_each else set())
+    return _Run(order, shown, failed, silent - failed if one_each else set(), intra)
+
+
+def _is_unused(packet: "Packet", context: "VideoCodecContext") -> bool:
+    """Whether a packet surely holds a frame that no other one refers to; known of H.264 in MP4 and Matroska alone."""
+    setup = context.extradata or b""
+    if context.name != "h264" or len(setup) < 5 or setup[0] != 1:
+        return False
+    content, width, start, slices = bytes(packet), (setup[4] & 3) + 1, 0, 0
+    while start + width < len(content):
+        header = content[start + width]
+        if 1 <= header & 31 <= 5:
+            if header != 1:  # nal_ref_idc 0, a slice of a frame that is no entry point
+                return False
+            slices += 1
+        start += width + int.from_bytes(content[start : start + width], "big")
+    return slices > 0 and start == len(content)
+
+
+def check_jpeg(content: bytes) -> None:
+    """Decode a JPEG file strictly; files of other kinds pass.
+
+    Raises:
+        av.error.FFmpegError: it is damaged.
+    """
+    import av
+
+    if not content.startswith(b"\xff\xd8"):
+        return
+    context = av.CodecContext.create("mjpeg", "r")
+    context.thread_count = 1
+    context.options = {"err_detect": "explode+aggressive"}
+    frames = [*context.decode(av.Packet(content)), *context.decode(None)]
+    if len(frames) != 1 or frames[0].is_corrupt:
+        raise av.error.InvalidDataError(1, "damaged image data")
 
 
 def _detect_errors(context: "VideoCodecContext") -> None:

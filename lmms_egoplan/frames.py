@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
+from io import BytesIO
 from itertools import pairwise
 from math import lcm
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
-from lmms_egoplan.decoding import Damage, Shown, TimeTable, decode
+from lmms_egoplan.decoding import Damage, Shown, TimeTable, check_jpeg, decode
 
 if TYPE_CHECKING:
     from av import VideoFrame
@@ -24,6 +25,10 @@ _CRF = "18"
 
 class FrameError(ValueError):
     """A video or a frame folder cannot give the frames that were asked for."""
+
+
+class DamagedFrameError(FrameError):
+    """A frame is there, but damaged."""
 
 
 def count_video_frames(path: str | Path) -> int:
@@ -72,13 +77,13 @@ def read_video_frames(path: str | Path, indices: Sequence[int]) -> list[Image.Im
     """
     images: dict[int, Image.Image] = {}
     for position, image in _decode(Path(path), indices, lambda frame: frame.to_image()):
-        if isinstance(image, FrameError):
+        if isinstance(image, DamagedFrameError):
             raise image
         images[position] = image
     return [images[index] for index in indices]
 
 
-def damaged_video_frames(path: str | Path, indices: Collection[int]) -> Iterator[tuple[int, FrameError | None]]:
+def check_video_frames(path: str | Path, indices: Collection[int]) -> Iterator[tuple[int, DamagedFrameError | None]]:
     """Which frames of a video file `read_video_frames` refuses as damaged; keeps no frame in memory.
 
     Args:
@@ -107,13 +112,46 @@ def read_frame_folder(folder: str | Path, numbers: Sequence[int]) -> list[Image.
         if number not in images:
             path = frame_path(folder, number)
             try:
-                with Image.open(path) as image:
-                    images[number] = image.convert("RGB")
+                images[number] = _read_frame(path.read_bytes())
             except FileNotFoundError as error:
                 raise FrameError(f"{path}: no such frame; the folder must hold all frames of the video") from error
             except (OSError, SyntaxError) as error:
-                raise FrameError(f"{path}: cannot read the frame: {error}") from error
+                raise DamagedFrameError(f"{path}: cannot read the frame: {error}; download it again") from error
     return [images[number] for number in numbers]
+
+
+def check_frame_folder(folder: str | Path, numbers: Collection[int]) -> Iterator[tuple[int, DamagedFrameError | None]]:
+    """Which frames of a folder are damaged; keeps no frame in memory.
+
+    Stricter than `read_frame_folder`: each JPEG is also decoded by FFmpeg, which stops at damage that Pillow lets pass.
+
+    Yields:
+        Every number once, increasing, with the error or None.
+
+    Raises:
+        FrameError: a frame is absent.
+    """
+    import av
+
+    for number in sorted(set(numbers)):
+        path = frame_path(folder, number)
+        try:
+            read_frame_folder(folder, [number])
+            check_jpeg(path.read_bytes())
+        except DamagedFrameError as error:
+            yield number, error
+        except (OSError, av.error.FFmpegError) as error:
+            yield number, DamagedFrameError(f"{path}: the frame is damaged: {error.strerror}; download it again")
+        else:
+            yield number, None
+
+
+def _read_frame(content: bytes) -> Image.Image:
+    # Pillow fills up truncated files where a harness has told it to.
+    if content.startswith(b"\xff\xd8") and b"\xff\xd9" not in content:
+        raise OSError("the file is truncated")
+    with Image.open(BytesIO(content)) as image:
+        return image.convert("RGB")
 
 
 def frame_path(folder: str | Path, number: int) -> Path:
@@ -160,7 +198,7 @@ def write_video(path: str | Path, frames: Iterable[Image.Image], fps: float | Fr
 
 def _decode(
     path: Path, indices: Collection[int], convert: "Callable[[VideoFrame], Shown]"
-) -> Iterator[tuple[int, Shown | FrameError]]:
+) -> Iterator[tuple[int, Shown | DamagedFrameError]]:
     """Every index once, increasing, with what `convert` makes of its frame or why it cannot be decoded."""
     import av
 
@@ -179,11 +217,11 @@ def _decode(
         yield position, _damage(path, table, position, table.reliable)
 
 
-def _damage(path: Path, table: TimeTable, position: int, cause: int) -> FrameError:
+def _damage(path: Path, table: TimeTable, position: int, cause: int) -> DamagedFrameError:
     where = "damaged there"
     if cause != position:
         where = f"damaged before it, at {table.seconds[cause]:.3f} s (frame {cause})"
-    return FrameError(
+    return DamagedFrameError(
         f"{path}: frame {position}, at {table.seconds[position]:.3f} s, cannot be decoded: the file is {where}; "
         "download the video again"
     )
