@@ -1,8 +1,13 @@
 """Checking files that others made: which texts will do, how problems are told, and how far the work is."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 _SHOWN = 80
 
@@ -30,9 +35,20 @@ def listing(problems: Sequence[str], limit: int) -> str:
 
 def track(items: Collection[Item], description: str) -> Iterator[Item]:
     """The items, with a progress bar on the standard error while they are taken."""
+    with _progress() as progress:
+        yield from progress.track(items, description=description)
+
+
+@contextmanager
+def counting(total: int, description: str) -> Iterator[Callable[[], None]]:
+    """A progress bar on the standard error; gives a function to call after each of `total` items."""
+    with _progress() as progress:
+        yield partial(progress.advance, progress.add_task(description, total=total))
+
+
+def _progress() -> "Progress":
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        yield from progress.track(items, description=description)
+    return Progress(*columns, console=Console(stderr=True))

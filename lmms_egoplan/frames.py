@@ -2,11 +2,11 @@
 
 import tempfile
 from array import array
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
+from io import BytesIO
 from itertools import pairwise
 from math import lcm
 from pathlib import Path
@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
-if TYPE_CHECKING:
-    from av.container import InputContainer
+from lmms_egoplan.decoding import Damage, Shown, TimeTable, check_jpeg, decode
 
-# A key frame that lies fewer frames ahead than this is reached by decoding on: a seek empties the decoder's
-# pipeline.
-_SEEK_GAP = 8
+if TYPE_CHECKING:
+    from av import VideoFrame
+
 # x264's constant rate factor; 18 is commonly taken as visually lossless.
 _CRF = "18"
 
@@ -28,20 +27,8 @@ class FrameError(ValueError):
     """A video or a frame folder cannot give the frames that were asked for."""
 
 
-@dataclass(frozen=True)
-class _TimeTable:
-    """Presentation times of a video's frames, in the stream's time base.
-
-    times: one per frame, increasing; position is the frame's index.
-    seconds: the same times in seconds, from the start of the file.
-    keys: positions of the key frames, increasing.
-    key_times: what to seek to for each of them (decoding time, by which containers index).
-    """
-
-    times: array
-    seconds: array
-    keys: array
-    key_times: array
+class DamagedFrameError(FrameError):
+    """A frame is there, but damaged."""
 
 
 def count_video_frames(path: str | Path) -> int:
@@ -75,6 +62,9 @@ def read_video_frames(path: str | Path, indices: Sequence[int]) -> list[Image.Im
     packets, which are read once per file and kept. Decodes forward from the key frame at or before each
     wanted frame, in one pass. May be called from several threads.
 
+    A frame is refused if it is damaged, or one that it is predicted from; damage elsewhere in the file does not
+    matter. Damage that leaves a frame's data well-formed cannot be told from other content.
+
     Args:
         path: any file that FFmpeg reads; its first video stream is used.
         indices: in any order, repetitions allowed, each in [0, number of frames).
@@ -83,30 +73,29 @@ def read_video_frames(path: str | Path, indices: Sequence[int]) -> list[Image.Im
         One RGB image per index, in the order of `indices`, in memory; repeated indices share one image.
 
     Raises:
-        FrameError: no such frame, or the file is absent, damaged or no video.
+        FrameError: no such frame, a damaged one (the message has its time), or the file is absent or no video.
     """
-    import av
-
-    path = Path(path)
-    table = _time_table(path)
-    for index in indices:
-        if not 0 <= index < len(table.times):
-            raise FrameError(f"{path}: no frame {index}, the video has {len(table.times)} frames (0-based)")
-    wanted = sorted(set(indices))
-    try:
-        with av.open(path) as container:
-            images = _decode(container, table, wanted)
-        missed = [index for index in wanted if index not in images]
-        if missed:
-            # Streams whose key frames are no clean entry points decode correctly from the beginning only.
-            with av.open(path) as container:
-                images |= _decode(container, table, missed, seek=False)
-    except (av.error.FFmpegError, OSError) as error:
-        raise FrameError(f"{path}: cannot decode: {error}") from error
-    missed = [index for index in wanted if index not in images]
-    if missed:
-        raise FrameError(f"{path}: frame {missed[0]} cannot be decoded; download the video again, or convert it to MP4")
+    images: dict[int, Image.Image] = {}
+    for position, image in _decode(Path(path), indices, lambda frame: frame.to_image()):
+        if isinstance(image, DamagedFrameError):
+            raise image
+        images[position] = image
     return [images[index] for index in indices]
+
+
+def check_video_frames(path: str | Path, indices: Collection[int]) -> Iterator[tuple[int, DamagedFrameError | None]]:
+    """Which frames of a video file `read_video_frames` refuses as damaged; keeps no frame in memory.
+
+    Args:
+        path, indices: as for `read_video_frames`.
+
+    Yields:
+        Every index once, increasing, with the error or None.
+
+    Raises:
+        FrameError: no such frame, or the file is absent or no video.
+    """
+    return _decode(Path(path), indices, lambda frame: None)
 
 
 def read_frame_folder(folder: str | Path, numbers: Sequence[int]) -> list[Image.Image]:
@@ -123,13 +112,46 @@ def read_frame_folder(folder: str | Path, numbers: Sequence[int]) -> list[Image.
         if number not in images:
             path = frame_path(folder, number)
             try:
-                with Image.open(path) as image:
-                    images[number] = image.convert("RGB")
+                images[number] = _read_frame(path.read_bytes())
             except FileNotFoundError as error:
                 raise FrameError(f"{path}: no such frame; the folder must hold all frames of the video") from error
             except (OSError, SyntaxError) as error:
-                raise FrameError(f"{path}: cannot read the frame: {error}") from error
+                raise DamagedFrameError(f"{path}: cannot read the frame: {error}; download it again") from error
     return [images[number] for number in numbers]
+
+
+def check_frame_folder(folder: str | Path, numbers: Collection[int]) -> Iterator[tuple[int, DamagedFrameError | None]]:
+    """Which frames of a folder are damaged; keeps no frame in memory.
+
+    Stricter than `read_frame_folder`: each JPEG is also decoded by FFmpeg, which stops at damage that Pillow lets pass.
+
+    Yields:
+        Every number once, increasing, with the error or None.
+
+    Raises:
+        FrameError: a frame is absent.
+    """
+    import av
+
+    for number in sorted(set(numbers)):
+        path = frame_path(folder, number)
+        try:
+            read_frame_folder(folder, [number])
+            check_jpeg(path.read_bytes())
+        except DamagedFrameError as error:
+            yield number, error
+        except (OSError, av.error.FFmpegError) as error:
+            yield number, DamagedFrameError(f"{path}: the frame is damaged: {error.strerror}; download it again")
+        else:
+            yield number, None
+
+
+def _read_frame(content: bytes) -> Image.Image:
+    # Pillow fills up truncated files where a harness has told it to.
+    if content.startswith(b"\xff\xd8") and b"\xff\xd9" not in content:
+        raise OSError("the file is truncated")
+    with Image.open(BytesIO(content)) as image:
+        return image.convert("RGB")
 
 
 def frame_path(folder: str | Path, number: int) -> Path:
@@ -174,7 +196,38 @@ def write_video(path: str | Path, frames: Iterable[Image.Image], fps: float | Fr
         unfinished.replace(path)
 
 
-def _time_table(path: Path) -> _TimeTable:
+def _decode(
+    path: Path, indices: Collection[int], convert: "Callable[[VideoFrame], Shown]"
+) -> Iterator[tuple[int, Shown | DamagedFrameError]]:
+    """Every index once, increasing, with what `convert` makes of its frame or why it cannot be decoded."""
+    import av
+
+    table = _time_table(path)
+    for index in indices:
+        if not 0 <= index < len(table.times):
+            raise FrameError(f"{path}: no frame {index}, the video has {len(table.times)} frames (0-based)")
+    wanted = sorted(set(indices))
+    sure = wanted[: bisect_left(wanted, table.reliable)]
+    try:
+        for position, shown in decode(path, table, sure, convert):
+            yield position, _damage(path, table, position, shown.position) if isinstance(shown, Damage) else shown
+    except (av.error.FFmpegError, OSError) as error:
+        raise FrameError(f"{path}: cannot decode: {error}") from error
+    for position in wanted[len(sure) :]:
+        yield position, _damage(path, table, position, table.reliable)
+
+
+def _damage(path: Path, table: TimeTable, position: int, cause: int) -> DamagedFrameError:
+    where = "damaged there"
+    if cause != position:
+        where = f"damaged before it, at {table.seconds[cause]:.3f} s (frame {cause})"
+    return DamagedFrameError(
+        f"{path}: frame {position}, at {table.seconds[position]:.3f} s, cannot be decoded: the file is {where}; "
+        "download the video again"
+    )
+
+
+def _time_table(path: Path) -> TimeTable:
     try:
         status = path.stat()
     except OSError as error:
@@ -183,12 +236,13 @@ def _time_table(path: Path) -> _TimeTable:
 
 
 @lru_cache(maxsize=256)
-def _read_time_table(path: Path, size: int, mtime_ns: int) -> _TimeTable:
+def _read_time_table(path: Path, size: int, mtime_ns: int) -> TimeTable:
     """`size` and `mtime_ns` only tell versions of the file apart."""
     import av
 
     times: list[int] = []
     keys: dict[int, int] = {}
+    lost: int | None = None
     try:
         with av.open(path) as container:
             if not container.streams.video:
@@ -200,6 +254,8 @@ def _read_time_table(path: Path, size: int, mtime_ns: int) -> _TimeTable:
                 if packet.pts is None:
                     raise FrameError(f"{path}: frames without time stamps; convert the video to MP4")
                 times.append(packet.pts)
+                if packet.is_corrupt or lost is not None:
+                    lost = packet.pts if lost is None else min(lost, packet.pts)
                 if packet.is_keyframe:
                     keys[packet.pts] = packet.pts if packet.dts is None else packet.dts
             unit = stream.time_base
@@ -216,7 +272,8 @@ def _read_time_table(path: Path, size: int, mtime_ns: int) -> _TimeTable:
     key_positions = [position for position, time in enumerate(times) if time in keys]
     key_times = [keys[times[position]] for position in key_positions]
     seconds = _seconds(times, unit, start=min([times[0] * unit, *sounds]))
-    return _TimeTable(array("q", times), seconds, array("q", key_positions), array("q", key_times))
+    reliable = len(times) if lost is None else bisect_left(times, lost)
+    return TimeTable(array("q", times), seconds, array("q", key_positions), array("q", key_times), reliable)
 
 
 def _seconds(times: Sequence[int], unit: Fraction, start: Fraction) -> array:
@@ -224,29 +281,3 @@ def _seconds(times: Sequence[int], unit: Fraction, start: Fraction) -> array:
     parts = lcm(unit.denominator, start.denominator)
     step, first = int(unit * parts), int(start * parts)
     return array("d", ((time * step - first) / parts for time in times))
-
-
-def _decode(
-    container: "InputContainer", table: _TimeTable, wanted: Sequence[int], seek: bool = True
-) -> dict[int, Image.Image]:
-    """Images of the positions `wanted` (increasing), less those that do not come out undamaged."""
-    stream = container.streams.video[0]
-    stream.thread_type = "AUTO"
-    images: dict[int, Image.Image] = {}
-    decoder = container.decode(stream)
-    passed = -1
-    for position in wanted:
-        key = bisect_right(table.keys, position) - 1
-        if seek and key >= 0 and table.keys[key] - passed > _SEEK_GAP:
-            container.seek(table.key_times[key], stream=stream)
-            decoder = container.decode(stream)
-        while passed < position:
-            frame = next(decoder, None)
-            if frame is None:
-                return images
-            if frame.pts is None or frame.pts < table.times[position]:
-                continue
-            passed = bisect_right(table.times, frame.pts) - 1
-            if passed == position and table.times[position] == frame.pts and not frame.is_corrupt:
-                images[position] = frame.to_image()
-    return images

@@ -74,3 +74,14 @@ def write_epic_folder(folder: Path, first: int, last: int) -> Path:
     for number in range(first, last + 1):
         number_image(number).save(frame_path(folder, number), quality=90)
     return folder
+
+
+def damage_packet(path: Path, number: int) -> Path:
+    """Overwrite the content of the `number`-th packet (in decoding order) of an MP4 video with zeros."""
+    with av.open(path) as container:
+        packets = [packet for packet in container.demux(video=0) if packet.size]
+        start, size = packets[number].pos, packets[number].size
+    content = bytearray(path.read_bytes())
+    content[start + 5 : start + size] = bytes(size - 5)  # behind length and type of its first unit
+    path.write_bytes(content)
+    return path

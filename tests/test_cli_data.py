@@ -14,7 +14,7 @@ from example_record import RECORD
 from lmms_egoplan.benchmarks.egoplan.prepared import DATA_FORMAT
 from lmms_egoplan.cli.data import app
 from lmms_egoplan.storage import split_dir
-from media import write_epic_folder
+from media import damage_packet, write_epic_folder, write_numbered_video
 
 FIRST_STEP = RECORD | {"current_observation_frame": 5, "task_progress_metadata": []}
 
@@ -72,6 +72,25 @@ def test_prepares_and_shows_what_is_there(folder):
     assert (benchmark, split, questions, missing) == ("egoplan", "val", "1 of 2", "1")
     assert prepared.startswith("20")
     assert place == str(split_dir("egoplan", "val"))
+
+
+def test_verify_refuses_damaged_videos_or_goes_on_without(folder):
+    questions = [FIRST_STEP, FIRST_STEP | {"sample_id": 9, "video_source": "Ego4D", "video_id": "v"}]
+    (folder / "a.json").write_text(json.dumps(questions))
+    damage_packet(write_numbered_video(folder / "ego4d" / "v.mp4", 30), 1)
+    ego4d = ("--ego4d", folder / "ego4d")
+    result = prepare(folder, *ego4d)
+    assert result.exit_code == 0, result.output
+    assert "Verified" not in result.stdout
+    result = prepare(folder, *ego4d, "--verify")
+    assert result.exit_code == 1
+    assert "Decoding frames" in result.stderr
+    assert "2/2" in result.stderr
+    assert f"v (questions: 1): {folder}/ego4d/v.mp4: frame 5, at 0.167 s, cannot be decoded" in result.stderr
+    result = prepare(folder, *ego4d, "--verify", "--skip-missing")
+    assert result.exit_code == 0, result.output
+    assert "Left out: 1, which need frames missing or damaged in 1 videos" in result.stdout
+    assert "Verified: every frame that a task may read was decoded for all 1 questions" in result.stdout
 
 
 def test_status_without_data_says_what_to_run(folder):

@@ -8,16 +8,21 @@ from pathlib import Path
 
 import av
 import pytest
+from PIL import Image, ImageFile
 
 from lmms_egoplan.frames import (
+    DamagedFrameError,
     FrameError,
+    check_frame_folder,
+    check_video_frames,
     count_video_frames,
+    frame_path,
     frame_times,
     read_frame_folder,
     read_video_frames,
     write_video,
 )
-from media import SIZE, number_image, read_numbers, write_epic_folder, write_numbered_video
+from media import SIZE, damage_packet, number_image, read_numbers, write_epic_folder, write_numbered_video
 
 FRAMES = 90
 VIDEOS = {
@@ -174,6 +179,131 @@ def test_damaged_frames_are_refused(tmp_path):
         read_video_frames(path, [15])
 
 
+def decoding_order(path):
+    """Positions of the frames in decoding order, and of those that no other frame is predicted from."""
+    with av.open(path) as container:
+        packets = [packet for packet in container.demux(video=0) if packet.size]
+        times = sorted(packet.pts for packet in packets)
+        order = [times.index(packet.pts) for packet in packets]
+    with av.open(path) as container:
+        container.streams.video[0].codec_context.skip_frame = "NONREF"
+        kept = {times.index(frame.pts) for frame in container.decode(video=0)}
+    return order, set(order) - kept
+
+
+@pytest.mark.parametrize("kind", ["constant", "open_gop", "many_b_frames", "all_intra"])
+@pytest.mark.parametrize("number", [0, 13, 14, 15, 31, 32, 89])
+def test_damage_concerns_the_frames_that_need_it(tmp_path, kind, number):
+    path = write_numbered_video(tmp_path / "v.mp4", FRAMES, **VIDEOS[kind])
+    order, unused = decoding_order(path)
+    with av.open(path) as container:
+        keys = [packet.is_keyframe for packet in container.demux(video=0) if packet.size]
+    damage_packet(path, number)
+    damaged = order[number]
+    next_keys = [*(i for i in range(number + 1, FRAMES) if keys[i]), FRAMES, FRAMES]
+    for index in range(FRAMES):
+        place = order.index(index)
+        after = next_keys[0] <= place and index >= order[next_keys[0]]
+        if place < number or (damaged in unused and place != number) or (after and kind != "open_gop"):
+            assert read_numbers(read_video_frames(path, [index])) == [index]
+        elif not after:
+            where = "there" if place == number else f"before it, at {damaged / 30:.3f} s"
+            message = rf"v.mp4: frame {index}, at {index / 30:.3f} s, .*: the file is damaged {where}"
+            with pytest.raises(DamagedFrameError, match=message):
+                read_video_frames(path, [index])
+        elif next_keys[1] <= place and index >= order[next_keys[1]]:
+            assert read_numbers(read_video_frames(path, [index])) == [index]
+
+
+def test_the_error_names_the_first_damaged_frame(tmp_path):
+    path = damage_packet(write_numbered_video(tmp_path / "v.mp4", 60, gop=20, b_frames=0), 23)
+    message = r"v.mp4: frame 35, at 1.167 s, cannot be decoded: the file is damaged before it, at 0.767 s \(frame 23\)"
+    with pytest.raises(DamagedFrameError, match=message):
+        read_video_frames(path, [3, 35, 59])
+    checked = dict(check_video_frames(path, range(60)))
+    assert [index for index, error in checked.items() if error] == list(range(23, 40))
+    assert read_numbers(read_video_frames(path, [59, 22, 0, 40])) == [59, 22, 0, 40]
+
+
+def test_no_frame_of_a_damaged_video_is_another_moment(tmp_path):
+    """200 random bytes within 20 KB, as a bad disk or a broken download leaves them."""
+    pixels = random.Random(1)
+    noise = [Image.frombytes("RGB", (64, 64), pixels.randbytes(64 * 64 * 3)).resize((256, 192)) for _ in range(3)]
+    path = tmp_path / "v.mp4"
+
+    def picture(number):
+        image = noise[number // 20].rotate(number % 20)
+        image.paste(number_image(number), (64, 80))
+        return image
+
+    write_video(path, map(picture, range(60)), 30)
+    whole = [image.crop((64, 80, 192, 112)) for image in read_video_frames(path, range(60))]
+    assert read_numbers(whole) == list(range(60))
+    content = path.read_bytes()
+    refused = 0
+    for seed in range(12):
+        choose = random.Random(seed)
+        spoilt = bytearray(content)
+        start = choose.randrange(len(content) // 10, len(content) - 20000)
+        for _ in range(200):
+            spoilt[start + choose.randrange(20000)] = choose.randrange(256)
+        path.write_bytes(spoilt)
+        for index in choose.sample(range(60), 5):
+            try:
+                (image,) = read_video_frames(path, [index])
+            except FrameError:
+                refused += 1
+            else:
+                assert read_numbers([image.crop((64, 80, 192, 112))]) == [index], (seed, index)
+    assert 5 < refused < 55
+
+
+@pytest.mark.parametrize(
+    ("codec", "suffix", "options"),
+    [
+        ("mpeg4", ".avi", {"g": "10", "bf": "2"}),
+        ("mpeg4", ".mp4", {"g": "10"}),
+        ("mjpeg", ".avi", {}),
+        ("mpeg2video", ".ts", {"g": "10", "bf": "2"}),
+        ("libvpx", ".webm", {"g": "10", "cpu-used": "8", "deadline": "realtime"}),
+        ("libvpx", ".webm", {"g": "30", "auto-alt-ref": "1", "lag-in-frames": "10", "cpu-used": "5"}),
+        ("libvpx-vp9", ".webm", {"g": "10", "cpu-used": "8", "deadline": "realtime"}),
+        ("libx265", ".mp4", {"x265-params": "keyint=10:log-level=none", "preset": "ultrafast"}),
+        ("libx265", ".mkv", {"x265-params": "keyint=10:open-gop=1:log-level=none", "preset": "ultrafast"}),
+        ("libx264", ".mp4", {"profile": "baseline"}),
+        ("libx264", ".ts", {"x264-params": "intra-refresh=1:keyint=20"}),
+        ("libx264", ".mp4", {"x264-params": "tff=1:slices=4"}),
+    ],
+)
+def test_other_encoders(tmp_path, codec, suffix, options):
+    if codec not in av.codecs_available:
+        pytest.skip(f"no encoder {codec}")
+    path = tmp_path / f"v{suffix}"
+    with av.open(path, "w") as container:
+        stream = container.add_stream(codec, rate=30, options=options)
+        stream.width, stream.height = SIZE
+        stream.pix_fmt = "yuvj420p" if codec == "mjpeg" else "yuv420p"
+        stream.bit_rate = 2_000_000
+        for number in range(40):
+            frame = av.VideoFrame.from_image(number_image(number)).reformat(format=stream.pix_fmt)
+            frame.pts, frame.time_base = number, Fraction(1, 30)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    assert read_numbers(read_video_frames(path, range(40))) == list(range(40))
+    for index in (0, 7, 9, 10, 11, 25, 39):
+        assert read_numbers(read_video_frames(path, [index])) == [index]
+
+
+def test_after_a_loss_in_a_transport_stream_no_position_is_sure(tmp_path):
+    path = write_numbered_video(tmp_path / "v.ts", 60, gop=10)
+    content = path.read_bytes()
+    middle = len(content) // 2 // 188 * 188
+    path.write_bytes(content[:middle] + content[middle + 3 * 188 :])
+    assert read_numbers(read_video_frames(path, [0, 20])) == [0, 20]
+    with pytest.raises(DamagedFrameError, match=r"v.ts: frame 50, .*damaged before it, at 0\.9\d\d s"):
+        read_video_frames(path, [50])
+
+
 def test_sound_is_no_video(tmp_path):
     path = tmp_path / "sound.wav"
     with wave.open(str(path), "wb") as sound:
@@ -197,6 +327,22 @@ def test_frame_folder(tmp_path):
     (folder / "frame_0000000003.jpg").write_bytes(jpeg[: len(jpeg) // 2])
     with pytest.raises(FrameError, match=r"frame_0000000003.jpg: cannot read the frame"):
         read_frame_folder(folder, [3])
+
+
+def test_damaged_jpegs(tmp_path, monkeypatch):
+    folder = write_epic_folder(tmp_path / "P01_13", 1, 4)
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)  # as harnesses do
+    content = frame_path(folder, 2).read_bytes()
+    frame_path(folder, 2).write_bytes(content[: len(content) // 2])
+    with pytest.raises(DamagedFrameError, match=r"frame_0000000002.jpg: cannot read the frame: .* truncated"):
+        read_frame_folder(folder, [2])
+    start = len(content) * 3 // 4
+    frame_path(folder, 3).write_bytes(content[:start] + bytes(100) + content[start + 100 :])
+    found = {number: error for number, error in check_frame_folder(folder, [4, 3, 2, 1]) if error}
+    assert list(found) == [2, 3]
+    assert "frame_0000000003.jpg: " in str(found[3])
+    with pytest.raises(FrameError, match=r"frame_0000000005.jpg: no such frame"):
+        list(check_frame_folder(folder, [5]))
 
 
 @pytest.mark.parametrize("fps", [4, 29.97, Fraction(30000, 1001), Fraction(1, 3)])

@@ -44,19 +44,28 @@ def egoplan(
         typer.Option(help=f"Folder with <video_id>.mp4; canonical videos at 288p from {VIDEO_URLS[EGO4D]}."),
     ] = None,
     skip_missing: Annotated[
-        bool, typer.Option("--skip-missing", help="Leave out questions whose frames are not there.")
+        bool, typer.Option("--skip-missing", help="Leave out questions whose frames are not there or damaged.")
+    ] = False,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify",
+            help="Also decode every frame that a task may read (minutes to hours); damaged ones count as missing.",
+        ),
     ] = False,
 ) -> None:
     """Prepare EgoPlan-Bench from its annotations and the two sources' frames.
 
     Example: `lmms-egoplan data prepare egoplan --annotations EgoPlan_validation.json --split val
     --epic-kitchens EPIC-KITCHENS --ego4d ego4d/video_288p`
+
+    Look for damaged frames, and go on without their questions: the same with `--verify --skip-missing`
     """
     from lmms_egoplan.benchmarks.egoplan.prepare import PrepareError, prepare_egoplan
     from lmms_egoplan.benchmarks.egoplan.records import AnnotationError
 
     try:
-        summary = prepare_egoplan(annotations, split, epic_kitchens, ego4d, skip_missing)
+        summary = prepare_egoplan(annotations, split, epic_kitchens, ego4d, skip_missing, verify)
     except (AnnotationError, PrepareError, StorageError, OSError) as error:
         _fail(error)
     print_summary(summary, "questions")
@@ -92,17 +101,28 @@ def egointent(
         Path, typer.Option(help="The annotated steps; egointent/FORMAT.md in `lmms-egoplan tasks-path` describes them.")
     ],
     videos: Annotated[Path, typer.Option(help="Folder with <video_id>.mp4.")],
-    skip_missing: Annotated[bool, typer.Option("--skip-missing", help="Leave out steps that no video shows.")] = False,
+    skip_missing: Annotated[
+        bool, typer.Option("--skip-missing", help="Leave out steps that no video shows undamaged.")
+    ] = False,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify",
+            help="Also decode every frame that a task may read (minutes to hours); damaged ones count as missing.",
+        ),
+    ] = False,
 ) -> None:
     """Prepare EgoIntent from its annotated steps and their videos.
 
     Example: `lmms-egoplan data prepare egointent --annotations egointent.jsonl --videos ego4d/full_scale`
+
+    Look for damaged frames, and go on without their steps: the same with `--verify --skip-missing`
     """
     from lmms_egoplan.benchmarks.egointent.prepare import PrepareError, prepare_egointent
     from lmms_egoplan.benchmarks.egointent.records import AnnotationError
 
     try:
-        summary = prepare_egointent(annotations, videos, skip_missing)
+        summary = prepare_egointent(annotations, videos, skip_missing, verify)
     except (AnnotationError, PrepareError, StorageError, OSError) as error:
         _fail(error)
     print_summary(summary, "steps")

@@ -31,12 +31,15 @@ def print_summary(summary: dict[str, Any], unit: str) -> None:
     """EgoPlan's or EgoIntent's summary, which counts in `unit`."""
     Console().print(_counts_table(summary["counts"], "annotations", "file"))
     if summary["missing"]:
+        state = "missing or damaged" if summary.get("verified") else "missing"
         left_out = summary["split_size"] - summary["questions"]
         typer.echo(
-            f"Left out: {left_out}, which need frames missing in {len(summary['missing'])} videos (all listed under "
+            f"Left out: {left_out}, which need frames {state} in {len(summary['missing'])} videos (all listed under "
             f"missing in {summary_path(summary['benchmark'], summary['split'])}); results will be over "
             f"{summary['questions']} of {summary['split_size']} {unit}."
         )
+    if summary.get("verified"):
+        typer.echo(f"Verified: every frame that a task may read was decoded for all {summary['questions']} {unit}.")
     typer.echo(f"Written to {split_dir(summary['benchmark'], summary['split'])}")
 
 

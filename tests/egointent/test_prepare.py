@@ -10,8 +10,9 @@ from lmms_egoplan.benchmarks.egointent import prepare as preparing
 from lmms_egoplan.benchmarks.egointent.prepare import PAPER, PrepareError, prepare_egointent
 from lmms_egoplan.benchmarks.egointent.prepared import PREPARED
 from lmms_egoplan.benchmarks.egointent.records import AnnotationError, Record
+from lmms_egoplan.benchmarks.egointent.visuals import visual_input
 from lmms_egoplan.storage import DataMissingError, load_summary, split_dir
-from media import write_numbered_video
+from media import damage_packet, write_numbered_video
 
 
 @pytest.fixture
@@ -200,3 +201,24 @@ def test_unprepared_data_say_what_to_run(folder):
     with pytest.raises(DataMissingError, match=r"EgoIntent's test split is not prepared .* data prepare egointent"):
         PREPARED.load("test")
     assert preparing.SPLIT == "test"
+
+
+def test_verify_finds_damaged_frames(folder):
+    records = raw_records()
+    video = folder / "videos" / f"{records[0]['video_id']}.mp4"
+    damage_packet(video, 12)
+    assert prepare(folder, records)["missing"] == []
+    annotations = folder / "steps.jsonl"
+    with pytest.raises(
+        PrepareError, match=rf"no footage or damaged frames(.|\n)*{video}: frame \d+, at .* s, cannot be"
+    ):
+        prepare_egointent(annotations, folder / "videos", verify=True)
+    summary = prepare_egointent(annotations, folder / "videos", skip_missing=True, verify=True)
+    assert summary["verified"] is True
+    (entry,) = summary["missing"]
+    lost = set(entry["step_ids"])
+    assert lost
+    for row in PREPARED.load("test"):
+        assert row["step_id"] not in lost
+        visual_input(row, {"media": "frames", "max_frames": 60})
+    assert len(lost) + summary["questions"] == len(records)

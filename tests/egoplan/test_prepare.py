@@ -11,7 +11,7 @@ from lmms_egoplan.benchmarks.egoplan.prepare import PrepareError, prepare_egopla
 from lmms_egoplan.benchmarks.egoplan.prepared import DATA_FORMAT, PREPARED
 from lmms_egoplan.frames import frame_path
 from lmms_egoplan.storage import load_summary, split_dir
-from media import number_image, write_epic_folder, write_numbered_video
+from media import damage_packet, number_image, write_epic_folder, write_numbered_video
 
 EXAMPLES = Path(__file__).parents[3] / "shared" / "data" / "egoplan" / "examples.json"
 
@@ -46,10 +46,10 @@ def folders(tmp_path, monkeypatch):
     return tmp_path
 
 
-def prepare(folder, questions, split="val", epic="epic", ego4d="ego4d", skip_missing=False):
+def prepare(folder, questions, split="val", epic="epic", ego4d="ego4d", skip_missing=False, verify=False):
     (folder / "annotations.json").write_text(json.dumps(questions))
     roots = [None if name is None else folder / name for name in (epic, ego4d)]
-    return prepare_egoplan(folder / "annotations.json", split, *roots, skip_missing)
+    return prepare_egoplan(folder / "annotations.json", split, *roots, skip_missing, verify)
 
 
 def test_writes_every_question(folders):
@@ -169,6 +169,40 @@ def test_missing_media_are_listed_and_nothing_is_written(folders):
     dataset = load_from_disk(split_dir("egoplan", "val"))["val"]
     assert dataset["sample_id"][:] == [12, 20]
     assert dataset["split_size"][:] == [6, 6]
+
+
+def test_verify_finds_damaged_frames(folders):
+    """Frames 24 to 35 are one group of pictures; the damage makes 27 and what follows it undecodable."""
+    write_numbered_video(folders / "ego4d/0a1b-2c.mp4", 60)
+    damage_packet(folders / "ego4d/0a1b-2c.mp4", 25)
+    frame = frame_path(folders / "epic/P01/rgb_frames/P01_02", 12)
+    frame.write_bytes(frame.read_bytes()[:400])
+    questions = [
+        *QUESTIONS,
+        question(21, "Ego4D", "0a1b-2c", 24),
+        question(22, "Ego4D", "0a1b-2c", 59, (36, 40)),
+        question(23, "Ego4D", "0a1b-2c", 59, (20, 40)),
+    ]
+    unverified = prepare(folders, questions)
+    assert (unverified["questions"], "verified" in unverified) == (6, False)
+    with pytest.raises(PrepareError) as caught:
+        prepare(folders, questions, verify=True)
+    message = str(caught.value)
+    for part in (
+        "the frames of 3 of 6 questions are missing or damaged",
+        f"P01_02 (questions: 1): {frame}: cannot read the frame: ",
+        f"0a1b-2c (questions: 2): {folders}/ego4d/0a1b-2c.mp4: frame ",
+        " s, cannot be decoded: the file is damaged ",
+        "--skip-missing",
+    ):
+        assert part in message
+    assert load_summary("egoplan", "val") == unverified
+
+    summary = prepare(folders, questions, skip_missing=True, verify=True)
+    assert summary["verified"] is True
+    assert [entry["sample_ids"] for entry in summary["missing"]] == [[11], [20, 23]]
+    dataset = load_from_disk(split_dir("egoplan", "val"))["val"]
+    assert dataset["sample_id"][:] == [12, 21, 22]
 
 
 def test_a_left_out_source_can_be_skipped(folders):

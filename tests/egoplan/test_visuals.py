@@ -5,8 +5,8 @@ import av
 import pytest
 
 from lmms_egoplan.benchmarks.egoplan.visuals import clip_images, progress_video, uniform_images
-from lmms_egoplan.frames import FrameError, count_video_frames, frame_path, read_video_frames
-from media import number_image, read_number, read_numbers, write_epic_folder, write_numbered_video
+from lmms_egoplan.frames import DamagedFrameError, FrameError, count_video_frames, frame_path, read_video_frames
+from media import damage_packet, number_image, read_number, read_numbers, write_epic_folder, write_numbered_video
 
 EXAMPLES = Path(__file__).parents[3] / "shared" / "data" / "egoplan" / "examples.json"
 
@@ -130,3 +130,14 @@ def test_nothing_after_the_observation_is_read(tmp_path):
     assert read_number(observation) == 760
     video = progress_video(doc)
     assert read_number(read_video_frames(video, [count_video_frames(video) - 1])[0]) == 760
+
+
+def test_a_damaged_frame_ends_with_what_to_do(tmp_path):
+    path = damage_packet(write_numbered_video(tmp_path / "v.mp4", 48), 13)
+    damaged = row("Ego4D", path, 23, (0, 20)) | {"sample_id": 115}
+    message = r"sample_id 115: .*v.mp4: frame \d+, at 0\.\d+ s, .* --verify --skip-missing"
+    for show in (uniform_images, clip_images, progress_video):
+        with pytest.raises(DamagedFrameError, match=message):
+            show(damaged)
+    assert read_numbers(uniform_images(row("Ego4D", path, 11, (0, 8)), 3)) == [0, 6, 11]
+    assert read_numbers(uniform_images(row("Ego4D", path, 40, (36, 40)), 3)) == [36, 38, 40]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from lmms_egoplan.benchmarks.egointent.prepared import DATA_FORMAT
 from lmms_egoplan.benchmarks.egointent.records import Record, read_annotations
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames
-from lmms_egoplan.checking import listing, track
-from lmms_egoplan.frames import FrameError, frame_times
+from lmms_egoplan.checking import counting, listing, track
+from lmms_egoplan.frames import FrameError, check_video_frames, frame_times
 from lmms_egoplan.storage import StorageError, file_version, resolve_inside, save_split
 
 if TYPE_CHECKING:
@@ -49,7 +49,9 @@ class _Footage:
     num_frames: int
 
 
-def prepare_egointent(annotations: str | Path, videos: str | Path, skip_missing: bool = False) -> dict[str, Any]:
+def prepare_egointent(
+    annotations: str | Path, videos: str | Path, skip_missing: bool = False, verify: bool = False
+) -> dict[str, Any]:
     """Check annotations and videos, and write the split below the data root.
 
     Every step must lie inside its video by the frames' time stamps, give or take `TOLERANCE`, and hold a frame.
@@ -57,14 +59,16 @@ def prepare_egointent(annotations: str | Path, videos: str | Path, skip_missing:
     Args:
         annotations: see `read_annotations`.
         videos: holds ``<video_id>.mp4``.
-        skip_missing: leave out steps without footage, instead of refusing.
+        skip_missing: leave out steps without footage, or with damaged frames, instead of refusing.
+        verify: decode every frame of the steps at 6 per second, which are all that a task may read.
 
     Returns:
         The summary, which is also stored with the split: ``benchmark``, ``split``, ``prepared`` (UTC, ISO 8601),
         ``annotations``, ``split_size`` (steps in the file), ``questions`` (prepared), ``unverified`` (how many of
         these), ``fingerprint`` (another text once a prepared step or its video file has changed), ``missing`` (for
-        each video that lacks footage its ``video``, ``reason`` and the ``step_ids`` that it concerns) and
-        ``counts``: for each row of `PAPER` the numbers ``prepared``, ``annotations``, ``paper`` and ``matches``,
+        each video that lacks footage its ``video``, ``reason`` and the ``step_ids`` that it concerns), ``verified``
+        (true, where all frames were decoded) and ``counts``: for each row of `PAPER` the numbers ``prepared``,
+        ``annotations``, ``paper`` and ``matches``,
         whether file and paper agree. Durations are rounded to hundredths; the 75th percentile is interpolated
         linearly (`statistics.quantiles`, inclusive).
 
@@ -79,8 +83,10 @@ def prepare_egointent(annotations: str | Path, videos: str | Path, skip_missing:
     if not Path(videos).is_dir():
         raise PrepareError(f"--videos {videos}: no such folder; it holds <video_id>.mp4")
     footage, missing = _check_videos(records, videos)
+    if verify:
+        missing += _remove_damaged(records, footage)
     if missing and not (skip_missing and footage):
-        raise PrepareError(_missing_message(missing, len(records), skip_missing))
+        raise PrepareError(_missing_message(missing, len(records), skip_missing, verify))
     kept = [record for record in records if record.step_id in footage]
     rows = _rows(kept, footage, len(records))
     summary = {
@@ -96,6 +102,8 @@ def prepare_egointent(annotations: str | Path, videos: str | Path, skip_missing:
         "missing": missing,
         "counts": _compare(records, kept),
     }
+    if verify:
+        summary["verified"] = True
     save_split(_dataset(rows), "egointent", SPLIT, summary)
     return summary
 
@@ -128,6 +136,36 @@ def _check_videos(records: Sequence[Record], root: str | Path) -> tuple[dict[str
     return footage, missing
 
 
+def _remove_damaged(records: Sequence[Record], footage: dict[str, _Footage]) -> list[dict[str, Any]]:
+    """Take steps with damaged frames out of `footage`; returns them as the summary tells them."""
+    by_video: dict[str, list[Record]] = {}
+    for record in records:
+        if record.step_id in footage:
+            by_video.setdefault(record.video_id, []).append(record)
+    frames = {
+        record.step_id: step_frames(footage[record.step_id].path, record.start_sec, record.end_sec)
+        for group in by_video.values()
+        for record in group
+    }
+    positions = {
+        video_id: set().union(*(frames[record.step_id] for record in group)) for video_id, group in by_video.items()
+    }
+    entries: list[dict[str, Any]] = []
+    with counting(sum(map(len, positions.values())), "Decoding frames") as advance:
+        for video_id, group in by_video.items():
+            damaged: dict[int, str] = {}
+            for position, error in check_video_frames(footage[group[0].step_id].path, positions[video_id]):
+                advance()
+                if error is not None:
+                    damaged[position] = str(error)
+            lost = [record.step_id for record in group if not damaged.keys().isdisjoint(frames[record.step_id])]
+            if lost:
+                entries.append({"video": video_id, "reason": damaged[min(damaged)], "step_ids": lost})
+            for step_id in lost:
+                del footage[step_id]
+    return entries
+
+
 def _span(path: Path) -> tuple[float, float]:
     """Seconds at which the first frame begins and the last one ends, if it lasts as long as the one before it."""
     times = frame_times(path)
@@ -143,7 +181,8 @@ def _count_frames(path: Path, record: Record, span: tuple[float, float]) -> int:
     return len(step_frames(path, record.start_sec, record.end_sec))
 
 
-def _missing_message(missing: Sequence[dict[str, Any]], split_size: int, skip_missing: bool) -> str:
+def _missing_message(missing: Sequence[dict[str, Any]], split_size: int, skip_missing: bool, verify: bool) -> str:
+    state = "no footage or damaged frames" if verify else "no footage"
     lost = sum(len(entry["step_ids"]) for entry in missing)
     entries = [
         f"{entry['video']} (steps: {len(entry['step_ids'])}, first {entry['step_ids'][0]!r}): {entry['reason']}"
@@ -151,7 +190,7 @@ def _missing_message(missing: Sequence[dict[str, Any]], split_size: int, skip_mi
     ]
     return "\n".join(
         (
-            f"{lost} of {split_size} steps have no footage, in {len(missing)} videos:",
+            f"{lost} of {split_size} steps have {state}, in {len({entry['video'] for entry in missing})} videos:",
             listing(entries, _LISTED),
             "no step is left to prepare"
             if skip_missing

@@ -9,13 +9,16 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.frames import FrameError, frame_times, read_video_frames, write_video
+from lmms_egoplan.frames import DamagedFrameError, FrameError, frame_times, read_video_frames, write_video
 from lmms_egoplan.paths import data_root
 from lmms_egoplan.showing import Doc, SettingsError, VisualInput, count_setting, evenly_spaced, read_in_batches
 from lmms_egoplan.storage import file_version, resolve_inside
 
 # Frames per second (sec. 4.1).
 FPS = 6
+
+# Part of the names of clip files: those written before damaged frames were refused may show patched ones.
+_WRITTEN = "intact"
 
 # Sample times on a frame's time are sums of floats that may miss it; in seconds.
 _ROUNDING = 1e-6
@@ -101,6 +104,11 @@ def visual_input(doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
             rate = Fraction(FPS * (len(shown) - 1), len(sampled) - 1) if len(shown) > 1 else FPS
             return [_clip_file(doc, shown, rate)]
         images = read_video_frames(doc["video_path"], shown)
+    except DamagedFrameError as error:
+        raise DamagedFrameError(
+            f"step {doc['step_id']}: {error}, or find all damaged frames and go on without their steps: "
+            "lmms-egoplan data prepare egointent ... --verify --skip-missing"
+        ) from error
     except FrameError as error:
         raise FrameError(f"step {doc['step_id']}: {error}") from error
     return [images] if media == "clip" else list(images)
@@ -116,7 +124,7 @@ def _checked(settings: Mapping[str, Any]) -> tuple[str, int]:
 def _clip_file(doc: Doc, positions: Sequence[int], rate: Fraction | int) -> str:
     video = Path(doc["video_path"])
     try:
-        version = sha256(file_version(video.stat()).encode()).hexdigest()[:16]
+        version = sha256(f"{_WRITTEN} {file_version(video.stat())}".encode()).hexdigest()[:16]
     except OSError as error:
         raise FrameError(f"{video}: cannot open the video: {error.strerror}") from error
     name = f"{doc['video_id']}_{doc['start_sec']}_{doc['end_sec']}_{version}_{len(positions)}.mp4"

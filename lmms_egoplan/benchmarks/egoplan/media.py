@@ -2,13 +2,13 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS, Record
-from lmms_egoplan.frames import FrameError, count_video_frames, frame_path
+from lmms_egoplan.frames import FrameError, check_frame_folder, check_video_frames, count_video_frames, frame_path
 from lmms_egoplan.storage import file_version, resolve_inside
 
 
@@ -80,6 +80,35 @@ def _check_folder(root: str | Path, parts: tuple[str, ...], records: Sequence[Re
         f"{min(span.start for span in spans)} to {max(span.stop for span in spans) - 1}"
     )
     return Video(folder, version, tuple(gaps), reason)
+
+
+def damaged_questions(path: Path, records: Sequence[Record], advance: Callable[[], None]) -> dict[int, str]:
+    """Decode all frames of a video that any layout may read, each once.
+
+    Args:
+        path: of the video, which holds all these frames.
+        records: the questions on it.
+        advance: called after each of the `frames_to_verify`.
+
+    Returns:
+        By sample id of the questions with damaged frames, what is wrong with the first one.
+
+    Raises:
+        FrameError: the video has changed since it was checked.
+    """
+    check = check_frame_folder if records[0].video_source == EPIC_KITCHENS else check_video_frames
+    damaged: dict[int, str] = {}
+    for number, error in check(path, frames_to_verify(records)):
+        advance()
+        if error is not None:
+            damaged[number] = str(error)
+    first = {record.sample_id: next(filter(damaged.get, _needed_frames(record)), None) for record in records}
+    return {sample_id: damaged[number] for sample_id, number in first.items() if number is not None}
+
+
+def frames_to_verify(records: Sequence[Record]) -> set[int]:
+    """Numbers of all frames that any layout may read for these questions on one video."""
+    return set().union(*map(_needed_frames, records))
 
 
 def _needed_frames(record: Record) -> range:

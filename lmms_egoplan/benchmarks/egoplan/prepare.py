@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_egoplan.benchmarks.egoplan.media import Video, check_video
+from lmms_egoplan.benchmarks.egoplan.media import Video, check_video, damaged_questions, frames_to_verify
 from lmms_egoplan.benchmarks.egoplan.prepared import DATA_FORMAT
 from lmms_egoplan.benchmarks.egoplan.records import (
     EGO4D,
@@ -19,7 +19,7 @@ from lmms_egoplan.benchmarks.egoplan.records import (
     Split,
     read_annotations,
 )
-from lmms_egoplan.checking import listing, track
+from lmms_egoplan.checking import counting, listing, track
 from lmms_egoplan.frames import FrameError
 from lmms_egoplan.storage import StorageError, save_split
 
@@ -47,6 +47,7 @@ def prepare_egoplan(
     epic_kitchens: str | Path | None,
     ego4d: str | Path | None,
     skip_missing: bool = False,
+    verify: bool = False,
 ) -> dict[str, Any]:
     """Check annotations and media, and write the split below the data root.
 
@@ -55,14 +56,17 @@ def prepare_egoplan(
         split: ``"val"`` or ``"test"``.
         epic_kitchens: holds ``P01/rgb_frames/P01_13/frame_0000000760.jpg``; None if no question needs it.
         ego4d: holds ``<video_id>.mp4``; None if no question needs it.
-        skip_missing: leave out questions whose frames are not there, instead of refusing.
+        skip_missing: leave out questions whose frames are not there or damaged, instead of refusing.
+        verify: decode every frame from a question's first past action to its observation, which are all that any
+            layout and frame count may read.
 
     Returns:
         The summary, which is also stored with the split: ``benchmark``, ``split``, ``prepared`` (UTC, ISO
         8601), ``annotations``, ``split_size`` (questions in the file), ``questions`` (prepared),
         ``fingerprint`` (another text once a prepared question or its media have changed, see `Video.version`),
         ``missing`` (for each video that lacks frames its ``video_source``, ``video``, ``reason`` and the
-        ``sample_ids`` that it concerns) and ``counts``: for questions, task_goals and each source the
+        ``sample_ids`` that it concerns), ``verified`` (true, where all
+        frames were decoded) and ``counts``: for questions, task_goals and each source the
         numbers ``prepared``, ``annotations``, ``paper`` (None where the paper does not tell) and
         ``matches``, whether file and paper agree (None likewise).
 
@@ -74,8 +78,10 @@ def prepare_egoplan(
     roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
     _check_roots(records, roots, skip_missing)
     videos, missing = _check_videos(records, roots)
+    if verify:
+        missing += _remove_damaged(records, videos)
     if missing and not (skip_missing and videos):
-        raise PrepareError(_missing_message(missing, len(records), skip_missing))
+        raise PrepareError(_missing_message(missing, len(records), skip_missing, verify))
     kept = [record for record in records if record.sample_id in videos]
     rows = _rows(kept, videos, len(records))
     summary = {
@@ -90,6 +96,8 @@ def prepare_egoplan(
         "missing": missing,
         "counts": _compare(records, kept, split),
     }
+    if verify:
+        summary["verified"] = True
     save_split(_dataset(rows), "egoplan", split, summary)
     return summary
 
@@ -131,14 +139,39 @@ def _check_videos(records: Sequence[Record], roots: Roots) -> tuple[dict[int, Vi
     return found, missing
 
 
-def _missing_message(missing: Sequence[dict[str, Any]], split_size: int, skip_missing: bool) -> str:
+def _remove_damaged(records: Sequence[Record], videos: dict[int, Video]) -> list[dict[str, Any]]:
+    """Take questions with damaged frames out of `videos`; returns them as the summary tells them."""
+    by_video: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        if record.sample_id in videos:
+            by_video.setdefault((record.video_source, record.video_id), []).append(record)
+    total = sum(len(frames_to_verify(group)) for group in by_video.values())
+    entries: list[dict[str, Any]] = []
+    with counting(total, "Decoding frames") as advance:
+        for (source, video_id), group in by_video.items():
+            try:
+                damaged = damaged_questions(videos[group[0].sample_id].path, group, advance)
+            except FrameError as error:
+                damaged = {record.sample_id: str(error) for record in group}
+            if damaged:
+                reason = next(iter(damaged.values()))
+                entries.append(
+                    {"video_source": source, "video": video_id, "reason": reason, "sample_ids": list(damaged)}
+                )
+            for sample_id in damaged:
+                del videos[sample_id]
+    return entries
+
+
+def _missing_message(missing: Sequence[dict[str, Any]], split_size: int, skip_missing: bool, verify: bool) -> str:
     per_source: Counter[str] = Counter()
     for video in missing:
         per_source[video["video_source"]] += len(video["sample_ids"])
-    lines = [f"the frames of {per_source.total()} of {split_size} questions are missing:"]
+    state = "missing or damaged" if verify else "missing"
+    lines = [f"the frames of {per_source.total()} of {split_size} questions are {state}:"]
     for source, count in per_source.items():
         lines.append(f"  {count} from {source} ({_OPTIONS[source]}; download: {VIDEO_URLS[source]})")
-    lines.append(f"in {len(missing)} videos:")
+    lines.append(f"in {len({(video['video_source'], video['video']) for video in missing})} videos:")
     videos = [f"{video['video']} (questions: {len(video['sample_ids'])}): {video['reason']}" for video in missing]
     lines.append(listing(videos, _LISTED))
     lines.append(

@@ -17,7 +17,14 @@ from lmms_egoplan.benchmarks.egoplan.layouts import (
     uniform_frames,
 )
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
-from lmms_egoplan.frames import FrameError, frame_path, read_frame_folder, read_video_frames, write_video
+from lmms_egoplan.frames import (
+    DamagedFrameError,
+    FrameError,
+    frame_path,
+    read_frame_folder,
+    read_video_frames,
+    write_video,
+)
 from lmms_egoplan.paths import data_root
 from lmms_egoplan.showing import Doc, read_in_batches
 from lmms_egoplan.storage import file_version, resolve_inside
@@ -29,6 +36,8 @@ SOURCE_FPS = {EPIC_KITCHENS: 60, EGO4D: 30}
 # The project's own limits for progress videos.
 VIDEO_FPS = 4
 VIDEO_FRAMES = 256
+# Part of their names: videos written before damaged frames were refused may show patched ones.
+_WRITTEN = "intact"
 
 
 def uniform_images(doc: Doc, num_frames: int = UNIFORM_FRAMES) -> list[Image.Image]:
@@ -104,9 +113,15 @@ def _version(doc: Doc, first: int, last: int) -> str:
         versions = [file_version(file.stat()) for file in files]
     except OSError as error:
         raise FrameError(f"{error.filename}: no such frame or video: {error.strerror}") from error
-    return sha256(" ".join(versions).encode()).hexdigest()[:16]
+    return sha256(" ".join([_WRITTEN, *versions]).encode()).hexdigest()[:16]
 
 
 def _read(doc: Doc, numbers: Sequence[int]) -> list[Image.Image]:
     read = read_frame_folder if doc["video_source"] == EPIC_KITCHENS else read_video_frames
-    return read(doc["media_path"], numbers)
+    try:
+        return read(doc["media_path"], numbers)
+    except DamagedFrameError as error:
+        raise DamagedFrameError(
+            f"sample_id {doc['sample_id']}: {error}, or find all damaged frames and go on without their questions: "
+            "lmms-egoplan data prepare egoplan ... --verify --skip-missing"
+        ) from error
