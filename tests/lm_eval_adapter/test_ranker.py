@@ -1,5 +1,6 @@
 """The model class that ranks behind images, against independent full passes."""
 
+import shutil
 from functools import partial
 
 import dill
@@ -8,6 +9,7 @@ import pytest
 import torch
 from lm_eval.api.model import CachingLM
 from lm_eval.models.utils import resize_image
+from transformers import AutoModelForImageTextToText
 
 from lm_eval_adapter.asking import (
     ARGUMENTS,
@@ -23,8 +25,9 @@ from lm_eval_adapter.asking import (
 )
 from lmms_egoplan.lm_eval_adapter.lazy_images import LazyImages
 from lmms_egoplan.lm_eval_adapter.ranker import HFVLMRanker
-from lmms_egoplan.ranking import ContextTooLongError, RankingError
+from lmms_egoplan.ranking import ContextTooLongError, PathError, RankingError
 from ranking.reference import reference_loss
+from zoo.unusual import save_faulty
 
 
 def messages(text, images):
@@ -186,3 +189,47 @@ def test_answers_from_the_response_cache_are_those_of_their_images(chat, tmp_pat
     assert [answer.num_tokens for answer in again] == [answer.num_tokens for answer in first]
     assert not set(other[5:]) & set(first)
     np.testing.assert_allclose([t for t, _ in other], [t for t, _ in model.loglikelihood(requests)], atol=1e-4)
+
+
+def served(folder, cache, requests, **arguments):
+    """The answers with `--use_cache`, and how many questions the model computed for them."""
+    model = HFVLMRanker(str(folder), **ARGUMENTS, **arguments)
+    computed = []
+    handle = model.model.model.vision_tower.register_forward_hook(lambda *_: computed.append(1))
+    answers = CachingLM(model, str(cache)).loglikelihood(requests)
+    handle.remove()
+    return [total for total, _ in answers], bool(computed)
+
+
+def test_the_response_cache_tells_weights_and_arguments_apart(checkpoint, chat, tmp_path):
+    folder = tmp_path / "checkpoint"
+    shutil.copytree(checkpoint["llava"], folder)
+    requests = ranking(0, prompt("Next?", 1, chat["llava"]), CANDIDATES, lazy(0, 1))
+    first, _ = served(folder, tmp_path / "answers.db", requests)
+    assert served(folder, tmp_path / "answers.db", requests) == (first, False)
+    assert served(folder, tmp_path / "answers.db", requests, ranking_path="cached")[1]
+    assert served(folder, tmp_path / "answers.db", requests, image_width=12, image_height=9)[1]
+    model = AutoModelForImageTextToText.from_pretrained(folder)
+    model.save_pretrained(folder, state_dict={name: value * 0.9 for name, value in model.state_dict().items()})
+    other, computed = served(folder, tmp_path / "answers.db", requests)
+    assert computed
+    assert other == served(folder, tmp_path / "empty.db", requests)[0]
+    assert not np.allclose(other, first, atol=1e-2)
+
+
+def test_the_response_cache_serves_nothing_of_a_path_that_failed(chat, tmp_path):
+    folder, cache = save_faulty(tmp_path / "checkpoint", "Z"), tmp_path / "answers.db"
+    questions = [
+        ranking(number, prompt(text, 1, chat["llava"]), CANDIDATES, lazy(number, 1))
+        for number, text in enumerate(["Next?", "What now?", "In room Z?"])
+    ]
+    remote = {"trust_remote_code": True}
+    served(folder, cache, questions[0], **remote)
+    with pytest.raises(PathError, match="task/2"):
+        served(folder, cache, [*questions[1], *questions[2]], **remote)
+    answers, computed = served(folder, cache, [*questions[0], *questions[1], *questions[2]], **remote)
+    assert computed
+    expected, _ = served(
+        folder, tmp_path / "other.db", [*questions[0], *questions[1], *questions[2]], ranking_path="full", **remote
+    )
+    np.testing.assert_allclose(answers, expected, atol=1e-4)
