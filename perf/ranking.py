@@ -30,6 +30,7 @@ from models import IMAGE_SIZE, build
 from PIL import Image
 
 from lmms_egoplan.ranking import CandidateRanker
+from lmms_egoplan.ranking.ranker import is_audited
 
 PREFIXES = (600, 2000, 5000)
 COUNTS = (4, 8, 16)
@@ -39,6 +40,9 @@ ACTIONS = [
     for verb in ("put down", "open", "wash", "take")
     for thing in ("cereal box", "cupboard", "spoon", "bowl of milk")
 ]
+SPLIT = 3355
+"""Questions of EgoPlan-Val (Table 2)."""
+
 QUESTIONS = 32
 VIDEOS = ((8, (512, 288)), (4, (1280, 720)))
 """Frames a question and size of the video: the tasks' own, and one whose decoding costs more."""
@@ -50,13 +54,18 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
     parser.add_argument("--repeats", type=int, default=3, help="Timed runs of each arm; the median counts.")
-    parser.add_argument("--part", choices=["speed", "memory", "pipeline"], help="One part only.")
+    parser.add_argument("--part", choices=["speed", "audits", "memory", "pipeline"], help="One part only.")
     parser.add_argument("--memory-arm", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.memory_arm:
         return print(_peak_memory(arguments, arguments.memory_arm))
     print(f"{_machine(arguments.device)}; {arguments.shape}, {arguments.dtype}, {arguments.device}", flush=True)
-    parts = {"speed": _measure_speed, "memory": _measure_memory, "pipeline": _measure_pipeline}
+    parts = {
+        "speed": _measure_speed,
+        "audits": _measure_audits,
+        "memory": _measure_memory,
+        "pipeline": _measure_pipeline,
+    }
     for name, measure in parts.items():
         if arguments.part in (None, name):
             measure(arguments)
@@ -70,7 +79,8 @@ def _measure_speed(arguments: argparse.Namespace) -> None:
     for prefix in PREFIXES:
         messages = _messages(arguments.shape, prefix, image_tokens)
         ranker = CandidateRanker(model, processor)
-        ranker.score(messages, ACTIONS[:4])  # settles the path
+        while not ranker.paths:  # the first questions settle the path
+            ranker.score(messages, ACTIONS)
         assert list(ranker.paths.values()) in (["packed"], ["cached"]), ranker.paths
         length = ranker.encode(messages, ACTIONS[:1]).prefix_length
         for count in COUNTS:
@@ -78,7 +88,7 @@ def _measure_speed(arguments: argparse.Namespace) -> None:
             slow_times, fast_times, differences = [], [], []
             for _ in range(arguments.repeats):
                 slow_time, slow = _timed(partial(_full_passes, model, processor, messages, candidates))
-                fast_time, fast = _timed(partial(ranker.score, messages, candidates))
+                fast_time, fast = _timed_unaudited(partial(ranker.score, messages, candidates))
                 slow_times.append(slow_time)
                 fast_times.append(fast_time)
                 differences += [abs(score.nll - loss) for score, loss in zip(fast, slow, strict=True)]
@@ -86,6 +96,33 @@ def _measure_speed(arguments: argparse.Namespace) -> None:
             print(
                 f"{length:6}  {count:10}  {1 / slow_time:15.3f}  {1 / fast_time:15.3f}  "
                 f"{slow_time / fast_time:5.2f}  {max(differences):.1e}",
+                flush=True,
+            )
+
+
+def _measure_audits(arguments: argparse.Namespace) -> None:
+    """What settling the path and the audits add to a run, from the times of single questions of each sort."""
+    model, processor, image_tokens = _build(arguments)
+    messages = _messages(arguments.shape, 2000, image_tokens)
+    print("\nprocesses  candidates  audits a process  audits add  settling adds", flush=True)
+    for count in (COUNTS[0], COUNTS[-1]):
+        times: dict[str, list[float]] = defaultdict(list)
+        for _ in range(arguments.repeats):
+            ranker = CandidateRanker(model, processor)
+            settling = 0.0
+            while not ranker.paths:
+                settling += _timed(partial(ranker.score, messages, ACTIONS[:count]))[0]
+            times["settling"].append(settling)
+            for _ in range(8):
+                duration, scores = _timed(partial(ranker.score, messages, ACTIONS[:count]))
+                times["plain" if scores[0].use.audit is None else "audited"].append(duration)
+        plain, audited, settling = (statistics.median(times[name]) for name in ("plain", "audited", "settling"))
+        for processes in (1, 8):
+            questions = -(-SPLIT // processes)
+            audits = sum(is_audited(number) for number in range(1, questions + 1))
+            print(
+                f"{processes:9}  {count:10}  {audits:16}  {audits * (audited - plain) / (questions * plain):10.2%}  "
+                f"{settling / (questions * plain):13.2%}",
                 flush=True,
             )
 
@@ -115,11 +152,12 @@ def _measure_memory(arguments: argparse.Namespace) -> None:
 def _peak_memory(arguments: argparse.Namespace, arm: str) -> float:
     kind, prefix, count = arm.split(":")
     model, processor, image_tokens = _build(arguments)
-    ranker = CandidateRanker(model, processor)
-    small = [{"role": "user", "content": [_image(arguments.shape, 0), {"type": "text", "text": QUESTION}]}]
-    ranker.score(small, ACTIONS[:2])  # settles the path, on a short question
+    ranker = CandidateRanker(model, processor, path="packed")
     messages = _messages(arguments.shape, int(prefix), image_tokens)
     candidates = ACTIONS[: int(count)]
+    if kind == "ranker":
+        for _ in range(2):  # are audited
+            ranker.score(messages, candidates)
     before = _memory(arguments.device, reset=True)
     if kind == "ranker":
         ranker.score(messages, candidates)
@@ -265,6 +303,14 @@ def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     return time.perf_counter() - start, result
+
+
+def _timed_unaudited(call: Callable[[], Any]) -> tuple[float, Any]:
+    """The time of a question that is not audited."""
+    while True:
+        duration, scores = _timed(call)
+        if scores[0].use.audit is None:
+            return duration, scores
 
 
 def _machine(device: str) -> str:

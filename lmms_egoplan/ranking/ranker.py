@@ -162,7 +162,7 @@ class CandidateRanker:
         if kind.path != FULL:
             sizes = extent(question)
             grown = any(size > largest for size, largest in zip(sizes, kind.extents, strict=True))
-            if grown or _is_audited(kind.count):
+            if grown or is_audited(kind.count):
                 return self._audit(name, kind, question)
         try:
             return _with_use(getattr(self._passes, kind.path)(question), PathUse(kind.path, name))
@@ -248,8 +248,8 @@ class CandidateRanker:
         kind.extents = tuple(max(pair) for pair in sizes)
 
 
-def _is_audited(count: int) -> bool:
-    """The 2nd, 4th, 8th, ..., 512th question, and from there on every 512th."""
+def is_audited(count: int) -> bool:
+    """Whether the count-th question of a kind is: the 2nd, 4th, 8th, ..., 512th, and from there on every 512th."""
     return count % AUDITED_EVERY == 0 if count > AUDITED_EVERY else count > 1 and count & (count - 1) == 0
 
 
