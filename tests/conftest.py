@@ -4,10 +4,15 @@ import os
 import sys
 from pathlib import Path
 
+from hypothesis import HealthCheck, settings
+
 os.environ["HF_HUB_OFFLINE"] = "1"
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = "1"  # the processes share the cores
 sys.path.insert(0, str(Path(__file__).parent))
+# An example may take long where other programs keep the cores busy.
+settings.register_profile("any-load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-load")
 
 
 def pytest_collection_modifyitems(items):

@@ -16,6 +16,7 @@ from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
 from lmms_egoplan.cli import app
 from lmms_egoplan.judging.harmless import make_harmless
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
+from patience import FOREVER_S
 from runs.harness import TWO_PROCESSES, log, run, start
 from zoo import save
 
@@ -194,7 +195,7 @@ def test_a_wrong_judge_is_found_before_a_model_is_loaded(data, checkpoint):
     with JudgeServer(lambda prompt, asked_before: refusal) as server:
         judge = judge_at(server, "wrong")
         process = start(data, *hf_vlm(checkpoint, SHORT), "--output_path", data / "wrong", judge=judge)
-        process.wait(timeout=120)
+        process.wait(timeout=FOREVER_S)
     words = log(data)
     assert not list((data / "wrong").rglob("*_results.json"))
     assert "Running on rank" not in words
