@@ -15,6 +15,12 @@ settings.register_profile("any-load", deadline=None, suppress_health_check=[Heal
 settings.load_profile("any-load")
 
 
+def pytest_configure(config):
+    """A test that is named runs, also a long one."""
+    if config.option.markexpr == "not whole" and any("::" in place for place in config.args):
+        config.option.markexpr = ""
+
+
 def pytest_collection_modifyitems(items):
     """Whole runs first: none of these long files is left for one process at the end."""
     items.sort(key=lambda item: item.path.parent.name != "runs")

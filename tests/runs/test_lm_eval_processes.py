@@ -94,6 +94,7 @@ def reported(results):
     return {name: value for name, value in results.items() if "," in name and "stderr" not in name}
 
 
+@pytest.mark.whole
 def test_a_killed_run_goes_on_where_it_was_and_a_finished_one_asks_nothing(data, caplog):
     prepare_many(data)
     checkpoint = save_letter_lover("llava", data / "llava")
@@ -184,6 +185,7 @@ def test_arguments_arrive_unchanged():
     assert json.loads(words_of("-c", code, json.dumps(arguments))) == ["lm-eval", *arguments]
 
 
+@pytest.mark.whole
 def test_two_processes_find_what_one_finds(data, monkeypatch):
     """The first has all questions on EPIC-KITCHENS and none on Ego4D, and no step outdoors."""
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")

@@ -13,9 +13,10 @@ from runs.harness import TWO_PROCESSES, Run, log, metric, run, start
 from runs.prepared_set import DERIVED, EXAMPLE_ID, EXAMPLES, prepare_set, save_letter_lover
 from runs.slow_egoplan import Choice, SlowEgoPlan, accuracies, reply_accuracies
 
-pytestmark = pytest.mark.skipif(
-    not (available() and EXAMPLES.exists()), reason=f"needs the public annotations in {DATA}"
-)
+pytestmark = [
+    pytest.mark.whole,
+    pytest.mark.skipif(not (available() and EXAMPLES.exists()), reason=f"needs the public annotations in {DATA}"),
+]
 
 LL_TASKS = ("egoplan_val", "egoplan_val_clips")
 EVERY = 5  # of the questions are ranked by the slow evaluation too, where it takes long for all
