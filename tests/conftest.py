@@ -22,5 +22,5 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Whole runs first: none of these long files is left for one process at the end."""
-    items.sort(key=lambda item: item.path.parent.name != "runs")
+    """Harness runs and the demo first: none of these long files is left for one process at the end."""
+    items.sort(key=lambda item: item.path.parent.name != "runs" and item.path.stem != "test_demo")

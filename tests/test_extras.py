@@ -88,6 +88,7 @@ def python_without(package, code, data, commands=()):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.whole
 def test_without_lmms_eval(data):
     commands = [
         *(["--help"], ["tasks-path", "--harness", "lm-eval"], ["data", "status"]),
@@ -107,6 +108,7 @@ def test_without_lmms_eval(data):
     assert numbers["actplan_text_only"]["num_plans,scored"] == 24
 
 
+@pytest.mark.whole
 def test_without_lm_eval(data):
     commands = [
         *(["lm-eval", "--tasks", "egoplan_val"], ["lm-eval"], ["lm-eval", "--help"], ["lm-eval", "ls", "tasks"]),
