@@ -79,7 +79,7 @@ def test_nothing_that_had_arrived_is_asked_again(tmp_path, monkeypatch, undistur
         def still_runs():
             assert first.poll() is None, "ended before it was killed"
 
-        wait_until(lambda: len(held) == CONCURRENCY, still_runs)
+        wait_until(lambda: len(held) == CONCURRENCY == len(server.prompts) - len(server.answered), still_runs)
         arrived = set(server.answered)
         wait_until(lambda: num_stored(cache) == len(arrived), still_runs)
         first.kill()

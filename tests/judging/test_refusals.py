@@ -19,7 +19,6 @@ pytestmark = pytest.mark.usefixtures("data")
 )
 def test_a_refusal_stops_at_once_and_keeps_the_secret(data, body, log, caplog, capfd):
     caplog.set_level(logging.DEBUG)
-
     stopped = threading.Event()
 
     def reply(prompt, before):

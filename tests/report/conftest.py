@@ -12,7 +12,7 @@ from report.two_models import HOSTILE, ITEMS, RUNS, SECTIONS
 _CHROMIUM = Path("/usr/bin/chromium")
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def unhurried():
     """Pictures get the time that they need on a busy machine."""
     with pytest.MonkeyPatch.context() as patch:

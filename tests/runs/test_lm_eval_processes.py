@@ -37,7 +37,7 @@ add_partial = CacheHook.add_partial
 
 def add_and_die(self, *arguments):
     add_partial(self, *arguments)
-    if len(self.dbdict) == 40:
+    if len(self.dbdict) >= 40:
         os.kill(os.getpid(), signal.SIGKILL)
 
 CacheHook.add_partial = add_and_die
@@ -108,7 +108,7 @@ def test_a_killed_run_goes_on_where_it_was_and_a_finished_one_asks_nothing(data,
     killed = start(data, *arguments, data / "killed", launcher=[sys.executable, "-c", KILLED_COMMAND])
     assert killed.wait(FOREVER_S) == -signal.SIGKILL, log(data)
     kept = stored(database)
-    assert 39 <= kept <= 40  # the last may not be committed
+    assert 40 <= kept < 4 * MANY
     assert not list((data / "killed").rglob("*.json*"))
 
     assert start(data, *arguments, data / "resumed", launcher=COMMAND).wait(FOREVER_S) == 0, log(data)

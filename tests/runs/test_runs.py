@@ -195,7 +195,7 @@ def test_a_killed_run_goes_on_where_it_was(data, llava, llava_run):
     harness = [sys.executable, "-c", KILLED_HARNESS]
     killed = start(data, *arguments, "--output_path", data / "killed", launcher=harness)
     assert killed.wait(FOREVER_S) == -signal.SIGKILL, log(data)
-    assert len(scored_keys(cache)) == 60
+    assert len(scored_keys(cache)) == limit
 
     resumed = run(data, data / "resumed", *arguments)
     keys = scored_keys(cache)
