@@ -208,7 +208,7 @@ def test_a_page_of_a_whole_validation_set_is_small(tmp_path):
     names = [f"{LONG}-{number}" for number in range(4)]
     answers = {name: ShownAnswer("wrong", None, (-7.15712345, -7.0161234, -6.7451234, -8.2341234), 1) for name in names}
     items = [replace(plan_item(number, (True, True)), images=None, answers=answers) for number in range(3355)]
-    with processor_time_below(60):  # usually 3
+    with processor_time_below(30):  # usually 1
         write_page(tmp_path, "Four models", SECTIONS, items, [(name, "") for name in names], ())
     size = (tmp_path / "index.html").stat().st_size
     assert size < 3_000_000
