@@ -4,12 +4,23 @@ import os
 import sys
 from pathlib import Path
 
+from hypothesis import HealthCheck, settings
+
 os.environ["HF_HUB_OFFLINE"] = "1"
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = "1"  # the processes share the cores
 sys.path.insert(0, str(Path(__file__).parent))
+# An example may take long where other programs keep the cores busy.
+settings.register_profile("any-load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-load")
+
+
+def pytest_configure(config):
+    """A test that is named runs, also a long one."""
+    if config.option.markexpr == "not whole" and any("::" in place for place in config.args):
+        config.option.markexpr = ""
 
 
 def pytest_collection_modifyitems(items):
-    """Whole runs first: none of these long files is left for one process at the end."""
-    items.sort(key=lambda item: item.path.parent.name != "runs")
+    """Harness runs and the demo first: none of these long files is left for one process at the end."""
+    items.sort(key=lambda item: item.path.parent.name != "runs" and item.path.stem != "test_demo")

@@ -1,5 +1,6 @@
 """``--model hf_vlm``: any transformers vision-language checkpoint in lmms-eval, likelihoods included."""
 
+import atexit
 import hashlib
 import itertools
 import json
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from accelerate import Accelerator
 from lmms_eval.api.instance import GenerationResult, Instance, TokenCounts
 from lmms_eval.api.model import lmms
@@ -73,6 +75,7 @@ class HFVLM(lmms):
     ) -> None:
         super().__init__()
         self.accelerator = Accelerator()
+        atexit.register(_leave_processes)
         self._rank = self.accelerator.process_index
         self._world_size = self.accelerator.num_processes
         alone = self._world_size == 1
@@ -236,6 +239,15 @@ def _batches(
         batch.append(item)
     if batch:
         yield batch
+
+
+def _leave_processes() -> None:
+    """End gloo's threads while Python still runs: one that outlives it can abort a process whose work is done.
+
+    The launcher then stops the other processes, of which the first may not have saved the results yet.
+    """
+    if dist.is_available() and dist.is_initialized() and dist.get_backend() == "gloo":
+        dist.destroy_process_group()
 
 
 def _resume_response_cache(*arguments: Any) -> None:

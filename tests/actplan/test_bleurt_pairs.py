@@ -1,6 +1,5 @@
 """Which pairs the classifier learns from and is measured on, and what it reads of them."""
 
-import time
 from collections import Counter
 
 import pytest
@@ -20,6 +19,7 @@ from lmms_egoplan.benchmarks.actplan.bleurt.pairs import (
 from lmms_egoplan.benchmarks.actplan.bleurt.tokens import ACTION_TOKENS, encode_pair
 from lmms_egoplan.benchmarks.actplan.plans import one_per_line
 from lmms_egoplan.benchmarks.actplan.published import read_activities, read_published
+from patience import processor_time_below
 
 real_data = pytest.mark.skipif(not PLANS.is_file(), reason="needs ../shared/data/actplan")
 
@@ -153,8 +153,7 @@ def test_action_words_are_single_tokens(tokenizer):
 
 
 def test_a_megabyte_is_cut_in_no_time(tokenizer):
-    start = time.monotonic()
-    tokens = encode_pair(tokenizer, 512, "grab(cup) " * 50_000, "walk_to(table) " * 50_000)
-    assert time.monotonic() - start < 10
+    with processor_time_below(30):
+        tokens = encode_pair(tokenizer, 512, "grab(cup) " * 50_000, "walk_to(table) " * 50_000)
     assert len(tokens.input_ids) == 512
     assert tokens.truncated

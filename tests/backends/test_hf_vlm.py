@@ -1,6 +1,8 @@
 """The backend's two request types on tiny checkpoints: what it says is what an independent pass says."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 from lmms_eval.api.instance import unwrap_generation_output
@@ -14,6 +16,7 @@ from lmms_egoplan.frames import read_frame_folder, read_video_frames
 from lmms_egoplan.loglikelihood import parse_loglikelihood
 from lmms_egoplan.ranking.question import ContextTooLongError
 from media import number_image, read_numbers, write_numbered_video
+from patience import FOREVER_S
 from ranking.reference import reference_loss
 from zoo import build, save
 
@@ -284,3 +287,25 @@ def test_only_an_answer_that_the_limit_ends_has_as_many_tokens_as_the_limit():
     for limit in (end, end + 1, end + 2):
         (answer,) = answers.generate([messages], {"max_new_tokens": limit}, ["q"])
         assert answer.output_tokens == end
+
+
+# One of several processes, as a launcher starts them; what is registered first runs last.
+ONE_PROCESS = """
+import atexit, sys
+import torch.distributed as dist
+
+atexit.register(lambda: print(dist.is_initialized()))
+from lmms_egoplan.backends.hf_vlm import HFVLM
+
+HFVLM(sys.argv[1])
+print(dist.get_backend())
+"""
+
+
+@pytest.mark.whole
+def test_no_thread_of_several_processes_outlives_python(checkpoint):
+    launched = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+    environment = os.environ | launched | {"ACCELERATE_USE_CPU": "true"}
+    command = [sys.executable, "-c", ONE_PROCESS, checkpoint["llava"]]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=FOREVER_S, check=True)
+    assert done.stdout.split()[-2:] == ["gloo", "False"]

@@ -5,8 +5,7 @@ import threading
 import pytest
 
 from lmms_egoplan.prefetch import prefetch
-
-PATIENCE = 10  # seconds until a test that would hang fails
+from patience import FOREVER_S
 
 
 def test_order_is_kept_though_later_items_load_faster():
@@ -14,7 +13,7 @@ def test_order_is_kept_though_later_items_load_faster():
 
     def load(item):
         if item == 0:
-            assert later.wait(PATIENCE)
+            assert later.wait(FOREVER_S)
         else:
             later.set()
         return item * 10
@@ -36,7 +35,7 @@ def test_loads_ahead_while_the_consumer_works_and_no_further():
     items = prefetch(range(10), load, workers=2, ahead=ahead)
     for item, _ in items:
         for event in loaded[: item + ahead + 1]:  # while this item is the consumer's
-            assert event.wait(PATIENCE)
+            assert event.wait(FOREVER_S)
         assert not any(event.is_set() for event in loaded[item + ahead + 1 :])
 
 

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from loguru import logger
 
 from judge_server import JudgeServer, Reply
+from judgement_rows import num_stored
 from lmms_egoplan.benchmarks.egointent.fields import FIELDS
 from lmms_egoplan.benchmarks.egointent.grading import SCALE, GradedStep, Prediction, grade
 from lmms_egoplan.benchmarks.egointent.judge_prompts import judge_prompt, read_rating, read_ratings, scale_of
-from lmms_egoplan.judging import DEMO, JudgeSettings
+from lmms_egoplan.judging import DEMO, JudgeSettings, default_cache_path
+from patience import wait_until
 
 REFERENCES = {
     "local_intent": "position the screw",
@@ -318,7 +320,8 @@ def test_one_warning_names_unjudged_fields(log):
 def test_refusal_keeps_what_had_arrived(together, log):
     def reply(prompt, before):
         if any("bad" in text for text in shown_in(prompt)):
-            return Reply("no such model", status=404, delay=0.3)
+            wait_until(lambda: num_stored(default_cache_path()) == (1 if together else 2))
+            return Reply("no such model", status=404)
         return rate_all(70)(prompt, before) if together else Reply("[[70]]")
 
     good, bad = (prediction(number, dict.fromkeys(FIELDS[:2], text)) for number, text in enumerate(("good", "bad")))

@@ -1,7 +1,5 @@
 """What a model sees and is asked, and how its written answer is read."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +13,7 @@ from lmms_egoplan.benchmarks.egoplan.protocol import (
     visual_input,
 )
 from lmms_egoplan.frames import frame_path
+from patience import processor_time_below
 
 FIELDS = ("narration_text", "start_frame", "stop_frame")
 
@@ -170,6 +169,5 @@ def test_two_letters_are_never_read(text, letters):
 
 @pytest.mark.parametrize("piece", ["the answer is ", "(", " ", "A ", "*", "\n", "answer : ", "A", "é"])
 def test_time_is_linear(piece):
-    start = time.perf_counter()
-    parse_letter(piece * (1_000_000 // len(piece)))
-    assert time.perf_counter() - start < 2
+    with processor_time_below(30):
+        parse_letter(piece * (1_000_000 // len(piece)))

@@ -11,8 +11,10 @@ from loguru import logger
 from egothink.forgeries import FORGED_DELIMITERS, FORGED_VERDICTS, HARMLESS, TEXTS
 from egothink.paper import TABLE_7
 from judge_server import JudgeServer, Reply
+from judgement_rows import num_stored
 from lmms_egoplan.benchmarks.egothink.grading import JUDGE_PROMPT, Answer, JudgedAnswer, grade
-from lmms_egoplan.judging import JudgeSettings
+from lmms_egoplan.judging import JudgeSettings, default_cache_path
+from patience import wait_until
 
 START, END = "[The Start of Assistant’s Answer]\n", "\n\n[The End of Assistant’s Answer]"
 
@@ -125,8 +127,10 @@ def test_one_warning_names_unjudged_answers(log):
 
 def test_refusal_keeps_what_had_arrived(log):
     def reply(prompt, _):
-        bad = "bad" in shown_in(prompt)
-        return Reply("no such model", status=404, delay=0.3) if bad else Reply("[[1]]")
+        if "bad" not in shown_in(prompt):
+            return Reply("[[1]]")
+        wait_until(lambda: num_stored(default_cache_path()) == 1)
+        return Reply("no such model", status=404)
 
     judged, _ = grade_with(reply, "good", "bad")
     assert [answer.rating for answer in judged] == [1, None]

@@ -204,7 +204,7 @@ def test_wrong_human_ratings(tmp_path, text, message):
     assert str(path) in str(error.value)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(st.tuples(*[st.sampled_from(["", "0", "0.5", "1", " 1.0 "])] * 2), min_size=1))
 def test_human_ratings(tmp_path, cells):
     path = tmp_path / "human.csv"

@@ -1,6 +1,7 @@
 """A small judge's scale and requests; in a process of its own: ``python asked.py URL FIRST LAST`` judges a range."""
 
 import re
+import signal
 import sys
 from collections.abc import Iterable
 
@@ -27,5 +28,6 @@ def judge(url: str, prompts: Iterable[str], concurrency: int = 8) -> list[Judgem
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a terminal, also where the parent ignores Ctrl-C
     url, first, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     print(*(judgement.rating for judgement in judge(url, [f"prompt {n}" for n in range(first, last)], concurrency=4)))

@@ -26,6 +26,7 @@ from lmms_egoplan.frames import FrameError
 from lmms_egoplan.lm_eval_adapter.lazy_images import LazyImages, stored_images
 from lmms_egoplan.storage import StorageError
 from media import number_image, read_numbers
+from patience import FOREVER_S
 from runs.small_set import prepare_small_set
 
 OPEN_FILES = Path("/proc/self/fd")
@@ -94,7 +95,7 @@ def test_requests_are_read_in_another_process(data):
     requested.append(LazyImages("views", partial(stored_images, actplan.PREPARED, "test", fingerprint(), 3, "images")))
     (data / "requests").write_bytes(dill.dumps(requested))
     command = [sys.executable, "-c", TELL, str(data / "requests")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=FOREVER_S)
     digests = [[sha256(image.tobytes()).hexdigest() for image in images] for images in requested]
     expected = [" ".join([images.lower(), *each]) for images, each in zip(requested, digests, strict=True)]
     assert done.stdout.splitlines() == expected

@@ -4,17 +4,36 @@ from pathlib import Path
 
 import pytest
 
+from lmms_egoplan.report import build
 from lmms_egoplan.report.page import write_page
+from patience import FOREVER_S
 from report.two_models import HOSTILE, ITEMS, RUNS, SECTIONS
 
 _CHROMIUM = Path("/usr/bin/chromium")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def unhurried():
+    """Pictures get the time that they need on a busy machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "IMAGE_SECONDS", FOREVER_S)
+        patch.setattr(build, "_SECONDS", 2 * FOREVER_S)
+        yield
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """The folder of the report of `two_models`."""
     out = tmp_path_factory.mktemp("report")
-    write_page(out, f"Two models {HOSTILE}", SECTIONS, ITEMS, RUNS, ("results/old: killed, no results file",))
+    write_page(
+        out,
+        f"Two models {HOSTILE}",
+        SECTIONS,
+        ITEMS,
+        RUNS,
+        ("results/old: killed, no results file",),
+        picture_seconds=FOREVER_S,
+    )
     return out
 
 
@@ -24,7 +43,9 @@ def browser():
     if not _CHROMIUM.exists():
         pytest.skip(f"{_CHROMIUM} is not installed")
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(_CHROMIUM), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=str(_CHROMIUM), args=["--no-sandbox"], timeout=1000 * FOREVER_S
+        )
         yield browser
         browser.close()
 
@@ -35,7 +56,7 @@ def tab(browser, written, request):
     settings = {"viewport": {"width": 1440, "height": 900}} | getattr(request, "param", {})
     context = browser.new_context(**settings)
     page = context.new_page()
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(1000 * FOREVER_S)
     messages = []
     page.on("console", lambda message: messages.append(message.text))
     page.on("pageerror", lambda error: messages.append(str(error)))

@@ -1,13 +1,13 @@
 """The page as a browser shows it: its summary, its tables, its figures."""
 
 import re
-import time
 from dataclasses import replace
 
 import pytest
 
 from lmms_egoplan.report.contents import ShownAnswer
 from lmms_egoplan.report.page import percent, show, svg_of, write_page
+from patience import processor_time_below
 from report.two_models import LONG, SECTIONS, figure, plan_item
 
 
@@ -204,13 +204,11 @@ def test_numbers_are_written_as_people_read_them():
     ]  # fmt: skip
 
 
-def test_a_page_of_a_whole_validation_set_is_small_and_quick(tmp_path):
+def test_a_page_of_a_whole_validation_set_is_small(tmp_path):
     names = [f"{LONG}-{number}" for number in range(4)]
     answers = {name: ShownAnswer("wrong", None, (-7.15712345, -7.0161234, -6.7451234, -8.2341234), 1) for name in names}
     items = [replace(plan_item(number, (True, True)), images=None, answers=answers) for number in range(3355)]
-    start = time.monotonic()
-    write_page(tmp_path, "Four models", SECTIONS, items, [(name, "") for name in names], ())
-    seconds = time.monotonic() - start
+    with processor_time_below(30):  # usually 1
+        write_page(tmp_path, "Four models", SECTIONS, items, [(name, "") for name in names], ())
     size = (tmp_path / "index.html").stat().st_size
     assert size < 3_000_000
-    assert seconds < 20

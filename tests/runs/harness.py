@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from patience import FOREVER_S
+
 LMMS_EVAL = [sys.executable, "-m", "lmms_eval"]
 TWO_PROCESSES = [
     *(sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2"),
@@ -59,7 +61,7 @@ def run(
 ) -> Run:
     """Run to the end and read what was written; fails with the command's words."""
     process = start(data, *arguments, "--output_path", output, "--log_samples", launcher=launcher, judge=judge)
-    returncode = process.wait(timeout=240)
+    returncode = process.wait(FOREVER_S)
     # lmms-eval says 0 though it has failed.
     assert returncode == 0, log(data)
     assert any(output.rglob("*_results.json")), log(data)

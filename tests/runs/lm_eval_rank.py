@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import lm_eval
+import torch
 from lm_eval.tasks import TaskManager
 from lm_eval.utils import handle_non_serializable
 
@@ -31,6 +32,7 @@ def main() -> None:
     if done is not None:
         part = {name: done[name] for name in ("results", "samples")}
         Path(out).write_text(json.dumps(part, default=handle_non_serializable), encoding="utf-8")
+    torch.distributed.destroy_process_group()  # a thread of gloo that outlives Python can abort the process
 
 
 if __name__ == "__main__":

@@ -139,6 +139,7 @@ def docs(data):
     return {doc["id"]: doc for doc in PREPARED.load("test").remove_columns("images")}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("task", ["actplan", "actplan_text_only"])
 def test_every_aggregate_is_that_of_the_samples(done, docs, task, classifier):
     results = {name.removesuffix(",scored"): value for name, value in done.results[task].items()}
@@ -183,6 +184,7 @@ def test_every_aggregate_is_that_of_the_samples(done, docs, task, classifier):
     assert results["bleurt_model"] == str(classifier)
 
 
+@pytest.mark.whole
 def test_samples_keep_both_readings(done, docs):
     for sample in done.samples["actplan"]:
         record = sample["lcs_norm"]

@@ -8,8 +8,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from lmms_eval.evaluator import simple_evaluate
+from lmms_eval.tasks import TaskManager
 from PIL import Image
 
+from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from media import read_numbers
 from runs.harness import metric
 from runs.small_set import prepare_small_set
@@ -94,6 +96,7 @@ def test_letters_from_a_server(server, tmp_path, monkeypatch, backend):
         backend,
         f"model=tiny,base_url={url},api_key=none,max_retries=1",
         tasks=["egoplan_val_generate"],
+        task_manager=TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False),
         log_samples=True,
     )
     letters = [letter for _, letter in REPLIES]

@@ -22,6 +22,8 @@ from media import read_numbers, write_numbered_video
 from runs.answerer import save_answerer
 from runs.harness import TWO_PROCESSES, run
 
+pytestmark = pytest.mark.whole
+
 GOALSTEP = "../shared/data/ego4d-goalstep/goalstep_valid_public.json"
 FPS = 6
 # The videos with the most steps per minute.

@@ -16,6 +16,7 @@ from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
 from lmms_egoplan.cli import app
 from lmms_egoplan.judging.harmless import make_harmless
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
+from patience import FOREVER_S
 from runs.harness import TWO_PROCESSES, log, run, start
 from zoo import save
 
@@ -111,6 +112,7 @@ def assert_judged_as_asked(run, prompts, names):
         assert (record["error"] is None) == (record["rating"] is not None)
 
 
+@pytest.mark.whole
 def test_the_whole_benchmark(data, checkpoint):
     with JudgeServer(opinion) as server:
         done = run(data, data / "whole", *hf_vlm(checkpoint, "egothink_bench"), judge=judge_at(server, "whole"))
@@ -145,6 +147,7 @@ def test_the_whole_benchmark(data, checkpoint):
     assert server.peak > 8
 
 
+@pytest.mark.whole
 def test_processes_and_parts_of_the_data_keep_answers_and_questions_together(data, checkpoint):
     arguments = hf_vlm(checkpoint, SHORT, "--offset", "7", "--limit", "9")
     with JudgeServer(opinion) as server:
@@ -167,6 +170,7 @@ def test_llava_gets_its_own_prompt(data):
     assert limits == [30, 300]
 
 
+@pytest.mark.whole
 def test_without_a_judge_answers_are_kept_and_judged_later(data, checkpoint, monkeypatch):
     done = run(data, data / "unjudged", *hf_vlm(checkpoint, SHORT, "--limit", "6"))
     words = log(data)
@@ -194,7 +198,7 @@ def test_a_wrong_judge_is_found_before_a_model_is_loaded(data, checkpoint):
     with JudgeServer(lambda prompt, asked_before: refusal) as server:
         judge = judge_at(server, "wrong")
         process = start(data, *hf_vlm(checkpoint, SHORT), "--output_path", data / "wrong", judge=judge)
-        process.wait(timeout=120)
+        process.wait(timeout=FOREVER_S)
     words = log(data)
     assert not list((data / "wrong").rglob("*_results.json"))
     assert "Running on rank" not in words
@@ -204,6 +208,7 @@ def test_a_wrong_judge_is_found_before_a_model_is_loaded(data, checkpoint):
     assert len(server.prompts) == 1
 
 
+@pytest.mark.whole
 def test_a_judge_that_refuses_in_the_middle_costs_no_answer(data, checkpoint):
     asked = []
 
@@ -225,6 +230,7 @@ def test_a_judge_that_refuses_in_the_middle_costs_no_answer(data, checkpoint):
     assert KEY not in json.dumps(done.samples)
 
 
+@pytest.mark.whole
 def test_groups_that_overlap_give_no_wrong_average(data, checkpoint):
     tasks = "egothink_bench,egothink_bench_object"
     arguments = hf_vlm(checkpoint, tasks, "--limit", "1", "--gen_kwargs", "max_new_tokens=4")

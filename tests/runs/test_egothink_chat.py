@@ -5,12 +5,14 @@ import io
 
 import pytest
 from lmms_eval.evaluator import simple_evaluate
+from lmms_eval.tasks import TaskManager
 from PIL import Image
 
 from egothink.source import shade, write_source
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
+from lmms_egoplan.paths import LMMS_EVAL_TASKS
 
 QUESTIONS = 4
 TASK = "egothink_planning_assistance"
@@ -50,7 +52,11 @@ def test_a_chat_backend_is_sent_image_and_prompt_and_its_answers_are_judged(data
     ):
         monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", judge.url)
         evaluated = simple_evaluate(
-            backend, f"model=tiny,base_url={model.url},api_key=none,max_retries=1", tasks=[TASK], log_samples=True
+            backend,
+            f"model=tiny,base_url={model.url},api_key=none,max_retries=1",
+            tasks=[TASK],
+            task_manager=TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False),
+            log_samples=True,
         )
     index = next(i for i, dimension in enumerate(DIMENSIONS) if dimension.name == "assistance")
     assert len(model.bodies) == QUESTIONS
@@ -75,10 +81,6 @@ def test_a_chat_backend_is_sent_image_and_prompt_and_its_answers_are_judged(data
 
 
 def test_llavas_prompt_is_a_system_prompt_for_chat_backends(data, monkeypatch):
-    from lmms_eval.tasks import TaskManager
-
-    from lmms_egoplan.paths import LMMS_EVAL_TASKS
-
     manager = TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False, model_name="llava_hf")
     task = manager.load_task_or_group(TASK, "chat")[TASK]
     doc = task.test_docs()[0]

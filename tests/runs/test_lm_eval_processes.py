@@ -6,7 +6,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from lm_eval.tasks import TaskManager
 
 from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
 from lmms_egoplan.paths import LM_EVAL_TASKS
+from patience import FOREVER_S
 from runs.both_harnesses import (
     FEW_TOKENS,
     assert_same_results,
@@ -28,6 +28,21 @@ from runs.prepared_set import save_letter_lover
 from runs.small_set import prepare_small_set
 
 COMMAND = [sys.executable, "-m", "lmms_egoplan"]
+# The command, which is killed as soon as its cache holds 40 responses, however fast the machine is.
+KILLED_COMMAND = """
+import os, runpy, signal
+from lm_eval.api.model import CacheHook
+
+add_partial = CacheHook.add_partial
+
+def add_and_die(self, *arguments):
+    add_partial(self, *arguments)
+    if len(self.dbdict) >= 40:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+CacheHook.add_partial = add_and_die
+runpy.run_module("lmms_egoplan", run_name="__main__")
+"""
 MANY = 96
 """Questions of one text on twelve different observations."""
 TWO_RANKS = [
@@ -54,7 +69,7 @@ def stored(database):
     """How many responses a cache holds."""
     if not database.exists():
         return 0
-    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=10)) as connection:
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=FOREVER_S)) as connection:
         tables = connection.execute("SELECT name FROM sqlite_master WHERE name = 'unnamed'").fetchall()
         return connection.execute("SELECT count(*) FROM unnamed").fetchone()[0] if tables else 0
 
@@ -79,6 +94,7 @@ def reported(results):
     return {name: value for name, value in results.items() if "," in name and "stderr" not in name}
 
 
+@pytest.mark.whole
 def test_a_killed_run_goes_on_where_it_was_and_a_finished_one_asks_nothing(data, caplog):
     prepare_many(data)
     checkpoint = save_letter_lover("llava", data / "llava")
@@ -89,19 +105,13 @@ def test_a_killed_run_goes_on_where_it_was_and_a_finished_one_asks_nothing(data,
         *("--metadata", "num_frames=3", "--use_cache", cache, "--log_samples", "--output_path"),
     ]
     database = Path(f"{cache}_rank0.db")
-    process = start(data, *arguments, data / "killed", launcher=COMMAND)
-    deadline = time.monotonic() + 120
-    while stored(database) < 40:
-        assert process.poll() is None, log(data)
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    killed = start(data, *arguments, data / "killed", launcher=[sys.executable, "-c", KILLED_COMMAND])
+    assert killed.wait(FOREVER_S) == -signal.SIGKILL, log(data)
     kept = stored(database)
     assert 40 <= kept < 4 * MANY
     assert not list((data / "killed").rglob("*.json*"))
 
-    assert start(data, *arguments, data / "resumed", launcher=COMMAND).wait(timeout=240) == 0, log(data)
+    assert start(data, *arguments, data / "resumed", launcher=COMMAND).wait(FOREVER_S) == 0, log(data)
     words = (data / "log.txt").read_text(encoding="utf-8")
     assert f"Cached requests: {kept}, Requests remaining: {4 * MANY - kept}" in words
     assert "|egoplan_val|" in words
@@ -128,7 +138,9 @@ def test_a_killed_run_goes_on_where_it_was_and_a_finished_one_asks_nothing(data,
 
 
 def words_of(*command, **more):
-    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=120, check=False, **more)
+    done = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, timeout=FOREVER_S, check=False, **more
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -173,6 +185,7 @@ def test_arguments_arrive_unchanged():
     assert json.loads(words_of("-c", code, json.dumps(arguments))) == ["lm-eval", *arguments]
 
 
+@pytest.mark.whole
 def test_two_processes_find_what_one_finds(data, monkeypatch):
     """The first has all questions on EPIC-KITCHENS and none on Ego4D, and no step outdoors."""
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
@@ -183,7 +196,7 @@ def test_two_processes_find_what_one_finds(data, monkeypatch):
     tasks = ["egoplan_val", "egoplan_val_generate", "egothink_object_attribute", "egointent"]
     arguments = [checkpoint, ",".join(tasks), data / "both.json"]
     judge = {"LMMS_EGOPLAN_JUDGE_MODEL": "demo"}
-    assert start(data, *arguments, launcher=TWO_RANKS, judge=judge).wait(timeout=240) == 0, log(data)
+    assert start(data, *arguments, launcher=TWO_RANKS, judge=judge).wait(FOREVER_S) == 0, log(data)
     assert "rank 1 of 2 had [16, 4, 1, 3] requests" in log(data)
     both = Run(**json.loads((data / "both.json").read_text(encoding="utf-8")))
     one = in_lm_eval(checkpoint, *tasks, gen_kwargs=FEW_TOKENS)

@@ -1,21 +1,22 @@
 """Whole runs on real annotations: what lmms-eval reports is what an independent slow evaluation finds."""
 
 import json
-import os
 import signal
-import time
+import sys
 
 import pytest
 from lmms_eval.evaluator import simple_evaluate
 
 from derived_questions import DATA, available
+from patience import FOREVER_S
 from runs.harness import TWO_PROCESSES, Run, log, metric, run, start
 from runs.prepared_set import DERIVED, EXAMPLE_ID, EXAMPLES, prepare_set, save_letter_lover
 from runs.slow_egoplan import Choice, SlowEgoPlan, accuracies, reply_accuracies
 
-pytestmark = pytest.mark.skipif(
-    not (available() and EXAMPLES.exists()), reason=f"needs the public annotations in {DATA}"
-)
+pytestmark = [
+    pytest.mark.whole,
+    pytest.mark.skipif(not (available() and EXAMPLES.exists()), reason=f"needs the public annotations in {DATA}"),
+]
 
 LL_TASKS = ("egoplan_val", "egoplan_val_clips")
 EVERY = 5  # of the questions are ranked by the slow evaluation too, where it takes long for all
@@ -168,20 +169,33 @@ def scored_keys(cache):
     ]
 
 
+# lmms-eval, which is killed as soon as it has written 60 responses, however fast the machine is.
+KILLED_HARNESS = """
+import os, runpy, signal
+from lmms_eval.caching.response_cache import ResponseCache
+
+log, logged = ResponseCache._log_to_audit, []
+
+def log_and_die(self, *arguments, **more):
+    log(self, *arguments, **more)
+    logged.append(arguments)
+    if len(logged) == 60:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+ResponseCache._log_to_audit = log_and_die
+runpy.run_module("lmms_eval", run_name="__main__")
+"""
+
+
 def test_a_killed_run_goes_on_where_it_was(data, llava, llava_run):
     cache = data / "cache"
     limit = 60
     model = ["--model", "llava", "--model_args", f"pretrained={llava},dtype=float32"]
     arguments = ["--tasks", "egoplan_val", *model, "--limit", limit, "--use_cache", cache]
-    process = start(data, *arguments, "--output_path", data / "killed")
-    deadline = time.monotonic() + 120
-    while len(scored_keys(cache)) < limit:
-        assert process.poll() is None, log(data)
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    assert limit <= len(scored_keys(cache)) < 4 * limit
+    harness = [sys.executable, "-c", KILLED_HARNESS]
+    killed = start(data, *arguments, "--output_path", data / "killed", launcher=harness)
+    assert killed.wait(FOREVER_S) == -signal.SIGKILL, log(data)
+    assert len(scored_keys(cache)) == limit
 
     resumed = run(data, data / "resumed", *arguments)
     keys = scored_keys(cache)

@@ -8,6 +8,7 @@ from lmms_eval.api.model import lmms
 from lmms_eval.evaluator import simple_evaluate
 from lmms_eval.tasks import TaskManager
 
+from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from media import number_image
 from ranking.reference import reference_loss
 from runs.harness import metric, run
@@ -100,6 +101,7 @@ cli_evaluate()
 """
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("rows")
 def test_a_changed_harness_still_runs_other_tasks(tmp_path):
     save("llava", tmp_path / "model")
@@ -130,7 +132,8 @@ class StockBackend(lmms):
 def test_a_backend_that_answers_with_pairs(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     records = prepare_small_set(tmp_path)
-    evaluated = simple_evaluate(StockBackend(), tasks=["egoplan_val"], log_samples=True)
+    manager = TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False)
+    evaluated = simple_evaluate(StockBackend(), tasks=["egoplan_val"], task_manager=manager, log_samples=True)
     results = evaluated["results"]["egoplan_val"]
     shortest = [min("ABCD", key=lambda x, r=record: len(r[f"choice_{x.lower()}"])) for record in records]
     right = [letter == record["golden_choice_idx"] for letter, record in zip(shortest, records, strict=True)]

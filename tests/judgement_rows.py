@@ -1,0 +1,16 @@
+"""What the judgement cache holds, as another process sees it."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from patience import FOREVER_S
+
+
+def num_stored(path: Path) -> int:
+    """Judgements in the cache at `path`; 0 where there is none yet."""
+    if not path.exists():
+        return 0
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=FOREVER_S)) as database:
+        tables = database.execute("SELECT name FROM sqlite_master WHERE name = 'judgements'").fetchall()
+        return database.execute("SELECT count(*) FROM judgements").fetchone()[0] if tables else 0
