@@ -4,6 +4,7 @@ import hashlib
 import json
 import uuid
 from pathlib import Path
+from typing import Any
 
 from lmms_egoplan.storage import file_version
 
@@ -19,19 +20,19 @@ def weights_version(pretrained: str, commit: str | None) -> str:
         The commit; for a folder a digest of the names, sizes and times of its files, and the same of the folder or the
         name of the model that an adapter in it belongs to. A text that never comes again where neither is known.
     """
-    folder = Path(pretrained).expanduser()
-    if folder.is_dir():
-        return _fingerprint(folder)
-    return f"{pretrained}@{commit}" if commit else f"unknown-{uuid.uuid4().hex}"
+    return folder_version(pretrained) or (f"{pretrained}@{commit}" if commit else f"unknown-{uuid.uuid4().hex}")
 
 
-def _fingerprint(folder: Path) -> str:
+def folder_version(value: Any) -> str | None:
+    """A digest of a folder, such as a checkpoint's or an adapter's; None if the value names no folder."""
+    if not isinstance(value, str | Path) or not (folder := Path(value).expanduser()).is_dir():
+        return None
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     entries = [[str(path.relative_to(folder)), file_version(path.stat())] for path in files]
     try:
         base = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))["base_model_name_or_path"]
     except (OSError, ValueError, KeyError, TypeError):
         base = None
-    if isinstance(base, str):
-        entries.append([base, _fingerprint(Path(base)) if Path(base).is_dir() and Path(base) != folder else ""])
+    if base is not None:
+        entries.append([str(base), (base != str(value) and folder_version(base)) or ""])
     return hashlib.sha256(json.dumps(entries).encode()).hexdigest()[:32]

@@ -20,7 +20,7 @@ from lmms_egoplan.ranking import CandidateRanker, CandidateScore
 from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.question import ContextTooLongError, RankingError
 from lmms_egoplan.ranking.ranker import AUTO, RANKING_VERSION
-from lmms_egoplan.weights import weights_version
+from lmms_egoplan.weights import folder_version, weights_version
 
 NAME = "hf-vlm-ranker"
 
@@ -71,7 +71,11 @@ class HFVLMRanker(HFMultimodalLM):
         self._chat_ranker = CandidateRanker(self.model, self.processor, path=ranking_path)
         self._plain_ranker = CandidateRanker(self.model, self.processor, apply_chat_template=False, path=ranking_path)
         weights = weights_version(str(pretrained), getattr(self.model.config, "_commit_hash", None))
-        settings = {name: str(value) for name, value in sorted(kwargs.items()) if name not in _WITHOUT_EFFECT}
+        settings = {
+            name: folder_version(value) or str(value)
+            for name, value in sorted(kwargs.items())
+            if name not in _WITHOUT_EFFECT
+        }
         self._identity = f"{weights} ranking {RANKING_VERSION} {ranking_path} {settings}"
         self._ledger: PathLedger | None = None
 
