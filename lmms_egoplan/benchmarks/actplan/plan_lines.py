@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from itertools import dropwhile, pairwise
 from typing import NamedTuple
 
+from lmms_egoplan.text import clean_text
+
 _STATEMENTS = "i we you he she it they this that these those there here the a an my our your its as to"
 _COURTESIES = "no yes sure certainly okay ok sorry apologies unfortunately however please note notes given based hope"
 _REFUSALS = "can cannot could would should assuming generate"
@@ -267,9 +269,7 @@ def _without_json(text: str) -> str:
     if not lists:
         return text
     strings = "\n\n".join(map("\n".join, lists))
-    # Halves of surrogate pairs, which no file can hold.
-    strings = strings.encode(errors="replace").decode()
-    return f"{text[:start]}\n\n{strings}\n\n{text[end:]}"
+    return f"{text[:start]}\n\n{clean_text(strings)}\n\n{text[end:]}"
 
 
 def _lists_of_strings(value: list | dict) -> Sequence[list[str]]:

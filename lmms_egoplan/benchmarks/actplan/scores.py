@@ -9,6 +9,7 @@ from lmms_egoplan.benchmarks.actplan.encoder import DEFAULT_ENCODER, encoder_nam
 from lmms_egoplan.benchmarks.actplan.lcs import lcs_lengths, lcs_norm
 from lmms_egoplan.benchmarks.actplan.plans import form_validity, official_steps, parsed_steps
 from lmms_egoplan.carried import from_text, to_text
+from lmms_egoplan.text import clean_text
 
 if TYPE_CHECKING:
     from lmms_egoplan.benchmarks.actplan.bleurt.classifier import PlanClassifier, Verdict
@@ -127,8 +128,9 @@ def score_plans(
     """
     # Both before the work, so that neither is found wanting after it.
     encoding, classifying = load_encoder(encoder), None if classifier is None else load_classifier(classifier)
-    official = [official_steps(plan.text) for plan in plans]
-    parsed = [parsed_steps(plan.text) for plan in plans]
+    texts = [clean_text(plan.text) for plan in plans]
+    official = [official_steps(text) for text in texts]
+    parsed = [parsed_steps(text) for text in texts]
     pairs = {
         (reading, index, number): (steps, reference)
         for index, plan in enumerate(plans)

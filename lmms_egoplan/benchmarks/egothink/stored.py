@@ -11,6 +11,7 @@ from lmms_egoplan.benchmarks.egothink.grading import Answer, JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
 from lmms_egoplan.logged_samples import HOW_TO_LOG, find_sample_files
 from lmms_egoplan.storage import write_whole
+from lmms_egoplan.text import clean_text
 
 _TASKS = "egothink_"
 _NAMES = tuple(dimension.name for dimension in DIMENSIONS)
@@ -164,6 +165,13 @@ def _stored_answer(where: str, line: str) -> StoredAnswer:
     truncated = record.get("truncated")
     if truncated is not None and not isinstance(truncated, bool):
         raise StoredError(f"{where}: truncated must be true, false or null, got {truncated!r}")
+    judge = record.get("judge")
     return StoredAnswer(
-        where, record["id"], record["answer"], truncated, target, record.get("rating"), record.get("judge")
+        where,
+        record["id"],
+        clean_text(record["answer"]),
+        truncated,
+        target,
+        record.get("rating"),
+        clean_text(judge) if isinstance(judge, str) else judge,
     )
