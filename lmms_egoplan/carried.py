@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import MISSING, asdict, fields
 from typing import Any, TypeVar
 
 Carried = TypeVar("Carried")
@@ -17,7 +17,7 @@ def from_text(text: str, kind: type[Carried], what: str, is_right: Callable[[str
     """Read what `to_text` wrote.
 
     Args:
-        kind: the dataclass.
+        kind: the dataclass. A field with a default may be absent, as in what earlier versions wrote.
         what: names the record in the error.
         is_right: whether the value under a field's name, of all values, is one that the field can have.
 
@@ -25,10 +25,13 @@ def from_text(text: str, kind: type[Carried], what: str, is_right: Callable[[str
         ValueError: the text is something else.
     """
     names = [field.name for field in fields(kind)]
+    defaults = {field.name: field.default for field in fields(kind) if field.default is not MISSING}
     try:
         values = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"expected {what}, got {text!r:.200}: no JSON") from error
+    if isinstance(values, dict):
+        values = defaults | values
     if not isinstance(values, dict) or values.keys() != set(names):
         raise ValueError(f"expected {what}, got {text!r:.200}: expected an object with {', '.join(names)}")
     wrong = [name for name in names if not is_right(name, values)]

@@ -40,7 +40,10 @@ def write_files(out: Path, sections: Iterable[Section], progress: Callable[[str,
 def csv_of(table: Table) -> str:
     """All digits, an empty field where there is no value, and ``own`` behind the columns: whether a row is of a run."""
     rows = [
-        [*("" if value is None else clean(value) if isinstance(value, str) else value for value in row.values), row.is_own]
+        [
+            *("" if value is None else clean(value) if isinstance(value, str) else value for value in row.values),
+            row.is_own,
+        ]
         for row in table.rows
     ]
     return csv_text([[*(column.key for column in table.columns), "own"], *rows])

@@ -141,8 +141,7 @@ def _plan(identifier: str, candidate: str, references: Sequence[str]) -> Generat
     lines = [one_per_line(reference) for reference in references]
     on_one_line = lines[0].strip() != references[0].strip()
     text = one_per_line(candidate) if on_one_line else candidate
-    golds = [[step for step in official_steps(reference) if step.strip()] for reference in lines]
-    return GeneratedPlan(identifier, text, golds)
+    return GeneratedPlan(identifier, text, [official_steps(reference) for reference in lines])
 
 
 def _published_plans(path: Path) -> list[StoredPlan]:
@@ -159,11 +158,12 @@ def _published_plans(path: Path) -> list[StoredPlan]:
 def _sample(stored: StoredPlan, score: PlanScore) -> dict[str, Any]:
     place = parse_id(stored.plan.id)
     fields = asdict(score)
+    lines, steps = fields.pop("reference_lines"), fields.pop("reference_lengths")
     return {
         "id": score.id,
         **({} if stored.model is None else {"model": stored.model}),
         **score.measures(),
-        "lengths": {"candidate": len(score.official), "references": fields.pop("reference_lengths")},
+        "lengths": {"candidate": len(score.official), "references": lines or steps},
         **fields,
         **({} if place is None else {"setting": place.setting, "activity_type": activity_type(place.activity)}),
         "length": length_bin(score.reference_lengths[0]),
