@@ -29,7 +29,7 @@ def csv_text(rows: Iterable[Iterable[Any]]) -> str:
 
     A text that a spreadsheet would take for a formula (it begins with ``=``, ``+``, ``-`` or ``@``, and is no number,
     or with a tab or a line break) gets ``'`` before it; `cell_text` takes that away. Halves of surrogate pairs are
-    replaced.
+    replaced, and line breaks are ``\\n``.
     """
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([_cell(value) for value in row] for row in rows)
@@ -44,7 +44,7 @@ def cell_text(cell: str) -> str:
 def _cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    text = clean_text(value)
+    text = clean_text(value).replace("\r\n", "\n").replace("\r", "\n")  # a lone return would end the row
     return f"'{text}" if _is_formula(text) else text
 
 

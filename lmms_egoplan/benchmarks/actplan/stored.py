@@ -13,7 +13,7 @@ from lmms_egoplan.benchmarks.actplan.metrics import BREAKDOWNS, by_group, length
 from lmms_egoplan.benchmarks.actplan.plans import official_steps, one_per_line
 from lmms_egoplan.benchmarks.actplan.published import read_published
 from lmms_egoplan.benchmarks.actplan.scores import GeneratedPlan, PlanScore, score_plans
-from lmms_egoplan.checking import is_text, shown
+from lmms_egoplan.checking import is_text, read_json, repetition, shown
 from lmms_egoplan.storage import write_whole
 
 _FORM = '{"id": "...", "candidate": "...", "references": ["...", ...]}'
@@ -108,11 +108,13 @@ def write_scores(path: Path, scores: Mapping[str, Any]) -> None:
 
 def _load(where: str, line: str) -> dict[str, Any]:
     try:
-        record = json.loads(line)
+        record = read_json(line)
     except (ValueError, RecursionError) as error:
         raise PlansError(f"{where}: no JSON; expected lines {_FORM}") from error
     if not isinstance(record, dict):
         raise PlansError(f"{where}: expected an object {_FORM}, found {shown(record)}")
+    if problem := repetition(record):
+        raise PlansError(f"{where}: {problem}")
     return record
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.graded import GradedStep
-from lmms_egoplan.checking import is_text, shown
+from lmms_egoplan.checking import is_text, read_json, repetition, shown
 from lmms_egoplan.logged_samples import HOW_TO_LOG, SampleFile, find_sample_files
 
 # And the beginning of the names of variants that users make of it, egointent_16.
@@ -139,9 +139,11 @@ def _steps(path: Path) -> dict[str, LoggedStep]:
 
 def _step(where: str, line: str) -> LoggedStep:
     try:
-        sample = json.loads(line)
+        sample = read_json(line)
     except (ValueError, RecursionError) as error:
         raise LoggedRunError(f"{where}: no JSON: {error}; was the run stopped while it wrote? Run again") from error
+    if problem := repetition(sample):
+        raise LoggedRunError(f"{where}: {problem}")
     record = sample.get("overall") if isinstance(sample, dict) else None
     if not isinstance(record, dict):
         raise LoggedRunError(f"{where}: overall: expected an object, as the task {TASK} logs it, found {shown(record)}")

@@ -1,6 +1,5 @@
 """EgoThink's answers in files: what a run or another framework has stored, and what judging writes."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.grading import Answer, JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
+from lmms_egoplan.checking import read_json, repetition
 from lmms_egoplan.logged_samples import HOW_TO_LOG, find_sample_files
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.text import clean_text
@@ -147,11 +147,13 @@ def _read_path(path: Path) -> list[StoredAnswer]:
 
 def _stored_answer(where: str, line: str) -> StoredAnswer:
     try:
-        record = json.loads(line)
+        record = read_json(line)
     except (ValueError, RecursionError) as error:
         raise StoredError(
             f'{where}: no JSON. Give a harness\'s samples, or lines such as {{"id": "existence/1", "answer": "Yes."}}'
         ) from error
+    if problem := repetition(record):
+        raise StoredError(f"{where}: {problem}")
     target = None
     if isinstance(record, dict) and isinstance(record.get("score"), dict):
         target = record.get("target") if isinstance(record.get("target"), str) else None
