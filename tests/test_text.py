@@ -1,5 +1,6 @@
 import csv
 import io
+import re
 
 import pytest
 from hypothesis import given
@@ -28,7 +29,7 @@ OTHER = ["", "a", "1", "-1", "+1.5", "-.5", "-1e-05", "a=1", "gpt-4o", "'", "'a"
 
 @pytest.mark.parametrize("text", FORMULAS)
 def test_what_a_spreadsheet_takes_for_a_formula_is_marked(text):
-    assert list(csv.reader(io.StringIO(csv_text([[text]]), newline=""))) == [[f"'{text}"]]
+    assert list(csv.reader(io.StringIO(csv_text([[text]]), newline=""))) == [["'" + text.replace("\r", "\n")]]
 
 
 @pytest.mark.parametrize("text", OTHER)
@@ -43,8 +44,9 @@ def test_numbers_are_no_texts():
 @given(st.text() | st.text(alphabet="'=+-@\t\r\n 1.e"))
 def test_a_cell_is_read_back(text):
     (row,) = csv.reader(io.StringIO(csv_text([["x", text]]), newline=""))
-    assert cell_text(row[1]) == clean_text(text)
-    assert row[1] == text or not row[1] or row[1][0] not in "=+-@\t\r\n" or clean_text(text) != text
+    assert cell_text(row[1]) == clean_text(text).replace("\r\n", "\n").replace("\r", "\n")
+    is_number = re.fullmatch(r"[+-]?[0-9.]+(e[+-]?[0-9]+)?", row[1], re.IGNORECASE)
+    assert is_number or row[1][:1] not in tuple("=+-@\t\r\n")
 
 
 @pytest.mark.parametrize(
