@@ -49,7 +49,7 @@ def test_cells_are_means_of_field_means(tmp_path):
 
 
 def test_samples_of_earlier_versions_which_kept_no_reply(tmp_path):
-    lines = [sample(graded_step("s1", [10, 20, 30])), sample(graded_step("s2", [0, 0, 0], found=()))]
+    lines = [sample(graded_step("s1", [10.0, 20.0, 30.0])), sample(graded_step("s2", [0.0, 0.0, 0.0], found=()))]
     assert all(line["overall"].pop("reply", "") is None for line in lines)
     write_run(tmp_path, lines)
     (run,) = read_runs([tmp_path])

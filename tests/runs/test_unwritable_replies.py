@@ -33,6 +33,7 @@ def assert_all_are_logged(samples):
     assert all(sample["score"]["answer"] == WRITTEN for sample in samples["egothink_object_existence"])
     assert all(sample["predictions"]["prediction"] == "B" for sample in samples["egoplan_val_generate"])
     assert {sample["overall"]["fields"]["global_intent"] for sample in samples["egointent"]} == {"smile \U0001f600"}
+    assert all(sample["overall"]["reply"] == WRITTEN for sample in samples["egointent"])
     assert all("walk_to(table ?)" in sample["lcs_norm"]["parsed"] for sample in samples["actplan"])
     assert all(samples[task] for task in TASKS)
 
