@@ -14,6 +14,8 @@ ALL = dict(zip(FIELDS, VALUES, strict=True))
 JSON = json.dumps(ALL)
 
 OTHER_JSON = json.dumps(dict(zip(FIELDS, ("grab the lamp", "light a room", "go home"), strict=True)))
+TAGS = "\n".join(f"<{field}>{value}</{field}>" for field, value in ALL.items())
+OTHER_TAGS = "\n".join(f"<{field}>grab the lamp</{field}>" for field in FIELDS)
 OTHER_LINES = "Local intent: grab the lamp\nGlobal intent: light a room\nNext-step plan: go home"
 
 WHOLE = {
@@ -58,8 +60,8 @@ WHOLE = {
     f"| Global intent (why) | the reason | {GLOBAL} |\n| Next step (next) | what follows | {NEXT} |",
     "table without bars around": f"Field | Value\n--- | ---\nLocal | {LOCAL}\nGlobal | {GLOBAL}\nNext | {NEXT}",
     "table of short names": f"| What | Why | Next |\n|---|---|---|\n| {LOCAL} | {GLOBAL} | {NEXT} |",
-    "tags": "\n".join(f"<{field}>{value}</{field}>" for field, value in ALL.items()),
-    "tags on one line": "".join(f"<{field}>{value}</{field}>" for field, value in ALL.items()),
+    "tags": TAGS,
+    "tags on one line": TAGS.replace("\n", ""),
     "tags in tags": "<answer>\n"
     + "\n".join(f"  <{field} lang='en'>\n    <value>{value}</value>\n  </{field}>" for field, value in ALL.items())
     + "\n</answer>",
@@ -87,6 +89,9 @@ WHOLE = {
     "short names with remarks": f"- What (local intent): {LOCAL}\n"
     f"- Why (global intent): {GLOBAL}\n- Next (plan): {NEXT}",
     "short names on one line": f"What: {LOCAL}. Why: {GLOBAL}. Next: {NEXT}".replace(". ", "\n"),
+    "short headings": f"### What\n{LOCAL}\n\n### Why\n{GLOBAL}\n\n**Next**\n{NEXT}",
+    "full-width full stops": f"Local intent\uff1a\u201c{LOCAL}\u201d\u3002\nGlobal intent\uff1a{GLOBAL}\u3002\n"
+    f"Next\uff1a{NEXT}\u3002",
     "short keys": json.dumps(dict(zip(("what", "why", "next"), VALUES, strict=True))),
     "short keys in YAML": f"local: {LOCAL}\nglobal: {GLOBAL}\nnext: {NEXT}",
     "one short name": f"Local intent: {LOCAL}\nGlobal intent: {GLOBAL}\nNext: {NEXT}",
@@ -106,6 +111,8 @@ WHOLE = {
     "final after lines": f"{OTHER_LINES}\nFinal JSON: {JSON}",
     "revised": f"{OTHER_JSON}\nLooking closer, I see it.\nRevised answer: {JSON}",
     "initial alone": f"Initial guess: {OTHER_JSON}\nBut then I saw the screws.\n{JSON}",
+    "final key": json.dumps({"initial_guess": json.loads(OTHER_JSON), "final_answer": ALL}),
+    "final tag": f"<draft>{OTHER_TAGS}</draft>\n<final_answer>{TAGS}</final_answer>",
     "several finals": f"Final answer: {OTHER_JSON}\nWait.\nFinal answer: {JSON}",
     "wrapped lines": "\n".join(f"{field}:\n" + value.replace(" ", "\n") + "\n" for field, value in ALL.items()),
 }

@@ -45,11 +45,9 @@ _LABEL, _SHORT_LABEL = _label(NAME), _label(SHORT_NAME)
 # YAML's beginning of a text on the lines below.
 _BLOCK = re.compile(r"\s*[|>][+-]?\d?[+-]?\s*(?:#.*)?")
 _BULLET = re.compile(r"(?:[-*+\u2022]|\d{1,2}[.)])\s")
-# A reply with more labels has no need of short ones.
-_MOST_LABELS = 12
 _NO_TEXT = ("#", "```", "{", "}")
 _YAML_ENDS = ("---", "...")
-_MARKUP = " *_`,;\uff0c\uff1b\u3001"
+_MARKUP = " *_`,;\uff0c\uff1b\u3001\u3002"
 _PAIRED = {'"': '"', "'": "'", "\u201c": "\u201d", "\u2018": "\u2019"}
 
 
@@ -98,17 +96,15 @@ def short_names(names: Collection[str], known: Collection[str] = ()) -> dict[str
 
 
 def _short_labels(text: str, labels: Sequence[re.Match[str]]) -> list[re.Match[str]]:
-    found = (
-        [
-            label
-            for label in _SHORT_LABEL.finditer(text)
-            if label["end"] is None
-            and _opens_line(text, label.start())
-            and not any(label.start() < other.end() and other.start() < label.end() for other in labels)
-        ]
-        if len(labels) < _MOST_LABELS
-        else []
-    )
+    """The lines that short names open, with a separator or as headings, where these count."""
+    taken = {text.rfind("\n", 0, label.end("name")) for label in labels}
+    found = [
+        label
+        for label in _SHORT_LABEL.finditer(text)
+        if _opens_line(text, label.start())
+        and (label["end"] is None or label[0].lstrip().startswith(("#", "**")))
+        and text.rfind("\n", 0, label.end("name")) not in taken
+    ]
     fields = short_names({label["name"].lower() for label in found}, {field_of(label["name"]) for label in labels})
     return [label for label in found if label["name"].lower() in fields]
 

@@ -15,11 +15,14 @@ _NO_ANSWER |= {"true", "false", "nan", "string", "text"}
 
 
 # What announces the answer that counts, and one that does not.
+_FINAL_WORDS = r"""
+    (?: final | revised | corrected | updated | refined )
+    (?: [\s_-] (?: answer | prediction | output | response | reply | result | version | guess | json | intent )s? )?
+"""
 _FINAL = re.compile(
-    r"""
-    (?<![\w"'-]) (?: final | revised | corrected | updated | refined )
-    (?: \s (?: answer | prediction | output | response | reply | result | version | guess | json | intents? )s? )?
-    [\s*_`)\]]{0,6} (?: [:\uff1a] | \n | (?=\{) )
+    rf"""
+    (?<![\w"'-]) {_FINAL_WORDS} [\s*_`)\]]{{0,6}} (?: [:\uff1a] | \n | (?=\{{) )
+    | ["'] {_FINAL_WORDS} ["'] \s? : \s? (?=\{{) | < {_FINAL_WORDS} >
     """,
     re.VERBOSE | re.IGNORECASE,
 )
