@@ -35,9 +35,11 @@ def repeated_keys(value: Any) -> list[str]:
         place, inside = waiting.pop()
         if isinstance(inside, JsonObject):
             found += [f"{place}.{key}".lstrip(".") for key in inside.repeated]
-            waiting += [(f"{place}.{key}", member) for key, member in inside.items()]
+            waiting += [(f"{place}.{key}", member) for key, member in inside.items() if isinstance(member, dict | list)]
         elif isinstance(inside, list):
-            waiting += [(f"{place}[{index}]", member) for index, member in enumerate(inside)]
+            waiting += [
+                (f"{place}[{index}]", member) for index, member in enumerate(inside) if isinstance(member, dict | list)
+            ]
     return sorted(found)
 
 

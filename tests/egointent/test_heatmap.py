@@ -56,6 +56,13 @@ def test_samples_of_earlier_versions_which_kept_no_reply(tmp_path):
     assert [step.graded.reply for step in run.steps.values()] == [None, None]
 
 
+def test_half_a_surrogate_pair_in_a_models_name(tmp_path):
+    write_run(tmp_path, [sample(graded_step("s1", [10.0, 20.0, 30.0]))], model="org/Model \ud83d")
+    heatmap = heatmap_of(tmp_path)
+    assert heatmap.models == ("Model ?",)
+    write_heatmap(heatmap, tmp_path / "heatmap.html")
+
+
 def test_order_of_models_and_scenarios(tmp_path):
     scenario_run(tmp_path / "a", {"bedroom": 60, "yard": 10, "kitchen": 20}, "weak")
     scenario_run(tmp_path / "b", {"bedroom": 50, "yard": 15, "kitchen": 70}, "strong")

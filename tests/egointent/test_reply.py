@@ -69,6 +69,7 @@ WHOLE = {
     f"ent>{GLOBAL}</global-intent> <NEXT_STEP>{NEXT}",
     "tags with names": "".join(f'<field name="{field}">{value}</field>' for field, value in ALL.items()),
     "tags with values": "".join(f'<{field} value="{value}"/>' for field, value in ALL.items()),
+    "emphasis in tags": TAGS.replace("steady", "<b>steady</b>").replace("shelf", "<em>shelf</em>"),
     "CDATA": "".join(f"<{field}><![CDATA[{value}]]></{field}>" for field, value in ALL.items()),
     "YAML": "```yaml\nanswer:\n" + "".join(f'  {field}: "{value}"\n' for field, value in ALL.items()) + "```",
     "YAML blocks": "---\n" + "".join(f"{field}: |\n  {value}\n" for field, value in ALL.items()) + "...",

@@ -14,6 +14,8 @@ _TAG = re.compile(
     FLAGS,
 )
 _CLOSING = re.compile(r"</[a-z][\w\s-]{0,40}>", FLAGS)
+_FIELD_CLOSING = re.compile(rf"</\s?(?:{NAME})\s?>", FLAGS)
+_EMPHASIS = re.compile(r"</?[a-z]{1,10}>", FLAGS)
 _ATTRIBUTE = re.compile(r"""\b(?:value|text|content|answer)\s?=\s?(?:"([^"]*)"|'([^']*)')""", FLAGS)
 _INNER = re.compile(r"\s*(?:<!\[CDATA\[|<[a-z][^<>]{0,100}>)", FLAGS)
 _CELL_END = re.compile(r"(?<!\\)\|")
@@ -49,10 +51,11 @@ def read_tags(text: str) -> Values:
         start = tag.end()
         while inner := _INNER.match(text, start, end):
             start = inner.end()
-        closing = _CLOSING.search(text, start, end)
+        closing = _FIELD_CLOSING.search(text, start, end) or _CLOSING.search(text, start, end)
         closed |= closing is not None
         if closing or end == len(text):
-            found.append((field, html.unescape(text[start : closing.start() if closing else end]).removesuffix("]]>")))
+            value = _EMPHASIS.sub("", text[start : closing.start() if closing else end])
+            found.append((field, html.unescape(value).removesuffix("]]>")))
     return found if closed else []
 
 
