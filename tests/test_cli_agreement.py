@@ -163,3 +163,18 @@ def test_help_imports_nothing_heavy():
         "sys.exit(','.join(heavy & set(sys.modules)) or 0)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_names_that_look_like_formulas_are_harmless_and_read_back(tmp_path):
+    ratings = random_ratings(5)
+    judge = judged_file(tmp_path / "a.jsonl", "=HYPERLINK(A1) \ud83d", ratings)
+    human = tmp_path / "human.csv"
+    human.write_text("id,'+Ann,@Bob\n" + "".join(f"{key},{value},{value}\n" for key, value in ratings.items()))
+    out = tmp_path / "agreement.csv"
+    result = run(judge, "--human", human, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "+Ann" in result.output
+    assert "'+Ann" not in result.output
+    with out.open(newline="") as lines:
+        names = {row[column] for row in csv.DictReader(lines) for column in ("first", "second")}
+    assert names == {"'=HYPERLINK(A1) ?", "'+Ann", "'@Bob"}

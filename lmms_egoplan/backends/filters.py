@@ -18,6 +18,7 @@ from loguru import logger
 
 from lmms_egoplan.judging import JudgeSettings, judge_settings
 from lmms_egoplan.processes import num_processes
+from lmms_egoplan.text import clean_text
 
 # The default of the harness's --reasoning_tags, for runs that its command line did not start.
 _REASONING_TAGS = '[["<think>", "</think>"], ["<analysis>", "</analysis>"]]'
@@ -39,7 +40,7 @@ class Response:
 
 
 class RequestFilter(Filter):
-    """A filter whose `apply` may call `responses`, `settings` and `judge`."""
+    """A filter whose `apply` may call `responses`, `settings` and `judge`; what it and the log get can be written."""
 
     requests: Sequence[Instance] | None = None
 
@@ -98,9 +99,13 @@ def _show_requests_to_filters() -> None:
 
     @functools.wraps(apply)
     def show_and_apply(self: FilterEnsemble, instances: list[Instance], *args: Any, **kwargs: Any) -> None:
-        for each in self.filters:
-            if isinstance(each, RequestFilter):
-                each.requests = instances
+        ours = [each for each in self.filters if isinstance(each, RequestFilter)]
+        for each in ours:
+            each.requests = instances
+        if ours:
+            # The harness logs them beside the filters' output, and loses the whole file to one that cannot be written.
+            for instance in instances:
+                instance.resps = [clean_text(resp) if isinstance(resp, str) else resp for resp in instance.resps]
         apply(self, instances, *args, **kwargs)
 
     FilterEnsemble.apply = show_and_apply

@@ -1,10 +1,8 @@
 """``lmms-egoplan agreement``: how far judges and people agree."""
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -114,14 +112,14 @@ def _shown(estimate: "Estimate | None") -> str:
 
 
 def _csv(rows: _Rows) -> str:
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(_COLUMNS)
+    from lmms_egoplan.text import csv_text
+
+    lines: list[Sequence[Any]] = [_COLUMNS]
     for first, second, name, found in rows:
         estimates = [
             number
             for estimate in (found.pearson, found.kappa)
             for number in ((estimate.value, estimate.low, estimate.high) if estimate else ("n/a",) * 3)
         ]
-        lines.writerow([first, second, name, found.questions, *estimates, found.undefined_resamples])
-    return text.getvalue()
+        lines.append([first, second, name, found.questions, *estimates, found.undefined_resamples])
+    return csv_text(lines)

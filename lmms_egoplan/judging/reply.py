@@ -4,6 +4,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from lmms_egoplan.text import clean_text
+
 _THINK, _END_OF_THINKING = "<think>", "</think>"
 _OUT_OF_CREDIT = ("insufficient_quota", "billing_not_active", "billing_hard_limit_reached")
 
@@ -64,11 +66,6 @@ def is_out_of_credit(body: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return any(_get(error, name) in _OUT_OF_CREDIT for name in ("code", "type"))
-
-
-def clean_text(text: str) -> str:
-    """The text as it can be sent and stored: with ``?`` for halves of surrogate pairs, which JSON files may hold."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _get(value: Any, key: str | int) -> Any:

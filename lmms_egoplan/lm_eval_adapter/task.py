@@ -19,6 +19,7 @@ from lmms_egoplan.lm_eval_adapter.token_counts import token_counter
 from lmms_egoplan.loglikelihood import LoglikelihoodText, of_sum
 from lmms_egoplan.processes import num_processes
 from lmms_egoplan.storage import PreparedData
+from lmms_egoplan.text import clean_text
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -195,7 +196,9 @@ class TogetherScoredTask(PreparedTask):
         """What ``process_results`` reads, for each answer."""
 
     def apply_filters(self) -> None:
-        """Score the answers, instead of filtering each."""
+        """Score the answers, instead of filtering each; what the harness logs of them can be written."""
+        for instance in self.instances:
+            instance.resps = [clean_text(resp) if isinstance(resp, str) else resp for resp in instance.resps]
         if not self._scores:
             return super().apply_filters()
         answers = [Answered.of(instance) for instance in self.instances]

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.checking import listing, shown
@@ -92,14 +93,27 @@ def check(run: "Run", task_run: "TaskRun") -> None:
 
 @cache
 def _lists() -> dict[str, dict[str, str]]:
-    """The aggregations by metric, by the name of the function that scores an answer."""
-    tasks = map(read_task_file, sorted(_SHARED.glob("*.yaml")))
-    return {
-        task["process_results"].rpartition(".")[2]: {
-            metric["metric"]: metric["aggregation"] for metric in task["metric_list"]
-        }
-        for task in tasks
-    }
+    return aggregation_lists(_SHARED)
+
+
+def aggregation_lists(folder: Path) -> dict[str, dict[str, str]]:
+    """The aggregations by metric, by the name of the function that scores an answer: that is all a harness logs of it.
+
+    Args:
+        folder: with the YAML files that tell, for each kind of task, ``process_results`` and ``metric_list``.
+
+    Raises:
+        ReportError: two files have scoring functions of one name, which logged samples would not tell apart.
+    """
+    lists: dict[str, dict[str, str]] = {}
+    places: dict[str, Path] = {}
+    for path in sorted(folder.glob("*.yaml")):
+        task = read_task_file(path)
+        name = task["process_results"].rpartition(".")[2]
+        if (other := places.setdefault(name, path)) != path:
+            raise ReportError(f"{other} and {path}: both score with a function named {name}; give one another name")
+        lists[name] = {metric["metric"]: metric["aggregation"] for metric in task["metric_list"]}
+    return lists
 
 
 def _function(name: str) -> Any:

@@ -1,7 +1,5 @@
 """Tables and figures as files, to take into a paper, a README or a spreadsheet."""
 
-import csv
-import io
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -10,6 +8,7 @@ from lmms_egoplan.report.contents import Figure, Section, Table
 from lmms_egoplan.report.gallery import clean
 from lmms_egoplan.report.page import show
 from lmms_egoplan.storage import write_whole
+from lmms_egoplan.text import csv_text
 
 # Enough for a column of a paper.
 _DPI = 200
@@ -40,13 +39,14 @@ def write_files(out: Path, sections: Iterable[Section], progress: Callable[[str,
 
 def csv_of(table: Table) -> str:
     """All digits, an empty field where there is no value, and ``own`` behind the columns: whether a row is of a run."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*(column.key for column in table.columns), "own"])
-    for row in table.rows:
-        values = ("" if value is None else clean(value) if isinstance(value, str) else value for value in row.values)
-        writer.writerow([*values, row.is_own])
-    return text.getvalue()
+    rows = [
+        [
+            *("" if value is None else clean(value) if isinstance(value, str) else value for value in row.values),
+            row.is_own,
+        ]
+        for row in table.rows
+    ]
+    return csv_text([[*(column.key for column in table.columns), "own"], *rows])
 
 
 def markdown_of(table: Table) -> str:

@@ -103,6 +103,12 @@ def test_verdicts_are_those_of_each_pair_alone(folder):
     assert classifier.judge([], show_progress=True) == []
 
 
+def test_half_a_surrogate_pair_is_judged(folder):
+    halves, cleaned = (f"walk_to(table {half}) grab(cup)" for half in ("\ud83d", "?"))
+    classifier = load_classifier(folder)
+    assert classifier.judge([(halves, halves)], False) == classifier.judge([(cleaned, cleaned)], False)
+
+
 def test_progress_is_shown_on_request(folder, capfd):
     load_classifier(folder).judge(PAIRS[:2], show_progress=False)
     assert capfd.readouterr() == ("", "")

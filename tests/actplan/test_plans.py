@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - the signs are the point
 import json
 import math
 from pathlib import Path
@@ -94,6 +95,57 @@ def test_reads_json(steps, indent, around):
         assert parsed_steps(around.format(json.dumps(value, indent=indent))) == steps
     assert parsed_steps(json.dumps([f"{number}. {step}" for number, step in enumerate(steps, 1)])) == steps
     assert parsed_steps(json.dumps(["\n".join(steps)])) == steps
+
+
+@pytest.mark.parametrize(
+    "signs", ["①②③", "⑴⑵⑶", "⒈⒉⒊", "❶❷❸", "➀➁➂", "➊➋➌", "⓵⓶⓷", "⓫⓬⓭", "㉑㉒㉓", "ⅠⅡⅢ", "ⅰⅱⅲ", "㊀㊁㊂", "⓪①②"]
+)
+@pytest.mark.parametrize(
+    "form",
+    ["{}{}", "{} {}", "{}. {}", "{}：{}", "**{}** {}", "- {} {}", "  {}) `{}`", "{}`{}`", "**{}{}**", "**{}.**{}"],
+)
+@pytest.mark.parametrize("steps", [CALLS, WORDS], ids=["calls", "words"])
+def test_numbers_that_are_one_sign(signs, form, steps):
+    text = "\n".join(form.format(sign, step) for sign, step in zip(signs, steps, strict=True))
+    assert parsed_steps(text) == parsed_steps(f"Here is the plan：\n{text}") == steps
+
+
+def test_calls_on_one_line_behind_numbers_that_are_one_sign():
+    assert parsed_steps("①{}②{} ③ {}".format(*CALLS)) == CALLS
+    assert parsed_steps("① first walk_to(a) ② then pick up(b)") == ["walk_to(a)", "pick up(b)"]
+
+
+@pytest.mark.parametrize("steps", [CALLS, WORDS], ids=["calls", "words"])
+@pytest.mark.parametrize(
+    "around",
+    [
+        "Kitchen：\n{}\n\nNote：\nCups break",
+        "**准备：**\n{}",
+        "计划：\n{}",
+        "\\section{{Plan}}\n\\begin{{enumerate}}\n{}\n\\end{{enumerate}}",
+        "Grab what you like：\n\n**Final plan：**\n{}",
+    ],
+)
+@pytest.mark.parametrize(
+    "form",
+    [
+        "{0}. {1}",
+        "{0}：{1}",
+        "（{0}）{1}",
+        "{0}）{1}",
+        "\\item {1}",
+        "\\item[{0}.] {1}",
+        "  \\item  {1}",
+        "\\\\item {1}",
+    ],
+)
+def test_full_width_headings_and_latex(steps, around, form):
+    assert parsed_steps(around.format(numbered(form, steps))) == steps
+
+
+def test_a_full_width_colon_ends_a_title_between_calls():
+    assert parsed_steps("Sink：\nwalk_to(a)\nTable：\ngrab(b)\nDone？") == ["walk_to(a)", "grab(b)"]
+    assert parsed_steps("This plan：walk_to(a), then grab(b) and stay") == ["walk_to(a)", "grab(b)"]
 
 
 @pytest.mark.parametrize(
@@ -287,7 +339,8 @@ def test_both_readings_agree_on_the_published_files():
 
 REPEATED = [
     "(", "walk_to(", "1. ", "1. 2. ", "**", "a(b) ", " ", "`", "7", "[", "_-", "\n", "a(\n", "wait\n", "#", '"',
-    "| a ", "|-", "a/", "*a", "then ", "a b(c) ", "# final plan", '["a", ', '{"a": [',
+    "| a ", "|-", "a/", "*a", "then ", "a b(c) ", "①", "①a(", "\\item", "\\item[", "：",
+    "# final plan", '["a", ', '{"a": [',
 ]  # fmt: skip
 
 
@@ -303,7 +356,9 @@ def test_time_is_linear(piece):
 
 PIECES = [
     *CALLS, *WORDS, "wait", "(brush sweater1)", "repeat(use(x))", "walk_to(", "grab", "I ", "The plan:", "Here",
-    "if ", "Walk to(", "then ", "/", "|", "| 1 | ", "|---|", "I. ", "II. ", "\u2460 ", "1.1 ", "[x] ", "\uff08",
+    "if ", "Walk to(", "then ", "/", "|", "| 1 | ", "|---|", "I. ", "II. ", "\u2460 ",
+    "❶", "ⅳ", "⒈", "\\item ", "\\item[1] ", "\\begin{a}", "\uff1a",
+    "1.1 ", "[x] ", "\uff08",
     "\uff09", "### Step 1: ", "Final plan:", "Format ", "1. ", "2. ", "3. ", "1) ", "(2) ", "Step 1: ",
     "Step 2 - ", "**1.** ", "- ", "* ", "\u2022 ", "-> ", "> ",
     "a. ", "# ", "//", "```", "```json\n", "**", "*", "_", "`", '"', '", "', "[", '["', '"]', "{", '{"a": ', "}",

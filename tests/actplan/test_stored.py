@@ -45,6 +45,31 @@ def record(identifier, candidate, *references, **more):
     }
 
 
+def test_blank_lines_count_alike_on_both_sides(tmp_path):
+    """In the official reading as in the authors' code, where an empty line is a line; in the parsed one not at all."""
+    spaced = [GOLD[0], "", GOLD[1], "  ", GOLD[2]]
+    plain = GOLD[:3]
+    scores, _ = scored(
+        tmp_path,
+        record("a", spaced, spaced),
+        record("b", ["", *spaced, " "], spaced),
+        record("c", plain, spaced, plain),
+        record("d", spaced, plain),
+    )
+    samples = scores["samples"]
+    assert [sample["lcs_norm"] for sample in samples] == [1, 1, 0.6, 0.6]
+    assert [sample["lcs_norm_best"] for sample in samples] == [1, 1, 1, 0.6]
+    assert [sample["lcs_norm_parsed"] for sample in samples] == [1, 1, 1, 1]
+    assert [sample["length"] for sample in samples] == ["1-10"] * 4
+    assert samples[2]["lengths"] == {"candidate": 3, "references": [5, 3]}
+
+
+def test_half_a_surrogate_pair_is_scored(tmp_path):
+    scores, _ = scored(tmp_path, record("a", ["walk_to(table)", "grab(cup \ud83d)"], ["walk_to(table)"]))
+    assert scores["samples"][0]["official"] == ["walk_to(table)", "grab(cup ?)"]
+    assert scores["samples"][0]["lcs"] == 1
+
+
 def test_plans_of_a_file(tmp_path):
     scores, output = scored(
         tmp_path,

@@ -382,7 +382,14 @@ STEP = GradedStep(
     truncated=None,
     frames_shown=6,
     frames_sampled=12,
+    reply="Hold <it>.",
 )
+
+
+def test_what_earlier_versions_logged_is_read():
+    text = STEP.to_text().replace(', "reply": "Hold \\u003cit>."', "")
+    assert "reply" not in text
+    assert GradedStep.from_text(text) == replace(STEP, reply=None)
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,21 @@ def test_cells_are_means_of_field_means(tmp_path):
     assert not heatmap.warnings
 
 
+def test_samples_of_earlier_versions_which_kept_no_reply(tmp_path):
+    lines = [sample(graded_step("s1", [10.0, 20.0, 30.0])), sample(graded_step("s2", [0.0, 0.0, 0.0], found=()))]
+    assert all(line["overall"].pop("reply", "") is None for line in lines)
+    write_run(tmp_path, lines)
+    (run,) = read_runs([tmp_path])
+    assert [step.graded.reply for step in run.steps.values()] == [None, None]
+
+
+def test_half_a_surrogate_pair_in_a_models_name(tmp_path):
+    write_run(tmp_path, [sample(graded_step("s1", [10.0, 20.0, 30.0]))], model="org/Model \ud83d")
+    heatmap = heatmap_of(tmp_path)
+    assert heatmap.models == ("Model ?",)
+    write_heatmap(heatmap, tmp_path / "heatmap.html")
+
+
 def test_order_of_models_and_scenarios(tmp_path):
     scenario_run(tmp_path / "a", {"bedroom": 60, "yard": 10, "kitchen": 20}, "weak")
     scenario_run(tmp_path / "b", {"bedroom": 50, "yard": 15, "kitchen": 70}, "strong")

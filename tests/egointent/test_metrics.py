@@ -25,6 +25,7 @@ GRADED = GradedStep(
     truncated=False,
     frames_shown=6,
     frames_sampled=12,
+    reply="Local intent: hold the board",
 )
 
 
@@ -72,6 +73,7 @@ def test_values_of_a_step():
         "truncated": False,
         "frames_shown": 6,
         "frames_sampled": 12,
+        "reply": "Local intent: hold the board",
         "missing": ["next_step_plan"],
         "video_id": "v1",
         "scenario": "make tea",

@@ -62,6 +62,7 @@ def test_summary_compares_with_the_paper(folder):
     assert len(summary.pop("fingerprint")) == 64
     assert summary == {
         "benchmark": "egointent",
+        "format": 1,
         "split": "test",
         "annotations": str((folder / "steps.jsonl").resolve()),
         "split_size": 6,

@@ -65,6 +65,7 @@ def test_summary_compares_with_table_4(source):
     assert len(summary.pop("fingerprint")) == 64
     assert summary == {
         "benchmark": "egothink",
+        "format": 1,
         "split": "attribute",
         "source": str(source.resolve()),
         "split_size": 2,

@@ -77,6 +77,13 @@ def test_wrong_files_are_named(tmp_path, text, message):
     assert str(path) in str(error.value)
 
 
+def test_halves_of_surrogate_pairs_are_replaced(tmp_path):
+    record = r'{"id": "existence/1", "answer": "a \ud83d", "judge": "j\udc00"}'
+    (tmp_path / "a.jsonl").write_text(record)
+    (stored,) = read_stored([tmp_path / "a.jsonl"])
+    assert (stored.answer, stored.judge) == ("a ?", "j?")
+
+
 def test_ids_are_unique_across_files(tmp_path):
     files = [judged_file(tmp_path / f"{name}.jsonl", [judged("existence/1")]) for name in "ab"]
     with pytest.raises(StoredError, match=r"b.jsonl, line 1: id 'existence/1' is already in .*a.jsonl, line 1"):

@@ -30,6 +30,14 @@ START, END = "[The Start of Assistant’s Answer]\n", "\n\n[The End of Assistant
         ("[[1]] and [0]", 1),
         ("I was told 'for example: “Rating: [[0.5]]”'. Rating: [[1]]", 1),
         ("Rating: [[1]]. I was told 'for example: \"Rating: [[0.5]]\"'.", 1),
+        ("[[1]] in the format `[rating]`, for example, `Rating: [[0.5]]`", 1),
+        ("[[0]], e.g.\nRating: [[0.5]]", 0),
+        ("It misses details, for example the colour. Rating: [[0.5]]", 0.5),
+        ("It misses details, for example: the colour.\n\nRating: [[0.5]]", 0.5),
+        ("In the format of the example, Rating: [[0.5]]", 0.5),
+        ("As the format asks: “Rating: [[0.5]]”", 0.5),
+        ("for example: Rating: [[1]]", 1),
+        ("Egg: [[0.5]]", 0.5),
     ],
 )
 def test_ratings(verdict, rating):
@@ -59,15 +67,44 @@ def test_ratings(verdict, rating):
         "[[1] ]",
         "［［1］］",
         JUDGE_PROMPT,
+        "for example: Rating: [[0.5]]",
+        "for example, `Rating: [[0.5]]`",
+        "For example:\nRating: [[0.5]]",
+        "for example:\n\n> **Rating: [[0.5]]**",
+        "for\nexample, 'Rating: [[0.5]]'.",
+        "for instance “Rating: [[0.5]]”",
+        "(e.g. `Rating: [[0.5]]`)",
+        "(e.g., Rating: [[0.5]])",
+        "(eg: Rating: [[0.5]])",
+        "such as *Rating*: [[0.5]]",
+        "for example [[0.5]]",
+        "for example: <code>Rating: [[0.5]]</code>",
+        "for example：「Rating: [[0.5]]」",
+        "like the example “Rating: [[0.5]]”",
+        "Example: `Rating: [[0.5]]`",
     ],
 )
 def test_no_rating(verdict):
     assert read_rating(verdict) is None
 
 
+EXAMPLES = [
+    f"{opening}{mark}Rating: [[0.5]]{end}"
+    for opening in ("for example: ", "For example, ", "for example:\n", "e.g. ", "for instance ")
+    for mark, end in ("“”", '""', "``", "''", "()", "\n\n", "  ")
+]
+
+
+@given(TEXTS.filter(lambda text: "[[" not in text), st.sampled_from(EXAMPLES), st.sampled_from(["0", "0.5", "1"]))
+def test_the_example_never_counts_and_never_hides_the_rating(text, example, rating):
+    assert read_rating(f"{text} {example} {text}") is None
+    for verdict in (f"Rating: [[{rating}]] {example}", f"{example}\n{text} Rating: [[{rating}]]"):
+        assert read_rating(verdict) == float(rating)
+
+
 def slow_rating(verdict):
     """Looks at every place where double brackets may begin, from the end."""
-    for quote in ("“Rating: [[0.5]]”", '"Rating: [[0.5]]"', '“Rating: [[0.5]]"', '"Rating: [[0.5]]”'):
+    for quote in ("“Rating: [[0.5]]”", "Rating: [[0.5]]"):
         verdict = "\0".join(verdict.split(f"for example: {quote}"))
     for start in range(len(verdict) - 3, -1, -1):
         end = verdict.find("]", start)
@@ -124,7 +161,21 @@ def test_quoting_an_answer_is_no_rating(answer, with_prompt):
 
 
 @pytest.mark.parametrize(
-    "piece", ["[", "[ ", "[[", "]", "[the ", "[the end of assistant''", "for example: ", "ﷺ", "\u200b"]
+    "piece",
+    [
+        "[",
+        "[ ",
+        "[[",
+        "]",
+        "[the ",
+        "[the end of assistant''",
+        "for example: ",
+        "e.g. ",
+        "example",
+        "such as ``",
+        "ﷺ",
+        "\u200b",
+    ],
 )
 def test_time_is_linear(piece):
     text = piece * (200_000 // len(normalize("NFKC", piece)))

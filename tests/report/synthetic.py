@@ -334,7 +334,7 @@ def write_run(
         "groups": groups,
         "group_subtasks": {task: [] for task in tasks},
         "configs": {task: _config(task, ours) for task in tasks},
-        "versions": dict.fromkeys(tasks, 1.0),
+        "versions": {task: _version(task) for task in tasks},
         "n-shot": dict.fromkeys(tasks, 0),
         "n-samples": {
             task: {"original": len(answers.docs), "effective": len(answers.docs)} for task, answers in tasks.items()
@@ -409,8 +409,13 @@ def _config(task, ours):
         "metric_list": [each | {"aggregation": told(each["aggregation"])} for each in shared["metric_list"]],
         "output_type": "generate_until" if name != "none" or "generate" in task else "multiple_choice",
         "repeats": 1,
-        "metadata": {"version": 1.0} | (_PROMPTS if task.startswith("egointent") else {}),
+        "metadata": {"version": _version(task)} | (_PROMPTS if task.startswith("egointent") else {}),
     }
+
+
+def _version(task):
+    """Of the tasks, by benchmark."""
+    return 1.0 if task.startswith("egoplan") else 1.1
 
 
 def _lmms_eval_line(task, answers, number, values):
@@ -429,7 +434,7 @@ def _lmms_eval_line(task, answers, number, values):
 def _lm_eval_line(task, answers, number, values):
     response, doc = answers.responses[number], answers.docs[number]
     benchmark = task.partition("_")[0]
-    added = {"data": "0" * 64, "version": f"1.0, {__version__}"} | _ADDED[benchmark]
+    added = {"data": "0" * 64, "version": f"{_version(task)}, {__version__}"} | _ADDED[benchmark]
     added |= {"row": number} if "row" in added else {}
     prompt = "USER: " + "<image>\n" * 8 + doc.get("question", "The prompt.") + " ASSISTANT:"
     asked = doc["choices"] if len(response) > 1 else [{"until": [], "max_gen_toks": 30, "do_sample": False}]

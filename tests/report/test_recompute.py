@@ -12,7 +12,7 @@ import pytest
 from lmms_egoplan.benchmarks.egointent.fields import FIELDS
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from lmms_egoplan.report.contents import ReportError
-from lmms_egoplan.report.recompute import aggregations, check, recompute
+from lmms_egoplan.report.recompute import aggregation_lists, aggregations, check, recompute
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import (
     EGOTHINK_TASKS,
@@ -306,3 +306,13 @@ def test_nan_equals_nan_and_no_number(tmp_path):
 def test_records_of_another_form_are_an_error_that_names_the_metric(run, metric, record):
     with pytest.raises(ReportError, match=rf"samples of egoplan_val: {metric} cannot be computed: \w+Error"):
         check(run, changed(run.tasks["egoplan_val"], **{metric: record}))
+
+
+def test_two_scoring_functions_of_one_name_are_refused(tmp_path):
+    """A harness logs a function's bare name, so the second would take the first one's place."""
+    text = "process_results: !function lmms_egoplan.benchmarks.{}.metrics.score_answer\nmetric_list: []\n"
+    (tmp_path / "a.yaml").write_text(text.format("egothink"))
+    assert aggregation_lists(tmp_path) == {"score_answer": {}}
+    (tmp_path / "b.yaml").write_text(text.format("fifth"))
+    with pytest.raises(ReportError, match=r"a\.yaml and .*b\.yaml: both score with a function named score_answer"):
+        aggregation_lists(tmp_path)

@@ -161,6 +161,7 @@ def test_each_rating_is_of_its_own_field(judged):
     for sample in done.samples["egointent"]:
         step = sample["overall"]
         assert step["frames_shown"] == min(step["frames_sampled"], 60) >= 1
+        assert bool(step["reply"]) >= bool(step["fields"])
         for field in FIELDS:
             if field not in step["fields"]:
                 assert (step["ratings"][field], step["judgements"][field]) == (0, None)
@@ -240,6 +241,7 @@ def test_diagnostics_show_the_judge_what_the_model_saw(data, checkpoint, tmp_pat
     for name in ("gf", "hic", "tpc", "npf"):
         assert results[f"{name},judged"] == pytest.approx(fmean(sample["scores"][name] for sample in samples))
     assert results["judge_model,judged"] == "sees"
+    assert all(isinstance(sample["reply"], str) for sample in samples)
 
 
 def decoded(url):

@@ -8,6 +8,7 @@ from loguru import logger
 
 from lmms_egoplan.benchmarks.actplan.encoder import EncoderError
 from lmms_egoplan.checking import shown, track
+from lmms_egoplan.text import clean_text
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -73,8 +74,7 @@ def _embeddings(steps: list[str], encoder: "SentenceTransformer", show_progress:
     """Unit vectors of the steps, float32 [steps, dimension]."""
     if not steps:
         return np.zeros((0, 0), dtype=np.float32)
-    # Half of a character beyond 16 bits, as a cut answer may have, is nothing that a tokenizer takes.
-    texts = [step.encode("utf-8", "replace").decode() for step in steps]
+    texts = [clean_text(step) for step in steps]
     # By tokens: the encoder itself sorts by characters, and computes a fifth more for it, all padding.
     order = np.argsort(_token_counts(texts, encoder), kind="stable")[::-1]
     batches = [order[start : start + _BATCH] for start in range(0, len(order), _BATCH)]

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from itertools import dropwhile, pairwise
 from typing import NamedTuple
 
+from lmms_egoplan.text import clean_text
+
 _STATEMENTS = "i we you he she it they this that these those there here the a an my our your its as to"
 _COURTESIES = "no yes sure certainly okay ok sorry apologies unfortunately however please note notes given based hope"
 _REFUSALS = "can cannot could would should assuming generate"
@@ -27,42 +29,62 @@ _LONGEST = 40  # words
 
 _LETTER = re.compile(r"[^\W\d_]")
 _WORD = re.compile(r"\w+")
+# Numbers (and letters) that are one sign: circled, in parentheses, with a full stop; Roman ones. Regular expressions
+# take most of them for letters.
+_SIGNS = (
+    "\u2160-\u217f\u2460-\u24ff\u2776-\u2793\u3220-\u3229\u3248-\u324f\u3251-\u325f\u3280-\u3289\u32b1-\u32bf"
+    "\U0001f100-\U0001f10c"
+)
+_LATEX_ITEM = r"\\{1,2}item(?![a-z])(?:\[[^\]\n]{0,20}\])?"
 # The last alternative takes every other word whole, so that none is searched twice. Markdown may write "walk\_to".
 _FULL_WIDTH = str.maketrans("\uff08\uff09\uff0c", "(),")
+_FULL_WIDTH_ENDS = str.maketrans("\uff1a\uff1f", ":?")
+_IN_NAME = rf"(?:[^\W{_SIGNS}]|[\\/-])"
 _NAME = re.compile(
-    r"""
-    (?: (?P<marked>(?P<mark>\*{1,3}|`) [^\W\d_][\w\\/-]* (?P=mark)) | [\d_\\/-]* (?P<name>[^\W\d_][\w\\/-]*) )
-    \((?!e?s\)) | [\w\\/-]+
+    rf"""
+    (?: (?P<marked>(?P<mark>\*{{1,3}}|`) [^\W\d_{_SIGNS}]{_IN_NAME}* (?P=mark))
+    | [\d_\\/-]* (?P<name>[^\W\d_{_SIGNS}]{_IN_NAME}*) )
+    \((?!e?s\)) | {_IN_NAME}+
     """,
     re.VERBOSE,
 )
 # What cannot be in the words of a call: punctuation, emphasis, and numbers and dashes that stand alone.
-_BREAK = re.compile(r"[^\w\s-]|(?<!\S)[-\d]+(?!\S)|(?<!\w)_+")
+_BREAK = re.compile(rf"{_LATEX_ITEM}|[^\w\s-]|[{_SIGNS}]|(?<!\S)[-\d]+(?!\S)|(?<!\w)_+")
 _PLAIN = re.compile(r"[^\W\d_]\w*(?:-\w+)*")
 _PARENTHESIS = re.compile(r"[()]")
 _SEPARATOR = re.compile(r"\s*\|\s*:?-[\s|:-]*")  # below a table's header
 _FINAL = re.compile(
     r"""
-    ^[ \t]* (?: \#[#*_`\ \t]* final[ ](?:plan|answer) [:*_`\ \t]* | [*_`]* final[ ](?:plan|answer) [*_`]*:[*_`\ ]* )$
+    ^[ \t]* (?: \#[#*_`\ \t]* final[ ](?:plan|answer) [:\uff1a*_`\ \t]*
+    | [*_`]* final[ ](?:plan|answer) [*_`]*[:\uff1a][*_`\ ]* )$
     """,
     re.VERBOSE | re.IGNORECASE | re.MULTILINE,
 )
 _COMMENT = re.compile(r"#|//")
 _NUMBER = r"""
-    (?P<bold>[*_`]{1,3})? (?:step\s?)? \(? (?P<number>\d{1,4})
-    (?(bold) [.):]{0,2}[*_`]{1,3}[.):]? | (?: [.):\u3001\uff0e]{1,2} | \s?[-\u2013\u2014](?!\S) ) )
+    (?P<bold>[*_`]{1,3})? (?:step\s?)? [(\uff08]? (?P<number>\d{1,4})
+    (?(bold) [.):\uff1a]{0,2}[*_`]{1,3}[.):\uff1a]?
+    | (?: [.):\u3001\uff0e\uff09\uff1a]{1,2} | \s?[-\u2013\u2014](?!\S) ) )
 """
-_OTHER_NUMBER = r"""
-    [\u2460-\u2473] | \d{1,2}\ufe0f?\u20e3 | \d{1,3}(?:\.\d{1,3})+[.):]?(?=\s) | [ivx]{1,5}\.(?=\s)
+_OTHER_NUMBER = rf"""
+    [*_`]{{1,3}}[{_SIGNS}][.):\uff1a]?[*_`]{{1,3}}[.):\uff1a]? | [{_SIGNS}][.):\u3001\uff0e\uff09\uff1a]{{0,2}}
+    | \d{{1,2}}\ufe0f?\u20e3 | \d{{1,3}}(?:\.\d{{1,3}})+[.):]?(?=\s)
+    | [ivx]{{1,5}}\.(?=\s)
 """
-_BULLET = r"\[[ x]?\](?!\S) | \(?[a-z][.)](?!\S) | [-*+\u2013\u2014](?!\S) | [\u2022\u25cf\u25aa\u00b7>\u2192] | [-=]>"
+_BULLET = rf"""
+    {_LATEX_ITEM}
+    | \[[ x]?\](?!\S) | \(?[a-z][.)](?!\S) | [-*+\u2013\u2014](?!\S) | [\u2022\u25cf\u25aa\u00b7>\u2192] | [-=]>
+"""
 _FLAGS = re.VERBOSE | re.IGNORECASE
 _NUMBER_INSIDE = re.compile(rf"(?<!\S){_NUMBER}(?!\S)", _FLAGS)
 _MARKER = re.compile(rf"\s*(?: {_NUMBER}(?![\d.)]) | {_OTHER_NUMBER} | (?P<bullet>{_BULLET}) )", _FLAGS)
 _JSON = re.compile(r'^[ \t]*(?P<value>[\[{])\s*"', re.MULTILINE)
 _PLAN_KEYS = frozenset({"plan", "steps", "actions", "procedure"})
-# A heading, a comment, a code fence, a key of a JSON object.
-_NO_STEP = re.compile(r'\# | // | (?:```|~~~)\s*[\w+.-]*\Z | "[^"]*"\s*:', re.VERBOSE)
+# A heading, a comment, a code fence, a key of a JSON object, a LaTeX command that makes a list or a heading.
+_NO_STEP = re.compile(
+    r"""\# | // | (?:```|~~~)\s*[\w+.-]*\Z | "[^"]*"\s*: | \\{1,2}(?:begin|end|(?:sub)*section|paragraph)\*?\s?\{""",
+    re.VERBOSE,
+)
 
 
 class Line(NamedTuple):
@@ -244,7 +266,7 @@ def _begins_with(text: str, words: frozenset[str]) -> bool:
 
 
 def _ends_with(text: str, mark: str) -> bool:
-    return text.rstrip("\"'*_` ").endswith(mark)
+    return text.rstrip("\"'*_` ").translate(_FULL_WIDTH_ENDS).endswith(mark)
 
 
 def _final(text: str) -> str:
@@ -267,9 +289,7 @@ def _without_json(text: str) -> str:
     if not lists:
         return text
     strings = "\n\n".join(map("\n".join, lists))
-    # Halves of surrogate pairs, which no file can hold.
-    strings = strings.encode(errors="replace").decode()
-    return f"{text[:start]}\n\n{strings}\n\n{text[end:]}"
+    return f"{text[:start]}\n\n{clean_text(strings)}\n\n{text[end:]}"
 
 
 def _lists_of_strings(value: list | dict) -> Sequence[list[str]]:

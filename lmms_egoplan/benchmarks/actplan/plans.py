@@ -54,12 +54,12 @@ def parsed_steps(text: str) -> list[str]:
        `plan_lines.PROSE`), has no number or bullet, and words follow its last call. Nor does it if that text begins
        with a title's word (`plan_lines.TITLES`), unless this is a label: ``Plan:``, ``Step 1``, ``Action``.
     4. A line without is a step of words, such as ``Wait until tea is ready``. Dropped are numbers (``1.``, ``(1)``,
-       ``1)``, ``1.1``, ``II.``, ``Step 1:``), bullets and boxes before it, and emphasis, backticks and quotation marks
-       around all of it. Items that are numbered one after the other on one line are lines of their own. Of a table's
-       row, the longest cell is the line; its header is none. It is no step if it has more than 40 words, ends with
-       ``:`` or ``?``, or begins with a title's word or with one that sentences begin with. Nor is it if it is a
-       heading, in bold without number or bullet, a comment, a code fence, a key and its value in JSON, or has no
-       letter.
+       ``1)``, ``1.1``, ``II.``, ``Step 1:``, a number that is one sign), bullets, boxes and LaTeX's ``\item`` before
+       it, and emphasis, backticks and quotation marks around all of it. Items that are numbered one after the other on
+       one line are lines of their own. Of a table's row, the longest cell is the line; its header is none. It is no
+       step if it has more than 40 words, ends with ``:`` or ``?``, or begins with a title's word or with one that
+       sentences begin with. Nor is it if it is a heading, in bold without number or bullet, a comment, a code fence, a
+       key and its value in JSON, LaTeX's beginning or end of a list, or has no letter.
     5. Where there are calls, steps of words count between the first line with calls and the last; before and after, as
        long as no other line is between, not even a blank one. They must be indented as some line with calls is: others
        are titles of calls, or remarks on them.

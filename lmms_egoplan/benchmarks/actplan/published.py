@@ -1,13 +1,12 @@
 """ActPlan-1K's published plans with human correctness labels, and the activities' splits."""
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from lmms_egoplan.benchmarks.actplan.activities import parse_id
-from lmms_egoplan.checking import is_text, shown
+from lmms_egoplan.checking import is_text, read_json, repetition, shown
 
 SPLITS = ("train", "val", "test")
 # As Table 5 names them, and by the file's field names.
@@ -99,11 +98,13 @@ def _lines(path: Path) -> Iterator[tuple[str, str]]:
 
 def _instance(where: str, line: str) -> PublishedInstance:
     try:
-        record = json.loads(line)
+        record = read_json(line)
     except (ValueError, RecursionError) as error:
         raise PublishedError(f"{where}: no JSON; expected a line as in plans_train_val.jsonl") from error
     if not isinstance(record, dict):
         raise PublishedError(f"{where}: expected an object, found {shown(record)}")
+    if problem := repetition(record):
+        raise PublishedError(f"{where}: {problem}")
     place = parse_id(record["path"]) if is_text(record.get("path")) else None
     if place is None:
         raise PublishedError(

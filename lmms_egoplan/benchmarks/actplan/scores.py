@@ -9,6 +9,7 @@ from lmms_egoplan.benchmarks.actplan.encoder import DEFAULT_ENCODER, encoder_nam
 from lmms_egoplan.benchmarks.actplan.lcs import lcs_lengths, lcs_norm
 from lmms_egoplan.benchmarks.actplan.plans import form_validity, official_steps, parsed_steps
 from lmms_egoplan.carried import from_text, to_text
+from lmms_egoplan.text import clean_text
 
 if TYPE_CHECKING:
     from lmms_egoplan.benchmarks.actplan.bleurt.classifier import PlanClassifier, Verdict
@@ -22,7 +23,7 @@ class GeneratedPlan:
 
     id: of the instance.
     text: the model's answer.
-    references: gold plans 1, 2, ... as steps; empty where there is none.
+    references: gold plans 1, 2, ... as lines; empty where there is none.
     truncated: whether the answer ends at the limit of new tokens; None where unknown.
     """
 
@@ -48,6 +49,8 @@ class PlanScore:
     bleurt_truncated: whether the classifier saw only a part; None where it was not asked.
     encoder: name or path of the sentence encoder.
     classifier: path of the classifier; None where none is set.
+    reference_lines: lines of gold plans 1, 2, ..., blank ones among them, as the official reading counts them; None
+        where that is `reference_lengths`.
     """
 
     id: str
@@ -63,6 +66,7 @@ class PlanScore:
     bleurt_truncated: bool | None
     encoder: str
     classifier: str | None
+    reference_lines: list[int | None] | None = None
 
     def to_text(self) -> str:
         """For `from_text`; nothing that a harness strips from texts is in it."""
@@ -84,7 +88,8 @@ class PlanScore:
         ``_best`` the larger of the two, with ``_parsed`` of the parsed reading against gold plan 1;
         ``form_validity`` and ``plan_length`` (steps) of the parsed reading.
         """
-        official = self._norms(self.lcs_each, self.official)
+        official = _norms(self.lcs_each, self.official, self.reference_lines or self.reference_lengths)
+        parsed = _norms(self.lcs_parsed_each, self.parsed, self.reference_lengths)
         return {
             "lcs_norm": official[0],
             "lcs": self.lcs_each[0],
@@ -92,17 +97,11 @@ class PlanScore:
             "lcs_gold_2": self.lcs_each[1] if len(self.lcs_each) > 1 else None,
             "lcs_norm_best": _largest(official),
             "lcs_best": _largest(self.lcs_each),
-            "lcs_norm_parsed": self._norms(self.lcs_parsed_each, self.parsed)[0],
+            "lcs_norm_parsed": parsed[0],
             "lcs_parsed": self.lcs_parsed_each[0],
             "form_validity": self.form_validity,
             "plan_length": len(self.parsed),
         }
-
-    def _norms(self, lengths: Sequence[int | None], steps: Steps) -> list[float | None]:
-        return [
-            None if length is None or reference is None else lcs_norm(length, len(steps), reference)
-            for length, reference in zip(lengths, self.reference_lengths, strict=True)
-        ]
 
 
 def score_plans(
@@ -113,7 +112,8 @@ def score_plans(
 ) -> list[PlanScore]:
     """Score plans together: every distinct step is embedded once.
 
-    The classifier compares a plan with gold plan 1, or with the first that is there.
+    In the official reading, blank lines inside a plan count on both sides, as in the authors' code; in the parsed one
+    on neither. The classifier compares a plan with gold plan 1, or with the first that is there.
 
     Args:
         encoder: as for `load_encoder`.
@@ -127,23 +127,28 @@ def score_plans(
     """
     # Both before the work, so that neither is found wanting after it.
     encoding, classifying = load_encoder(encoder), None if classifier is None else load_classifier(classifier)
-    official = [official_steps(plan.text) for plan in plans]
-    parsed = [parsed_steps(plan.text) for plan in plans]
+    texts = [clean_text(plan.text) for plan in plans]
+    official = [official_steps(text) for text in texts]
+    parsed = [parsed_steps(text) for text in texts]
+    golds = [[[line for line in reference if line.strip()] for reference in plan.references] for plan in plans]
     pairs = {
-        (reading, index, number): (steps, reference)
+        (reading, index, number): pair
         for index, plan in enumerate(plans)
         for number, reference in enumerate(plan.references)
-        for reading, steps in (("official", official[index]), ("parsed", parsed[index]))
-        if reference
+        for reading, pair in (
+            ("official", (official[index], reference)),
+            ("parsed", (parsed[index], golds[index][number])),
+        )
+        if golds[index][number]
     }
     lengths = dict(zip(pairs, lcs_lengths(list(pairs.values()), encoding, show_progress), strict=True))
-    verdicts = _verdicts(plans, parsed, classifying, show_progress)
+    verdicts = _verdicts(golds, parsed, classifying, show_progress)
     return [
         PlanScore(
             id=plan.id,
             official=official[index],
             parsed=parsed[index],
-            reference_lengths=[len(reference) or None for reference in plan.references],
+            reference_lengths=[len(steps) or None for steps in golds[index]],
             lcs_each=[lengths.get(("official", index, number)) for number in range(len(plan.references))],
             lcs_parsed_each=[lengths.get(("parsed", index, number)) for number in range(len(plan.references))],
             form_validity=form_validity(parsed[index]) if parsed[index] else None,
@@ -153,26 +158,40 @@ def score_plans(
             bleurt_truncated=verdict.truncated if verdict else None,
             encoder=encoder_name(encoder),
             classifier=classifier,
+            reference_lines=_line_counts(plan.references, golds[index]),
         )
         for index, (plan, verdict) in enumerate(zip(plans, verdicts, strict=True))
     ]
 
 
 def _verdicts(
-    plans: Sequence[GeneratedPlan], parsed: Sequence[Steps], classifier: "PlanClassifier | None", show_progress: bool
+    golds: Sequence[Sequence[Steps]],
+    parsed: Sequence[Steps],
+    classifier: "PlanClassifier | None",
+    show_progress: bool,
 ) -> "list[Verdict | None]":
     """The classifier's verdicts on the plans that have steps."""
-    verdicts: list[Verdict | None] = [None] * len(plans)
+    verdicts: list[Verdict | None] = [None] * len(parsed)
     if classifier is None:
         return verdicts
     asked = [index for index, steps in enumerate(parsed) if steps]
-    pairs = [
-        (" ".join(next(reference for reference in plans[index].references if reference)), " ".join(parsed[index]))
-        for index in asked
-    ]
+    pairs = [(" ".join(next(steps for steps in golds[index] if steps)), " ".join(parsed[index])) for index in asked]
     for index, verdict in zip(asked, classifier.judge(pairs, show_progress), strict=True):
         verdicts[index] = verdict
     return verdicts
+
+
+def _norms(lengths: Sequence[int | None], steps: Steps, reference_lengths: Sequence[int | None]) -> list[float | None]:
+    return [
+        None if length is None or reference is None else lcs_norm(length, len(steps), reference)
+        for length, reference in zip(lengths, reference_lengths, strict=True)
+    ]
+
+
+def _line_counts(references: Sequence[Steps], golds: Sequence[Steps]) -> list[int | None] | None:
+    has_blank_lines = any(len(lines) > len(steps) > 0 for lines, steps in zip(references, golds, strict=True))
+    counts = [len(lines) if steps else None for lines, steps in zip(references, golds, strict=True)]
+    return counts if has_blank_lines else None
 
 
 def _largest(values: Sequence[float | None]) -> float | None:
@@ -187,7 +206,9 @@ def _is_right(name: str, values: Mapping[str, Any]) -> bool:
         return value is None or isinstance(value, str)
     if name in ("official", "parsed"):
         return isinstance(value, list) and all(isinstance(step, str) for step in value)
-    if name in ("reference_lengths", "lcs_each", "lcs_parsed_each"):
+    if name == "reference_lines" and value is None:
+        return True
+    if name in ("reference_lengths", "reference_lines", "lcs_each", "lcs_parsed_each"):
         count = len(values["lcs_each"]) if isinstance(values["lcs_each"], list) else 0
         return isinstance(value, list) and 0 < len(value) == count and all(map(_is_count_or_none, value))
     if name in ("form_validity", "bleurt_probability"):

@@ -13,7 +13,7 @@ from lmms_egoplan.benchmarks.actplan.metrics import BREAKDOWNS, by_group, length
 from lmms_egoplan.benchmarks.actplan.plans import official_steps, one_per_line
 from lmms_egoplan.benchmarks.actplan.published import read_published
 from lmms_egoplan.benchmarks.actplan.scores import GeneratedPlan, PlanScore, score_plans
-from lmms_egoplan.checking import is_text, shown
+from lmms_egoplan.checking import is_text, read_json, repetition, shown
 from lmms_egoplan.storage import write_whole
 
 _FORM = '{"id": "...", "candidate": "...", "references": ["...", ...]}'
@@ -108,11 +108,13 @@ def write_scores(path: Path, scores: Mapping[str, Any]) -> None:
 
 def _load(where: str, line: str) -> dict[str, Any]:
     try:
-        record = json.loads(line)
+        record = read_json(line)
     except (ValueError, RecursionError) as error:
         raise PlansError(f"{where}: no JSON; expected lines {_FORM}") from error
     if not isinstance(record, dict):
         raise PlansError(f"{where}: expected an object {_FORM}, found {shown(record)}")
+    if problem := repetition(record):
+        raise PlansError(f"{where}: {problem}")
     return record
 
 
@@ -141,8 +143,7 @@ def _plan(identifier: str, candidate: str, references: Sequence[str]) -> Generat
     lines = [one_per_line(reference) for reference in references]
     on_one_line = lines[0].strip() != references[0].strip()
     text = one_per_line(candidate) if on_one_line else candidate
-    golds = [[step for step in official_steps(reference) if step.strip()] for reference in lines]
-    return GeneratedPlan(identifier, text, golds)
+    return GeneratedPlan(identifier, text, [official_steps(reference) for reference in lines])
 
 
 def _published_plans(path: Path) -> list[StoredPlan]:
@@ -159,11 +160,12 @@ def _published_plans(path: Path) -> list[StoredPlan]:
 def _sample(stored: StoredPlan, score: PlanScore) -> dict[str, Any]:
     place = parse_id(stored.plan.id)
     fields = asdict(score)
+    lines, steps = fields.pop("reference_lines"), fields.pop("reference_lengths")
     return {
         "id": score.id,
         **({} if stored.model is None else {"model": stored.model}),
         **score.measures(),
-        "lengths": {"candidate": len(score.official), "references": fields.pop("reference_lengths")},
+        "lengths": {"candidate": len(score.official), "references": lines or steps},
         **fields,
         **({} if place is None else {"setting": place.setting, "activity_type": activity_type(place.activity)}),
         "length": length_bin(score.reference_lengths[0]),

@@ -22,6 +22,7 @@ class Diagnosis:
     suspect: the fields that look as if they wrote their own rating (`make_harmless`).
     truncated: whether the reply ends at the limit of new tokens; None where unknown.
     frames_shown, frames_sampled: how many frames the model was shown, of how many at 6 per second.
+    reply: all that the model wrote, without its thinking; None in what earlier versions logged.
     """
 
     step_id: str
@@ -34,6 +35,7 @@ class Diagnosis:
     truncated: bool | None
     frames_shown: int
     frames_sampled: int
+    reply: str | None = None
 
     @property
     def missing(self) -> list[str]:
@@ -59,6 +61,8 @@ def _is_right(name: str, values: Mapping[str, Any]) -> bool:
     found = fields.keys() & set(FIELDS) if isinstance(fields, dict) else set()
     if name == "step_id":
         return isinstance(value, str)
+    if name == "reply":
+        return value is None or isinstance(value, str)
     if name == "truncated":
         return value is None or isinstance(value, bool)
     if name in ("frames_shown", "frames_sampled"):

@@ -50,6 +50,7 @@ class DiagnosedStep:
     load_images: reads the frames that the model was shown, oldest first; called once, and only if they are needed.
     truncated: whether the reply ends at the limit of new tokens; None where unknown.
     frames_shown, frames_sampled: how many frames the model was shown, of how many at 6 per second.
+    reply: all that the model wrote, without its thinking; None where it is not kept.
     """
 
     step_id: str
@@ -58,6 +59,7 @@ class DiagnosedStep:
     truncated: bool | None
     frames_shown: int
     frames_sampled: int
+    reply: str | None = None
 
 
 _Key = tuple[int, str]
@@ -178,4 +180,5 @@ def _diagnosis(step: DiagnosedStep, suspect: list[str], judged: Mapping[str, Jud
         truncated=step.truncated,
         frames_shown=step.frames_shown,
         frames_sampled=step.frames_sampled,
+        reply=step.reply,
     )

@@ -14,7 +14,7 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_URL, VIDEO_ID, Record, is_seconds
 from lmms_egoplan.benchmarks.egointent.visuals import FPS
-from lmms_egoplan.checking import is_text, listing, shown
+from lmms_egoplan.checking import REPEATED, is_text, listing, read_json, repeated_keys, shown
 from lmms_egoplan.storage import resolve_inside, write_whole
 
 # Goal-Step does not tell where a video was taken. By goal category, or by the group before its colon.
@@ -172,7 +172,7 @@ def _leaf(segment: dict[str, Any], purpose: str) -> _Leaf:
 def _load(path: Path) -> list[dict[str, Any]]:
     """The file's videos, checked."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
+        content = read_json(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise GoalStepError(f"{path}: cannot read the annotations: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
@@ -186,6 +186,7 @@ def _load(path: Path) -> list[dict[str, Any]]:
     first_use: dict[str, int] = {}
     for number, video in enumerate(videos, 1):
         found = list(_video_problems(video))
+        found += [f"{key}: {REPEATED}" for key in repeated_keys(video)]
         if not found and (other := first_use.setdefault(video["video_uid"][:8], number)) != number:
             found.append(f"video_uid: begins with the same eight characters as that of video {other}")
         problems += [f"video {number}, {problem}" for problem in found]

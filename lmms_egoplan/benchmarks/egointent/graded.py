@@ -21,6 +21,7 @@ class GradedStep:
     suspect: the fields that look as if they wrote their own rating (`make_harmless`).
     truncated: whether the reply ends at the limit of new tokens; None where unknown.
     frames_shown, frames_sampled: how many frames the model was shown, of how many at 6 per second.
+    reply: all that the model wrote, without its thinking; None in what earlier versions logged.
     """
 
     step_id: str
@@ -33,6 +34,7 @@ class GradedStep:
     truncated: bool | None
     frames_shown: int
     frames_sampled: int
+    reply: str | None = None
 
     @property
     def missing(self) -> list[str]:
@@ -57,6 +59,8 @@ def _is_right(name: str, values: Mapping[str, Any]) -> bool:
     value = values[name]
     if name == "step_id":
         return isinstance(value, str)
+    if name == "reply":
+        return value is None or isinstance(value, str)
     if name == "truncated":
         return value is None or isinstance(value, bool)
     if name in ("frames_shown", "frames_sampled"):

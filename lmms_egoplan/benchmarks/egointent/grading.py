@@ -34,6 +34,7 @@ class Prediction:
     fields: the predicted text of each field that was found in the reply, none of them empty.
     truncated: whether the reply ends at the limit of new tokens; None where unknown.
     frames_shown, frames_sampled: how many frames the model was shown, of how many at 6 per second.
+    reply: all that the model wrote, without its thinking; None where it is not kept.
     """
 
     step_id: str
@@ -42,12 +43,13 @@ class Prediction:
     truncated: bool | None
     frames_shown: int
     frames_sampled: int
+    reply: str | None = None
 
     @classmethod
     def of_reply(cls, doc: Mapping[str, Any], reply: str, truncated: bool | None, frames_shown: int) -> "Prediction":
         """A model's reply about a step, a row of the prepared dataset."""
         references = {field: doc[field] for field in FIELDS}
-        return cls(doc["step_id"], references, read_reply(reply), truncated, frames_shown, doc["num_frames"])
+        return cls(doc["step_id"], references, read_reply(reply), truncated, frames_shown, doc["num_frames"], reply)
 
 
 @dataclass(frozen=True)
@@ -174,4 +176,5 @@ def _graded(prediction: Prediction, suspect: list[str], verdicts: Mapping[str, _
         truncated=prediction.truncated,
         frames_shown=prediction.frames_shown,
         frames_sampled=prediction.frames_sampled,
+        reply=prediction.reply,
     )

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.graded import GradedStep
-from lmms_egoplan.checking import is_text, shown
+from lmms_egoplan.checking import is_text, read_json, repetition, shown
 from lmms_egoplan.logged_samples import HOW_TO_LOG, SampleFile, find_sample_files
 from lmms_egoplan.task_versions import logged_version
+from lmms_egoplan.text import clean_text
 
 # And the beginning of the names of variants that users make of it, egointent_16.
 TASK = "egointent"
@@ -105,6 +106,7 @@ def _names(samples: SampleFile, results: dict[str, Any]) -> tuple[str, ...]:
     found = (results.get("model_name"), backend, samples.path.resolve().parent.name)
     full = next((name.strip().rstrip("/") for name in found if isinstance(name, str) and name.strip(" /")), "")
     variant = "" if samples.task == TASK else f" ({samples.task})"
+    full = clean_text(full)
     return full.rpartition("/")[2] + variant, full + variant, f"{full}{variant} ({samples.time})", str(samples.path)
 
 
@@ -142,9 +144,11 @@ def _steps(path: Path) -> dict[str, LoggedStep]:
 
 def _step(where: str, line: str) -> LoggedStep:
     try:
-        sample = json.loads(line)
+        sample = read_json(line)
     except (ValueError, RecursionError) as error:
         raise LoggedRunError(f"{where}: no JSON: {error}; was the run stopped while it wrote? Run again") from error
+    if problem := repetition(sample):
+        raise LoggedRunError(f"{where}: {problem}")
     record = sample.get("overall") if isinstance(sample, dict) else None
     if not isinstance(record, dict):
         raise LoggedRunError(f"{where}: overall: expected an object, as the task {TASK} logs it, found {shown(record)}")

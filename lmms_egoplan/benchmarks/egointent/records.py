@@ -3,13 +3,14 @@
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.fields import ALIASES, FIELDS
-from lmms_egoplan.checking import is_text, listing, shown
+from lmms_egoplan.checking import REPEATED, is_text, listing, shown
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 
 GOALSTEP_URL = "https://github.com/facebookresearch/ego4d-goalstep"
@@ -133,9 +134,11 @@ def _parse(text: str) -> Any:
 
 
 def _by_field(pairs: Iterable[tuple[str, Any]]) -> tuple[dict[str, Any], list[str]]:
-    """Values by field name, and the problem where two keys give a field different values."""
+    """Values by field name, and the problem where a key is there twice or two keys give a field different values."""
+    pairs = list(pairs)
     values: dict[str, Any] = {}
-    problems: list[str] = []
+    counts = Counter(key for key, _ in pairs)
+    problems = [f"{shown(key)}: {REPEATED}" for key, count in counts.items() if count > 1]
     keys: dict[str, str] = {}
     for key, value in pairs:
         name = re.sub(r"[\s_-]+", "_", key.strip().lower())

@@ -1,10 +1,11 @@
-"""How a written answer is read: the three fields from JSON or from labelled lines, in whatever shape they come."""
+"""How a written answer is read: the three fields from JSON, tags, tables or labelled lines, however they come."""
 
 import re
 
 from lmms_egoplan.benchmarks.egointent.fields import FIELDS
-from lmms_egoplan.benchmarks.egointent.labelled import Values, read_lines
+from lmms_egoplan.benchmarks.egointent.labelled import SHORT_NAME, Values, read_lines, short_names
 from lmms_egoplan.benchmarks.egointent.loose_objects import read_objects
+from lmms_egoplan.benchmarks.egointent.marked_up import read_tables, read_tags
 from lmms_egoplan.benchmarks.egointent.prompt import PROMPT
 
 _WORD = re.compile(r"[^\W_]+")
@@ -13,26 +14,80 @@ _NO_ANSWER = {"n a", "na", "none", "null", "nil", "unknown", "undefined", "not a
 _NO_ANSWER |= {"true", "false", "nan", "string", "text"}
 
 
+# What announces the answer that counts, and one that does not.
+_FINAL_WORDS = r"""
+    (?: final | revised | corrected | updated | refined )
+    (?: [\s_-] (?: answer | prediction | output | response | reply | result | version | guess | json | intent )s? )?
+"""
+_FINAL = re.compile(
+    rf"""
+    (?<![\w"'-]) {_FINAL_WORDS} [\s*_`)\]]{{0,6}} (?: [:\uff1a] | \n | (?=\{{) )
+    | ["'] {_FINAL_WORDS} ["'] \s? : \s? (?=\{{) | < {_FINAL_WORDS} >
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_FIRST = re.compile(
+    r"(?<![\w\"'-])(?:initial|first|draft|preliminary|tentative|rough)"
+    r"(?: (?:guess|answer|prediction|attempt|thoughts?|draft|version|idea))?[\s*_`)\]]{0,6}[:\uff1a]",
+    re.IGNORECASE,
+)
+_FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {
+    ord("\u3001"): ord(","),
+    ord("\u3000"): ord(" "),
+}
+_SHORT_KEY = re.compile(rf"(?P<quote>[\"'])(?P<name>{SHORT_NAME})(?P=quote)(?=\s?:)", re.IGNORECASE)
+
+
 def read_reply(text: str) -> dict[str, str]:
     """The fields that a reply holds, of `FIELDS` and in their order; a field that is missing is absent.
 
-    Read are JSON objects (`loose_objects.read_objects`) and, outside them, labelled lines (`labelled.read_lines`).
-    Where there are several, the one with the most fields counts, of equals the first, and what it lacks is taken from
-    the others in the same order; of a field that is there twice, the first counts. Objects come before lines.
+    Read are JSON objects (`loose_objects.read_objects`) and, outside them, tags and tables (`marked_up`) and labelled
+    lines (`labelled.read_lines`). Where there are several, the one with the most fields counts, of equals the first,
+    and what it lacks is taken from the others in the same order; of a field that is there twice, the first counts.
+    Objects come before tags, these before tables and lines. Behind ``Final answer:`` (or revised, corrected, updated)
+    what stands there comes before all else; where something is called an initial guess or a draft, the last of equals
+    counts, and the last of a field that is there twice.
 
     A value is text of the reply, unescaped, with runs of white space made one blank, and with ``; `` between the
     items of a list. It is missing if it is no text, has no letter, only stands for a missing one (``N/A``, ``none``,
     ``unknown``), or is a piece of the prompt. A field that is cut off where the reply ends is found as far as it goes,
     in JSON as in lines, where nothing would tell a cut from an end: what the model wrote is what is scored.
 
+    A reply with full-width punctuation around its fields is read with that of ASCII, also in their texts; JSON with
+    the keys local, global and next, or what, why and next, is read where there is no field under its own name.
+
     Args:
         text: a model's reply without its thinking, of any content; time is linear in its length.
     """
-    objects, around = read_objects(_shorten(text))
-    found: dict[str, str] = {}
-    for source in sorted(map(_answered, [*objects, read_lines(around)]), key=len, reverse=True):
-        found = source | found
+    text = _shorten(text)
+    found = _read(text)
+    if len(found) < len(FIELDS) and (plain := text.translate(_FULL_WIDTH)) != text:
+        found = max(found, _read(plain), key=len)
+    if not found:
+        keys = short_names({key["name"].lower() for key in _SHORT_KEY.finditer(text)})
+        found = (
+            _read(_SHORT_KEY.sub(lambda key: f'"{keys.get(key["name"].lower(), key["name"])}"', text)) if keys else {}
+        )
     return {field: found[field] for field in FIELDS if field in found}
+
+
+def _read(text: str) -> dict[str, str]:
+    whole = _read_part(text, last_first=_FIRST.search(text) is not None)
+    starts = [final.end() for final in _FINAL.finditer(text)]
+    return whole | _read_part(text[starts[-1] :]) if starts else whole
+
+
+def _read_part(text: str, last_first: bool = False) -> dict[str, str]:
+    objects, around = read_objects(text)
+    tables, around = read_tables(around)
+    tags = read_tags(around)
+    sources = [*objects, tags, *tables, [] if tags else read_lines(around)]
+    if last_first:
+        sources = [source[::-1] for source in reversed(sources)]
+    found: dict[str, str] = {}
+    for source in sorted(map(_answered, sources), key=len, reverse=True):
+        found = source | found
+    return found
 
 
 def _shorten(text: str) -> str:

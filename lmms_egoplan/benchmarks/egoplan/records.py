@@ -1,13 +1,12 @@
 """EgoPlan's annotation files: reading and checking every record."""
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from lmms_egoplan.checking import is_text, listing, shown
+from lmms_egoplan.checking import REPEATED, JsonObject, is_text, listing, read_json, repeated_keys, shown
 
 Split = Literal["val", "test"]
 
@@ -105,12 +104,14 @@ def read_annotations(path: str | Path, split: Split) -> list[Record]:
 
 def _load_list(path: Path, split: Split) -> list[Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
+        content = read_json(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise AnnotationError(f"{path}: cannot read the annotations: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise AnnotationError(f"{path}: no JSON: {error}") from error
-    if isinstance(content, dict):
+    if isinstance(content, JsonObject):
+        if content.repeated:
+            raise AnnotationError(f"{path}: {', '.join(map(shown, content.repeated))}: {REPEATED}")
         lists = {key: value for key, value in content.items() if isinstance(value, list)}
         if len(lists) == 1:
             (content,) = lists.values()
@@ -130,6 +131,8 @@ def _problems(raw: Any, split: Split) -> Iterator[_Problem]:
     if not isinstance(raw, dict):
         yield "record", f"expected an object, found {shown(raw)}"
         return
+    for key in repeated_keys(raw):
+        yield key, REPEATED
     sample_id = raw.get("sample_id")
     if not _is_int(sample_id) or not -_INT64_MAX <= sample_id <= _INT64_MAX:
         yield "sample_id", f"expected an integer of 64 bits, found {shown(sample_id)}"

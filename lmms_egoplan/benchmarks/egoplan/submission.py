@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.records import LETTERS
+from lmms_egoplan.checking import read_json, repetition
 from lmms_egoplan.storage import write_whole
 
 Prediction = tuple[int, str | None]
@@ -80,12 +81,14 @@ def write_submission(path: str | Path, submission: Sequence[dict[str, Any]]) -> 
 def _prediction(path: Path, number: int, line: str) -> Prediction:
     where = f"{path}, line {number}"
     try:
-        sample = json.loads(line)
+        sample = read_json(line)
     except (ValueError, RecursionError) as error:
         raise SubmissionError(
             f"{where}: no JSON. Give the run's *_samples_egoplan_test.jsonl (lmms-eval --log_samples "
             "--output_path DIR) or its predictions file"
         ) from error
+    if problem := repetition(sample):
+        raise SubmissionError(f"{where}: {problem}")
     if isinstance(sample, dict):
         sample = sample.get("predictions", sample)
     if not isinstance(sample, dict) or not {"sample_id", "prediction"} <= sample.keys():

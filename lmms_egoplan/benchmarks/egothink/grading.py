@@ -50,7 +50,18 @@ JUDGE_PROMPT = (
 _JUDGE_LATER = "lmms-egoplan judge egothink --samples FILE --out FILE"
 # What a run can do without a judge.
 OTHERWISE = f"\nor judge the logged samples later: {_JUDGE_LATER}"
-_EXAMPLE = re.compile(r"for example: [“\"]Rating: \[\[0\.5\]\][”\"]")
+# The prompt's own example, in whatever marks and behind whatever comma, colon or line break a judge quotes it; "the
+# example" alone is one where a quotation mark opens behind it.
+_QUOTE = r"[\"'`“”„‘’«»‹›「『]"
+_GAP = r"(?: [\s:;,.(*_>：，、–—-] | </?\w{1,10}> )"
+_EXAMPLE = re.compile(
+    rf"""
+    \b (?: (?: for \s+ (?:example|instance) | e\.? \s? g \b | such \s as ) (?: {_QUOTE} | {_GAP} )*
+    | examples? {_GAP}* {_QUOTE} (?: {_QUOTE} | {_GAP} )* )
+    (?: rating [\s*_"'`”]{{0,9}} [:：=]? [\s*_"'`“]{{0,9}} )? \[\[ \s* 0?\.50* \s* \]\]
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
 _BRACKETED = re.compile(r"\[\[([^\[\]]*)\]\]")
 _NUMBER = re.compile(r"[01](?:\.0*)?|0?\.50*")
 
@@ -59,7 +70,8 @@ def read_rating(verdict: str) -> float | None:
     """The rating in a judge's verdict: 0, 0.5 or 1.
 
     The last ``[[x]]`` alone decides: where it holds anything else (``7``, ``-1``, ``rating``) there is no rating,
-    whatever was said before. The example in the prompt's own instruction, quoted, is no rating.
+    whatever was said before. The example in the prompt's own instruction ("for example: Rating: [[0.5]]") is no
+    rating, however it is quoted.
     """
     ratings = _BRACKETED.findall(_EXAMPLE.sub(" ", verdict))
     last = ratings[-1].strip() if ratings else ""

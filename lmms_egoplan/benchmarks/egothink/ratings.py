@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lmms_egoplan.benchmarks.egothink.stored import StoredError, check_dimension, read_stored, read_text
+from lmms_egoplan.text import cell_text
 
 # Table 7.
 LEVELS = (0.0, 0.5, 1.0)
@@ -52,13 +53,14 @@ def read_human(path: Path) -> dict[str, Rated]:
 
     Args:
         path: CSV with a column ``id`` and a column for each rater, with the rater's name above it; cells are 0,
-            0.5, 1, or empty for an answer that was not rated.
+            0.5, 1, or empty for an answer that was not rated. Names may be as `text.csv_text` writes them.
 
     Raises:
         StoredError: the file cannot be read or holds something else; names line and column.
     """
     lines = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
     try:
+        lines.fieldnames = [cell_text(name) for name in lines.fieldnames or ()]
         columns = list(lines.fieldnames or ())
         names = [name for name in columns if name != "id"]
         if "id" not in columns or not names or not all(map(str.strip, names)) or len(set(columns)) < len(columns):

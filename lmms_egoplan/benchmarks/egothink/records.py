@@ -1,6 +1,5 @@
 """EgoThink's questions as published, from a folder or from the hub: reading and checking every record."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
-from lmms_egoplan.checking import is_text, listing, shown
+from lmms_egoplan.checking import is_text, listing, read_json, repetition, shown
 from lmms_egoplan.images import ImageError, check_image
 from lmms_egoplan.storage import StorageError, resolve_inside
 
@@ -34,6 +33,7 @@ class Draft:
     place: names the record in messages.
     question, answer: whatever stands there.
     read_image: gives the bytes of the image file; raises SourceError or ImageError, which names the field.
+    repetition: tells keys that are there more than once; None without.
     """
 
     dimension: str
@@ -42,6 +42,7 @@ class Draft:
     question: Any
     answer: Any
     read_image: Callable[[], bytes]
+    repetition: str | None = None
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ def read_folder(source: str | Path) -> list[Draft]:
                     fields.get("question"),
                     fields.get("answer"),
                     partial(_read_image_file, folder / "images", fields.get("image_path")),
+                    repetition(raw),
                 )
             )
     if problems:
@@ -131,6 +133,7 @@ def check_records(drafts: Iterable[Draft]) -> list[Record]:
     for draft in drafts:
         image = b""
         found = [*_text_problems("question", draft.question), *_text_problems("answer", draft.answer)]
+        found += [draft.repetition] if draft.repetition else []
         try:
             image = draft.read_image()
         except (SourceError, ImageError) as error:
@@ -152,7 +155,7 @@ def _load_list(folder: Path) -> Sequence[Any]:
     if not folder.is_dir():
         raise SourceError(f"{folder}: no such folder")
     try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
+        content = read_json(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise SourceError(f"{path}: cannot read the annotations: {error.strerror}") from error
     except (ValueError, RecursionError) as error:

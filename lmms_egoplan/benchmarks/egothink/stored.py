@@ -9,9 +9,11 @@ from typing import Any
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.grading import Answer, JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
+from lmms_egoplan.checking import read_json, repetition
 from lmms_egoplan.logged_samples import HOW_TO_LOG, SampleFile, find_sample_files, sample_file
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.task_versions import logged_version
+from lmms_egoplan.text import clean_text
 
 _TASKS = "egothink_"
 _NAMES = tuple(dimension.name for dimension in DIMENSIONS)
@@ -170,11 +172,13 @@ def _read_path(path: Path) -> list[StoredAnswer]:
 
 def _stored_answer(where: str, line: str) -> StoredAnswer:
     try:
-        record = json.loads(line)
+        record = read_json(line)
     except (ValueError, RecursionError) as error:
         raise StoredError(
             f'{where}: no JSON. Give a harness\'s samples, or lines such as {{"id": "existence/1", "answer": "Yes."}}'
         ) from error
+    if problem := repetition(record):
+        raise StoredError(f"{where}: {problem}")
     target = None
     if isinstance(record, dict) and isinstance(record.get("score"), dict):
         target = record.get("target") if isinstance(record.get("target"), str) else None
@@ -188,6 +192,13 @@ def _stored_answer(where: str, line: str) -> StoredAnswer:
     truncated = record.get("truncated")
     if truncated is not None and not isinstance(truncated, bool):
         raise StoredError(f"{where}: truncated must be true, false or null, got {truncated!r}")
+    judge = record.get("judge")
     return StoredAnswer(
-        where, record["id"], record["answer"], truncated, target, record.get("rating"), record.get("judge")
+        where,
+        record["id"],
+        clean_text(record["answer"]),
+        truncated,
+        target,
+        record.get("rating"),
+        clean_text(judge) if isinstance(judge, str) else judge,
     )

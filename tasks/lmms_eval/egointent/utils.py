@@ -91,6 +91,7 @@ class Diagnosed(RequestFilter):
                     frames_shown=num_shown(doc, self.settings()),
                     frames_sampled=doc["num_frames"],
                     load_images=partial(visual_input, doc, shown),
+                    reply=response.text,
                 )
             )
         judge = self.judge(diagnostics.DEFAULT_JUDGE)

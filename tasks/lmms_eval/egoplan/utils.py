@@ -6,9 +6,11 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from datasets import Dataset
 from lmms_eval.tasks._task_utils.file_utils import generate_submission_file
 from loguru import logger
 
+from lmms_egoplan.backends.filters import RequestFilter
 from lmms_egoplan.benchmarks.egoplan.metrics import (  # noqa: F401
     coverage,
     num_predictions,
@@ -44,6 +46,13 @@ def doc_to_visual(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str
 def doc_to_lettered_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:
     """The question with lettered choices; the settings concern the visual input alone."""
     return lettered_question(doc)
+
+
+class Letters(RequestFilter):
+    """Gives on each reply as it is, but that it can be logged."""
+
+    def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
+        return [replies[0] if replies else "" for replies in resps]
 
 
 def write_test_predictions(values: Sequence[dict[str, Any]], args: Namespace | None) -> int:

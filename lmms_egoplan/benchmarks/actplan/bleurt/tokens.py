@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lmms_egoplan.text import clean_text
+
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
@@ -31,7 +33,9 @@ def encode_pair(tokenizer: "PreTrainedTokenizerBase", max_length: int, gold: str
     The same as the tokenizer's own ``longest_first`` truncation, which for two long texts keeps the product of all
     that it cuts off in memory.
     """
-    first, second = tokenizer([gold, candidate], add_special_tokens=False, verbose=False)["input_ids"]
+    first, second = tokenizer([clean_text(gold), clean_text(candidate)], add_special_tokens=False, verbose=False)[
+        "input_ids"
+    ]
     room = max_length - _MARKS
     share = room // 2 + (room % 2 if len(first) > len(second) else 0)
     kept_first = first[: max(share, room - len(second))]
