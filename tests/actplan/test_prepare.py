@@ -79,6 +79,7 @@ def test_summary_compares_with_table_2(source):
     counts = summary.pop("counts")
     assert summary == {
         "benchmark": "actplan",
+        "format": 1,
         "split": "test",
         "source": str(source.resolve()),
         "split_size": 60,
