@@ -1,0 +1,228 @@
+"""Which prompts a run asks: each is asked by one process alone, the next when the last reply is on the disk."""
+
+import asyncio
+import os
+import platform
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from loguru import logger
+
+from lmms_egoplan.judging.cache import CacheError, Entry, Failure, JudgementCache
+from lmms_egoplan.judging.judgement import Judgement
+
+# A claim ends by itself after so long, and is renewed three times in it, or else it would outlive a lost machine.
+LEASE_S = 30.0
+# Claims of a clock that is so many leases ahead are not waited for.
+_CLOCKS_APART = 10
+# How often those are looked at that another process asks.
+_POLL_S = 1.0
+
+
+@dataclass
+class _Round:
+    """What one transaction has given."""
+
+    claimed: list[str] = field(default_factory=list)
+    settled: dict[str, Judgement] = field(default_factory=dict)
+    open: deque[str] = field(default_factory=deque)
+    busy: deque[str] = field(default_factory=deque)
+
+
+class Claims:
+    """The prompts of one run, by their keys in the cache, shared with the runs of other processes.
+
+    All slots of the run hand in outcomes and get their next prompts in one transaction, so that many wait for one
+    disk together. A claim ends with its outcome, with `close`, when its process is gone, or when it is not renewed.
+    Where the cache fails, a warning tells, and the rest is asked without claims.
+
+    busy: how many prompts another process asks; only these are left.
+    """
+
+    def __init__(
+        self,
+        keys: Iterable[str],
+        cache: JudgementCache,
+        read: Callable[[Entry | Failure], Judgement | None],
+        settled: Callable[[str, Judgement], None],
+    ) -> None:
+        """Prompts are handed out in the order of their keys.
+
+        Args:
+            read: what an outcome that another process has stored says about a prompt; None if it says nothing.
+            settled: is told a prompt that another process has asked, and what it has come to.
+        """
+        self.busy = 0
+        self._open, self._busy = deque(keys), deque[str]()
+        self._cache, self._read, self._settled = cache, read, settled
+        self._owner = f"{_place()} {os.getpid()} {uuid.uuid4().hex}"
+        self._renewed = 0.0
+        self._unstored: dict[str, Entry | Failure] = {}
+        self._without_outcome: list[str] = []
+        self._slots: deque[asyncio.Future[str | None]] = deque()
+        self._is_failing = self._has_warned = self._is_closing = False
+
+    async def __aenter__(self) -> "Claims":
+        self._wake = asyncio.Event()
+        self._serving = asyncio.create_task(self._serve())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Store what has come, and release what is claimed."""
+        self._is_closing = True
+        self._wake.set()
+        await self._serving
+        try:
+            await asyncio.to_thread(self._close)
+        except CacheError as error:
+            self._warn(error)
+
+    async def take(self) -> str | None:
+        """The next prompt to ask; None when there are no more. Returns once what was finished before is stored."""
+        slot = asyncio.get_running_loop().create_future()
+        self._slots.append(slot)
+        self._wake.set()
+        return await slot
+
+    def finish(self, key: str, outcome: Entry | Failure | None) -> None:
+        """A prompt is through; None: nothing came, so that another process may ask."""
+        if outcome is None:
+            self._without_outcome.append(key)
+        else:
+            self._unstored[key] = outcome
+
+    async def _serve(self) -> None:
+        while not self._is_closing:
+            self._wake.clear()
+            if self._is_failing:
+                self._hand_out(self._unclaimed())
+            outcomes, ended = dict(self._unstored), list(self._without_outcome)
+            try:
+                found = await asyncio.to_thread(self._exchange, outcomes, ended, len(self._slots))
+            except CacheError as error:
+                self._warn(error)
+                self._is_failing = True
+                self._hand_out(self._unclaimed())
+            else:
+                self._is_failing = False
+                self._unstored = {k: v for k, v in self._unstored.items() if outcomes.get(k) is not v}
+                self._without_outcome = self._without_outcome[len(ended) :]
+                self._hand_out(found)
+            with_slots = self._slots and (self._open or self._busy)
+            try:
+                await asyncio.wait_for(self._wake.wait(), _POLL_S if with_slots else LEASE_S / 3)
+            except (TimeoutError, asyncio.TimeoutError):
+                continue
+
+    def _unclaimed(self) -> _Round:
+        """What is given where the cache gives nothing."""
+        left = self._open + self._busy
+        return _Round([left.popleft() for _ in range(min(len(left), len(self._slots)))], open=left)
+
+    def _hand_out(self, found: _Round) -> None:
+        self._open, self._busy = found.open, found.busy
+        for key, judgement in found.settled.items():
+            self._settled(key, judgement)
+        for key in found.claimed:
+            slot = self._next_slot()
+            if slot is None:
+                self._open.appendleft(key)
+            else:
+                slot.set_result(key)
+        while not (self._open or self._busy) and (slot := self._next_slot()) is not None:
+            slot.set_result(None)
+        self.busy = len(self._busy) if self._slots and not self._open else 0
+
+    def _next_slot(self) -> "asyncio.Future[str | None] | None":
+        while self._slots:
+            slot = self._slots.popleft()
+            if not slot.done():
+                return slot
+        return None
+
+    def _exchange(self, outcomes: dict[str, Entry | Failure], ended: list[str], wanted: int) -> _Round:
+        """Store, renew and claim in one transaction."""
+        found, now = _Round(), time.time()
+        expires = now + LEASE_S
+        is_due = now - self._renewed >= LEASE_S / 3 or now < self._renewed
+        if not (outcomes or ended or is_due or (wanted and (self._open or self._busy))):
+            return _Round(open=self._open, busy=self._busy)
+        with self._cache.transaction():
+            if outcomes:
+                self._cache.store(outcomes)
+            self._cache.release(self._owner, [*outcomes, *ended])
+            if is_due:
+                self._cache.renew(self._owner, expires)
+            candidates = deque((*self._open, *self._busy)) if wanted else deque()
+            while candidates and len(found.claimed) < wanted:
+                key = candidates.popleft()
+                judgement = self._known(key)
+                if judgement is not None:
+                    found.settled[key] = judgement
+                elif self._cache.claim(key, self._owner, expires, _is_free):
+                    found.claimed.append(key)
+                else:
+                    found.busy.append(key)
+        looked_at = {*found.claimed, *found.settled, *found.busy}
+        found.open = deque(key for key in self._open if key not in looked_at)
+        found.busy.extend(key for key in self._busy if key not in looked_at)
+        if is_due:
+            self._renewed = now
+        return found
+
+    def _known(self, key: str) -> Judgement | None:
+        """What another process has found meanwhile."""
+        for outcomes in (self._cache.load([key]), self._cache.load_failures([key])):
+            if key in outcomes and (judgement := self._read(outcomes[key])) is not None:
+                return judgement
+        return None
+
+    def _close(self) -> None:
+        with self._cache.transaction():
+            self._cache.store(self._unstored)
+            self._cache.release(self._owner)
+
+    def _warn(self, error: CacheError) -> None:
+        # The judgements are still in the result; only a repeated run would ask for them again.
+        if not self._has_warned:
+            logger.warning(f"Judgements are not stored: {error}")
+        self._has_warned = True
+
+
+def _is_free(owner: str, expires: float) -> bool:
+    """Whether another owner's claim counts no longer."""
+    now = time.time()
+    return not now <= expires <= now + _CLOCKS_APART * LEASE_S or _is_gone(owner)
+
+
+def _is_gone(owner: str) -> bool:
+    """Whether the owner's process is known to have ended; on another machine none is."""
+    place, _, rest = owner.partition(" ")
+    pid = rest.partition(" ")[0]
+    if os.name != "posix" or place != _place() or not pid.isdecimal():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
+def _place() -> str:
+    """What tells the processes of this machine, since it was started, and of this container, from others."""
+    parts = [platform.node()]
+    for read in (
+        lambda: Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"),
+        lambda: str(Path("/proc/self/ns/pid").readlink()),
+    ):
+        try:
+            parts.append(read())
+        except OSError:
+            continue
+    return "/".join("".join(part.split()) for part in parts)
