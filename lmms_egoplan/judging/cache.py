@@ -139,23 +139,32 @@ class JudgementCache:
         with self.transaction():
             entries = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, Entry)}
             failures = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, Failure)}
-            self._insert("judgements", _COLUMNS, entries)
-            self._insert("failures", _FAILURE_COLUMNS, failures)
-            self._database.executemany("DELETE FROM failures WHERE key = ?", [(key,) for key in entries])
+            if entries:
+                self._insert("judgements", _COLUMNS, entries)
+                self._database.executemany("DELETE FROM failures WHERE key = ?", [(key,) for key in entries])
+            if failures:
+                self._insert("failures", _FAILURE_COLUMNS, failures)
 
-    def claim(self, key: str, owner: str, expires: float, is_free: Callable[[str, float], bool]) -> bool:
-        """Make a prompt the owner's to ask; False where it is another's.
+    def claim(
+        self, keys: Sequence[str], most: int, owner: str, expires: float, is_free: Callable[[str, float], bool]
+    ) -> tuple[list[str], list[str]]:
+        """Make some prompts the owner's to ask; returns these, and those that are another owner's.
 
         Args:
-            expires: when the claim ends by itself, seconds since the epoch.
+            keys: at most 500, the first of which are claimed.
+            most: so many of them at most.
+            expires: when the claims end by themselves, seconds since the epoch.
             is_free: whether another owner's claim, which expires then, counts no longer.
         """
         with self.transaction():
-            claims = self._database.execute("SELECT owner, expires FROM claims WHERE key = ?", [key]).fetchall()
-            if any(other != owner and not is_free(other, until) for other, until in claims):
-                return False
-            self._database.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", [key, owner, expires])
-            return True
+            places = ", ".join("?" * len(keys))
+            claims = self._database.execute(f"SELECT key, owner, expires FROM claims WHERE key IN ({places})", keys)
+            taken = {key for key, other, until in claims.fetchall() if other != owner and not is_free(other, until)}
+            mine = [key for key in keys if key not in taken][:most]
+            self._database.executemany(
+                "INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", [(key, owner, expires) for key in mine]
+            )
+            return mine, [key for key in keys if key in taken]
 
     def renew(self, owner: str, expires: float) -> None:
         """Let all of an owner's claims expire later."""

@@ -6,7 +6,7 @@ import platform
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from lmms_egoplan.judging.judgement import Judgement
 LEASE_S = 30.0
 # Claims of a clock that is so many leases ahead are not waited for.
 _CLOCKS_APART = 10
+# Prompts that are looked up together.
+_MOST_AT_ONCE = 500
 # How often those are looked at that another process asks.
 _POLL_S = 1.0
 
@@ -154,19 +156,20 @@ class Claims:
         with self._cache.transaction():
             if outcomes:
                 self._cache.store(outcomes)
-            self._cache.release(self._owner, [*outcomes, *ended])
+            if outcomes or ended:
+                self._cache.release(self._owner, [*outcomes, *ended])
             if is_due:
                 self._cache.renew(self._owner, expires)
-            candidates = deque((*self._open, *self._busy)) if wanted else deque()
-            while candidates and len(found.claimed) < wanted:
-                key = candidates.popleft()
-                judgement = self._known(key)
-                if judgement is not None:
-                    found.settled[key] = judgement
-                elif self._cache.claim(key, self._owner, expires, _is_free):
-                    found.claimed.append(key)
-                else:
-                    found.busy.append(key)
+            candidates = [*self._open, *self._busy]
+            size = min(wanted, _MOST_AT_ONCE)
+            while candidates and (missing := wanted - len(found.claimed)):
+                keys, candidates = candidates[:size], candidates[size:]
+                found.settled |= (known := self._known(keys))
+                keys = [key for key in keys if key not in known]
+                claimed, busy = self._cache.claim(keys, missing, self._owner, expires, _is_free)
+                found.claimed += claimed
+                found.busy += busy
+                size = min(2 * size, _MOST_AT_ONCE)
         looked_at = {*found.claimed, *found.settled, *found.busy}
         found.open = deque(key for key in self._open if key not in looked_at)
         found.busy.extend(key for key in self._busy if key not in looked_at)
@@ -174,12 +177,10 @@ class Claims:
             self._renewed = now
         return found
 
-    def _known(self, key: str) -> Judgement | None:
-        """What another process has found meanwhile."""
-        for outcomes in (self._cache.load([key]), self._cache.load_failures([key])):
-            if key in outcomes and (judgement := self._read(outcomes[key])) is not None:
-                return judgement
-        return None
+    def _known(self, keys: Sequence[str]) -> dict[str, Judgement]:
+        """What other processes have found meanwhile."""
+        stored = [*self._cache.load_failures(keys).items(), *self._cache.load(keys).items()]
+        return {key: judgement for key, outcome in stored if (judgement := self._read(outcome)) is not None}
 
     def _close(self) -> None:
         with self._cache.transaction():
