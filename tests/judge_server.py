@@ -147,7 +147,10 @@ class _Handler(BaseHTTPRequestHandler):
         return self._send(200, {}, _json({"object": "list", "data": [model]}))
 
     def do_POST(self) -> None:
-        content = self.rfile.read(int(self.headers["Content-Length"]))
+        content = self.rfile.read(length := int(self.headers["Content-Length"]))
+        if len(content) < length:  # the client was killed
+            self.close_connection = True
+            return None
         if not self.path.partition("?")[0].endswith("/chat/completions"):  # where Azure has a deployment's name before
             return self._send_error(404, f"no such path: {self.path}")
         body = json.loads(content)
