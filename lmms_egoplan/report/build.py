@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lmms_egoplan.logged_samples import sample_file
 from lmms_egoplan.report import actplan, egointent, egoplan, egothink
 from lmms_egoplan.report.gallery import IMAGE_SECONDS
 from lmms_egoplan.report.page import write_page
@@ -44,7 +45,8 @@ def build_report(
     """Write ``index.html`` into `out`, with tables, figures and the gallery beside it.
 
     Args:
-        folders: see `read_runs`.
+        folders: see `read_runs`; and files of `lmms-egoplan judge egothink --repeats`, whose noise is shown beside the
+            runs of EgoThink.
         names: see `read_runs`.
         progress: is told what is being done, how much of it is done, and how much there is.
         similarity: the encoder of EgoPlan's goal-answer similarity, as `similarities` takes it.
@@ -54,19 +56,23 @@ def build_report(
         OSError: the folder cannot be written.
     """
     started = time.monotonic()
-    read = read_runs(folders, names)
+    judged = [path for path in folders if ".jsonl" in path.suffixes and path.is_file() and sample_file(path) is None]
+    read = read_runs([path for path in folders if path not in judged], names)
     for done, run in enumerate(read.runs, 1):
         for task_run in run.tasks.values():
             check(run, task_run)
         progress("scores recomputed, runs", done, len(read.runs))
     sections, items = [], []
     for done, benchmark in enumerate(_BENCHMARKS, 1):
-        settings = {"encoder": similarity} if benchmark is egoplan else {}
+        settings = {egoplan: {"encoder": similarity}, egothink: {"judged": judged}}.get(benchmark, {})
         section = benchmark.section(read.runs, **settings)
         if section is not None:
             sections.append(section)
             items += benchmark.items(read.runs)
         progress("benchmarks", done, len(_BENCHMARKS))
+    skipped = read.skipped
+    if "egothink" not in {section.key for section in sections}:
+        skipped += tuple(f"{path}: left out, there is no run of EgoThink to show judge noise beside" for path in judged)
     write_files(out, sections, progress)
     remaining = _SECONDS - (time.monotonic() - started)
     write_page(
@@ -75,7 +81,7 @@ def build_report(
         sections,
         items,
         [(run.name, _description(run)) for run in read.runs],
-        read.skipped,
+        skipped,
         progress,
         picture_seconds=min(IMAGE_SECONDS, max(_LEAST_FOR_PICTURES, remaining)),
     )
@@ -86,7 +92,7 @@ def build_report(
         tables=sum(len(section.tables) for section in sections),
         figures=sum(len(section.figures) for section in sections),
         questions=len(items),
-        skipped=read.skipped,
+        skipped=skipped,
     )
 
 
