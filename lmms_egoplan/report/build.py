@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lmms_egoplan.logged_samples import sample_file
@@ -45,8 +45,7 @@ def build_report(
     """Write ``index.html`` into `out`, with tables, figures and the gallery beside it.
 
     Args:
-        folders: see `read_runs`; and files of `lmms-egoplan judge egothink --repeats`, whose noise is shown beside the
-            runs of EgoThink.
+        folders: see `read_runs`; and files of ``lmms-egoplan judge egothink --repeats``, for a table of judge noise.
         names: see `read_runs`.
         progress: is told what is being done, how much of it is done, and how much there is.
         similarity: the encoder of EgoPlan's goal-answer similarity, as `similarities` takes it.
@@ -64,16 +63,21 @@ def build_report(
         progress("scores recomputed, runs", done, len(read.runs))
     sections, items = [], []
     for done, benchmark in enumerate(_BENCHMARKS, 1):
-        settings = {egoplan: {"encoder": similarity}, egothink: {"judged": judged}}.get(benchmark, {})
+        settings = {"encoder": similarity} if benchmark is egoplan else {}
         section = benchmark.section(read.runs, **settings)
         if section is not None:
             sections.append(section)
             items += benchmark.items(read.runs)
         progress("benchmarks", done, len(_BENCHMARKS))
+    noise = egothink.judge_noise(judged)
+    if noise is not None:
+        sections = [
+            replace(each, tables=(*each.tables, noise)) if each.key == "egothink" else each for each in sections
+        ]
+    write_files(out, sections, progress)
     skipped = read.skipped
     if "egothink" not in {section.key for section in sections}:
-        skipped += tuple(f"{path}: left out, there is no run of EgoThink to show judge noise beside" for path in judged)
-    write_files(out, sections, progress)
+        skipped += tuple(f"{path}: left out, no run of EgoThink is there to show judge noise beside" for path in judged)
     remaining = _SECONDS - (time.monotonic() - started)
     write_page(
         out,

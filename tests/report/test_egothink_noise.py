@@ -10,9 +10,8 @@ from lmms_egoplan.benchmarks.egothink.repeats import write_repeated
 from lmms_egoplan.cli import app
 from lmms_egoplan.report import egothink
 from lmms_egoplan.report.contents import ReportError
-from lmms_egoplan.report.runs import read_runs
-from report.egothink_runs import prepared_data, rows, table
-from report.synthetic import egothink_answers, write_run
+from report.egothink_runs import prepared_data, rows
+from report.synthetic import actplan_answers, egothink_answers, prepare_data, write_run
 
 RATINGS = {"existence/1": [1.0, 1.0], "existence/2": [0.0, 0.5], "existence/3": [1.0, None], "counting/1": [0.5, 0.5]}
 
@@ -41,9 +40,8 @@ def run(tmp_path):
     return tmp_path / "run"
 
 
-def test_spread_of_ratings_and_scores(judged, run):
-    section = egothink.section(read_runs([run]).runs, judged=[judged])
-    found = {row["questions"]: row for row in rows(table(section, "egothink_judge_noise"))}
+def test_spread_of_ratings_and_scores(judged):
+    found = {row["questions"]: row for row in rows(egothink.judge_noise([judged]))}
     assert list(found) == ["existence", "counting", "average"]
     existence = found["existence"]
     assert (existence["answers_of"], existence["judge"], existence["repeats"]) == ("judged", "judge-b", 2)
@@ -56,9 +54,8 @@ def test_spread_of_ratings_and_scores(judged, run):
     assert (found["average"]["lowest"], found["average"]["highest"]) == (50, 62.5)
 
 
-def test_without_files_there_is_no_table(run):
-    keys = [each.key for each in egothink.section(read_runs([run]).runs).tables]
-    assert "egothink_judge_noise" not in keys
+def test_without_files_there_is_no_table():
+    assert egothink.judge_noise([]) is None
 
 
 def test_the_command_takes_the_files_beside_runs(judged, run, tmp_path):
@@ -67,6 +64,14 @@ def test_the_command_takes_the_files_beside_runs(judged, run, tmp_path):
     assert "Judge noise" in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert (tmp_path / "out" / "tables" / "egothink_judge_noise.csv").read_text().count("judged,judge-b") == 3
     assert "Skipped" not in result.stderr
+
+
+def test_files_without_a_run_of_the_benchmark_are_named(judged, tmp_path):
+    write_run(tmp_path / "other", "lmms-eval", "org/B", {"actplan": actplan_answers(4, 0.5)})
+    prepare_data(tmp_path / "data", actplan=4)
+    result = CliRunner().invoke(app, ["report", str(tmp_path / "other"), str(judged), "--out", str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    assert "no run of EgoThink is there to show judge noise beside" in result.stderr.replace("\n", "")
 
 
 @pytest.mark.parametrize(
@@ -80,17 +85,17 @@ def test_the_command_takes_the_files_beside_runs(judged, run, tmp_path):
         ({"id": "nothing/1"}, "line 2: id must be"),
     ],
 )
-def test_other_files_are_told(judged, run, change, message):
+def test_other_files_are_told(judged, change, message):
     lines = [json.loads(line) for line in judged.read_text().splitlines()]
     lines[1] |= change
     judged.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     with pytest.raises(ReportError, match="judged.jsonl, " + message):
-        egothink.section(read_runs([run]).runs, judged=[judged])
+        egothink.judge_noise([judged])
 
 
-def test_two_files_of_the_same_name_are_told_apart(judged, run, tmp_path):
+def test_two_files_of_the_same_name_are_told_apart(judged, tmp_path):
     other = tmp_path / "b" / "judged.jsonl"
     other.parent.mkdir()
     other.write_bytes(judged.read_bytes())
-    section = egothink.section(read_runs([run]).runs, judged=[judged, other])
-    assert {row["answers_of"] for row in rows(table(section, "egothink_judge_noise"))} == {str(judged), str(other)}
+    found = rows(egothink.judge_noise([judged, other]))
+    assert {row["answers_of"] for row in found} == {str(judged), str(other)}

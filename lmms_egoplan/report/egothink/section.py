@@ -1,7 +1,6 @@
 """EgoThink's part of the report, put together."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.report.beside import beside
@@ -9,21 +8,17 @@ from lmms_egoplan.report.contents import Headline, Section
 from lmms_egoplan.report.egothink.answers import graded_runs
 from lmms_egoplan.report.egothink.figures import bars
 from lmms_egoplan.report.egothink.judges import judges
-from lmms_egoplan.report.egothink.noise import judge_noise
 from lmms_egoplan.report.egothink.remarks import remarks
 from lmms_egoplan.report.egothink.scores import CAPABILITIES, DECIMALS, SINGLE, part_of
 from lmms_egoplan.report.egothink.tables import comparison_table, score_table, table3
 from lmms_egoplan.report.runs import Run
 
 
-def section(runs: Sequence[Run], judged: Sequence[Path] = ()) -> Section | None:
+def section(runs: Sequence[Run]) -> Section | None:
     """The benchmark's part of the report; None where no run has one of its tasks.
 
-    Args:
-        judged: files of answers that a judge has rated several times.
-
     Raises:
-        ReportError: a sample is not of the form that the tasks log, or a judged file not of its.
+        ReportError: a sample is not of the form that the tasks log.
     """
     graded = graded_runs(runs)
     if not graded:
@@ -34,7 +29,6 @@ def section(runs: Sequence[Run], judged: Sequence[Path] = ()) -> Section | None:
         score_table("egothink_capabilities", "Scores by capability", "Capability", graded, CAPABILITIES),
         score_table("egothink_dimensions", "Scores by dimension", "Dimension", graded, SINGLE),
         judges(graded),
-        judge_noise(judged),
         comparison_table(graded),
         *(
             beside(f"egothink_table{number}", title, f"egothink_table{number}", ())
