@@ -9,7 +9,7 @@ from typing import Any
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.grading import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.ratings import LEVELS
-from lmms_egoplan.benchmarks.egothink.stored import StoredError, dimension_of, read_stored
+from lmms_egoplan.benchmarks.egothink.stored import StoredError, dimension_of, read_stored, read_text
 from lmms_egoplan.judging.noise import Noise, noise, noise_of_average
 from lmms_egoplan.storage import write_whole
 
@@ -40,8 +40,10 @@ def read_repeated(path: Path) -> tuple[dict[str, list[float | None]], str]:
     """
     ratings: dict[str, list[float | None]] = {}
     judges: set[str] = set()
-    for stored in read_stored([path]):
-        repeats = stored.repeats
+    answers = read_stored([path])
+    lines = [json.loads(line) for line in read_text(path).split("\n") if line.strip()]
+    for stored, line in zip(answers, lines, strict=True):
+        repeats = line.get("repeats")
         how = "give a file of lmms-egoplan judge egothink --repeats"
         if not isinstance(repeats, list) or len(repeats) < 2:
             raise StoredError(f"{stored.where}: repeats must be a list of two or more judgements; {how}")

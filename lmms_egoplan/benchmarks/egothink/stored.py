@@ -27,7 +27,7 @@ class StoredAnswer:
     where: file and line, for messages.
     truncated: None where the file does not tell.
     reference: of the question, as the file holds it; None where it does not tell.
-    rating, judge, repeats: whatever the file holds under these names, not checked; None without.
+    rating, judge: whatever the file holds under these names, not checked; None without.
     """
 
     where: str
@@ -37,7 +37,6 @@ class StoredAnswer:
     reference: str | None
     rating: Any
     judge: Any
-    repeats: Any = None
 
 
 def read_stored(paths: Iterable[Path]) -> list[StoredAnswer]:
@@ -166,12 +165,5 @@ def _stored_answer(where: str, line: str) -> StoredAnswer:
     if truncated is not None and not isinstance(truncated, bool):
         raise StoredError(f"{where}: truncated must be true, false or null, got {truncated!r}")
     return StoredAnswer(
-        where,
-        record["id"],
-        record["answer"],
-        truncated,
-        target,
-        record.get("rating"),
-        record.get("judge"),
-        record.get("repeats"),
+        where, record["id"], record["answer"], truncated, target, record.get("rating"), record.get("judge")
     )
