@@ -3,7 +3,7 @@
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
@@ -76,6 +76,13 @@ _TABLES = {
 }
 
 
+_TRIGGERS = (
+    "rated AFTER INSERT ON judgements BEGIN DELETE FROM failures WHERE key = NEW.key; "
+    "DELETE FROM claims WHERE key = NEW.key; END",
+    "failed AFTER INSERT ON failures BEGIN DELETE FROM claims WHERE key = NEW.key; END",
+)
+
+
 def default_cache_path() -> Path:
     """The database that all benchmarks share: ``<data root>/judgements.sqlite``."""
     return data_root() / "judgements.sqlite"
@@ -134,37 +141,33 @@ class JudgementCache:
     def store(self, outcomes: Mapping[str, Entry | Failure]) -> None:
         """Write all outcomes, by key, or none; they are on the disk on return, in place of older ones.
 
-        A failure takes no entry's place.
+        An entry ends an earlier failure, a failure no earlier entry; both end claims.
         """
         with self.transaction():
-            entries = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, Entry)}
-            failures = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, Failure)}
-            if entries:
-                self._insert("judgements", _COLUMNS, entries)
-                self._database.executemany("DELETE FROM failures WHERE key = ?", [(key,) for key in entries])
-            if failures:
-                self._insert("failures", _FAILURE_COLUMNS, failures)
+            for table, columns, kind in (("judgements", _COLUMNS, Entry), ("failures", _FAILURE_COLUMNS, Failure)):
+                rows = [(key, *astuple(outcome)) for key, outcome in outcomes.items() if isinstance(outcome, kind)]
+                if rows:
+                    places = ", ".join("?" * (1 + len(columns)))
+                    insert = f"INSERT OR REPLACE INTO {table} (key, {', '.join(columns)}) VALUES ({places})"
+                    self._database.executemany(insert, rows)
 
-    def claim(
-        self, keys: Sequence[str], most: int, owner: str, expires: float, is_free: Callable[[str, float], bool]
-    ) -> tuple[list[str], list[str]]:
-        """Make some prompts the owner's to ask; returns these, and those that are another owner's.
+    def look_up(self, keys: Sequence[str]) -> tuple[dict[str, tuple[str, float]], set[str]]:
+        """Who has claimed prompts, at most 300 of them, and until when, by key; and of which there is an outcome."""
+        places = ", ".join("?" * len(keys))
+        query = " UNION ALL ".join(
+            f"SELECT key, {columns} FROM {table} WHERE key IN ({places})"
+            for table, columns in (("claims", "owner, expires"), ("judgements", "NULL, 0"), ("failures", "NULL, 0"))
+        )
+        with self._explained():
+            rows = self._database.execute(query, [*keys] * 3).fetchall()
+        claims = {key: (owner, expires) for key, owner, expires in rows if owner is not None}
+        return claims, {key for key, owner, _ in rows if owner is None}
 
-        Args:
-            keys: at most 500, the first of which are claimed.
-            most: so many of them at most.
-            expires: when the claims end by themselves, seconds since the epoch.
-            is_free: whether another owner's claim, which expires then, counts no longer.
-        """
+    def claim(self, keys: Iterable[str], owner: str, expires: float) -> None:
+        """Make prompts the owner's to ask until then, in seconds since the epoch, whoever has claimed them before."""
         with self.transaction():
-            places = ", ".join("?" * len(keys))
-            claims = self._database.execute(f"SELECT key, owner, expires FROM claims WHERE key IN ({places})", keys)
-            taken = {key for key, other, until in claims.fetchall() if other != owner and not is_free(other, until)}
-            mine = [key for key in keys if key not in taken][:most]
-            self._database.executemany(
-                "INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", [(key, owner, expires) for key in mine]
-            )
-            return mine, [key for key in keys if key in taken]
+            rows = [(key, owner, expires) for key in keys]
+            self._database.executemany("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", rows)
 
     def renew(self, owner: str, expires: float) -> None:
         """Let all of an owner's claims expire later."""
@@ -177,9 +180,8 @@ class JudgementCache:
             if keys is None:
                 self._database.execute("DELETE FROM claims WHERE owner = ?", [owner])
             else:
-                self._database.executemany(
-                    "DELETE FROM claims WHERE key = ? AND owner = ?", [(key, owner) for key in keys]
-                )
+                rows = [(key, owner) for key in keys]
+                self._database.executemany("DELETE FROM claims WHERE key = ? AND owner = ?", rows)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -211,13 +213,6 @@ class JudgementCache:
                         found[key] = values
         return found
 
-    def _insert(self, table: str, columns: Sequence[str], outcomes: Mapping[str, Entry | Failure]) -> None:
-        places = ", ".join("?" * (1 + len(columns)))
-        self._database.executemany(
-            f"INSERT OR REPLACE INTO {table} (key, {', '.join(columns)}) VALUES ({places})",
-            [(key, *astuple(outcome)) for key, outcome in outcomes.items()],
-        )
-
     def _check(self) -> None:
         """Make the tables that are absent, and bring those of earlier versions up to date; damage is left as it is."""
         state = self._database.execute("PRAGMA quick_check(1)").fetchone()[0]
@@ -228,6 +223,8 @@ class JudgementCache:
                 self._database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns})")
             if self._columns("judgements") == ["key", *_EARLIER_COLUMNS]:
                 self._database.execute("ALTER TABLE judgements ADD COLUMN finish TEXT")
+            for trigger in _TRIGGERS:
+                self._database.execute(f"CREATE TRIGGER IF NOT EXISTS {trigger}")
             for table, columns in _TABLES.items():
                 if self._columns(table) != [column.split()[0] for column in columns.split(",")]:
                     raise sqlite3.DatabaseError(f"its table of {table} has other columns")

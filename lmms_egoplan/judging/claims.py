@@ -6,7 +6,7 @@ import platform
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +20,7 @@ LEASE_S = 30.0
 # Claims of a clock that is so many leases ahead are not waited for.
 _CLOCKS_APART = 10
 # Prompts that are looked up together.
-_MOST_AT_ONCE = 500
+_MOST_AT_ONCE = 300
 # How often those are looked at that another process asks.
 _POLL_S = 1.0
 
@@ -156,20 +156,24 @@ class Claims:
         with self._cache.transaction():
             if outcomes:
                 self._cache.store(outcomes)
-            if outcomes or ended:
-                self._cache.release(self._owner, [*outcomes, *ended])
+            if ended:
+                self._cache.release(self._owner, ended)
             if is_due:
                 self._cache.renew(self._owner, expires)
             candidates = [*self._open, *self._busy]
             size = min(wanted, _MOST_AT_ONCE)
             while candidates and (missing := wanted - len(found.claimed)):
                 keys, candidates = candidates[:size], candidates[size:]
-                found.settled |= (known := self._known(keys))
-                keys = [key for key in keys if key not in known]
-                claimed, busy = self._cache.claim(keys, missing, self._owner, expires, _is_free)
-                found.claimed += claimed
-                found.busy += busy
+                claims, stored = self._cache.look_up(keys)
+                settled = self._known(stored) if stored else {}
+                busy = [key for key in keys if key in claims and self._is_anothers(*claims[key])]
+                free = [key for key in keys if key not in settled and key not in busy]
+                found.settled |= settled
+                found.busy += [key for key in busy if key not in settled]
+                found.claimed += free[:missing]
                 size = min(2 * size, _MOST_AT_ONCE)
+            if found.claimed:
+                self._cache.claim(found.claimed, self._owner, expires)
         looked_at = {*found.claimed, *found.settled, *found.busy}
         found.open = deque(key for key in self._open if key not in looked_at)
         found.busy.extend(key for key in self._busy if key not in looked_at)
@@ -177,7 +181,10 @@ class Claims:
             self._renewed = now
         return found
 
-    def _known(self, keys: Sequence[str]) -> dict[str, Judgement]:
+    def _is_anothers(self, owner: str, expires: float) -> bool:
+        return owner != self._owner and not _is_free(owner, expires)
+
+    def _known(self, keys: Collection[str]) -> dict[str, Judgement]:
         """What other processes have found meanwhile."""
         stored = [*self._cache.load_failures(keys).items(), *self._cache.load(keys).items()]
         return {key: judgement for key, outcome in stored if (judgement := self._read(outcome)) is not None}

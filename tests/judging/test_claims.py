@@ -59,7 +59,7 @@ def stored_prompts():
 def claim(prompt, owner, expires):
     key = cache_key("judge", PARAMETERS, Prompt(prompt))
     with JudgementCache(default_cache_path()) as cache:
-        cache.claim([key], 1, owner, expires, lambda *_: True)
+        cache.claim([key], owner, expires)
 
 
 def claims():
@@ -118,7 +118,7 @@ def test_after_a_kill_nothing_that_had_arrived_is_asked_again_and_nobody_waits()
     with JudgeServer(reply) as server:
         process = start(server, 0, 18, lease=200)
         # What another slot of the process has answered since is on its way.
-        wait_until(lambda: len(stored_prompts()) == 17 if default_cache_path().exists() else False, process)
+        wait_until(lambda: server.prompts and len(stored_prompts()) == 17, process)
         process.kill()
         process.communicate()
         held.set()
@@ -139,7 +139,7 @@ def test_a_claim_that_is_not_renewed_is_free():
     with JudgeServer(reply) as server:
         stopped = start(server, 0, 8, lease=1.0)
         try:
-            wait_until(lambda: len(stored_prompts()) == 7 if default_cache_path().exists() else False, stopped)
+            wait_until(lambda: server.prompts and len(stored_prompts()) == 7, stopped)
             os.kill(stopped.pid, signal.SIGSTOP)
             assert ratings_of(start(server, 0, 8)) == ["1.0"] * 8
             assert server.prompts.count("prompt 0") == 2
