@@ -129,7 +129,7 @@ class Asking:
                 prompt_tokens=reply.prompt_tokens,
                 completion_tokens=reply.completion_tokens,
                 seconds=seconds,
-                finish=reply.finish,
+                finish="length" if is_at_limit else reply.finish,
             )
             if rating is not None:
                 break
@@ -172,7 +172,7 @@ class Asking:
         is_mine = outcome.endpoint == self._settings.where and outcome.max_tokens == self._settings.max_tokens
         if outcome.time < self._started or not is_mine:
             return None
-        return Judgement(None, outcome.reply, outcome.model, error=outcome.error)
+        return Judgement(None, outcome.reply, outcome.model, error=outcome.error, finish=outcome.finish)
 
     def _settle(self, key: str, judgement: Judgement) -> None:
         prompt = self._keys[key]
@@ -197,6 +197,7 @@ class Asking:
                 model=judgement.judge,
                 endpoint=self._settings.where,
                 max_tokens=self._settings.max_tokens,
+                finish=judgement.finish,
                 time=time.time(),
             )
         assert judgement.reply is not None

@@ -47,7 +47,7 @@ class Failure:
     """A prompt that was refused, or got replies without a rating.
 
     error: why there is no rating. reply: the last one; None if none came. model, endpoint: as in `Entry`. max_tokens:
-    of the requests. time: of storing, seconds since the epoch.
+    of the requests. finish: why the last reply ends; None if none came. time: of storing, seconds since the epoch.
     """
 
     error: str
@@ -55,6 +55,7 @@ class Failure:
     model: str
     endpoint: str
     max_tokens: int
+    finish: str | None
     time: float
 
 
@@ -71,7 +72,7 @@ _TABLES = {
     "model TEXT NOT NULL, endpoint TEXT NOT NULL, prompt_tokens INTEGER, completion_tokens INTEGER, seconds REAL, "
     "time TEXT NOT NULL, finish TEXT",
     "failures": "key TEXT PRIMARY KEY, error TEXT NOT NULL, reply TEXT, model TEXT NOT NULL, endpoint TEXT NOT NULL, "
-    "max_tokens INTEGER NOT NULL, time REAL NOT NULL",
+    "max_tokens INTEGER NOT NULL, finish TEXT, time REAL NOT NULL",
     "claims": "key TEXT PRIMARY KEY, owner TEXT NOT NULL, expires REAL NOT NULL",
 }
 

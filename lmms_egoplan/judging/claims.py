@@ -31,8 +31,7 @@ class _Round:
 
     claimed: list[str] = field(default_factory=list)
     settled: dict[str, Judgement] = field(default_factory=dict)
-    open: deque[str] = field(default_factory=deque)
-    busy: deque[str] = field(default_factory=deque)
+    busy: list[str] = field(default_factory=list)
 
 
 class Claims:
@@ -77,17 +76,25 @@ class Claims:
         """Store what has come, and release what is claimed."""
         self._is_closing = True
         self._wake.set()
-        await self._serving
+        await asyncio.gather(self._serving, return_exceptions=True)
         try:
             await asyncio.to_thread(self._close)
         except CacheError as error:
             self._warn(error)
 
     async def take(self) -> str | None:
-        """The next prompt to ask; None when there are no more. Returns once what was finished before is stored."""
+        """The next prompt to ask; None when there are no more. Returns once what was finished before is stored.
+
+        Raises:
+            Exception: whatever reading another process's outcome raised.
+        """
+        if self._serving.done():
+            self._serving.result()
+        self._wake.set()
+        if self._is_failing and (left := self._open or self._busy):
+            return left.popleft()
         slot = asyncio.get_running_loop().create_future()
         self._slots.append(slot)
-        self._wake.set()
         return await slot
 
     def finish(self, key: str, outcome: Entry | Failure | None) -> None:
@@ -98,43 +105,46 @@ class Claims:
             self._unstored[key] = outcome
 
     async def _serve(self) -> None:
-        while not self._is_closing:
-            self._wake.clear()
-            if self._is_failing:
-                self._hand_out(self._unclaimed())
-            outcomes, ended = dict(self._unstored), list(self._without_outcome)
-            try:
-                found = await asyncio.to_thread(self._exchange, outcomes, ended, len(self._slots))
-            except CacheError as error:
-                self._warn(error)
-                self._is_failing = True
-                self._hand_out(self._unclaimed())
-            else:
-                self._is_failing = False
-                self._unstored = {k: v for k, v in self._unstored.items() if outcomes.get(k) is not v}
-                self._without_outcome = self._without_outcome[len(ended) :]
-                self._hand_out(found)
-            with_slots = self._slots and (self._open or self._busy)
-            try:
-                await asyncio.wait_for(self._wake.wait(), _POLL_S if with_slots else LEASE_S / 3)
-            except (TimeoutError, asyncio.TimeoutError):
-                continue
+        try:
+            while not self._is_closing:
+                self._wake.clear()
+                await self._store_and_claim()
+                is_waiting = self._slots and (self._open or self._busy)
+                try:
+                    await asyncio.wait_for(self._wake.wait(), _POLL_S if is_waiting else LEASE_S / 3)
+                except (TimeoutError, asyncio.TimeoutError):
+                    continue
+        except Exception as error:
+            while (slot := self._next_slot()) is not None:
+                slot.set_exception(error)
+            raise
 
-    def _unclaimed(self) -> _Round:
-        """What is given where the cache gives nothing."""
-        left = self._open + self._busy
-        return _Round([left.popleft() for _ in range(min(len(left), len(self._slots)))], open=left)
-
-    def _hand_out(self, found: _Round) -> None:
-        self._open, self._busy = found.open, found.busy
+    async def _store_and_claim(self) -> None:
+        outcomes, ended = dict(self._unstored), list(self._without_outcome)
+        candidates = [*self._open, *self._busy]
+        try:
+            found = await asyncio.to_thread(self._exchange, outcomes, ended, len(self._slots), candidates)
+        except CacheError as error:
+            self._warn(error)
+            self._is_failing = True
+            found = _Round(claimed=[*self._open, *self._busy][: len(self._slots)])
+        else:
+            self._is_failing = False
+            self._unstored = {k: v for k, v in self._unstored.items() if outcomes.get(k) is not v}
+            self._without_outcome = self._without_outcome[len(ended) :]
+        # Some may have been asked without a claim meanwhile.
+        left = {*self._open, *self._busy}
         for key, judgement in found.settled.items():
-            self._settled(key, judgement)
-        for key in found.claimed:
-            slot = self._next_slot()
-            if slot is None:
-                self._open.appendleft(key)
-            else:
-                slot.set_result(key)
+            if key in left:
+                self._settled(key, judgement)
+        claimed = deque(key for key in found.claimed if key in left)
+        while claimed and (slot := self._next_slot()) is not None:
+            slot.set_result(claimed.popleft())
+        gone = {*found.claimed, *found.settled, *found.busy}
+        self._open = claimed + deque(key for key in self._open if key not in gone)
+        self._busy = deque(key for key in self._busy if key not in gone) + deque(
+            key for key in found.busy if key in left
+        )
         while not (self._open or self._busy) and (slot := self._next_slot()) is not None:
             slot.set_result(None)
         self.busy = len(self._busy) if self._slots and not self._open else 0
@@ -146,13 +156,15 @@ class Claims:
                 return slot
         return None
 
-    def _exchange(self, outcomes: dict[str, Entry | Failure], ended: list[str], wanted: int) -> _Round:
+    def _exchange(
+        self, outcomes: dict[str, Entry | Failure], ended: list[str], wanted: int, candidates: list[str]
+    ) -> _Round:
         """Store, renew and claim in one transaction."""
         found, now = _Round(), time.time()
         expires = now + LEASE_S
         is_due = now - self._renewed >= LEASE_S / 3 or now < self._renewed
-        if not (outcomes or ended or is_due or (wanted and (self._open or self._busy))):
-            return _Round(open=self._open, busy=self._busy)
+        if not (outcomes or ended or is_due or (wanted and candidates)):
+            return found
         with self._cache.transaction():
             if outcomes:
                 self._cache.store(outcomes)
@@ -160,23 +172,18 @@ class Claims:
                 self._cache.release(self._owner, ended)
             if is_due:
                 self._cache.renew(self._owner, expires)
-            candidates = [*self._open, *self._busy]
             size = min(wanted, _MOST_AT_ONCE)
             while candidates and (missing := wanted - len(found.claimed)):
                 keys, candidates = candidates[:size], candidates[size:]
                 claims, stored = self._cache.look_up(keys)
                 settled = self._known(stored) if stored else {}
                 busy = [key for key in keys if key in claims and self._is_anothers(*claims[key])]
-                free = [key for key in keys if key not in settled and key not in busy]
                 found.settled |= settled
                 found.busy += [key for key in busy if key not in settled]
-                found.claimed += free[:missing]
+                found.claimed += [key for key in keys if key not in settled and key not in busy][:missing]
                 size = min(2 * size, _MOST_AT_ONCE)
             if found.claimed:
                 self._cache.claim(found.claimed, self._owner, expires)
-        looked_at = {*found.claimed, *found.settled, *found.busy}
-        found.open = deque(key for key in self._open if key not in looked_at)
-        found.busy.extend(key for key in self._busy if key not in looked_at)
         if is_due:
             self._renewed = now
         return found

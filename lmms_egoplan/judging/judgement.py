@@ -55,8 +55,8 @@ class Judgement:
     cached: whether the reply comes from the cache.
     prompt_tokens, completion_tokens: as the endpoint counts them for this reply; None where it does not tell.
     seconds: from the request to the reply; None where none came.
-    finish: why the reply ends, as the endpoint says it, "" where it does not; None where none came, or one came from a
-        cache that does not tell.
+    finish: why the reply ends, as the endpoint says it, "" where it does not; ``"length"`` where the limit on tokens
+        ended it. None where none came, or one came from a cache that does not tell.
     """
 
     rating: float | None

@@ -155,7 +155,7 @@ def test_an_earlier_database_that_cannot_be_written_is_told_and_left(path, monke
 
 
 def test_failures_are_kept_until_there_is_a_rating(path):
-    failure = Failure("HTTP 400: too long", None, "judge", "http://host/v1", 4096, 1.5)
+    failure = Failure("HTTP 400: too long", None, "judge", "http://host/v1", 4096, "length", 1.5)
     with JudgementCache(path) as cache:
         cache.store({"a": failure, "b": failure, "c": _ENTRY})
         assert cache.load_failures(["a", "b", "c"]) == {"a": failure, "b": failure}

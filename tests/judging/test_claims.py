@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from judge_server import JudgeServer, Reply
 from judging.asked import SCALE, judge, request
 from lmms_egoplan.judging import JudgeError, JudgeSettings, default_cache_path, judge_all
 from lmms_egoplan.judging import asking as asking_module
+from lmms_egoplan.judging import cache as cache_module
 from lmms_egoplan.judging import claims as claims_module
 from lmms_egoplan.judging.cache import JudgementCache, cache_key
 from lmms_egoplan.judging.endpoint import PARAMETERS
@@ -217,3 +219,41 @@ def test_a_cache_that_fails_on_the_way_costs_no_answer(log):
     assert [judgement.rating for judgement in judgements] == [1] * 12
     assert sum("Judgements are not stored: " in line for line in log) == 1
     assert stored_prompts() == {str(n) for n in range(12)}
+
+
+def test_a_cache_that_stays_locked_does_not_hold_up_the_asking(monkeypatch, log):
+    """Each look at a locked file takes long; the endpoint is asked meanwhile."""
+    monkeypatch.setattr(cache_module, "_BUSY_S", 2.0)
+    locked = []
+
+    def reply(prompt, _):
+        if not locked:
+            locked.append(holder.execute("BEGIN IMMEDIATE"))
+        return Reply()
+
+    JudgementCache(default_cache_path()).__exit__()
+    holder = sqlite3.connect(default_cache_path(), isolation_level=None, check_same_thread=False)
+    with closing(holder), JudgeServer(reply) as server:
+        started = time.monotonic()
+        judgements = judge(server.url, map(str, range(60)), concurrency=1)
+        assert time.monotonic() - started < 60  # and not 2 s for each answer
+        assert sorted(server.prompts) == sorted(map(str, range(60)))
+    assert [judgement.rating for judgement in judgements] == [1] * 60
+    assert sum("Judgements are not stored: " in line for line in log) == 1
+
+
+def test_a_reader_that_fails_on_another_process_reply_ends_the_run():
+    def read(verdict):
+        if verdict == "[[0]]":
+            raise LookupError("no such verdict")
+        return 1.0
+
+    def reply(prompt, _):
+        if prompt == "a":
+            judge(server.url, ["b"])  # as another process would, meanwhile
+        return Reply("[[1]]" if prompt == "a" else "[[0]]")
+
+    with JudgeServer(reply) as server:
+        settings = JudgeSettings("judge", server.url, concurrency=1)
+        with pytest.raises(LookupError, match="no such verdict"):
+            judge_all([request("a"), request("b")], replace(SCALE, read=read), settings, show_progress=False)
