@@ -28,6 +28,7 @@ class Reply:
     choices: completions in the answer; 0 gives an empty list.
     delay: seconds before anything is sent.
     model: which answered; None for the one asked for.
+    finish: the reason why the completion ends; None for none.
     """
 
     text: str = "Rating: [[1]]"
@@ -38,6 +39,7 @@ class Reply:
     choices: int = 1
     delay: float = 0
     model: str | None = None
+    finish: str | None = "stop"
 
 
 class JudgeServer:
@@ -145,7 +147,10 @@ class _Handler(BaseHTTPRequestHandler):
         return self._send(200, {}, _json({"object": "list", "data": [model]}))
 
     def do_POST(self) -> None:
-        content = self.rfile.read(int(self.headers["Content-Length"]))
+        content = self.rfile.read(length := int(self.headers["Content-Length"]))
+        if len(content) < length:  # the client was killed
+            self.close_connection = True
+            return None
         if not self.path.partition("?")[0].endswith("/chat/completions"):  # where Azure has a deployment's name before
             return self._send_error(404, f"no such path: {self.path}")
         body = json.loads(content)
@@ -196,7 +201,7 @@ def _completion(reply: Reply, model: str, prompt: str) -> dict[str, Any]:
         "created": int(time.time()),
         "model": reply.model or model,
         "choices": [
-            {"index": index, "message": message, "logprobs": None, "finish_reason": "stop"}
+            {"index": index, "message": message, "logprobs": None, "finish_reason": reply.finish}
             for index in range(reply.choices)
         ],
         "usage": {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered},

@@ -1,6 +1,7 @@
 """``lmms-egoplan judge egothink`` on prepared data, stored answers and a real endpoint."""
 
 import json
+from collections import Counter
 
 import pytest
 from typer.testing import CliRunner
@@ -125,6 +126,82 @@ def test_a_whole_run_and_its_average(judge, tmp_path):
     assert result.exit_code == 0, result.output
     assert again.read_text() == out.read_text()
     assert len(judging_prompts(judge)) == asked == 24
+
+
+def test_repeats_are_asked_apart_and_tell_the_noise(judge, tmp_path):
+    answers = ["right", "half", "wrong", "wobbly"]
+    ids = [f"{name}/{number}" for name in ("existence", "counting") for number in (1, 2)]
+    samples = write_lines(tmp_path / "a.jsonl", [{"id": id_, "answer": a} for id_, a in zip(ids, answers, strict=True)])
+    steady = judge.reply
+
+    def reply(prompt, before):
+        return (
+            Reply(f"[[{(1, 0, 0.5)[before]}]]", model="judge-b-2025") if "wobbly" in prompt else steady(prompt, before)
+        )
+
+    judge.reply = reply
+    out = tmp_path / "judged.jsonl"
+    assert run("--samples", samples, "--out", out).exit_code == 0
+    once = read_lines(out)
+    assert len(judging_prompts(judge)) == 4
+    result = run("--samples", samples, "--out", out, "--repeats", 3)
+    assert result.exit_code == 0, result.output
+    assert Counter(judging_prompts(judge)) == dict.fromkeys(judging_prompts(judge), 3)
+    lines = read_lines(out)
+    assert [{name: line[name] for name in once[0]} for line in lines] == once
+    ratings = [[repeat["rating"] for repeat in line["repeats"]] for line in lines]
+    assert ratings[:3] == [[1.0] * 3, [0.5] * 3, [0.0] * 3]
+    assert ratings[3] in ([1.0, 0.0, 0.5], [1.0, 0.5, 0.0])
+    assert set(lines[0]["repeats"][0]) == {"rating", "judgement", "judge", "error"}
+    noise = rows(result.stdout)[2:]
+    assert noise[0] == ["existence", "2 of 2", "75.0 75.0 75.0", "0.00", "0.0%", "0.000"]
+    # Scores of counting are 50, 0 and 25, of the average 62.5, 37.5 and 50, in the order of the replies.
+    assert [noise[1][0], sorted(noise[1][2].split()), *noise[1][3:]] == [
+        "counting", ["0.0", "25.0", "50.0"], "25.00", "50.0%", "0.250",
+    ]  # fmt: skip
+    assert [noise[2][0], noise[2][1], noise[2][3], noise[2][4]] == ["average", "4 of 4", "12.50", "25.0%"]
+
+    again = run("--samples", out, "--out", tmp_path / "again.jsonl", "--repeats", 2)
+    assert again.exit_code == 0, again.output
+    assert len(judging_prompts(judge)) == 12
+
+
+def test_what_is_not_judged_each_time_is_counted(judge, tmp_path):
+    samples = write_lines(tmp_path / "a.jsonl", [{"id": f"existence/{n}", "answer": f"right {n}"} for n in (1, 2)])
+    steady = judge.reply
+    judge.reply = lambda prompt, before: (
+        Reply("filtered", status=400) if "right 2" in prompt and before == 1 else steady(prompt, before)
+    )
+    out = tmp_path / "judged.jsonl"
+    result = run("--samples", samples, "--out", out, "--repeats", 3, "--concurrency", 1)
+    assert result.exit_code == 1
+    assert "1 of 2 answers are not judged each time" in result.stderr
+    assert rows(result.stdout)[-2:] == [
+        [name, "1 of 2", "100.0 100.0 100.0", "0.00", "0.0%", "0.000"] for name in ("existence", "average")
+    ]
+    result = run("--samples", samples, "--out", out, "--repeats", 3)
+    assert result.exit_code == 0, result.output
+
+
+def test_one_refused_answer_costs_one_answer(judge, tmp_path):
+    ids = [f"{name}/{number}" for name in NAMES for number in (1, 2)]
+    samples = write_lines(tmp_path / "a.jsonl", [{"id": id_, "answer": f"right {id_}"} for id_ in ids])
+    steady = judge.reply
+    judge.reply = lambda prompt, before: (
+        Reply("content management policy", status=400) if "right existence/1" in prompt else steady(prompt, before)
+    )
+    out = tmp_path / "judged.jsonl"
+    for asked in (24, 1):
+        judge.prompts.clear()
+        result = run("--samples", samples, "--out", out, "--concurrency", 1)
+        assert result.exit_code == 1
+        assert "1 of 24 answers are not judged" in result.stderr
+        assert len(judging_prompts(judge)) == asked
+        assert ["existence", "2 of 2", "1", "100.0", "50.0%"] in rows(result.stdout)
+        out = tmp_path / "judged.jsonl.partial"
+    errors = {line["id"]: line["error"] for line in read_lines(out)}
+    assert "HTTP 400: content management policy" in errors.pop("existence/1")
+    assert set(errors.values()) == {None}
 
 
 def test_a_refusal_in_the_middle_keeps_what_arrived(judge, tmp_path):

@@ -40,15 +40,26 @@ def egothink(
     concurrency: Annotated[
         int | None, typer.Option(min=1, max=1000, help="Requests at a time; 32 by default.", show_default=False)
     ] = None,
+    repeats: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=100,
+            help="Ask the judge so many times about each answer, and tell how far its ratings differ. It is asked at "
+            "temperature 0, so what differs is the endpoint's doing: batches, several servers, rounding.",
+        ),
+    ] = 1,
 ) -> None:
     """Judge answers to EgoThink's questions that a run or another framework has stored.
 
     LMMS_EGOPLAN_JUDGE_MODEL, LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY set the judge. What it has
-    judged before is not asked again: after an interruption the same command goes on.
+    judged before is not asked again: after an interruption the same command goes on. Answers that the endpoint refused
+    come last then.
 
     Example: `lmms-egoplan judge egothink --samples runs/model --out judged.jsonl`
     """
-    from lmms_egoplan.benchmarks.egothink.grading import DEFAULT_JUDGE, grade
+    from lmms_egoplan.benchmarks.egothink.grading import DEFAULT_JUDGE, grade_repeatedly
+    from lmms_egoplan.benchmarks.egothink.repeats import write_repeated
     from lmms_egoplan.benchmarks.egothink.stored import StoredError, read_stored, with_questions, write_judged
     from lmms_egoplan.judging import HOW_TO_SET, JudgeError, SettingsError, judge_settings, probe
     from lmms_egoplan.storage import StorageError
@@ -64,18 +75,24 @@ def egothink(
         answers = with_questions(read_stored(samples))
         out.parent.mkdir(parents=True, exist_ok=True)
         probe(settings)
-        judged = grade(answers, settings)
-        unjudged = sum(answer.rating is None for answer in judged)
+        repeated = grade_repeatedly(answers, settings, repeats)
+        judged = repeated[0]
+        unjudged = sum(None in (answer.rating for answer in same) for same in zip(*repeated, strict=True))
         written = out.with_name(f"{out.name}.partial") if unjudged and out.exists() else out
-        write_judged(written, judged)
+        if repeats > 1:
+            write_repeated(written, repeated)
+        else:
+            write_judged(written, judged)
         _print_scores(judged)
+        if repeats > 1:
+            _print_noise(repeated)
     except (StoredError, StorageError, SettingsError, JudgeError, OSError) as error:
         _fail(error)
     typer.echo(f"Written to {written}")
     if unjudged:
         _fail(
-            f"{unjudged} of {len(judged)} answers are not judged ({written} says why); the same command asks for them "
-            "again"
+            f"{unjudged} of {len(judged)} answers are not judged{' each time' if repeats > 1 else ''} ({written} says "
+            "why); the same command asks for them again"
         )
 
 
@@ -117,6 +134,25 @@ def _print_scores(judged: Sequence["JudgedAnswer"]) -> None:
     typer.echo(f"Average: {average}")
     judges = [{"judge": answer.judge if answer.rating is not None else None} for answer in judged]
     typer.echo(f"Judge: {judge_models(judges)}")
+
+
+def _print_noise(repeated: Sequence[Sequence["JudgedAnswer"]]) -> None:
+    from lmms_egoplan.benchmarks.egothink.repeats import noise_by_dimension
+
+    ratings = {same[0].id: [answer.rating for answer in same] for same in zip(*repeated, strict=True)}
+    table = Table("dimension", "answers", "scores", "SD of the score", "answers that change", "SD of a rating")
+    found = noise_by_dimension(ratings)
+    for name, noise in found.items():
+        table.add_row(
+            name,
+            f"{noise.answers} of {noise.answers + noise.left_out}",
+            " ".join(f"{score:.1f}" for score in noise.scores) or "n/a",
+            "n/a" if noise.score_sd is None else f"{noise.score_sd:.2f}",
+            "n/a" if noise.changed is None else f"{noise.changed:.1%}",
+            "n/a" if noise.rating_sd is None else f"{noise.rating_sd / 100:.3f}",
+        )
+    typer.echo(f"Judge noise: the same questions {len(repeated)} times, over answers with a rating each time")
+    Console().print(table)
 
 
 def _fail(error: Exception | str) -> NoReturn:

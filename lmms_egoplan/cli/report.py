@@ -11,7 +11,8 @@ def report(
     runs: Annotated[
         list[Path],
         typer.Argument(
-            help="Folders with runs of lmms-eval or lm-eval (`--output_path DIR --log_samples`), at any depth."
+            help="Folders with runs of lmms-eval or lm-eval (`--output_path DIR --log_samples`), at any depth; and "
+            "files of `lmms-egoplan judge egothink --repeats N`, for the table of judge noise."
         ),
     ],
     out: Annotated[

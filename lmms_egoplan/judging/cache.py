@@ -1,9 +1,9 @@
-"""Judgements on disk, so that no reply is paid for twice."""
+"""Judgements on disk, so that no reply is paid for twice: ratings, failures, and who is asking for what."""
 
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
@@ -26,7 +26,8 @@ class Entry:
     """A rated reply.
 
     prompt: its text; images are in the key alone. model: that answered; endpoint: the address that was asked; seconds:
-    from the request to the reply; time: of storing, ISO 8601, UTC.
+    from the request to the reply; time: of storing, ISO 8601, UTC; finish: why the reply ends, as the endpoint says
+    it, "" where it does not; None in rows of earlier versions, which did not ask.
     """
 
     prompt: str
@@ -38,10 +39,49 @@ class Entry:
     completion_tokens: int | None
     seconds: float | None
     time: str
+    finish: str | None = None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A prompt that was refused, or got replies without a rating.
+
+    error: why there is no rating. reply: the last one; None if none came. model, endpoint: as in `Entry`. max_tokens:
+    of the requests. finish: why the last reply ends; None if none came. time: of storing, seconds since the epoch.
+    """
+
+    error: str
+    reply: str | None
+    model: str
+    endpoint: str
+    max_tokens: int
+    finish: str | None
+    time: float
 
 
 _COLUMNS = tuple(field.name for field in fields(Entry))
 _TYPES = tuple(get_type_hints(Entry).values())
+_FAILURE_COLUMNS = tuple(field.name for field in fields(Failure))
+_FAILURE_TYPES = tuple(get_type_hints(Failure).values())
+# Of judgements, before it had the last column.
+_EARLIER_COLUMNS = _COLUMNS[:-1]
+
+
+_TABLES = {
+    "judgements": "key TEXT PRIMARY KEY, prompt TEXT NOT NULL, reply TEXT NOT NULL, rating REAL NOT NULL, "
+    "model TEXT NOT NULL, endpoint TEXT NOT NULL, prompt_tokens INTEGER, completion_tokens INTEGER, seconds REAL, "
+    "time TEXT NOT NULL, finish TEXT",
+    "failures": "key TEXT PRIMARY KEY, error TEXT NOT NULL, reply TEXT, model TEXT NOT NULL, endpoint TEXT NOT NULL, "
+    "max_tokens INTEGER NOT NULL, finish TEXT, time REAL NOT NULL",
+    "claims": "key TEXT PRIMARY KEY, owner TEXT NOT NULL, expires REAL NOT NULL",
+}
+
+
+_TRIGGERS = (
+    "rated AFTER INSERT ON judgements BEGIN DELETE FROM failures WHERE key = NEW.key; "
+    "DELETE FROM claims WHERE key = NEW.key; END",
+    "failed AFTER INSERT ON failures BEGIN DELETE FROM claims WHERE key = NEW.key; END",
+)
 
 
 def default_cache_path() -> Path:
@@ -52,7 +92,8 @@ def default_cache_path() -> Path:
 def cache_key(model: str, parameters: Mapping[str, Any], prompt: Prompt) -> str:
     """What tells a question to a judge from any other: the model asked for, its parameters, and the full prompt."""
     images = [prompt.images] if prompt.images else []
-    question = json.dumps([model, parameters, prompt.text, *images], sort_keys=True)
+    repeat = [{"repeat": prompt.repeat}] if prompt.repeat else []
+    question = json.dumps([model, parameters, prompt.text, *images, *repeat], sort_keys=True)
     return hashlib.sha256(question.encode()).hexdigest()
 
 
@@ -90,50 +131,107 @@ class JudgementCache:
 
     def load(self, keys: Iterable[str]) -> dict[str, Entry]:
         """The entries that are there, by key; one with values of wrong types counts as absent."""
+        rows = self._rows("judgements", _COLUMNS, _TYPES, keys)
+        return {key: Entry(*values) for key, values in rows.items()}
+
+    def load_failures(self, keys: Iterable[str]) -> dict[str, Failure]:
+        """The failures that are there, by key; a rating that was stored later ends them."""
+        rows = self._rows("failures", _FAILURE_COLUMNS, _FAILURE_TYPES, keys)
+        return {key: Failure(*values) for key, values in rows.items()}
+
+    def store(self, outcomes: Mapping[str, Entry | Failure]) -> None:
+        """Write all outcomes, by key, or none; they are on the disk on return, in place of older ones.
+
+        An entry ends an earlier failure, a failure no earlier entry; both end claims.
+        """
+        with self.transaction():
+            for table, columns, kind in (("judgements", _COLUMNS, Entry), ("failures", _FAILURE_COLUMNS, Failure)):
+                rows = [(key, *astuple(outcome)) for key, outcome in outcomes.items() if isinstance(outcome, kind)]
+                if rows:
+                    places = ", ".join("?" * (1 + len(columns)))
+                    insert = f"INSERT OR REPLACE INTO {table} (key, {', '.join(columns)}) VALUES ({places})"
+                    self._database.executemany(insert, rows)
+
+    def look_up(self, keys: Sequence[str]) -> tuple[dict[str, tuple[str, float]], set[str]]:
+        """Who has claimed prompts, at most 300 of them, and until when, by key; and of which there is an outcome."""
+        places = ", ".join("?" * len(keys))
+        query = " UNION ALL ".join(
+            f"SELECT key, {columns} FROM {table} WHERE key IN ({places})"
+            for table, columns in (("claims", "owner, expires"), ("judgements", "NULL, 0"), ("failures", "NULL, 0"))
+        )
+        with self._explained():
+            rows = self._database.execute(query, [*keys] * 3).fetchall()
+        claims = {key: (owner, expires) for key, owner, expires in rows if owner is not None}
+        return claims, {key for key, owner, _ in rows if owner is None}
+
+    def claim(self, keys: Iterable[str], owner: str, expires: float) -> None:
+        """Make prompts the owner's to ask until then, in seconds since the epoch, whoever has claimed them before."""
+        with self.transaction():
+            rows = [(key, owner, expires) for key in keys]
+            self._database.executemany("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", rows)
+
+    def renew(self, owner: str, expires: float) -> None:
+        """Let all of an owner's claims expire later."""
+        with self.transaction():
+            self._database.execute("UPDATE claims SET expires = ? WHERE owner = ?", [expires, owner])
+
+    def release(self, owner: str, keys: Iterable[str] | None = None) -> None:
+        """End an owner's claims; None: all of them."""
+        with self.transaction():
+            if keys is None:
+                self._database.execute("DELETE FROM claims WHERE owner = ?", [owner])
+            else:
+                rows = [(key, owner) for key in keys]
+                self._database.executemany("DELETE FROM claims WHERE key = ? AND owner = ?", rows)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Everything that is written within is on the disk together at the end, or not at all."""
+        if self._database.in_transaction:
+            yield
+            return
+        with self._explained():
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._database.execute("COMMIT")
+            except BaseException:
+                if self._database.in_transaction:
+                    self._database.execute("ROLLBACK")
+                raise
+
+    def _rows(
+        self, table: str, columns: Sequence[str], types: Sequence[Any], keys: Iterable[str]
+    ) -> dict[str, list[Any]]:
         wanted = list(keys)
-        found: dict[str, Entry] = {}
+        found: dict[str, list[Any]] = {}
         with self._explained():
             for start in range(0, len(wanted), _KEYS_PER_QUERY):
                 some = wanted[start : start + _KEYS_PER_QUERY]
-                query = f"SELECT key, {', '.join(_COLUMNS)} FROM judgements WHERE key IN ({', '.join('?' * len(some))})"
+                query = f"SELECT key, {', '.join(columns)} FROM {table} WHERE key IN ({', '.join('?' * len(some))})"
                 for key, *values in self._database.execute(query, some):
-                    if all(map(isinstance, values, _TYPES)):
-                        found[key] = Entry(*values)
+                    if all(map(isinstance, values, types)):
+                        found[key] = values
         return found
 
-    def store(self, entries: Mapping[str, Entry]) -> None:
-        """Write all entries, by key, or none; they are on the disk on return, in place of older ones."""
-        places = ", ".join("?" * (1 + len(_COLUMNS)))
-        with self._explained(), self._transaction():
-            self._database.executemany(
-                f"INSERT OR REPLACE INTO judgements (key, {', '.join(_COLUMNS)}) VALUES ({places})",
-                [(key, *astuple(entry)) for key, entry in entries.items()],
-            )
-
     def _check(self) -> None:
-        with self._transaction():
-            self._database.execute(
-                "CREATE TABLE IF NOT EXISTS judgements (key TEXT PRIMARY KEY, prompt TEXT NOT NULL, "
-                "reply TEXT NOT NULL, rating REAL NOT NULL, model TEXT NOT NULL, endpoint TEXT NOT NULL, "
-                "prompt_tokens INTEGER, completion_tokens INTEGER, seconds REAL, time TEXT NOT NULL)"
-            )
-        columns = [row[1] for row in self._database.execute("PRAGMA table_info(judgements)")]
+        """Make the tables that are absent, and bring those of earlier versions up to date; damage is left as it is."""
         state = self._database.execute("PRAGMA quick_check(1)").fetchone()[0]
-        if columns != ["key", *_COLUMNS]:
-            state = "its table of judgements has other columns"
         if state != "ok":
             raise sqlite3.DatabaseError(state)
+        with self.transaction():
+            for table, columns in _TABLES.items():
+                self._database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns})")
+            if self._columns("judgements") == ["key", *_EARLIER_COLUMNS]:
+                self._database.execute("ALTER TABLE judgements ADD COLUMN finish TEXT")
+            for trigger in _TRIGGERS:
+                self._database.execute(f"CREATE TRIGGER IF NOT EXISTS {trigger}")
+            for table, columns in _TABLES.items():
+                if self._columns(table) != [column.split()[0] for column in columns.split(",")]:
+                    raise sqlite3.DatabaseError(f"its table of {table} has other columns")
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._database.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._database.execute("COMMIT")
-        except BaseException:
-            if self._database.in_transaction:
-                self._database.execute("ROLLBACK")
-            raise
+    def _columns(self, table: str) -> list[str]:
+        return [row[1] for row in self._database.execute(f"PRAGMA table_info({table})")]
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -1,49 +1,63 @@
 """A chat endpoint, asked through the openai library: how it is reached, waited for, and how it fails."""
 
 import asyncio
+import json
 import math
+import random
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from email.utils import mktime_tz, parsedate_tz
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from lmms_egoplan.judging.judgement import Prompt
+from lmms_egoplan.judging.redaction import Redactor
 from lmms_egoplan.judging.reply import Reply, is_out_of_credit, read_reply
-from lmms_egoplan.judging.settings import JudgeSettings
+from lmms_egoplan.judging.settings import MAX_TOKENS, NO_KEY, TIMEOUT, JudgeSettings
 
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI
 
-# What is sent beside model and prompt; newer models refuse more.
+# What is sent beside model and prompt, and tells a question from others; newer models refuse more.
 PARAMETERS: dict[str, Any] = {"temperature": 0}
 
 _CONNECT_S = 10.0
-# Shorter keys are placeholders of local servers ("EMPTY"), which may well be words of a reply.
-_SHORTEST_SECRET = 8
+# The waits before a request is sent again double from the first to the last of these, less up to a quarter.
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 8.0
 # Characters of an endpoint's message; some answer with a whole page.
 _LONGEST_MESSAGE = 300
+# Content filters, prompts that are too long, malformed contents: the next request may be fine.
+_OF_ONE_REQUEST = (400, 413, 422)
+# OpenAI's newer models know the second alone, most other servers the first.
+_LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
+# Which of them an endpoint's model takes, as this process has learnt it.
+_learnt_names: dict[tuple[str, str], str] = {}
+# Headers that hold no secret.
+_OPEN_HEADERS = ("accept", "content-type", "user-agent")
 
 
 @dataclass(frozen=True)
 class Patience:
     """How long an endpoint is waited for.
 
-    retries: how often the library sends a request again.
-    read_s: seconds of silence after which a request counts as lost.
-    retry_after_s: the longest ``Retry-After`` that the library waits for, each time.
-    longer_s: longer ones are waited for by `Endpoint.ask`, up to this sum of seconds for one answer.
+    retries: how often a request is sent again.
+    timeouts: how often of these because no answer came in time.
+    read_s: seconds after which a request without an answer counts as lost; less where `JudgeSettings.timeout` is.
+    retry_after_s: the longest ``Retry-After`` that counts as a usual wait before a retry.
+    longer_s: longer ones are waited for, too, up to this sum of seconds for one answer.
     """
 
     retries: int
     read_s: float
     retry_after_s: float
     longer_s: float
+    timeouts: int = 2
 
 
-# The library's waits grow from 0.5 to 8 s: together a little over a minute, which is the window of most rate limits.
-# A long answer of a slow local model has time to arrive. The library waits two minutes for a Retry-After at most.
-JUDGING = Patience(retries=12, read_s=600.0, retry_after_s=120.0, longer_s=1800.0)
+# The waits between retries make a little over a minute, which is the window of most rate limits.
+JUDGING = Patience(retries=12, read_s=math.inf, retry_after_s=120.0, longer_s=1800.0)
 # Someone waits for the probe: an unknown host is told after some 2 s, one that drops connections after half a minute.
 PROBING = Patience(retries=2, read_s=60.0, retry_after_s=5.0, longer_s=0.0)
 
@@ -53,7 +67,11 @@ class ClientError(Exception):
 
 
 class RefusedError(Exception):
-    """The endpoint refuses such requests: a 4xx other than 408, 409 and 429, or a 429 of an account without credit."""
+    """The endpoint refuses all requests: a 4xx that nothing below stands for, or an account without credit."""
+
+
+class RefusedRequestError(Exception):
+    """The endpoint refuses this request: 400, 413 or 422."""
 
 
 class NoAnswerError(Exception):
@@ -75,25 +93,26 @@ class Endpoint:
 
     def __init__(self, settings: JudgeSettings, on_retry: Callable[[], None], patience: Patience) -> None:
         self._settings, self._on_retry, self._patience = settings, on_retry, patience
+        self._read_s = min(patience.read_s, settings.timeout)
         try:
             self._client = self._open()
         except Exception as error:  # the libraries' errors over a wrong environment have no common base class
             # Others than these two may quote a proxy's address with its password.
             detail = f": {error}" if isinstance(error, OSError | ImportError) else ""
             raise ClientError(f"{type(error).__name__}{detail}") from error
-        for name, value in self._client.default_headers.items():
-            if isinstance(value, str) and not (value.isascii() and value.isprintable()):
+        headers = {name: value for name, value in self._client.default_headers.items() if isinstance(value, str)}
+        for name, value in headers.items():
+            if not (value.isascii() and value.isprintable()):
                 raise ClientError(f"the header {name} has other characters than printable ASCII")
+        self._redactor = Redactor(_secrets(settings.api_key, headers))
 
     def _open(self) -> "AsyncOpenAI":
-        from openai import AsyncAzureOpenAI, AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
+        from openai import AsyncAzureOpenAI, AsyncOpenAI, Timeout
 
-        hooks = {"request": [self._notice_retry], "response": [self._end_futile_retries]}
         options: dict[str, Any] = {
             "api_key": self._settings.api_key,
-            "max_retries": self._patience.retries,
-            "timeout": Timeout(self._patience.read_s, connect=_CONNECT_S),
-            "http_client": DefaultAsyncHttpxClient(event_hooks=hooks),
+            "max_retries": 0,  # how often, and for how long, is told by `Patience`
+            "timeout": Timeout(self._read_s, connect=_CONNECT_S),
         }
         if self._settings.azure_endpoint is None:
             return AsyncOpenAI(base_url=self._settings.where, **options)
@@ -110,69 +129,142 @@ class Endpoint:
     async def ask(self, prompt: Prompt) -> tuple[Reply, float]:
         """Send one user message; returns the reply and the seconds that it took, without retries and waits.
 
-        Timeouts, failed connections, 408, 409, 429 and 5xx are tried again by the library, exponentially with
-        jitter or as ``Retry-After`` says, within the bounds of `Patience`.
+        Timeouts, failed connections, 408, 409, 429 and 5xx are tried again, exponentially with jitter or as
+        ``Retry-After`` says, within the bounds of `Patience`.
 
         Raises:
-            RefusedError: with the endpoint's message.
+            RefusedError, RefusedRequestError: with the endpoint's message.
             NoAnswerError: tries or patience are at an end; with the last cause.
         """
         from openai import APIConnectionError, APIStatusError
 
+        retries = timeouts = 0
         waited = 0.0
         while True:
+            wait = None
             try:
-                response = await self._client.chat.completions.with_raw_response.create(
-                    model=self._settings.model, messages=[{"role": "user", "content": _content(prompt)}], **PARAMETERS
-                )
-                raw = response.http_response
-                return self._redacted(read_reply(self._redact(raw.text))), raw.elapsed.total_seconds()
+                return await asyncio.wait_for(self._send(prompt), self._read_s + _CONNECT_S)
             except APIStatusError as error:
                 failure, wait = self._failure(error)
+                if isinstance(failure, RefusedError | RefusedRequestError) or not _may_be_sent_again(error):
+                    raise failure from None
             except APIConnectionError as error:
-                cause = str(error.__cause__) or type(error.__cause__).__name__
-                failure, wait = NoAnswerError(self._redact(f"{error} ({cause})")), None
-            if wait is None or waited + wait > self._patience.longer_s:
-                raise failure
+                cause = type(error.__cause__).__name__
+                timeouts += cause == "ReadTimeout"
+                failure = self._lost(f"{error} ({str(error.__cause__) or cause})", cause == "ReadTimeout")
+            except (TimeoutError, asyncio.TimeoutError):  # bytes came, but no whole answer
+                timeouts += 1
+                failure = self._lost("Request timed out.", is_late=True)
+            if wait is not None and wait > self._patience.retry_after_s:
+                waited += wait
+                if waited > self._patience.longer_s:
+                    raise failure
+            else:
+                retries += 1
+                if retries > self._patience.retries or timeouts > self._patience.timeouts:
+                    raise failure
             self._on_retry()
-            waited += wait
-            await asyncio.sleep(wait)
+            await asyncio.sleep(wait or _wait_s(retries))
+
+    async def _send(self, prompt: Prompt) -> tuple[Reply, float]:
+        """One request; once more with the limit under its other name where the endpoint refuses the first."""
+        from openai import APIStatusError
+
+        place = (self._settings.where, self._settings.model)
+        name = _learnt_names.get(place) or _first_name(self._settings)
+        try:
+            return await self._create(prompt, name)
+        except APIStatusError as error:
+            if not _names(error, name):
+                raise
+            refusal = error
+        other = next(each for each in _LIMIT_NAMES if each != name)
+        self._on_retry()
+        try:
+            answer = await self._create(prompt, other)
+        except APIStatusError as error:
+            if _names(error, other):
+                raise refusal from None
+            if error.status_code in _OF_ONE_REQUEST:
+                _learnt_names[place] = other
+            raise
+        _learnt_names[place] = other
+        return answer
+
+    async def _create(self, prompt: Prompt, limit_name: str) -> tuple[Reply, float]:
+        response = await self._client.chat.completions.with_raw_response.create(
+            model=self._settings.model,
+            messages=[],
+            # The library looks through whatever stands in `messages`, which takes it longer than all else together.
+            extra_body={"messages": [{"role": "user", "content": _content(prompt)}]},
+            **PARAMETERS,
+            **{limit_name: self._settings.max_tokens},
+        )
+        raw = response.http_response
+        return self._redacted(read_reply(raw.text)), raw.elapsed.total_seconds()
 
     def _failure(self, error: "APIStatusError") -> tuple[Exception, float | None]:
-        """What an answer of 4xx or 5xx means, and how many seconds to wait where it may still end well."""
-        status = error.status_code
-        words = " ".join(self._redact(_endpoint_message(error)).split())
+        """What an answer of 3xx, 4xx or 5xx means, and for how many seconds it asks to be waited."""
+        status, body = error.status_code, error.response.text
+        words = " ".join(self._redactor.in_error(clean_text(_endpoint_message(error))).split())
         message = f"HTTP {status}: {words[:_LONGEST_MESSAGE]}"
-        if status < 500 and (status not in (408, 409, 429) or is_out_of_credit(error.response.text)):
-            return RefusedError(message), None
+        if status < 500 and (status not in (408, 409, 429) or is_out_of_credit(body)):
+            if any(_names(error, name) for name in _LIMIT_NAMES):
+                message += f" ({MAX_TOKENS} sets the limit, {self._settings.max_tokens} tokens now)"
+            is_of_one = status in _OF_ONE_REQUEST and not is_out_of_credit(body)
+            return (RefusedRequestError if is_of_one else RefusedError)(message), None
         kind = BusyError if status == 429 else NoAnswerError
         wait = retry_after_s(error.response.headers)
-        if wait is None or wait <= self._patience.retry_after_s:
-            return kind(message), None
-        return kind(f"{message} (Retry-After: {wait:.0f} s)"), wait
+        if wait is not None and wait > self._patience.retry_after_s:
+            message += f" (Retry-After: {wait:.0f} s)"
+        return kind(message), wait
 
-    async def _notice_retry(self, request: Any) -> None:
-        if request.headers.get("x-stainless-retry-count", "0") != "0":
-            self._on_retry()
-
-    async def _end_futile_retries(self, response: Any) -> None:
-        """Tell the library, by a header that it heeds, not to try again where that is of no use or too long a wait."""
-        if response.status_code < 400:
-            return
-        await response.aread()
-        if (retry_after_s(response.headers) or 0.0) > self._patience.retry_after_s or is_out_of_credit(response.text):
-            response.headers["x-should-retry"] = "false"
+    def _lost(self, message: str, is_late: bool) -> NoAnswerError:
+        late = f" No answer in {self._read_s:g} s" if is_late else ""
+        hint = f"; {TIMEOUT} sets the limit" if late and self._read_s == self._settings.timeout else ""
+        return NoAnswerError(self._redactor.in_error(message) + late + hint)
 
     def _redacted(self, reply: Reply) -> Reply:
-        """JSON can spell a key in ways that its body does not show."""
-        text, model = (value and self._redact(value) for value in (reply.text, reply.model))
-        return replace(reply, text=text, model=model)
+        return replace(
+            reply,
+            text=reply.text and self._redactor.in_reply(reply.text),
+            problem=reply.problem and self._redactor.in_error(reply.problem),
+            model=reply.model and self._redactor.in_reply(reply.model),
+            finish=self._redactor.in_reply(reply.finish),
+        )
 
-    def _redact(self, text: str) -> str:
-        key = self._settings.api_key
-        if len(key) < _SHORTEST_SECRET:
-            return text
-        return text.replace(key, "[API key]")
+
+def _secrets(key: str, headers: Mapping[str, str]) -> Iterator[str]:
+    """The key and what the environment puts into headers, alone and with what stands before it there."""
+    if key != NO_KEY:
+        yield from (key, f"Bearer {key}")
+    for name, value in headers.items():
+        plain = name.lower()
+        if plain in _OPEN_HEADERS or plain.startswith("x-stainless") or value == f"Bearer {NO_KEY}":
+            continue
+        yield value
+        if plain.endswith("authorization"):
+            yield value.partition(" ")[2]
+
+
+def _first_name(settings: JudgeSettings) -> str:
+    host = urlsplit(settings.where).hostname or ""
+    return _LIMIT_NAMES[settings.azure_endpoint is None and f".{host}".endswith(".openai.com")]
+
+
+def _names(error: "APIStatusError", parameter: str) -> bool:
+    """Whether an error of a request is about this parameter."""
+    return error.status_code in (400, 422) and bool(re.search(rf"\b{parameter}\b", error.response.text))
+
+
+def _may_be_sent_again(error: "APIStatusError") -> bool:
+    """OpenAI says by a header that a request is not worth to be sent again."""
+    return error.response.headers.get("x-should-retry") != "false"
+
+
+def _wait_s(retry: int) -> float:
+    """Seconds before the first, second, ... retry."""
+    return min(_FIRST_WAIT_S * 2 ** (retry - 1), _LONGEST_WAIT_S) * (1 - random.random() / 4)
 
 
 def _content(prompt: Prompt) -> str | list[dict[str, Any]]:
@@ -203,4 +295,12 @@ def _endpoint_message(error: "APIStatusError") -> str:
     body = error.body
     if isinstance(body, dict):
         body = next((body[name] for name in ("message", "detail") if isinstance(body.get(name), str)), None)
-    return body if body and isinstance(body, str) else error.response.text or "no message"
+    return body if body and isinstance(body, str) else _plain_json(error.response.text) or "no message"
+
+
+def _plain_json(text: str) -> str:
+    """JSON without ``\\u0041`` and the like, in which a key would not be found; other text as it is."""
+    try:
+        return json.dumps(json.loads(text), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return text

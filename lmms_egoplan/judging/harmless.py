@@ -7,7 +7,7 @@ from html.entities import html5
 
 # Invisible, and no format characters by Unicode's category: joiners, fillers and variation selectors.
 _INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
-_ROUND = str.maketrans("[]<>〈〉⟨⟩‹›❬❭❰❱", "()()()()()()()")
+_ROUND = str.maketrans("[]<>〈〉⟨⟩‹›❬❭❰❱◁▷", "()()()()()()()()")
 _BRACKETS = re.compile(r"[\[\]]")
 
 # Signs that look like square brackets, after NFKC: square, lenticular, tortoise shell and half brackets, ceilings and
@@ -40,7 +40,7 @@ _BASES = {"decimal": 10, "octal": 8, **dict.fromkeys(("entity", "braced", "four"
 _MOST_ROUNDS = 8
 
 # Tags of a model's thinking and the marks of chat templates.
-_MARKS = re.compile(r"[<〈⟨‹❬❰]\s*(?:/\s*)?(?:think(?:ing)?|analysis)\s*[>〉⟩›❭❱]|<\||\|>", re.IGNORECASE)
+_MARKS = re.compile(r"[<〈⟨‹❬❰◁]\s*(?:/\s*)?(?:(?:seed:)?think(?:ing)?|analysis)\s*[>〉⟩›❭❱▷]|<\||\|>", re.IGNORECASE)
 _SIGNS = r"[\s.,/%+-]*"
 _SUSPECT = re.compile(
     rf"""

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from loguru import logger
 
-from lmms_egoplan.judging.asking import Asking, read_rating
+from lmms_egoplan.judging.asking import Asking, judgement_of
 from lmms_egoplan.judging.cache import CacheError, Entry, JudgementCache, cache_key, default_cache_path
 from lmms_egoplan.judging.demo import DEMO, judge_by_words
 from lmms_egoplan.judging.endpoint import (
@@ -20,11 +20,12 @@ from lmms_egoplan.judging.endpoint import (
     Endpoint,
     NoAnswerError,
     RefusedError,
+    RefusedRequestError,
 )
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest, Prompt, RatingScale
 from lmms_egoplan.judging.progress import Progress
-from lmms_egoplan.judging.reply import clean_text
 from lmms_egoplan.judging.settings import JudgeSettings
+from lmms_egoplan.text import clean_text
 
 Result = TypeVar("Result")
 
@@ -47,17 +48,20 @@ def judge_all(
 ) -> list[Judgement]:
     """Judge all requests, `settings.concurrency` at a time, and store every rated reply as it comes.
 
-    What the cache (`default_cache_path`) has a rating for is not asked; a prompt that occurs twice is asked once. A
-    reply without a rating is asked again twice. Halves of surrogate pairs in a prompt are asked as ``?``. Works
-    whether or not an event loop runs in this thread. The model ``"demo"`` compares words in the process, without cache.
+    What the cache (`default_cache_path`) has a rating for is not asked; a prompt that occurs twice is asked once, by
+    one process where several judge the same; what was refused or not rated before is asked last. A reply without a
+    rating, or cut off, is asked again twice; a request that the endpoint refuses by 400, 413 or 422 is not. Halves of
+    surrogate pairs in a prompt are asked as ``?``. Works whether or not an event loop runs in this thread. The model
+    ``"demo"`` compares words in the process, without cache.
 
     Returns:
         One judgement per request, in order; without a rating, and with an error, where the judge gave none.
 
     Raises:
-        JudgeError: the endpoint refuses a request (a 4xx other than 408, 409, 429, or an account without credit), or
-            gives no reply to many answers in a row (twice `settings.concurrency`, at least 8), which ends all others
-            too; or nothing was asked, as the cache cannot be used or no client can be made.
+        JudgeError: the endpoint refuses a request (a 4xx other than 400, 408, 409, 413, 422 and 429, or an account
+            without credit), refuses all of the first ten in the same words, or gives no reply to many answers in a row
+            (twice `settings.concurrency`, at least 8), which ends all others too; or nothing was asked, as the cache
+            cannot be used or no client can be made.
     """
     progress = Progress(settings.model, len(requests), show_progress)
     if settings.model == DEMO:
@@ -65,7 +69,7 @@ def judge_all(
         progress.finish(judged=len(requests))
         progress.close()
         return [judge_by_words(request, scale.best) for request in requests]
-    prompts = [Prompt(clean_text(request.prompt), request.images) for request in requests]
+    prompts = [Prompt(clean_text(request.prompt), request.images, request.repeat) for request in requests]
     answers: dict[Prompt, list[str]] = defaultdict(list)
     for prompt, request in zip(prompts, requests, strict=True):
         answers[prompt].append(request.id)
@@ -73,9 +77,8 @@ def judge_all(
     failure = None
     try:
         with JudgementCache(default_cache_path()) as cache:
-            entries = _cached(answers, scale, settings, cache)
-            judgements = {prompt: _from_entry(entry, rating) for prompt, (entry, rating) in entries.items()}
-            for prompt, (entry, _) in entries.items():
+            for prompt, (entry, judgement) in _cached(answers, scale, settings, cache).items():
+                judgements[prompt] = judgement
                 if entry.endpoint != settings.where:
                     progress.elsewhere[entry.endpoint] += len(answers[prompt])
             missing = {prompt: ids for prompt, ids in answers.items() if prompt not in judgements}
@@ -127,13 +130,13 @@ def probe(settings: JudgeSettings) -> str:
     except BusyError as error:
         logger.warning(f"The judge {settings.model} at {settings.where} is busy, and will be asked again: {error}")
         return settings.model
-    except (ClientError, RefusedError, NoAnswerError) as error:
+    except (ClientError, RefusedError, RefusedRequestError, NoAnswerError) as error:
         failure = _told(settings, error)
     raise JudgeError(failure)
 
 
-def _told(settings: JudgeSettings, error: ClientError | RefusedError | NoAnswerError) -> str:
-    what = "refuses" if isinstance(error, RefusedError) else "does not answer"
+def _told(settings: JudgeSettings, error: Exception) -> str:
+    what = "refuses" if isinstance(error, RefusedError | RefusedRequestError) else "does not answer"
     check = (
         "LMMS_EGOPLAN_JUDGE_MODEL, LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY (or the variables that "
         "stand in for them)"
@@ -149,26 +152,14 @@ def _told(settings: JudgeSettings, error: ClientError | RefusedError | NoAnswerE
 
 def _cached(
     prompts: Iterable[Prompt], scale: RatingScale, settings: JudgeSettings, cache: JudgementCache
-) -> dict[Prompt, tuple[Entry, float]]:
-    """By prompt, what the cache has a rating for, and that rating, as the scale reads it now."""
+) -> dict[Prompt, tuple[Entry, Judgement]]:
+    """By prompt, what the cache has a rating for."""
     keys = {cache_key(settings.model, PARAMETERS, prompt): prompt for prompt in prompts}
     return {
-        keys[key]: (entry, rating)
+        keys[key]: (entry, judgement)
         for key, entry in cache.load(keys).items()
-        if (rating := read_rating(scale, entry.reply)) is not None
+        if (judgement := judgement_of(entry, scale)) is not None
     }
-
-
-def _from_entry(entry: Entry, rating: float) -> Judgement:
-    return Judgement(
-        rating=rating,
-        reply=entry.reply,
-        judge=entry.model,
-        cached=True,
-        prompt_tokens=entry.prompt_tokens,
-        completion_tokens=entry.completion_tokens,
-        seconds=entry.seconds,
-    )
 
 
 def _run_apart(main: Coroutine[Any, Any, Result]) -> Result:

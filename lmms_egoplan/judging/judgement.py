@@ -12,6 +12,7 @@ class JudgeRequest:
     prompt: everything that the judge model is told, one user message.
     reference, answer: what the prompt compares, for a judge that reads no prompts.
     images: data URLs of what the judge is shown before the text, in their order.
+    repeat: 0, or more where the same is asked again on purpose, to see how far ratings differ.
     """
 
     id: str
@@ -19,14 +20,16 @@ class JudgeRequest:
     reference: str
     answer: str
     images: tuple[str, ...] = ()
+    repeat: int = 0
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """One user message: images, as data URLs, before a text."""
+    """One user message, images, as data URLs, before a text; and which time it is asked, from 0."""
 
     text: str
     images: tuple[str, ...] = ()
+    repeat: int = 0
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,8 @@ class Judgement:
     cached: whether the reply comes from the cache.
     prompt_tokens, completion_tokens: as the endpoint counts them for this reply; None where it does not tell.
     seconds: from the request to the reply; None where none came.
+    finish: why the reply ends, as the endpoint says it, "" where it does not; ``"length"`` where the limit on tokens
+        ended it. None where none came, or one came from a cache that does not tell.
     """
 
     rating: float | None
@@ -62,3 +67,4 @@ class Judgement:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     seconds: float | None = None
+    finish: str | None = None

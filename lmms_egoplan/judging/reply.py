@@ -1,12 +1,34 @@
 """What an endpoint sends back, read from its body."""
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from lmms_egoplan.text import clean_text
 
-_THINK, _END_OF_THINKING = "<think>", "</think>"
+# Marks of thinking: tags, Mistral's brackets, Kimi's triangles, and gpt-oss' channels before the one that is shown.
+_THINKING = re.compile(
+    r"<\s*(?:think(?:ing)?|seed:think)\s*>|\[THINK\]|◁think▷|(?:<\|start\|>assistant)?<\|channel\|>(?!final)",
+    re.IGNORECASE,
+)
+_END_OF_THINKING = re.compile(
+    r"<\s*/\s*(?:think(?:ing)?|seed:think)\s*>|\[/THINK\]|◁/think▷"
+    r"|<\|channel\|>final\b(?:(?!<\|).)*<\|message\|>",
+    re.IGNORECASE,
+)
+# A judge may put its reasons between such tags behind its rating, so they mark thinking at the beginning alone.
+_REASONS = re.compile(r"\s*<\s*(analysis|reasoning|reflection|thoughts?)\s*>", re.IGNORECASE)
+# How a reply that the model has ended by itself is told, by OpenAI and others; in capitals too.
+_ENDED = frozenset(("stop", "end_turn", "stop_sequence", "stop_token", "eos", "eos_token", "complete", "completed"))
+_AT_LIMIT = frozenset(("length", "max_tokens", "max_length", "model_length", "max_output_tokens", "token_limit"))
+_STOPPED = frozenset(
+    (
+        *("content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii", "sensitive", "refusal"),
+        *("error", "abort", "aborted", "cancel", "cancelled", "canceled", "timeout", "network_error"),
+        "insufficient_system_resource",
+    )
+)
 _OUT_OF_CREDIT = ("insufficient_quota", "billing_not_active", "billing_hard_limit_reached")
 
 
@@ -18,6 +40,7 @@ class Reply:
     problem: why there is no text; None if there is.
     model: as the endpoint names it; None where it does not.
     prompt_tokens, completion_tokens: as the endpoint counts them; None where it does not.
+    finish: why the reply ends there, as the endpoint says it (``finish_reason``); "" where it does not.
     """
 
     text: str | None
@@ -25,6 +48,7 @@ class Reply:
     model: str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    finish: str = ""
 
 
 def read_reply(body: str) -> Reply:
@@ -35,7 +59,7 @@ def read_reply(body: str) -> Reply:
         return Reply(None, f"the body is not JSON: {clean_text(body[:80])!r}")
     choice = _get(_get(completion, "choices"), 0)
     text = _get(_get(choice, "message"), "content")
-    model, usage = _get(completion, "model"), _get(completion, "usage")
+    model, usage, finish = _get(completion, "model"), _get(completion, "usage"), _get(choice, "finish_reason")
     problem = "no choices in it" if choice is None else "no text in it"
     return Reply(
         text=clean_text(text) if isinstance(text, str) else None,
@@ -43,7 +67,28 @@ def read_reply(body: str) -> Reply:
         model=clean_text(model) if model and isinstance(model, str) else None,
         prompt_tokens=_count(_get(usage, "prompt_tokens")),
         completion_tokens=_count(_get(usage, "completion_tokens")),
+        finish=clean_text(finish) if isinstance(finish, str) else "",
     )
+
+
+def is_cut(finish: str) -> bool:
+    """Whether a limit on tokens ended the reply, by its finish reason."""
+    return _plain(finish) in _AT_LIMIT
+
+
+def is_ended(finish: str) -> bool | None:
+    """Whether the model ended the reply, by its finish reason; None for a reason that nobody knows.
+
+    True, too, where the endpoint gives no reason.
+    """
+    reason = _plain(finish)
+    if not reason or reason in _ENDED:
+        return True
+    return False if reason in _AT_LIMIT | _STOPPED else None
+
+
+def _plain(finish: str) -> str:
+    return finish.strip().lower().replace("-", "_").replace(" ", "_").removeprefix("finish_reason_")
 
 
 def without_thinking(reply: str) -> str | None:
@@ -52,8 +97,14 @@ def without_thinking(reply: str) -> str | None:
     The opening mark may be missing: chat templates that open the thinking leave it out of the reply. It opens nothing
     in the middle of a text, where it is quoted from an answer.
     """
-    verdict = reply.rpartition(_END_OF_THINKING)[2]
-    return None if verdict.lstrip().startswith(_THINK) else verdict
+    ends = list(_END_OF_THINKING.finditer(reply))
+    verdict = reply[ends[-1].end() :] if ends else reply
+    while reasons := _REASONS.match(verdict):
+        end = re.search(rf"<\s*/\s*{reasons[1]}\s*>", verdict, re.IGNORECASE)
+        if end is None:
+            return None
+        verdict = verdict[end.end() :]
+    return None if _THINKING.match(verdict.lstrip()) else verdict
 
 
 def is_out_of_credit(body: str) -> bool:

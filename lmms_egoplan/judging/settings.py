@@ -17,14 +17,20 @@ _AZURE_KEY = ("LMMS_EGOPLAN_JUDGE_API_KEY", "AZURE_API_KEY")
 _AZURE_ENDPOINT = ("AZURE_ENDPOINT",)
 _AZURE_VERSION = ("AZURE_API_VERSION", "API_VERSION")
 _CONCURRENCY = "LMMS_EGOPLAN_JUDGE_CONCURRENCY"
+TIMEOUT = "LMMS_EGOPLAN_JUDGE_TIMEOUT"
+MAX_TOKENS = "LMMS_EGOPLAN_JUDGE_MAX_TOKENS"
 
 _DEFAULT_CONCURRENCY = 32
 # The openai library keeps no more connections than this.
 _HIGHEST_CONCURRENCY = 1000
+_DEFAULT_TIMEOUT = 300
+_LONGEST_TIMEOUT = 86_400
+_DEFAULT_MAX_TOKENS = 4096
+_HIGHEST_MAX_TOKENS = 1_000_000
 # What lmms-eval's Azure judge takes where none is set.
 _DEFAULT_AZURE_VERSION = "2024-02-15-preview"
 # The openai library wants a key; local servers do not read it.
-_NO_KEY = "none"
+NO_KEY = "none"
 
 HOW_TO_SET = """\
 export LMMS_EGOPLAN_JUDGE_MODEL=gpt-4o-2024-11-20
@@ -45,14 +51,18 @@ class JudgeSettings:
     api_key: a secret.
     concurrency: most requests in flight at once, 1 to 1000.
     azure_endpoint, azure_api_version: both set for Azure, `base_url` then being None.
+    timeout: seconds that one request may take, at least 1.
+    max_tokens: most tokens of a reply, reasoning included, at least 1.
     """
 
     model: str
     base_url: str | None = None
-    api_key: str = field(default=_NO_KEY, repr=False)
+    api_key: str = field(default=NO_KEY, repr=False)
     concurrency: int = _DEFAULT_CONCURRENCY
     azure_endpoint: str | None = None
     azure_api_version: str | None = None
+    timeout: int = _DEFAULT_TIMEOUT
+    max_tokens: int = _DEFAULT_MAX_TOKENS
 
     @property
     def where(self) -> str:
@@ -72,17 +82,17 @@ def judge_settings(default_model: str) -> JudgeSettings | None:
     address or a key, or the model is ``demo``. ``API_TYPE=azure`` without an address of our own takes
     ``AZURE_ENDPOINT``, ``AZURE_API_KEY`` and ``AZURE_API_VERSION``, as lmms-eval's judges do. Where an address of our
     own, on another machine and not OpenAI's, gets ``OPENAI_API_KEY`` for want of a key of our own, a warning tells.
-    ``LMMS_EGOPLAN_JUDGE_CONCURRENCY`` is 32 by default.
+    ``LMMS_EGOPLAN_JUDGE_CONCURRENCY`` is 32 by default, ``_TIMEOUT`` 300 (seconds), ``_MAX_TOKENS`` 4096.
 
     Args:
         default_model: asked where no model is set.
 
     Raises:
-        SettingsError: an address, key or concurrency is malformed, or Azure's are incomplete.
+        SettingsError: an address, key or number is malformed, or Azure's are incomplete.
     """
     model = _first(_MODEL) or default_model
     if model == DEMO:
-        return JudgeSettings(DEMO, concurrency=_concurrency())
+        return JudgeSettings(DEMO, **_numbers())
     if os.environ.get("API_TYPE", "").strip().lower() == "azure" and not _first(_BASE_URL[:1]):
         endpoint, key = _url(_AZURE_ENDPOINT), _key(_AZURE_KEY)
         if endpoint is None and key is None:
@@ -90,15 +100,13 @@ def judge_settings(default_model: str) -> JudgeSettings | None:
         if endpoint is None or key is None:
             raise SettingsError("API_TYPE=azure needs both AZURE_ENDPOINT and AZURE_API_KEY; one of them is not set")
         version = _first(_AZURE_VERSION) or _DEFAULT_AZURE_VERSION
-        return JudgeSettings(
-            model, api_key=key, concurrency=_concurrency(), azure_endpoint=endpoint, azure_api_version=version
-        )
+        return JudgeSettings(model, api_key=key, azure_endpoint=endpoint, azure_api_version=version, **_numbers())
     base_url, key = _url(_BASE_URL), _key(_API_KEY)
     if base_url is None and key is None:
         return None
     if base_url and key and _first(_BASE_URL[:1]) and not _first(_API_KEY[:1]):
         _tell_of_borrowed_key(urlsplit(base_url).hostname or "")
-    return JudgeSettings(model, base_url, key or _NO_KEY, _concurrency())
+    return JudgeSettings(model, base_url, key or NO_KEY, **_numbers())
 
 
 def _named(names: tuple[str, ...]) -> tuple[str, str] | None:
@@ -154,9 +162,17 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _concurrency() -> int:
-    text = os.environ.get(_CONCURRENCY, "").strip() or str(_DEFAULT_CONCURRENCY)
+def _numbers() -> dict[str, int]:
+    return {
+        "concurrency": _whole_number(_CONCURRENCY, _DEFAULT_CONCURRENCY, _HIGHEST_CONCURRENCY),
+        "timeout": _whole_number(TIMEOUT, _DEFAULT_TIMEOUT, _LONGEST_TIMEOUT),
+        "max_tokens": _whole_number(MAX_TOKENS, _DEFAULT_MAX_TOKENS, _HIGHEST_MAX_TOKENS),
+    }
+
+
+def _whole_number(name: str, default: int, highest: int) -> int:
+    text = os.environ.get(name, "").strip() or str(default)
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
-    if not 1 <= number <= _HIGHEST_CONCURRENCY:
-        raise SettingsError(f"{_CONCURRENCY} is {text!r}; set a whole number from 1 to {_HIGHEST_CONCURRENCY}")
+    if not 1 <= number <= highest:
+        raise SettingsError(f"{name} is {text!r}; set a whole number from 1 to {highest}")
     return number

@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from lmms_egoplan.logged_samples import sample_file
 from lmms_egoplan.report import actplan, egointent, egoplan, egothink
 from lmms_egoplan.report.gallery import IMAGE_SECONDS
 from lmms_egoplan.report.page import write_page
@@ -45,7 +46,7 @@ def build_report(
     """Write ``index.html`` into `out`, with tables, figures and the gallery beside it.
 
     Args:
-        folders: see `read_runs`.
+        folders: see `read_runs`; and files of ``lmms-egoplan judge egothink --repeats``, for a table of judge noise.
         names: see `read_runs`.
         progress: is told what is being done, how much of it is done, and how much there is.
         similarity: the encoder of EgoPlan's goal-answer similarity, as `similarities` takes it.
@@ -55,7 +56,8 @@ def build_report(
         OSError: the folder cannot be written.
     """
     started = time.monotonic()
-    read = read_runs(folders, names)
+    judged = [path for path in folders if ".jsonl" in path.suffixes and path.is_file() and sample_file(path) is None]
+    read = read_runs([path for path in folders if path not in judged], names)
     for done, run in enumerate(read.runs, 1):
         for task_run in run.tasks.values():
             check(run, task_run)
@@ -72,7 +74,15 @@ def build_report(
                 sections.append(part.section(section))
                 items += part.items(benchmark.items(part.runs))
         progress("benchmarks", done, len(_BENCHMARKS))
+    noise = egothink.judge_noise(judged)
+    if noise is not None:
+        sections = [
+            replace(each, tables=(*each.tables, noise)) if each.key == "egothink" else each for each in sections
+        ]
     write_files(out, sections, progress)
+    skipped = read.skipped
+    if "egothink" not in {section.key for section in sections}:
+        skipped += tuple(f"{path}: left out, no run of EgoThink is there to show judge noise beside" for path in judged)
     remaining = _SECONDS - (time.monotonic() - started)
     write_page(
         out,
@@ -80,7 +90,7 @@ def build_report(
         sections,
         items,
         [(run.name, _description(run)) for run in read.runs],
-        read.skipped,
+        skipped,
         progress,
         picture_seconds=min(IMAGE_SECONDS, max(_LEAST_FOR_PICTURES, remaining)),
     )
@@ -91,7 +101,7 @@ def build_report(
         tables=sum(len(section.tables) for section in sections),
         figures=sum(len(section.figures) for section in sections),
         questions=len(items),
-        skipped=read.skipped,
+        skipped=skipped,
     )
 
 

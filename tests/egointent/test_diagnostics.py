@@ -203,7 +203,7 @@ def test_a_judge_that_refuses_ends_the_asking_and_loses_nothing(log, monkeypatch
     steps = [numbered(number, load=lambda number=number: loaded.append(number) or images()) for number in range(7)]
 
     def reply(prompt, _):
-        return Reply("no images here", status=400) if "tighten it 2" in prompt else Reply("[[50]]")
+        return Reply("no images here", status=403) if "tighten it 2" in prompt else Reply("[[50]]")
 
     with JudgeServer(reply) as server:
         found = diagnose(steps, settings_of(server, 1), show_progress=False)

@@ -281,6 +281,15 @@ def test_of_the_last_reply_the_fields_that_it_rates_count(log):
     assert told(log) == ["EgoIntent: 1 of 3 predicted fields are not judged and count for no score: s1 next_step_plan"]
 
 
+@pytest.mark.parametrize("finish", ["length", "content_filter", "odd"])
+def test_of_a_last_reply_that_did_not_end_no_field_counts(finish):
+    text = "[[local_intent: 90]] would do, but let me compare"
+    (step,), prompts = grade_with(lambda *_: Reply(text, finish=finish), prediction(), together=True)
+    assert list(step.ratings.values()) == [None] * 3
+    assert all(f"finish_reason '{finish}'" in error for error in step.errors.values())
+    assert len(prompts) == 3
+
+
 @pytest.mark.parametrize("text", ["<think>[[90]]</think>[[10]]", "[[90]]</think>[[10]]"])
 def test_thinking_is_no_verdict(text):
     (step,), _ = grade_with(lambda *_: Reply(text), prediction())

@@ -37,8 +37,8 @@ def test_judgements_come_in_order(log):
 def test_sends_one_user_message_at_temperature_0():
     with JudgeServer(lambda *_: Reply()) as server:
         judge(server.url, ["how good?"])
-    body = {"model": "judge", "messages": [{"role": "user", "content": "how good?"}], "temperature": 0}
-    assert server.bodies == [body]
+    message = {"role": "user", "content": "how good?"}
+    assert server.bodies == [{"model": "judge", "messages": [message], "temperature": 0, "max_tokens": 4096}]
     headers = {name.lower(): value for name, value in server.headers[0].items()}
     assert headers["authorization"] == f"Bearer {KEY}"
 

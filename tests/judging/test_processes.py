@@ -25,7 +25,7 @@ def test_processes_share_the_cache():
             out, err = process.communicate(timeout=FOREVER_S)
             assert out.split() == ["1.0"] * 60, err
         asked = len(server.prompts)
-        assert 100 <= asked <= 120
+        assert asked == 100
         judge(server.url, [f"prompt {n}" for n in range(100)])
         assert len(server.prompts) == asked
 

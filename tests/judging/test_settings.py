@@ -6,7 +6,10 @@ from lmms_egoplan.judging import HOW_TO_SET, JudgeSettings, SettingsError, judge
 from lmms_egoplan.judging.settings import _tell_of_borrowed_key
 
 _VARIABLES = (
-    *(f"LMMS_EGOPLAN_JUDGE_{name}" for name in ("MODEL", "BASE_URL", "API_KEY", "CONCURRENCY")),
+    *(
+        f"LMMS_EGOPLAN_JUDGE_{name}"
+        for name in ("MODEL", "BASE_URL", "API_KEY", "CONCURRENCY", "TIMEOUT", "MAX_TOKENS")
+    ),
     *("MODEL_VERSION", "OPENAI_API_URL", "OPENAI_BASE_URL", "OPENAI_API_KEY"),
     *("API_TYPE", "AZURE_ENDPOINT", "AZURE_API_KEY", "AZURE_API_VERSION", "API_VERSION"),
 )
@@ -113,10 +116,20 @@ def test_malformed_addresses_are_named_and_not_shown(settings, name, url):
     assert "s3" not in str(error.value)
 
 
-@pytest.mark.parametrize("number", ["0", "-1", "2.5", "many", "1001", "²", "9" * 5000])
-def test_malformed_concurrency_is_named(settings, number):
-    with pytest.raises(SettingsError, match=r"LMMS_EGOPLAN_JUDGE_CONCURRENCY is .* from 1 to 1000"):
-        settings(JUDGE_API_KEY="k", JUDGE_CONCURRENCY=number)
+@pytest.mark.parametrize("number", ["0", "-1", "2.5", "many", "1000001", "²", "9" * 5000])
+@pytest.mark.parametrize(("name", "highest"), [("CONCURRENCY", 1000), ("TIMEOUT", 86400), ("MAX_TOKENS", 1000000)])
+def test_malformed_numbers_are_named(settings, name, highest, number):
+    with pytest.raises(SettingsError, match=rf"LMMS_EGOPLAN_JUDGE_{name} is .* from 1 to {highest}"):
+        settings(JUDGE_API_KEY="k", **{f"JUDGE_{name}": number})
+
+
+def test_limits_of_a_request(settings):
+    read = settings(JUDGE_API_KEY="k")
+    assert (read.timeout, read.max_tokens) == (300, 4096)
+    azure = {"API_TYPE": "azure", "AZURE_ENDPOINT": "https://us.openai.azure.com/", "AZURE_API_KEY": "k"}
+    for judge in ({"JUDGE_API_KEY": "k"}, {"JUDGE_MODEL": "demo"}, azure):
+        read = settings(**judge, JUDGE_TIMEOUT="900", JUDGE_MAX_TOKENS=" 16000 ")
+        assert (read.timeout, read.max_tokens) == (900, 16000)
 
 
 @given(st.text(min_size=1))

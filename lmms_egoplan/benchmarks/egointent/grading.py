@@ -13,7 +13,7 @@ from lmms_egoplan.benchmarks.egointent.reply import read_reply
 from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.judging.harmless import make_harmless
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
-from lmms_egoplan.judging.reply import without_thinking
+from lmms_egoplan.judging.reply import is_ended, without_thinking
 from lmms_egoplan.judging.unjudged import warn_of_unjudged
 
 if TYPE_CHECKING:
@@ -149,7 +149,9 @@ def _judge(
 def _read(question: _Question, judgement: Judgement) -> dict[tuple[int, str], _Verdict]:
     if len(question.fields) == 1:
         return {(question.index, question.fields[0]): (judgement.rating, judgement)}
-    ratings = read_ratings(without_thinking(judgement.reply or "") or "")
+    # Of a reply that has ended and rates some fields, these count.
+    has_ended = judgement.rating is not None or (judgement.finish is not None and is_ended(judgement.finish))
+    ratings = read_ratings(without_thinking(judgement.reply or "") or "") if has_ended else {}
     return {(question.index, field): (ratings.get(field), judgement) for field in question.fields}
 
 

@@ -161,12 +161,26 @@ def grade(
         settings: the judge; None where none is set.
         show_progress: a progress bar.
     """
+    return grade_repeatedly(answers, settings, 1, show_progress=show_progress)[0]
+
+
+def grade_repeatedly(
+    answers: Sequence[Answer], settings: "JudgeSettings | None", repeats: int, *, show_progress: bool = True
+) -> list[list[JudgedAnswer]]:
+    """As `grade`, several times with the same questions to the judge; one list for each time, from the first on.
+
+    The first time is what `grade` gives. What was asked before is not asked again, each time for itself.
+    """
     shown = [make_harmless(answer.answer) for answer in answers]
-    judgements: Sequence[Judgement | None] = [None] * len(answers)
+    judgements: Sequence[Judgement | None] = [None] * (len(answers) * repeats)
     if settings is not None and answers:
         from lmms_egoplan.judging.judge import JudgeError, judge_all
 
-        requests = [_request(answer, text) for answer, (text, _) in zip(answers, shown, strict=True)]
+        requests = [
+            _request(answer, text, repeat)
+            for repeat in range(repeats)
+            for answer, (text, _) in zip(answers, shown, strict=True)
+        ]
         try:
             judgements = judge_all(requests, SCALE, settings, show_progress=show_progress)
         except JudgeError as error:
@@ -174,15 +188,17 @@ def grade(
             judgements = error.judgements
     judged = [
         _judged(answer, suspect, judgement)
-        for answer, (_, suspect), judgement in zip(answers, shown, judgements, strict=True)
+        for (answer, (_, suspect)), judgement in zip(
+            [*zip(answers, shown, strict=True)] * repeats, judgements, strict=True
+        )
     ]
     warn_of_unjudged("EgoThink", [answer.id for answer in judged if answer.rating is None], len(judged), "answers")
-    return judged
+    return [judged[repeat * len(answers) : (repeat + 1) * len(answers)] for repeat in range(repeats)]
 
 
-def _request(answer: Answer, shown: str) -> JudgeRequest:
+def _request(answer: Answer, shown: str, repeat: int) -> JudgeRequest:
     prompt = JUDGE_PROMPT.format(question=answer.question, ref_answer_1=answer.reference, answer=shown)
-    return JudgeRequest(answer.id, prompt, answer.reference, shown)
+    return JudgeRequest(answer.id, prompt, answer.reference, shown, repeat=repeat)
 
 
 def _judged(answer: Answer, suspect: bool, judgement: Judgement | None) -> JudgedAnswer:

@@ -1,0 +1,81 @@
+"""Answers that a judge has rated several times, in files, and how far its ratings differ."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from lmms_egoplan.benchmarks.egothink.grading import JudgedAnswer
+from lmms_egoplan.benchmarks.egothink.ratings import LEVELS
+from lmms_egoplan.benchmarks.egothink.stored import StoredError, dimension_of, read_stored, read_text
+from lmms_egoplan.judging.noise import Noise, noise, noise_of_average
+from lmms_egoplan.storage import write_whole
+
+AVERAGE = "average"
+_REPEATED = ("rating", "judgement", "judge", "error")
+
+
+def write_repeated(path: Path, repeats: Sequence[Sequence[JudgedAnswer]]) -> None:
+    """Write the repeats of judging the same answers as JSON lines, which `read_stored` and `read_repeated` read.
+
+    A line is the first repeat's judged answer, with rating, reply, judge and error of every repeat as ``repeats``.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    lines = (
+        asdict(answer[0]) | {"repeats": [{name: getattr(repeat, name) for name in _REPEATED} for repeat in answer]}
+        for answer in zip(*repeats, strict=True)
+    )
+    write_whole(path, "".join(f"{json.dumps(line)}\n" for line in lines))
+
+
+def read_repeated(path: Path) -> tuple[dict[str, list[float | None]], str]:
+    """The ratings of each answer by its id, one for each repeat, and the names of the judges.
+
+    Raises:
+        StoredError: the file cannot be read, or an answer was not judged as often as the others, at least twice.
+    """
+    ratings: dict[str, list[float | None]] = {}
+    judges: set[str] = set()
+    answers = read_stored([path])
+    lines = [json.loads(line) for line in read_text(path).split("\n") if line.strip()]
+    for stored, line in zip(answers, lines, strict=True):
+        repeats = line.get("repeats")
+        how = "give a file of lmms-egoplan judge egothink --repeats"
+        if not isinstance(repeats, list) or len(repeats) < 2:
+            raise StoredError(f"{stored.where}: repeats must be a list of two or more judgements; {how}")
+        if ratings and len(repeats) != (count := len(next(iter(ratings.values())))):
+            raise StoredError(f"{stored.where}: {len(repeats)} repeats where the lines before have {count}; {how}")
+        ratings[stored.id] = [_rating(stored.where, repeat) for repeat in repeats]
+        judges |= {str(repeat.get("judge")) for repeat in repeats if repeat["rating"] is not None}
+    return ratings, ", ".join(sorted(judges))
+
+
+def noise_by_dimension(ratings: Mapping[str, Sequence[float | None]]) -> dict[str, Noise]:
+    """Noise of each dimension that has answers, and of their plain mean as ``average``; scores are 0..100.
+
+    Args:
+        ratings: of each answer by its id, as many as there are repeats, at least two.
+    """
+    found = {}
+    for name in (dimension.name for dimension in DIMENSIONS):
+        percent = [_percent(repeated) for key, repeated in ratings.items() if dimension_of(key) == name]
+        if percent:
+            found[name] = noise(percent)
+    return found | {AVERAGE: noise_of_average(list(found.values()))}
+
+
+def _percent(ratings: Iterable[float | None]) -> list[float | None]:
+    return [None if rating is None else 100 * rating for rating in ratings]
+
+
+def _rating(where: str, repeat: Any) -> float | None:
+    if not isinstance(repeat, dict) or "rating" not in repeat:
+        raise StoredError(f"{where}: repeats: expected objects with a rating, got {repeat!r:.80}")
+    rating = repeat["rating"]
+    if rating is not None and (isinstance(rating, bool) or rating not in LEVELS):
+        raise StoredError(f"{where}: repeats: rating must be 0, 0.5, 1 or null, got {rating!r:.80}")
+    return rating

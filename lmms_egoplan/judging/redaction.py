@@ -1,0 +1,49 @@
+"""Keys and headers that the user set, taken out of what an endpoint says."""
+
+import base64
+import html
+import json
+import re
+from collections.abc import Iterable
+from urllib.parse import quote
+
+_SHOWN = "[API key]"
+# Shorter ones are placeholders of local servers ("EMPTY"), which may well be words of a reply.
+_SHORTEST_IN_REPLIES = 8
+_RATING = re.compile(r"(\[\[\s*[0-9]{1,3}(?:\.[0-9]*)?\s*\]\])")
+
+
+class Redactor:
+    """Replaces secrets, as they are and as JSON, URLs, HTML and base64 spell them."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        kept = {secret for secret in secrets if secret.strip()}
+        self._all = _pattern(kept)
+        self._long = _pattern(secret for secret in kept if len(secret) >= _SHORTEST_IN_REPLIES)
+
+    def in_error(self, text: str) -> str:
+        """Without secrets of any length; of those under 8 characters whole words count alone."""
+        return self._all.sub(_SHOWN, text)
+
+    def in_reply(self, text: str) -> str:
+        """Without secrets of 8 characters or more; a rating, ``[[0.5]]``, stays."""
+        parts = _RATING.split(text)
+        return "".join(part if place % 2 else self._long.sub(_SHOWN, part) for place, part in enumerate(parts))
+
+
+def _pattern(secrets: Iterable[str]) -> re.Pattern[str]:
+    spelled = {form for secret in secrets for form in _spellings(secret)}
+    longest_first = sorted(spelled, key=lambda form: (-len(form), form))
+    return re.compile("|".join(map(_whole, longest_first)) or r"(?!)")
+
+
+def _spellings(secret: str) -> Iterable[str]:
+    yield from (secret, json.dumps(secret)[1:-1], quote(secret), quote(secret, safe=""), html.escape(secret))
+    if len(secret) >= _SHORTEST_IN_REPLIES:
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            yield encode(secret.encode()).decode().rstrip("=")
+
+
+def _whole(form: str) -> str:
+    escaped = re.escape(form)
+    return escaped if len(form) >= _SHORTEST_IN_REPLIES else rf"(?<!\w){escaped}(?!\w)"

@@ -1,0 +1,259 @@
+"""Several processes over the same prompts: each prompt is asked by one of them, and what has come is on the disk."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from judge_server import JudgeServer, Reply
+from judging.asked import SCALE, judge, request
+from lmms_egoplan.judging import JudgeError, JudgeSettings, default_cache_path, judge_all
+from lmms_egoplan.judging import asking as asking_module
+from lmms_egoplan.judging import cache as cache_module
+from lmms_egoplan.judging import claims as claims_module
+from lmms_egoplan.judging.cache import JudgementCache, cache_key
+from lmms_egoplan.judging.endpoint import PARAMETERS
+from lmms_egoplan.judging.judgement import Prompt
+
+pytestmark = pytest.mark.usefixtures("data")
+
+MINUTES = 180
+
+
+def start(server, first, last, lease=30.0):
+    """A process that judges a range of prompts, 4 at a time, and prints the ratings."""
+    asked = str(Path(__file__).with_name("asked.py"))
+    program = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        f"import sys, runpy, lmms_egoplan.judging.claims as claims; claims.LEASE_S = {lease}; "
+        f"sys.argv = ['asked.py', {server.url!r}, '{first}', '{last}']; runpy.run_path({asked!r}, run_name='__main__')"
+    )
+    return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ratings_of(process):
+    out, err = process.communicate(timeout=MINUTES)
+    assert process.returncode == 0, err
+    return out.split()
+
+
+def wait_until(holds, process=None):
+    deadline = time.monotonic() + MINUTES
+    while not holds():
+        assert time.monotonic() < deadline
+        assert process is None or process.poll() is None, process.communicate()
+        time.sleep(0.01)
+
+
+def stored_prompts():
+    with closing(sqlite3.connect(default_cache_path(), timeout=60)) as database:
+        return {row[0] for row in database.execute("SELECT prompt FROM judgements")}
+
+
+def claim(prompt, owner, expires):
+    key = cache_key("judge", PARAMETERS, Prompt(prompt))
+    with JudgementCache(default_cache_path()) as cache:
+        cache.claim([key], owner, expires)
+
+
+def claims():
+    with closing(sqlite3.connect(default_cache_path(), timeout=60)) as database:
+        return database.execute("SELECT * FROM claims").fetchall()
+
+
+def test_three_processes_ask_nothing_twice():
+    with JudgeServer(lambda *_: Reply(delay=0.05)) as server:
+        processes = [start(server, 0, 60) for _ in range(3)]
+        assert [ratings_of(process) for process in processes] == [["1.0"] * 60] * 3
+        assert sorted(server.prompts) == sorted(f"prompt {n}" for n in range(60))
+    assert claims() == []
+
+
+def test_a_refusal_by_another_process_is_taken_over():
+    def reply(prompt, _):
+        wait_until(lambda: len(server.prompts) >= 4)  # both have started
+        return Reply(f"{prompt} is bad", status=400)
+
+    with JudgeServer(reply) as server:
+        threads, results = [], []
+        for _ in range(2):
+            threads.append(threading.Thread(target=lambda: results.append(judge(server.url, "abcdefgh", 2))))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(server.prompts) == list("abcdefgh")
+    for judgements in results:
+        assert [j.error for j in judgements] == [
+            f"the judge refuses this request: HTTP 400: {name} is bad" for name in "abcdefgh"
+        ]
+
+
+def test_what_had_arrived_is_stored_before_the_next_is_asked():
+    stored = []
+
+    def reply(prompt, _):
+        stored.append(stored_prompts())
+        return Reply()
+
+    with JudgeServer(reply) as server:
+        judge(server.url, map(str, range(12)), concurrency=1)
+    assert [len(prompts) for prompts in stored] == list(range(12))
+
+
+def test_after_a_kill_nothing_that_had_arrived_is_asked_again_and_nobody_waits():
+    held = threading.Event()
+
+    def reply(prompt, _):
+        if prompt == "prompt 17":
+            held.wait(MINUTES)
+        return Reply()
+
+    with JudgeServer(reply) as server:
+        process = start(server, 0, 18, lease=200)
+        # What another slot of the process has answered since is on its way.
+        wait_until(lambda: server.prompts and len(stored_prompts()) == 17, process)
+        process.kill()
+        process.communicate()
+        held.set()
+        asked = len(server.prompts)
+        assert asked == 18
+        assert ratings_of(start(server, 0, 18)) == ["1.0"] * 18  # the claim of a process that is gone is free at once
+        assert server.prompts[asked:] == ["prompt 17"]
+
+
+def test_a_claim_that_is_not_renewed_is_free():
+    hangs = threading.Event()
+
+    def reply(prompt, before):
+        if prompt == "prompt 0" and not before:
+            hangs.wait(MINUTES)
+        return Reply()
+
+    with JudgeServer(reply) as server:
+        stopped = start(server, 0, 8, lease=1.0)
+        try:
+            wait_until(lambda: server.prompts and len(stored_prompts()) == 7, stopped)
+            os.kill(stopped.pid, signal.SIGSTOP)
+            assert ratings_of(start(server, 0, 8)) == ["1.0"] * 8
+            assert server.prompts.count("prompt 0") == 2
+            assert len(server.prompts) == 9
+        finally:
+            hangs.set()
+            os.kill(stopped.pid, signal.SIGCONT)
+        assert ratings_of(stopped) == ["1.0"] * 8
+
+
+def test_a_claim_is_renewed_while_its_prompt_is_asked(monkeypatch):
+    monkeypatch.setattr(claims_module, "LEASE_S", 6.0)
+    with JudgeServer(lambda *_: Reply(delay=9)) as server:
+        first = start(server, 0, 1, lease=6.0)
+        wait_until(lambda: server.prompts, first)
+        (judgement,) = judge(server.url, ["prompt 0"])
+        assert ratings_of(first) == ["1.0"]
+        assert server.prompts == ["prompt 0"]
+    assert (judgement.rating, judgement.cached) == (1, True)
+
+
+def test_what_another_asks_is_waited_for_and_told(monkeypatch, capfd):
+    monkeypatch.setattr(asking_module, "_TICK_S", 0.1)
+    claim("a", "another-machine 1 x", time.time() + 4)
+    with JudgeServer(lambda *_: Reply()) as server:
+        judgements = judge_all([request("a"), request("b")], SCALE, JudgeSettings("judge", server.url))
+        assert server.prompts == ["b", "a"]
+    assert [judgement.rating for judgement in judgements] == [1, 1]
+    assert "waiting for 1 that another process asks" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "owner", [f"another-machine {2**22 + 7} x", f"{claims_module._place()} {os.getpid()} x", "odd"]
+)
+@pytest.mark.parametrize("expires_in", [-1, 1e9])
+def test_claims_that_have_lapsed_or_are_of_a_wrong_clock_are_not_waited_for(owner, expires_in):
+    claim("a", owner, time.time() + expires_in)
+    with JudgeServer(lambda *_: Reply()) as server:
+        assert judge(server.url, ["a"])[0].rating == 1
+
+
+def test_a_run_that_ends_by_an_error_leaves_no_claim():
+    with JudgeServer(lambda prompt, _: Reply(status=401) if prompt == "3" else Reply(delay=0.1)) as server:
+        with pytest.raises(JudgeError):
+            judge(server.url, map(str, range(20)), concurrency=4)
+        assert claims() == []
+
+
+def test_an_interrupted_run_leaves_no_claim():
+    with JudgeServer(lambda prompt, _: Reply(delay=0 if prompt < "prompt 3" else 30)) as server:
+        process = start(server, 20, 40)
+        wait_until(lambda: len(server.prompts) == 14, process)
+        assert len(claims()) == 4
+        os.kill(process.pid, signal.SIGINT)
+        process.communicate(timeout=MINUTES)
+        assert claims() == []
+        assert len(stored_prompts()) == 10
+
+
+def test_a_cache_that_fails_on_the_way_costs_no_answer(log):
+    """Without claims all is asked, and what could not be stored is stored once the cache is back."""
+
+    def reply(prompt, _):
+        if prompt == "4":
+            with closing(sqlite3.connect(default_cache_path(), timeout=60)) as database:
+                database.execute("ALTER TABLE claims RENAME TO other")
+        if prompt == "9":
+            with closing(sqlite3.connect(default_cache_path(), timeout=60)) as database:
+                database.execute("ALTER TABLE other RENAME TO claims")
+        return Reply()
+
+    with JudgeServer(reply) as server:
+        judgements = judge(server.url, map(str, range(12)), concurrency=1)
+        assert server.prompts == [str(n) for n in range(12)]
+    assert [judgement.rating for judgement in judgements] == [1] * 12
+    assert sum("Judgements are not stored: " in line for line in log) == 1
+    assert stored_prompts() == {str(n) for n in range(12)}
+
+
+def test_a_cache_that_stays_locked_does_not_hold_up_the_asking(monkeypatch, log):
+    """Each look at a locked file takes long; the endpoint is asked meanwhile."""
+    monkeypatch.setattr(cache_module, "_BUSY_S", 2.0)
+    locked = []
+
+    def reply(prompt, _):
+        if not locked:
+            locked.append(holder.execute("BEGIN IMMEDIATE"))
+        return Reply()
+
+    JudgementCache(default_cache_path()).__exit__()
+    holder = sqlite3.connect(default_cache_path(), isolation_level=None, check_same_thread=False)
+    with closing(holder), JudgeServer(reply) as server:
+        started = time.monotonic()
+        judgements = judge(server.url, map(str, range(60)), concurrency=1)
+        assert time.monotonic() - started < 60  # and not 2 s for each answer
+        assert sorted(server.prompts) == sorted(map(str, range(60)))
+    assert [judgement.rating for judgement in judgements] == [1] * 60
+    assert sum("Judgements are not stored: " in line for line in log) == 1
+
+
+def test_a_reader_that_fails_on_another_process_reply_ends_the_run():
+    def read(verdict):
+        if verdict == "[[0]]":
+            raise LookupError("no such verdict")
+        return 1.0
+
+    def reply(prompt, _):
+        if prompt == "a":
+            judge(server.url, ["b"])  # as another process would, meanwhile
+        return Reply("[[1]]" if prompt == "a" else "[[0]]")
+
+    with JudgeServer(reply) as server:
+        settings = JudgeSettings("judge", server.url, concurrency=1)
+        with pytest.raises(LookupError, match="no such verdict"):
+            judge_all([request("a"), request("b")], replace(SCALE, read=read), settings, show_progress=False)

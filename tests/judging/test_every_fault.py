@@ -1,0 +1,216 @@
+"""Every fault of an endpoint at once, two processes over the same answers, and ten kills."""
+
+import json
+import os
+import random
+import re
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from judge_server import JudgeServer, Reply
+from judging.asked import SCALE, request
+from lmms_egoplan.judging import JudgeError, default_cache_path, judge_all, judge_settings
+
+pytestmark = [pytest.mark.usefixtures("data"), pytest.mark.whole]
+
+COUNT, KILLS, CONCURRENCY = 700, 10, 6
+BETWEEN_KILLS = 60
+MINUTES = 600
+SEED = 20
+KEY = "sk-of-the-test-"
+PROMPTS = [f"Rate answer {n}." for n in range(COUNT)]
+
+
+def wrong(rating):
+    return "[[0]]" if rating else "[[1]]"
+
+
+def body(**message):
+    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "stop"}
+    return json.dumps({"model": "judge", "choices": [choice]}).encode()
+
+
+def at_once(reply):
+    reply.headers = {"Retry-After-Ms": "1"}
+    return reply
+
+
+# What comes before the good reply, once: a fault that passes.
+PASSING = {
+    **{f"status {n}": (lambda _, n=n: at_once(Reply("busy", status=n))) for n in (408, 409, 429, 500, 502, 503)},
+    "dropped": lambda _: Reply(drop=True),
+    "cut": lambda rating: Reply(f"It would get {wrong(rating)}. But let me compare", finish="length"),
+    "cut at a rating": lambda rating: Reply(f"It gets {wrong(rating)}", finish="max_tokens"),
+    "filtered": lambda rating: Reply(f"So {wrong(rating)}", finish="content_filter"),
+    "unknown end": lambda rating: Reply(f"{wrong(rating)} or else", finish="odd"),
+    "unfinished thought": lambda rating: Reply(f"<think>It gets {wrong(rating)}"),
+    "no rating": lambda _: Reply("I cannot say."),
+    "off the scale": lambda rating: Reply(f"{wrong(rating)}, no, [[7]]"),
+    "no JSON": lambda _: Reply(body=b'{"choices": [{"mess'),
+    "a page": lambda _: Reply(body=b"<html>[[1]]\xff</html>", headers={"Content-Type": "text/html"}),
+    "no choices": lambda _: Reply(choices=0),
+    "no text": lambda rating: Reply(body=body(content=None, reasoning_content=f"Surely {wrong(rating)}")),
+}
+# Good replies that are easily read wrongly.
+GOOD = {
+    "plain": lambda rating: Reply(f"Rating: [[{rating:g}]]"),
+    "closed thought": lambda rating: Reply(f"<think>Surely {wrong(rating)}</think>Rating: [[{rating:g}]]"),
+    "thought of the template": lambda rating: Reply(f"Surely {wrong(rating)}</think>Rating: [[{rating:g}]]"),
+    "reasoning apart": lambda rating: Reply(body=body(content=f"[[{rating:g}]]", reasoning=wrong(rating))),
+    "no end told": lambda rating: Reply(f"[[{rating:g}]] it is", finish=None),
+    "key": lambda rating: Reply(f"{KEY}{{}} [[{rating:g}]]"),
+    "slow": lambda rating: Reply(f"[[{rating:g}]]", delay=0.1),
+}
+# No rating, however often it is asked.
+STAYING = {
+    **{f"refused {n}": (lambda _, n=n: Reply("no such prompt", status=n)) for n in (400, 413, 422)},
+    "always cut": lambda rating: Reply(f"So {wrong(rating)}", finish="length"),
+    "never rated": lambda _: Reply("no idea"),
+    "never there": lambda _: Reply("gone", status=503, headers={"x-should-retry": "false"}),
+}
+
+
+class Faults:
+    """What the server says, and a gate: so many prompts are answered, and others wait."""
+
+    def __init__(self):
+        source = random.Random(SEED)
+        self.rating = {prompt: source.choice((0.0, 0.5, 1.0)) for prompt in PROMPTS}
+        self.staying = {prompt: source.choice([*STAYING]) for prompt in source.sample(PROMPTS[20:], 40)}
+        others = [prompt for prompt in PROMPTS if prompt not in self.staying]
+        self.passing = {prompt: source.choice([*PASSING]) for prompt in source.sample(others, 250)}
+        self.silent = set(source.sample([prompt for prompt in others if prompt not in self.passing], 3))
+        self.good = {prompt: source.choice([*GOOD]) for prompt in others}
+        self.asked = Counter()
+        self.by_process = {}
+        self.rated = Counter()
+        self.open = 0
+        self.change = threading.Condition()
+
+    def __call__(self, prompt, _):
+        seen, names = self.server.headers, self.server.bodies
+        with self.change:
+            place = max(n for n, asked in enumerate(self.server.prompts) if asked == prompt)
+            if "max_tokens" in names[place]:
+                return Reply("Unsupported parameter: 'max_tokens'", status=400)
+            key = next(value for name, value in seen[place].items() if name.lower() == "authorization")
+            process = int(re.search(r"\d+$", key)[0])
+            before = self.asked[prompt]
+            self.asked[prompt] += 1
+            self.by_process.setdefault(process, Counter())[prompt] += 1
+            self.change.notify_all()
+            is_silent = prompt in self.silent and not before
+            limit = COUNT if is_silent else list(self.asked).index(prompt) + 1
+            self.change.wait_for(lambda: self.open >= limit, timeout=MINUTES)
+        if is_silent:
+            return Reply(drop=True)
+        rating = self.rating[prompt]
+        if prompt in self.staying:
+            return STAYING[self.staying[prompt]](rating)
+        if prompt in self.passing and not before:
+            return PASSING[self.passing[prompt]](rating)
+        with self.change:
+            self.rated[prompt] += 1
+        good = GOOD[self.good[prompt]](rating)
+        good.text = good.text.replace("{}", str(process))
+        return good
+
+    def let(self, count):
+        with self.change:
+            self.open = count
+            self.change.notify_all()
+
+    def wait_until(self, holds):
+        with self.change:
+            assert self.change.wait_for(holds, timeout=MINUTES)
+
+
+def judge_them(path):
+    """What the processes run."""
+    requests = [request(prompt) for prompt in PROMPTS]
+    try:
+        judgements = judge_all(requests, SCALE, judge_settings("none"), show_progress=False)
+    except JudgeError as error:
+        judgements = error.judgements
+    Path(path).write_text(json.dumps([[j.rating, j.reply, j.error] for j in judgements]), encoding="utf-8")
+
+
+def start(server, number, data):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("LMMS_EGOPLAN")} | {
+        "LMMS_EGOPLAN_DATA": str(data),
+        "LMMS_EGOPLAN_JUDGE_MODEL": "judge",
+        "LMMS_EGOPLAN_JUDGE_BASE_URL": server.url,
+        "LMMS_EGOPLAN_JUDGE_API_KEY": f"{KEY}{number}",
+        "LMMS_EGOPLAN_JUDGE_CONCURRENCY": str(CONCURRENCY),
+        "LMMS_EGOPLAN_JUDGE_TIMEOUT": "3600",
+        "PYTHONPATH": str(Path(__file__).parents[1]),
+    }
+    path = data / f"result {number}.json"
+    program = f"from judging.test_every_fault import judge_them; judge_them({str(path)!r})"
+    log = (data / f"log {number}.txt").open("w")
+    return subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=log, stderr=log)
+
+
+def stored(data):
+    with closing(sqlite3.connect(default_cache_path(), timeout=60)) as database:
+        rated = dict(database.execute("SELECT prompt, rating FROM judgements"))
+        keys = database.execute("SELECT count(*) FROM failures").fetchone()[0]
+    return rated, keys
+
+
+def test_every_answer_is_rated_once_and_rightly(data):
+    faults, source = Faults(), random.Random(SEED + 1)
+    in_flight = Counter()
+    with JudgeServer(faults) as server:
+        faults.server = server
+        running = {number: start(server, number, data) for number in (0, 1)}
+        started = len(running)
+        for kill in range(KILLS):
+            victim = [*running][kill % 2]
+            enough = source.randint(1, 25)
+            gate = BETWEEN_KILLS * (kill + 1)
+            faults.let(gate)
+            faults.wait_until(
+                lambda victim=victim, enough=enough, gate=gate: (
+                    faults.by_process.get(victim, Counter()).total() >= enough
+                    or (len(faults.asked) > gate and victim in faults.by_process)
+                )
+            )
+            time.sleep(source.choice((0, 0.01, 0.05)))
+            running[victim].kill()
+            running.pop(victim).wait()
+            rated, _ = stored(data)
+            lost = [p for p in faults.by_process[victim] if p not in rated and p not in faults.staying]
+            assert len(lost) <= CONCURRENCY, "more than what was in flight is lost"
+            in_flight.update(lost)
+            running[started] = start(server, started, data)
+            started += 1
+        faults.let(COUNT)
+        for number, process in running.items():
+            log = (data / f"log {number}.txt").read_text(encoding="utf-8")
+            assert process.wait(timeout=MINUTES) == 0, log
+
+    rated, _ = stored(data)
+    could_be_rated = {prompt: rating for prompt, rating in faults.rating.items() if prompt not in faults.staying}
+    assert rated == could_be_rated
+    for number in running:
+        judgements = json.loads((data / f"result {number}.json").read_text(encoding="utf-8"))
+        for prompt, (rating, reply, error) in zip(PROMPTS, judgements, strict=True):
+            assert rating == could_be_rated.get(prompt), (prompt, reply, error)
+            assert (error is None) is (rating is not None)
+    for prompt in could_be_rated:
+        assert 1 <= faults.rated[prompt] <= 1 + in_flight[prompt], f"{prompt} paid for twice"
+        faulty = (prompt in faults.passing) + (prompt in faults.silent)
+        assert faults.asked[prompt] <= 1 + faulty + in_flight[prompt], prompt
+    for asked in faults.by_process.values():
+        for prompt, kind in faults.staying.items():
+            assert asked[prompt] <= (3 if kind in ("always cut", "never rated") else 1), (prompt, kind)
+    assert all(KEY.encode() not in path.read_bytes() for path in data.iterdir())

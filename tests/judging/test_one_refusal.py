@@ -1,0 +1,128 @@
+"""Refusals of one request: 400, 413, 422. They cost one answer its rating, and no other."""
+
+import pytest
+
+from judge_server import JudgeServer, Reply
+from judging.asked import KEY, SCALE, judge, request
+from lmms_egoplan.judging import JudgeError, JudgeSettings, judge_all, probe
+
+pytestmark = pytest.mark.usefixtures("data")
+
+GOOD = [f"good {n}" for n in range(40)]
+REPLY = Reply("Rating: [[1]]")
+
+
+def server_with(refusals):
+    """Refuses the prompts that are given, and rates others."""
+    return JudgeServer(lambda prompt, _: refusals.get(prompt, REPLY))
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_one_answer_is_unjudged_with_the_endpoints_words_and_the_others_go_on(status, log):
+    prompts = ["bad", *GOOD]
+    with server_with({"bad": Reply(f"the filter said no to {KEY}", status=status)}) as server:
+        bad, *good = judge(server.url, prompts, concurrency=4)
+        assert sorted(server.prompts) == sorted(prompts)
+    assert [judgement.rating for judgement in good] == [1] * len(GOOD)
+    assert (bad.rating, bad.reply) == (None, None)
+    assert bad.error == f"the judge refuses this request: HTTP {status}: the filter said no to [API key]"
+    assert "40 now, 0 from the cache; 1 failed, 0 not reached" in log[-1]
+    assert "1 answers refused by the endpoint" in log[-1]
+
+
+def test_what_was_never_asked_comes_before_what_was_refused():
+    refusals = {f"bad {n}": Reply(f"too long by {n}", status=400) for n in range(3)}
+    with server_with(refusals) as server:
+        judge(server.url, [*refusals, *GOOD[:5]], concurrency=1)
+        assert server.prompts == [*refusals, *GOOD[:5]]
+        server.prompts.clear()
+        judgements = judge(server.url, ["bad 0", GOOD[0], GOOD[7], "bad 1", GOOD[8], "new"], concurrency=1)
+        assert server.prompts == [GOOD[7], GOOD[8], "new", "bad 0", "bad 1"]
+        assert [judgement.rating for judgement in judgements] == [None, 1, 1, None, 1, 1]
+        server.prompts.clear()
+        refusals.clear()
+        assert [judgement.rating for judgement in judge(server.url, ["bad 1", "x"], concurrency=1)] == [1, 1]
+        assert server.prompts == ["x", "bad 1"]
+
+
+@pytest.mark.parametrize("concurrency", [1, 32])
+def test_the_same_refusal_of_the_first_ten_ends_the_run(concurrency):
+    prompts = [f"{n}" for n in range(150)]
+    # Digits tell the requests apart and not the refusals.
+    server = JudgeServer(lambda prompt, _: Reply(f"request {prompt}: no such role", status=400))
+    with (
+        server,
+        pytest.raises(JudgeError, match=r"refuses: HTTP 400: request \d+: no such role \(so for all") as raised,
+    ):
+        judge(server.url, prompts, concurrency)
+    assert 10 <= len(server.prompts) <= 10 + concurrency
+    judgements = raised.value.judgements
+    assert len(judgements) == 150
+    refused = sum(judgement.error.startswith("the judge refuses this request") for judgement in judgements)
+    assert refused >= 10
+    assert all("no such role" in judgement.error for judgement in judgements)
+
+
+def test_a_quick_refusal_of_ten_among_slow_answers_ends_nothing():
+    """The first ten that are asked count, not the first that are answered."""
+    refusals = {f"bad {n}": Reply("filtered", status=400) for n in range(15)}
+    slow = Reply("Rating: [[1]]", delay=0.3)
+    with JudgeServer(lambda prompt, _: refusals.get(prompt, slow)) as server:
+        judgements = judge(server.url, [GOOD[0], *refusals, *GOOD[1:]], concurrency=32)
+    assert [judgement.rating for judgement in judgements] == [1] + [None] * 15 + [1] * 39
+
+
+def test_other_refusals_of_the_first_ten_are_each_their_own():
+    with JudgeServer(lambda prompt, _: Reply(f"{prompt} is bad", status=400)) as server:
+        judgements = judge(server.url, ["alpha", "beta"] + ["c" * n for n in range(1, 20)], concurrency=1)
+    assert len(server.prompts) == 21
+    assert {judgement.rating for judgement in judgements} == {None}
+
+
+def test_a_repeated_command_over_refused_answers_is_not_taken_for_a_wrong_endpoint():
+    refusals = {f"bad {n}": Reply("filtered", status=400) for n in range(20)}
+    with server_with(refusals) as server:
+        for _ in range(3):
+            server.prompts.clear()
+            judgements = judge(server.url, [*GOOD, *refusals], concurrency=4)
+            assert [judgement.rating for judgement in judgements] == [1] * 40 + [None] * 20
+    assert sorted(server.prompts) == sorted(refusals)
+
+
+@pytest.mark.parametrize("status", [401, 402, 403, 404, 405])
+def test_other_refusals_concern_all(status):
+    server = JudgeServer(lambda prompt, _: Reply("no", status=status) if prompt == "c" else REPLY)
+    with server, pytest.raises(JudgeError, match=rf"HTTP {status}: no \(asked about c\)") as raised:
+        judge(server.url, list("abcdef"), concurrency=1)
+    assert server.prompts == ["a", "b", "c"]
+    assert [judgement.rating for judgement in raised.value.judgements] == [1, 1] + [None] * 4
+
+
+def test_a_refused_probe_ends():
+    server = JudgeServer(lambda *_: Reply("unknown field", status=400))
+    with server, pytest.raises(JudgeError, match="refuses: HTTP 400: unknown field"):
+        probe(JudgeSettings("judge", server.url))
+
+
+def test_a_refusal_is_no_silence():
+    """Refused answers between those without a reply show that somebody is there."""
+
+    def reply(prompt, _):
+        return (
+            Reply("too long", status=400)
+            if int(prompt) % 5 == 4
+            else Reply(status=500, headers={"x-should-retry": "false"})
+        )
+
+    with JudgeServer(reply) as server:
+        judgements = judge(server.url, map(str, range(40)), concurrency=1)
+    assert len(server.prompts) == 40
+    assert {judgement.rating for judgement in judgements} == {None}
+
+
+def test_the_same_refused_prompt_is_asked_once_for_all_its_answers():
+    with server_with({"bad": Reply("no", status=422)}) as server:
+        requests = [request(name) for name in ("bad", "a", "bad", "bad")]
+        judgements = judge_all(requests, SCALE, JudgeSettings("judge", server.url), show_progress=False)
+        assert sorted(server.prompts) == ["a", "bad"]
+    assert [judgement.rating for judgement in judgements] == [None, 1, None, None]

@@ -1,0 +1,129 @@
+"""Keys and headers that the user set: in no error, and in no reply where that would cost a rating nothing."""
+
+import base64
+import json
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge_server import JudgeServer, Reply
+from judging.asked import SCALE, request
+from lmms_egoplan.judging import JudgeError, JudgeSettings, default_cache_path, judge_all, probe
+from lmms_egoplan.judging.redaction import Redactor
+
+pytestmark = pytest.mark.usefixtures("data")
+
+LONG = "sk-very-secret-key-123"
+
+
+def error_of(key, message, status=400, **settings):
+    """What an endpoint's error becomes."""
+    with JudgeServer(lambda *_: Reply(message, status=status)) as server:
+        settings = JudgeSettings("judge", server.url, key, **settings)
+        (judgement,) = judge_all([request("a")], SCALE, settings, show_progress=False)
+    return judgement.error
+
+
+@pytest.mark.parametrize("key", ["k", "EMPTY", "s3cret", "12345678", LONG, "a/b+c==", 'q"u\\o'])
+def test_a_key_of_any_length_is_in_no_error(key, log):
+    for told in (f"no key {key}", f"({key})", f"'Authorization: Bearer {key}' is wrong", f"key={key},x"):
+        error = error_of(key, told)
+        assert "[API key]" in error
+        assert (
+            key not in error.removeprefix("the judge refuses this request: HTTP 400: ").replace("[API key]", "").split()
+        )
+        assert "Bearer" not in error
+    assert f"no key {key}" not in "".join(log)
+
+
+def test_a_short_key_is_a_word_of_its_own():
+    assert error_of("key", "the monkey has no key here: keys, key_2").endswith(
+        "the monkey has no [API key] here: keys, key_2"
+    )
+
+
+@pytest.mark.parametrize(
+    "spell",
+    [
+        lambda key: json.dumps(key),
+        lambda key: quote(key, safe=""),
+        lambda key: base64.b64encode(key.encode()).decode(),
+        lambda key: base64.urlsafe_b64encode(key.encode()).decode().rstrip("="),
+        lambda key: key.replace("&", "&amp;"),
+    ],
+)
+def test_other_spellings(spell):
+    key = "sk/very&secret+key=?"
+    assert "secret" not in error_of(key, f"you sent {spell(key)}")
+    assert base64.b64encode(key.encode()).decode().rstrip("=") not in error_of(key, f"you sent {spell(key)}")
+
+
+def test_a_body_that_spells_the_key_by_codes():
+    spelled = "".join(f"\\u{ord(letter):04x}" for letter in LONG)
+    with JudgeServer(lambda *_: Reply(body=f'{{"errors": ["{spelled}"]}}'.encode(), status=400)) as server:
+        settings = JudgeSettings("judge", server.url, LONG)
+        (judgement,) = judge_all([request("a")], SCALE, settings, show_progress=False)
+    assert judgement.error.endswith('HTTP 400: {"errors": ["[API key]"]}')
+
+
+def test_headers_that_the_user_set_are_in_no_error(monkeypatch):
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gateway-Key: gate way 7\nX-Authorization: Token t0ken\nX-Id: z9")
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
+    told = "X-Gateway-Key: gate way 7; X-Authorization: Token t0ken; token t0ken; X-Id: z9; org-1; application/json"
+    error = error_of("none", told)
+    for secret in ("gate", "way", "t0ken", "z9", "org-1"):
+        assert secret not in error.replace("X-Gateway", "")
+    assert "application/json" in error
+
+
+@pytest.mark.parametrize("header", ["api-key", "Authorization"])
+def test_azures_key_is_in_no_error(header):
+    with JudgeServer(lambda *_: Reply(f"bad {header}: Bearer k3y or k3y", status=401)) as server:
+        settings = JudgeSettings(
+            "deployment", None, "k3y", azure_endpoint=server.url.removesuffix("/v1"), azure_api_version="2024-02-15"
+        )
+        with pytest.raises(JudgeError, match=rf"bad {header}: \[API key\] or \[API key\]\. Check"):
+            probe(settings)
+
+
+def test_no_key_is_set_and_none_is_taken_out():
+    assert error_of("none", "none of these models").endswith("none of these models")
+
+
+@pytest.mark.parametrize("key", ["1", "0.5", "[[1]]", "Rating:", "[[0.5]]", "50.00000", "00000001"])
+def test_a_key_costs_no_rating(key):
+    texts = {"a": f"Rating: [[1]] {key}. Rating: [[1]]", "b": "Rating: [[0.5]]"}
+    with JudgeServer(lambda prompt, _: Reply(texts[prompt])) as server:
+        settings = JudgeSettings("judge", server.url, key)
+        for _ in range(2):
+            judgements = judge_all([request("a"), request("b")], SCALE, settings, show_progress=False)
+            assert [judgement.rating for judgement in judgements] == [1, 0.5]
+        assert len(server.prompts) == 2
+
+
+def test_long_keys_are_in_no_reply():
+    with JudgeServer(lambda *_: Reply(f"{LONG} [[{LONG}]] [[1]]", model=LONG, finish=None)) as server:
+        settings = JudgeSettings("judge", server.url, LONG)
+        (judgement,) = judge_all([request("a")], SCALE, settings, show_progress=False)
+    assert (judgement.reply, judgement.judge) == ("[API key] [[[API key]]] [[1]]", "[API key]")
+    assert LONG.encode() not in default_cache_path().read_bytes()
+
+
+@pytest.mark.parametrize("key", ["choices", "finish_reason", "completion_tokens", '"content"'])
+def test_a_key_that_is_a_word_of_the_protocol_breaks_nothing(key):
+    with JudgeServer(lambda *_: Reply("[[1]]")) as server:
+        (judgement,) = judge_all([request("a")], SCALE, JudgeSettings("judge", server.url, key), show_progress=False)
+    assert (judgement.rating, judgement.completion_tokens) == (1, 1)
+
+
+@given(st.text(st.characters(codec="ascii", categories=("L", "N", "P")), min_size=1, max_size=20), st.text(), st.text())
+def test_no_error_has_the_key_as_a_word(key, before, after):
+    clean = Redactor([key, f"Bearer {key}"]).in_error(f"{before} {key} {after}")
+    assert f" {key} " not in clean or key in "[API key]"
+
+
+@given(st.text(min_size=1, max_size=12), st.text(), st.sampled_from(["0", "0.5", "1"]))
+def test_no_reply_loses_its_rating(key, before, rating):
+    assert f"[[{rating}]]" in Redactor([key]).in_reply(f"{before}[[{rating}]]") or before.endswith("[")

@@ -1,0 +1,196 @@
+"""Replies that did not end, and the limit on their tokens: what a judge says before its end is no verdict."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge_server import JudgeServer, Reply
+from judging.asked import SCALE, judge, read, request
+from lmms_egoplan.benchmarks.egointent.judge_prompts import scale_of
+from lmms_egoplan.judging import JudgeSettings, RatingScale, judge_all, probe
+from lmms_egoplan.judging.endpoint import _first_name
+from lmms_egoplan.judging.reading import read_rating
+
+pytestmark = pytest.mark.usefixtures("data")
+
+MUSING = "The answer would get [[1]]. But let me compare"
+
+
+def asked(server, prompts, **settings):
+    settings = JudgeSettings("judge", server.url, concurrency=4, **settings)
+    return judge_all([request(prompt) for prompt in prompts], SCALE, settings, show_progress=False)
+
+
+@pytest.mark.parametrize(
+    "finish",
+    ["length", "content_filter", "content-filter", "max_tokens", "MAX_TOKENS", "model_length", "SAFETY", "error"],
+)
+@pytest.mark.parametrize("text", [MUSING, "So it is [[1]]", "<think>a</think>[[1]]"])
+def test_a_reply_that_did_not_end_gives_no_rating(finish, text, log):
+    with JudgeServer(lambda *_: Reply(text, finish=finish)) as server:
+        for _ in range(2):  # and is not in the cache
+            (judgement,) = judge(server.url, ["a"])
+            assert (judgement.rating, judgement.reply) == (None, text)
+            assert f"finish_reason '{finish}'" in judgement.error
+        assert len(server.prompts) == 6
+    is_cut = finish.lower() in ("length", "max_tokens", "model_length")
+    assert ("LMMS_EGOPLAN_JUDGE_MAX_TOKENS" in judgement.error) is is_cut
+    assert ("3 replies cut off at the limit on tokens" in log[-1]) is is_cut
+
+
+def test_one_that_ends_the_next_time_is_rated():
+    with JudgeServer(lambda _, before: Reply("[[0]]") if before else Reply(MUSING, finish="length")) as server:
+        (judgement,) = judge(server.url, ["a"])
+    assert (judgement.rating, len(server.prompts)) == (0, 2)
+
+
+@pytest.mark.parametrize("finish", ["stop", "STOP", "end_turn", "eos", "COMPLETE", "stop_sequence", None, ""])
+def test_a_reply_that_ended_is_read_as_a_whole(finish):
+    with JudgeServer(lambda *_: Reply("[[0.5]] is what it gets.", finish=finish)) as server:
+        assert [judge(server.url, ["a"])[0].rating for _ in range(2)] == [0.5, 0.5]
+        assert len(server.prompts) == 1
+
+
+@pytest.mark.parametrize(("text", "rating"), [(MUSING, None), ("Hence [[0.5]].", 0.5), ("[[0]] no, [[1]]\n", 1)])
+def test_a_reason_that_nobody_knows_counts_only_with_the_rating_at_the_end(text, rating):
+    with JudgeServer(lambda *_: Reply(text, finish="whatever")) as server:
+        (judgement,) = judge(server.url, ["a"])
+    assert judgement.rating == rating
+    assert rating is not None or "finish_reason 'whatever'" in judgement.error
+
+
+def test_a_server_that_always_says_stop_is_found_out_by_the_count():
+    text = "one two [[1]] four five"
+    with JudgeServer(lambda *_: Reply(text)) as server:
+        (judgement,) = asked(server, ["a"], max_tokens=5)
+        assert judgement.rating is None
+        assert "cut off after 5 tokens" in judgement.error
+        (judgement,) = asked(server, ["a"], max_tokens=6)
+        assert judgement.rating == 1
+
+
+def test_reasoning_in_its_own_field_is_no_verdict():
+    def body(**message):
+        choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "stop"}
+        return json.dumps({"choices": [choice]}).encode()
+
+    replies = {
+        "a": body(content=None, reasoning_content="so [[1]]"),
+        "b": body(content="", reasoning="so [[1]]"),
+        "c": body(content="[[0]]", reasoning_content="so [[1]]", reasoning="[[1]]"),
+    }
+    with JudgeServer(lambda prompt, _: Reply(body=replies[prompt])) as server:
+        assert [judgement.rating for judgement in judge(server.url, "abc")] == [None, None, 0]
+
+
+@given(st.text(max_size=30), st.sampled_from(["0", "0.5", "1"]), st.sampled_from(["", ".", "**", "\n\n", '"', " _"]))
+def test_old_replies_count_where_no_word_is_behind_the_rating(before, rating, after):
+    text = f"{before} [[{rating}]]{after}"
+    if "think" not in before and "[[" not in before:
+        assert read_rating(SCALE, text, None) == float(rating)
+        assert read_rating(SCALE, f"{text} but", None) is None
+        assert read_rating(SCALE, f"{text} but", "") == read_rating(SCALE, f"{text} but", "stop") == float(rating)
+
+
+def test_old_replies_about_several_fields_count_with_all_of_them():
+    fields = ("local_intent", "global_intent", "next_step_plan")
+    scale = scale_of(fields)
+    text = "Fine.\n" + "\n".join(f"[[{field}: {10 * place}]]" for place, field in enumerate(fields, 1))
+    assert read_rating(scale, text, None) == 20
+    assert read_rating(scale, text + "\nOr rather", None) is None
+
+
+@given(st.text(), st.text())
+def test_old_replies_are_never_read_otherwise(before, after):
+    for text in (before, f"{before}[[1]]{after}"):
+        assert read_rating(SCALE, text, None) in (None, read_rating(SCALE, text, "stop"))
+
+
+def test_a_long_old_reply_is_read_at_once():
+    scale = RatingScale(read, best=1)
+    text = "a [ b ]] " * 100_000
+    assert read_rating(scale, text + "[[1]]", None) == 1
+    assert read_rating(scale, "[[1]]" + text, None) is None
+
+
+# The limit on tokens.
+
+
+def unknown(parameter, **more):
+    message = f"Unsupported parameter: '{parameter}' is not supported with this model."
+    return Reply(message, status=400, **more)
+
+
+def test_requests_have_a_limit():
+    with JudgeServer(lambda *_: Reply()) as server:
+        asked(server, ["a"], max_tokens=77)
+    assert server.bodies[0]["max_tokens"] == 77
+    assert "max_completion_tokens" not in server.bodies[0]
+
+
+@pytest.mark.parametrize("status", [400, 422])
+def test_the_limit_has_another_name_where_the_first_is_refused(status):
+    body = json.dumps({"detail": [{"loc": ["body", "max_tokens"], "msg": "extra fields"}]}).encode()
+
+    def reply(*_):
+        return Reply(body=body, status=status) if "max_tokens" in server.bodies[-1] else Reply()
+
+    with JudgeServer(reply) as server:
+        for prompts in ("abcdef", "ghi"):
+            judgements = judge(server.url, prompts, concurrency=1)
+            assert [judgement.rating for judgement in judgements] == [1] * len(prompts)
+        assert [body.get("max_completion_tokens") for body in server.bodies] == [None] + [4096] * 9
+
+
+def test_the_probe_learns_the_name():
+    with JudgeServer(lambda *_: unknown("max_tokens") if "max_tokens" in server.bodies[-1] else Reply()) as server:
+        probe(JudgeSettings("judge", server.url))
+        server.bodies.clear()
+        judge(server.url, "abc")
+        assert all("max_tokens" not in body for body in server.bodies)
+
+
+def test_a_limit_that_does_not_fit_is_told_with_its_variable():
+    def reply(*_):
+        return Reply("'max_tokens' or 'max_completion_tokens' is too large: 4096. The context is 2048", status=400)
+
+    with JudgeServer(reply) as server:
+        (judgement,) = judge(server.url, ["a"])
+        assert len(server.prompts) == 2  # under both names, and no more
+    assert judgement.error.endswith("(LMMS_EGOPLAN_JUDGE_MAX_TOKENS sets the limit, 4096 tokens now)")
+
+
+def test_a_server_that_knows_neither_name_gives_the_first_refusal():
+    with JudgeServer(lambda *_: unknown(next(name for name in server.bodies[-1] if name[:4] == "max_"))) as server:
+        (judgement,) = judge(server.url, ["a"])
+    assert "'max_tokens' is not supported" in judgement.error
+
+
+def test_another_refusal_under_the_second_name_is_that_answers():
+    def reply(prompt, _):
+        if "max_tokens" in server.bodies[-1]:
+            return unknown("max_tokens")
+        return Reply("filtered", status=400) if prompt == "bad" else Reply()
+
+    with JudgeServer(reply) as server:
+        bad, good = judge(server.url, ["bad", "good"], concurrency=1)
+        assert len(server.prompts) == 3
+    assert bad.error.endswith("HTTP 400: filtered")
+    assert good.rating == 1
+
+
+def test_openai_is_asked_under_the_newer_name():
+    assert _first_name(JudgeSettings("gpt")) == "max_completion_tokens"
+    assert _first_name(JudgeSettings("gpt", "https://eu.api.openai.com/v1")) == "max_completion_tokens"
+    assert _first_name(JudgeSettings("gpt", "https://notopenai.com/v1")) == "max_tokens"
+    azure = JudgeSettings("gpt", azure_endpoint="https://x.openai.azure.com", azure_api_version="2024-02-15-preview")
+    assert _first_name(azure) == "max_tokens"
+
+
+def test_another_limit_is_the_same_question():
+    with JudgeServer(lambda *_: Reply("so it is [[1]]")) as server:
+        asked(server, ["a"], max_tokens=100)
+        (judgement,) = asked(server, ["a"], max_tokens=200)
+        assert (judgement.cached, len(server.prompts)) == (True, 1)
