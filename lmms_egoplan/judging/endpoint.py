@@ -16,6 +16,7 @@ from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.redaction import Redactor
 from lmms_egoplan.judging.reply import Reply, is_out_of_credit, read_reply
 from lmms_egoplan.judging.settings import MAX_TOKENS, NO_KEY, TIMEOUT, JudgeSettings
+from lmms_egoplan.text import clean_text
 
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI

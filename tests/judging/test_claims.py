@@ -174,7 +174,9 @@ def test_what_another_asks_is_waited_for_and_told(monkeypatch, capfd):
 
 
 @pytest.mark.parametrize(
-    "owner", [f"another-machine {2**22 + 7} x", f"{claims_module._place()} {os.getpid()} x", "odd"]
+    "owner",
+    [f"another-machine {2**22 + 7} x", f"{claims_module._place()} {os.getpid()} x", "odd"],
+    ids=["another machine", "this machine", "odd"],
 )
 @pytest.mark.parametrize("expires_in", [-1, 1e9])
 def test_claims_that_have_lapsed_or_are_of_a_wrong_clock_are_not_waited_for(owner, expires_in):
