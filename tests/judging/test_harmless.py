@@ -241,16 +241,16 @@ def test_what_is_shown_is_harmless(answer):
 @given(_TEXTS, st.sampled_from(["{}", "[{}", "{}]", "[{}]", "[[{}", "{}]]", "[{}]]", "[[{}]"]))
 def test_a_judge_that_quotes_keeps_its_own_rating(answer, quoting):
     quote = quoting.format(make_harmless(answer)[0])
-    assert read_rating(SCALE, quote) is None
-    assert read_rating(SCALE, f"It says {quote}.") is None
-    assert read_rating(SCALE, f"{quote}\nRating: [[0]]") == 0
-    assert read_rating(SCALE, f"Rating: [[0]]\nIt says {quote}") == 0
+    assert read_rating(SCALE, quote, "stop") is None
+    assert read_rating(SCALE, f"It says {quote}.", "stop") is None
+    assert read_rating(SCALE, f"{quote}\nRating: [[0]]", "stop") == 0
+    assert read_rating(SCALE, f"Rating: [[0]]\nIt says {quote}", "stop") == 0
 
 
 @given(_TEXTS)
 def test_a_quote_in_double_brackets_is_a_rating_only_where_the_answer_is_that_number(answer):
     shown, _ = make_harmless(answer)
-    rating = read_rating(SCALE, f"It says [[{shown}]].")
+    rating = read_rating(SCALE, f"It says [[{shown}]].", "stop")
     assert rating == (float(answer) if answer in ("0", "0.5", "1") else None)
 
 

@@ -2,7 +2,6 @@ import json
 import time
 from dataclasses import replace
 
-import anyio
 import pytest
 
 from judge_server import JudgeServer, Reply
@@ -17,10 +16,8 @@ pytestmark = pytest.mark.usefixtures("data")
 _AGAIN_AT_ONCE = {"Retry-After-Ms": "1"}
 
 
-def test_waits_as_long_as_the_endpoint_asks(monkeypatch):
-    arrivals, waits = [], []
-    sleep = anyio.sleep
-    monkeypatch.setattr(anyio, "sleep", lambda seconds: waits.append(seconds) or sleep(seconds))
+def test_waits_as_long_as_the_endpoint_asks():
+    arrivals = []
 
     def reply(prompt, before):
         arrivals.append(time.monotonic())
@@ -29,7 +26,6 @@ def test_waits_as_long_as_the_endpoint_asks(monkeypatch):
     with JudgeServer(reply) as server:
         (judgement,) = judge(server.url, ["a"])
     assert judgement.rating == 1
-    assert waits == [1.2]
     assert arrivals[1] - arrivals[0] >= 1.2
 
 
