@@ -66,6 +66,28 @@ def test_short_candidates_settle_no_path_that_they_do_not_exercise(name, first):
         assert_full(ranker, model, processor, question(seed=seed), ACTIONS)
 
 
+def test_candidates_of_two_tokens_behind_longer_ones():
+    """For one token on a cache Zamba2's layers take a step of their own, which clamps other time steps."""
+    model, processor = build_around("zamba2")
+    ranker = CandidateRanker(model, processor)
+    for seed in range(4):
+        ranker.score(question(seed=seed), ACTIONS)
+    for seed in (5, 6, 7):
+        assert_full(ranker, model, processor, question(seed=seed), ["D", "C"])
+    assert set(ranker.paths.values()) == {"cached"}
+
+
+def test_contexts_with_more_keys_than_sparse_attention_takes_are_another_kind():
+    """Beyond 64 tokens, ties between keys are broken by the length of the whole: full passes themselves are no use."""
+    model, processor = build_around("deepseek_v32")
+    ranker = CandidateRanker(model, processor)
+    for seed in range(4):
+        assert_full(ranker, model, processor, question(images=1, seed=seed), ACTIONS)
+    with pytest.raises(RankingError, match="see the tokens behind them"):
+        ranker.score(question("tap " * 20, images=1), ACTIONS)
+    assert list(ranker.paths) == ["image"]
+
+
 @pytest.mark.parametrize("candidates", [LETTERS, ["A"], ACTIONS], ids=["letters", "one", "actions"])
 def test_a_model_that_chooses_keys_behind_a_token_is_refused(candidates):
     with pytest.raises(RankingError, match="see the tokens behind them"):
@@ -140,13 +162,11 @@ def test_audits_tell_the_largest_difference():
 
 
 class Forgetful(LlavaForConditionalGeneration):
-    """A model whose passes on a cache are wrong behind more than two images, or a long context."""
-
-    longest = 10_000
+    """A model whose passes on a cache are wrong behind more than two images, or more than 130 tokens."""
 
     def forward(self, input_ids=None, pixel_values=None, past_key_values=None, **kwargs):
         if pixel_values is not None:
-            self.is_wrong = len(pixel_values) > 2 or input_ids.shape[1] > self.longest
+            self.is_wrong = len(pixel_values) > 2 or input_ids.shape[1] > 130
         output = super().forward(
             input_ids=input_ids, pixel_values=pixel_values, past_key_values=past_key_values, **kwargs
         )
@@ -169,6 +189,16 @@ def test_more_images_than_ever_are_audited():
         assert_full(ranker, model, processor, question(images=images), ACTIONS)
     with pytest.raises(PathError, match=r"question q3: the path packed, .*\(image\).* differs .*ranking_path=full"):
         ranker.score(question(images=3), ACTIONS, question_id="q3")
+
+
+def test_a_longer_context_than_ever_is_audited():
+    """The model's limit stands in no setting."""
+    model, processor = forgetful()
+    ranker = CandidateRanker(model, processor)
+    for words in (0, 1, 3, 0, 2):
+        assert_full(ranker, model, processor, question("tap " * words), ACTIONS)
+    with pytest.raises(PathError, match="question long: the path packed"):
+        ranker.score(question("tap " * 90), ACTIONS, question_id="long")
 
 
 def test_after_a_failed_audit_the_path_is_not_taken_again():
