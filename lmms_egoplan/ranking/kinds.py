@@ -22,7 +22,7 @@ class KindFinder:
     """Tells the kind of each question for one text model."""
 
     def __init__(self, text_config: Any) -> None:
-        self._limits = dict(sorted(set(_limits(text_config.to_dict()))))
+        self._limits = sorted(set(_limits(text_config.to_dict())))
 
     def kind(self, question: EncodedQuestion) -> str:
         """Kinds of the media, and each limit that the context or a candidate passes: ``image; past sliding_window``.
@@ -33,14 +33,14 @@ class KindFinder:
         media = sorted({"video" if "video" in name else "image" for name in pixels})
         passed = [
             f"{'past' if question.prefix_length >= limit else 'across'} {name} {limit}"
-            for name, limit in self._limits.items()
+            for name, limit in self._limits
             if question.prefix_length + question.longest_candidate > limit
         ]
         return "; ".join([" and ".join(media) or "text", *passed])
 
     def room(self, question: EncodedQuestion) -> int | None:
         """The most tokens that a candidate may have behind this context without passing a limit; None: any number."""
-        rooms = [limit - question.prefix_length for limit in self._limits.values() if limit > question.prefix_length]
+        rooms = [limit - question.prefix_length for _, limit in self._limits if limit > question.prefix_length]
         return min(rooms, default=None)
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import logging
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from PIL import Image
 from transformers import AutoModelForImageTextToText, LlavaForConditionalGeneration
 
 from lmms_egoplan.ranking import CandidateRanker, PathError, RankingError
+from lmms_egoplan.ranking.kinds import KindFinder
+from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion
 from lmms_egoplan.ranking.ranker import AUDITED_EVERY
 from zoo import build
 from zoo.unusual import build_around, save_faulty
@@ -223,6 +226,14 @@ def test_a_context_beyond_a_window_is_another_kind():
     for text in ("", "What next " * 6, "What next " * 30):
         ranker.score([{"role": "user", "content": text}], ["mug", "open the fridge and take the milk out of it"])
     assert list(ranker.paths) == ["text", "text; across sliding_window 40", "text; past sliding_window 40"]
+
+
+def test_each_of_two_limits_of_one_name_counts():
+    """As in a text model's configuration that also holds one of an audio encoder, or of each type of layer."""
+    settings = {"sliding_window": 48, "audio_encoder_config": {"sliding_window": 250}}
+    finder = KindFinder(SimpleNamespace(to_dict=lambda: settings))
+    ids = {"input_ids": torch.zeros(1, 60, dtype=torch.long)}
+    assert finder.kind(EncodedQuestion(ids, [CandidateTokens([1, 2], 0)], "q")) == "text; past sliding_window 48"
 
 
 @pytest.mark.parametrize("path", ["packed", "cached", "full"])
