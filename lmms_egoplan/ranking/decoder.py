@@ -71,6 +71,8 @@ class DecoderPasses:
         for index, candidate in enumerate(question.candidates):
             row = candidate.tokens[:-1]
             logits = next_logits.new_empty(0, next_logits.shape[-1])
+            if len(row) == 1:  # some recurrent layers take a step of their own for one token, with other numbers
+                row = candidate.tokens
             if row:
                 is_last = index == len(question.candidates) - 1
                 output = self._text_model(
@@ -80,7 +82,7 @@ class DecoderPasses:
                     use_cache=True,
                     **_image_visibility(question, row),
                 )
-                logits = output.logits[0]
+                logits = output.logits[0, : len(candidate.tokens) - 1]
             scores.append(_score_row(candidate, next_logits, logits))
         return scores
 

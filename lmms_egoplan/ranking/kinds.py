@@ -1,5 +1,6 @@
 """Kinds of questions: what decides whether a computation path that was exact for one is exact for the next."""
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -7,17 +8,21 @@ from typing import Any
 from lmms_egoplan.ranking.question import EncodedQuestion
 
 # Settings of a text model that count tokens, from which on it computes in another way: sliding windows, chunks of
-# attention or of a recurrent scan, and the lengths at which rotary frequencies change.
-_LIMIT = re.compile(r"^(?!.*(?:layers|pattern)).*(?:window|chunk|block_size|original_max_position|original_max_seq)")
+# attention or of a recurrent scan, keys that sparse attention chooses, and the lengths at which rotary frequencies
+# change.
+_LIMIT = re.compile(
+    r"^(?!.*(?:layers|pattern))"
+    r".*(?:window|chunk|block_size|local_attention$|index_topk$|original_max_position|original_max_seq)"
+)
 
-Extent = tuple[int, int, int, int]
+Extent = tuple[int, int, int, int, int]
 
 
 class KindFinder:
     """Tells the kind of each question for one text model."""
 
     def __init__(self, text_config: Any) -> None:
-        self._limits = dict(sorted(set(_limits(text_config.to_dict()))))
+        self._limits = sorted(set(_limits(text_config.to_dict())))
 
     def kind(self, question: EncodedQuestion) -> str:
         """Kinds of the media, and each limit that the context or a candidate passes: ``image; past sliding_window``.
@@ -28,25 +33,29 @@ class KindFinder:
         media = sorted({"video" if "video" in name else "image" for name in pixels})
         passed = [
             f"{'past' if question.prefix_length >= limit else 'across'} {name} {limit}"
-            for name, limit in self._limits.items()
+            for name, limit in self._limits
             if question.prefix_length + question.longest_candidate > limit
         ]
         return "; ".join([" and ".join(media) or "text", *passed])
 
     def room(self, question: EncodedQuestion) -> int | None:
         """The most tokens that a candidate may have behind this context without passing a limit; None: any number."""
-        rooms = [limit - question.prefix_length for limit in self._limits.values() if limit > question.prefix_length]
+        rooms = [limit - question.prefix_length for _, limit in self._limits if limit > question.prefix_length]
         return min(rooms, default=None)
 
 
 def extent(question: EncodedQuestion) -> Extent:
-    """Sizes, each of which may bring a path to its limit: images, their pixels, the pixels of one, longest candidate.
+    """Sizes, each of which may bring a path to a limit, also one that no setting names.
 
-    Candidates up to 16 tokens count alike, those up to 32, up to 64, and so on.
+    Returns:
+        Images, their pixels, the pixels of one, the context's length, the longest candidate's. Lengths are in steps:
+        contexts count alike up to 64 tokens, then in quarters of a doubling; candidates up to 16, 32, 64, ... tokens.
     """
     pixels = sum(value.numel() for name, value in question.inputs.items() if name.startswith("pixel_values"))
     visuals = question.num_visuals
-    return visuals, pixels, pixels // max(1, visuals), max(15, question.longest_candidate - 1).bit_length()
+    context = math.ceil(4 * math.log2(max(64, question.prefix_length)))
+    candidate = max(15, question.longest_candidate - 1).bit_length()
+    return visuals, pixels, pixels // max(1, visuals), context, candidate
 
 
 def _limits(settings: dict[str, Any]) -> Iterator[tuple[str, int]]:

@@ -43,7 +43,7 @@ class _Kind:
 
     path: str | None = None
     count: int = 0
-    extents: Extent = (0, 0, 0, 0)
+    extents: Extent = (0, 0, 0, 0, 0)
     outcomes: dict[str, list[Outcome]] = field(default_factory=dict)
 
 
@@ -66,7 +66,7 @@ class CandidateRanker:
     model's rounding noise is measured. The model gets the fastest path whose mean losses agree (float32: within 1e-4
     nats; half precision: within 4 times the noise, at most 2e-2), and one warning if that is *full*. `paths` tells
     which. The 2nd, 4th, 8th, ... and from 512 on every 512th question of a kind is audited by full passes, too, and so
-    is one with more or larger images, or longer candidates, than any before.
+    is one with more or larger images, or a clearly longer context or candidate, than any before.
 
     Args:
         model: a transformers vision-language model, in eval mode, on its device.

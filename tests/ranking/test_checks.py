@@ -2,6 +2,7 @@
 
 import copy
 import logging
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,9 @@ from PIL import Image
 from transformers import AutoModelForImageTextToText, LlavaForConditionalGeneration
 
 from lmms_egoplan.ranking import CandidateRanker, PathError, RankingError
+from lmms_egoplan.ranking.kinds import KindFinder
+from lmms_egoplan.ranking.ledger import PathLedger
+from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion
 from lmms_egoplan.ranking.ranker import AUDITED_EVERY
 from zoo import build
 from zoo.unusual import build_around, save_faulty
@@ -64,6 +68,28 @@ def test_short_candidates_settle_no_path_that_they_do_not_exercise(name, first):
     assert_full(ranker, model, processor, question(), first)
     for seed in (1, 2, 3):
         assert_full(ranker, model, processor, question(seed=seed), ACTIONS)
+
+
+def test_candidates_of_two_tokens_behind_longer_ones():
+    """For one token on a cache Zamba2's layers take a step of their own, which clamps other time steps."""
+    model, processor = build_around("zamba2")
+    ranker = CandidateRanker(model, processor)
+    for seed in range(4):
+        ranker.score(question(seed=seed), ACTIONS)
+    for seed in (5, 6, 7):
+        assert_full(ranker, model, processor, question(seed=seed), ["D", "C"])
+    assert set(ranker.paths.values()) == {"cached"}
+
+
+def test_contexts_with_more_keys_than_sparse_attention_takes_are_another_kind():
+    """Beyond 64 tokens, ties between keys are broken by the length of the whole: full passes themselves are no use."""
+    model, processor = build_around("deepseek_v32")
+    ranker = CandidateRanker(model, processor)
+    for seed in range(4):
+        assert_full(ranker, model, processor, question(images=1, seed=seed), ACTIONS)
+    with pytest.raises(RankingError, match="see the tokens behind them"):
+        ranker.score(question("tap " * 20, images=1), ACTIONS)
+    assert list(ranker.paths) == ["image"]
 
 
 @pytest.mark.parametrize("candidates", [LETTERS, ["A"], ACTIONS], ids=["letters", "one", "actions"])
@@ -140,13 +166,11 @@ def test_audits_tell_the_largest_difference():
 
 
 class Forgetful(LlavaForConditionalGeneration):
-    """A model whose passes on a cache are wrong behind more than two images, or a long context."""
-
-    longest = 10_000
+    """A model whose passes on a cache are wrong behind more than two images, or more than 130 tokens."""
 
     def forward(self, input_ids=None, pixel_values=None, past_key_values=None, **kwargs):
         if pixel_values is not None:
-            self.is_wrong = len(pixel_values) > 2 or input_ids.shape[1] > self.longest
+            self.is_wrong = len(pixel_values) > 2 or input_ids.shape[1] > 130
         output = super().forward(
             input_ids=input_ids, pixel_values=pixel_values, past_key_values=past_key_values, **kwargs
         )
@@ -171,6 +195,16 @@ def test_more_images_than_ever_are_audited():
         ranker.score(question(images=3), ACTIONS, question_id="q3")
 
 
+def test_a_longer_context_than_ever_is_audited():
+    """The model's limit stands in no setting."""
+    model, processor = forgetful()
+    ranker = CandidateRanker(model, processor)
+    for words in (0, 1, 3, 0, 2):
+        assert_full(ranker, model, processor, question("tap " * words), ACTIONS)
+    with pytest.raises(PathError, match="question long: the path packed"):
+        ranker.score(question("tap " * 90), ACTIONS, question_id="long")
+
+
 def test_after_a_failed_audit_the_path_is_not_taken_again():
     model, processor = forgetful()
     ranker = CandidateRanker(model, processor)
@@ -193,6 +227,29 @@ def test_a_context_beyond_a_window_is_another_kind():
     for text in ("", "What next " * 6, "What next " * 30):
         ranker.score([{"role": "user", "content": text}], ["mug", "open the fridge and take the milk out of it"])
     assert list(ranker.paths) == ["text", "text; across sliding_window 40", "text; past sliding_window 40"]
+
+
+def test_each_of_two_limits_of_one_name_counts():
+    """As in a text model's configuration that also holds one of an audio encoder, or of each type of layer."""
+    settings = {"sliding_window": 48, "audio_encoder_config": {"sliding_window": 250}}
+    finder = KindFinder(SimpleNamespace(to_dict=lambda: settings))
+    ids = {"input_ids": torch.zeros(1, 60, dtype=torch.long)}
+    assert finder.kind(EncodedQuestion(ids, [CandidateTokens([1, 2], 0)], "q")) == "text; past sliding_window 48"
+
+
+@pytest.mark.parametrize("order", [(0, 0, 1), (1, 0, 0)], ids=["used first", "rejected first"])
+def test_what_one_process_rejects_no_other_uses(tmp_path, order):
+    """Each process settles a kind's path by a question of its own; the model is inexact for the second one's."""
+    processes = [(CandidateRanker(*forgetful()), PathLedger(tmp_path, "model"), images) for images in (1, 3)]
+    scores = (
+        ledger.score(ranker, question(images=images), ACTIONS, "q")
+        for ranker, ledger, images in (processes[number] for number in order)
+    )
+    for _ in order[1:]:
+        next(scores)
+    with pytest.raises(PathError, match="question q: the path packed"):
+        next(scores)
+    assert PathLedger(tmp_path, "model").failed() == ["cached", "packed"]
 
 
 @pytest.mark.parametrize("path", ["packed", "cached", "full"])

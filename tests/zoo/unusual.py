@@ -39,6 +39,36 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "num_experts_per_tok": 1,
         "mamba_d_state": 8,
     },
+    # recurrent layers with a step of their own for one token
+    "zamba2": {
+        "num_hidden_layers": 4,
+        "layers_block_type": ["mamba", "hybrid", "mamba", "hybrid"],
+        "num_mem_blocks": 1,
+        "mamba_d_state": 8,
+        "n_mamba_heads": 8,
+        "mamba_ngroups": 1,
+        "mamba_headdim": 16,
+        "chunk_size": 16,
+    },
+    # of more than 64 keys, each token sees 64
+    "deepseek_v32": {
+        "num_key_value_heads": 4,
+        "q_lora_rank": 16,
+        "kv_lora_rank": 16,
+        "qk_rope_head_dim": 8,
+        "qk_nope_head_dim": 8,
+        "v_head_dim": 16,
+        "head_dim": 8,
+        "n_routed_experts": 4,
+        "n_group": 1,
+        "topk_group": 1,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 32,
+        "first_k_dense_replace": 1,
+        "index_topk": 64,
+        "index_head_dim": 16,
+        "index_n_heads": 2,
+    },
     # a token's keys are chosen among all of the sequence, those behind it included
     "doge": {"keep_window_size": 16},
     # other rotary frequencies beyond 128 tokens
