@@ -40,8 +40,8 @@ class PathLedger:
         """`CandidateRanker.score`, remembered.
 
         Raises:
-            PathError: an audit failed; or the question shows a path to be inexact on which another process, or an
-                earlier run, has ranked questions of its kind.
+            PathError: an audit failed; or one path was taken for questions of this kind, and found to be inexact for
+                another, whichever process or earlier run did either first.
             OSError: the ledger cannot be written.
         """
         try:
@@ -54,21 +54,27 @@ class PathLedger:
         return scores
 
     def _note(self, use: PathUse, question_id: str) -> None:
-        used = [path for path in use.rejected if (self._folder / f"used-{_digest(use.kind)}-{path}").exists()]
-        if used:
-            self._fail(use.rejected)
-            raise PathError(used, use.kind, "its mean losses differ from those of full passes", question_id)
-        if (use.kind, use.path) not in self._noted:
-            self._write(f"used-{_digest(use.kind)}-{use.path}")
-            self._noted.add((use.kind, use.path))
+        kind = _digest(use.kind)
+        if (use.kind, use.path) in self._noted and not use.rejected:
+            return
+        # Written before it is read: of two processes at once, one sees the other's.
+        self._write(f"used-{kind}-{use.path}", *(f"rejected-{kind}-{path}" for path in use.rejected))
+        self._noted.add((use.kind, use.path))
+        marks = sorted(file.name for file in self._folder.glob(f"rejected-{kind}-*"))
+        rejected = [mark.removeprefix(f"rejected-{kind}-") for mark in marks]
+        taken = [path for path in rejected if (self._folder / f"used-{kind}-{path}").exists()]
+        inexact = [path for path in taken if path == use.path or path in use.rejected]
+        if inexact:  # not so where they failed in an earlier run, and are taken no more
+            self._fail(rejected)
+            raise PathError(inexact, use.kind, "its mean losses differ from those of full passes", question_id)
 
     def _fail(self, paths: Sequence[str]) -> None:
-        for path in paths:
-            self._write(f"failed-{path}")
+        self._write(*(f"failed-{path}" for path in paths))
 
-    def _write(self, name: str) -> None:
+    def _write(self, *names: str) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        (self._folder / name).touch()
+        for name in names:
+            (self._folder / name).touch()
 
 
 def _digest(text: str) -> str:

@@ -12,6 +12,7 @@ from transformers import AutoModelForImageTextToText, LlavaForConditionalGenerat
 
 from lmms_egoplan.ranking import CandidateRanker, PathError, RankingError
 from lmms_egoplan.ranking.kinds import KindFinder
+from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion
 from lmms_egoplan.ranking.ranker import AUDITED_EVERY
 from zoo import build
@@ -234,6 +235,21 @@ def test_each_of_two_limits_of_one_name_counts():
     finder = KindFinder(SimpleNamespace(to_dict=lambda: settings))
     ids = {"input_ids": torch.zeros(1, 60, dtype=torch.long)}
     assert finder.kind(EncodedQuestion(ids, [CandidateTokens([1, 2], 0)], "q")) == "text; past sliding_window 48"
+
+
+@pytest.mark.parametrize("order", [(0, 0, 1), (1, 0, 0)], ids=["used first", "rejected first"])
+def test_what_one_process_rejects_no_other_uses(tmp_path, order):
+    """Each process settles a kind's path by a question of its own; the model is inexact for the second one's."""
+    processes = [(CandidateRanker(*forgetful()), PathLedger(tmp_path, "model"), images) for images in (1, 3)]
+    scores = (
+        ledger.score(ranker, question(images=images), ACTIONS, "q")
+        for ranker, ledger, images in (processes[number] for number in order)
+    )
+    for _ in order[1:]:
+        next(scores)
+    with pytest.raises(PathError, match="question q: the path packed"):
+        next(scores)
+    assert PathLedger(tmp_path, "model").failed() == ["cached", "packed"]
 
 
 @pytest.mark.parametrize("path", ["packed", "cached", "full"])
