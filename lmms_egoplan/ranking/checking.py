@@ -20,6 +20,9 @@ HALF_PRECISION_TOLERANCE = 2e-2
 NOISE_FACTOR = 4
 """In half precision a path may differ by so many times the model's own rounding noise, and never by more than 2e-2."""
 
+SETTLING_TOLERANCE = 1e-2
+"""The most that a path may differ by to be chosen in half precision; later audits, which are many, allow 2e-2."""
+
 CLEAR_LEAD = 1e-2
 """Difference of the two best mean losses, nats, from which on a path must find the same best candidate."""
 
@@ -103,6 +106,9 @@ class PathChecker:
         Raises:
             RankingError: it differs by more, so a candidate's tokens see the tokens behind them.
         """
+        limit = FLOAT32_TOLERANCE
+        if self.measures_noise:
+            limit = max(HALF_PRECISION_TOLERANCE, 2 * self._noise)
         for candidate, score in zip(question.candidates, scores, strict=True):
             half = score.num_tokens // 2
             if not half:
@@ -110,7 +116,7 @@ class PathChecker:
             begin = CandidateTokens(candidate.tokens[: candidate.first + half], candidate.first)
             alone = self._passes.full_pass(question, begin)
             difference = abs(sum(alone.token_logprobs) - sum(score.token_logprobs[:half])) / half
-            if not difference <= (HALF_PRECISION_TOLERANCE if self.measures_noise else FLOAT32_TOLERANCE):
+            if not difference <= limit:
                 raise RankingError(
                     f"{self._model.config.model_type}: a candidate's tokens see the tokens behind them (question "
                     f"{question.question_id}: a mean loss changes by {difference:.2g} nats with what follows), so that "
@@ -144,19 +150,28 @@ class PathChecker:
         return Outcome(largest)
 
     def objection(
-        self, outcomes: Sequence[Outcome], question: EncodedQuestion, reference: Sequence[CandidateScore]
+        self,
+        outcomes: Sequence[Outcome],
+        question: EncodedQuestion,
+        reference: Sequence[CandidateScore],
+        at_most: float = math.inf,
     ) -> str | None:
         """Why a path with these outcomes is not exact; None if it is.
 
-        Before the noise alone decides, it is measured on a question's own candidates, too (`reference`: full passes).
+        Before the noise alone decides, it is measured on a question's own candidates, too.
+
+        Args:
+            reference: scores of the question by full passes.
+            at_most: a difference, nats, that is too much whatever the noise.
         """
         largest = max(outcome.difference for outcome in outcomes)
         problem = next((outcome.problem for outcome in outcomes if outcome.problem), None)
         if self.measures_noise and self.tolerance < largest <= HALF_PRECISION_TOLERANCE:
             self.measure_noise(question, reference)
-        if largest <= self.tolerance or (largest == math.inf and problem):
+        tolerance = min(self.tolerance, at_most)
+        if largest <= tolerance or (largest == math.inf and problem):
             return problem
-        return f"a mean loss differs from a full pass by {largest:.2g} nats, more than {self.tolerance:.2g}"
+        return f"a mean loss differs from a full pass by {largest:.2g} nats, more than {tolerance:.2g}"
 
 
 def with_candidates(question: EncodedQuestion, candidates: Sequence[CandidateTokens]) -> EncodedQuestion:

@@ -62,8 +62,9 @@ class PathLedger:
         self._noted.add((use.kind, use.path))
         marks = sorted(file.name for file in self._folder.glob(f"rejected-{kind}-*"))
         rejected = [mark.removeprefix(f"rejected-{kind}-") for mark in marks]
-        inexact = [path for path in rejected if (self._folder / f"used-{kind}-{path}").exists()]
-        if inexact:
+        taken = [path for path in rejected if (self._folder / f"used-{kind}-{path}").exists()]
+        inexact = [path for path in taken if path == use.path or path in use.rejected]
+        if inexact:  # not so where they failed in an earlier run, and are taken no more
             self._fail(rejected)
             raise PathError(inexact, use.kind, "its mean losses differ from those of full passes", question_id)
 

@@ -9,11 +9,12 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from lmms_egoplan.loglikelihood import PathUse
-from lmms_egoplan.ranking.checking import Outcome, PathChecker, with_candidates
+from lmms_egoplan.ranking.checking import SETTLING_TOLERANCE, Outcome, PathChecker, with_candidates
 from lmms_egoplan.ranking.decoder import DecoderPasses, UnsupportedPathError
 from lmms_egoplan.ranking.encoder_decoder import EncoderDecoderPasses, encoder_decoder_of
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
 from lmms_egoplan.ranking.kinds import Extent, KindFinder, extent
+from lmms_egoplan.ranking.output_layer import float32_logits
 from lmms_egoplan.ranking.question import EncodedQuestion, PathError, RankingError, check_length, on_device
 from lmms_egoplan.ranking.scores import CandidateScore
 
@@ -63,10 +64,11 @@ class CandidateRanker:
 
     The first question of each kind (its media, and the model's windows and other limits that it passes) is computed
     every way, together with two candidates of up to 12 ordinary words; in half precision the first three, on which the
-    model's rounding noise is measured. The model gets the fastest path whose mean losses agree (float32: within 1e-4
-    nats; half precision: within 4 times the noise, at most 2e-2), and one warning if that is *full*. `paths` tells
-    which. The 2nd, 4th, 8th, ... and from 512 on every 512th question of a kind is audited by full passes, too, and so
-    is one with more or larger images, or a clearly longer context or candidate, than any before.
+    model's rounding noise is measured. The model gets the fastest path whose mean losses agree, and one warning if that
+    is *full*; `paths` tells which. Agreement is 1e-4 nats in float32; in half precision, whose logits are computed in
+    float32, 4 times the noise and at most 1e-2. The 2nd, 4th, 8th, ... and from 512 on every 512th question of a kind
+    is audited by full passes, too, and so is one with more or larger images, or a clearly longer context or candidate,
+    than any before; an audit allows 2e-2 in half precision.
 
     Args:
         model: a transformers vision-language model, in eval mode, on its device.
@@ -153,7 +155,10 @@ class CandidateRanker:
                 f"question {question.question_id}: the model is in training mode, so that its numbers are random; call "
                 "model.eval() before ranking"
             )
-        question = replace(question, inputs=on_device(question.inputs, self._model))
+        with float32_logits(self._model):
+            return self._score(replace(question, inputs=on_device(question.inputs, self._model)))
+
+    def _score(self, question: EncodedQuestion) -> list[CandidateScore]:
         name = self._kind_finder.kind(question)
         kind = self._kinds.setdefault(name, _Kind(path=self._forced))
         kind.count += 1
@@ -167,7 +172,7 @@ class CandidateRanker:
         try:
             return _with_use(getattr(self._passes, kind.path)(question), PathUse(kind.path, name))
         except UnsupportedPathError as error:
-            raise RankingError(f"ranking_path={kind.path}: {error}") from error
+            raise RankingError(f"question {question.question_id}: ranking_path={kind.path}: {error}") from error
 
     def _choose(self, name: str, kind: _Kind, question: EncodedQuestion) -> list[CandidateScore]:
         """Compute a question every way; settle the path if enough is known."""
@@ -178,19 +183,19 @@ class CandidateRanker:
             return _with_use(own, use)  # tells nothing of the other paths
         trial = with_candidates(question, probes)
         probed = self._passes.full(replace(question, candidates=probes))
-        self._checker.check_causality(replace(question, candidates=probes), probed)
         if self._checker.measures_noise:
             self._checker.measure_noise(replace(question, candidates=probes), probed)
+        self._checker.check_causality(replace(question, candidates=probes), probed)
         for path in self._fast_paths:
             kind.outcomes.setdefault(path, []).append(self._checker.compare(path, trial, [*own, *probed]))
         self._extend(kind, trial)
-        if (
-            self._checker.measures_noise
-            and self._fast_paths
-            and len(kind.outcomes[self._fast_paths[0]]) < (NOISE_QUESTIONS)
-        ):
+        checked = min((len(outcomes) for outcomes in kind.outcomes.values()), default=NOISE_QUESTIONS)
+        if self._checker.measures_noise and checked < NOISE_QUESTIONS:
             return _with_use(own, use)
-        objections = {path: self._checker.objection(kind.outcomes[path], question, own) for path in self._fast_paths}
+        objections = {
+            path: self._checker.objection(kind.outcomes[path], question, own, SETTLING_TOLERANCE)
+            for path in self._fast_paths
+        }
         kind.path = next((path for path, objection in objections.items() if objection is None), FULL)
         if kind.path == FULL:
             logger.warning(
