@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import pytest
 from lmms_eval.tasks import TaskManager
 
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 
 
+@pytest.mark.whole
 def test_no_task_is_named_like_an_upstream_one():
     """The harness's own task would win."""
     own = TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False)

@@ -115,6 +115,7 @@ def test_short_published_plans_as_the_reference_compares_them():
     assert len(set(expected)) > 2
 
 
+@pytest.mark.whole
 @needs_plans
 def test_published_plans_of_all_lengths():
     some = published_pairs()[::100]

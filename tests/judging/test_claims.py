@@ -152,6 +152,7 @@ def test_a_claim_that_is_not_renewed_is_free():
         assert ratings_of(stopped) == ["1.0"] * 8
 
 
+@pytest.mark.whole
 def test_a_claim_is_renewed_while_its_prompt_is_asked(monkeypatch):
     monkeypatch.setattr(claims_module, "LEASE_S", 6.0)
     with JudgeServer(lambda *_: Reply(delay=9)) as server:
@@ -223,6 +224,7 @@ def test_a_cache_that_fails_on_the_way_costs_no_answer(log):
     assert stored_prompts() == {str(n) for n in range(12)}
 
 
+@pytest.mark.whole
 def test_a_cache_that_stays_locked_does_not_hold_up_the_asking(monkeypatch, log):
     """Each look at a locked file takes long; the endpoint is asked meanwhile."""
     monkeypatch.setattr(cache_module, "_BUSY_S", 2.0)

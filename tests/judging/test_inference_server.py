@@ -139,6 +139,7 @@ def settings(url, tmp_path, monkeypatch):
     return settings_of
 
 
+@pytest.mark.whole
 def test_a_random_model_gives_no_rating(settings, random_model):
     judgements = judge_all(REQUESTS, SCALE, settings(random_model), show_progress=False)
     assert len(judgements) == len(REQUESTS)

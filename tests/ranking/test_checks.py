@@ -290,3 +290,20 @@ def test_a_candidate_with_a_placeholder_is_named(name, candidate):
 def test_a_candidate_with_the_models_own_placeholder_is_named():
     with pytest.raises(RankingError, match=r"candidate 0 holds <\|image_pad\|>"):
         CandidateRanker(*build("qwen2_vl")).score(question(), ["<|image_pad|> mug"])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_sharp_logits_in_half_precision_end_no_honest_run(dtype):
+    """Logits of 20 have steps of 0.125 in bfloat16, which alone would set equal passes far apart."""
+    model, processor = build("llava")
+    sharp = copy.deepcopy(model)
+    with torch.no_grad():
+        sharp.get_output_embeddings().weight.mul_(4)
+    sharp = sharp.to(dtype)
+    ranker = CandidateRanker(sharp, processor)
+    audits = [ranker.score(question(seed=seed), ACTIONS)[0].use.audit for seed in range(16)]
+    assert dtype == torch.bfloat16 or 0 < max(filter(None, audits)) < 1e-2
+    assert not sharp.get_output_embeddings()._forward_hooks
+    in_float32 = CandidateRanker(copy.deepcopy(sharp).float(), processor).score(question(), ACTIONS)
+    scores = ranker.score(question(), ACTIONS)
+    np.testing.assert_allclose([s.nll for s in scores], [s.nll for s in in_float32], atol=0.2)

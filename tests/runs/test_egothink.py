@@ -193,6 +193,7 @@ def test_without_a_judge_answers_are_kept_and_judged_later(data, checkpoint, mon
     assert {line["rating"] for line in lines} == {0.5}
 
 
+@pytest.mark.whole
 def test_a_wrong_judge_is_found_before_a_model_is_loaded(data, checkpoint):
     refusal = Reply(f"Incorrect API key provided: {KEY}.", status=401)
     with JudgeServer(lambda prompt, asked_before: refusal) as server:

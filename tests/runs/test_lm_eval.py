@@ -95,6 +95,7 @@ def test_letters_are_the_same_in_both_harnesses(data, vlm, egoplan):
     assert_same_results(*egoplan, ["egoplan_val_generate"])
 
 
+@pytest.mark.whole
 def test_a_template_that_begins_the_text_gets_no_second_beginning(data):
     """Llama 3.2's; the tokenizer would set a token of its own before it."""
     theirs, own = in_both(save_letter_lover("mllama", data / "mllama"), "egoplan_val_generate")
