@@ -162,15 +162,18 @@ class PathChecker:
 
         Args:
             reference: scores of the question by full passes.
-            at_most: a difference, nats, that is too much whatever the noise.
+            at_most: for choosing a path: the most that it may differ by, nats, whatever the noise; it must then find
+                the same best candidate, too, where that leads by `CLEAR_LEAD`.
         """
         largest = max(outcome.difference for outcome in outcomes)
         problem = next((outcome.problem for outcome in outcomes if outcome.problem), None)
         if self.measures_noise and self.tolerance < largest <= HALF_PRECISION_TOLERANCE:
             self.measure_noise(question, reference)
         tolerance = min(self.tolerance, at_most)
-        if largest <= tolerance or (largest == math.inf and problem):
+        if largest == math.inf and problem:
             return problem
+        if largest <= tolerance:
+            return problem if at_most < math.inf else None
         return f"a mean loss differs from a full pass by {largest:.2g} nats, more than {tolerance:.2g}"
 
 

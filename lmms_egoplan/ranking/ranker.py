@@ -197,6 +197,10 @@ class CandidateRanker:
             for path in self._fast_paths
         }
         kind.path = next((path for path, objection in objections.items() if objection is None), FULL)
+        # One that is left for the margin alone is no wrong choice of another process.
+        rejected = tuple(
+            path for path in self._fast_paths if self._checker.objection(kind.outcomes[path], question, own)
+        )
         if kind.path == FULL:
             logger.warning(
                 "%s: no shared-context path is exact for this model, so every candidate takes a full pass (%s; %s)",
@@ -204,8 +208,7 @@ class CandidateRanker:
                 name,
                 "; ".join(f"{path}: {objection}" for path, objection in objections.items()) or "others have failed",
             )
-            return _with_use(own, replace(use, rejected=tuple(objections)))
-        rejected = tuple(path for path, objection in objections.items() if objection is not None)
+            return _with_use(own, replace(use, rejected=rejected))
         largest = max(outcome.difference for outcome in kind.outcomes[kind.path])
         return _with_use(own, replace(use, audit=largest, rejected=rejected))
 
