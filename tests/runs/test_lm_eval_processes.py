@@ -91,7 +91,11 @@ def scores(samples):
 
 
 def reported(results):
-    return {name: value for name, value in results.items() if "," in name and "stderr" not in name}
+    """But for the audits: a run that goes on begins with its own."""
+    left_out = ("stderr", "ranking_audit")
+    return {
+        name: value for name, value in results.items() if "," in name and not any(each in name for each in left_out)
+    }
 
 
 @pytest.mark.whole
