@@ -27,12 +27,17 @@ def folder_version(value: Any) -> str | None:
     """A digest of a folder, such as a checkpoint's or an adapter's; None if the value names no folder."""
     if not isinstance(value, str | Path) or not (folder := Path(value).expanduser()).is_dir():
         return None
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    entries = [[str(path.relative_to(folder)), file_version(path.stat())] for path in files]
+    entries = _files(folder)
     try:
         base = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))["base_model_name_or_path"]
     except (OSError, ValueError, KeyError, TypeError):
         base = None
     if base is not None:
-        entries.append([str(base), (base != str(value) and folder_version(base)) or ""])
+        entries += [[str(base), ""], *_files(Path(str(base)))]
     return hashlib.sha256(json.dumps(entries).encode()).hexdigest()[:32]
+
+
+def _files(folder: Path) -> list[list[str]]:
+    """Name and version of each file below a folder, by name; none where there is no folder."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return [[str(path.relative_to(folder)), file_version(path.stat())] for path in files]

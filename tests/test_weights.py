@@ -47,3 +47,11 @@ def test_a_name_on_the_hub_is_known_by_its_commit():
     )
     assert weights_version("org/model", None) != weights_version("org/model", None)
     assert folder_version("org/model") is folder_version(3) is folder_version(None) is None
+
+
+def test_adapters_that_name_each_other_are_read_once(tmp_path):
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder, other in zip(folders, folders[::-1], strict=True):
+        folder.mkdir()
+        (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(other)}))
+    assert weights_version(str(folders[0]), None) != weights_version(str(folders[1]), None)

@@ -32,9 +32,9 @@ def float32_logits(model: PreTrainedModel) -> Iterator[None]:
 
 
 def _in_float32(layer: torch.nn.Linear, inputs: tuple[Any, ...], output: torch.Tensor) -> torch.Tensor:
-    (states,) = inputs
-    if output.dtype.itemsize >= 4 or layer.weight.is_meta or states.shape[:-1].numel() > _MOST_TOKENS:
+    is_small = len(inputs) == 1 and inputs[0].shape[:-1].numel() <= _MOST_TOKENS
+    if output.dtype.itemsize >= 4 or layer.weight.is_meta or not is_small:
         return output
-    states = states.float()
+    states = inputs[0].to(layer.weight.device, torch.float32)  # a model spread over devices moves them in between
     logits = torch.cat([states @ rows.float().T for rows in layer.weight.split(_ROWS)], dim=-1)
-    return logits if layer.bias is None else logits + layer.bias.float()
+    return (logits if layer.bias is None else logits + layer.bias.float()).to(output.device)
