@@ -36,13 +36,13 @@ def _bind_caches() -> None:
 
     @functools.wraps(create)
     def create_bound(
-        cls: type[ResponseCache], cache_root: str, *, model_args: str | Mapping[str, Any] = "", **kwargs: Any
+        cls: type[ResponseCache], cache_root: str, *, model_args: str | Mapping[str, Any] | None = "", **kwargs: Any
     ) -> ResponseCache:
         backend = _backend() if _backend is not None else None
         if backend is not None:
             folder = Path(os.path.abspath(cache_root))  # noqa: PTH100 - as the harness makes it, symlinks and all
             identity = backend.open_cache(folder.parent if cache_root.endswith(".db") else folder)
-            given = simple_parse_args_string(model_args) if isinstance(model_args, str) else dict(model_args)
+            given = simple_parse_args_string(model_args) if isinstance(model_args, str) else dict(model_args or {})
             model_args = given | {"weights": identity}
         return create(cls, cache_root, model_args=model_args, **kwargs)
 
