@@ -193,13 +193,15 @@ class Endpoint:
         return answer
 
     async def _create(self, prompt: Prompt, limit_name: str) -> tuple[Reply, float]:
-        response = await self._client.chat.completions.with_raw_response.create(
-            model=self._settings.model,
-            messages=[],
-            # The library looks through whatever stands in `messages`, which takes it longer than all else together.
-            extra_body={"messages": [{"role": "user", "content": _content(prompt)}]},
+        # Not through `chat.completions`, whose parameters' types the library reads anew for each request.
+        body = {
+            "model": self._settings.model,
+            "messages": [{"role": "user", "content": _content(prompt)}],
             **PARAMETERS,
-            **{limit_name: self._settings.max_tokens},
+            limit_name: self._settings.max_tokens,
+        }
+        response = await self._client.post(
+            "/chat/completions", cast_to=object, body=body, options={"headers": {"X-Stainless-Raw-Response": "true"}}
         )
         raw = response.http_response
         return self._redacted(read_reply(raw.text)), raw.elapsed.total_seconds()
