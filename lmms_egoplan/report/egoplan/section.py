@@ -98,4 +98,5 @@ def _headlines(series: Sequence[Series]) -> Iterator[Headline]:
             coverage=official_coverage(each),
             is_generated=not each.is_ranked,
             chance=CHANCE,
+            beside=(("by sum", each.percent("acc_sum")),) if each.is_ranked else (),
         )
