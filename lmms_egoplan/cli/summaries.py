@@ -13,6 +13,7 @@ _COUNTS = {
     "task_goals": "task goals",
     "question_words": "question words",
     "answer_words": "answer words",
+    "question_types": "question types",
     "median_sec": "median duration (s)",
     "mean_sec": "mean duration (s)",
     "p75_sec": "75th percentile (s)",
@@ -64,7 +65,8 @@ def print_dimensions(summaries: list[dict[str, Any]]) -> None:
     """EgoThink's summaries, a dimension each."""
     from lmms_egoplan.benchmarks.egothink.prepare import LENGTH_TOLERANCE
 
-    table = Table("dimension", "instances (paper)", "question words (paper)", "answer words (paper)", "as in the paper")
+    columns = ("instances", "question words", "answer words", "question types")
+    table = Table("dimension", *(f"{name} (paper)" for name in columns), "as in the paper")
     for summary in summaries:
         counts = summary["counts"]
         differing = [_COUNTS.get(name, name) for name, count in counts.items() if not count["matches"]]
@@ -73,12 +75,15 @@ def print_dimensions(summaries: list[dict[str, Any]]) -> None:
             "{prepared} ({paper})".format(**counts["instances"]),
             "{prepared:.2f} ({paper:.2f})".format(**counts["question_words"]),
             "{prepared:.2f} ({paper:.2f})".format(**counts["answer_words"]),
+            "{prepared} ({paper})".format(**counts["question_types"]),
             f"no: {', '.join(differing)}" if differing else "yes",
         )
     Console().print(table)
     questions = sum(summary["questions"] for summary in summaries)
     typer.echo(
         f"Words: mean per question and per answer, as in the paper's Table 4 if within {LENGTH_TOLERANCE}.\n"
+        "Question types: by the first interrogative word; all questions without one are one type. The paper does not "
+        "print its rule. Table 4's concepts, scenes and videos cannot be counted: the records do not name them.\n"
         f"{questions} questions from {summaries[0]['source']}\n"
         f"Written to {split_dir('egothink', summaries[0]['split']).parent}"
     )
