@@ -202,11 +202,15 @@ def test_builds_egointent_from_goalstep_and_prepares_it(folder):
     steps = folder / "out" / "steps.jsonl"
     result = run("build", "egointent", "--goalstep", goalstep, "--videos", videos, "--out", steps)
     assert result.exit_code == 0, result.output
-    assert f"2 steps of 1 videos, all unverified, written to {steps}" in result.stdout
+    assert f"2 Goal-Step steps of 1 videos, all unverified, written to {steps}" in result.stdout
     assert "Left out: 1: no step comes after it; 1: video is not in the folder" in result.stdout
     result = run("prepare", "egointent", "--annotations", steps, "--videos", videos)
     assert result.exit_code == 0, result.output
     assert "those of 2 steps" in result.stdout
+    assert "Goal-Step steps, not EgoIntent's" in result.stdout
+    table = rows(result.stdout)
+    assert ["categories", "1", "1", "", ""] in table
+    assert "scenarios" not in {row[0] for row in table}
 
     written = steps.read_text()
     for wrong in (["--before-end", "nan"], ["--before-end", "9"], ["--videos", folder / "absent"]):

@@ -29,7 +29,8 @@ _SHARES = (
 )
 _SHARES_NOTE = (
     "Coverage: share of the annotation file's steps that were asked. Parsed: share of the fields, three a step, that "
-    "were found in the replies; one that is missing scores 0. Judged: share of the found fields with a rating; the "
+    "were found in the replies; one that is missing scores 0, as on the leaderboard of the benchmark's release. "
+    "Judged: share of the found fields with a rating; the "
     "others count as neither right nor wrong. Truncated: share of the replies that the limit on new tokens ended, as "
     "far as that is known. Unverified: share of the steps whose references nobody has verified. Suspect: share of the "
     "found fields that look as if they rated themselves."
