@@ -221,6 +221,8 @@ def _sample(where: str, line: bytes, metrics: Sequence[str]) -> dict[str, Any]:
         raise _UnusableError(f"{where}: the file is left out: no JSON: {error}; {stopped}") from error
     if not isinstance(sample, dict):
         raise _UnusableError(f"{where}: the file is left out: expected an object, found {shown(sample)}")
+    # On several processes lm-eval logs None for a metric that the question does not have.
+    sample = {name: value for name, value in sample.items() if value is not None or name not in metrics}
     for metric in metrics:
         if not isinstance(sample.get(metric, None if metric == metrics[-1] else {}), dict):
             found = shown(sample.get(metric))
