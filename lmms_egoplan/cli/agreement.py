@@ -61,8 +61,8 @@ def agreement(
     """Compare ratings of EgoThink's answers: each rater's mean, and how far raters agree.
 
     Every pair of raters gets Pearson's r and Cohen's kappa, unweighted and with linear weights. Three or more judges,
-    people or both get Fleiss' kappa. Several people are also put together into one rater, their mean, as the paper's
-    Tables 9 and 10 do. Means get Pearson's r only.
+    people or both get Fleiss' kappa. Several people are also put together into one rater, their mean, as in the
+    paper's Table 10. Means get Pearson's r only.
 
     All is over the questions that all raters have rated, per dimension and overall, with 95 % bootstrap intervals.
     Coefficients are from -1 to 1; the paper's Table 9 prints Pearson's r times 100. Where a rater's ratings are all
