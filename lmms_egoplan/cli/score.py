@@ -18,7 +18,7 @@ _MEASURES = {
     "lcs_norm_parsed": "normalised, parsed",
     "form_validity": "valid form",
     "plan_length": "steps",
-    "bleurt_accuracy": "called correct",
+    "bleurt_correct": "called correct",
     "correct": "correct (people)",
     "commonsense": "commonsense (people)",
 }

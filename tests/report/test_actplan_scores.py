@@ -182,7 +182,7 @@ def test_a_run_without_samples_has_the_harness_own_scores(section, runs):
         for group, row in groups.items():
             norm = None if group == "unknown" else metrics[f"by_{by}"][group]
             assert (row["lcs_norm"], row["plans"]) == (norm, metrics[f"plans_by_{by}"][group])
-            assert row["bleurt_accuracy"] == near(100 * metrics[f"bleurt_by_{by}"][group])
+            assert row["bleurt_correct"] == near(100 * metrics[f"bleurt_by_{by}"][group])
             assert (row["low"], row["verdicts"]) == (None, None)
     assert any(text.startswith(f"{MUTE}: no samples") for text in section.remarks)
 

@@ -176,7 +176,7 @@ def _sample(stored: StoredPlan, score: PlanScore) -> dict[str, Any]:
 def _measured(stored: StoredPlan, score: PlanScore) -> dict[str, float | None]:
     return {
         **score.measures(),
-        "bleurt_accuracy": None if score.bleurt is None else float(score.bleurt),
+        "bleurt_correct": None if score.bleurt is None else float(score.bleurt),
         **{name: None if label is None else float(label) for name, label in stored.labels.items()},
     }
 
