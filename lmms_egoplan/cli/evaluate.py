@@ -7,6 +7,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from lmms_egoplan.cli.inputs import given_inputs
+
 if TYPE_CHECKING:
     from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import Evaluation
 
@@ -20,22 +22,45 @@ def evaluate() -> None:
 
 @app.command("bleurt")
 def bleurt(
-    model: Annotated[Path, typer.Option(help="Folder that `lmms-egoplan train bleurt` wrote.")],
-    plans: Annotated[Path, typer.Option(help="Plans with human labels: ActPlan-1K's plans_train_val.jsonl.")],
-    activities: Annotated[Path, typer.Option(help="The activities' splits: ActPlan-1K's activities.txt.")],
+    *,
+    model: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="MODEL", help="The classifier: folder that `lmms-egoplan train bleurt` wrote.", show_default=False
+        ),
+    ] = None,
+    plans: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="PLANS",
+            help="Plans with human labels: finetuning_data.jsonl in bleu-cls/data of ActPlan-1K's repository.",
+            show_default=False,
+        ),
+    ] = None,
+    activities: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="ACTIVITIES", help="The activities' splits: activities.txt beside the plans.", show_default=False
+        ),
+    ] = None,
     split: Annotated[Literal["val", "test"], typer.Option(help="The split to measure on.")],
+    model_option: Annotated[Path | None, typer.Option("--model", hidden=True)] = None,
+    plans_option: Annotated[Path | None, typer.Option("--plans", hidden=True)] = None,
+    activities_option: Annotated[Path | None, typer.Option("--activities", hidden=True)] = None,
 ) -> None:
-    """Compare a classifier's verdicts with people's, by the model that wrote the plans, beside the paper's Table 5.
+    """Measure how far a classifier's verdicts on ActPlan-1K's plans agree with people's, beside the paper's Table 5.
 
-    An accuracy says something only beyond that of always giving the more frequent label (majority).
+    Compare each accuracy with the line "majority": that of always giving the more frequent label.
 
-    Example: `lmms-egoplan evaluate bleurt --model bleurt --plans plans_train_val.jsonl --activities activities.txt
-    --split val`
+    Example: `lmms-egoplan evaluate bleurt bleurt finetuning_data.jsonl activities.txt --split val`
     """
     from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError, load_classifier
     from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import evaluate_bleurt
     from lmms_egoplan.benchmarks.actplan.published import PublishedError
 
+    model, plans, activities = given_inputs(
+        ("MODEL", model, model_option), ("PLANS", plans, plans_option), ("ACTIVITIES", activities, activities_option)
+    )
     try:
         evaluation = evaluate_bleurt(load_classifier(model), plans, activities, split)
     except (PublishedError, ClassifierError, OSError) as error:
@@ -44,6 +69,7 @@ def bleurt(
     for activity, count in evaluation.unknown_activities.items():
         typer.echo(f"Left out: {count} instances of {activity}, which {activities} does not name", err=True)
     _print_table(evaluation, split)
+    typer.echo(f"Trained with {evaluation.pairs}")
 
 
 def _print_table(evaluation: "Evaluation", split: Literal["val", "test"]) -> None:

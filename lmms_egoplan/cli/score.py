@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import BLEURT_VARIABLE
+from lmms_egoplan.cli.inputs import given_inputs
 
 app = typer.Typer(help="Score plans made anywhere.", no_args_is_help=True)
 
@@ -40,28 +41,33 @@ def score() -> None:
 
 @app.command("actplan")
 def actplan(
+    *,
     plans: Annotated[
-        Path,
-        typer.Option(
-            help='The plans, JSON lines: {"id": ..., "candidate": ..., "references": [...]}, plans as text, gold plans '
-            '1, 2, ... as references, and, where people have judged them, "correct" and "commonsense". Or the '
-            "published plans_train_val.jsonl."
+        Path | None,
+        typer.Argument(
+            metavar="PLANS",
+            help='JSON lines: {"id": ..., "candidate": ..., "references": [...]}. Plans are texts, the references gold '
+            'plans 1, 2, ... Where people have judged the plans: "correct" and "commonsense", too. Or the authors\' '
+            "finetuning_data.jsonl.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     out: Annotated[Path, typer.Option(help="The scores to write, JSON.")],
+    plans_option: Annotated[Path | None, typer.Option("--plans", hidden=True)] = None,
 ) -> None:
     """Score plans for ActPlan-1K's activities against their gold plans.
 
-    An id such as Beechwood_0_int/making_tea/0/sample_0 tells the setting and the type of the activity.
+    An id such as Beechwood_0_int/making_tea/0/sample_0 gives the setting and the type of the activity.
     LMMS_EGOPLAN_ENCODER sets the sentence encoder, LMMS_EGOPLAN_BLEURT a classifier.
 
-    Example: `lmms-egoplan score actplan --plans plans.jsonl --out scores.json`
+    Example: `lmms-egoplan score actplan plans.jsonl --out scores.json`
     """
     from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError
     from lmms_egoplan.benchmarks.actplan.encoder import EncoderError
     from lmms_egoplan.benchmarks.actplan.published import PublishedError
     from lmms_egoplan.benchmarks.actplan.stored import PlansError, read_plans, score_stored, write_scores
 
+    (plans,) = given_inputs(("PLANS", plans, plans_option))
     try:
         if out.is_dir() or out.resolve() == plans.resolve():
             raise PlansError(f"{out}: --out must be a file of its own, not a folder and not the plans")
