@@ -160,6 +160,10 @@ def earlier(tmp_path_factory, inputs):
         content = json.loads(file.read_text())
         assert (content.pop("positives"), content.pop("shuffled")) == ("mixed", "instance")
         file.write_text(json.dumps(content))
+    for file in folder.rglob("complete.json"):
+        complete = json.loads(file.read_text())
+        complete["files"]["config.json"] = (file.parent / "config.json").stat().st_size
+        file.write_text(json.dumps(complete))
     return folder
 
 
