@@ -48,7 +48,8 @@ def read_plans(path: Path) -> list[StoredPlan]:
             plans 1, 2, ... as texts) and, optional, ``correct`` and ``commonsense`` (true, false, 1, 0 or null). A plan
             has one step per line; where gold plan 1 has all steps on one line, as those in ``finetuning_data.jsonl``,
             a plan on one line is taken apart like it. Or that file itself: GPT-4V's plans with gold plan 1, Gemini's
-            with gold plan 2 (as Table 4), or with the other one where that is missing.
+            with gold plan 2 (as the authors' code does; the paper does not say), or with the other one where that is
+            missing.
 
     Raises:
         PlansError, PublishedError: the file cannot be read or holds something else; names line and field.

@@ -19,8 +19,9 @@ class Recipe:
     learning_rate: None for the paper's (`paper_learning_rate`).
     max_length: of a pair in tokens; no more than the encoder has positions for.
     seed: of the head's weights, the pairs, their order and dropout.
-    positives: ``mixed`` pairs any two correct plans, as "the gold plans and correct plans are mixed to form positive
-        sentence pairs"; ``gold-first`` puts a gold plan first, as "x is a sentence for gold plan". The paper says both.
+    positives: ``mixed`` pairs any two correct plans in any order, since "gold plans and correct plans are mixed to form
+        positive sentence pairs"; ``gold-first`` puts a gold plan first, since "x is a sentence for gold plan". Sec.
+        4.2.2 has both sentences.
     shuffled: whose gold plans are shuffled for negative pairs: those of all training instances of the same
         ``activity`` ("randomly shuffled gold plan with same activity"), or of the same ``instance`` alone.
     """
