@@ -7,60 +7,51 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from lmms_egoplan.cli.inputs import given_inputs
+from lmms_egoplan.cli.former_options import accepting
 
 if TYPE_CHECKING:
     from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import Evaluation
 
-app = typer.Typer(help="Measure models that a benchmark's metrics need.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
 def evaluate() -> None:
-    """Measure models that a benchmark's metrics need."""
+    """Measure models that a benchmark's metrics need.
+
+    Example: `lmms-egoplan evaluate bleurt classifier finetuning_data.jsonl activities.txt --split val`
+    """
 
 
-@app.command("bleurt")
+@app.command("bleurt", cls=accepting("--model", "--plans", "--activities"))
 def bleurt(
-    *,
     model: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="MODEL", help="The classifier: folder that `lmms-egoplan train bleurt` wrote.", show_default=False
-        ),
-    ] = None,
+        Path,
+        typer.Argument(metavar="MODEL", help="The classifier: folder that `lmms-egoplan train bleurt` wrote."),
+    ],
     plans: Annotated[
-        Path | None,
+        Path,
         typer.Argument(
             metavar="PLANS",
             help="Plans with human labels: finetuning_data.jsonl in bleu-cls/data of ActPlan-1K's repository.",
-            show_default=False,
         ),
-    ] = None,
+    ],
     activities: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="ACTIVITIES", help="The activities' splits: activities.txt beside the plans.", show_default=False
-        ),
-    ] = None,
+        Path,
+        typer.Argument(metavar="ACTIVITIES", help="The activities' splits: activities.txt beside the plans."),
+    ],
     split: Annotated[Literal["val", "test"], typer.Option(help="The split to measure on.")],
-    model_option: Annotated[Path | None, typer.Option("--model", hidden=True)] = None,
-    plans_option: Annotated[Path | None, typer.Option("--plans", hidden=True)] = None,
-    activities_option: Annotated[Path | None, typer.Option("--activities", hidden=True)] = None,
 ) -> None:
     """Measure how far a classifier's verdicts on ActPlan-1K's plans agree with people's, beside the paper's Table 5.
 
     Compare each accuracy with the line "majority": that of always giving the more frequent label.
 
-    Example: `lmms-egoplan evaluate bleurt bleurt finetuning_data.jsonl activities.txt --split val`
+    Example: `lmms-egoplan evaluate bleurt classifier finetuning_data.jsonl activities.txt --split val`
     """
     from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError, load_classifier
     from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import evaluate_bleurt
     from lmms_egoplan.benchmarks.actplan.published import PublishedError
 
-    model, plans, activities = given_inputs(
-        ("MODEL", model, model_option), ("PLANS", plans, plans_option), ("ACTIVITIES", activities, activities_option)
-    )
     try:
         evaluation = evaluate_bleurt(load_classifier(model), plans, activities, split)
     except (PublishedError, ClassifierError, OSError) as error:

@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import BLEURT_VARIABLE
-from lmms_egoplan.cli.inputs import given_inputs
+from lmms_egoplan.cli.former_options import accepting
 
-app = typer.Typer(help="Score plans made anywhere.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 _MEASURES = {
     "lcs": "LCS",
@@ -36,24 +36,24 @@ _BREAKDOWNS = {
 
 @app.callback()
 def score() -> None:
-    """Score plans made anywhere."""
+    """Score plans made anywhere.
+
+    Example: `lmms-egoplan score actplan plans.jsonl --out scores.json`
+    """
 
 
-@app.command("actplan")
+@app.command("actplan", cls=accepting("--plans"))
 def actplan(
-    *,
     plans: Annotated[
-        Path | None,
+        Path,
         typer.Argument(
             metavar="PLANS",
             help='JSON lines: {"id": ..., "candidate": ..., "references": [...]}. Plans are texts, the references gold '
             'plans 1, 2, ... Where people have judged the plans: "correct" and "commonsense", too. Or the authors\' '
             "finetuning_data.jsonl.",
-            show_default=False,
         ),
-    ] = None,
+    ],
     out: Annotated[Path, typer.Option(help="The scores to write, JSON.")],
-    plans_option: Annotated[Path | None, typer.Option("--plans", hidden=True)] = None,
 ) -> None:
     """Score plans for ActPlan-1K's activities against their gold plans.
 
@@ -67,7 +67,6 @@ def actplan(
     from lmms_egoplan.benchmarks.actplan.published import PublishedError
     from lmms_egoplan.benchmarks.actplan.stored import PlansError, read_plans, score_stored, write_scores
 
-    (plans,) = given_inputs(("PLANS", plans, plans_option))
     try:
         if out.is_dir() or out.resolve() == plans.resolve():
             raise PlansError(f"{out}: --out must be a file of its own, not a folder and not the plans")

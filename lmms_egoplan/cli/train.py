@@ -6,33 +6,33 @@ from typing import Annotated, Any
 import typer
 
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import Positives, Shuffled
-from lmms_egoplan.cli.inputs import given_inputs
+from lmms_egoplan.cli.former_options import accepting
 
-app = typer.Typer(help="Train models that a benchmark's metrics need.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
 def train() -> None:
-    """Train models that a benchmark's metrics need."""
+    """Train models that a benchmark's metrics need.
+
+    Example: `lmms-egoplan train bleurt finetuning_data.jsonl activities.txt --encoder Elron/bleurt-large-512
+    --out classifier`
+    """
 
 
-@app.command("bleurt")
+@app.command("bleurt", cls=accepting("--plans", "--activities"))
 def bleurt(
-    *,
     plans: Annotated[
-        Path | None,
+        Path,
         typer.Argument(
             metavar="PLANS",
             help="Plans with human labels: finetuning_data.jsonl in bleu-cls/data of ActPlan-1K's repository.",
-            show_default=False,
         ),
-    ] = None,
+    ],
     activities: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="ACTIVITIES", help="The activities' splits: activities.txt beside the plans.", show_default=False
-        ),
-    ] = None,
+        Path,
+        typer.Argument(metavar="ACTIVITIES", help="The activities' splits: activities.txt beside the plans."),
+    ],
     encoder: Annotated[
         str,
         typer.Option(
@@ -62,15 +62,13 @@ def bleurt(
             "earlier runs of this command."
         ),
     ] = "activity",
-    plans_option: Annotated[Path | None, typer.Option("--plans", hidden=True)] = None,
-    activities_option: Annotated[Path | None, typer.Option("--activities", hidden=True)] = None,
 ) -> None:
     """Train ActPlan-1K's classifier of correct plans. The defaults are the paper's settings.
 
     Training uses a GPU where there is one. After an interruption the same command goes on after the last whole epoch.
 
     Example: `lmms-egoplan train bleurt finetuning_data.jsonl activities.txt --encoder Elron/bleurt-large-512
-    --out bleurt`
+    --out classifier`
     """
     from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError
     from lmms_egoplan.benchmarks.actplan.bleurt.recipe import Recipe
@@ -79,7 +77,6 @@ def bleurt(
 
     if learning_rate is not None and not 0 < learning_rate < 1:
         raise typer.BadParameter("must be above 0 and below 1", param_hint="--learning-rate")
-    plans, activities = given_inputs(("PLANS", plans, plans_option), ("ACTIVITIES", activities, activities_option))
     recipe = Recipe(epochs, learning_rate, batch_size, max_length, seed, positives, shuffled)
     try:
         scores = train_bleurt(plans, activities, encoder, out, recipe, lambda remark: typer.echo(remark, err=True))
