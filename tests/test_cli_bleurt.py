@@ -106,20 +106,20 @@ def test_inputs_as_options_still_work(inputs, tmp_path):
     ("app", "arguments", "told"),
     [
         (evaluate, ["m", "p", "a", "--plans", "q"], "--model, --plans, --activities: give each of them once, or all"),
-        (evaluate, ["p", "a", "--model", "m"], "or all inputs as arguments: bleurt MODEL PLANS ACTIVITIES"),
+        (evaluate, ["p", "a", "--model", "m"], "or all inputs as arguments: MODEL PLANS ACTIVITIES"),
         (evaluate, [*("--model", "m", "--plans", "p") * 2, "--activities", "a"], "give each of them once"),
         (
             evaluate,
             ["--model", "m", "--plans", "p", "--activities"],
             "Invalid value for --activities: a value is missing",
         ),
-        (evaluate, ["a", "--model", "m", "--plans", "p", "--activities", "a"], "unexpected extra argument (a)"),
+        (evaluate, ["a", "--model", "m", "--plans", "p", "--activities", "a"], "unexpected extra argument(s) (a)"),
         (evaluate, ["m"], "Missing argument 'PLANS'"),
         (evaluate, [], "Missing argument 'MODEL'"),
-        (train, ["p", "--plans", "p", "a"], "or all inputs as arguments: bleurt PLANS ACTIVITIES"),
+        (train, ["p", "--plans", "p", "a"], "or all inputs as arguments: PLANS ACTIVITIES"),
         (train, ["--activities", "a"], "--plans, --activities: give each of them once"),
         (score, [], "Missing argument 'PLANS'"),
-        (score, ["p", "--plans", "q"], "unexpected extra argument (p)"),
+        (score, ["p", "--plans", "q"], "unexpected extra argument(s) (p)"),
     ],
 )
 def test_an_input_is_given_once(tmp_path, app, arguments, told):
@@ -129,7 +129,7 @@ def test_an_input_is_given_once(tmp_path, app, arguments, told):
         score: ["--out", tmp_path / "out"],
     }
     command = "actplan" if app is score else "bleurt"
-    result = CliRunner().invoke(app.app, [command, *arguments, *map(str, required[app])])
+    result = CliRunner().invoke(app.app, [command, *map(str, required[app]), *arguments])
     assert result.exit_code == 2
     assert told in " ".join(result.stderr.replace("│", " ").split())
     assert "Traceback" not in result.output

@@ -43,7 +43,7 @@ def _in_front(options: Sequence[str], args: Sequence[str], ctx: typer.Context) -
     given = [value for option in options for value in values[option]]
     if given and len(options) > 1 and {len(found) for found in values.values()} != {1}:
         raise typer.BadParameter(
-            f"give each of them once, or all inputs as arguments: {ctx.command_path} "
+            "give each of them once, or all inputs as arguments: "
             f"{' '.join(option.removeprefix('--').upper() for option in options)}",
             ctx=ctx,
             param_hint=", ".join(options),
