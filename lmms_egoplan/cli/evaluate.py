@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lmms_egoplan.cli.former_options import accepting
+from lmms_egoplan.cli.train import LabelledPlans, Splits
 
 if TYPE_CHECKING:
     from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import Evaluation
@@ -29,17 +30,8 @@ def bleurt(
         Path,
         typer.Argument(metavar="MODEL", help="The classifier: folder that `lmms-egoplan train bleurt` wrote."),
     ],
-    plans: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PLANS",
-            help="Plans with human labels: finetuning_data.jsonl in bleu-cls/data of ActPlan-1K's repository.",
-        ),
-    ],
-    activities: Annotated[
-        Path,
-        typer.Argument(metavar="ACTIVITIES", help="The activities' splits: activities.txt beside the plans."),
-    ],
+    plans: LabelledPlans,
+    activities: Splits,
     split: Annotated[Literal["val", "test"], typer.Option(help="The split to measure on.")],
 ) -> None:
     """Measure how far a classifier's verdicts on ActPlan-1K's plans agree with people's, beside the paper's Table 5.

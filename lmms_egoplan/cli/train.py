@@ -8,6 +8,17 @@ import typer
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import Positives, Shuffled
 from lmms_egoplan.cli.former_options import accepting
 
+LabelledPlans = Annotated[
+    Path,
+    typer.Argument(
+        metavar="PLANS",
+        help="Plans with human labels: finetuning_data.jsonl in bleu-cls/data of ActPlan-1K's repository.",
+    ),
+]
+Splits = Annotated[
+    Path, typer.Argument(metavar="ACTIVITIES", help="The activities' splits: activities.txt beside the plans.")
+]
+
 app = typer.Typer(no_args_is_help=True)
 
 
@@ -22,17 +33,8 @@ def train() -> None:
 
 @app.command("bleurt", cls=accepting("--plans", "--activities"))
 def bleurt(
-    plans: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PLANS",
-            help="Plans with human labels: finetuning_data.jsonl in bleu-cls/data of ActPlan-1K's repository.",
-        ),
-    ],
-    activities: Annotated[
-        Path,
-        typer.Argument(metavar="ACTIVITIES", help="The activities' splits: activities.txt beside the plans."),
-    ],
+    plans: LabelledPlans,
+    activities: Splits,
     encoder: Annotated[
         str,
         typer.Option(

@@ -40,7 +40,7 @@ def aggregations(config: Mapping[str, Any]) -> Mapping[str, str] | None:
 
 
 def former_names(config: Mapping[str, Any]) -> Mapping[str, str]:
-    """The present name of each metric by the name that earlier runs of the task have for it.
+    """The present name of each metric by the name that earlier runs of the task have for it (``formerly`` in the YAML).
 
     Args:
         config: as for `aggregations`.
