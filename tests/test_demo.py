@@ -399,7 +399,7 @@ def test_demo_from_scenes_to_scores(tmp_path):
         plans = metrics[task]
         assert (plans["num_plans"], plans["num_gold_2"], plans["coverage"]) == (6, 6, 1)
         assert plans["plans_by_setting"] == {"counterfactual": 2, "normal": 4}
-        assert "bleurt_accuracy" not in plans
+        assert "bleurt_correct" not in plans
         assert (plans["encoder"], "is not set" in plans["bleurt_model"]) == ("encoder", True)
         (samples,) = out.glob(f"results/**/*_samples_{task}.jsonl")
         assert len(samples.read_text().splitlines()) == 6

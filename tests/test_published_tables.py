@@ -211,6 +211,25 @@ def test_actplan_table_7_gives_table_6(row6, row7, column):
     assert abs(total - mean) <= half_unit(total) + max(half_unit(normal), half_unit(counterfactual))
 
 
+@pytest.mark.parametrize(
+    ("stem", "columns", "plans"),
+    [
+        ("actplan_table3", ["normal_correctness", "normal_commonsense"], 275),
+        ("actplan_table3", ["counterfactual_correctness", "counterfactual_commonsense"], 127),
+        ("actplan_table5", ["val_acc", "test_acc"], 81),
+        ("actplan_table6", ["correctness", "commonsense"], 60),
+        ("actplan_table7", ["normal_correctness", "normal_commonsense"], 40),
+        ("actplan_table7", ["counterfactual_correctness", "counterfactual_commonsense"], 20),
+    ],
+)
+def test_actplan_shares_are_whole_numbers_of_plans(stem, columns, plans):
+    """What the notes say that they are over; 240 train, 81 val and 81 test instances are the 275 and 127."""
+    shares = {str((Decimal(100 * number) / plans).quantize(Decimal("0.1"), ROUND_HALF_UP)) for number in range(plans)}
+    assert set(printed(stem)[columns].to_numpy().ravel()) <= shares
+    assert any(str(plans) in note for note in (*TABLES[stem]["notes"], TABLES[stem]["what"]))
+    assert 240 + 81 + 81 == 275 + 127
+
+
 @pytest.mark.parametrize("stem", ROWS)
 def test_loaded_rows_are_those_of_the_file(stem):
     text, table = printed(stem), load(stem)
