@@ -317,7 +317,11 @@ def test_a_script_notices_a_failed_run(tmp_path, results, code):
 
 @page
 @pytest.mark.parametrize(
-    "riddle", ["without eyes", "ranks nothing", "is not a number", "beginning of text", "everything that the papers"]
+    "riddle",
+    [
+        *("without eyes", "ranks nothing", "is not a number", "beginning of text", "everything that the papers"),
+        *("behind images", "lose their angles,", "mouth of a judge"),
+    ],
 )
 def test_plain_words(name, riddle):
     assert riddle not in " ".join(TEXTS[name].split())
