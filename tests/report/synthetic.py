@@ -187,6 +187,7 @@ def _egointent_records(count):
             step_id=f"step-{number}",
             video_id=f"video-{number // 3 % 4}",
             scenario=scenarios[number % 5],
+            category=None,
             environment="indoor" if number % 5 < 3 else "outdoor",
         )
         for number in range(count)
