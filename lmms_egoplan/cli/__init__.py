@@ -12,6 +12,7 @@ from lmms_egoplan.cli import (
     lm_eval,
     report,
     score,
+    show,
     submit,
     tasks_path,
     train,
@@ -30,6 +31,7 @@ app.command(
     "lm-eval",
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
 )(lm_eval.lm_eval)
+app.command("show")(show.show)
 app.command("report")(report.report)
 app.add_typer(data.app, name="data")
 app.add_typer(submit.app, name="submit")
