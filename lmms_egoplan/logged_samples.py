@@ -54,7 +54,7 @@ def start_time(path: Path, results: Mapping[str, Any]) -> str:
     """When a run began, as ``2026-01-31 12:00:00 UTC``.
 
     Both harnesses write the start into the results: lm-eval in seconds since 1970, lmms-eval by the clock of its
-    ``--timezone``, as it also stands in the file's name. In lm-eval's file names stands the end, by the machine's clock.
+    ``--timezone``, as it also stands in the file's name. lm-eval's file names tell the end, by the machine's clock.
 
     Args:
         path: of the results file, whether or not it is there.

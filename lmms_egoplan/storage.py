@@ -3,8 +3,8 @@
 import json
 import os
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,6 +149,7 @@ class PreparedData:
     title: names a split in messages, where ``{}`` is its name.
     how: says, for a split's name, how to prepare it and where the data are to be had.
     data_format: number of the format that this version of the package reads; a summary without one is of format 1.
+    official: how many questions each split has in the paper.
 
     All methods but `check` raise `DataMissingError` where the split is not there, and `StorageError` where its summary
     is damaged or of another format.
@@ -158,6 +159,7 @@ class PreparedData:
     title: str
     how: Callable[[str], str]
     data_format: int = 1
+    official: Mapping[str, int] = field(default_factory=dict)
 
     def check(self, split: str, summary: dict[str, Any]) -> None:
         """Check that a split with this summary is of the format that is read here.

@@ -10,12 +10,15 @@ from rich.table import Table
 if TYPE_CHECKING:
     from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import Evaluation
 
-app = typer.Typer(help="Measure models that a benchmark's metrics need.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
 def evaluate() -> None:
-    """Measure models that a benchmark's metrics need."""
+    """Measure models that a benchmark's metrics need.
+
+    Example: `lmms-egoplan evaluate bleurt bleurt finetuning_data.jsonl activities.txt --split val`
+    """
 
 
 @app.command("bleurt")

@@ -9,7 +9,7 @@ from rich.table import Column, Table
 
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import BLEURT_VARIABLE
 
-app = typer.Typer(help="Score plans made anywhere.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 _MEASURES = {
     "lcs": "LCS",
@@ -35,7 +35,10 @@ _BREAKDOWNS = {
 
 @app.callback()
 def score() -> None:
-    """Score plans made anywhere."""
+    """Score plans made anywhere.
+
+    Example: `lmms-egoplan score actplan plans.jsonl --out scores.json`
+    """
 
 
 @app.command("actplan")

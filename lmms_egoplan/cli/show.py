@@ -10,7 +10,7 @@ def show(
     runs: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RUNS...",
+            metavar="RUNS",
             help="The `--output_path` of runs of lmms-eval or lm-eval, folders with several of these at any depth, or "
             "results files.",
             show_default=False,

@@ -5,24 +5,35 @@ from typing import Annotated, Literal
 
 import typer
 
-app = typer.Typer(help="Make a submission file out of a run's logs.", no_args_is_help=True)
+from lmms_egoplan.cli.former_options import accepting
+
+app = typer.Typer(
+    help="""Make a submission file from a run's samples.
+
+    Example: `lmms-egoplan submit egoplan runs/model/20250101_120000_samples_egoplan_test.jsonl --out submission.json`
+    """,
+    no_args_is_help=True,
+)
 
 
-@app.command("egoplan")
+@app.command("egoplan", cls=accepting("--samples"))
 def egoplan(
     samples: Annotated[
         Path,
-        typer.Option(help="*_samples_egoplan_test.jsonl of a run, or its predictions file."),
+        typer.Argument(
+            metavar="SAMPLES",
+            help="`*_samples_egoplan_test.jsonl` of a run, or its predictions file.",
+            show_default=False,
+        ),
     ],
-    out: Annotated[Path, typer.Option(help="The submission to write, JSON.")],
+    out: Annotated[Path, typer.Option(help="The submission to write, JSON.", show_default=False)],
     split: Annotated[Literal["val", "test"], typer.Option(help="The prepared split it is for.")] = "test",
 ) -> None:
     """Write EgoPlan's submission: a list of sample_id and label, each id of the split exactly once.
 
     The samples come from `lmms-eval --tasks egoplan_test --log_samples --output_path runs ...`.
 
-    Example: `lmms-egoplan submit egoplan --samples runs/model/20250101_120000_samples_egoplan_test.jsonl
-    --out submission.json`
+    Example: `lmms-egoplan submit egoplan runs/model/20250101_120000_samples_egoplan_test.jsonl --out submission.json`
     """
     from lmms_egoplan.benchmarks.egoplan import submission
     from lmms_egoplan.benchmarks.egoplan.prepared import PREPARED

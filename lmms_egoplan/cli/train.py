@@ -5,12 +5,16 @@ from typing import Annotated, Any
 
 import typer
 
-app = typer.Typer(help="Train models that a benchmark's metrics need.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
 def train() -> None:
-    """Train models that a benchmark's metrics need."""
+    """Train models that a benchmark's metrics need.
+
+    Example: `lmms-egoplan train bleurt finetuning_data.jsonl activities.txt --encoder Elron/bleurt-large-512
+    --out bleurt`
+    """
 
 
 @app.command("bleurt")

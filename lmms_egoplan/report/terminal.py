@@ -89,6 +89,7 @@ def _print_table(table: Table, console: Console) -> None:
             box=box.SIMPLE_HEAD,
             show_edge=False,
             pad_edge=False,
+            collapse_padding=True,
         )
         for cells in _told([(row[0], *(row[place + 1] for place in places)) for row in rows]):
             shown.add_row(*map(Text, cells))

@@ -13,6 +13,8 @@ from lmms_egoplan.benchmarks.egointent.fields import ALIASES, FIELDS
 from lmms_egoplan.checking import REPEATED, is_text, listing, shown
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 
+# The authors' release, which links the annotations.
+REPOSITORY_URL = "https://github.com/YePan2/EgoIntent"
 GOALSTEP_URL = "https://github.com/facebookresearch/ego4d-goalstep"
 ENVIRONMENTS = ("indoor", "outdoor")
 # Describes the file to users.
