@@ -3,7 +3,8 @@
 import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,7 +97,8 @@ def save_split(dataset: "Dataset", benchmark: str, split: str, summary: dict[str
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{split}.", dir=target.parent) as scratch:
         fresh, old = Path(scratch) / "new", Path(scratch) / "old"
-        DatasetDict({split: dataset}).save_to_disk(fresh)
+        with without_bars():
+            DatasetDict({split: dataset}).save_to_disk(fresh)
         (fresh / _SUMMARY).write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         if target.exists():
             target.replace(old)
@@ -107,6 +109,29 @@ def save_split(dataset: "Dataset", benchmark: str, split: str, summary: dict[str
                 old.replace(target)
             raise
     return target
+
+
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """Without the progress bars of ``datasets`` and of the hub's client, one for each file."""
+    import datasets
+    from huggingface_hub import utils as hub
+
+    switches = [
+        (silence, restore)
+        for is_silent, silence, restore in (
+            (datasets.are_progress_bars_disabled, datasets.disable_progress_bars, datasets.enable_progress_bars),
+            (hub.are_progress_bars_disabled, hub.disable_progress_bars, hub.enable_progress_bars),
+        )
+        if not is_silent()
+    ]
+    for silence, _ in switches:
+        silence()
+    try:
+        yield
+    finally:
+        for _, restore in switches:
+            restore()
 
 
 def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:

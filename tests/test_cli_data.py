@@ -35,7 +35,7 @@ def run(*arguments):
 
 def prepare(folder, *more):
     return run(
-        "prepare", "egoplan", "--annotations", folder / "a.json", "--split", "val",
+        "prepare", "egoplan", folder / "a.json", "--split", "val",
         "--epic-kitchens", folder / "epic", *more,
     )  # fmt: skip
 
@@ -142,8 +142,10 @@ def test_prepares_egothink_and_compares_with_the_paper(folder):
     source = write_source(folder / "egothink")
     record = {"image_path": ["1.jpg"], "question": "What am I doing?", "answer": "tightening screws"}
     (source / "Activity" / "annotations.json").write_text(json.dumps([record] * 100))
-    result = run("prepare", "egothink", "--source", source)
+    result = run("prepare", "egothink", source)
     assert result.exit_code == 0, result.output
+    (bar,) = (line for line in result.stderr.splitlines() if line.strip())
+    assert re.fullmatch(r"Checking questions and images .* 122/122 [\d.,]+/s \d:\d\d:\d\d", bar.strip())
     table = rows(result.stdout)
     assert len(table) == 12
     assert ["existence", "2 (50)", "6.00 (6.82)", "3.00 (1.60)", "no: instances, question words, answer words"] in table
@@ -161,7 +163,7 @@ def test_prepares_egothink_and_compares_with_the_paper(folder):
 def test_wrong_egothink_data_end_with_one_message(folder):
     source = write_source(folder / "egothink")
     (source / "Forecast" / "images" / "2.jpg").unlink()
-    result = run("prepare", "egothink", "--source", source)
+    result = run("prepare", "egothink", source)
     assert result.exit_code == 1
     assert "lmms-egoplan: EgoThink's data have 1 problem(s):" in result.stderr
     assert f"{source}/Forecast/annotations.json, record 2, image_path: no such image" in result.stderr
@@ -172,12 +174,12 @@ def test_wrong_egothink_data_end_with_one_message(folder):
 def test_prepares_egointent_and_compares_with_the_paper(folder):
     videos = write_egointent_videos(folder / "videos")
     annotations = write_annotations(folder / "steps.jsonl", [*raw_records(), raw_record(9, video_id="absent")])
-    result = run("prepare", "egointent", "--annotations", annotations, "--videos", videos)
+    result = run("prepare", "egointent", annotations, "--videos", videos)
     assert result.exit_code == 1
     assert "lmms-egoplan: 1 of 7 steps have no footage" in result.stderr
     assert "Traceback" not in result.output
 
-    result = run("prepare", "egointent", "--annotations", annotations, "--videos", videos, "--skip-missing")
+    result = run("prepare", "egointent", annotations, "--videos", videos, "--skip-missing")
     assert result.exit_code == 0, result.output
     table = rows(result.stdout)
     assert ["steps", "6", "7", "3014", "no"] in table
@@ -198,18 +200,18 @@ def test_prepares_actplan_and_compares_with_the_paper(folder):
     first = source / str(next(instance_ids(1)))
     (first / "00014.png").write_bytes(b"")
     (source / "Rs_int" / "making_tea" / "2" / "sample_0").mkdir(parents=True)
-    result = run("prepare", "actplan", "--source", folder)
+    result = run("prepare", "actplan", folder)
     assert result.exit_code == 1
-    assert f"--source {source}" in result.stderr
+    assert f"Give that folder: {source}" in result.stderr
 
-    result = run("prepare", "actplan", "--source", source)
+    result = run("prepare", "actplan", source)
     assert result.exit_code == 1
     assert "lmms-egoplan: ActPlan-1K's data have 2 problem(s):" in result.stderr
     assert f"{first}/00014.png: no image" in result.stderr
     assert "Traceback" not in result.output
     assert not split_dir("actplan", "test").exists()
 
-    result = run("prepare", "actplan", "--source", source, "--skip-missing")
+    result = run("prepare", "actplan", source, "--skip-missing")
     assert result.exit_code == 0, result.output
     table = rows(result.stdout)
     assert ["normal activities", "19", "19", "100", "no"] in table
@@ -233,18 +235,18 @@ def test_builds_egointent_from_goalstep_and_prepares_it(folder):
     goalstep = write_goalstep(folder / "goalstep.json", video, goalstep_video("kitchen.3", segment(0, 1, "wait")))
     videos = write_egointent_videos(folder / "videos", ["0a1b-2c"])
     steps = folder / "out" / "steps.jsonl"
-    result = run("build", "egointent", "--goalstep", goalstep, "--videos", videos, "--out", steps)
+    result = run("build", "egointent", goalstep, "--videos", videos, "--out", steps)
     assert result.exit_code == 0, result.output
     assert f"2 steps of 1 videos, all unverified, written to {steps}" in result.stdout
     assert "Left out: 1: no step comes after it; 1: video is not in the folder" in result.stdout
     assert "Videos not in the folder: 1 of Goal-Step's 2 videos, for example kitchen.3.mp4." in result.stdout
-    result = run("prepare", "egointent", "--annotations", steps, "--videos", videos)
+    result = run("prepare", "egointent", steps, "--videos", videos)
     assert result.exit_code == 0, result.output
     assert "Steps with labels that nobody has verified: 2" in result.stdout
 
     written = steps.read_text()
     for wrong in (["--before-end", "nan"], ["--before-end", "9"], ["--videos", folder / "absent"]):
-        result = run("build", "egointent", "--goalstep", goalstep, "--videos", videos, "--out", steps, *wrong)
+        result = run("build", "egointent", goalstep, "--videos", videos, "--out", steps, *wrong)
         assert result.exit_code == 1
         assert result.stderr.startswith("lmms-egoplan: ")
         assert "Traceback" not in result.output

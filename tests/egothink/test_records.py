@@ -220,7 +220,7 @@ def test_a_record_of_the_hub_is_checked_too(hub, tmp_path):
 def test_a_hub_without_network_is_one_clear_error(hub):
     with pytest.raises(SourceError, match=r"config Object_existence: cannot load it from the hub: Couldn't reach") as e:
         read_hub()
-    assert "Without the hub: --source DIR" in str(e.value)
+    assert "Without the hub: lmms-egoplan data prepare egothink DIR" in str(e.value)
 
 
 def test_a_config_that_the_hub_lacks_is_named(hub, tmp_path):
