@@ -43,12 +43,12 @@ def resolve_inside(root: str | Path, *parts: str) -> Path:
     for part in parts:
         pure = Path(part)
         if not part.strip() or not pure.parts or "\0" in part or pure.is_absolute() or ".." in pure.parts:
-            raise StorageError(f"{part!r} is no name for something inside {root}")
+            raise StorageError(f"{part!r} is not a name of something inside {root}")
     try:
         base = Path(root).resolve()
         path = base.joinpath(*parts).resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        raise StorageError(f"{'/'.join(parts)!r} is no name for something inside {root}: {error}") from error
+        raise StorageError(f"{'/'.join(parts)!r} is not a name of something inside {root}: {error}") from error
     if not path.is_relative_to(base):
         raise StorageError(
             f"{'/'.join(parts)!r} leads out of {root}, to {path}; put the data itself there, not a symlink"

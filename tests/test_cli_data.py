@@ -69,10 +69,9 @@ def test_prepares_and_shows_what_is_there(folder):
     assert ["task goals", "1", "1", "2407", "no"] in rows(result.stdout)
     assert ["Ego4D", "0", "0", "923", "no"] in rows(result.stdout)
     summary = split_dir("egoplan", "val") / "summary.json"
-    assert (
-        f"Left out: 1, which need frames missing in 1 videos (all listed under missing in {summary})" in result.stdout
-    )
-    assert "results will be over 1 of 2 questions" in result.stdout
+    left_out = "Left out: 1 questions. Frames are missing in 1 videos, which are listed under missing in"
+    assert f"{left_out} {summary}" in result.stdout
+    assert "Results will cover 1 of 2 questions." in result.stdout
     assert str(split_dir("egoplan", "val")) in result.stdout
 
     result = run("status")
@@ -124,7 +123,7 @@ def test_verify_refuses_damaged_videos_or_goes_on_without(folder):
     assert f"v (questions: 1): {folder}/ego4d/v.mp4: frame 5, at 0.167 s, cannot be decoded" in result.stderr
     result = prepare(folder, *ego4d, "--verify", "--skip-missing")
     assert result.exit_code == 0, result.output
-    assert "Left out: 1, which need frames missing or damaged in 1 videos" in result.stdout
+    assert "Left out: 1 questions. Frames are missing or damaged in 1 videos" in result.stdout
     assert "Verified: every frame that a task may read was decoded for all 1 questions" in result.stdout
 
 
@@ -186,7 +185,7 @@ def test_prepares_egointent_and_compares_with_the_paper(folder):
     assert ["scenarios", "3", "3", "15", "no"] in table
     assert ["median duration (s)", "0.4", "0.4", "1.87", "no"] in table
     assert ["above 10 s", "0", "0", "183", "no"] in table
-    assert "results will be over 6 of 7 steps" in result.stdout
+    assert "Results will cover 6 of 7 steps" in result.stdout
     assert "Steps with labels that nobody has verified: 1" in result.stdout
     assert f"Written to {split_dir('egointent', 'test')}" in result.stdout
 
@@ -222,7 +221,7 @@ def test_prepares_actplan_and_compares_with_the_paper(folder):
     assert ["instances, putting away", "6", "6", "", ""] in table
     assert "Gold plan 1 is missing in 0 of 39 prepared instances, gold plan 2 in 4" in result.stdout
     assert "Left out: 1 instances (2 folders" in result.stdout
-    assert "results will be over 39 of 40 instances" in result.stdout
+    assert "Results will cover 39 of 40 instances" in result.stdout
     assert f"Written to {split_dir('actplan', 'test')}" in result.stdout
 
     result = run("status")

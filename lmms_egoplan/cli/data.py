@@ -234,7 +234,7 @@ def status() -> None:
     """Show which splits are prepared, and how complete they are.
 
     Counts are questions, steps or instances. "Of file" is what the prepared file or folder holds, "official" what the
-    benchmark's paper tells.
+    benchmark has in its paper.
 
     Example: `lmms-egoplan data status`
     """

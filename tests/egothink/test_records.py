@@ -108,7 +108,7 @@ def test_names_do_not_lead_out_of_the_images_folder(source, tmp_path):
         message = error_of(source)
         assert "1 problem(s)" in message
         assert f"{source}/Activity/annotations.json, record 2, image_path: " in message
-        assert "leads out of" in message or "is no name for something inside" in message
+        assert "leads out of" in message or "is not a name of something inside" in message
 
 
 def test_images_that_are_no_files_are_missing(source):

@@ -194,7 +194,7 @@ def _missing_message(missing: Sequence[dict[str, Any]], split_size: int, skip_mi
             listing(entries, _LISTED),
             "no step is left to prepare"
             if skip_missing
-            else "add the videos or mend the annotations, or go on without these steps: --skip-missing",
+            else "add the videos or correct the annotations, or go on without these steps: --skip-missing",
         )
     )
 
