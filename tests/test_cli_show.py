@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from lmms_egoplan.cli import app
 from report.reading import HARNESSES, all_tasks, one_task
-from report.synthetic import actplan_answers, egoplan_answers, egothink_bench, write_run
+from report.synthetic import actplan_answers, egointent_answers, egoplan_answers, egothink_bench, write_run
 
 NARROW = 80
 
@@ -111,6 +111,28 @@ def test_nan_is_no_score_and_paths_are_no_values(tmp_path):
     assert "/" not in result.stdout.replace("n/a", "")
 
 
+def test_who_judged_is_told(tmp_path):
+    path = write_run(
+        tmp_path,
+        "lmms-eval",
+        "org/m",
+        {**egothink_bench(2, 0.5, judge="demo"), "egointent": egointent_answers(10, 50, missing=1.0)},
+    )
+    result = show(path)
+    assert cells(result, "judge") == [["demo"], ["not asked"]]
+    assert cells(result, "judged") == [["100%"], ["n/a"]]
+    assert result.stdout.count("The judge 'demo' only compares words: its scores mean nothing.") == 1
+
+
+def test_texts_of_results_do_nothing_to_the_terminal(tmp_path):
+    path = write_run(tmp_path, "lmms-eval", "org/m\x1b[31m[red]", one_task())
+    change(path, lambda content: content["versions"].update(egoplan_val="\x1b[2J"))
+    result = show(path)
+    assert result.exit_code == 0
+    assert "\x1b" not in result.stdout
+    assert "[red]" in result.stdout
+
+
 def test_results_are_enough(tmp_path):
     write_run(tmp_path, "lm-eval", "org/m", one_task(), log_samples=False)
     result = show(tmp_path)
@@ -180,6 +202,7 @@ def test_a_run_that_was_stopped_while_it_wrote_is_named_and_the_others_are_shown
     "damage",
     [
         lambda content: content["results"]["egothink_object_existence"].update({"num_questions,judged": "many"}),
+        lambda content: content["results"]["egothink_object_existence"].update({"num_questions,judged": 1e400}),
         lambda content: content["results"].update(egothink_object_existence=[]),
         lambda content: content["configs"].update(egothink_object_existence=[]),
         lambda content: content.update(config=None, versions=[], date={}),

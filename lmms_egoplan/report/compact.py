@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
+from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.report.contents import Column, Row, Table
 from lmms_egoplan.report.gallery import clean
 from lmms_egoplan.report.page import percent, show
 from lmms_egoplan.report.runs import Run
 
 NOT_AVAILABLE = "n/a"
+DEMO_NOTE = f"The judge '{DEMO}' only compares words: its scores mean nothing."
 COVERAGE_NOTE = "In parentheses: coverage, the share of the benchmark's official questions that the score is over."
 _PATH = re.compile(r"\.{0,2}/|~|[A-Za-z]:[\\/]|\\\\")
 

@@ -37,7 +37,7 @@ def print_runs(runs: Sequence[Run], console: Console) -> None:
     """
     tables = list(compact_tables(runs))
     for run in runs:
-        _print_line(f"{clean(run.name)}: {run.harness}, {clean(run.time)}", console)
+        _print_line(f"{run.name}: {run.harness}, {run.time}", console)
     told: set[str] = set()
     for table in tables:
         _print_table(table, console)
@@ -57,7 +57,9 @@ def compact_tables(runs: Sequence[Run]) -> Iterator[Table]:
         for part in parts_of(name, runs):
             try:
                 table = compact(part.runs)
-            except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
+            except ReportError:
+                raise
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
                 folders = ", ".join(sorted({str(run.folder) for run in part.runs}))
                 raise ReportError(
                     f"{folders}: the results of {name} cannot be read: {type(error).__name__}: {error}; were they "
@@ -123,4 +125,4 @@ def _told(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 
 def _print_line(text: str, console: Console) -> None:
-    console.print(Text(text), highlight=False)
+    console.print(Text(clean(text)), highlight=False)

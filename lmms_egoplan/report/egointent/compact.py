@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 
 from lmms_egoplan.benchmarks.egointent.fields import FIELDS
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS
-from lmms_egoplan.report.compact import COVERAGE_NOTE, Line, compact_table, name_of, number, scored, share
+from lmms_egoplan.report.compact import COVERAGE_NOTE, DEMO_NOTE, Line, compact_table, name_of, number, scored, share
 from lmms_egoplan.report.contents import Table
 from lmms_egoplan.report.egointent.answers import Graded, graded_runs
-from lmms_egoplan.report.egointent.scores import DECIMALS, official_coverage
+from lmms_egoplan.report.egointent.scores import DECIMALS, is_by_demo, official_coverage
 from lmms_egoplan.report.runs import Run
 
 _SHARES = {
@@ -32,7 +32,7 @@ def compact(runs: Sequence[Run]) -> Table | None:
     tasks = dict.fromkeys(run.task_run.task for run in graded)
     blocks = {task: _lines([run for run in graded if run.task_run.task == task]) for task in tasks}
     names = dict.fromkeys(run.run for run in graded)
-    notes = (_FIELDS_NOTE, COVERAGE_NOTE)
+    notes = (_FIELDS_NOTE, *([DEMO_NOTE] if any(map(is_by_demo, graded)) else []), COVERAGE_NOTE)
     return compact_table("egointent_compact", "EgoIntent: score, 0 to 100", names, blocks, notes)
 
 
@@ -47,5 +47,5 @@ def _lines(graded: Sequence[Graded]) -> list[Line]:
         *(line(name, lambda run, name=name: number(run.number(name), DECIMALS)) for name in (*FIELDS, *ENVIRONMENTS)),
         line("steps", lambda run: number(run.number("num_steps"))),
         *(line(label, lambda run, name=name: share(run.number(name))) for name, label in _SHARES.items()),
-        line("judge", lambda run: name_of(run.judge)),
+        line("judge", lambda run: "not asked" if run.number("parsed") == 0 else name_of(run.judge)),
     ]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from lmms_egoplan.report.compact import COVERAGE_NOTE, Line, compact_table, name_of, number, scored, share
+from lmms_egoplan.report.compact import COVERAGE_NOTE, DEMO_NOTE, Line, compact_table, name_of, number, scored, share
 from lmms_egoplan.report.contents import Table
 from lmms_egoplan.report.egothink.answers import graded_runs
 from lmms_egoplan.report.egothink.scores import DECIMALS, Part, part_of
@@ -40,7 +40,8 @@ def compact(runs: Sequence[Run]) -> Table | None:
         line("suspect", lambda part: share(part.suspect)),
         line("judge", lambda part: name_of(part.judge)),
     ]
-    return compact_table("egothink_compact", "EgoThink: score, 0 to 100", whole, {"": lines}, (COVERAGE_NOTE,))
+    notes = (*([DEMO_NOTE] if any(part.is_by_demo for part in whole.values()) else []), COVERAGE_NOTE)
+    return compact_table("egothink_compact", "EgoThink: score, 0 to 100", whole, {"": lines}, notes)
 
 
 def _score(part: Part) -> str:
