@@ -2,20 +2,27 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.report.contents import Column, Row, Table
 from lmms_egoplan.report.gallery import clean
 from lmms_egoplan.report.page import percent, show
-from lmms_egoplan.report.runs import Run
+from lmms_egoplan.report.runs import Run, TaskRun
 
 NOT_AVAILABLE = "n/a"
 DEMO_NOTE = f"The judge '{DEMO}' only compares words: its scores mean nothing."
 COVERAGE_NOTE = "In parentheses: coverage, the share of the benchmark's official questions that the score is over."
 _PATH = re.compile(r"\.{0,2}/|~|[A-Za-z]:[\\/]|\\\\")
+
+
+class _HasTask(Protocol):
+    task_run: TaskRun
+
+
+_Entry = TypeVar("_Entry", bound=_HasTask)
 
 
 class Line(NamedTuple):
@@ -44,6 +51,17 @@ def compact_table(
             rows.append(Row((indent + line.label, *(line.cells.get(name, "") for name in names)), is_own=True))
     columns = (Column("measure", ""), *(Column(f"run_{number}", name) for number, name in enumerate(names, 1)))
     return Table(key, title, columns, tuple(rows), notes=tuple(notes))
+
+
+def by_task(entries: Sequence[_Entry], lines: Callable[[Sequence[_Entry]], list[Line]]) -> dict[str, list[Line]]:
+    """The blocks of a table with one for each task.
+
+    Args:
+        entries: a task of a run each.
+        lines: of the entries of one task.
+    """
+    tasks = dict.fromkeys(entry.task_run.task for entry in entries)
+    return {task: lines([entry for entry in entries if entry.task_run.task == task]) for task in tasks}
 
 
 def number(value: float | None, decimals: int | None = None) -> str:

@@ -5,12 +5,13 @@ from collections.abc import Callable, Sequence
 from lmms_egoplan.report.actplan.answers import Planned, read_planned
 from lmms_egoplan.report.actplan.columns import DECIMALS
 from lmms_egoplan.report.actplan.plans import MEASURES
-from lmms_egoplan.report.compact import COVERAGE_NOTE, Line, compact_table, name_of, number, scored, share
+from lmms_egoplan.report.compact import COVERAGE_NOTE, Line, by_task, compact_table, name_of, number, scored, share
 from lmms_egoplan.report.contents import Table
 from lmms_egoplan.report.runs import Run
 
 # Against gold plan 1.
 _SCORES = ("lcs_norm", "lcs", "lcs_norm_parsed", "lcs_parsed", "form_validity", "plan_length")
+_LCS_NOTE = "LCS: longest common subsequence with gold plan 1, in steps. Norm.: divided by the longer plan's length."
 _SHARES = ("empty", "unparsed", "truncated")
 
 
@@ -23,11 +24,9 @@ def compact(runs: Sequence[Run]) -> Table | None:
     planned = read_planned(runs)
     if not planned:
         return None
-    tasks = dict.fromkeys(run.task_run.task for run in planned)
-    blocks = {task: _lines([run for run in planned if run.task_run.task == task]) for task in tasks}
     names = dict.fromkeys(run.run.name for run in planned)
-    notes = ("LCS: longest common subsequence with gold plan 1, in steps; norm.: by the longer plan's length.",)
-    return compact_table("actplan_compact", "ActPlan-1K: plans", names, blocks, (*notes, COVERAGE_NOTE))
+    notes = (_LCS_NOTE, COVERAGE_NOTE)
+    return compact_table("actplan_compact", "ActPlan-1K: plans", names, by_task(planned, _lines), notes)
 
 
 def _lines(planned: Sequence[Planned]) -> list[Line]:

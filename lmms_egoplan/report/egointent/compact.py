@@ -4,7 +4,17 @@ from collections.abc import Callable, Sequence
 
 from lmms_egoplan.benchmarks.egointent.fields import FIELDS
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS
-from lmms_egoplan.report.compact import COVERAGE_NOTE, DEMO_NOTE, Line, compact_table, name_of, number, scored, share
+from lmms_egoplan.report.compact import (
+    COVERAGE_NOTE,
+    DEMO_NOTE,
+    Line,
+    by_task,
+    compact_table,
+    name_of,
+    number,
+    scored,
+    share,
+)
 from lmms_egoplan.report.contents import Table
 from lmms_egoplan.report.egointent.answers import Graded, graded_runs
 from lmms_egoplan.report.egointent.scores import DECIMALS, is_by_demo, official_coverage
@@ -29,11 +39,9 @@ def compact(runs: Sequence[Run]) -> Table | None:
     graded = graded_runs(runs)
     if not graded:
         return None
-    tasks = dict.fromkeys(run.task_run.task for run in graded)
-    blocks = {task: _lines([run for run in graded if run.task_run.task == task]) for task in tasks}
     names = dict.fromkeys(run.run for run in graded)
     notes = (_FIELDS_NOTE, *([DEMO_NOTE] if any(map(is_by_demo, graded)) else []), COVERAGE_NOTE)
-    return compact_table("egointent_compact", "EgoIntent: score, 0 to 100", names, blocks, notes)
+    return compact_table("egointent_compact", "EgoIntent: score, 0 to 100", names, by_task(graded, _lines), notes)
 
 
 def _lines(graded: Sequence[Graded]) -> list[Line]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from lmms_egoplan.report.compact import COVERAGE_NOTE, Line, compact_table, number, scored, share
+from lmms_egoplan.report.compact import COVERAGE_NOTE, Line, by_task, compact_table, number, scored, share
 from lmms_egoplan.report.contents import Table
 from lmms_egoplan.report.egoplan.official import OFFICIAL, official_coverage
 from lmms_egoplan.report.egoplan.series import DECIMALS, Series, read_series
@@ -24,11 +24,9 @@ def compact(runs: Sequence[Run]) -> Table | None:
     series = read_series(runs)
     if not series:
         return None
-    tasks = dict.fromkeys(each.task_run.task for each in series)
-    blocks = {task: _lines([each for each in series if each.task_run.task == task]) for task in tasks}
     notes = (*([_RANKED_NOTE] if any(each.is_ranked for each in series) else []), COVERAGE_NOTE)
     names = dict.fromkeys(each.run.name for each in series)
-    return compact_table("egoplan_compact", "EgoPlan: accuracy in per cent", names, blocks, notes)
+    return compact_table("egoplan_compact", "EgoPlan: accuracy in per cent", names, by_task(series, _lines), notes)
 
 
 def _lines(series: Sequence[Series]) -> list[Line]:
