@@ -12,12 +12,15 @@ from rich.table import Table
 if TYPE_CHECKING:
     from lmms_egoplan.benchmarks.egothink.grading import JudgedAnswer
 
-app = typer.Typer(help="Have stored answers judged.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
 def judge() -> None:
-    """Have stored answers judged."""
+    """Judge stored answers.
+
+    Example: `lmms-egoplan judge egothink --samples runs/my-model --out judged.jsonl`
+    """
 
 
 @app.command("egothink")

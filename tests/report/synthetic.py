@@ -13,6 +13,7 @@ import random
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
@@ -346,7 +347,7 @@ def write_run(
             "limit": None,
         },
         "git_hash": None,
-        "date": time if ours else 1795253754.811134,
+        "date": time if ours else _seconds(time),
         "lmms_eval_version" if ours else "lm_eval_version": "0.7.3" if ours else "0.4.13",
         "model_source": "hf_vlm" if ours else "hf-vlm-ranker",
         "model_name": model,
@@ -362,6 +363,11 @@ def write_run(
                 line = (_lmms_eval_line if ours else _lm_eval_line)(task, answers, number, values)
                 lines.write(json.dumps(line, ensure_ascii=False) + "\n")
     return path
+
+
+def _seconds(time):
+    """Of a run that starts and ends in one second, on a machine whose clock is UTC."""
+    return datetime.strptime(time[:19], "%Y-%m-%dT%H-%M-%S").replace(tzinfo=timezone.utc).timestamp()
 
 
 def _scored(task, answers, ours):

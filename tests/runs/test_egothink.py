@@ -34,7 +34,7 @@ def data(tmp_path_factory, pytestconfig):
     folder = tmp_path_factory.mktemp("egothink")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
-        prepared = CliRunner().invoke(app, ["data", "prepare", "egothink", "--source", str(source)])
+        prepared = CliRunner().invoke(app, ["data", "prepare", "egothink", str(source)])
         assert prepared.exit_code == 0, prepared.output
         yield folder
 

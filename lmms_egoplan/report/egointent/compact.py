@@ -1,0 +1,59 @@
+"""The benchmark's compact table."""
+
+from collections.abc import Callable, Sequence
+
+from lmms_egoplan.benchmarks.egointent.fields import FIELDS
+from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS
+from lmms_egoplan.report.compact import (
+    COVERAGE_NOTE,
+    DEMO_NOTE,
+    Line,
+    by_task,
+    compact_table,
+    name_of,
+    number,
+    scored,
+    share,
+)
+from lmms_egoplan.report.contents import Table
+from lmms_egoplan.report.egointent.answers import Graded, graded_runs
+from lmms_egoplan.report.egointent.scores import DECIMALS, is_by_demo, official_coverage
+from lmms_egoplan.report.runs import Run
+
+_SHARES = {
+    "parsed": "parsed",
+    "judge_coverage": "judged",
+    "truncated": "truncated",
+    "suspect": "suspect",
+    "unverified": "unverified",
+}
+_FIELDS_NOTE = "A field that is missing in a reply scores 0 and is not judged."
+
+
+def compact(runs: Sequence[Run]) -> Table | None:
+    """Scores, 0 to 100, overall and by field; None where no run has the benchmark's task.
+
+    Raises:
+        ReportError: see `graded_runs`.
+    """
+    graded = graded_runs(runs)
+    if not graded:
+        return None
+    names = dict.fromkeys(run.run for run in graded)
+    notes = (_FIELDS_NOTE, *([DEMO_NOTE] if any(map(is_by_demo, graded)) else []), COVERAGE_NOTE)
+    return compact_table("egointent_compact", "EgoIntent: score, 0 to 100", names, by_task(graded, _lines), notes)
+
+
+def _lines(graded: Sequence[Graded]) -> list[Line]:
+    """Of one task."""
+
+    def line(label: str, shown: Callable[[Graded], str]) -> Line:
+        return Line(label, {run.run: shown(run) for run in graded})
+
+    return [
+        line("overall", lambda run: scored(run.number("overall"), DECIMALS, official_coverage(run))),
+        *(line(name, lambda run, name=name: number(run.number(name), DECIMALS)) for name in (*FIELDS, *ENVIRONMENTS)),
+        line("steps", lambda run: number(run.number("num_steps"))),
+        *(line(label, lambda run, name=name: share(run.number(name))) for name, label in _SHARES.items()),
+        line("judge", lambda run: "not asked" if run.number("parsed") == 0 else name_of(run.judge)),
+    ]
