@@ -104,7 +104,7 @@ def egothink(
     typer.echo(f"Written to {written}")
     if unjudged:
         _fail(
-            f"{unjudged} of {len(judged)} answers have no rating{' in each repeat' if repeats > 1 else ''} ({written} "
+            f"{unjudged} of {len(judged)} answers are not judged{' in each repeat' if repeats > 1 else ''} ({written} "
             "says why). The same command asks for them again"
         )
 

@@ -186,7 +186,7 @@ def grade_repeatedly(
             title = f"EgoThink {min(dimensions)}" if len(dimensions) == 1 else "EgoThink"
             judgements = judge_all(requests, SCALE, settings, title=title, show_progress=show_progress)
         except JudgeError as error:
-            logger.error(f"EgoThink: {error}\nThe answers are kept; go on judging later: {_JUDGE_LATER}")
+            logger.error(f"EgoThink: {error}\nThe answers are saved. Judge the others later: {_JUDGE_LATER}")
             judgements = error.judgements
     judged = [
         _judged(answer, suspect, judgement)
