@@ -264,6 +264,32 @@ def test_egointent_table_shows_judged_fields():
     assert overall.split("│")[2:-1] == [" 20.83 ", "    12 ", "    50% ", "    75% "]
 
 
+def test_egointent_table_says_why_nothing_is_judged():
+    metrics = dict.fromkeys((*FIELDS, "overall", "parsed"), 0.0)
+    metrics |= {"judge_coverage": math.nan, "judge_model": "none", "num_steps": 12}
+    console = Console(width=80)
+    with console.capture() as captured:
+        console.print(egointent.table({"egointent": metrics}))
+    assert "EgoIntent, judge: not asked, as no reply has a field" in captured.get()
+
+
+def test_replies_end(checkpoint):
+    """Random weights would write on to the limit."""
+    processor = AutoProcessor.from_pretrained(checkpoint)
+    model = AutoModelForImageTextToText.from_pretrained(checkpoint)
+    for text in ("What is this?", "Plan the steps.", "Where am I?"):
+        content = [{"type": "image", "image": Image.new("RGB", (160, 120), "red")}, {"type": "text", "text": text}]
+        inputs = processor.apply_chat_template(
+            [{"role": "user", "content": content}],
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=True,
+            return_tensors="pt",
+        )
+        reply = model.generate(**inputs, max_new_tokens=200, do_sample=False)[0, inputs["input_ids"].shape[1] :]
+        assert 1 <= len(reply) < 100
+
+
 def test_activities_are_a_release(tmp_path):
     actplan.write(tmp_path)
     instances, strays = find_instances(tmp_path / actplan.FOLDER)
@@ -359,7 +385,10 @@ def test_demo_from_scenes_to_scores(tmp_path):
     tasks = "egoplan_val,egoplan_val_clips,egoplan_val_generate,egothink_bench,egointent,actplan_bench"
     assert f"-m lmms_eval --tasks {tasks} " in result.stdout
     assert " LMMS_EGOPLAN_JUDGE_MODEL=demo " in result.stdout
-    assert "The weights are random" in result.stdout
+    steps = [result.stdout.index(f"\n{number}/6  ") for number in range(1, 7)]
+    places = [result.stdout.index("The weights are random"), *steps, result.stdout.index("egoplan_val_clips")]
+    assert places == sorted(places)
+    assert "acc_bytes: the same per byte of text" in result.stdout
     assert (out / "notes.txt").read_text() == "mine"
     (results,) = out.glob("results/**/*_results.json")
     metrics = {
@@ -395,6 +424,7 @@ def test_demo_from_scenes_to_scores(tmp_path):
         (shown,) = (line for line in result.stdout.splitlines() if f" {title} " in line)
         assert f" {intents[name]:.2f} " in shown
     assert "EgoIntent, judge: " in result.stdout
+    assert "judge: none" not in result.stdout
     for task, title in (("actplan", "images and text"), ("actplan_text_only", "text only")):
         plans = metrics[task]
         assert (plans["num_plans"], plans["num_gold_2"], plans["coverage"]) == (6, 6, 1)
@@ -412,6 +442,7 @@ def test_demo_from_scenes_to_scores(tmp_path):
     assert "egothink/existence/1" in page.read_text(encoding="utf-8")
     log = (out / "lmms-eval.log").read_text()
     assert "Ranking" in log
+    assert log.index("This is intended") < log.index("Both target_delimiter")
     assert "users-own" not in log + result.output
     written = [path for path in out.rglob("*") if path.is_file()]
     assert not [path for path in written if b"users-own" in path.read_bytes()]

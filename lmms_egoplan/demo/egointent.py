@@ -122,7 +122,8 @@ def table(results: Mapping[str, Mapping[str, Any]]) -> Table:
         results: metrics by task, with every one of `SCORES`.
     """
     metrics = results[TASKS[0]]
-    scores = Table("field", title=f"EgoIntent, judge: {metrics['judge_model']}", title_justify="left")
+    judge = metrics["judge_model"] if metrics["parsed"] else "not asked, as no reply has a field"
+    scores = Table("field", title=f"EgoIntent, judge: {judge}", title_justify="left")
     for column in ("score", "steps", "parsed", "judged"):
         scores.add_column(column, justify="right")
     for field in FIELDS:
@@ -134,6 +135,6 @@ def table(results: Mapping[str, Mapping[str, Any]]) -> Table:
         *("Overall", f"{metrics['overall']:.2f}", str(metrics["num_steps"]), f"{metrics['parsed']:.0%}"),
         f"{judged:.0%}" if math.isfinite(judged) else "-",
     )
-    scores.caption = "Fields missing in replies score 0, unjudged; random weights write hardly any."
+    scores.caption = "parsed: share of the fields that the replies have. A missing field scores 0 and is not judged."
     scores.caption_justify = "left"
     return scores

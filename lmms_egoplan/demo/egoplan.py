@@ -106,6 +106,12 @@ def table(results: Mapping[str, Mapping[str, Any]]) -> Table:
             accuracies.add_row(labels[0], name, f"{metrics[name]:.4f}", *labels[1:])
             labels = [""] * len(labels)
         accuracies.add_section()
+    accuracies.caption = (
+        "acc: share of questions whose right choice has the highest log-probability per token. acc_sum: the same with "
+        "the sum over all tokens. acc_bytes: the same per byte of text. In egoplan_val_generate the model writes a "
+        "letter; unparsed is the share of replies without one."
+    )
+    accuracies.caption_justify = "left"
     return accuracies
 
 

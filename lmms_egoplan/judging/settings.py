@@ -33,9 +33,9 @@ _DEFAULT_AZURE_VERSION = "2024-02-15-preview"
 NO_KEY = "none"
 
 HOW_TO_SET = """\
-export LMMS_EGOPLAN_JUDGE_MODEL=gpt-4o-2024-11-20
 export LMMS_EGOPLAN_JUDGE_BASE_URL=https://api.openai.com/v1
-export LMMS_EGOPLAN_JUDGE_API_KEY=..."""
+export LMMS_EGOPLAN_JUDGE_API_KEY=...
+export LMMS_EGOPLAN_JUDGE_MODEL=gpt-4o-2024-11-20   # replaces the default judge of every benchmark"""
 
 
 class SettingsError(ValueError):
@@ -107,6 +107,12 @@ def judge_settings(default_model: str) -> JudgeSettings | None:
     if base_url and key and _first(_BASE_URL[:1]) and not _first(_API_KEY[:1]):
         _tell_of_borrowed_key(urlsplit(base_url).hostname or "")
     return JudgeSettings(model, base_url, key or NO_KEY, **_numbers())
+
+
+def model_variable() -> str | None:
+    """The variable of the environment that sets the judge's model; None where none does."""
+    found = _named(_MODEL)
+    return found[0] if found else None
 
 
 def _named(names: tuple[str, ...]) -> tuple[str, str] | None:

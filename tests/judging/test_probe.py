@@ -11,11 +11,21 @@ from judging.asked import KEY, judge
 from lmms_egoplan.judging import JudgeError, JudgeSettings, default_cache_path, probe
 from lmms_egoplan.judging import endpoint as endpoint_module
 from lmms_egoplan.judging import judge as judge_module
+from lmms_egoplan.judging import startup
 from lmms_egoplan.judging.endpoint import PROBING
 from lmms_egoplan.judging.startup import announce_judge
 from patience import FOREVER_S, wait_until
 
 pytestmark = pytest.mark.usefixtures("data")
+
+
+@pytest.fixture(autouse=True)
+def new_process(monkeypatch):
+    """Nothing is announced yet, and no judge is set."""
+    for said in (startup._try, startup._tell, startup._warn):
+        said.cache_clear()
+    for variable in ("LMMS_EGOPLAN_JUDGE_MODEL", "LMMS_EGOPLAN_JUDGE_BASE_URL", "LMMS_EGOPLAN_JUDGE_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
 
 
 def test_probe_names_the_model_that_answers():
@@ -155,7 +165,7 @@ def test_a_judge_is_announced_once(log, monkeypatch):
         for _ in range(2):
             announce_judge("judge")
     assert len(server.prompts) == 1
-    assert "Judge: judge-1" in log[-1]
+    assert "Judge: judge-1" in "".join(log)
     assert default_cache_path().exists()
 
 
@@ -168,3 +178,33 @@ def test_a_cache_that_cannot_be_used_is_told_before_the_judge_is_asked(monkeypat
     assert server.prompts == []
     assert raised.value.judgements == []
     announce_judge("demo")
+
+
+def test_benchmarks_that_share_a_judge_try_it_once(log, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "mine")
+    with JudgeServer(lambda *_: Reply()) as server:
+        set_judge(monkeypatch, server.url)
+        announce_judge("default-1", "Judge them later.")
+        announce_judge("default-2")
+    assert [body["model"] for body in server.bodies] == ["mine"]
+    words = "".join(log)
+    assert words.count("LMMS_EGOPLAN_JUDGE_MODEL sets the judge of all benchmarks") == 1
+    assert "Judge them later" not in words
+
+
+def test_benchmarks_with_default_judges_try_each_and_the_log_says_how_to_set_one(log, monkeypatch):
+    with JudgeServer(lambda *_: Reply()) as server:
+        set_judge(monkeypatch, server.url)
+        for default in ("default-1", "default-2", "default-1"):
+            announce_judge(default)
+    assert [body["model"] for body in server.bodies] == ["default-1", "default-2"]
+    assert "".join(log).count("LMMS_EGOPLAN_JUDGE_MODEL sets one judge for all of them") == 1
+
+
+def test_without_a_judge_the_log_says_once_how_to_set_one(log):
+    for _ in range(2):
+        announce_judge("default-1", "Judge them later.")
+        announce_judge("default-2")
+    words = "".join(log)
+    assert words.count("No judge is set: answers are saved without ratings, and `score` is NaN") == 1
+    assert words.count("Judge them later.") == 1

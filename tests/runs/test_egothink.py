@@ -185,7 +185,7 @@ def test_without_a_judge_answers_are_kept_and_judged_later(data, checkpoint, mon
     with JudgeServer(lambda prompt, asked_before: Reply("Rating: [[0.5]]")) as server:
         for name, value in judge_at(server, "later").items():
             monkeypatch.setenv(name, value)
-        command = CliRunner().invoke(app, ["judge", "egothink", "--samples", str(samples), "--out", str(judged)])
+        command = CliRunner().invoke(app, ["judge", "egothink", str(samples), "--out", str(judged)])
         assert command.exit_code == 0, command.output
     lines = [json.loads(line) for line in judged.read_text().splitlines()]
     assert [line["id"] for line in lines] == list(records(done))

@@ -143,7 +143,8 @@ def _judge(
         if not requests:
             continue
         try:
-            found = judge_all(list(requests.values()), SCALE, settings, show_progress=show_progress)
+            title = f"EgoIntent diagnostics {start // _CHUNK + 1}/{-(-len(steps) // _CHUNK)}"
+            found = judge_all(list(requests.values()), SCALE, settings, title=title, show_progress=show_progress)
         except JudgeError as error:
             logger.error(
                 f"EgoIntent diagnostics: {error}\nThe answers are kept, and what has been judged is stored: a run with "

@@ -132,7 +132,9 @@ def _judge(
         if failure is None:
             requests = [question.request for question in batch]
             try:
-                judgements = judge_all(requests, scale_of(batch[0].fields), settings, show_progress=show_progress)
+                judgements = judge_all(
+                    requests, scale_of(batch[0].fields), settings, title="EgoIntent", show_progress=show_progress
+                )
             except JudgeError as error:
                 logger.error(
                     f"EgoIntent: {error}\nThe answers are kept, and what has been judged is stored: a run with the "

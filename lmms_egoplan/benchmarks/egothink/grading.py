@@ -47,9 +47,9 @@ JUDGE_PROMPT = (
     "[The End of Assistant’s Answer]"
 )
 
-_JUDGE_LATER = "lmms-egoplan judge egothink --samples FILE --out FILE"
+_JUDGE_LATER = "lmms-egoplan judge egothink SAMPLES --out FILE"
 # What a run can do without a judge.
-OTHERWISE = f"\nor judge the logged samples later: {_JUDGE_LATER}"
+OTHERWISE = f"EgoThink's logged samples can be judged later: {_JUDGE_LATER}"
 # The prompt's own example, in whatever marks and behind whatever comma, colon or line break a judge quotes it; "the
 # example" alone is one where a quotation mark opens behind it.
 _QUOTE = r"[\"'`“”„‘’«»‹›「『]"
@@ -182,9 +182,11 @@ def grade_repeatedly(
             for answer, (text, _) in zip(answers, shown, strict=True)
         ]
         try:
-            judgements = judge_all(requests, SCALE, settings, show_progress=show_progress)
+            dimensions = {answer.id.partition("/")[0] for answer in answers}
+            title = f"EgoThink {min(dimensions)}" if len(dimensions) == 1 else "EgoThink"
+            judgements = judge_all(requests, SCALE, settings, title=title, show_progress=show_progress)
         except JudgeError as error:
-            logger.error(f"EgoThink: {error}\nThe answers are kept; go on judging later: {_JUDGE_LATER}")
+            logger.error(f"EgoThink: {error}\nThe answers are saved. Judge the others later: {_JUDGE_LATER}")
             judgements = error.judgements
     judged = [
         _judged(answer, suspect, judgement)

@@ -110,7 +110,7 @@ def _read_judged(path: Path, answers: dict[str, tuple[str, str]]) -> tuple[str, 
         judges[stored.judge] = None
     if not judges:
         raise StoredError(
-            f"{path}: no ratings in it. Judge the answers: lmms-egoplan judge egothink --samples {path} --out FILE"
+            f"{path}: no ratings in it. Judge the answers: lmms-egoplan judge egothink {path} --out FILE"
         )
     return ", ".join(judges), rated
 
