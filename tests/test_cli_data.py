@@ -12,6 +12,7 @@ from egointent.source import goalstep_video, raw_record, raw_records, segment, w
 from egointent.source import write_videos as write_egointent_videos
 from egothink.source import write_source
 from example_record import RECORD
+from lmms_egoplan.benchmarks.egointent.prepared import PREPARED as EGOINTENT
 from lmms_egoplan.benchmarks.egoplan.prepared import DATA_FORMAT
 from lmms_egoplan.cli.data import app
 from lmms_egoplan.storage import split_dir
@@ -87,7 +88,7 @@ def test_status_fits_a_narrow_terminal_and_cuts_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     told = {"split_size": 1234, "questions": 1200, "fingerprint": "", "missing": []}
     for benchmark, split in (("egothink", "forecasting"), ("egoplan", "test"), ("egointent", "test"), ("mine", "new")):
-        more = {"unverified": 1200} if benchmark == "egointent" else {}
+        more = {"counts": {"categories": {}}, "format": EGOINTENT.data_format} if benchmark == "egointent" else {}
         path = split_dir(benchmark, split) / "summary.json"
         path.parent.mkdir(parents=True)
         path.write_text(json.dumps({**told, **more, "prepared": "2026-01-01T00:30:00+02:00"}))
@@ -105,7 +106,7 @@ def test_status_fits_a_narrow_terminal_and_cuts_nothing(tmp_path, monkeypatch):
     assert max(map(len, table)) <= 80
     assert "…" not in result.stdout
     assert "time (UTC)" in result.stdout
-    assert "egointent/test: steps made from Goal-Step, not the benchmark's." in result.stdout
+    assert "egointent/test: Goal-Step steps, not EgoIntent's." in result.stdout
 
 
 def test_verify_refuses_damaged_videos_or_goes_on_without(folder):
@@ -248,6 +249,8 @@ def test_builds_egointent_from_goalstep_and_prepares_it(folder):
     table = rows(result.stdout)
     assert ["categories", "1", "1", "", ""] in table
     assert "scenarios" not in {row[0] for row in table}
+    ((*counts, _),) = status_rows(run("status"))
+    assert counts == ["egointent", "test", "2", "2", "0", "n/a"]
 
     written = steps.read_text()
     for wrong in (["--before-end", "nan"], ["--before-end", "9"], ["--videos", folder / "absent"]):

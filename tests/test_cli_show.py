@@ -124,6 +124,17 @@ def test_who_judged_is_told(tmp_path):
     assert result.stdout.count("The judge 'demo' only compares words: its scores mean nothing.") == 1
 
 
+def test_goal_step_steps_stand_under_their_own_name(tmp_path):
+    answers = {"egointent": egointent_answers(10, 50)}
+    write_run(tmp_path / "1", "lmms-eval", "org/one", answers)
+    other = write_run(tmp_path / "2", "lmms-eval", "org/two", answers, log_samples=False)
+    change(other, lambda content: content["results"]["egointent"].update({"category,judged": {"make bread": 50.0}}))
+    result = show(tmp_path)
+    assert [row[-1].endswith("(0.3%)") for row in cells(result, "overall")] == [True, False]
+    assert cells(result, "overall")[1][-1].endswith("(n/a)")
+    assert "egointent (Goal-Step steps)" in result.stdout
+
+
 def test_texts_of_results_do_nothing_to_the_terminal(tmp_path):
     path = write_run(tmp_path, "lmms-eval", "org/m\x1b[31m[red]", one_task())
     change(path, lambda content: content["versions"].update(egoplan_val="\x1b[2J"))

@@ -205,7 +205,7 @@ def build_egointent(
     ],
     before_end: Annotated[float, typer.Option(help="Seconds before the end of a step at which it is cut.")] = 0.5,
 ) -> None:
-    """Make Goal-Step steps: records of EgoIntent's form from Ego4D Goal-Step. Nobody has verified their labels.
+    """Make Goal-Step steps: records of EgoIntent's form from Ego4D Goal-Step, whose labels nobody has verified.
 
     They are not EgoIntent's steps, and their scores do not compare with the paper's.
 
@@ -261,9 +261,9 @@ def status() -> None:
                 continue
             prepared, size = summary["questions"], summary["split_size"]
             official = _PREPARED[benchmark].official.get(split, "n/a") if benchmark in _PREPARED else "n/a"
-            if summary.get("unverified") == prepared:
+            if "categories" in summary.get("counts", ()):
                 official = "n/a"
-                remarks.append(f"{benchmark}/{split}: steps made from Goal-Step, not the benchmark's.")
+                remarks.append(f"{benchmark}/{split}: Goal-Step steps, not EgoIntent's.")
             numbers = (prepared, size, size - prepared, official)
             table.add_row(benchmark, split, *map(str, numbers), _utc(summary["prepared"]))
             try:

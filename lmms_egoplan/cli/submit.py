@@ -22,14 +22,18 @@ def egoplan(
         Path,
         typer.Argument(
             metavar="SAMPLES",
-            help="`*_samples_egoplan_test.jsonl` or `*_samples_egoplan_val.jsonl` of a run, or its predictions file.",
+            help="Samples of a run: `*_samples_egoplan_test.jsonl`, `*_samples_egoplan_val.jsonl`; or its predictions "
+            "file.",
             show_default=False,
         ),
     ],
     out: Annotated[Path, typer.Option(help="The submission to write, JSON.", show_default=False)],
     split: Annotated[
         Literal["val", "test"] | None,
-        typer.Option(help="The split. Without it, the name of the samples file tells, else test.", show_default=False),
+        typer.Option(
+            help="The split. Without it, that in the name of the samples file; test if there is none.",
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
     """Write a submission for EgoPlan's leaderboard, which takes a file of each split, val and test.
@@ -37,7 +41,8 @@ def egoplan(
     The file is a JSON list of sample_id and label, each id of the split exactly once. The split must be prepared, with
     all of its questions. The samples come from `--tasks egoplan_test` or `--tasks egoplan_val` with `--log_samples`.
 
-    Example: `lmms-egoplan submit egoplan runs/model/20250101_120000_samples_egoplan_val.jsonl --out submission.json`
+    Example: `lmms-egoplan submit egoplan runs/model/20250101_120000_samples_egoplan_val.jsonl
+    --out submission_val.json`
     """
     from lmms_egoplan.benchmarks.egoplan import submission
     from lmms_egoplan.storage import StorageError

@@ -192,8 +192,8 @@ def _run(path: Path, content: dict[str, Any], logs: Collection[SampleFile], skip
         samples = None
         if task in files:
             try:
-                metrics = list(aggregations(task_run.config) or ())
-                samples = tuple(_samples(files[task].path, metrics, former_names(task_run.config)))
+                metrics, former = list(aggregations(task_run.config) or ()), former_names(task_run.config)
+                samples = tuple(_samples(files[task].path, metrics, former))
             except _UnusableError as error:
                 skipped.append(str(error))
         tasks[task] = replace(task_run, samples=samples)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from lmms_egoplan.benchmarks.egointent.fields import FIELDS
-from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS
+from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
 from lmms_egoplan.report.compact import (
     COVERAGE_NOTE,
     DEMO_NOTE,
@@ -41,7 +41,12 @@ def compact(runs: Sequence[Run]) -> Table | None:
         return None
     names = dict.fromkeys(run.run for run in graded)
     notes = (_FIELDS_NOTE, *([DEMO_NOTE] if any(map(is_by_demo, graded)) else []), COVERAGE_NOTE)
-    return compact_table("egointent_compact", "EgoIntent: score, 0 to 100", names, by_task(graded, _lines), notes)
+    blocks = {
+        f"{task} ({GOALSTEP_STEPS})" if is_goalstep else task: lines
+        for is_goalstep in (False, True)
+        for task, lines in by_task([run for run in graded if run.is_goalstep is is_goalstep], _lines).items()
+    }
+    return compact_table("egointent_compact", "EgoIntent: score, 0 to 100", names, blocks, notes)
 
 
 def _lines(graded: Sequence[Graded]) -> list[Line]:
@@ -51,9 +56,14 @@ def _lines(graded: Sequence[Graded]) -> list[Line]:
         return Line(label, {run.run: shown(run) for run in graded})
 
     return [
-        line("overall", lambda run: scored(run.number("overall"), DECIMALS, official_coverage(run))),
+        line("overall", lambda run: scored(run.number("overall"), DECIMALS, _coverage(run))),
         *(line(name, lambda run, name=name: number(run.number(name), DECIMALS)) for name in (*FIELDS, *ENVIRONMENTS)),
         line("steps", lambda run: number(run.number("num_steps"))),
         *(line(label, lambda run, name=name: share(run.number(name))) for name, label in _SHARES.items()),
         line("judge", lambda run: "not asked" if run.number("parsed") == 0 else name_of(run.judge)),
     ]
+
+
+def _coverage(run: Graded) -> float | None:
+    """Of the benchmark's steps, of which Goal-Step's are none."""
+    return None if run.is_goalstep else official_coverage(run)
