@@ -74,6 +74,7 @@ def test_values_of_a_step():
         "frames_shown": 6,
         "frames_sampled": 12,
         "reply": "Local intent: hold the board",
+        "media": None,
         "missing": ["next_step_plan"],
         "video_id": "v1",
         "scenario": "make tea",

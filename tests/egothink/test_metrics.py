@@ -37,6 +37,7 @@ def test_judged_answer():
         "judgement": "Rating: [[0.5]]",
         "judge": "gpt-4o",
         "error": None,
+        "prompts": None,
         "score": 50.0,
     }
     assert values["judge_coverage"] == {"judged": True}

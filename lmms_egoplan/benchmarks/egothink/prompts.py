@@ -201,14 +201,12 @@ FAMILIES = (
 )
 
 
-# A block's entry with a block for each model type, for backends that tell the type of their checkpoint.
+# The entry of a block that has a block for each model type instead of prompts.
 _BY_MODEL_TYPE = "by_model_type"
 _DEFAULT = "default"
-# lmms-eval's names of the backends that run any checkpoint.
-_ANY_CHECKPOINT = ("hf_vlm",)
 
 
-def model_blocks(planning: bool) -> dict[str, dict[str, Any]]:
+def model_blocks(planning: bool) -> dict[str, dict[str, str]]:
     """lmms-eval's ``lmms_eval_specific_kwargs``: a block for each backend of a family, and ``default``.
 
     Args:
@@ -216,23 +214,22 @@ def model_blocks(planning: bool) -> dict[str, dict[str, Any]]:
 
     Returns:
         Fresh dicts with ``prompt`` (the user's turn with ``{question}``, and ``<image>`` where the paper places the
-        image) and, for LLaVA, ``system``. The block of ``hf_vlm`` has ``by_model_type`` instead, of which
-        `block_of_model` takes one.
+        image) and, for LLaVA, ``system``.
     """
-    blocks: dict[str, dict[str, Any]] = {}
-    by_model_type = {}
-    for family in FAMILIES:
-        blocks |= {backend: _block(family, planning) for backend in family.backends}
-        by_model_type |= {model_type: _block(family, planning) for model_type in family.model_types}
-    by_model_type[_DEFAULT] = dict(blocks[_DEFAULT])
-    return blocks | {backend: {_BY_MODEL_TYPE: by_model_type} for backend in _ANY_CHECKPOINT}
+    return {backend: _block(family, planning) for family in FAMILIES for backend in family.backends}
+
+
+def block_by_model_type(planning: bool) -> dict[str, dict[str, dict[str, str]]]:
+    """The block of a backend that runs checkpoints of any family; `block_of_model` takes the prompts out of it."""
+    blocks = {model_type: _block(family, planning) for family in FAMILIES for model_type in family.model_types}
+    return {_BY_MODEL_TYPE: blocks | {_DEFAULT: model_blocks(planning)[_DEFAULT]}}
 
 
 def block_of_model(settings: Mapping[str, Any], model_type: str | None) -> Mapping[str, str]:
     """The prompts for a checkpoint; settings that name none by model type are for any.
 
     Args:
-        settings: a block of `model_blocks`, or a user's own.
+        settings: `block_by_model_type`, one of `model_blocks`, or a user's own block.
         model_type: of the checkpoint, as transformers has it; None where it is not known.
     """
     blocks = settings.get(_BY_MODEL_TYPE)

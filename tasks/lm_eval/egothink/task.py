@@ -38,8 +38,8 @@ class General(SystemPromptTask, JudgedTask):
         prompts = metadata.get("prompts")
         if prompts == _BY_MODEL_TYPE:
             return metadata | {"prompts": backend_of_model_type(model_type(metadata))}
-        if prompts is not None and prompts not in (names := _blocks(self.PLANNING)):
-            choices = ", ".join([_BY_MODEL_TYPE, *names])
+        if prompts is not None and prompts not in (names := model_blocks(self.PLANNING)):
+            choices = ", ".join([*names, _BY_MODEL_TYPE])
             raise TaskSettingsError(f"{self.config.task}: --metadata prompts={prompts}: one of {choices}")
         return metadata
 
@@ -47,10 +47,10 @@ class General(SystemPromptTask, JudgedTask):
         return without_images(rows, "image")
 
     def system_prompt(self, doc: Mapping[str, Any]) -> str | None:
-        return _blocks(self.PLANNING)[doc["shown"]["prompts"]].get("system")
+        return model_blocks(self.PLANNING)[doc["shown"]["prompts"]].get("system")
 
     def score(self, answers: Sequence[Answered]) -> list[str]:
-        prompts = prompts_name(_blocks(self.PLANNING)[self.config.metadata["prompts"]], self.used_system_turn)
+        prompts = prompts_name(model_blocks(self.PLANNING)[self.config.metadata["prompts"]], self.used_system_turn)
         given = [Answer(a.doc["id"], a.doc["question"], a.doc["answer"], a.text, None, prompts) for a in answers]
         return [answer.to_text() for answer in grade(given, self.judge(), show_progress=is_first_process())]
 
@@ -79,13 +79,8 @@ def doc_to_planning_text(doc: Mapping[str, Any]) -> str:
 
 
 def _text(doc: Mapping[str, Any], planning: bool) -> str:
-    block = _blocks(planning)[doc["shown"]["prompts"]]
+    block = model_blocks(planning)[doc["shown"]["prompts"]]
     if doc.get(SystemPromptTask.SYSTEM_TURN):
         block = {name: text for name, text in block.items() if name != "system"}
     text = prompt_text(doc["question"], block)
     return text if IMAGE_PLACEHOLDER in prompt_text("", block) else IMAGE_PLACEHOLDER + text
-
-
-def _blocks(planning: bool) -> dict[str, dict[str, str]]:
-    """Prompts by lmms-eval's name of a backend."""
-    return {name: block for name, block in model_blocks(planning=planning).items() if "prompt" in block}

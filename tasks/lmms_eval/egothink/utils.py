@@ -13,6 +13,7 @@ from lmms_egoplan.benchmarks.egothink.grading import DEFAULT_JUDGE, OTHERWISE, A
 from lmms_egoplan.benchmarks.egothink.metrics import mean_over_dimensions  # noqa: F401
 from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
 from lmms_egoplan.benchmarks.egothink.prompts import (
+    block_by_model_type,
     block_of_model,
     model_blocks,
     prompt_messages,
@@ -26,13 +27,18 @@ _DIMENSIONS = {dimension.name.upper(): dimension.name for dimension in DIMENSION
 _PLANNING = {"GENERAL_PROMPTS": False, "PLANNING_PROMPTS": True}
 
 
-def __getattr__(name: str) -> str | dict[str, dict[str, str]]:
+# lmms-eval's name of the backend that runs checkpoints of any family.
+_ANY_CHECKPOINT = "hf_vlm"
+
+
+def __getattr__(name: str) -> str | dict[str, dict[str, Any]]:
     """Folders and fingerprints of the prepared dimensions, and prompts: found when a task is loaded, not when listed.
 
     That is before the model is asked anything, so the judge is tried here.
     """
     if name in _PLANNING:
-        return model_blocks(planning=_PLANNING[name])
+        planning = _PLANNING[name]
+        return {**model_blocks(planning), _ANY_CHECKPOINT: block_by_model_type(planning)}
     if name in _DIMENSIONS:
         announce_judge(DEFAULT_JUDGE, OTHERWISE)
         return str(PREPARED.folder(_DIMENSIONS[name]))
@@ -57,8 +63,8 @@ def doc_to_messages(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[s
 
 
 def _prompts(settings: Mapping[str, Any]) -> Mapping[str, str]:
-    """Of the model that hf_vlm has loaded, where the settings are hf_vlm's."""
-    model = loaded_model("hf_vlm")
+    """Of the checkpoint that is loaded, where the settings are those of the backend that runs any."""
+    model = loaded_model(_ANY_CHECKPOINT)
     return block_of_model(settings, model and model.model_type)
 
 
