@@ -2,6 +2,7 @@
 
 import atexit
 import hashlib
+import inspect
 import itertools
 import json
 import os
@@ -14,7 +15,6 @@ import torch.distributed as dist
 from accelerate import Accelerator
 from lmms_eval.api.instance import GenerationResult, Instance, TokenCounts
 from lmms_eval.api.model import lmms
-from lmms_eval.api.task import ConfigurableMessagesTask
 from lmms_eval.protocol import ChatMessages
 from tqdm import tqdm
 from transformers import AutoModelForImageTextToText, AutoProcessor
@@ -218,9 +218,12 @@ class HFVLM(lmms):
         counts where it says more. Another task's messages are the text and the media that the request has, too.
         """
         task = getattr(doc_to_visual, "__self__", None)
-        if not callable(getattr(getattr(task, "config", None), "doc_to_messages", None)):
+        to_messages = getattr(getattr(task, "config", None), "doc_to_messages", None)
+        if not callable(to_messages):
             return None
-        asked = ConfigurableMessagesTask.doc_to_messages(task, doc)
+        settings = task.lmms_eval_specific_kwargs
+        takes_settings = settings is not None and len(inspect.signature(to_messages).parameters) > 1
+        asked = to_messages(doc, lmms_eval_specific_kwargs=settings) if takes_settings else to_messages(doc)
         if not any(message["role"] == "system" for message in asked):
             return None
         messages = ChatMessages(messages=asked).to_hf_messages()

@@ -12,6 +12,8 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
 from lmms_egoplan.clip import Clip
 from lmms_egoplan.frames import DamagedFrameError, FrameError, frame_times, read_video_frames, write_video
 from lmms_egoplan.paths import data_root
@@ -155,6 +157,12 @@ def visual_input(doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
     except FrameError as error:
         raise FrameError(f"step {doc['step_id']}: {error}") from error
     return [Clip(images, None if rate is None else float(rate))] if media == "clip" else list(images)
+
+
+def step_images(doc: Doc, settings: Mapping[str, Any]) -> list[Image.Image]:
+    """The images of `visual_input` for ``frames``, or its one `Clip` for ``clip``; raises as it does."""
+    shown = visual_input(doc, settings)
+    return shown[0] if settings["media"] == "clip" else shown
 
 
 def _checked(settings: Mapping[str, Any]) -> tuple[str, int]:

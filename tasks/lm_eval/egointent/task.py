@@ -4,12 +4,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from PIL import Image
-
 from lmms_egoplan.benchmarks.egointent.grading import DEFAULT_JUDGE, JUDGE_VERSION, Prediction, grade  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.prepared import PREPARED
 from lmms_egoplan.benchmarks.egointent.prompt import PROMPT_VERSION, prompt_text  # noqa: F401
-from lmms_egoplan.benchmarks.egointent.visuals import num_shown, visual_input
+from lmms_egoplan.benchmarks.egointent.visuals import num_shown, step_images
 from lmms_egoplan.lm_eval_adapter.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name
 from lmms_egoplan.lm_eval_adapter.task import Answered, JudgedTask, TaskSettingsError
 from lmms_egoplan.processes import is_first_process
@@ -43,14 +41,11 @@ def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
     """The step's frames up to its truncation point."""
     settings = doc["shown"]
     what = f"step {doc['step_id']}, {settings['max_frames']} frames as {settings['media']}"
-    return LazyImages(images_name("EgoIntent", doc, what), partial(_frames, doc), settings["media"] == "clip")
+    return LazyImages(
+        images_name("EgoIntent", doc, what), partial(step_images, doc, settings), settings["media"] == "clip"
+    )
 
 
 def doc_to_text(doc: Mapping[str, Any]) -> str:
     """The request for the three fields behind the step's images."""
     return IMAGE_PLACEHOLDER * num_shown(doc, doc["shown"]) + prompt_text(doc)
-
-
-def _frames(doc: Mapping[str, Any]) -> list[Image.Image]:
-    shown = visual_input(doc, doc["shown"])
-    return shown[0] if doc["shown"]["media"] == "clip" else shown
