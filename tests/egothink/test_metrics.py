@@ -97,6 +97,14 @@ def test_several_judges_are_all_named():
     assert metrics.judge_models(values) == "demo, gpt-4o"
 
 
+def test_several_prompts_are_all_named():
+    values = [
+        score(replace(JUDGED, prompts=name))["prompts"] for name in ("GPT-4V", "own, system turn", None, "GPT-4V")
+    ]
+    assert metrics.prompts_used(values) == "GPT-4V; own, system turn; unknown"
+    assert metrics.prompts_used(values[:1]) == "GPT-4V"
+
+
 @pytest.mark.parametrize("model", TABLE_3)
 def test_average_is_the_papers(model):
     scores, printed = TABLE_3[model]
