@@ -214,17 +214,19 @@ class HFVLM(lmms):
     def _messages_with_system(self, doc_to_visual: Any, doc: Any) -> list[dict[str, Any]] | None:
         """The chat messages that the task has for a document, where a system message is among them; else None.
 
-        The text of a request holds no turns. So a task's ``doc_to_messages``, made for the harness's chat backends,
-        counts where it says more. Another task's messages are the text and the media that the request has, too.
+        Tasks make them for the harness's chat backends. A request's text holds no turns, so it cannot tell a system
+        prompt from the question.
         """
         task = getattr(doc_to_visual, "__self__", None)
         to_messages = getattr(getattr(task, "config", None), "doc_to_messages", None)
         if not callable(to_messages):
             return None
-        settings = task.lmms_eval_specific_kwargs
-        takes_settings = settings is not None and len(inspect.signature(to_messages).parameters) > 1
-        asked = to_messages(doc, lmms_eval_specific_kwargs=settings) if takes_settings else to_messages(doc)
-        if not any(message["role"] == "system" for message in asked):
+        settings, parameters = task.lmms_eval_specific_kwargs, inspect.signature(to_messages).parameters
+        # As the harness calls it.
+        takes_settings = "lmms_eval_specific_kwargs" in parameters or len(parameters) == 2
+        given = {"lmms_eval_specific_kwargs": settings} if settings is not None and takes_settings else {}
+        asked = to_messages(doc, **given)
+        if not any(isinstance(message, dict) and message.get("role") == "system" for message in asked or ()):
             return None
         messages = ChatMessages(messages=asked).to_hf_messages()
         for message in messages:

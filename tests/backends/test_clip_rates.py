@@ -1,5 +1,7 @@
 """A clip's frame rate reaches the processors, which make time stamps and positions of it."""
 
+import copy
+
 import pytest
 import torch
 from transformers.video_utils import VideoMetadata
@@ -119,11 +121,7 @@ def test_the_rate_is_in_likelihoods_and_answers(name, tmp_path):
 def test_seconds_keep_their_precision_in_half_precision():
     """2 / 6 is 0.3340 in bfloat16, which would move positions of late frames."""
     model, _ = build("qwen2_5_vl")
-    found = inputs("qwen2_5_vl", messages(Clip(frames(6), 6)))
-    try:
-        moved = on_device(found, model.bfloat16())
-    finally:
-        model.float()
+    moved = on_device(inputs("qwen2_5_vl", messages(Clip(frames(6), 6))), copy.deepcopy(model).bfloat16())
     assert moved["pixel_values_videos"].dtype == torch.bfloat16
     assert torch.as_tensor(moved["second_per_grid_ts"]).tolist() == pytest.approx([2 / 6], abs=1e-7)
 
