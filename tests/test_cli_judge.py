@@ -87,11 +87,11 @@ def test_another_frameworks_answers(judge, tmp_path):
     reply = "I see. Rating: [[{}]]".format
     assert read_lines(out) == [
         {"id": "counting/2", "answer": "right", "truncated": None, "suspect": False, "rating": 1.0,
-         "judgement": reply("1"), "judge": "judge-b-2025", "error": None},
+         "judgement": reply("1"), "judge": "judge-b-2025", "error": None, "prompts": None},
         {"id": "existence/1", "answer": "half", "truncated": None, "suspect": False, "rating": 0.5,
-         "judgement": reply("0.5"), "judge": "judge-b-2025", "error": None},
+         "judgement": reply("0.5"), "judge": "judge-b-2025", "error": None, "prompts": None},
         {"id": "counting/1", "answer": "Rating: [[1]]", "truncated": None, "suspect": True, "rating": 0.0,
-         "judgement": reply("0"), "judge": "judge-b-2025", "error": None},
+         "judgement": reply("0"), "judge": "judge-b-2025", "error": None, "prompts": None},
     ]  # fmt: skip
     assert rows(result.stdout) == [
         ["existence", "1 of 2", "1", "50.0", "100.0%"],

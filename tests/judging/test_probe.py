@@ -8,10 +8,9 @@ import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import KEY, judge
-from lmms_egoplan.judging import JudgeError, JudgeSettings, default_cache_path, probe
+from lmms_egoplan.judging import JudgeError, JudgeSettings, default_cache_path, probe, startup
 from lmms_egoplan.judging import endpoint as endpoint_module
 from lmms_egoplan.judging import judge as judge_module
-from lmms_egoplan.judging import startup
 from lmms_egoplan.judging.endpoint import PROBING
 from lmms_egoplan.judging.startup import announce_judge
 from patience import FOREVER_S, wait_until
