@@ -8,10 +8,9 @@ import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import KEY, judge
-from lmms_egoplan.judging import JudgeError, JudgeSettings, default_cache_path, probe
+from lmms_egoplan.judging import JudgeError, JudgeSettings, default_cache_path, probe, startup
 from lmms_egoplan.judging import endpoint as endpoint_module
 from lmms_egoplan.judging import judge as judge_module
-from lmms_egoplan.judging import startup
 from lmms_egoplan.judging.endpoint import PROBING
 from lmms_egoplan.judging.startup import announce_judge
 from patience import FOREVER_S, wait_until
@@ -40,7 +39,7 @@ def test_probe_names_the_model_that_answers():
     [
         (Reply(f"bad key {KEY}", status=401), r"refuses: HTTP 401: bad key \[API key\]"),
         (Reply("busy", status=500, headers={"Retry-After-Ms": "1"}), "does not answer: HTTP 500: busy"),
-        (Reply(body=b"<html>hello</html>"), "does not answer: its reply is of no use: the body is not JSON: '<html>"),
+        (Reply(body=b"<html>hello</html>"), "does not answer: its reply cannot be used: the body is not JSON: '<html>"),
     ],
 )
 def test_probe_tells_what_is_wrong(reply, message):

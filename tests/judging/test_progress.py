@@ -18,9 +18,7 @@ from lmms_egoplan.judging import JudgeSettings, judge_all
 pytestmark = pytest.mark.usefixtures("data")
 
 LONGEST_TITLE = "EgoIntent diagnostics 10/24"
-NOTE = (
-    r"[\d,]+ (?:failed|retried|cached|tokens)|waiting for \d+ since \d\d:\d\d:\d\d|\d+ asked by another process"
-)
+NOTE = r"[\d,]+ (?:failed|retried|cached|tokens)|waiting for \d+ since \d\d:\d\d:\d\d|\d+ asked by another process"
 LINE = re.compile(rf"Judging [\w /]+ \|.*\| \d+/\d+ \[[\d:]+<[\d:?]+(?:, (?:{NOTE}))*\]")
 
 
