@@ -41,7 +41,7 @@ def egothink(
         list[Path] | None,
         typer.Argument(
             help="Answers: a folder with runs, their files `*_samples_egothink_*.jsonl`, JSON lines with id and "
-            "answer, or files that this command wrote. Answers are judged as they are: remove thinking first.",
+            "answer, or files that this command wrote. Answers are judged as they are: remove the model's thinking.",
             metavar="SAMPLES",
             show_default=False,
         ),

@@ -39,8 +39,8 @@ _USERS_PREFIXES = ("LMMS_EGOPLAN_JUDGE_", "LMMS_EGOPLAN_BLEURT", "OPENAI_", "AZU
 _USERS_VARIABLES = ("MODEL_VERSION", "API_TYPE", "API_VERSION")
 _SHOWN_LINES = 30
 _NOTE = (
-    "The demo runs every step of an evaluation on small sets. The scores mean nothing: The weights are random, and "
-    f"the judge '{DEMO}' only compares words.\n"
+    "The demo runs every step of an evaluation on small sets. The weights are random, and the judge "
+    f"'{DEMO}' only compares words, so the scores mean nothing.\n"
 )
 _STEPS = (
     "Make a tiny LLaVA and a sentence encoder with random weights",

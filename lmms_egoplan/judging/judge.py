@@ -130,7 +130,7 @@ def probe(settings: JudgeSettings) -> str:
         async with Endpoint(settings, lambda: None, PROBING) as endpoint:
             reply, _ = await endpoint.ask(_PROBE)
             if reply.problem:
-                raise NoAnswerError(f"its reply is of no use: {reply.problem}")
+                raise NoAnswerError(f"its reply cannot be used: {reply.problem}")
             return reply.model or settings.model
 
     try:

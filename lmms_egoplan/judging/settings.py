@@ -147,7 +147,7 @@ def _url(names: tuple[str, ...]) -> str | None:
 def _key(names: tuple[str, ...]) -> str | None:
     found = _named(names)
     if found and not (found[1].isascii() and found[1].isprintable() and " " not in found[1]):
-        raise SettingsError(f"{found[0]} has characters that no key has (only printable ASCII without spaces)")
+        raise SettingsError(f"{found[0]} must be printable ASCII without spaces")
     return found[1] if found else None
 
 
@@ -156,8 +156,8 @@ def _tell_of_borrowed_key(host: str) -> None:
     """Warn once that the key for OpenAI goes to another machine."""
     if not (_is_loopback(host) or host.endswith(".openai.com")):
         logger.warning(
-            f"{_API_KEY[1]} is sent to {host}, which {_BASE_URL[0]} names: {_API_KEY[0]} is not set. Set it to the key "
-            "of that endpoint, or to any word where it needs none"
+            f"{_API_KEY[1]} is sent to {host} (from {_BASE_URL[0]}), because {_API_KEY[0]} is not set. Set it "
+            "to the key of this endpoint, or to any word if it needs none"
         )
 
 

@@ -39,7 +39,7 @@ def test_probe_names_the_model_that_answers():
     [
         (Reply(f"bad key {KEY}", status=401), r"refuses: HTTP 401: bad key \[API key\]"),
         (Reply("busy", status=500, headers={"Retry-After-Ms": "1"}), "does not answer: HTTP 500: busy"),
-        (Reply(body=b"<html>hello</html>"), "does not answer: its reply is of no use: the body is not JSON: '<html>"),
+        (Reply(body=b"<html>hello</html>"), "does not answer: its reply cannot be used: the body is not JSON: '<html>"),
     ],
 )
 def test_probe_tells_what_is_wrong(reply, message):
