@@ -9,6 +9,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from lmms_egoplan.cli.former_options import accepting
+
 if TYPE_CHECKING:
     from lmms_egoplan.benchmarks.egothink.grading import JudgedAnswer
 
@@ -27,8 +29,17 @@ def judge() -> None:
     """
 
 
-@app.command("egothink")
+@app.command("egothink", cls=accepting("--samples"))
 def egothink(
+    samples: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Answers: a folder with runs, their files `*_samples_egothink_*.jsonl`, JSON lines with id and "
+            "answer, or files that this command wrote. Answers are judged as they are: remove the model's thinking.",
+            metavar="SAMPLES",
+            show_default=False,
+        ),
+    ],
     out: Annotated[
         Path,
         typer.Option(
@@ -37,16 +48,6 @@ def egothink(
             metavar="FILE",
         ),
     ],
-    samples: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            help="Answers: a folder with runs, their files `*_samples_egothink_*.jsonl`, JSON lines with id and "
-            "answer, or files that this command wrote. Answers are judged as they are: remove the model's thinking.",
-            metavar="SAMPLES",
-            show_default=False,
-        ),
-    ] = None,
-    earlier_samples: Annotated[list[Path] | None, typer.Option("--samples", hidden=True)] = None,
     concurrency: Annotated[
         int | None, typer.Option(min=1, max=1000, help="Requests at a time; 32 by default.", show_default=False)
     ] = None,
@@ -74,18 +75,15 @@ def egothink(
     from lmms_egoplan.judging import HOW_TO_SET, JudgeError, SettingsError, judge_settings, probe
     from lmms_egoplan.storage import StorageError
 
-    paths = [*(samples or []), *(earlier_samples or [])]
-    if not paths:
-        raise typer.BadParameter("name at least one file or folder with answers", param_hint="SAMPLES")
     try:
         settings = judge_settings(DEFAULT_JUDGE)
         if settings is None:
             _fail(f"no judge is set. Set a judge with\n{HOW_TO_SET}")
         if concurrency is not None:
             settings = replace(settings, concurrency=concurrency)
-        if out.is_dir() or any(out.resolve() == path.resolve() for path in paths):
+        if out.is_dir() or any(out.resolve() == path.resolve() for path in samples):
             _fail(f"{out}: --out must be another file than the samples, and no folder")
-        answers = with_questions(read_stored(paths))
+        answers = with_questions(read_stored(samples))
         out.parent.mkdir(parents=True, exist_ok=True)
         probe(settings)
         repeated = grade_repeatedly(answers, settings, repeats)

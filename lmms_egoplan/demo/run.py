@@ -7,9 +7,8 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -18,9 +17,11 @@ from rich.text import Text
 
 from lmms_egoplan.demo import actplan, egointent, egoplan, egothink
 from lmms_egoplan.judging import DEMO
+from lmms_egoplan.report.runs import read_scores
+from lmms_egoplan.report.terminal import print_runs
 
 # What each benchmark brings: its TASKS, the SCORES that they must give (a metric by task), the FOLDER that it
-# fills, write(), which returns the arguments that prepare its data, and table(), which shows the results.
+# fills, and write(), which returns the arguments that prepare its data.
 _BENCHMARKS = (egoplan, egothink, egointent, actplan)
 
 _MARKER = ".lmms-egoplan-demo"
@@ -55,8 +56,6 @@ _EXPECTED = (
     "# lmms-eval warns of every choice that target_delimiter and choice have no white space. This is intended: the "
     "model's chat template sets it.\n"
 )
-
-Results = Mapping[str, Mapping[str, Any]]
 
 
 class DemoError(RuntimeError):
@@ -98,11 +97,11 @@ def run_demo(out: Path, console: Console) -> None:
         begin_step()
         command = _evaluation([task for benchmark in _BENCHMARKS for task in benchmark.TASKS])
         _run(command, out, status, _EXPECTED)
-        results = _read_results(out)
+        _check_results(out)
         begin_step()
         _run([*_OWN_COMMAND, "report", _RESULTS, "--out", _REPORT], out, status)
         begin_step()
-    _print_tables(results, console)
+    print_runs(read_scores([out / _RESULTS]).runs, console)
     _tell(out, command, console)
 
 
@@ -178,8 +177,8 @@ def _failure(out: Path, reason: str) -> DemoError:
     )
 
 
-def _read_results(out: Path) -> Results:
-    """Metrics by task, without the names of the harness's filters; lmms-eval exits with 0 after errors, too."""
+def _check_results(out: Path) -> None:
+    """Every score is there; lmms-eval exits with 0 after errors, too."""
     files = list((out / _RESULTS).rglob("*_results.json"))
     if len(files) != 1:
         raise _failure(out, f"lmms-eval has written {len(files)} files of results, expected one")
@@ -192,13 +191,6 @@ def _read_results(out: Path) -> Results:
             value = results.get(task, {}).get(metric)
             if not isinstance(value, int | float) or not math.isfinite(value):
                 raise _failure(out, f"{metric} of {task} is {value} in {files[0]}")
-    return results
-
-
-def _print_tables(results: Results, console: Console) -> None:
-    for benchmark in _BENCHMARKS:
-        console.print()
-        console.print(benchmark.table(results))
 
 
 def _tell(out: Path, command: Sequence[str], console: Console) -> None:
