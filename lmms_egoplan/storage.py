@@ -184,7 +184,7 @@ class PreparedData:
     title: str
     how: Callable[[str], str]
     data_format: int = 1
-    official: Mapping[str, int] = field(default_factory=dict)
+    official: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     def check(self, split: str, summary: dict[str, Any]) -> None:
         """Check that a split with this summary is of the format that is read here.

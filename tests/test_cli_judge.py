@@ -325,7 +325,7 @@ def test_samples_may_come_as_an_option_too(judge, tmp_path):
 def test_samples_are_needed(tmp_path):
     result = run("--out", tmp_path / "judged.jsonl")
     assert result.exit_code == 2
-    assert "name at least one file or folder with answers" in result.stderr
+    assert "Missing argument 'SAMPLES'" in result.stderr
 
 
 def test_help_has_examples_and_names_the_default_judges(monkeypatch):

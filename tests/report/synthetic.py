@@ -422,7 +422,7 @@ def _config(task, ours):
 
 def _version(task):
     """Of the tasks, by benchmark."""
-    return 1.0 if task.startswith("egoplan") else 1.1
+    return 1.0 if task.startswith("egoplan") else 1.1 if task.startswith("actplan") else 1.2
 
 
 def _lmms_eval_line(task, answers, number, values):
