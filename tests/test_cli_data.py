@@ -111,9 +111,11 @@ def test_prepares_egothink_and_compares_with_the_paper(folder):
     assert result.exit_code == 0, result.output
     table = rows(result.stdout)
     assert len(table) == 12
-    assert ["existence", "2 (50)", "6.00 (6.82)", "3.00 (1.60)", "no: instances, question words, answer words"] in table
-    assert ["activity", "100 (100)", "4.00 (4.71)", "2.00 (2.42)", "no: question words, answer words"] in table
+    different = "question words, answer words, question types"
+    assert ["existence", "2 (50)", "6.00 (6.82)", "3.00 (1.60)", "1 (2)", f"no: instances, {different}"] in table
+    assert ["activity", "100 (100)", "4.00 (4.71)", "2.00 (2.42)", "1 (2)", f"no: {different}"] in table
     assert "as in the paper's Table 4 if within 0.2" in result.stdout
+    assert "concepts, scenes and videos cannot be counted" in result.stdout
     assert f"122 questions from {source.resolve()}" in result.stdout
     assert f"Written to {split_dir('egothink', 'activity').parent}" in result.stdout
 
@@ -200,11 +202,15 @@ def test_builds_egointent_from_goalstep_and_prepares_it(folder):
     steps = folder / "out" / "steps.jsonl"
     result = run("build", "egointent", "--goalstep", goalstep, "--videos", videos, "--out", steps)
     assert result.exit_code == 0, result.output
-    assert f"2 steps of 1 videos, all unverified, written to {steps}" in result.stdout
+    assert f"2 Goal-Step steps of 1 videos, all unverified, written to {steps}" in result.stdout
     assert "Left out: 1: no step comes after it; 1: video is not in the folder" in result.stdout
     result = run("prepare", "egointent", "--annotations", steps, "--videos", videos)
     assert result.exit_code == 0, result.output
     assert "those of 2 steps" in result.stdout
+    assert "Goal-Step steps, not EgoIntent's" in result.stdout
+    table = rows(result.stdout)
+    assert ["categories", "1", "1", "", ""] in table
+    assert "scenarios" not in {row[0] for row in table}
 
     written = steps.read_text()
     for wrong in (["--before-end", "nan"], ["--before-end", "9"], ["--videos", folder / "absent"]):

@@ -20,6 +20,21 @@ def run(*arguments):
     return CliRunner().invoke(app, ["heatmap", "egointent", *map(str, arguments)])
 
 
+def test_runs_of_both_kinds_are_refused(tmp_path):
+    scenario_run(tmp_path / "a", {"yard": 10}, "own")
+    step = graded_step("f20fb254_1", [20.0] * 3)
+    goalstep = sample(step, category="make tea", unverified=True, video_id="f20fb254-2611")
+    write_run(tmp_path / "b", [goalstep], "goalstep")
+    out = tmp_path / "map.png"
+    result = run("--results", tmp_path, "--out", out)
+    assert result.exit_code == 1
+    assert "one heat map holds one kind" in result.stderr
+    assert not out.exists()
+    result = run("--results", tmp_path / "b", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "1 x 1 (models x categories of Goal-Step steps)" in result.stdout
+
+
 def test_draws_runs_of_several_folders(tmp_path):
     folders = [
         scenario_run(tmp_path / name, {"yard": 10 + number, "bedroom": 30}, f"org/{name}")

@@ -240,6 +240,13 @@ def test_steps_end_before_the_hand_has_changed_anything(annotated, steps):
         assert start < shown[-1] == scene.first_change(number) - 1
 
 
+def test_egoplan_table_has_the_accuracy_by_sum_right_beside_the_accuracy():
+    scores = {"acc_bytes": 0.1, "acc": 0.2, "acc_ego4d": 0.3, "acc_sum": 0.4, "acc_stderr": 0.0}
+    results = dict.fromkeys(egoplan.TASKS, scores | {"num_questions": 3, "coverage": 1.0})
+    found = egoplan.table(results)
+    assert list(found.columns[1].cells)[:4] == ["acc", "acc_sum", "acc_bytes", "acc_ego4d"]
+
+
 def test_egointent_table_shows_judged_fields():
     metrics = dict(zip(FIELDS, (30.0, 20.0, 12.5), strict=True)) | {
         "overall": 62.5 / 3,
@@ -392,7 +399,7 @@ def test_demo_from_scenes_to_scores(tmp_path):
         plans = metrics[task]
         assert (plans["num_plans"], plans["num_gold_2"], plans["coverage"]) == (6, 6, 1)
         assert plans["plans_by_setting"] == {"counterfactual": 2, "normal": 4}
-        assert "bleurt_accuracy" not in plans
+        assert "bleurt_correct" not in plans
         assert (plans["encoder"], "is not set" in plans["bleurt_model"]) == ("encoder", True)
         (samples,) = out.glob(f"results/**/*_samples_{task}.jsonl")
         assert len(samples.read_text().splitlines()) == 6

@@ -144,6 +144,49 @@ def test_notes_name_every_exception(stem):
         )
 
 
+@pytest.mark.parametrize(
+    ("stem", "told"),
+    [
+        ("egoplan_table1", ("Section 3.4", "3,296", "Table 2", "3,269")),
+        ("egoplan_table1", ("first version", "2,406", "2,407", "2,979", "2,538")),
+        ("egothink_table3", ("Section 4.2", "60.0 in navigation", "64.0")),
+        ("egothink_table3", ("Section 4.2", "localization", "comparison", "50.0 to 48.0")),
+        ("egothink_table3", ("Section 1", "activity and counting", "best in both")),
+        ("egothink_table9", ("Section 5.2", "0.81")),
+        ("egothink_table10", ("means of three people's grades",)),
+        ("egointent_table3", ("leaderboard", "missing predictions receive zero")),
+        ("egointent_table3", ("52.71", "33.31")),
+    ],
+)
+def test_contradictions_inside_the_papers_are_notes_of_the_tables(stem, told):
+    assert any(all(part in note for part in told) for note in load(stem).notes)
+
+
+def test_egothink_text_against_table_3():
+    """What the notes of Table 3 say of its own numbers."""
+    table = printed("egothink_table3").set_index("model")
+    gpt_4v, blip = table.loc["GPT-4V"], table.loc["BLIP-2-11B"]
+    dimensions = TABLES["egothink_table3"]["derived"][0]["of"]
+    assert gpt_4v["navigation"] == "64.0"
+    assert [name for name in dimensions if float(blip[name]) > float(gpt_4v[name])] == [
+        "location",
+        "spatial",
+        "comparison",
+    ]
+    for name in ("activity", "counting"):
+        assert float(gpt_4v[name]) == table[name].astype(float).max()
+
+
+def test_egothink_table_10_has_means_of_three_people():
+    """Over 50 questions: thirds of a point that grades of 0, 0.5 and 1 of three people can give, but for one score."""
+    row = printed("egothink_table10").iloc[0]
+    possible = {f"{100 * halves / 300:.1f}" for halves in range(301)}
+    of_one = {f"{100 * halves / 100:.1f}" for halves in range(101)}
+    scores = [row[name] for name in TABLES["egothink_table10"]["scores"]]
+    assert [score in possible for score in scores] == [False, True, True, True, True]
+    assert [score in of_one for score in scores] == [False, False, False, True, True]
+
+
 def test_egoplan_table_3_repeats_table_1():
     table1 = printed("egoplan_table1").set_index("model")["acc"]
     table3 = printed("egoplan_table3").set_index("model")["all"]
@@ -166,6 +209,25 @@ def test_actplan_table_7_gives_table_6(row6, row7, column):
     normal, counterfactual = Decimal(parts[f"normal_{column}"]), Decimal(parts[f"counterfactual_{column}"])
     mean = (40 * normal + 20 * counterfactual) / 60
     assert abs(total - mean) <= half_unit(total) + max(half_unit(normal), half_unit(counterfactual))
+
+
+@pytest.mark.parametrize(
+    ("stem", "columns", "plans"),
+    [
+        ("actplan_table3", ["normal_correctness", "normal_commonsense"], 275),
+        ("actplan_table3", ["counterfactual_correctness", "counterfactual_commonsense"], 127),
+        ("actplan_table5", ["val_acc", "test_acc"], 81),
+        ("actplan_table6", ["correctness", "commonsense"], 60),
+        ("actplan_table7", ["normal_correctness", "normal_commonsense"], 40),
+        ("actplan_table7", ["counterfactual_correctness", "counterfactual_commonsense"], 20),
+    ],
+)
+def test_actplan_shares_are_whole_numbers_of_plans(stem, columns, plans):
+    """What the notes say that they are over; 240 train, 81 val and 81 test instances are the 275 and 127."""
+    shares = {str((Decimal(100 * number) / plans).quantize(Decimal("0.1"), ROUND_HALF_UP)) for number in range(plans)}
+    assert set(printed(stem)[columns].to_numpy().ravel()) <= shares
+    assert any(str(plans) in note for note in (*TABLES[stem]["notes"], TABLES[stem]["what"]))
+    assert 240 + 81 + 81 == 275 + 127
 
 
 @pytest.mark.parametrize("stem", ROWS)

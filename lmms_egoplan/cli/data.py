@@ -126,6 +126,8 @@ def egointent(
     except (AnnotationError, PrepareError, StorageError, OSError) as error:
         _fail(error)
     print_summary(summary, "steps")
+    if "categories" in summary["counts"]:
+        typer.echo("These are Goal-Step steps, not EgoIntent's: scores do not compare with the paper's.")
     if summary["unverified"]:
         typer.echo(f"Labels that nobody has verified: those of {summary['unverified']} steps")
 
@@ -164,7 +166,9 @@ def build_egointent(
     out: Annotated[Path, typer.Option(help="The file to write, JSON Lines, for `data prepare egointent`.")],
     before_end: Annotated[float, typer.Option(help="Seconds before the end of a step at which it is cut.")] = 0.5,
 ) -> None:
-    """Make steps of EgoIntent's form from Ego4D Goal-Step; nobody has verified their labels.
+    """Make Goal-Step steps: records of EgoIntent's form from Ego4D Goal-Step, whose labels nobody has verified.
+
+    They are not EgoIntent's steps, and their scores do not compare with the paper's.
 
     Example: `lmms-egoplan data build egointent --goalstep goalstep_valid_public.json --videos ego4d/full_scale
     --out egointent.jsonl`
@@ -178,8 +182,8 @@ def build_egointent(
         _fail(error)
     reasons = "; ".join(f"{count}: {reason}" for reason, count in built.left_out.most_common())
     typer.echo(
-        f"{len(built.records)} steps of {len({record.video_id for record in built.records})} videos, all unverified, "
-        f"written to {out}\nLeft out: {reasons or 'none'}"
+        f"{len(built.records)} Goal-Step steps of {len({record.video_id for record in built.records})} videos, all "
+        f"unverified, written to {out}\nLeft out: {reasons or 'none'}"
     )
 
 

@@ -7,30 +7,38 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from lmms_egoplan.cli.former_options import accepting
+from lmms_egoplan.cli.train import LabelledPlans, Splits
+
 if TYPE_CHECKING:
     from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import Evaluation
 
-app = typer.Typer(help="Measure models that a benchmark's metrics need.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
 def evaluate() -> None:
-    """Measure models that a benchmark's metrics need."""
+    """Measure models that a benchmark's metrics need.
+
+    Example: `lmms-egoplan evaluate bleurt classifier finetuning_data.jsonl activities.txt --split val`
+    """
 
 
-@app.command("bleurt")
+@app.command("bleurt", cls=accepting("--model", "--plans", "--activities"))
 def bleurt(
-    model: Annotated[Path, typer.Option(help="Folder that `lmms-egoplan train bleurt` wrote.")],
-    plans: Annotated[Path, typer.Option(help="Plans with human labels: ActPlan-1K's plans_train_val.jsonl.")],
-    activities: Annotated[Path, typer.Option(help="The activities' splits: ActPlan-1K's activities.txt.")],
+    model: Annotated[
+        Path,
+        typer.Argument(metavar="MODEL", help="The classifier: folder that `lmms-egoplan train bleurt` wrote."),
+    ],
+    plans: LabelledPlans,
+    activities: Splits,
     split: Annotated[Literal["val", "test"], typer.Option(help="The split to measure on.")],
 ) -> None:
-    """Compare a classifier's verdicts with people's, by the model that wrote the plans, beside the paper's Table 5.
+    """Measure how far a classifier's verdicts on ActPlan-1K's plans agree with people's, beside the paper's Table 5.
 
-    An accuracy says something only beyond that of always giving the more frequent label (majority).
+    Compare each accuracy with the line "majority": that of always giving the more frequent label.
 
-    Example: `lmms-egoplan evaluate bleurt --model bleurt --plans plans_train_val.jsonl --activities activities.txt
-    --split val`
+    Example: `lmms-egoplan evaluate bleurt classifier finetuning_data.jsonl activities.txt --split val`
     """
     from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError, load_classifier
     from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import evaluate_bleurt
@@ -44,6 +52,7 @@ def bleurt(
     for activity, count in evaluation.unknown_activities.items():
         typer.echo(f"Left out: {count} instances of {activity}, which {activities} does not name", err=True)
     _print_table(evaluation, split)
+    typer.echo(f"Trained with {evaluation.pairs}")
 
 
 def _print_table(evaluation: "Evaluation", split: Literal["val", "test"]) -> None:

@@ -27,6 +27,9 @@ def egointent(
 ) -> None:
     """Draw EgoIntent's overall score of models by scenarios: the best model on top, the hardest scenario on the left.
 
+    Runs over Goal-Step steps (`data build egointent`) are drawn by the categories of their goals, in a picture of their
+    own.
+
     Example: `lmms-egoplan heatmap egointent --results runs/qwen runs/internvl --out heatmap.png`
     """
     from lmms_egoplan.benchmarks.egointent.heatmap import make_heatmap
@@ -43,5 +46,6 @@ def egointent(
         raise typer.Exit(1) from None
     for warning in drawn.warnings:
         typer.echo(f"Warning: {warning}", err=True)
-    typer.echo(f"{len(drawn.models)} x {len(drawn.scenarios)} (models x scenarios). {', '.join(drawn.notes)}")
+    columns = "categories of Goal-Step steps" if drawn.is_goalstep else "scenarios"
+    typer.echo(f"{len(drawn.models)} x {len(drawn.scenarios)} (models x {columns}). {', '.join(drawn.notes)}")
     typer.echo(f"Written to {out}")

@@ -31,7 +31,10 @@ def report(
         ),
     ] = None,
 ) -> None:
-    """Write a page that puts runs beside everything that the papers published.
+    """Write a page that puts runs beside the scores in the papers' tables.
+
+    These are EgoPlan's Tables 1, 3 and 4, EgoThink's 3 and 9 to 11, EgoIntent's 3 and ActPlan-1K's 3 to 7. EgoPlan's
+    Fig. 7 and 8, EgoIntent's Fig. 7 and ActPlan-1K's Fig. 5 are drawn for the runs alone: the papers print no numbers.
 
     `index.html` opens from disk: a summary, the papers' tables with the runs among them, intervals and comparisons,
     figures, and a gallery of the questions. Beside it every table is a CSV and a Markdown file, every figure an SVG and

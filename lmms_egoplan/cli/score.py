@@ -8,8 +8,9 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import BLEURT_VARIABLE
+from lmms_egoplan.cli.former_options import accepting
 
-app = typer.Typer(help="Score plans made anywhere.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 _MEASURES = {
     "lcs": "LCS",
@@ -18,7 +19,7 @@ _MEASURES = {
     "lcs_norm_parsed": "normalised, parsed",
     "form_validity": "valid form",
     "plan_length": "steps",
-    "bleurt_accuracy": "called correct",
+    "bleurt_correct": "called correct",
     "correct": "correct (people)",
     "commonsense": "commonsense (people)",
 }
@@ -35,27 +36,31 @@ _BREAKDOWNS = {
 
 @app.callback()
 def score() -> None:
-    """Score plans made anywhere."""
+    """Score plans made anywhere.
+
+    Example: `lmms-egoplan score actplan plans.jsonl --out scores.json`
+    """
 
 
-@app.command("actplan")
+@app.command("actplan", cls=accepting("--plans"))
 def actplan(
     plans: Annotated[
         Path,
-        typer.Option(
-            help='The plans, JSON lines: {"id": ..., "candidate": ..., "references": [...]}, plans as text, gold plans '
-            '1, 2, ... as references, and, where people have judged them, "correct" and "commonsense". Or the '
-            "published plans_train_val.jsonl."
+        typer.Argument(
+            metavar="PLANS",
+            help='JSON lines: {"id": ..., "candidate": ..., "references": [...]}. Plans are texts, the references gold '
+            'plans 1, 2, ... Where people have judged the plans: "correct" and "commonsense", too. Or the authors\' '
+            "finetuning_data.jsonl.",
         ),
     ],
     out: Annotated[Path, typer.Option(help="The scores to write, JSON.")],
 ) -> None:
     """Score plans for ActPlan-1K's activities against their gold plans.
 
-    An id such as Beechwood_0_int/making_tea/0/sample_0 tells the setting and the type of the activity.
+    An id such as Beechwood_0_int/making_tea/0/sample_0 gives the setting and the type of the activity.
     LMMS_EGOPLAN_ENCODER sets the sentence encoder, LMMS_EGOPLAN_BLEURT a classifier.
 
-    Example: `lmms-egoplan score actplan --plans plans.jsonl --out scores.json`
+    Example: `lmms-egoplan score actplan plans.jsonl --out scores.json`
     """
     from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError
     from lmms_egoplan.benchmarks.actplan.encoder import EncoderError

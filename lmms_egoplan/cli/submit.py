@@ -12,27 +12,33 @@ app = typer.Typer(help="Make a submission file out of a run's logs.", no_args_is
 def egoplan(
     samples: Annotated[
         Path,
-        typer.Option(help="*_samples_egoplan_test.jsonl of a run, or its predictions file."),
+        typer.Option(
+            help="Samples of a run: *_samples_egoplan_test.jsonl, *_samples_egoplan_val.jsonl; or its predictions file."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="The submission to write, JSON.")],
-    split: Annotated[Literal["val", "test"], typer.Option(help="The prepared split it is for.")] = "test",
+    split: Annotated[
+        Literal["val", "test"] | None,
+        typer.Option(help="The split; without it the name of the samples file tells, else test.", show_default=False),
+    ] = None,
 ) -> None:
-    """Write EgoPlan's submission: a list of sample_id and label, each id of the split exactly once.
+    """Write a submission for EgoPlan's leaderboard, which takes a file of each split, val and test.
 
-    The samples come from `lmms-eval --tasks egoplan_test --log_samples --output_path runs ...`.
+    The file is a JSON list of sample_id and label, each id of the split exactly once. The split must be prepared, with
+    all of its questions. The samples come from `--tasks egoplan_test` or `--tasks egoplan_val` with `--log_samples`.
 
-    Example: `lmms-egoplan submit egoplan --samples runs/model/20250101_120000_samples_egoplan_test.jsonl
-    --out submission.json`
+    Example: `lmms-egoplan submit egoplan --samples runs/model/20250101_120000_samples_egoplan_val.jsonl
+    --out submission_val.json`
     """
     from lmms_egoplan.benchmarks.egoplan import submission
-    from lmms_egoplan.benchmarks.egoplan.prepared import PREPARED
     from lmms_egoplan.storage import StorageError
 
     try:
         predictions = submission.read_predictions(samples)
-        labels = submission.build_submission(predictions, PREPARED.load(split)["sample_id"])
+        split = split or submission.split_of(samples)
+        labels = submission.build_submission(predictions, submission.split_ids(split), split)
         submission.write_submission(out, labels)
     except (submission.SubmissionError, StorageError, OSError) as error:
         typer.echo(f"lmms-egoplan: {error}", err=True)
         raise typer.Exit(1) from None
-    typer.echo(f"{len(labels)} labels written to {out}")
+    typer.echo(f"{len(labels)} labels of the {split} split written to {out}")

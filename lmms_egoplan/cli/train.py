@@ -5,18 +5,36 @@ from typing import Annotated, Any
 
 import typer
 
-app = typer.Typer(help="Train models that a benchmark's metrics need.", no_args_is_help=True)
+from lmms_egoplan.benchmarks.actplan.bleurt.recipe import Positives, Shuffled
+from lmms_egoplan.cli.former_options import accepting
+
+LabelledPlans = Annotated[
+    Path,
+    typer.Argument(
+        metavar="PLANS",
+        help="Plans with human labels: finetuning_data.jsonl in bleu-cls/data of ActPlan-1K's repository.",
+    ),
+]
+Splits = Annotated[
+    Path, typer.Argument(metavar="ACTIVITIES", help="The activities' splits: activities.txt beside the plans.")
+]
+
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
 def train() -> None:
-    """Train models that a benchmark's metrics need."""
+    """Train models that a benchmark's metrics need.
+
+    Example: `lmms-egoplan train bleurt finetuning_data.jsonl activities.txt --encoder Elron/bleurt-large-512
+    --out classifier`
+    """
 
 
-@app.command("bleurt")
+@app.command("bleurt", cls=accepting("--plans", "--activities"))
 def bleurt(
-    plans: Annotated[Path, typer.Option(help="Plans with human labels: ActPlan-1K's plans_train_val.jsonl.")],
-    activities: Annotated[Path, typer.Option(help="The activities' splits: ActPlan-1K's activities.txt.")],
+    plans: LabelledPlans,
+    activities: Splits,
     encoder: Annotated[
         str,
         typer.Option(
@@ -25,21 +43,34 @@ def bleurt(
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder for the classifier, its scores and its model card.")],
-    epochs: Annotated[int, typer.Option(min=1, help="Each shows every training instance once.")] = 70,
+    epochs: Annotated[int, typer.Option(min=1, help="Each epoch shows every training instance once.")] = 70,
     learning_rate: Annotated[
         float | None,
-        typer.Option(help="Constant; 5e-6 for an encoder of BERT-large's size or more, else 1e-6.", show_default=False),
+        typer.Option(
+            help="Constant. Default: 5e-6 for an encoder of BERT-large's size or more, else 1e-6.", show_default=False
+        ),
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Pairs per update.")] = 12,
-    max_length: Annotated[int, typer.Option(min=8, help="Tokens of a pair; the longer plan is cut first.")] = 512,
+    max_length: Annotated[int, typer.Option(min=8, help="Tokens of a pair. The longer plan is cut first.")] = 512,
     seed: Annotated[int, typer.Option(min=0, help="Of weights, pairs, their order and dropout.")] = 0,
+    positives: Annotated[
+        Positives,
+        typer.Option(help="Positive pairs: two correct plans in any order, or a gold plan first. The paper says both."),
+    ] = "mixed",
+    shuffled: Annotated[
+        Shuffled,
+        typer.Option(
+            help="Shuffled gold plans are those of the same activity, as in the paper, or of the same instance, as in "
+            "earlier runs of this command."
+        ),
+    ] = "activity",
 ) -> None:
-    """Train ActPlan-1K's classifier of correct plans; the defaults are the paper's.
+    """Train ActPlan-1K's classifier of correct plans. The defaults are the paper's settings.
 
-    After an interruption the same command goes on after the last whole epoch. On a GPU where there is one.
+    Training uses a GPU where there is one. After an interruption the same command goes on after the last whole epoch.
 
-    Example: `lmms-egoplan train bleurt --plans plans_train_val.jsonl --activities activities.txt
-    --encoder Elron/bleurt-large-512 --out bleurt`
+    Example: `lmms-egoplan train bleurt finetuning_data.jsonl activities.txt --encoder Elron/bleurt-large-512
+    --out classifier`
     """
     from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError
     from lmms_egoplan.benchmarks.actplan.bleurt.recipe import Recipe
@@ -48,7 +79,7 @@ def bleurt(
 
     if learning_rate is not None and not 0 < learning_rate < 1:
         raise typer.BadParameter("must be above 0 and below 1", param_hint="--learning-rate")
-    recipe = Recipe(epochs, learning_rate, batch_size, max_length, seed)
+    recipe = Recipe(epochs, learning_rate, batch_size, max_length, seed, positives, shuffled)
     try:
         scores = train_bleurt(plans, activities, encoder, out, recipe, lambda remark: typer.echo(remark, err=True))
     except (PublishedError, ClassifierError, OSError) as error:

@@ -17,7 +17,7 @@ SCORES = dict.fromkeys(_TITLES, "lcs_norm")
 # Not the tasks' own name, for which lmms-eval would look here, too.
 FOLDER = "actplan-annotation"
 _ROOM = "Rendered_0_int"
-# How every task description of the release ends.
+# How task descriptions of the release end.
 _INSTRUCTION = (
     "Generate admissible procedural plans without natural language using the planning steps described with "
     "action(object). The available actions include walk_to, place_on_top, grab, place_inside, open/close, and "

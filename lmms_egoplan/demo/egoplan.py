@@ -110,5 +110,6 @@ def table(results: Mapping[str, Mapping[str, Any]]) -> Table:
 
 
 def _shown(metrics: Mapping[str, Any]) -> list[str]:
-    """Names of the shares, the accuracy first."""
-    return sorted(name for name in metrics if (name.startswith("acc") and "_stderr" not in name) or name == "unparsed")
+    """Names of the shares: the accuracy, by the mean and by the sum of log-probabilities, before the others."""
+    names = (name for name in metrics if (name.startswith("acc") and "_stderr" not in name) or name == "unparsed")
+    return sorted(names, key=lambda name: (name not in ("acc", "acc_sum"), name))

@@ -151,9 +151,9 @@ class RankedTask(PreparedTask):
         self._counter = token_counter(self.config.metadata or {})
         if self._counter is None:
             logger.warning(
-                f"{self.task_name}: no tokenizer is known for this model, so candidates are compared by sums alone, "
-                "which is not the paper's score, unless the model class counts tokens; name it: --metadata "
-                "tokenizer=NAME"
+                f"{self.task_name}: no tokenizer is known for this model, so candidates are compared by the sum of "
+                "their log-probabilities alone, not by the mean per token, unless the model class counts tokens. Name "
+                "the tokenizer: --metadata tokenizer=NAME"
             )
 
     def apply_filters(self) -> None:

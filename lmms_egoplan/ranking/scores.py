@@ -33,7 +33,7 @@ class CandidateScore:
 
     @property
     def nll(self) -> float:
-        """Mean negative log-likelihood per token, nats (EgoPlan-Bench eq. 4 with the sign turned: lower is better)."""
+        """Mean negative log-likelihood per token, nats (lower is better)."""
         return -self.logprob / self.num_tokens
 
 

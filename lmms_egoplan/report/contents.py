@@ -110,6 +110,7 @@ class Headline:
     coverage: share of the official questions that the score is over, 0 to 1; None where the harness does not tell.
     truncated: share of answers that the limit on new tokens ended; None where unknown.
     is_generated: whether there are answers to be truncated; not where choices are ranked.
+    beside: other readings of the same answers, by name, in the score's unit; None where there is none.
     """
 
     run: str
@@ -124,6 +125,7 @@ class Headline:
     truncated: float | None = None
     is_generated: bool = True
     chance: float | None = None
+    beside: tuple[tuple[str, float | None], ...] = ()
 
 
 @dataclass(frozen=True)

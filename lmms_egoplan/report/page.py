@@ -201,6 +201,7 @@ def _score(line: Headline | None, chance: str | None) -> _Score:
     else:
         low, high = (show(end, line.decimals) for end in line.interval)
         notes = [f"95\u202f%: {low} to {high}"]
+    notes += [f"{name} {'n/a' if value is None else show(value, line.decimals)}" for name, value in line.beside]
     if line.questions is not None:
         notes.append(f"{line.questions:,} question{'s' if line.questions != 1 else ''}")
     notes.append("coverage unknown" if line.coverage is None else f"{percent(line.coverage)} covered")

@@ -36,9 +36,16 @@ def aggregations(config: Mapping[str, Any]) -> Mapping[str, str] | None:
     Returns:
         None for any other task, and for those without a metric that the report shows.
     """
-    scoring = config.get("process_results")
-    match = _FUNCTION.match(scoring) if isinstance(scoring, str) else None
-    return _lists().get(match[1]) if match else None
+    return _lists().get(_scoring(config) or "")
+
+
+def former_names(config: Mapping[str, Any]) -> Mapping[str, str]:
+    """The present name of each metric by the name that earlier runs of the task have for it (``formerly`` in the YAML).
+
+    Args:
+        config: as for `aggregations`.
+    """
+    return _former_names().get(_scoring(config) or "", {})
 
 
 def recompute(task_run: "TaskRun") -> dict[str, Any]:
@@ -76,10 +83,11 @@ def check(run: "Run", task_run: "TaskRun") -> None:
     if task_run.samples is None or not own:
         return
     found = recompute(task_run)
+    former = {name: f"{name} (formerly {old})" for old, name in former_names(task_run.config).items()}
     differences = [
         difference
         for metric in (own[-1], *own[:-1])
-        for difference in _differences(metric, task_run.metrics.get(metric), found.get(metric))
+        for difference in _differences(former.get(metric, metric), task_run.metrics.get(metric), found.get(metric))
     ]
     if differences:
         raise ReportError(
@@ -116,6 +124,24 @@ def aggregation_lists(folder: Path) -> dict[str, dict[str, str]]:
     return lists
 
 
+@cache
+def _former_names() -> dict[str, dict[str, str]]:
+    tasks = [read_task_file(path) for path in sorted(_SHARED.glob("*.yaml"))]
+    return {
+        task["process_results"].rpartition(".")[2]: {
+            metric["formerly"]: metric["metric"] for metric in task["metric_list"] if "formerly" in metric
+        }
+        for task in tasks
+    }
+
+
+def _scoring(config: Mapping[str, Any]) -> str | None:
+    """The name of the function that scores an answer, from a logged config."""
+    scoring = config.get("process_results")
+    match = _FUNCTION.match(scoring) if isinstance(scoring, str) else None
+    return match[1] if match else None
+
+
 def _function(name: str) -> Any:
     module, _, attribute = name.rpartition(".")
     return getattr(import_module(module), attribute)
@@ -131,6 +157,8 @@ def _differences(name: str, told: Any, found: Any) -> Iterator[str]:
 
 
 def _equal(told: Any, found: Any) -> bool:
+    if found is None and isinstance(told, float) and math.isnan(told):
+        return True  # Of no sample; lm-eval on several processes sums that up to NaN.
     if isinstance(told, (int, float)) and isinstance(found, (int, float)):
         both_nan = math.isnan(told) and math.isnan(found)
         return both_nan or math.isclose(told, found, rel_tol=_TOLERANCE)

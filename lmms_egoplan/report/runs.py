@@ -13,7 +13,7 @@ from lmms_egoplan.checking import listing, shown
 from lmms_egoplan.logged_samples import HOW_TO_LOG, SampleFile, sample_file
 from lmms_egoplan.report.contents import ReportError
 from lmms_egoplan.report.names import names_of
-from lmms_egoplan.report.recompute import aggregations
+from lmms_egoplan.report.recompute import aggregations, former_names
 from lmms_egoplan.task_versions import logged_version
 
 # What is heavy in a sample and in no table: prompts, raw responses, hashes, and lists that are the same in all.
@@ -31,10 +31,11 @@ _NO_SAMPLES = "no samples of a harness; lmms-egoplan agreement compares judged f
 class TaskRun:
     """One task of a run.
 
-    metrics: the harness's own values by the metric's name, without standard errors.
+    metrics: the harness's own values by the metric's present name (`former_names`), without standard errors.
     config: the task's, as the harness logs it.
-    samples: one for each question, as logged, without prompts, raw responses, token counts and hashes; with the
-        question itself, as ``doc``, in lm-eval alone. None where there are none that can be read.
+    samples: one for each question, as logged, but metrics under their present names, without prompts, raw responses,
+        token counts and hashes; with the question itself, as ``doc``, in lm-eval alone. None where there are none that
+        can be read.
     version: of the task, see `logged_version`.
     """
 
@@ -167,15 +168,15 @@ def _run(path: Path, content: dict[str, Any], logs: Collection[SampleFile], skip
         config = content["configs"].get(task)
         if config is None:
             continue  # A group of tasks.
-        metrics = _metrics(entry)
-        lists = aggregations(config) if isinstance(config, dict) else None
+        lists, former = (aggregations(config), former_names(config)) if isinstance(config, dict) else (None, {})
+        metrics = _metrics(entry, former)
         if not lists or list(lists)[-1] not in metrics:
             foreign.append(task)
             continue
         samples = None
         if task in files:
             try:
-                samples = tuple(_samples(files[task].path, list(lists)))
+                samples = tuple(_samples(files[task].path, list(lists), former))
             except _UnusableError as error:
                 skipped.append(str(error))
         tasks[task] = TaskRun(task, metrics, config, samples, logged_version(content, task))
@@ -192,28 +193,30 @@ def _run(path: Path, content: dict[str, Any], logs: Collection[SampleFile], skip
     return Run(model.rpartition("/")[2], path.parent, harness, model, _time(path), tasks)
 
 
-def _metrics(entry: Any) -> dict[str, Any]:
-    """By bare name; ``acc,none`` is the metric ``acc`` behind the filter ``none``."""
+def _metrics(entry: Any, former: Mapping[str, str]) -> dict[str, Any]:
+    """By bare present name; ``acc,none`` is the metric ``acc`` behind the filter ``none``."""
     named = entry.items() if isinstance(entry, dict) else ()
     bare = ((*name.partition(","), value) for name, value in named)
-    return {metric: value for metric, comma, _, value in bare if comma and not _STDERR.fullmatch(metric)}
+    return {
+        former.get(metric, metric): value for metric, comma, _, value in bare if comma and not _STDERR.fullmatch(metric)
+    }
 
 
-def _samples(path: Path, metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _samples(path: Path, metrics: Sequence[str], former: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """The logged lines; the last of the metrics has a value in each."""
     number = 0
     try:
         with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
-                    yield _sample(f"{path}, line {number}", line, metrics)
+                    yield _sample(f"{path}, line {number}", line, metrics, former)
     except OSError as error:
         raise _UnusableError(f"{path}: left out, cannot be read: {error.strerror}") from error
     if not number:
         raise _UnusableError(f"{path}: left out, there are no samples in it; run again")
 
 
-def _sample(where: str, line: bytes, metrics: Sequence[str]) -> dict[str, Any]:
+def _sample(where: str, line: bytes, metrics: Sequence[str], former: Mapping[str, str]) -> dict[str, Any]:
     try:
         sample = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -221,11 +224,13 @@ def _sample(where: str, line: bytes, metrics: Sequence[str]) -> dict[str, Any]:
         raise _UnusableError(f"{where}: the file is left out: no JSON: {error}; {stopped}") from error
     if not isinstance(sample, dict):
         raise _UnusableError(f"{where}: the file is left out: expected an object, found {shown(sample)}")
-    for metric in metrics:
+    # On several processes lm-eval logs None for a metric that the question does not have.
+    sample = {name: value for name, value in sample.items() if value is not None or name not in (*former, *metrics)}
+    for metric in (*former, *metrics):
         if not isinstance(sample.get(metric, None if metric == metrics[-1] else {}), dict):
             found = shown(sample.get(metric))
             raise _UnusableError(f"{where}: the file is left out: {metric}: expected an object, found {found}")
-    return {name: value for name, value in sample.items() if name not in _LEFT_OUT}
+    return {former.get(name, name): value for name, value in sample.items() if name not in _LEFT_OUT}
 
 
 def _without_results(files: Iterable[SampleFile]) -> list[str]:

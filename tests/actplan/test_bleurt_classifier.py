@@ -155,6 +155,15 @@ def test_folders_without_a_classifier(tmp_path, encoder, folder):
         load_classifier(tmp_path / "headless")
 
 
+@pytest.mark.parametrize(("name", "value"), [("positives", "sorted"), ("shuffled", 3), ("shuffled", ["activity"])])
+def test_an_unknown_kind_of_pairs_is_an_error(tmp_path, folder, name, value):
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    config = json.loads((tmp_path / "config.json").read_text()) | {name: value}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ClassifierError, match=rf"config\.json: {name}: expected \w+ or [\w-]+, found .*train bleurt"):
+        load_classifier(tmp_path)
+
+
 def test_the_length_is_stored_with_the_model(folder):
     assert json.loads((folder / "config.json").read_text())["max_pair_length"] == 128
 

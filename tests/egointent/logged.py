@@ -19,12 +19,13 @@ def graded_step(step_id, ratings, judge="qwen", found=FIELDS):
     return GradedStep(step_id, dict.fromkeys(found, "text"), rated, nothing, judges, errors, [], False, 6, 6)
 
 
-def sample(step, scenario="make tea", unverified=False):
-    """The logged line of a step."""
+def sample(step, scenario="make tea", unverified=False, category=None, video_id="v1"):
+    """The logged line of a step; with a category, of a Goal-Step step."""
     doc = {
         "step_id": step.step_id,
-        "video_id": "v1",
-        "scenario": scenario,
+        "video_id": video_id,
+        "scenario": None if category else scenario,
+        "category": category,
         "environment": "indoor",
         "unverified": unverified,
         "split_size": 10,

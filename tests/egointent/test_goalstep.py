@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from egointent.source import goalstep_video, segment, write_goalstep
+from egointent.source import goalstep_video, segment, write_annotations, write_goalstep
 from lmms_egoplan.benchmarks.egointent import goalstep as building
 from lmms_egoplan.benchmarks.egointent.goalstep import GoalStepError, build_records, write_records
 from lmms_egoplan.benchmarks.egointent.records import Record, read_annotations
@@ -39,7 +39,8 @@ def test_steps_and_substeps_become_records(tmp_path):
         local_intent="Mould the dough",
         global_intent="Making papadums",
         next_step_plan="roll it out",
-        scenario="make flatbread",
+        scenario=None,
+        category="make flatbread",
         environment="indoor",
         event="cooking: make flatbread",
         goal="Making papadums",
@@ -107,7 +108,7 @@ def test_step_ids_do_not_depend_on_what_is_left_out(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("category", "scenario", "environment"),
+    ("goal_category", "category", "environment"),
     [
         ("COOKING:COOKING_GENERAL", "cooking general", "indoor"),
         ("HOUSEKEEPING:ORGANIZE_KITCHEN_ITEMS", "organize kitchen items", "indoor"),
@@ -117,11 +118,12 @@ def test_step_ids_do_not_depend_on_what_is_left_out(tmp_path):
         ("COOKING:_", "cooking", "indoor"),
     ],
 )
-def test_scenario_and_environment_come_from_the_goal_category(tmp_path, category, scenario, environment):
-    video = goalstep_video(UID, segment(0, 2, "a"), segment(3, 4, "b"), category=category)
+def test_category_and_environment_come_from_the_goal_category(tmp_path, goal_category, category, environment):
+    video = goalstep_video(UID, segment(0, 2, "a"), segment(3, 4, "b"), category=goal_category)
     (record,) = build(tmp_path, video).records
-    assert (record.scenario, record.environment) == (scenario, environment)
+    assert (record.scenario, record.category, record.environment) == (None, category, environment)
     write_records([record], tmp_path / "steps.jsonl")
+    assert "scenario" not in json.loads((tmp_path / "steps.jsonl").read_text())
     assert read_annotations(tmp_path / "steps.jsonl") == [record]
 
 
@@ -230,3 +232,17 @@ def test_every_record_is_read_back(tmp_path_factory, steps, category, goal, befo
     for record in built.records:
         assert record.unverified
         assert len({asdict(record)[name] for name in ("local_intent", "global_intent", "next_step_plan")}) == 3
+
+
+def test_a_file_of_an_earlier_version_is_read_with_its_scenarios_as_categories(tmp_path):
+    video = goalstep_video(UID, segment(0, 2, "a"), segment(3, 4, "b"), segment(5, 8, "c"))
+    records = build(tmp_path, video).records
+    lines = [asdict(record) for record in records]
+    for line in lines:
+        line["scenario"] = line.pop("category")
+    old = write_annotations(tmp_path / "old.jsonl", lines)
+    assert read_annotations(old) == records
+    revised = [line | {"unverified": False} for line in lines]
+    assert [record.scenario for record in read_annotations(write_annotations(tmp_path / "revised.jsonl", revised))] == [
+        "make flatbread"
+    ] * 2

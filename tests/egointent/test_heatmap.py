@@ -274,3 +274,29 @@ def test_unknown_suffix_and_old_picture(tmp_path):
     write_heatmap(heatmap_of(tmp_path), tmp_path / "map.png")
     assert Image.open(tmp_path / "map.png").format == "PNG"
     assert not list(tmp_path.glob(".heatmap*"))
+
+
+def goalstep_run(folder, scores, model, as_before=False):
+    """A run over Goal-Step steps, a category each; `as_before` as versions before 1.2 logged it."""
+    lines = []
+    for number, (category, score) in enumerate(scores.items(), 1):
+        step = graded_step(f"f20fb254_{number}", [float(score)] * 3)
+        named = {"scenario": category} if as_before else {"category": category}
+        lines.append(sample(step, unverified=True, video_id="f20fb254-2611", **named))
+    return write_run(folder, lines, model)
+
+
+@pytest.mark.parametrize("as_before", [False, True])
+def test_goalstep_steps_are_drawn_by_category(tmp_path, as_before):
+    heatmap = make_heatmap(read_runs([goalstep_run(tmp_path, {"make tea": 40, "do laundry": 20}, "m", as_before)]))
+    assert (heatmap.is_goalstep, heatmap.by, heatmap.scenarios) == (True, "category", ("do laundry", "make tea"))
+    assert "2 Goal-Step steps" in heatmap.notes
+    assert draw_heatmap(heatmap).texts[0].get_text() == "Goal-Step steps: overall score by category"
+
+
+@pytest.mark.parametrize("as_before", [False, True])
+def test_goalstep_steps_and_the_benchmarks_share_no_heat_map(tmp_path, as_before):
+    goalstep_run(tmp_path / "a", {"make tea": 40}, "org/Tea", as_before)
+    scenario_run(tmp_path / "b", {"yard": 10}, "org/Yard")
+    with pytest.raises(LoggedRunError, match=r"over Goal-Step steps \(Tea\) and over EgoIntent's own \(Yard\)"):
+        make_heatmap(read_runs([tmp_path]))

@@ -11,7 +11,7 @@ from lmms_egoplan.benchmarks.egointent.prepare import PAPER, PrepareError, prepa
 from lmms_egoplan.benchmarks.egointent.prepared import PREPARED
 from lmms_egoplan.benchmarks.egointent.records import AnnotationError, Record
 from lmms_egoplan.benchmarks.egointent.visuals import visual_input
-from lmms_egoplan.storage import DataMissingError, load_summary, split_dir
+from lmms_egoplan.storage import DataMissingError, StorageError, load_summary, split_dir, summary_path
 from media import damage_packet, write_numbered_video
 
 
@@ -44,6 +44,7 @@ def test_writes_every_step(folder):
         "event": "Build Shelf",
         "goal": "put up a shelf",
         "unverified": False,
+        "category": None,
         "video_path": str((folder / "videos" / "0a1b-2c.mp4").resolve()),
         "num_frames": 3,
         "split_size": 6,
@@ -62,7 +63,7 @@ def test_summary_compares_with_the_paper(folder):
     assert len(summary.pop("fingerprint")) == 64
     assert summary == {
         "benchmark": "egointent",
-        "format": 1,
+        "format": 2,
         "split": "test",
         "annotations": str((folder / "steps.jsonl").resolve()),
         "split_size": 6,
@@ -79,6 +80,28 @@ def test_summary_compares_with_the_paper(folder):
             "above_10_sec": {"prepared": 0, "annotations": 0, "paper": 183, "matches": False},
         },
     }
+
+
+def test_goalstep_steps_have_categories_which_the_paper_does_not_count(folder):
+    steps = [
+        raw_record(number, scenario=None, category=f"make {number % 2}", unverified=True) for number in range(1, 4)
+    ]
+    summary = prepare(folder, steps)
+    assert summary["counts"]["categories"] == {"prepared": 2, "annotations": 2, "paper": None, "matches": None}
+    assert "scenarios" not in summary["counts"]
+    rows = PREPARED.load("test")
+    assert rows["scenario"][:] == [None] * 3
+    assert rows["category"][:] == ["make 1", "make 0", "make 1"]
+
+
+def test_data_of_an_earlier_version_are_refused_with_the_command(folder):
+    prepare(folder, raw_records())
+    path = summary_path("egointent", "test")
+    path.write_text(path.read_text().replace('"format": 2', '"format": 1'))
+    with pytest.raises(
+        StorageError, match=r"in format 1; this version reads format 2. .*lmms-egoplan data prepare egoint"
+    ):
+        PREPARED.load("test")
 
 
 def test_durations_are_told_as_numpy_tells_them(folder):

@@ -180,10 +180,27 @@ def test_long_lists_of_problems_are_cut(tmp_path):
     assert str(caught.value).count("scenario: expected a text") == 20
 
 
+def test_goalstep_steps_have_a_category_and_no_scenario(tmp_path):
+    raw = raw_record(category=" make tea ")
+    del raw["scenario"]
+    (record,) = read(tmp_path, json.dumps([raw]))
+    assert (record.category, record.scenario, record.is_goalstep) == ("make tea", None, True)
+    (record,) = read(tmp_path, json.dumps([raw_record(category=3)]))
+    assert (record.category, record.scenario, record.is_goalstep) == (None, "Assemble Furniture", False)
+    with pytest.raises(AnnotationError, match="category: expected a text, found 3"):
+        read(tmp_path, json.dumps([raw | {"category": 3}]))
+
+
+def test_a_file_holds_the_benchmarks_steps_or_goalsteps(tmp_path):
+    mixed = [raw_record(1), raw_record(2), raw_record(3, scenario=None, category="make tea")]
+    with pytest.raises(AnnotationError, match=r"category, first 's3'\).*scenario, first 's1'\).*a file of its own"):
+        read(tmp_path, json.dumps(mixed))
+
+
 def test_the_documented_example(tmp_path):
     (example,) = re.findall("```json\n(.*?)```", FORMAT.read_text(encoding="utf-8"), re.DOTALL)
     (record,) = read(tmp_path, f"[{example}]")
-    assert set(json.loads(example)) == set(Record.__dataclass_fields__)
+    assert set(json.loads(example)) == set(Record.__dataclass_fields__) - {"category"}
     assert (record.step_id, record.environment, record.unverified) == ("7ae1d2c4_12", "indoor", False)
 
 

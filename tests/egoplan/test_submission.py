@@ -70,6 +70,60 @@ def test_incomplete_predictions_leave_the_old_file(tmp_path):
     assert out.read_text() == "old"
 
 
+@pytest.fixture
+def both_splits(split):
+    save_split(Dataset.from_dict({"sample_id": [7, 8]}), "egoplan", "val", SUMMARY)
+
+
+@pytest.mark.usefixtures("both_splits")
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("20250101_120000_samples_egoplan_val.jsonl", ()),
+        ("samples_egoplan_val_clips_2025-01-01.jsonl", ()),
+        ("predictions.jsonl", ("--split", "val")),
+    ],
+)
+def test_submission_of_the_validation_split(tmp_path, name, arguments):
+    samples = write_samples(tmp_path / name, [(8, "A"), (7, "C")])
+    out = tmp_path / "submission.json"
+    result = run("--samples", samples, "--out", out, *arguments)
+    assert result.exit_code == 0, result.output
+    assert "2 labels of the val split" in result.stdout
+    assert json.loads(out.read_text()) == [{"sample_id": 7, "label": "C"}, {"sample_id": 8, "label": "A"}]
+
+
+@pytest.mark.usefixtures("both_splits")
+def test_predictions_of_the_other_split_are_told_which(tmp_path):
+    samples = write_samples(tmp_path / "samples.jsonl", [(8, "A"), (7, "C")])
+    result = run("--samples", samples, "--out", tmp_path / "submission.json")
+    assert result.exit_code == 1
+    assert "for the test split of 3 questions" in result.stderr
+    assert "Are they of the val split? Then: --split val" in result.stderr
+
+
+@pytest.mark.usefixtures("both_splits")
+def test_a_name_that_tells_both_splits_needs_an_answer(tmp_path):
+    samples = write_samples(tmp_path / "egoplan_test_and_egoplan_val.jsonl", [(8, "A"), (7, "C")])
+    result = run("--samples", samples, "--out", tmp_path / "submission.json")
+    assert result.exit_code == 1
+    assert "tells both splits" in result.stderr
+    assert run("--samples", samples, "--out", tmp_path / "submission.json", "--split", "val").exit_code == 0
+
+
+def test_a_split_without_all_its_questions_is_no_submission(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    missing = [{"video_source": "Ego4D", "video": "v", "reason": "no such file", "sample_ids": [4, 9]}]
+    summary = SUMMARY | {"split_size": 4, "missing": missing}
+    save_split(Dataset.from_dict({"sample_id": [7, 8]}), "egoplan", "val", summary)
+    samples = write_samples(tmp_path / "samples_egoplan_val.jsonl", [(8, "A"), (7, "C")])
+    out = tmp_path / "submission.json"
+    result = run("--samples", samples, "--out", out)
+    assert result.exit_code == 1
+    assert "2 of 4 were left out when it was prepared: sample_ids 2 (4, 9)" in result.stderr
+    assert not out.exists()
+
+
 def test_split_not_prepared(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     samples = write_samples(tmp_path / "samples.jsonl", [(1, "A")])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from egothink.source import write_source
 from lmms_egoplan.benchmarks.egothink.grading import Answer, JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
-from lmms_egoplan.benchmarks.egothink.ratings import read_human, read_raters
+from lmms_egoplan.benchmarks.egothink.ratings import between_levels, read_human, read_raters
 from lmms_egoplan.benchmarks.egothink.stored import StoredError, read_stored, with_questions, write_judged
 from lmms_egoplan.storage import DataMissingError
 
@@ -163,7 +163,9 @@ def test_raters_get_different_names(tmp_path):
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ({"rating": 7, "judge": "a"}, "rating must be 0, 0.5, 1 or null, got 7"),
+        ({"rating": 7, "judge": "a"}, "rating must be a number from 0 to 1, or null, got 7"),
+        ({"rating": -0.1, "judge": "a"}, "rating must be"),
+        ({"rating": float("nan"), "judge": "a"}, "rating must be"),
         ({"rating": True, "judge": "a"}, "rating must be"),
         ({"rating": "1", "judge": "a"}, "rating must be"),
         ({"rating": 1}, "judge must name the model"),
@@ -175,6 +177,18 @@ def test_wrong_ratings(tmp_path, record, message):
     with pytest.raises(StoredError, match=message) as error:
         read_raters([path], None)
     assert str(path) in str(error.value)
+
+
+def test_means_of_several_raters_are_ratings(tmp_path):
+    judge = write_lines(
+        tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "Yes.", "rating": 0.833, "judge": "three judges"}]
+    )
+    human = tmp_path / "human.csv"
+    human.write_text("id,Panel\nexistence/1,0.833\nexistence/2,1\n")
+    raters = read_raters([judge], human)
+    assert raters["three judges"] == {"existence/1": 0.833}
+    assert raters["Panel"] == {"existence/1": 0.833, "existence/2": 1.0}
+    assert between_levels(raters["Panel"]) == {"existence/1": 0.833}
 
 
 def test_ratings_of_different_answers_are_not_compared(tmp_path):
@@ -193,7 +207,12 @@ def test_ratings_of_different_answers_are_not_compared(tmp_path):
         ("id,Ann,Ann\n", "line 1: expected the columns"),
         ("id,id,Ann\n", "line 1: expected the columns"),
         ("id,Ann,\n", "line 1: expected the columns"),
-        ("id,Ann\nexistence/1,1\nexistence/2,0.25\n", "line 3, column Ann: expected 0, 0.5, 1 or nothing, got '0.25'"),
+        (
+            "id,Ann\nexistence/1,1\nexistence/2,83.3\n",
+            "line 3, column Ann: expected a number from 0 to 1, or nothing, ",
+        ),
+        ("id,Ann\nexistence/1,-0.5\n", "line 2, column Ann: expected"),
+        ('id,Ann\nexistence/1,"0,5"\n', "line 2, column Ann: expected"),
         ("id,Ann\nexistence/1,yes\n", "line 2, column Ann: expected"),
         ("id,Ann\nexistence/1,nan\n", "line 2, column Ann: expected"),
         ("id,Ann\nexistence/1\n", "line 2: not as many cells"),

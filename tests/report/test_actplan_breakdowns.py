@@ -58,7 +58,7 @@ def test_breakdowns_are_means_of_the_groups(section, logged, key, by, order):
             assert row["lcs"] == near(mean(members, "LCS, steps"))
             assert row["lcs_norm_parsed"] == near(mean(members, "Norm. LCS, parsed"))
             assert row["verdicts"] == (len(members) if name != WEAK else None)
-            assert row["bleurt_accuracy"] == near(percent(mean(members, "Correct by classifier")))
+            assert row["bleurt_correct"] == near(percent(mean(members, "Correct by classifier")))
             ends = tuple(map(percent, interval(members, "Correct by classifier")))
             assert (row["correct_low"], row["correct_high"]) == near(ends)
 

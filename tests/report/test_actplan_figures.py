@@ -23,7 +23,7 @@ def test_figures_show_the_numbers_of_the_tables(section):
     lengths, types = rows(section, "actplan_by_length"), rows(section, "actplan_by_activity_type")
     for key, column, scale in (
         ("actplan_by_length", "lcs_norm", 1),
-        ("actplan_correct_by_length", "bleurt_accuracy", 100),
+        ("actplan_correct_by_length", "bleurt_correct", 100),
     ):
         (axes,) = figures[key].draw().axes
         for drawn in (line for line in axes.lines if line.get_label()[0] != "_"):

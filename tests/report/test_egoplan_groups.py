@@ -53,6 +53,8 @@ def check_groups(section, key, groups):
         known = [scores(name)[number] for number in numbers if scores(name)[number] is not None]
         assert row["acc"] == near(percent(known))
         assert row["questions"] == len(known)
+        by_sum = [scores(name, "sum")[number] for number in numbers]
+        assert row["acc_sum"] == (None if row["task"] == "egoplan_val_generate" else near(percent(by_sum)))
         assert (row["low"], row["high"]) == near(interval(name, numbers))
 
 

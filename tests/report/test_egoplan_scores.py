@@ -55,6 +55,7 @@ def test_table_1_has_the_runs_that_rank_behind_the_video(section, name):
     assert row["questions"] == COUNT - scores(name).count(None)
     assert row["coverage"] == near(100 * row["questions"] / COUNT)
     assert row["llm"] is None
+    assert row["acc_sum"] == near(percent(scores(name, "sum")))
 
 
 def test_table_1_is_the_papers_with_own_rows_among_it(section):
@@ -73,6 +74,7 @@ def test_table_3_parts_the_domains(section):
         assert row["id"] == near(of_source(name, "EpicKitchens"))
         assert row["od"] == near(of_source(name, "Ego4D"))
         assert row["all"] == near(percent(scores(name)))
+        assert row["acc_sum"] == near(percent(scores(name, "sum")))
         assert (row["low"], row["high"]) == near(interval(name))
 
 
@@ -135,6 +137,23 @@ def test_headlines_tell_each_runs_main_task(section):
     assert small.questions == COUNT - scores("Small").count(None) < COUNT
     assert small.coverage == near(small.questions / 3355)
     assert (small.chance, small.truncated) == (25, None)
+    assert small.beside == (("by sum", near(percent(scores("Small", "sum")))),)
+
+
+def test_a_backend_that_tells_means_alone_has_no_accuracy_by_sum(runs, bert):
+    run = next(run for run in runs if run.name == "Small")
+    task = run.tasks["egoplan_val"]
+    metrics = {name: value for name, value in task.metrics.items() if name not in ("acc_sum", "acc_bytes")}
+    samples = [
+        {name: value for name, value in sample.items() if name not in ("acc_sum", "acc_bytes")}
+        for sample in task.samples
+    ]
+    means = replace(run, tasks={"egoplan_val": replace(task, metrics=metrics, samples=samples)})
+    found = egoplan.section([means], bert)
+    assert found.headlines[0].beside == (("by sum", None),)
+    assert found.headlines[0].value == near(percent(scores("Small")))
+    for key in ("egoplan_table1", "egoplan_table3", "egoplan_past_actions"):
+        assert {row["acc_sum"] for row in own(found, key)} == {None}
 
 
 def test_only_a_written_answer_can_be_truncated(section, tmp_path, bert):

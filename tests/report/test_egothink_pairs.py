@@ -65,7 +65,8 @@ def test_judges_of_the_same_answers_are_compared(section, written):
         ]
         assert row["questions"] == len(pairs)
         assert row["pearson"] == pytest.approx(slow_pearson(pairs))
-        assert row["kappa"] == pytest.approx(slow_kappa(pairs))
+        assert row["kappa_linear"] == pytest.approx(slow_kappa(pairs))
+        assert row["kappa_unweighted"] == pytest.approx(slow_kappa(pairs, lambda a, b: float(a != b)))
         assert row["pearson_low"] <= row["pearson"] <= row["pearson_high"]
 
 
@@ -75,9 +76,9 @@ def slow_pearson(pairs):
     return covariance / (sum((x - a) ** 2 for x, _ in pairs) * sum((y - b) ** 2 for _, y in pairs)) ** 0.5
 
 
-def slow_kappa(pairs):
-    observed = fmean(abs(x - y) for x, y in pairs)
-    return 1 - observed / fmean(abs(x - y) for x, _ in pairs for _, y in pairs)
+def slow_kappa(pairs, disagreement=lambda a, b: abs(a - b)):
+    observed = fmean(disagreement(x, y) for x, y in pairs)
+    return 1 - observed / fmean(disagreement(x, y) for x, _ in pairs for _, y in pairs)
 
 
 def test_a_few_answers_that_two_models_share_say_nothing_about_judges(written, tmp_path):

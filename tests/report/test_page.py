@@ -204,6 +204,14 @@ def test_numbers_are_written_as_people_read_them():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("by_sum", "shown"), [(36.5, "by sum 36.50"), (0.0, "by sum 0.00"), (None, "by sum n/a")])
+def test_the_summary_has_other_readings_beside_a_score(tmp_path, by_sum, shown):
+    section, *_ = SECTIONS
+    headline = replace(section.headlines[0], beside=(("by sum", by_sum),))
+    write_page(tmp_path, "One model", [replace(section, headlines=(headline,))], [], [(headline.run, "")], ())
+    assert f'<span class="note">{shown}</span>' in (tmp_path / "index.html").read_text(encoding="utf-8")
+
+
 def test_a_page_of_a_whole_validation_set_is_small(tmp_path):
     names = [f"{LONG}-{number}" for number in range(4)]
     answers = {name: ShownAnswer("wrong", None, (-7.15712345, -7.0161234, -6.7451234, -8.2341234), 1) for name in names}

@@ -1,10 +1,12 @@
 """Runs of both harnesses as they are read from the disk."""
 
 import json
+import math
 
 import pytest
 
 from lmms_egoplan.report.contents import ReportError
+from lmms_egoplan.report.recompute import check
 from lmms_egoplan.report.runs import read_runs
 from patience import processor_time_below
 from report.reading import HARNESSES, all_tasks, names_of, one_task, only
@@ -175,6 +177,25 @@ def test_blank_lines_and_line_separators_in_texts_are_no_damage(tmp_path):
     runs = read_runs([tmp_path])
     assert len(only(runs).tasks["egoplan_val_generate"].samples) == 10
     assert runs.skipped == ()
+
+
+def test_metrics_that_a_question_does_not_have_are_absent_in_lm_eval_on_several_processes(tmp_path):
+    """There lm-eval logs None for them, and sums up to NaN what no question has."""
+    path = write_run(tmp_path, "lm-eval", "m", {"egointent": egointent_answers(10, 50)})
+    (log,) = sample_files(path)
+    absent = dict.fromkeys(("indoor", "outdoor", "category"))
+    lines = [absent | json.loads(line) for line in log.read_text().splitlines()]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    content = json.loads(path.read_text())
+    content["results"]["egointent"]["category,none"] = math.nan
+    path.write_text(json.dumps(content))
+    runs = read_runs([tmp_path])
+    assert runs.skipped == ()
+    run = only(runs)
+    samples = run.tasks["egointent"].samples
+    assert len(samples) == 10
+    assert all(("indoor" in sample) is not ("outdoor" in sample) and "category" not in sample for sample in samples)
+    check(run, run.tasks["egointent"])
 
 
 def foreign(path, task, **config):

@@ -177,7 +177,7 @@ def test_every_aggregate_is_that_of_the_samples(done, docs, task, classifier):
         .correct
         for name, answer in written.items()
     }
-    assert results["bleurt_accuracy"] == fmean(verdicts.values())
+    assert results["bleurt_correct"] == fmean(verdicts.values())
     for setting, value in results["bleurt_by_setting"].items():
         mine = [verdict for name, verdict in verdicts.items() if docs[name]["setting"] == setting]
         assert value == pytest.approx(fmean(mine), abs=5.1e-5)

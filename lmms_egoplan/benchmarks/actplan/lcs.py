@@ -48,7 +48,7 @@ def lcs_lengths(
 
 
 def lcs_norm(length: int, candidate_length: int, reference_length: int) -> float:
-    """The LCS length divided by the longer plan's, in [0, 1]; 0 if a plan is empty (sec. 4.2.1)."""
+    """The LCS length divided by the longer plan's (sec. 4.2.1), in [0, 1]; 0 if a plan is empty."""
     return length / max(candidate_length, reference_length) if candidate_length and reference_length else 0.0
 
 

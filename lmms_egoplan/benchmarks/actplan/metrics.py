@@ -43,7 +43,7 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         Each of `PlanScore.measures` with ``score`` only where it is defined, ``lcs_norm`` with all fields of
         `PlanScore`, the ``setting``, ``activity`` and ``activity_type`` and both gold plans; ``by_setting``,
         ``by_length`` and ``by_activity_type``, the normalised LCS with its group, ``parsed_by_...`` that of the parsed
-        reading, ``plans_by_...`` as ``by_...``; only with a classifier ``bleurt_accuracy``, ``bleurt_truncated`` and
+        reading, ``plans_by_...`` as ``by_...``; only with a classifier ``bleurt_correct``, ``bleurt_truncated`` and
         ``bleurt_by_...``; ``empty``, ``unparsed``, ``truncated``, ``truncated_of``, ``num_gold_1``, ``num_gold_2``,
         ``encoder``, ``bleurt_model``, ``coverage`` and ``num_plans``.
 
@@ -66,7 +66,7 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     values["lcs_norm"] = values["lcs_norm"] | asdict(score) | place | golds
     if score.bleurt is not None:
         verdict = float(score.bleurt)
-        values["bleurt_accuracy"] = cluster | {"score": verdict, "truncated": score.bleurt_truncated}
+        values["bleurt_correct"] = cluster | {"score": verdict, "truncated": score.bleurt_truncated}
         values["bleurt_truncated"] = {"truncated": score.bleurt_truncated}
         values |= {f"bleurt_by_{name}": {"group": groups[name], "mean_of": verdict} for name in BREAKDOWNS}
     return values | {
@@ -130,7 +130,7 @@ def names(values: Sequence[Mapping[str, str]]) -> str:
 
 
 def classifier_names(values: Sequence[Mapping[str, str | None]]) -> str:
-    """The classifiers that were asked; without any, why there is no ``bleurt_accuracy``."""
+    """The classifiers that were asked; without any, why there is no ``bleurt_correct``."""
     asked = sorted({value["name"] for value in values if value["name"] is not None})
     return ", ".join(asked) or f"none: {BLEURT_VARIABLE} is not set"
 

@@ -17,7 +17,7 @@ def official_steps(text: str) -> list[str]:
 
 
 def one_per_line(text: str) -> str:
-    """A plan whose steps are separated by blanks, as in ``plans_train_val.jsonl``, with a line for each step.
+    """A plan whose steps are separated by blanks, as in ``finetuning_data.jsonl``, with a line for each step.
 
     A line for each call ``name(...)`` (see `parsed_steps`; words before the name do not belong to it here, where blanks
     separate steps), and one for what stands before, between and after calls; if that is punctuation alone, it stays

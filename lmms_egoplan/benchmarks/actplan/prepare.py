@@ -21,15 +21,27 @@ if TYPE_CHECKING:
     from datasets import Features
 
 SPLIT = "test"
-# Table 2. Steps: mean length of a gold plan; the paper does not say of which, gold plan 1 is compared.
+# What the paper states.
 PAPER = {
+    # Table 2. Steps: mean length of a gold plan; the paper does not say of which, gold plan 1 is compared.
     "normal_activities": 100,
     "counterfactual_activities": 53,
     "normal_instances": 825,
     "counterfactual_instances": 362,
     "normal_steps": 23.95,
     "counterfactual_steps": 31.93,
+    # Table 1 and sec. 3.2.
+    "scenes": 15,
+    # Sec. 3.4: "each activity is loaded in three randomly selected household environments", and sampled "up to three
+    # times in each". Both are the most of any activity.
+    "most_scenes": 3,
+    "most_samples": 3,
+    # Of an instance. Sec. 1: "Each activity instance contains 2~5 images"; sec. 3.2: "Generally, 2 to 5 images".
+    "fewest_images": 2,
+    "most_images": 5,
 }
+# Rows of PAPER that a number in this range agrees with; with the others only the same number does.
+_RANGES = {"most_samples": (1, 3), "fewest_images": (2, 5), "most_images": (2, 5)}
 _LISTED = 50
 # A batch of rows in memory: some 20 MB of images.
 _ROWS = 16
@@ -46,10 +58,12 @@ def prepare_actplan(source: str | Path, skip_missing: bool = False) -> dict[str,
         The summary, which is also stored with the split: ``benchmark``, ``split``, ``prepared`` (UTC, ISO 8601),
         ``source``, ``split_size`` (instances in the source), ``questions`` (prepared), ``without_gold_plan_1`` and
         ``without_gold_plan_2`` (how many of these), ``fingerprint`` (another text once a prepared text or image has
-        changed), ``missing`` (for each folder left out ``folder``, its path below the source, and ``reason``) and
-        ``counts``: for each row of `PAPER`, and the instances of each activity type, the numbers ``prepared``,
-        ``source``, ``paper`` and ``matches``, whether source and paper agree. Steps are of gold plan 1, over the
-        instances that have it, rounded to hundredths; None where none has. What the paper does not tell is None.
+        changed), ``missing`` (for each folder left out ``folder``, its path below the source, and ``reason``),
+        ``images_outside`` (for each instance of the source with fewer images than the paper states, or more,
+        ``folder`` and ``images``, the number of files) and ``counts``: for each row of `PAPER`, and the instances of
+        each activity type, the numbers ``prepared``, ``source``, ``paper`` and ``matches``, whether source and paper
+        agree. Steps are of gold plan 1, over the instances that have it, rounded to hundredths; None where none has.
+        What the paper does not tell is None.
 
         A row of the split has ``id``, ``scene``, ``activity``, ``setting``, ``activity_type``,
         ``task_description``, ``images`` (the files' bytes, in the order of their names), ``gold_plan_1`` and
@@ -81,6 +95,7 @@ def prepare_actplan(source: str | Path, skip_missing: bool = False) -> dict[str,
             "without_gold_plan_2": sum(not record.gold_plan_2 for record in kept),
             "fingerprint": fingerprint,
             "missing": _missing(records, strays),
+            "images_outside": _images_outside(records),
             "counts": _compare(records, kept),
         }
         from datasets import Dataset
@@ -176,19 +191,39 @@ def _compare(records: Sequence[Record], kept: Sequence[Record]) -> dict[str, dic
             "prepared": prepared[name],
             "source": found[name],
             "paper": PAPER.get(name),
-            "matches": found[name] == PAPER[name] if name in PAPER else None,
+            "matches": _matches(name, found[name]) if name in PAPER else None,
         }
         for name in found
     }
 
 
+def _matches(name: str, number: float | None) -> bool:
+    low, high = _RANGES.get(name, (PAPER[name], PAPER[name]))
+    return number is not None and low <= number <= high
+
+
+def _images_outside(records: Sequence[Record]) -> list[dict[str, Any]]:
+    return [
+        {"folder": str(record.id), "images": record.num_images}
+        for record in records
+        if not PAPER["fewest_images"] <= record.num_images <= PAPER["most_images"]
+    ]
+
+
 def _counts(records: Sequence[Record]) -> dict[str, float | None]:
     by_setting = {name: [record for record in records if record.id.setting == name] for name in SETTINGS}
     types = Counter(activity_type(record.id.activity) for record in records)
+    images = [record.num_images for record in records]
+    samples = Counter(((record.id.activity, record.id.setting), record.id.scene) for record in records)
     return {
         **{f"{name}_activities": len({record.id.activity for record in of}) for name, of in by_setting.items()},
         **{f"{name}_instances": len(of) for name, of in by_setting.items()},
         **{f"{name}_steps": _mean_steps(of) for name, of in by_setting.items()},
+        "scenes": len({scene for _, scene in samples}),
+        "most_scenes": max(Counter(activity for activity, _ in samples).values(), default=0),
+        "most_samples": max(samples.values(), default=0),
+        "fewest_images": min(images, default=None),
+        "most_images": max(images, default=None),
         **{name: types[name] for name in ACTIVITY_TYPES},
     }
 

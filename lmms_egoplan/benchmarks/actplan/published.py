@@ -47,7 +47,7 @@ def read_published(path: Path) -> list[PublishedInstance]:
     """Instances in the order of the file.
 
     Args:
-        path: JSON lines as ``plans_train_val.jsonl``: ``path`` (the instance's folder), ``activity``, ``gold_gpt`` and
+        path: JSON lines as ``finetuning_data.jsonl``: ``path`` (the instance's folder), ``activity``, ``gold_gpt`` and
             ``gold_gemini`` (lists of at most one plan: gold plans 1 and 2), ``pos_gpt``, ``neg_gpt``, ``pos_gemini``,
             ``neg_gemini`` (lists of a model's correct and wrong plans).
 
@@ -62,7 +62,7 @@ def read_published(path: Path) -> list[PublishedInstance]:
             raise PublishedError(f"{where}: path: instance {instance.id} is there twice; remove one of the lines")
         instances[instance.id] = instance
     if not instances:
-        raise PublishedError(f"{path}: no instances in it; expected JSON lines as in plans_train_val.jsonl")
+        raise PublishedError(f"{path}: no instances in it; expected JSON lines as in finetuning_data.jsonl")
     return list(instances.values())
 
 
@@ -100,7 +100,7 @@ def _instance(where: str, line: str) -> PublishedInstance:
     try:
         record = read_json(line)
     except (ValueError, RecursionError) as error:
-        raise PublishedError(f"{where}: no JSON; expected a line as in plans_train_val.jsonl") from error
+        raise PublishedError(f"{where}: no JSON; expected a line as in finetuning_data.jsonl") from error
     if not isinstance(record, dict):
         raise PublishedError(f"{where}: expected an object, found {shown(record)}")
     if problem := repetition(record):

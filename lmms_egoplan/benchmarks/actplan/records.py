@@ -42,6 +42,7 @@ class Record:
     gold_plan_1, gold_plan_2: steps, one per line that is not blank, without the blanks around it; none where the
         file is absent.
     problems: what is wrong, each with its path; whatever it concerns is left empty or out above.
+    num_images: image files, damaged ones among them.
     """
 
     id: InstanceId
@@ -50,6 +51,7 @@ class Record:
     gold_plan_1: tuple[str, ...]
     gold_plan_2: tuple[str, ...]
     problems: tuple[str, ...]
+    num_images: int
 
 
 def find_instances(source: str | Path) -> tuple[list[InstanceId], dict[str, str]]:
@@ -115,7 +117,7 @@ def read_instance(source: str | Path, instance: InstanceId) -> Record:
             images.append(image)
         except (SourceError, StorageError, ImageError) as error:
             problems.append(str(error))
-    return Record(instance, description, tuple(images), *gold_plans, tuple(map(_storable, problems)))
+    return Record(instance, description, tuple(images), *gold_plans, tuple(map(_storable, problems)), len(image_names))
 
 
 def _descend(root: Path, parts: tuple[str, ...], found: list[InstanceId], strays: dict[str, str]) -> None:

@@ -46,9 +46,10 @@ def read_plans(path: Path) -> list[StoredPlan]:
     Args:
         path: JSON lines with ``id`` (a text), ``candidate`` (the plan as text, may be empty), ``references`` (gold
             plans 1, 2, ... as texts) and, optional, ``correct`` and ``commonsense`` (true, false, 1, 0 or null). A plan
-            has one step per line; where gold plan 1 has all steps on one line, as those in ``plans_train_val.jsonl``,
+            has one step per line; where gold plan 1 has all steps on one line, as those in ``finetuning_data.jsonl``,
             a plan on one line is taken apart like it. Or that file itself: GPT-4V's plans with gold plan 1, Gemini's
-            with gold plan 2 (as Table 4), or with the other one where that is missing.
+            with gold plan 2 (as the authors' code does; the paper does not say), or with the other one where that is
+            missing.
 
     Raises:
         PlansError, PublishedError: the file cannot be read or holds something else; names line and field.
@@ -176,7 +177,7 @@ def _sample(stored: StoredPlan, score: PlanScore) -> dict[str, Any]:
 def _measured(stored: StoredPlan, score: PlanScore) -> dict[str, float | None]:
     return {
         **score.measures(),
-        "bleurt_accuracy": None if score.bleurt is None else float(score.bleurt),
+        "bleurt_correct": None if score.bleurt is None else float(score.bleurt),
         **{name: None if label is None else float(label) for name, label in stored.labels.items()},
     }
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.diagnosis import Diagnosis
 from lmms_egoplan.benchmarks.egointent.diagnostics_prompts import SCORES, askable
-from lmms_egoplan.benchmarks.egointent.metrics import Values, field_score
+from lmms_egoplan.benchmarks.egointent.metrics import Values, field_score, group_of
 
 
 def score_diagnostics(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
@@ -24,9 +24,9 @@ def score_diagnostics(doc: Mapping[str, Any], responses: Sequence[str]) -> Value
 
     Returns:
         Each of `SCORES`, with ``score`` (0..100) only where there is one; ``diagnostics``, with all fields of
-        `Diagnosis`, ``missing`` (scores), ``video_id``, ``scenario``, ``environment`` and, only where all four are
-        there, their mean as ``score``; ``judge_coverage``, ``parsed``, ``truncated``, ``truncated_of``, ``suspect``,
-        ``judge_model``, ``coverage`` and ``num_steps``.
+        `Diagnosis`, ``missing`` (scores), ``video_id``, ``environment``, ``scenario`` or, of a Goal-Step step,
+        ``category`` and, only where all four are there, their mean as ``score``; ``judge_coverage``, ``parsed``,
+        ``truncated``, ``truncated_of``, ``suspect``, ``judge_model``, ``coverage`` and ``num_steps``.
 
     Raises:
         ValueError: not one response, one that is no diagnosis, or the answer to another step.
@@ -37,7 +37,7 @@ def score_diagnostics(doc: Mapping[str, Any], responses: Sequence[str]) -> Value
         raise ValueError(f"step {doc['step_id']} got the diagnosis of {step.step_id}")
     asked = askable(step.fields)
     judged = [name for name in asked if step.scores[name] is not None]
-    place = {name: doc[name] for name in ("video_id", "scenario", "environment")}
+    place = {name: doc[name] for name in ("video_id", "environment")} | group_of(doc)
     diagnostics = asdict(step) | {"missing": step.missing} | place
     if None not in step.scores.values():
         diagnostics["score"] = fmean(step.scores.values())

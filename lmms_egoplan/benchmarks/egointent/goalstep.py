@@ -1,7 +1,9 @@
 """Records of EgoIntent's form out of Ego4D Goal-Step's annotations: real steps and goals, labels that nobody verified.
 
 Goal-Step (Song et al., "Ego4D Goal-Step: Toward Hierarchical Understanding of Procedural Activities") has a goal for
-each video, steps below it, and substeps below some steps; EgoIntent's own steps come from there (sec. 3.3).
+each video, steps below it, and substeps below some steps. EgoIntent follows its segmentation, but starts from Ego4D's
+narrations: their texts, and their times as the point of truncation (sec. 3.3). These records have Goal-Step's own texts
+and end shortly before a segment's end, so they are longer. They are *Goal-Step steps*, not EgoIntent's.
 """
 
 import json
@@ -74,7 +76,8 @@ def build_records(goalstep: str | Path, videos: str | Path, before_end: float) -
       after the truncation point, so that nothing of it is seen. Segments irrelevant to the goal do not count.
     - ``end_sec``: `before_end` seconds before the segment's end. At least one frame at `FPS` must fit before it.
     - ``step_id``: the video's first eight characters and the segment's number in time, whatever is left out.
-    - Scenario: the goal category in words, without its group; event: with its group; goal: the goal's text.
+    - Category: the goal category in words, without its group; event: with its group; goal: the goal's text. There is no
+      scenario, which is a place (Fig. 7): Goal-Step does not tell it.
 
     Args:
         goalstep: a file such as ``goalstep_valid_public.json``.
@@ -114,12 +117,13 @@ def build_records(goalstep: str | Path, videos: str | Path, before_end: float) -
 
 
 def write_records(records: Sequence[Record], path: str | Path) -> None:
-    """Write records as JSON Lines, for `read_annotations`; the file appears whole or not at all.
+    """Write Goal-Step steps as JSON Lines, for `read_annotations`; the file appears whole or not at all.
 
     Raises:
         OSError: the file cannot be written.
     """
-    write_whole(Path(path), "".join(json.dumps(asdict(record), ensure_ascii=False) + "\n" for record in records))
+    lines = ({key: value for key, value in asdict(record).items() if key != "scenario"} for record in records)
+    write_whole(Path(path), "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
 
 
 def _record(
@@ -146,7 +150,8 @@ def _record(
         local_intent=leaf.text,
         global_intent=leaf.purpose,
         next_step_plan=following.text,
-        scenario=name or group,
+        scenario=None,
+        category=name or group,
         environment=environment,
         event=f"{group}: {name}" if name else group,
         goal=video["goal_description"].strip(),

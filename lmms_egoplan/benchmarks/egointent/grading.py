@@ -73,7 +73,7 @@ def grade(
 ) -> list[GradedStep]:
     """Have a judge rate every field that was found; every prediction is kept, in order.
 
-    A missing field is rated 0 and not asked about (sec. 4.1 requires all three). A field that could not be judged has
+    A missing field is rated 0 and not asked about (see `metrics`). A field that could not be judged has
     no rating and an error; where there are such, a warning names them.
 
     Args:

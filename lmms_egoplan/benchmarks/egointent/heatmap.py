@@ -1,4 +1,7 @@
-"""Models by scenarios (Fig. 7): what stands in which cell, in which order, and what is to be said of it."""
+"""Models by scenarios (Fig. 7): what stands in which cell, in which order, and what is to be said of it.
+
+Goal-Step steps have no scenario; a heat map of them is by the categories of their goals.
+"""
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -7,7 +10,8 @@ from statistics import fmean
 
 from lmms_egoplan.benchmarks.egointent import metrics
 from lmms_egoplan.benchmarks.egointent.graded import GradedStep
-from lmms_egoplan.benchmarks.egointent.logged_runs import LoggedRun, LoggedStep
+from lmms_egoplan.benchmarks.egointent.logged_runs import LoggedRun, LoggedRunError, LoggedStep
+from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
 
 # Runs that a warning names of those that are alike.
 _NAMED = 3
@@ -26,11 +30,12 @@ class Heatmap:
     """Scores of models by scenarios.
 
     models: names, the highest overall score first.
-    scenarios: the one with the lowest average over the models first.
+    scenarios: the one with the lowest average over the models first; categories of a heat map of Goal-Step steps.
     overall: per model, over all its steps.
     cells: per model, one for each scenario.
     notes: judge, coverage and number of steps.
     warnings: why the models may not compare.
+    is_goalstep: whether it is of Goal-Step steps.
     """
 
     models: tuple[str, ...]
@@ -39,6 +44,16 @@ class Heatmap:
     cells: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
+    is_goalstep: bool = False
+
+    @property
+    def by(self) -> str:
+        """What a column is."""
+        return "category" if self.is_goalstep else "scenario"
+
+    @property
+    def title(self) -> str:
+        return f"{GOALSTEP_STEPS if self.is_goalstep else 'EgoIntent'}: overall score by {self.by}"
 
 
 def make_heatmap(runs: Sequence[LoggedRun]) -> Heatmap:
@@ -46,12 +61,21 @@ def make_heatmap(runs: Sequence[LoggedRun]) -> Heatmap:
 
     Scores are `metrics.overall`, Table 3's Overall. What has none comes last, and does not count for a scenario's
     average; of equals, names decide.
+
+    Raises:
+        LoggedRunError: some runs are over Goal-Step steps, others over the benchmark's.
     """
+    if len({run.is_goalstep for run in runs}) > 1:
+        goalstep, own = (_names([run.name for run in runs if run.is_goalstep is kind]) for kind in (True, False))
+        raise LoggedRunError(
+            f"runs over {GOALSTEP_STEPS} ({goalstep}) and over EgoIntent's own ({own}): steps and labels differ, so "
+            "one heat map holds one kind; give the folders of either"
+        )
     scores = {run.name: _score(run.steps.values()) for run in runs}
     ordered = sorted(runs, key=lambda run: (*_rank(-scores[run.name].score), run.name))
     columns = {
-        scenario: [_score([step for step in run.steps.values() if step.scenario == scenario]) for run in ordered]
-        for scenario in {step.scenario for run in runs for step in run.steps.values()}
+        group: [_score([step for step in run.steps.values() if step.group == group]) for run in ordered]
+        for group in {step.group for run in runs for step in run.steps.values()}
     }
     averages = {scenario: _mean_known([cell.score for cell in cells]) for scenario, cells in columns.items()}
     scenarios = sorted(columns, key=lambda name: (*_rank(averages[name]), name))
@@ -62,6 +86,7 @@ def make_heatmap(runs: Sequence[LoggedRun]) -> Heatmap:
         cells=tuple(zip(*(columns[name] for name in scenarios), strict=True)),
         notes=tuple(_notes(ordered)),
         warnings=tuple(_warnings(ordered)),
+        is_goalstep=ordered[0].is_goalstep,
     )
 
 
@@ -84,7 +109,8 @@ def _notes(runs: Sequence[LoggedRun]) -> Iterator[str]:
     judges = _judges(runs)
     yield f"{'Judges' if len(judges) > 1 else 'Judge'}: {', '.join(judges) or 'none'}"
     yield f"judge coverage {_range([_coverage(run) for run in runs], '.1%')}"
-    yield f"{_range([len(run.steps) for run in runs], ',')} steps"
+    kind = GOALSTEP_STEPS if runs[0].is_goalstep else "steps"
+    yield f"{_range([len(run.steps) for run in runs], ',')} {kind}"
     unverified = sum(step.unverified for run in runs for step in run.steps.values())
     if unverified:
         yield f"{unverified / sum(len(run.steps) for run in runs):.0%} of the references unverified"
@@ -107,19 +133,23 @@ def _warnings(runs: Sequence[LoggedRun]) -> Iterator[str]:
     if any(len(run.steps) > len(common) for run in runs):
         counts = {run.name: f"{len(run.steps):,} steps" for run in runs}
         yield f"runs over different steps, {len(common):,} of which are in all ({_by_value(counts)})"
-    moved = [step_id for step_id in sorted(common) if len({run.steps[step_id].scenario for run in runs}) > 1]
+    moved = [step_id for step_id in sorted(common) if len({run.steps[step_id].group for run in runs}) > 1]
     if moved:
-        yield f"{len(moved):,} steps are in different scenarios in different runs, {moved[0]} for one"
+        groups = "categories" if runs[0].is_goalstep else "scenarios"
+        yield f"{len(moved):,} steps (e.g. {moved[0]}) are in different {groups} in different runs"
 
 
 def _by_value(values: Mapping[str, str]) -> str:
     """What each value is the value of: "version 1: a, b; version 2: c"."""
     told = []
     for value in sorted(set(values.values())):
-        names = [name for name, other in values.items() if other == value]
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        told.append(f"{value}: {', '.join(names[:_NAMED])}{more}")
+        told.append(f"{value}: {_names([name for name, other in values.items() if other == value])}")
     return "; ".join(told)
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"
 
 
 def _judges(runs: Iterable[LoggedRun]) -> list[str]:

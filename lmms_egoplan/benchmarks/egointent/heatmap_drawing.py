@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".png", ".svg", ".html")
 
-_TITLE = "EgoIntent: overall score by scenario"
 # In inches; a cell holds "100.0*".
 _CELL = (0.62, 0.42)
 _LABELS = (3.4, 1.7)
@@ -62,7 +61,7 @@ def write_heatmap(heatmap: Heatmap, path: Path) -> None:
     content = _render(heatmap, "png" if suffix == ".png" else "svg")
     if suffix == ".html":
         svg = content.decode()
-        content = _PAGE.format(title=escape(_TITLE), svg=svg[svg.index("<svg") :]).encode()
+        content = _PAGE.format(title=escape(heatmap.title), svg=svg[svg.index("<svg") :]).encode()
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".heatmap.", dir=path.parent) as folder:
         unfinished = Path(folder) / path.name
@@ -99,7 +98,7 @@ def draw_heatmap(heatmap: Heatmap, titled: bool = True) -> "Figure":
     figure.set_layout_engine("constrained", rect=(0, 0, 1, 1 - head / height))
     left, top = 0.1 / width, 0.15 / height
     if titled:
-        figure.text(left, 1 - top, _TITLE, fontsize=13, va="top")
+        figure.text(left, 1 - top, heatmap.title, fontsize=13, va="top")
         top += _TITLE_HEIGHT / height
     figure.text(left, 1 - top, "\n".join(lines), fontsize=8, va="top", parse_math=False)
     axes = figure.add_subplot()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.graded import GradedStep
+from lmms_egoplan.benchmarks.egointent.records import has_goalstep_id
 from lmms_egoplan.checking import is_text, read_json, repetition, shown
 from lmms_egoplan.logged_samples import HOW_TO_LOG, SampleFile, find_sample_files
 from lmms_egoplan.task_versions import logged_version
@@ -26,12 +27,14 @@ class LoggedRunError(ValueError):
 class LoggedStep:
     """One step of a run.
 
+    group: its scenario; of a Goal-Step step, the category of its goal.
     unverified: nobody has verified its references.
     """
 
     graded: GradedStep
-    scenario: str
+    group: str
     unverified: bool
+    is_goalstep: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,11 @@ class LoggedRun:
     version: str | None
     prompt: str | None
     judge_prompt: str | None
+
+    @property
+    def is_goalstep(self) -> bool:
+        """Whether it is over Goal-Step steps, not the benchmark's."""
+        return any(step.is_goalstep for step in self.steps.values())
 
 
 def read_runs(folders: Iterable[Path]) -> list[LoggedRun]:
@@ -152,14 +160,30 @@ def _step(where: str, line: str) -> LoggedStep:
     record = sample.get("overall") if isinstance(sample, dict) else None
     if not isinstance(record, dict):
         raise LoggedRunError(f"{where}: overall: expected an object, as the task {TASK} logs it, found {shown(record)}")
-    if not is_text(record.get("scenario")):
-        raise LoggedRunError(f"{where}: overall.scenario: expected a text, found {shown(record.get('scenario'))}")
+    unverified = sample.get("unverified") == {"unverified": True}
+    name, is_goalstep = logged_group(record, unverified)
+    if not is_text(record.get(name)):
+        raise LoggedRunError(f"{where}: overall.{name}: expected a text, found {shown(record.get(name))}")
     fields = {name: record[name] for name in GradedStep.__dataclass_fields__ if name in record}
     try:
         graded = GradedStep.from_text(json.dumps(fields))
     except ValueError as error:
         raise LoggedRunError(f"{where}: overall: {error}; give the logs of the task {TASK}, or run again") from error
-    return LoggedStep(graded, record["scenario"].strip(), sample.get("unverified") == {"unverified": True})
+    return LoggedStep(graded, record[name].strip(), unverified, is_goalstep)
+
+
+def logged_group(record: Mapping[str, Any], unverified: bool) -> tuple[str, bool]:
+    """Under which name a logged step has its scenario or category, and whether it is a Goal-Step step.
+
+    Before version 1.2 of the task a category was logged as a scenario.
+
+    Args:
+        record: what a sample has under ``overall``.
+    """
+    if record.get("scenario") is None and record.get("category") is not None:
+        return "category", True
+    ids = record.get("step_id"), record.get("video_id")
+    return "scenario", all(isinstance(text, str) for text in ids) and has_goalstep_id(*ids, unverified)
 
 
 def _text(path: Path) -> str:

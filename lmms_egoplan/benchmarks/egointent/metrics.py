@@ -1,8 +1,9 @@
 """EgoIntent's metrics: per step what a harness collects, and the aggregations over a run.
 
-A step's values are records, as a harness logs them. A field that is missing in the reply scores 0, as the authors have
-it; one that no judge has rated is neither right nor wrong, and counts only against the coverage: a score is the share
-of the fields that were found times the mean rating of those that are judged, however many these are.
+A step's values are records, as a harness logs them. A field that is missing in the reply scores 0. The paper is silent
+about it; the leaderboard of its public release (2026-08) says that missing predictions receive zero. A field that no
+judge has rated is neither right nor wrong, and counts only against the coverage: a score is the share of the fields
+that were found times the mean rating of those that are judged, however many these are.
 """
 
 import math
@@ -26,10 +27,10 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
 
     Returns:
         Each of `FIELDS`, with ``score`` (0..100) only where there is a rating; ``overall``, with all fields of
-        `GradedStep`, ``missing`` (fields), ``video_id``, ``scenario``, ``environment`` and, only where all three fields
-        have a rating, their mean as ``score``; one of ``indoor`` and ``outdoor``; ``scenario``, ``parsed``,
-        ``judge_coverage``, ``truncated``, ``truncated_of``, ``suspect``, ``judge_model``, ``unverified``, ``coverage``
-        and ``num_steps``.
+        `GradedStep`, ``missing`` (fields), ``video_id``, ``environment``, ``scenario`` or, of a Goal-Step step,
+        ``category`` and, only where all three fields have a rating, their mean as ``score``; one of ``indoor`` and
+        ``outdoor``; one of ``scenario`` and ``category``; ``parsed``, ``judge_coverage``, ``truncated``,
+        ``truncated_of``, ``suspect``, ``judge_model``, ``unverified``, ``coverage`` and ``num_steps``.
 
     Raises:
         ValueError: not one response, one that is no graded step, or the answer to another step.
@@ -39,7 +40,8 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     if step.step_id != doc["step_id"]:
         raise ValueError(f"step {doc['step_id']} got the graded answer to {step.step_id}")
     ratings = {"ratings": step.ratings, "missing": step.missing}
-    place = {name: doc[name] for name in ("video_id", "scenario", "environment")}
+    group = group_of(doc)
+    place = {name: doc[name] for name in ("video_id", "environment")} | group
     judged = [field for field in step.fields if step.ratings[field] is not None]
     overall = asdict(step) | ratings | place
     if None not in step.ratings.values():
@@ -52,7 +54,7 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     return fields | {
         "overall": overall,
         doc["environment"]: ratings,
-        "scenario": ratings | {"scenario": doc["scenario"]},
+        **dict.fromkeys(group, ratings | group),
         "parsed": {"found": len(step.fields)},
         "judge_coverage": {"found": len(step.fields), "judged": len(judged)},
         "truncated": {"truncated": step.truncated},
@@ -84,11 +86,18 @@ def overall(values: Sequence[Mapping[str, Any]]) -> float:
 
 def scenario_scores(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """`overall` of each scenario's steps, from the hardest to the easiest (Fig. 7); those without a score last."""
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    for value in values:
-        groups.setdefault(value["scenario"], []).append(value)
-    scores = {scenario: overall(group) for scenario, group in groups.items()}
-    return dict(sorted(scores.items(), key=lambda item: (math.isnan(item[1]), item[1], item[0])))
+    return _group_scores(values, "scenario")
+
+
+def category_scores(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """As `scenario_scores`, of the goal categories of Goal-Step steps."""
+    return _group_scores(values, "category")
+
+
+def group_of(doc: Mapping[str, Any]) -> dict[str, str]:
+    """``scenario`` of a step, or ``category`` of a Goal-Step step, with its name."""
+    name = "scenario" if doc.get("category") is None else "category"
+    return {name: doc[name]}
 
 
 def parsed_share(values: Sequence[Mapping[str, Any]]) -> float:
@@ -125,6 +134,14 @@ def coverage(values: Sequence[Mapping[str, Any]]) -> float:
     """Share in [0, 1] of the annotation file's steps that were asked."""
     (size,) = {value["split_size"] for value in values}
     return len(values) / size
+
+
+def _group_scores(values: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for value in values:
+        groups.setdefault(value[name], []).append(value)
+    scores = {group: overall(steps) for group, steps in groups.items()}
+    return dict(sorted(scores.items(), key=lambda item: (math.isnan(item[1]), item[1], item[0])))
 
 
 def _score(ratings: Sequence[tuple[float | None, bool]]) -> float:

@@ -69,7 +69,8 @@ def prepare_egointent(
         each video that lacks footage its ``video``, ``reason`` and the ``step_ids`` that it concerns), ``verified``
         (true, where all frames were decoded) and ``counts``: for each row of `PAPER` the numbers ``prepared``,
         ``annotations``, ``paper`` and ``matches``,
-        whether file and paper agree. Durations are rounded to hundredths; the 75th percentile is interpolated
+        whether file and paper agree; for Goal-Step steps ``categories`` in place of ``scenarios``, with None for
+        ``paper`` and ``matches``. Durations are rounded to hundredths; the 75th percentile is interpolated
         linearly (`statistics.quantiles`, inclusive).
 
         A row of the split has `Record`'s fields and ``video_path`` (absolute), ``num_frames`` (that the step gives
@@ -223,7 +224,7 @@ def _counts(records: Sequence[Record]) -> dict[str, float]:
     quartiles = quantiles(durations, n=4, method="inclusive") if len(durations) > 1 else durations * 3
     return {
         "steps": len(records),
-        "scenarios": len({record.scenario for record in records}),
+        **_groups(records),
         "videos": len({record.video_id for record in records}),
         "median_sec": round(median(durations), 2),
         "mean_sec": round(fmean(durations), 2),
@@ -232,16 +233,22 @@ def _counts(records: Sequence[Record]) -> dict[str, float]:
     }
 
 
+def _groups(records: Sequence[Record]) -> dict[str, int]:
+    if any(record.is_goalstep for record in records):
+        return {"categories": len({record.category for record in records})}
+    return {"scenarios": len({record.scenario for record in records})}
+
+
 def _compare(records: Sequence[Record], kept: Sequence[Record]) -> dict[str, dict[str, Any]]:
-    found, prepared = _counts(records), _counts(kept)
+    prepared = _counts(kept)
     return {
         name: {
             "prepared": prepared[name],
-            "annotations": found[name],
-            "paper": paper,
-            "matches": found[name] == paper,
+            "annotations": number,
+            "paper": PAPER.get(name),
+            "matches": number == PAPER[name] if name in PAPER else None,
         }
-        for name, paper in PAPER.items()
+        for name, number in _counts(records).items()
     }
 
 
@@ -263,6 +270,7 @@ def _dataset(rows: list[dict[str, Any]]) -> "Dataset":
             "event": text,
             "goal": text,
             "unverified": Value("bool"),
+            "category": text,
             "video_path": text,
             "num_frames": integer,
             "split_size": integer,

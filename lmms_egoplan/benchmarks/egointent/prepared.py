@@ -3,8 +3,8 @@
 from lmms_egoplan.benchmarks.egointent.records import FORMAT
 from lmms_egoplan.storage import PreparedData
 
-# Raised when what is prepared changes: data of another format are refused.
-DATA_FORMAT = 1
+# Raised when what is prepared changes: data of another format are refused. 2: Goal-Step steps have a category.
+DATA_FORMAT = 2
 
 
 def _how(_: str) -> str:

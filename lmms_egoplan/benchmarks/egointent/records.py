@@ -14,6 +14,8 @@ from lmms_egoplan.checking import REPEATED, is_text, listing, shown
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 
 GOALSTEP_URL = "https://github.com/facebookresearch/ego4d-goalstep"
+# What a record, a run or a table is of whose steps and labels are Goal-Step's, not the benchmark's.
+GOALSTEP_STEPS = "Goal-Step steps"
 ENVIRONMENTS = ("indoor", "outdoor")
 # Describes the file to users.
 FORMAT = LMMS_EVAL_TASKS / "egointent" / "FORMAT.md"
@@ -35,10 +37,11 @@ class Record:
     start_sec, end_sec: seconds of the video that may be seen, ``0 <= start_sec < end_sec``; a frame at `end_sec`,
         the truncation point (sec. 3.3), is not seen any more.
     local_intent, global_intent, next_step_plan: the references (sec. 3.2).
-    scenario: one of 15 in the paper.
+    scenario: the place, one of 15 in the paper (Fig. 7: Yard ... Bedroom); None for a Goal-Step step.
     environment: ``"indoor"`` or ``"outdoor"``.
     event, goal: of the whole video, where the file tells.
     unverified: nobody has looked at the labels; they come from other annotations.
+    category: of the video's goal, of a Goal-Step step; None for a step of the benchmark.
     """
 
     step_id: str
@@ -48,11 +51,26 @@ class Record:
     local_intent: str
     global_intent: str
     next_step_plan: str
-    scenario: str
+    scenario: str | None
     environment: str
     event: str | None = None
     goal: str | None = None
     unverified: bool = False
+    category: str | None = None
+
+    @property
+    def is_goalstep(self) -> bool:
+        """Whether it is made of Ego4D Goal-Step's annotations (`goalstep.build_records`)."""
+        return self.category is not None
+
+
+def has_goalstep_id(step_id: str, video_id: str, unverified: bool) -> bool:
+    """Whether a step bears the id that `goalstep.build_records` gives.
+
+    Files, prepared data and runs made before version 1.2 of the tasks have the goal category of such steps under
+    ``scenario``.
+    """
+    return unverified is True and re.fullmatch(rf"{re.escape(video_id[:8])}_[1-9]\d*", step_id) is not None
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -71,8 +89,9 @@ def read_annotations(path: str | Path) -> list[Record]:
         The records in the file's order.
 
     Raises:
-        AnnotationError: the file cannot be read, or records are wrong; names the first 20 problems, each with
-            the line or the record's number (from 1), step_id, field and what was found, and their total.
+        AnnotationError: the file cannot be read, holds the benchmark's steps and Goal-Step's, or records are wrong;
+            names the first 20 problems, each with the line or the record's number (from 1), step_id, field and what
+            was found, and their total.
     """
     path = Path(path)
     records: list[Record] = []
@@ -101,6 +120,12 @@ def read_annotations(path: str | Path) -> list[Record]:
         )
     if not records:
         raise AnnotationError(f"{path}: no records; the form is described in {FORMAT}")
+    if len({record.is_goalstep for record in records}) > 1:
+        first = {record.is_goalstep: record.step_id for record in reversed(records)}
+        raise AnnotationError(
+            f"{path}: holds {GOALSTEP_STEPS} (with a category, first {first[True]!r}) and steps of the benchmark (with "
+            f"a scenario, first {first[False]!r}); their scores do not compare. Put each into a file of its own"
+        )
     return records
 
 
@@ -170,7 +195,8 @@ def _problems(values: dict[str, Any]) -> Iterator[str]:
             yield f"{field}: expected seconds, a number from 0, found {shown(time)}"
     if all(map(is_seconds, times)) and not float(times[0]) < float(times[1]):
         yield f"end_sec: expected a time after start_sec, {shown(times[0])}, found {shown(times[1])}"
-    for field in (*FIELDS, "scenario"):
+    is_goalstep = values.get("scenario") is None and values.get("category") is not None
+    for field in (*FIELDS, "category" if is_goalstep else "scenario"):
         if not is_text(values.get(field)):
             yield f"{field}: expected a text, found {shown(values.get(field))}"
     environment = values.get("environment")
@@ -195,17 +221,22 @@ def _tells(step_id: str, label: str) -> bool:
 
 
 def _record(values: dict[str, Any]) -> Record:
-    texts = {
-        field: values[field].strip()
-        for field in (*FIELDS, "scenario", "event", "goal")
-        if values.get(field) is not None
-    }
+    texts = {field: values[field].strip() for field in (*FIELDS, "event", "goal") if values.get(field) is not None}
+    unverified = values.get("unverified", False)
+    scenario, category = values.get("scenario"), values.get("category")
+    if scenario is not None:
+        # A category beside a scenario is one of the other keys, which are left out.
+        category = None
+        if has_goalstep_id(values["step_id"], values["video_id"], unverified):
+            scenario, category = None, scenario
     return Record(
         step_id=values["step_id"],
         video_id=values["video_id"],
         start_sec=float(values["start_sec"]),
         end_sec=float(values["end_sec"]),
         environment=values["environment"].strip().lower(),
-        unverified=values.get("unverified", False),
+        scenario=scenario and scenario.strip(),
+        category=category and category.strip(),
+        unverified=unverified,
         **texts,
     )

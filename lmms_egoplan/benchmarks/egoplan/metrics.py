@@ -27,7 +27,8 @@ Values = dict[str, dict[str, Any]]
 class Ranking:
     """Index of the choice that each score prefers, the first of equals.
 
-    by_mean: highest mean log-probability per token (eq. 4), the paper's score; None if one is unknown.
+    by_mean: highest mean log-probability per token; None if one is unknown. Sec. 3.5 says only "likelihood p(a|v, l)";
+        that the mean is meant is inferred from eq. 4, the score of a candidate in the training loss.
     by_sum, by_bytes: highest sum of log-probabilities, the sum divided by the choice's UTF-8 bytes; None if one is
         unknown (lmms-eval's stock backends give means, lm-eval's model classes sums; both with a token count).
     tied: whether several choices share the best mean.
@@ -137,7 +138,7 @@ def mean_score(values: Sequence[dict[str, Any]]) -> float:
 
 
 def num_ties(values: Sequence[dict[str, Any]]) -> int:
-    """Questions whose best choice, by the paper's score, is not the only one."""
+    """Questions whose best choice, by the mean log-probability per token, is not the only one."""
     return sum(value["tied"] for value in values)
 
 

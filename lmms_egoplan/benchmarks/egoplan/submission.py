@@ -1,4 +1,7 @@
-"""EgoPlan's submission file, from what a run has logged."""
+"""EgoPlan's submission files, from what a run has logged.
+
+The leaderboard takes a file of each split, val and test: a JSON list of ``{"sample_id": int, "label": "A".."D"}``.
+"""
 
 import json
 from collections import Counter
@@ -6,9 +9,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.records import LETTERS
+from lmms_egoplan.benchmarks.egoplan.prepared import PREPARED
+from lmms_egoplan.benchmarks.egoplan.records import LETTERS, Split
 from lmms_egoplan.checking import read_json, repetition
-from lmms_egoplan.storage import write_whole
+from lmms_egoplan.storage import load_summary, write_whole
 
 Prediction = tuple[int, str | None]
 
@@ -46,8 +50,48 @@ def read_predictions(path: str | Path) -> list[Prediction]:
     return predictions
 
 
-def build_submission(predictions: Sequence[Prediction], ids: Iterable[int]) -> list[dict[str, Any]]:
+def split_of(path: str | Path) -> Split:
+    """The split that the name of a samples or predictions file tells: ``"val"`` for ``egoplan_val*``, else ``"test"``.
+
+    Raises:
+        SubmissionError: the name tells both.
+    """
+    name = Path(path).name
+    val, test = "egoplan_val" in name, "egoplan_test" in name
+    if val and test:
+        raise SubmissionError(
+            f"{path}: its name tells both splits; say which one it is for: --split val or --split test"
+        )
+    return "val" if val else "test"
+
+
+def split_ids(split: Split) -> list[int]:
+    """Sample ids of a prepared split, all of the official file, in its order.
+
+    Raises:
+        DataMissingError, StorageError: as for `PreparedData.load`.
+        SubmissionError: the split was prepared without some of its questions.
+    """
+    ids = list(PREPARED.load(split)["sample_id"])
+    summary = load_summary("egoplan", split) or {}
+    left_out = [sample_id for video in summary.get("missing", []) for sample_id in video.get("sample_ids", [])]
+    if len(ids) < summary.get("split_size", 0):
+        raise SubmissionError(
+            f"a submission holds every question of the {split} split, and {summary['split_size'] - len(ids)} of "
+            f"{summary['split_size']} were left out when it was prepared{_named(left_out)}. Prepare it again with all "
+            "videos, without --skip-missing, and run the model on them"
+        )
+    return ids
+
+
+def build_submission(
+    predictions: Sequence[Prediction], ids: Iterable[int], split: Split = "test"
+) -> list[dict[str, Any]]:
     """``{"sample_id": int, "label": "A".."D"}`` for each id of the split, in the split's order.
+
+    Args:
+        ids: of all questions of the split.
+        split: its name, for messages.
 
     Raises:
         SubmissionError: ids without a prediction, with several, or unknown to the split; one message for all,
@@ -63,8 +107,11 @@ def build_submission(predictions: Sequence[Prediction], ids: Iterable[int]) -> l
     }
     problems = [f"{what}: {_listing(found)}" for what, found in wrong.items() if found]
     if problems:
+        other = "val" if split == "test" else "test"
         raise SubmissionError(
-            f"the predictions are no submission for a split of {len(ids)} questions. sample_ids " + "; ".join(problems)
+            f"the predictions are no submission for the {split} split of {len(ids)} questions. sample_ids "
+            + "; ".join(problems)
+            + (f". Are they of the {other} split? Then: --split {other}" if wrong["not in the split"] else "")
         )
     return [{"sample_id": sample_id, "label": labels[sample_id]} for sample_id in ids]
 
@@ -84,8 +131,8 @@ def _prediction(path: Path, number: int, line: str) -> Prediction:
         sample = read_json(line)
     except (ValueError, RecursionError) as error:
         raise SubmissionError(
-            f"{where}: no JSON. Give the run's *_samples_egoplan_test.jsonl (lmms-eval --log_samples "
-            "--output_path DIR) or its predictions file"
+            f"{where}: no JSON. Give the run's *_samples_egoplan_test.jsonl or *_samples_egoplan_val.jsonl "
+            "(--log_samples --output_path DIR), or its predictions file"
         ) from error
     if problem := repetition(sample):
         raise SubmissionError(f"{where}: {problem}")
@@ -101,6 +148,10 @@ def _prediction(path: Path, number: int, line: str) -> Prediction:
     if letter is not None and letter not in tuple(LETTERS):
         raise SubmissionError(f"{where}: prediction must be A, B, C, D or null, got {letter!r}")
     return sample_id, letter
+
+
+def _named(ids: Sequence[int]) -> str:
+    return f": sample_ids {_listing(ids)}" if ids else ""
 
 
 def _listing(ids: Sequence[int]) -> str:

@@ -13,7 +13,12 @@ from lmms_egoplan.text import cell_text
 LEVELS = (0.0, 0.5, 1.0)
 
 Rated = dict[str, float | None]
-"""Question, then rating; None for an answer that was not rated."""
+"""Question, then rating in [0, 1]; None for an answer that was not rated."""
+
+
+def between_levels(rated: Rated) -> dict[str, float]:
+    """The ratings that are none of `LEVELS`: such a rater's ratings are means of several raters'."""
+    return {question: rating for question, rating in rated.items() if rating is not None and rating not in LEVELS}
 
 
 def read_raters(judged: Sequence[Path], human: Path | None) -> dict[str, Rated]:
@@ -24,8 +29,8 @@ def read_raters(judged: Sequence[Path], human: Path | None) -> dict[str, Rated]:
         human: what `read_human` reads; each column is one rater.
 
     Returns:
-        Raters in the order given, people last. The file's stem is added to names that are equal, and the whole
-        path where that is not enough.
+        Raters in the order given, one of each path, people last. The file's stem is added to names that are equal, and
+        the whole path where that is not enough.
 
     Raises:
         StoredError: a file cannot be read or holds something else, or two paths hold different answers to a
@@ -53,7 +58,8 @@ def read_human(path: Path) -> dict[str, Rated]:
 
     Args:
         path: CSV with a column ``id`` and a column for each rater, with the rater's name above it; cells are 0,
-            0.5, 1, or empty for an answer that was not rated. Names may be as `text.csv_text` writes them.
+            0.5, 1, or a number between them where the column has means of several people, or empty for an answer
+            that was not rated. Names may be as `text.csv_text` writes them.
 
     Raises:
         StoredError: the file cannot be read or holds something else; names line and column.
@@ -95,8 +101,10 @@ def _read_judged(path: Path, answers: dict[str, tuple[str, str]]) -> tuple[str, 
         rated[stored.id] = stored.rating
         if stored.rating is None:
             continue
-        if isinstance(stored.rating, bool) or stored.rating not in LEVELS:
-            raise StoredError(f"{stored.where}: rating must be 0, 0.5, 1 or null, got {stored.rating!r}")
+        if isinstance(stored.rating, bool) or not isinstance(stored.rating, int | float) or not 0 <= stored.rating <= 1:
+            raise StoredError(
+                f"{stored.where}: rating must be a number from 0 to 1, or null, got {stored.rating!r:.80}"
+            )
         if not isinstance(stored.judge, str) or not stored.judge:
             raise StoredError(f"{stored.where}: judge must name the model that gave the rating, got {stored.judge!r}")
         judges[stored.judge] = None
@@ -114,6 +122,6 @@ def _human_rating(where: str, cell: str) -> float | None:
         rating = float(cell)
     except ValueError:
         rating = None
-    if rating not in LEVELS:
-        raise StoredError(f"{where}: expected 0, 0.5, 1 or nothing, got {cell!r}")
+    if rating is None or not LEVELS[0] <= rating <= LEVELS[-1]:
+        raise StoredError(f"{where}: expected a number from 0 to 1, or nothing, got {cell!r}")
     return rating

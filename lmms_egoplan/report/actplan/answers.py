@@ -24,7 +24,7 @@ INSTANCES = {setting: PAPER[f"{setting}_instances"] for setting in SETTINGS}
 _COUNTS = {
     **dict.fromkeys(("lcs_norm", "lcs", "lcs_norm_parsed", "lcs_parsed"), "num_gold_1"),
     **dict.fromkeys(("lcs_norm_gold_2", "lcs_gold_2"), "num_gold_2"),
-    **dict.fromkeys(("plan_length", "bleurt_accuracy", "empty", "unparsed"), "num_plans"),
+    **dict.fromkeys(("plan_length", "bleurt_correct", "empty", "unparsed"), "num_plans"),
     "truncated": "truncated_of",
 }
 GROUPS = {
@@ -32,8 +32,8 @@ GROUPS = {
     "length": (*map(length_bin, LENGTH_BINS), length_bin(LENGTH_BINS[-1] + 1), length_bin(None)),
     "activity_type": ACTIVITY_TYPES,
 }
-_GROUPED = {"lcs_norm": "by", "lcs_norm_parsed": "parsed_by", "bleurt_accuracy": "bleurt_by"}
-BY_SETTING = ("lcs_norm", "lcs_norm_parsed", "form_validity", "plan_length", "bleurt_accuracy")
+_GROUPED = {"lcs_norm": "by", "lcs_norm_parsed": "parsed_by", "bleurt_correct": "bleurt_by"}
+BY_SETTING = ("lcs_norm", "lcs_norm_parsed", "form_validity", "plan_length", "bleurt_correct")
 
 
 @dataclass(frozen=True)

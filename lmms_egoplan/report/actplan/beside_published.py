@@ -54,7 +54,7 @@ def table4(planned: Sequence[Planned]) -> Table:
 def table3(planned: Sequence[Planned]) -> Table:
     own = []
     for run in planned:
-        mean = run.means["bleurt_accuracy"]
+        mean = run.means["bleurt_correct"]
         if run.is_text_only or mean.value is None:
             continue
         low, high = map(in_percent, mean.ends)
@@ -80,7 +80,7 @@ def ablation(planned: Sequence[Planned]) -> tuple[Table, Table]:
     table6, table7 = [], []
     for run in runs:
         base, norm = run.run.name if run.is_text_only else run.name, run.means["lcs_norm"]
-        scores = {"norm_lcs": norm.value, "classified": in_percent(run.means["bleurt_accuracy"].value)}
+        scores = {"norm_lcs": norm.value, "classified": in_percent(run.means["bleurt_correct"].value)}
         images = "w/o" if run.is_text_only else "w"
         length = {"avg_len": run.number("plan_length"), "compares": run.compares}
         table6.append({"model": f"{base} ({images})"} | length | scores | run.shares(run.means["plan_length"]))
@@ -112,5 +112,5 @@ def _norms_by_setting(run: Planned) -> dict[str, Value]:
 
 def _verdicts_by_setting(run: Planned) -> dict[str, Value]:
     return {
-        f"{setting}_classified": in_percent(run.of("setting", setting, "bleurt_accuracy").value) for setting in SETTINGS
+        f"{setting}_classified": in_percent(run.of("setting", setting, "bleurt_correct").value) for setting in SETTINGS
     }

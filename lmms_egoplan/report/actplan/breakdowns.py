@@ -47,7 +47,7 @@ def by_group(key: str, title: str, head: str, by: str, planned: Sequence[Planned
         Column("lcs", "LCS, steps", DECIMALS),
         Column("lcs_norm_parsed", "Norm. LCS, parsed", DECIMALS),
         Column("verdicts", "Classified"),
-        Column("bleurt_accuracy", "Correct by classifier %", 1),
+        Column("bleurt_correct", "Correct by classifier %", 1),
         Column("correct_low", "Low", 1),
         Column("correct_high", "High", 1),
     )
@@ -56,7 +56,7 @@ def by_group(key: str, title: str, head: str, by: str, planned: Sequence[Planned
         for run in planned:
             if group not in run.groups[by]:
                 continue
-            norm, correct = run.of(by, group, "lcs_norm"), run.of(by, group, "bleurt_accuracy")
+            norm, correct = run.of(by, group, "lcs_norm"), run.of(by, group, "bleurt_correct")
             more = [run.of(by, group, measure).value for measure in ("lcs", "lcs_norm_parsed")]
             verdicts = map(in_percent, (correct.value, *correct.ends))
             is_known = None if correct.value is None else correct.plans

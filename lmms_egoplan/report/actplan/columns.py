@@ -22,6 +22,6 @@ INTERVAL_NOTE = (
     "its plans. None for fewer than two activities; too narrow for few."
 )
 GOLD_NOTE = (
-    "LCS is against gold plan 1 where nothing else is said. Of the published plans, those of Claude and GPT-4V are "
-    "compared with gold plan 1, Gemini's with gold plan 2."
+    "LCS is against gold plan 1 where nothing else is said. The paper does not say which gold plan it takes; the "
+    "authors' code takes gold plan 1 for Claude's and GPT-4V's plans, gold plan 2 for Gemini's."
 )

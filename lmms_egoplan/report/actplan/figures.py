@@ -30,7 +30,7 @@ def figures(planned: Sequence[Planned]) -> Iterator[Figure]:
         for told in (
             ("actplan_by_setting", "Normal and counterfactual", caption, "setting", "lcs_norm", bars),
             ("actplan_by_length", "Normalised LCS by length", caption, "length", "lcs_norm", lines),
-            ("actplan_correct_by_length", "Correctness by length", correct, "length", "bleurt_accuracy", lines),
+            ("actplan_correct_by_length", "Correctness by length", correct, "length", "bleurt_correct", lines),
             ("actplan_by_activity_type", "Types of activity", caption, "activity_type", "lcs_norm", bars),
         )
         if any(_series(run, told[3], told[4]) for run in planned)
@@ -55,7 +55,7 @@ def _figure(
     groups = [group for group in GROUPS[by] if any(group in series for series in found.values())]
     ends = {name: sorted(mean.value for mean in series.values()) for name, series in found.items()}
     told = [f"{name} from {values[0]:.2f} to {values[-1]:.2f}" for name, values in ends.items()]
-    label = "correct by classifier" if measure == "bleurt_accuracy" else "normalised LCS"
+    label = "correct by classifier" if measure == "bleurt_correct" else "normalised LCS"
     return Figure(
         key=key,
         title=title,

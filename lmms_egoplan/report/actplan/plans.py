@@ -25,7 +25,7 @@ MEASURES = {
     "lcs_parsed": "LCS, parsed, steps",
     "form_validity": "Form validity",
     "plan_length": "Plan length, steps",
-    "bleurt_accuracy": "Correct by classifier",
+    "bleurt_correct": "Correct by classifier",
     "empty": "Empty",
     "unparsed": "Without a step",
     "truncated": "Truncated",
@@ -53,7 +53,7 @@ class Plan:
         """By name of the measure."""
         score = self.score
         shares = {
-            "bleurt_accuracy": score.bleurt,
+            "bleurt_correct": score.bleurt,
             "empty": not score.official,
             "unparsed": not score.parsed,
             "truncated": score.truncated,

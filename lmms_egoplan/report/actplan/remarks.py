@@ -52,7 +52,7 @@ def _scorers(planned: Sequence[Planned]) -> Iterator[str]:
     if len(set(map(_last_part, encoders.values()))) > 1:
         told = "; ".join(f"{name}: {encoder}" for name, encoder in encoders.items())
         yield f"Different sentence encoders, whose LCS do not compare: {told}."
-    without = [run.name for run in planned if run.number("bleurt_accuracy") is None]
+    without = [run.name for run in planned if run.number("bleurt_correct") is None]
     if without:
         yield f"No classifier, and therefore no correctness: {', '.join(without)}."
     classifiers = {

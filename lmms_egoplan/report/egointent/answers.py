@@ -8,7 +8,8 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.fields import FIELDS
 from lmms_egoplan.benchmarks.egointent.graded import GradedStep
-from lmms_egoplan.benchmarks.egointent.logged_runs import TASK, prompt_versions
+from lmms_egoplan.benchmarks.egointent.logged_runs import TASK, logged_group, prompt_versions
+from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
 from lmms_egoplan.checking import shown
 from lmms_egoplan.report.by_question import by_question, unreadable
 from lmms_egoplan.report.contents import Value
@@ -19,6 +20,8 @@ from lmms_egoplan.report.runs import Run, TaskRun
 _DOC_TEXTS = (*FIELDS, "video_path")
 _DOC_TIMES = ("start_sec", "end_sec")
 _LONGEST = 1e9
+# Versions of the task that logged a Goal-Step step's category as its scenario.
+_CATEGORY_AS_SCENARIO = ("1.0", "1.1")
 
 Key = tuple[str, str]
 """A step's id and its video, since other annotations may use the same ids."""
@@ -26,13 +29,18 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Step:
-    """doc: the prepared row, which lm-eval alone logs."""
+    """How one step was answered and rated.
+
+    group: its scenario; of a Goal-Step step, the category of its goal.
+    doc: the prepared row, which lm-eval alone logs.
+    """
 
     graded: GradedStep
     video_id: str
-    scenario: str
+    group: str
     environment: str
     unverified: bool
+    is_goalstep: bool
     doc: Mapping[str, Any] | None
 
 
@@ -40,7 +48,8 @@ class Step:
 class Graded:
     """One task of a run.
 
-    name: the run's, with the task where that is a variant that a user made.
+    name: the run's, with the task where that is a variant that a user made, and with `GOALSTEP_STEPS` where it is over
+        these.
     run: its plain name.
     steps: None without samples.
     """
@@ -49,6 +58,7 @@ class Graded:
     run: str
     task_run: TaskRun
     steps: dict[Key, Step] | None
+    is_goalstep: bool
 
     def number(self, metric: str) -> float | None:
         """None for NaN and for what is not there."""
@@ -97,8 +107,19 @@ def graded_runs(runs: Iterable[Run]) -> list[Graded]:
                 if task_run.samples is not None:
                     read = (_step(run, task_run, sample) for sample in task_run.samples)
                     steps = by_question(run, task_run, read, lambda key: f"step {key[0]} of video {key[1]}")
-                found.append(Graded(name, run.name, task_run, steps))
+                is_goalstep = _is_goalstep(task_run, steps)
+                name += f" ({GOALSTEP_STEPS})" * is_goalstep
+                found.append(Graded(name, run.name, task_run, steps, is_goalstep))
     return found
+
+
+def _is_goalstep(task_run: TaskRun, steps: Mapping[Key, Step] | None) -> bool:
+    """Whether a task of a run is over Goal-Step steps; by its scores where it has no samples."""
+    if steps:
+        return any(step.is_goalstep for step in steps.values())
+    scores = task_run.metrics
+    was_scenario = task_run.version in _CATEGORY_AS_SCENARIO and scores.get("unverified") == 1
+    return was_scenario or isinstance(scores.get("category"), Mapping)
 
 
 def _step(run: Run, task_run: TaskRun, sample: Mapping[str, Any]) -> tuple[Key, Step]:
@@ -106,15 +127,17 @@ def _step(run: Run, task_run: TaskRun, sample: Mapping[str, Any]) -> tuple[Key, 
     told = {field.name: record[field.name] for field in fields(GradedStep) if field.name in record}
     try:
         graded = GradedStep.from_text(json.dumps(told))
-        places = [record.get(name) for name in ("video_id", "scenario", "environment")]
+        unverified = sample.get("unverified") == {"unverified": True}
+        group, is_goalstep = logged_group(record, unverified)
+        names = ("video_id", group, "environment")
+        places = [record.get(name) for name in names]
         if not all(isinstance(place, str) for place in places):
-            raise ValueError(f"step {graded.step_id}: video_id, scenario and environment must be texts, got {places}")
+            raise ValueError(f"step {graded.step_id}: {', '.join(names)} must be texts, got {places}")
         if doc is not None and (problem := _doc_problem(doc)):
             raise ValueError(f"step {graded.step_id}: the logged step: {problem}")
     except ValueError as error:
         raise unreadable(run, task_run, error) from error
-    unverified = sample.get("unverified") == {"unverified": True}
-    step = Step(graded, *places, unverified, doc)
+    step = Step(graded, *places, unverified, is_goalstep, doc)
     return (graded.step_id, step.video_id), step
 
 

@@ -1,4 +1,4 @@
-"""EgoIntent's heat map: runs by scenarios."""
+"""EgoIntent's heat maps: runs by scenarios, and runs over Goal-Step steps by categories."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -6,19 +6,21 @@ from functools import partial
 from lmms_egoplan.benchmarks.egointent.heatmap import Heatmap, make_heatmap
 from lmms_egoplan.benchmarks.egointent.heatmap_drawing import draw_heatmap
 from lmms_egoplan.benchmarks.egointent.logged_runs import LoggedRun, LoggedStep
+from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
 from lmms_egoplan.report.contents import Figure
 from lmms_egoplan.report.egointent.answers import Graded
 
 
-def heatmap_of(graded: Sequence[Graded]) -> Heatmap | None:
-    """Of the runs with samples; None without any."""
-    logged = [_logged_run(run) for run in graded if run.steps]
-    return make_heatmap(logged) if logged else None
+def heatmaps_of(graded: Sequence[Graded]) -> list[Heatmap]:
+    """Of the runs with samples: one of the benchmark's steps and one of Goal-Step's, as far as there are such runs."""
+    logged = [[_logged_run(run) for run in graded if run.steps and run.is_goalstep is kind] for kind in (False, True)]
+    return [make_heatmap(runs) for runs in logged if runs]
 
 
 def _logged_run(run: Graded) -> LoggedRun:
     steps = {
-        step.graded.step_id: LoggedStep(step.graded, step.scenario, step.unverified) for step in run.steps.values()
+        step.graded.step_id: LoggedStep(step.graded, step.group, step.unverified, step.is_goalstep)
+        for step in run.steps.values()
     }
     return LoggedRun(run.name, steps, run.task_run.version, *run.prompts)
 
@@ -26,12 +28,13 @@ def _logged_run(run: Graded) -> LoggedRun:
 def heatmap_figure(heatmap: Heatmap) -> Figure:
     """As Fig. 7 of the paper."""
     best = heatmap.models[0]
+    shown = f"{GOALSTEP_STEPS} by the category of their goal" if heatmap.is_goalstep else "As Fig. 7 of the paper"
     return Figure(
-        key="egointent_heatmap",
-        title="Overall score by scenario",
-        caption="As Fig. 7 of the paper: the run with the highest overall score on top, the scenario with the lowest "
-        f"average on the left; the numbers are those of the table. {' · '.join(heatmap.notes)}.",
+        key="egointent_goalstep_heatmap" if heatmap.is_goalstep else "egointent_heatmap",
+        title=heatmap.title if heatmap.is_goalstep else "Overall score by scenario",
+        caption=f"{shown}: the run with the highest overall score on top, the {heatmap.by} with the lowest average on "
+        f"the left; the numbers are those of the table. {' · '.join(heatmap.notes)}.",
         draw=partial(draw_heatmap, heatmap, titled=False),
-        description=f"A grid of {len(heatmap.models)} runs by {len(heatmap.scenarios)} scenarios, each cell with its "
-        f"score and darker where it is higher. Highest overall: {best}. Hardest scenario: {heatmap.scenarios[0]}.",
+        description=f"A grid of {len(heatmap.models)} runs by {len(heatmap.scenarios)} columns, each cell with its "
+        f"score and darker where it is higher. Highest overall: {best}. Hardest {heatmap.by}: {heatmap.scenarios[0]}.",
     )

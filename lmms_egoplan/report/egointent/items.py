@@ -36,7 +36,7 @@ def items(runs: Sequence[Run]) -> list[Item]:
                 benchmark="egointent",
                 question=_question(first, doc),
                 facts={
-                    "scenario": first.scenario,
+                    "category" if first.is_goalstep else "scenario": first.group,
                     "environment": first.environment,
                     "references": "unverified" if first.unverified else "verified",
                 },

@@ -8,11 +8,16 @@ from lmms_egoplan.report.egointent.prepared import prepared_steps
 from lmms_egoplan.report.egointent.scores import OFFICIAL, annotated, is_by_demo
 
 
-def remarks(graded: Sequence[Graded], heatmap: Heatmap | None) -> Iterator[str]:
+def remarks(graded: Sequence[Graded], heatmaps: Sequence[Heatmap]) -> Iterator[str]:
     """A sentence or two for each."""
     for run in graded:
         size, asked = annotated(run), run.number("num_steps")
-        if size is not None and size != OFFICIAL:
+        if run.is_goalstep:
+            yield (
+                f"{run.name}: steps, labels and cuts are Goal-Step's, not EgoIntent's; the published scores do not "
+                "compare."
+            )
+        elif size is not None and size != OFFICIAL:
             yield (
                 f"{run.name}: the annotation file has {size:,} steps, the paper {OFFICIAL:,}; the published scores do "
                 "not compare."
@@ -32,7 +37,7 @@ def remarks(graded: Sequence[Graded], heatmap: Heatmap | None) -> Iterator[str]:
             yield f"{run.name}: no samples, and therefore no intervals, heat map, comparisons and steps in the gallery."
         if unverified := run.number("unverified"):
             yield f"{run.name}: nobody has verified the references of {100 * unverified:.1f} % of the steps."
-    if heatmap:
+    for heatmap in heatmaps:
         for warning in heatmap.warnings:
             yield f"{warning[0].upper()}{warning[1:]}."
     prepared, problem = prepared_steps()

@@ -41,7 +41,7 @@ def is_by_demo(run: Graded) -> bool:
 
 def compares(run: Graded) -> bool:
     """Whether the scores compare with the published ones: over the paper's steps, all of them, rated by a judge."""
-    return annotated(run) == OFFICIAL and official_coverage(run) == 1 and not is_by_demo(run)
+    return not run.is_goalstep and annotated(run) == OFFICIAL and official_coverage(run) == 1 and not is_by_demo(run)
 
 
 def intervals_of(run: Graded) -> dict[str, tuple[float, float]]:

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
 from lmms_egoplan.report.contents import Headline, Section
 from lmms_egoplan.report.egointent.answers import Graded, graded_runs
-from lmms_egoplan.report.egointent.figures import heatmap_figure, heatmap_of
+from lmms_egoplan.report.egointent.figures import heatmap_figure, heatmaps_of
 from lmms_egoplan.report.egointent.remarks import remarks
 from lmms_egoplan.report.egointent.scores import DECIMALS, intervals_of, official_coverage
 from lmms_egoplan.report.egointent.tables import comparison_table, scenarios, score_table, table3
@@ -20,13 +21,13 @@ def section(runs: Sequence[Run]) -> Section | None:
     graded = graded_runs(runs)
     if not graded:
         return None
-    heatmap = heatmap_of(graded)
+    heatmaps = heatmaps_of(graded)
     intervals = {run.name: intervals_of(run) for run in graded}
     logged = [run for run in graded if run.steps]
     tables = [
         table3(graded, intervals),
         score_table(graded, intervals),
-        scenarios(graded),
+        *scenarios(graded),
         comparison_table(logged),
     ]
     return Section(
@@ -36,8 +37,8 @@ def section(runs: Sequence[Run]) -> Section | None:
         "comes next. A judge model rates how far each of the three agrees with the reference, from 0 to 100.",
         tuple(_headline(run, intervals[run.name].get("overall")) for run in graded),
         tuple(table for table in tables if table is not None),
-        (heatmap_figure(heatmap),) if heatmap else (),
-        tuple(remarks(graded, heatmap)),
+        tuple(map(heatmap_figure, heatmaps)),
+        tuple(remarks(graded, heatmaps)),
     )
 
 
@@ -46,7 +47,7 @@ def _headline(run: Graded, interval: tuple[float, float] | None) -> Headline:
         run=run.run,
         benchmark="EgoIntent",
         task=run.task_run.task,
-        metric="overall",
+        metric=f"overall ({GOALSTEP_STEPS})" if run.is_goalstep else "overall",
         value=run.number("overall"),
         decimals=DECIMALS,
         interval=interval,

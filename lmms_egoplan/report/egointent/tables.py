@@ -1,11 +1,12 @@
-"""EgoIntent's tables: beside Table 3, with intervals, by scenario, and run against run."""
+"""EgoIntent's tables: beside Table 3, with intervals, by scenario or category, and run against run."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
 from lmms_egoplan.benchmarks.egointent.fields import TITLES
+from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
 from lmms_egoplan.report.beside import beside
 from lmms_egoplan.report.comparisons import comparisons
 from lmms_egoplan.report.contents import Column, Row, Table
@@ -28,7 +29,8 @@ _SHARES = (
 )
 _SHARES_NOTE = (
     "Coverage: share of the annotation file's steps that were asked. Parsed: share of the fields, three a step, that "
-    "were found in the replies; one that is missing scores 0. Judged: share of the found fields with a rating; the "
+    "were found in the replies; one that is missing scores 0, as on the leaderboard of the benchmark's release. "
+    "Judged: share of the found fields with a rating; the "
     "others count as neither right nor wrong. Truncated: share of the replies that the limit on new tokens ended, as "
     "far as that is known. Unverified: share of the steps whose references nobody has verified. Suspect: share of the "
     "found fields that look as if they rated themselves."
@@ -87,27 +89,41 @@ def score_table(graded: Sequence[Graded], intervals: Intervals) -> Table:
     return Table("egointent_scores", "Scores with intervals", columns, tuple(rows), "the runs", notes)
 
 
-def scenarios(graded: Sequence[Graded]) -> Table:
-    """What the heat map shows, in numbers, and of runs without samples too."""
-    scores = [run.task_run.metrics.get("scenario") or {} for run in graded]
+def scenarios(graded: Sequence[Graded]) -> list[Table]:
+    """What the heat maps show, in numbers, and of runs without samples too; Goal-Step steps in a table of their own."""
+    kinds = [[run for run in graded if run.is_goalstep is kind] for kind in (False, True)]
+    return [_groups(runs, runs[0].is_goalstep) for runs in kinds if runs]
+
+
+def _groups(graded: Sequence[Graded], is_goalstep: bool) -> Table:
+    name, names = ("category", "categories") if is_goalstep else ("scenario", "scenarios")
+    scores = [_by_group(run) for run in graded]
     rows = []
-    for name in {name for each in scores for name in each}:
-        values = [value if math.isfinite(value := each.get(name, math.nan)) else None for each in scores]
+    for group in {group for each in scores for group in each}:
+        values = [value if math.isfinite(value := each.get(group, math.nan)) else None for each in scores]
         known = [value for value in values if value is not None]
-        steps = {sum(step.scenario == name for step in run.steps.values()) for run in graded if run.steps}
+        steps = {sum(step.group == group for step in run.steps.values()) for run in graded if run.steps}
         told = steps.pop() if len(steps) == 1 else " / ".join(map(str, sorted(steps))) or None
-        rows.append((not known, fmean(known or [0]), name, Row((name, told, *values), is_own=True)))
+        rows.append((not known, fmean(known or [0]), group, Row((group, told, *values), is_own=True)))
     columns = (
-        Column("scenario", "Scenario"),
-        Column("steps", "Steps"),
+        Column(name, name.capitalize()),
+        Column("steps", GOALSTEP_STEPS if is_goalstep else "Steps"),
         *(Column(run.name, run.name, DECIMALS) for run in graded),
     )
     notes = (
-        "Overall score of each scenario's steps, the scenario with the lowest average over the runs first.",
+        f"Overall score of each {name}'s steps, the {name} with the lowest average over the runs first.",
         "Two numbers of steps: of different runs.",
+        *(["The category is that of the video's goal in Goal-Step; the paper's scenarios are places."] * is_goalstep),
     )
     ordered = tuple(row for *_, row in sorted(rows, key=lambda each: each[:3]))
-    return Table("egointent_scenarios", "Overall score by scenario", columns, ordered, "the runs", notes)
+    title = f"{GOALSTEP_STEPS}: overall score by category" if is_goalstep else "Overall score by scenario"
+    return Table(f"egointent_{names}", title, columns, ordered, "the runs", notes)
+
+
+def _by_group(run: Graded) -> Mapping[str, float]:
+    """Scores by scenario or category; before version 1.2 of the task both were logged as scenarios."""
+    scores = (run.task_run.metrics.get(name) for name in ("category", "scenario"))
+    return next((found for found in scores if isinstance(found, Mapping)), {})
 
 
 def comparison_table(logged: Sequence[Graded]) -> Table | None:

@@ -24,7 +24,8 @@ Docs = Mapping[Key, Mapping[str, Any]]
 class Answered:
     """A question as one task of a run answered it.
 
-    score: 1 right, 0 wrong; None where the model could not score it.
+    score: 1 right, 0 wrong, by the mean log-probability per token; None where the model could not score it.
+    score_by_sum: the same by the sum of the log-probabilities; None too where the backend does not tell it.
     chosen: index of the choice.
     logprobs: of the choices, mean per token; None where the answer was written.
     text: None where the choices were ranked.
@@ -33,6 +34,7 @@ class Answered:
     """
 
     score: float | None
+    score_by_sum: float | None
     video_id: str | None
     chosen: int | None
     logprobs: tuple[float | None, ...] | None
@@ -48,7 +50,7 @@ def read_answer(run: Run, task_run: TaskRun, sample: Mapping[str, Any]) -> tuple
         ReportError: it is not of the form that the tasks log.
     """
     try:
-        predicted, scored = sample["predictions"], sample.get("acc")
+        predicted, scored, by_sum = sample["predictions"], sample.get("acc"), sample.get("acc_sum")
         key = (int(sample["split_size"]["split_size"]), int(predicted["sample_id"]), str(sample["target"]))
         letters = [key[2], *filter(None, [predicted["prediction"]])]
         if not all(letter in LETTERS and len(letter) == 1 for letter in letters):
@@ -57,13 +59,15 @@ def read_answer(run: Run, task_run: TaskRun, sample: Mapping[str, Any]) -> tuple
         if ranked is not None and len(ranked) != len(LETTERS):
             raise ValueError(f"expected {len(LETTERS)} choices, got {len(ranked)}")
         logprobs = ranked and tuple(None if each["loss"] is None else -each["loss"] for each in ranked)
-        if scored is not None and scored["score"] not in (0, 1):
-            raise ValueError(f"a score is to be 0 or 1, not {scored['score']}")
+        for record in filter(None, (scored, by_sum)):
+            if record["score"] not in (0, 1):
+                raise ValueError(f"a score is to be 0 or 1, not {record['score']}")
         doc = sample.get("doc")
         if doc is not None and (absent := [name for name in _DOC_FIELDS if name not in doc]):
             raise ValueError(f"the logged question lacks {', '.join(absent)}")
         answered = Answered(
             score=None if scored is None else float(scored["score"]),
+            score_by_sum=None if by_sum is None else float(by_sum["score"]),
             video_id=scored and str(scored["video_id"]),
             chosen=None if predicted["prediction"] is None else LETTERS.index(predicted["prediction"]),
             logprobs=logprobs,

@@ -17,9 +17,10 @@ BIN_NAMES = ("0", "1", "2 to 3", "4 to 7", "8 to 15", "16 and more")
 
 @dataclass(frozen=True)
 class Part:
-    """A series' accuracy over one group of questions, per cent; None where none is scored."""
+    """A series' accuracies over one group of questions, per cent; None where none is scored."""
 
     acc: float | None
+    acc_sum: float | None
     interval: tuple[float, float] | None
     questions: int
 
@@ -55,8 +56,14 @@ def group_series(
     for number, name in enumerate(names):
         for each in series:
             keys = [key for key in each.answers or () if groups.get(key) == number]
-            scores = [each.answers[key].score for key in keys if each.answers[key].score is not None]
             if keys:
-                acc = 100 * sum(scores) / len(scores) if scores else None
-                found.setdefault(name, {})[each.name] = each, Part(acc, each.interval(keys), len(scores))
+                answers = [each.answers[key] for key in keys]
+                scores = [answered.score for answered in answers if answered.score is not None]
+                by_sum = [answered.score_by_sum for answered in answers if answered.score_by_sum is not None]
+                part = Part(_percent(scores), _percent(by_sum), each.interval(keys), len(scores))
+                found.setdefault(name, {})[each.name] = each, part
     return found
+
+
+def _percent(scores: Sequence[float]) -> float | None:
+    return 100 * sum(scores) / len(scores) if scores else None

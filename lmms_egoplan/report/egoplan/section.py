@@ -66,8 +66,8 @@ def section(runs: Sequence[Run], encoder: str | None = None) -> Section | None:
             "Accuracy by goal-answer similarity",
             "similarity of goal and right answer",
             similar,
-            f"As Fig. 7 of the paper: three equal levels of the {caption}"
-            + ("; the paper takes BERTScore." if encoder is None else "."),
+            f"As Fig. 7 of the paper: three levels of the {caption}. That they are equal is the project's choice"
+            + (", and the paper takes BERTScore." if encoder is None else "."),
         ),
     ]
     return Section(
@@ -98,4 +98,5 @@ def _headlines(series: Sequence[Series]) -> Iterator[Headline]:
             coverage=official_coverage(each),
             is_generated=not each.is_ranked,
             chance=CHANCE,
+            beside=(("by sum", each.percent("acc_sum")),) if each.is_ranked else (),
         )

@@ -35,14 +35,14 @@ def judges(graded: Sequence[Graded]) -> Table | None:
         Column("second", "Second run"), Column("second_judge", "Its judge"),
         Column("answers", "Answers"), Column("questions", "Questions"),
         Column("pearson", "Pearson's r", 3), Column("pearson_low", "Low", 3), Column("pearson_high", "High", 3),
-        Column("kappa", "Cohen's kappa", 3), Column("kappa_low", "Low", 3), Column("kappa_high", "High", 3),
+        *_kappa_columns("kappa_unweighted", "Cohen's kappa"), *_kappa_columns("kappa_linear", "Kappa, linear"),
     )  # fmt: skip
     notes = (
         "Over the answers that are the same in both runs and rated in both, where these are at least half of the rated "
-        "ones. Kappa's weights are linear.",
+        "ones. Kappa: Cohen's, unweighted, and with linear weights.",
         "Low, high: 95 % interval, percentiles of a bootstrap over questions. None where a judge gave one rating only.",
-        "Object and planning is what the paper's Table 9 is over, which prints r times 100; among its three people "
-        "kappa is 0.81 (sec. 5.2).",
+        "Object and planning is what the paper's Table 9 is over, which prints r times 100. Among its three people it "
+        "gives a Cohen's kappa of 0.81 (sec. 5.2), and does not say how three were put together.",
     )
     return Table("egothink_judges", "Judges of the same answers", columns, tuple(rows), "the runs", notes)
 
@@ -55,8 +55,12 @@ def _agreements(first: str, second: str, pairs: Sequence[tuple[JudgedAnswer, Jud
         if chosen:
             found = agreement([a.rating for a, _ in chosen], [b.rating for _, b in chosen], LEVELS)
             judges = [", ".join(sorted({pair[place].judge or "" for pair in chosen})) for place in (0, 1)]
-            numbers = (*_ends(found.pearson), *_ends(found.kappa))
+            numbers = [end for one in (found.pearson, found.kappa_unweighted, found.kappa_linear) for end in _ends(one)]
             yield Row((first, judges[0], second, judges[1], scope, found.questions, *numbers), is_own=True)
+
+
+def _kappa_columns(key: str, title: str) -> tuple[Column, ...]:
+    return Column(key, title, 3), Column(f"{key}_low", "Low", 3), Column(f"{key}_high", "High", 3)
 
 
 def _ends(estimate: Estimate | None) -> tuple[float | None, float | None, float | None]:

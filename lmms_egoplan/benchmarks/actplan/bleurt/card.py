@@ -3,6 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+_ORDER = {"mixed": "in any order", "gold-first": "a gold plan first"}
+_SHUFFLED = {
+    "activity": "the steps of a gold plan of the same activity in another order",
+    "instance": "its own steps in another order",
+}
 _CARD = """\
 ---
 library_name: transformers
@@ -19,15 +24,16 @@ with `LMMS_EGOPLAN_BLEURT` or `lmms-egoplan evaluate bleurt`.
 ActPlan-1K's published plans with human correctness labels: {train_instances} training instances, {left_out} of them
 without a pair to learn from; {val_plans} labelled plans of {val_instances} val instances. Instances of activities
 without a split: {unknown}. Every epoch shows each training instance once, with a pair drawn for it: 30 % positive (two
-different plans out of the gold plans and both models' correct plans), 50 % a gold plan with a wrong plan, else a gold
-plan with its own steps in another order; what an instance lacks gives way to another kind. On val each plan stands
-beside the gold plan that was not made from that model's plan.
+different plans out of the gold plans and both models' correct plans, {order}), 50 % a gold plan with a wrong plan, else
+a gold plan with {shuffled}; what an instance lacks gives way to another kind. On val each plan stands behind the gold
+plan that was not made from that model's plan.
 
 ## Settings
 
 Encoder {encoder}, {epochs} epochs, learning rate {learning_rate} (constant), batch size {batch_size}, {max_length}
 tokens a pair (the longer plan is cut first), seed {seed}, AdamW with weight decay 0.01, gradient norm at most 5,
-on {device} in {precision}; {seconds} s of training.
+on {device} in {precision}; {seconds} s of training. Positive pairs: `{positives}`. Shuffled gold plans: of the same
+`{shuffled_of}`. `evaluate bleurt` and the scores of runs put a gold plan first whichever was chosen.
 
 ## Scores
 
@@ -43,6 +49,10 @@ saw cut. An accuracy says something only beyond the majority class's. Of the tra
 {train_pairs} were cut.
 
 ## Beside the paper
+
+The paper calls the first sentence of a pair the gold plan's, and then mixes gold and correct plans in positive pairs
+without an order (sec. 4.2.2): `mixed` and `gold-first` are these two readings. Its shuffled gold plans are "with same
+activity"; `instance` is what this command did before it had the choice.
 
 Table 5's MCC and val accuracy can be set beside these scores only where the encoder is Elron/bleurt-large-512 (BLEURT)
 or Elron/bleurt-base-128 (BLEURT-base), the data are the published plans and the settings those of sec. 4.2.2; the
@@ -60,7 +70,10 @@ def model_card(scores: Mapping[str, Any]) -> str:
     """
     settings, data, train = scores["settings"], scores["data"], scores["train"]
     return _CARD.format(
-        **{name: value for name, value in settings.items() if name != "bf16"},
+        **{name: value for name, value in settings.items() if name not in ("bf16", "shuffled")},
+        order=_ORDER[settings["positives"]],
+        shuffled=_SHUFFLED[settings["shuffled"]],
+        shuffled_of=settings["shuffled"],
         train_instances=data["train_instances"],
         left_out=len(data["without_pair"]),
         val_plans=data["val_plans"],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from loguru import logger
 
 from lmms_egoplan.benchmarks.actplan.bleurt.pairs import joined
+from lmms_egoplan.benchmarks.actplan.bleurt.recipe import pairs_text
 from lmms_egoplan.benchmarks.actplan.bleurt.tokens import encode_pair
 from lmms_egoplan.benchmarks.actplan.encoder import default_device
 from lmms_egoplan.checking import track
@@ -46,6 +47,11 @@ class PlanClassifier:
     def __init__(self, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> None:
         self._model = model.to(default_device()).eval()
         self._tokenizer = tokenizer
+
+    @property
+    def pairs(self) -> str:
+        """How the pairs that it was trained on were made, in words."""
+        return pairs_text(self._model.config.positives, self._model.config.shuffled)
 
     def judge(self, pairs: Sequence[tuple[str, str]], show_progress: bool = True) -> list[Verdict]:
         """Say of each candidate whether it is correct, given a gold plan of the same instance.

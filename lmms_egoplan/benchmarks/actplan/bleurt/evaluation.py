@@ -57,16 +57,20 @@ class SourceScores:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A classifier's scores by model, and the activities without a split with the number of their instances."""
+    """A classifier's scores by model, the activities without a split with the number of their instances, and `pairs`.
+
+    pairs: how the pairs that it was trained on were made, in words.
+    """
 
     scores: dict[str, SourceScores]
     unknown_activities: dict[str, int]
+    pairs: str
 
 
 def evaluate_bleurt(
     classifier: PlanClassifier, plans: Path, activities: Path, split: Literal["val", "test"]
 ) -> Evaluation:
-    """Have a split's labelled plans classified.
+    """Have a split's labelled plans classified, each beside a gold plan, which comes first however it was trained.
 
     Args:
         plans, activities: files as for `read_published` and `read_activities`.
@@ -84,7 +88,7 @@ def evaluate_bleurt(
             f"{plans}: no labelled plans of the split {split} in it; it has instances of {', '.join(known) or 'none'}"
         )
     verdicts = classifier.judge([(pair.gold, pair.candidate) for pair in pairs])
-    return Evaluation(score_by_source(pairs, verdicts), unknown)
+    return Evaluation(score_by_source(pairs, verdicts), unknown, classifier.pairs)
 
 
 def score_by_source(pairs: Sequence[PlanPair], verdicts: Sequence[Verdict]) -> dict[str, SourceScores]:

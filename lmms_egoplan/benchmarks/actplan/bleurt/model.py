@@ -4,10 +4,12 @@ import hashlib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError
+from lmms_egoplan.benchmarks.actplan.bleurt.recipe import EARLIER_PAIRS, Positives, Shuffled
 from lmms_egoplan.benchmarks.actplan.bleurt.tokens import ACTION_TOKENS
+from lmms_egoplan.checking import shown
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -74,7 +76,10 @@ def new_model(encoder: str, max_length: int, seed: int) -> NewModel:
 
 
 def load_model(folder: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
-    """A trained model with its tokenizer; its config's ``max_pair_length`` is the tokens of a pair.
+    """A trained model with its tokenizer.
+
+    Its config has ``max_pair_length``, the tokens of a pair, and ``positives`` and ``shuffled`` as in `Recipe`; where a
+    classifier was stored without these two, `EARLIER_PAIRS`.
 
     Raises:
         ClassifierError: the folder has none, or a damaged one.
@@ -94,6 +99,12 @@ def load_model(folder: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]
             raise ClassifierError(
                 f"{folder}: holds {', '.join(config.architectures or ['another model'])}, no plan classifier; {_HOW}"
             )
+        for (name, earlier), known in zip(EARLIER_PAIRS.items(), map(get_args, (Positives, Shuffled)), strict=True):
+            if (stored := getattr(config, name, earlier)) not in known:
+                raise ClassifierError(
+                    f"{folder / 'config.json'}: {name}: expected {' or '.join(known)}, found {shown(stored)}; {_HOW}"
+                )
+            setattr(config, name, stored)
         tokenizer = AutoTokenizer.from_pretrained(folder)
         model, report = _model_class().from_pretrained(
             folder, config=config, dtype=torch.float32, output_loading_info=True

@@ -2,9 +2,12 @@
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from math import factorial, prod
 
+from lmms_egoplan.benchmarks.actplan.activities import parse_id
+from lmms_egoplan.benchmarks.actplan.bleurt.recipe import Recipe
 from lmms_egoplan.benchmarks.actplan.plans import one_per_line
 from lmms_egoplan.benchmarks.actplan.published import PublishedInstance
 
@@ -13,6 +16,8 @@ POSITIVE_SHARE = 0.3
 WRONG_SHARE = 0.5
 
 _KINDS = ("positive", "wrong", "shuffled")
+
+_Steps = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -64,17 +69,26 @@ class TrainingPairs:
     """Training instances, each of which gives one pair per epoch (sec. 4.2.2).
 
     With probability 0.3 that is a positive pair: two different plans out of the gold plans and both models' correct
-    plans. With 0.5 it is a gold plan with a wrong plan, else a gold plan with its own steps in another order. What an
-    instance does not have gives way to the next of wrong, shuffled and positive. Equal plans count as one. A draw
-    depends on seed, epoch and the instance's id only.
+    plans, the first of them a gold plan where the recipe says so. With 0.5 it is a gold plan with a wrong plan, else a
+    gold plan with a shuffled one: the steps of a gold plan of the same activity or instance, whichever the recipe says,
+    in an order that is no gold plan's of these and no correct plan's of the instance. What an instance does not have
+    gives way to the next of wrong, shuffled and positive. Equal plans count as one. A draw depends on seed, epoch, the
+    instance and, with shuffled plans of the activity, the other instances of its activity.
+
+    An activity is a name and a setting: the paper's 153 activities are 100 normal and 53 counterfactual ones.
 
     without_pair: ids of the instances that have none: one plan, of equal steps. They are left out.
     """
 
-    def __init__(self, instances: Sequence[PublishedInstance], seed: int) -> None:
-        sources = [_Plans(instance) for instance in instances]
+    def __init__(self, instances: Sequence[PublishedInstance], recipe: Recipe) -> None:
+        pools: dict[Hashable, list[_Steps]] = {}
+        for instance in instances:
+            pools.setdefault(_pool(instance, recipe), []).extend(map(_steps, _golds(instance)))
+        if recipe.shuffled == "activity":  # The same draws in whichever order the file has the instances.
+            pools = {key: sorted(set(pool)) for key, pool in pools.items()}
+        sources = [_Plans(instance, pools[_pool(instance, recipe)], recipe) for instance in instances]
         self._sources = [source for source in sources if source.kinds]
-        self._seed = seed
+        self._seed = recipe.seed
         self.without_pair = [source.id for source in sources if not source.kinds]
 
     def __len__(self) -> int:
@@ -91,16 +105,18 @@ class TrainingPairs:
 
 
 class _Plans:
-    """An instance's plans by what they serve for."""
+    """An instance's plans by what they serve for; `pool`: the gold plans that may be shuffled for it."""
 
-    def __init__(self, instance: PublishedInstance) -> None:
+    def __init__(self, instance: PublishedInstance, pool: Sequence[_Steps], recipe: Recipe) -> None:
         self.id = instance.id
-        golds = [gold for gold in (instance.gold_1, instance.gold_2) if gold is not None]
+        self._recipe = recipe
+        golds = _golds(instance)
+        correct = [*golds, *(plan.text for plan in instance.plans if plan.correct)]
         self._golds = _different(golds)
-        self._correct = _different([*golds, *(plan.text for plan in instance.plans if plan.correct)])
+        self._correct = _different(correct)
         self._wrong = _different([plan.text for plan in instance.plans if not plan.correct])
-        steps = ([step for step in map(joined, one_per_line(gold).splitlines()) if step] for gold in golds)
-        self._sequences = [sequence for sequence in steps if len(set(sequence)) > 1]
+        self._in_order = {*pool, *map(_steps, correct)}
+        self._sequences = [steps for steps in pool if self._can_be_shuffled(steps)]
         serves = (len(self._correct) > 1, bool(self._wrong), bool(self._sequences))
         self.kinds = {kind for kind, there in zip(_KINDS, serves, strict=True) if there}
 
@@ -109,16 +125,44 @@ class _Plans:
         first = 0 if number < POSITIVE_SHARE else 1 if number < POSITIVE_SHARE + WRONG_SHARE else 2
         kind = next(kind for kind in (_KINDS[first], "wrong", "shuffled", "positive") if kind in self.kinds)
         if kind == "positive":
-            gold, candidate = generator.sample(self._correct, 2)
+            gold, candidate = self._positive(generator)
         elif kind == "wrong":
             gold, candidate = generator.choice(self._golds), generator.choice(self._wrong)
         else:
-            steps = generator.choice(self._sequences)
-            order = list(steps)
-            while order == steps:
-                generator.shuffle(order)
-            gold, candidate = " ".join(steps), " ".join(order)
+            gold, candidate = self._shuffled(generator)
         return PlanPair(gold, candidate, kind == "positive", kind)
+
+    def _positive(self, generator: random.Random) -> Sequence[str]:
+        if self._recipe.positives == "mixed":
+            return generator.sample(self._correct, 2)
+        gold = generator.choice(self._golds)
+        return gold, generator.choice([plan for plan in self._correct if plan != gold])
+
+    def _shuffled(self, generator: random.Random) -> tuple[str, str]:
+        first = generator.choice(self._golds) if self._recipe.shuffled == "activity" else None
+        steps = generator.choice(self._sequences)
+        order = list(steps)
+        while tuple(order) in self._in_order:
+            generator.shuffle(order)
+        return first or " ".join(steps), " ".join(order)
+
+    def _can_be_shuffled(self, steps: _Steps) -> bool:
+        orders = factorial(len(steps)) // prod(map(factorial, Counter(steps).values()))
+        return orders > sum(sorted(other) == sorted(steps) for other in self._in_order)
+
+
+def _golds(instance: PublishedInstance) -> list[str]:
+    return [gold for gold in (instance.gold_1, instance.gold_2) if gold is not None]
+
+
+def _pool(instance: PublishedInstance, recipe: Recipe) -> Hashable:
+    """What the instances have in common whose gold plans are shuffled for one another."""
+    place = parse_id(instance.id)
+    return (place.activity, place.setting) if recipe.shuffled == "activity" else instance.id
+
+
+def _steps(plan: str) -> _Steps:
+    return tuple(step for step in map(joined, one_per_line(plan).splitlines()) if step)
 
 
 def _different(plans: Sequence[str]) -> list[str]:

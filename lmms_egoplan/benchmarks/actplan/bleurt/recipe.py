@@ -1,17 +1,29 @@
 """How the classifier is trained (sec. 4.2.2)."""
 
 from dataclasses import dataclass
+from typing import Literal
+
+Positives = Literal["mixed", "gold-first"]
+Shuffled = Literal["activity", "instance"]
+
+# How pairs were made for classifiers and runs that do not tell it.
+EARLIER_PAIRS: dict[str, str] = {"positives": "mixed", "shuffled": "instance"}
 
 _LARGE = 1024
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Settings of training; the defaults are the paper's.
+    """Settings of training; the defaults are the paper's, where it gives them.
 
     learning_rate: None for the paper's (`paper_learning_rate`).
     max_length: of a pair in tokens; no more than the encoder has positions for.
     seed: of the head's weights, the pairs, their order and dropout.
+    positives: ``mixed`` pairs any two correct plans in any order, since "gold plans and correct plans are mixed to form
+        positive sentence pairs"; ``gold-first`` puts a gold plan first, since "x is a sentence for gold plan". Sec.
+        4.2.2 has both sentences.
+    shuffled: whose gold plans are shuffled for negative pairs: those of all training instances of the same
+        ``activity`` ("randomly shuffled gold plan with same activity"), or of the same ``instance`` alone.
     """
 
     epochs: int = 70
@@ -19,6 +31,14 @@ class Recipe:
     batch_size: int = 12
     max_length: int = 512
     seed: int = 0
+    positives: Positives = "mixed"
+    shuffled: Shuffled = "activity"
+
+
+def pairs_text(positives: str, shuffled: str) -> str:
+    """How training pairs were made, in words."""
+    first = {"mixed": "two correct plans in any order", "gold-first": "a gold plan first, then another correct plan"}
+    return f"positive pairs: {first[positives]}; shuffled gold plans: of the same {shuffled}"
 
 
 def paper_learning_rate(hidden_size: int) -> float:

@@ -7,18 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError
+from lmms_egoplan.benchmarks.actplan.bleurt.recipe import EARLIER_PAIRS
 from lmms_egoplan.checking import shown
 from lmms_egoplan.storage import write_whole
 
 _SETTINGS = "run.json"
 _SCORES = "scores.json"
 _COMPLETE = "complete.json"
+# Ends the names of settings that are digests of files.
+_DIGEST = "_sha256"
 
 
 class RunFolder:
     """A folder for one run: a new one, or one that the same command has made before.
 
-    settings: all that decides the outcome, JSON values by name; written to ``run.json``.
+    settings: all that decides the outcome, JSON values by name; written to ``run.json``. A run that has no
+        `EARLIER_PAIRS` there was started with these, and goes on with these alone.
 
     Raises:
         ClassifierError: the folder belongs to another run, or has other files.
@@ -36,8 +40,11 @@ class RunFolder:
             differing = "; ".join(
                 f"{name}: {shown(stored.get(name))} there, {shown(settings.get(name))} now" for name in names
             )
+            options = [f"--{name.replace('_', '-')} {stored.get(name)}" for name in names if not name.endswith(_DIGEST)]
+            same = ["the same files and encoder"] * (len(options) < len(names)) + [" ".join(options)] * bool(options)
             raise ClassifierError(
-                f"{path}: holds a run with other settings ({differing}); give another --out, or the same settings"
+                f"{path}: holds a run with other settings ({differing}); give another --out, or go on with that run: "
+                f"{' and '.join(same)}"
             )
 
     def scores(self) -> dict[str, Any] | None:
@@ -84,7 +91,7 @@ class RunFolder:
             others = sorted(path.name for path in self.path.iterdir() if not path.name.startswith("."))
             if others:
                 raise ClassifierError(f"{self.path}: holds other files ({', '.join(others[:3])}); give another --out")
-        return stored
+        return None if stored is None else EARLIER_PAIRS | stored
 
     @staticmethod
     def _is_whole(folder: Path) -> bool:
@@ -97,7 +104,10 @@ class RunFolder:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise ValueError("no JSON object")
+        return content
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:

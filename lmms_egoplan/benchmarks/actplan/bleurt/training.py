@@ -18,7 +18,7 @@ from lmms_egoplan.benchmarks.actplan.bleurt.pairs import (
     labelled_pairs,
     unknown_activities,
 )
-from lmms_egoplan.benchmarks.actplan.bleurt.recipe import Recipe, paper_learning_rate
+from lmms_egoplan.benchmarks.actplan.bleurt.recipe import EARLIER_PAIRS, Recipe, paper_learning_rate
 from lmms_egoplan.benchmarks.actplan.bleurt.run_folder import RunFolder
 from lmms_egoplan.benchmarks.actplan.published import read_activities, read_published
 from lmms_egoplan.storage import write_whole
@@ -55,7 +55,7 @@ def train_bleurt(
         ClassifierError: no usable encoder or data, the folder is another run's, or training diverges.
         OSError: the folder cannot be written.
     """
-    data = _read(plans, activities, recipe.seed)
+    data = _read(plans, activities, recipe)
     for activity, count in data.counts["unknown_activities"].items():
         tell(f"Left out: {count} instances of {activity}, which {activities} does not name")
     if data.counts["without_pair"]:
@@ -71,6 +71,7 @@ def train_bleurt(
     if scores is not None:
         tell(f"{out}: this run is finished")
         return scores
+    new.model.config.update({name: getattr(recipe, name) for name in EARLIER_PAIRS})
     fitted = fit(folder, new, data.train, data.val, recipe, tell)
     model, tokenizer = load_model(fitted.best)
     scores = _scores(encoder, recipe, data, fitted, PlanClassifier(model, tokenizer))
@@ -81,10 +82,10 @@ def train_bleurt(
     return scores
 
 
-def _read(plans: Path, activities: Path, seed: int) -> _Data:
+def _read(plans: Path, activities: Path, recipe: Recipe) -> _Data:
     instances, splits = read_published(plans), read_activities(activities)
     train, val = (in_split(instances, splits, split) for split in ("train", "val"))
-    pairs, labelled = TrainingPairs(train, seed), labelled_pairs(val)
+    pairs, labelled = TrainingPairs(train, recipe), labelled_pairs(val)
     for split, usable in (("train", pairs), ("val", labelled)):
         if not len(usable):
             raise ClassifierError(f"{plans}: no usable instances of the split {split} in it, going by {activities}")

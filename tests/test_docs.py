@@ -1,0 +1,327 @@
+"""What READMEs and docs/ show exists: links, commands with their options, tasks, variables, code."""
+
+import ast
+import inspect
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+from itertools import takewhile
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from typer.main import get_command
+
+from lmms_egoplan.cli import app
+from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
+from lmms_egoplan.task_versions import read_task_file
+from patience import FOREVER_S
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+TASK_PAGES = sorted(ROOT.glob("tasks/*/*/*.md"))
+PAGES = [README, ROOT / "CHANGELOG.md", ROOT / "perf" / "README.md", *sorted(ROOT.glob("docs/*.md")), *TASK_PAGES]
+TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PAGES}
+
+_BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<code>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (?P<title>.+)$", re.MULTILINE)
+_QUOTED = re.compile(r"`([^`\n]+(?:\n[^`\n]+)?)`")
+_TASK = re.compile(r"(?:egoplan|egothink|egointent|actplan)_[a-z_]+")
+_ENDS = {"&&", "||", ";", "|", "&", "(", ")", "{", "}", ">", ">>", "<"}
+
+page = pytest.mark.parametrize("name", TEXTS)
+
+
+def blocks(text, *languages):
+    """Code of a page's blocks in these languages."""
+    return [textwrap.dedent(match["code"]) for match in _BLOCK.finditer(text) if match["language"] in languages]
+
+
+def prose(text):
+    """A page without its blocks."""
+    return _BLOCK.sub("", text)
+
+
+def shell_commands(code):
+    """Each simple command of a piece of shell, as its words; what stands in `$(...)` is one of its own."""
+    code = re.sub(r"\\\n", " ", code)
+    code = re.sub(r"<<'(\w+)'.*?^\1$", "", code, flags=re.MULTILINE | re.DOTALL)
+    found = []
+    while match := re.search(r"\$\(([^()]*)\)", code):
+        found += shell_commands(match[1])
+        code = code[: match.start()] + "SUBSTITUTED" + code[match.end() :]
+    for line in code.splitlines():
+        lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+        lexer.whitespace_split, lexer.commenters = True, "#"
+        words = list(lexer)
+        while words:
+            command = list(takewhile(lambda word: word not in _ENDS, words))
+            words = words[len(command) + 1 :]
+            if command:
+                found.append(command)
+    return found
+
+
+def arguments_of(command, program, module):
+    """What a program gets that a command starts, by its name or through `-m`; None where it starts another."""
+    for place, word in enumerate(command):
+        is_started = place == 0 or all("=" in before for before in command[:place])
+        if (word == program and is_started) or (word == module and command[place - 1] == "-m"):
+            return command[place + 1 :]
+    return None
+
+
+def shown(program, module):
+    """(page, command) for each command of a program in the pages' blocks, once."""
+    return [
+        pytest.param(arguments, id=f"{name}: {shlex.join(arguments)[:60]}")
+        for name, text in TEXTS.items()
+        for code in blocks(text, "bash", "sh", "")
+        for command in shell_commands(code)
+        if (arguments := arguments_of(command, program, module)) is not None
+    ]
+
+
+def resolve(words):
+    """The command of ours that words begin with, its context, and the words behind it."""
+    command = get_command(app)
+    context = command.context_class(command, info_name="lmms-egoplan")
+    while hasattr(command, "commands") and words and not words[0].startswith("-"):
+        name, *words = words
+        assert name in command.commands, f"no command {name!r} in {context.command_path!r}"
+        command = command.commands[name]
+        context = command.context_class(command, info_name=name, parent=context)
+    return command, context, words
+
+
+def options(command, context):
+    return {option for parameter in command.get_params(context) for option in parameter.opts + parameter.secondary_opts}
+
+
+def slug(title):
+    """A heading's anchor on GitHub."""
+    title = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).strip().lower()
+    return re.sub(r"[^\w\- ]", "", title).replace(" ", "-")
+
+
+def anchors(text):
+    return {slug(match["title"]) for match in _HEADING.finditer(prose(text))}
+
+
+def task_names(folder):
+    """Names of a harness's tasks and groups."""
+    contents = [read_task_file(path) for path in sorted(folder.glob("*/*.yaml"))]
+    names = {content["task"] if isinstance(content.get("task"), str) else content.get("group") for content in contents}
+    return names - {None}
+
+
+LMMS_EVAL_NAMES, LM_EVAL_NAMES = task_names(LMMS_EVAL_TASKS), task_names(LM_EVAL_TASKS)
+EVERY_NAME = LMMS_EVAL_NAMES | LM_EVAL_NAMES
+
+
+def test_the_readme_is_short():
+    assert len(TEXTS["README.md"].splitlines()) <= 160
+
+
+@pytest.mark.parametrize("command", ["pip install -e . && lmms-egoplan demo", 'pip install -e ".[test]" && pytest'])
+def test_the_readme_shows_the_command_to_the_letter(command):
+    assert f"```bash\n{command}\n```" in TEXTS["README.md"]
+
+
+@page
+def test_relative_links_lead_somewhere(name):
+    for match in _LINK.finditer(prose(TEXTS[name])):
+        target, _, anchor = match["target"].partition("#")
+        if target.startswith(("http://", "https://", "mailto:")):
+            continue
+        path = (ROOT / name).parent / target if target else ROOT / name
+        assert path.exists(), match[0]
+        assert ROOT in path.resolve().parents, match[0]
+        if anchor:
+            assert anchor in anchors(path.read_text(encoding="utf-8")), match[0]
+
+
+def test_every_page_is_reached_from_the_readme():
+    reached, ahead = set(), [README]
+    while ahead:
+        path = ahead.pop()
+        if path in reached:
+            continue
+        reached.add(path)
+        targets = [match["target"].partition("#")[0] for match in _LINK.finditer(path.read_text(encoding="utf-8"))]
+        ahead += [
+            (path.parent / target).resolve() for target in targets if target.endswith(".md") and "://" not in target
+        ]
+    assert {path.resolve() for path in PAGES} - reached <= {ROOT / "docs" / "README.md"}
+
+
+@page
+def test_bash_blocks_are_bash(name):
+    for code in blocks(TEXTS[name], "bash"):
+        done = subprocess.run(["bash", "-n"], input=code, capture_output=True, text=True, check=False)
+        assert not done.returncode, f"{code}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("arguments", shown("lmms-egoplan", "lmms_egoplan"))
+def test_commands_in_blocks_can_be_given_so(arguments):
+    command, context, rest = resolve(arguments)
+    assert not hasattr(command, "commands"), f"{shlex.join(arguments)} needs a subcommand"
+    with command.make_context(context.info_name, rest, parent=context.parent):
+        pass
+
+
+@page
+def test_commands_in_sentences_exist_with_their_options(name):
+    for match in _QUOTED.finditer(prose(TEXTS[name])):
+        for command in shell_commands(" ".join(match[1].split())) if "lmms-egoplan " in match[1] else ():
+            arguments = arguments_of(command, "lmms-egoplan", "lmms_egoplan")
+            if arguments is None:
+                continue
+            command, context, rest = resolve(arguments)
+            if command.name != "lm-eval":
+                given = {word.partition("=")[0] for word in rest if word.startswith("--")}
+                assert given <= options(command, context), match[1]
+
+
+@pytest.mark.parametrize(
+    ("program", "module", "names"),
+    [
+        ("lmms-eval", "lmms_eval", LMMS_EVAL_NAMES | {"egocentric_planning"}),
+        ("lm-eval", "lm_eval", LM_EVAL_NAMES | {"egocentric_planning"}),
+        ("lmms-egoplan", "lmms_egoplan", LM_EVAL_NAMES | {"egocentric_planning"}),
+    ],
+)
+def test_tasks_in_commands_exist(program, module, names):
+    found = [parameter.values[0] for parameter in shown(program, module)]
+    asked = {task for words in found if "--tasks" in words for task in words[words.index("--tasks") + 1].split(",")}
+    assert asked
+    assert asked <= names
+
+
+def harness_parser(program):
+    if program == "lmms-eval":
+        from lmms_eval.__main__ import parse_eval_args
+
+        return lambda: parse_eval_args()
+    from lm_eval._cli.harness import HarnessCLI
+
+    return lambda: HarnessCLI().parse_args()
+
+
+@pytest.mark.parametrize("program", ["lmms-eval", "lm-eval"])
+def test_harnesses_take_the_commands(program, monkeypatch):
+    commands = [parameter.values[0] for parameter in shown(program, program.replace("-", "_"))]
+    if program == "lm-eval":
+        ours = [parameter.values[0] for parameter in shown("lmms-egoplan", "lmms_egoplan")]
+        commands += [arguments[1:] for arguments in ours if arguments[0] == "lm-eval"]
+    commands = [words for words in commands if words and words[0].startswith("--") and "..." not in words]
+    assert len(commands) >= 2
+    parse = harness_parser(program)
+    for words in commands:
+        monkeypatch.setattr(sys, "argv", [program, *words])
+        parse()
+
+
+@pytest.mark.parametrize("name", [name for name in TEXTS if name.startswith(("README", "docs", "tasks/lm_eval"))])
+def test_names_of_tasks_are_those_of_tasks(name):
+    said = {match[1] for match in _QUOTED.finditer(prose(TEXTS[name])) if _TASK.fullmatch(match[1])}
+    assert said <= EVERY_NAME
+
+
+def test_the_readme_names_every_task():
+    said = {match[1] for match in _QUOTED.finditer(prose(TEXTS["README.md"]))}
+    patterns = [re.escape(text) for text in said if text in EVERY_NAME]
+    patterns += [re.sub(r"<\w+>", r"\\w+", text) for text in said if re.fullmatch(r"egothink_[\w<>]+", text)]
+    assert {name for name in EVERY_NAME if not re.fullmatch("|".join(patterns), name)} == set()
+
+
+def test_variables_are_those_of_the_code():
+    of_code = re.compile(r'"(LMMS_EGOPLAN_[A-Z_]*[A-Z])"')
+    read = {name for path in (ROOT / "lmms_egoplan").rglob("*.py") for name in of_code.findall(path.read_text("utf-8"))}
+    assert len(read) > 5
+    for name, text in TEXTS.items():
+        assert set(re.findall(r"LMMS_EGOPLAN_[A-Z_]*[A-Z]", text)) <= read, name
+    assert {name for name in read if f"`{name}`" not in TEXTS["docs/running.md"]} == set()
+
+
+def test_arguments_of_hf_vlm_are_those_of_its_table():
+    source = (ROOT / "lmms_egoplan" / "backends" / "hf_vlm.py").read_text(encoding="utf-8")
+    (backend,) = (node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == "HFVLM")
+    (start,) = (node for node in backend.body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
+    table = TEXTS["docs/backends.md"].partition("## Arguments of `hf_vlm`")[2].partition("\n## ")[0]
+    taken = {argument.arg for argument in start.args.args} - {"self", "batch_size", "max_batch_size"}
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == taken
+
+
+@page
+def test_yaml_and_json_blocks_can_be_read(name):
+    for code in blocks(TEXTS[name], "json"):
+        json.loads(code)
+    for code in blocks(TEXTS[name], "python"):
+        ast.parse(code)
+
+
+def test_the_ranking_example_runs(tmp_path, monkeypatch, capsys):
+    from lmms_egoplan.demo.checkpoint import write_checkpoint
+
+    write_checkpoint(tmp_path / "tiny")
+    Image.new("RGB", (64, 48), "tomato").save(tmp_path / "frame.jpg")
+    (code,) = blocks(TEXTS["docs/ranking.md"], "python")
+    assert '"llava-hf/llava-1.5-7b-hf"' in code
+    monkeypatch.chdir(tmp_path)
+    scope = {}
+    exec(code.replace("llava-hf/llava-1.5-7b-hf", "tiny"), scope)
+    fields = set(re.findall(r"^\| `(\w+)` \|", TEXTS["docs/ranking.md"], re.MULTILINE))
+    fields &= {name for name, _ in inspect.getmembers(scope["best"])}
+    assert {"logprob", "nll", "num_tokens", "token_logprobs", "is_greedy"} <= fields
+    assert float(capsys.readouterr().out.split()[0]) == scope["best"].nll > 0
+
+
+@pytest.mark.parametrize(
+    ("results", "code"),
+    [
+        ({"egoplan_val": {"coverage,none": 1.0, "acc,none": 0.5}}, 0),
+        ({"egoplan_val": {"coverage,none": 0.9}}, 1),
+        ({"egoplan_val": {"coverage,none": 1.0}, "egothink_object_existence": {"judge_coverage,judged": 0.98}}, 1),
+        ({"egointent": {"judge_coverage,judged": float("nan")}}, 1),
+        (None, 1),
+    ],
+)
+def test_a_script_notices_a_failed_run(tmp_path, results, code):
+    """By the lines that docs/scripts.md shows, behind a harness that exits with 0 whatever happens."""
+    started, looked = blocks(TEXTS["docs/scripts.md"], "bash")
+    assert "lmms-eval --tasks" in started
+    log = tmp_path / "log"
+    harness = "exit 0"
+    if results is not None:
+        (tmp_path / "20260101_000000_results.json").write_text(json.dumps({"results": results}))
+        harness = (
+            f'while [ "$1" != --output_path ]; do shift; done; mkdir -p "$2"/m && cp {tmp_path}/*_results.json "$2"/m'
+        )
+    (tmp_path / "lmms-eval").write_text(f"#!/bin/bash\n{harness}\n")
+    (tmp_path / "lmms-eval").chmod(0o755)
+    (tmp_path / "python").symlink_to(sys.executable)
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    with log.open("w") as output:
+        done = subprocess.run(
+            ["bash", "-c", started + looked], cwd=tmp_path, env=environment, stdout=output, stderr=output,
+            timeout=FOREVER_S, check=False,
+        )  # fmt: skip
+    assert done.returncode == code, log.read_text()
+
+
+@page
+@pytest.mark.parametrize(
+    "riddle",
+    [
+        *("without eyes", "ranks nothing", "is not a number", "beginning of text", "everything that the papers"),
+        *("behind images", "lose their angles,", "mouth of a judge"),
+    ],
+)
+def test_plain_words(name, riddle):
+    assert riddle not in " ".join(TEXTS[name].split())
