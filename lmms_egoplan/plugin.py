@@ -40,8 +40,8 @@ def register() -> Iterable[Any]:
         _change_task_manager(tasks)
     elif importlib.util.find_spec(_TASKS_MODULE) is None:
         _warn_that_tasks_are_not_registered(f"it has no {_TASKS_MODULE}")
-    elif _TasksFinder not in sys.meta_path:
-        sys.meta_path.insert(0, _TasksFinder)
+    elif not any(isinstance(finder, _TasksFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _TasksFinder())
     from lmms_eval.models.registry_v2 import ModelManifest
 
     manifests = [ModelManifest("hf_vlm", simple_class_path="lmms_egoplan.backends.hf_vlm.HFVLM")]
@@ -59,11 +59,10 @@ def _llava_package_is_installed() -> bool:
 class _TasksFinder(MetaPathFinder):
     """Finds ``lmms_eval.tasks`` as the other finders do; once executed, the module gets `_change_task_manager`."""
 
-    @staticmethod
-    def find_spec(fullname: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(self, fullname: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
         if fullname != _TASKS_MODULE:
             return None
-        others = (finder for finder in sys.meta_path if finder is not _TasksFinder)
+        others = (finder for finder in sys.meta_path if not isinstance(finder, _TasksFinder))
         spec = next(filter(None, (finder.find_spec(fullname, path, target) for finder in others)), None)
         if spec is None or spec.loader is None:
             return spec

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import torch
+import transformers
 from transformers import AutoModelForImageTextToText, PreTrainedConfig, PreTrainedModel, ProcessorMixin
 
 from . import blip, llava, others, qwen
@@ -17,6 +18,7 @@ from . import blip, llava, others, qwen
 # Standard deviation of a unit that reads normalised input. From about 1 on, tokens, images and positions
 # change the likelihoods clearly; by transformers' own initialisation all candidates are equally likely.
 GAIN = 1.25
+HAS_QWEN3_5 = hasattr(transformers, "Qwen3_5Config")  # from transformers 5.2 on
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ FAMILIES: dict[str, Family] = {
         Family("qwen2_vl", qwen.qwen2_vl, takes_video=True),
         Family("qwen2_5_vl", qwen.qwen2_5_vl, takes_video=True),
         Family("qwen3_vl", qwen.qwen3_vl, takes_video=True),
-        Family("qwen3_5", qwen.qwen3_5, takes_video=True),
+        *([Family("qwen3_5", qwen.qwen3_5, takes_video=True)] if HAS_QWEN3_5 else ()),
         Family("internvl", others.internvl, takes_video=True),
         Family("idefics3", others.idefics3),
         Family("gemma3", others.gemma3),
