@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 import transformers
+from packaging.version import Version
 from transformers import AutoModelForImageTextToText, PreTrainedConfig, PreTrainedModel, ProcessorMixin
 
 from . import blip, llava, others, qwen
@@ -18,7 +19,7 @@ from . import blip, llava, others, qwen
 # Standard deviation of a unit that reads normalised input. From about 1 on, tokens, images and positions
 # change the likelihoods clearly; by transformers' own initialisation all candidates are equally likely.
 GAIN = 1.25
-HAS_QWEN3_5 = hasattr(transformers, "Qwen3_5Config")  # from transformers 5.2 on
+BEFORE_5_16 = Version(transformers.__version__) < Version("5.16")
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,12 @@ FAMILIES: dict[str, Family] = {
         Family("llava_next", llava.llava_next),
         Family("llava_onevision", llava.llava_onevision, takes_video=True),
         Family("llava_next_video", llava.llava_next_video, takes_video=True),
-        Family("video_llava", llava.video_llava, takes_video=True),
+        # Before transformers 5.16, chat templates pass on an argument that the processor of Video-LLaVA refuses.
+        *(() if BEFORE_5_16 else [Family("video_llava", llava.video_llava, takes_video=True)]),
         Family("qwen2_vl", qwen.qwen2_vl, takes_video=True),
         Family("qwen2_5_vl", qwen.qwen2_5_vl, takes_video=True),
         Family("qwen3_vl", qwen.qwen3_vl, takes_video=True),
-        *([Family("qwen3_5", qwen.qwen3_5, takes_video=True)] if HAS_QWEN3_5 else ()),
+        Family("qwen3_5", qwen.qwen3_5, takes_video=True),
         Family("internvl", others.internvl, takes_video=True),
         Family("idefics3", others.idefics3),
         Family("gemma3", others.gemma3),

@@ -1,6 +1,6 @@
 """Qwen's models: multimodal rotary positions, images in their own shape, video in pairs of frames."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from transformers import (
     PreTrainedTokenizerBase,
@@ -11,6 +11,7 @@ from transformers import (
     Qwen2VLImageProcessor,
     Qwen2VLProcessor,
     Qwen2VLVideoProcessor,
+    Qwen3_5Config,
     Qwen3VLConfig,
     Qwen3VLProcessor,
     Qwen3VLVideoProcessor,
@@ -18,9 +19,6 @@ from transformers import (
 
 from . import prompts, vocabulary
 from .llava import text_config
-
-if TYPE_CHECKING:
-    from transformers import Qwen3_5Config
 
 
 def _tokenizer() -> Qwen2Tokenizer:
@@ -111,10 +109,8 @@ def qwen3_vl() -> tuple[Qwen3VLConfig, Qwen3VLProcessor]:
     return config, _qwen3_processor(tokenizer, prompts.QWEN3_VL)
 
 
-def qwen3_5() -> tuple["Qwen3_5Config", Qwen3VLProcessor]:
+def qwen3_5() -> tuple[Qwen3_5Config, Qwen3VLProcessor]:
     """A layer of linear attention (gated delta rule: a state in place of keys and values) and a full one."""
-    from transformers import Qwen3_5Config
-
     tokenizer = _tokenizer()
     config = Qwen3_5Config(
         vision_config=_QWEN3_VISION,
