@@ -122,8 +122,43 @@ def test_without_lm_eval(data):
     assert backend == "HFVLM"
 
 
-@pytest.mark.parametrize("module", ["lmms_egoplan", "lmms_egoplan.cli"])
-def test_neither_torch_nor_a_harness_is_loaded_in_advance(module):
-    code = f"import json, sys, {module}; print(json.dumps([name for name in sys.modules]))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=FOREVER_S, check=True)
-    assert not {"torch", "transformers", "datasets", "lm_eval", "lmms_eval"} & set(json.loads(done.stdout))
+HEAVY = {
+    *("torch", "transformers", "sentence_transformers", "accelerate", "datasets", "evaluate", "openai", "av", "PIL"),
+    *("numpy", "pandas", "scipy", "sklearn", "matplotlib", "lm_eval"),
+}
+
+
+def loaded_by(code, **environment):
+    """Modules that are loaded after some code."""
+    code = f"{code}\nimport json, sys; print(json.dumps(list(sys.modules)))"
+    environment = os.environ | environment
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=FOREVER_S, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("module", ["lmms_egoplan", "lmms_egoplan.cli", "lmms_egoplan.plugin"])
+def test_neither_heavy_parts_nor_a_harness_are_loaded_in_advance(module):
+    assert not (HEAVY | {"lmms_eval"}) & loaded_by(f"import {module}")
+
+
+def test_the_plugin_loads_nothing_heavy_before_the_harness_does():
+    models = loaded_by("import lmms_eval.models; lmms_eval.models.get_model_manifest('hf_vlm')")
+    assert "lmms_egoplan.plugin" in models
+    assert not (HEAVY | {"lmms_eval.tasks"}) & models
+
+
+@pytest.mark.whole
+def test_a_plain_run_loads_only_what_it_uses(data):
+    """Task and backend are loaded; what commands, judges and metrics need is not, unless the harness has loaded it."""
+    harness = loaded_by("import lmms_eval.__main__")
+    plain = loaded_by(
+        "import lmms_eval.__main__\n"
+        "from lmms_eval.models import get_model\n"
+        "from lmms_eval.tasks import TaskManager\n"
+        "TaskManager().load_task_or_group('egoplan_val'), get_model('hf_vlm')",
+        LMMS_EGOPLAN_DATA=str(data),
+    )
+    assert {"lmms_egoplan.backends.hf_vlm", "lmms_egoplan.benchmarks.egoplan.metrics"} <= plain
+    assert not {"sentence_transformers", "matplotlib", "sklearn", "openai"} & (plain - harness)

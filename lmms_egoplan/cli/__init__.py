@@ -13,6 +13,7 @@ from lmms_egoplan.cli import (
     heatmap,
     judge,
     lm_eval,
+    metrics_path,
     report,
     score,
     show,
@@ -52,6 +53,7 @@ def main(
 
 app.command("demo")(demo.demo)
 app.command("tasks-path")(tasks_path.tasks_path)
+app.command("metrics-path")(metrics_path.metrics_path)
 app.command(
     "lm-eval",
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},

@@ -230,7 +230,8 @@ def _forget_earlier_questions(model: torch.nn.Module) -> None:
         original = getattr(module, "original_max_seq_len", None)
         for name in [name for name in vars(module) if name.endswith("max_seq_len_cached")] if original else ():
             if getattr(module, name) > original:
-                prefix = name.removesuffix("max_seq_len_cached")
+                # transformers 5.12 calls it None_max_seq_len_cached where there are no kinds of layers.
+                prefix = name.removesuffix("max_seq_len_cached").removeprefix("None_")
                 frequencies = getattr(module, f"{prefix}inv_freq")
                 setattr(module, f"{prefix}inv_freq", getattr(module, f"{prefix}original_inv_freq").to(frequencies))
                 setattr(module, name, original)

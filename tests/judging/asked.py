@@ -4,10 +4,15 @@ import re
 import signal
 import sys
 from collections.abc import Iterable
+from importlib.metadata import version
+
+from packaging.version import Version
 
 from lmms_egoplan.judging import Judgement, JudgeRequest, JudgeSettings, RatingScale, judge_all
 
 KEY = "sk-very-secret-key-123"
+# Earlier releases of openai do not read OPENAI_CUSTOM_HEADERS.
+READS_CUSTOM_HEADERS = Version(version("openai")) >= Version("2.34")
 
 
 def read(verdict: str) -> float | None:

@@ -15,7 +15,7 @@ from lmms_egoplan.ranking.kinds import KindFinder
 from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion
 from lmms_egoplan.ranking.ranker import AUDITED_EVERY
-from zoo import build
+from zoo import BEFORE_5_16, build
 from zoo.unusual import build_around, save_faulty
 
 ACTIONS = ["put mug on the counter", "open the fridge", "take the milk and then wash it", "close the fridge"]
@@ -70,6 +70,7 @@ def test_short_candidates_settle_no_path_that_they_do_not_exercise(name, first):
         assert_full(ranker, model, processor, question(seed=seed), ACTIONS)
 
 
+@pytest.mark.skipif(BEFORE_5_16, reason="Zamba2's tokens see later ones: refused, as it should be")
 def test_candidates_of_two_tokens_behind_longer_ones():
     """For one token on a cache Zamba2's layers take a step of their own, which clamps other time steps."""
     model, processor = build_around("zamba2")

@@ -52,7 +52,9 @@ def test_scores_equal_independent_full_passes(name, kind):
     expected = [reference_loss(name, messages, candidate) for candidate in CANDIDATES]
     first = ranker.score(messages, CANDIDATES)  # settles the path with full passes
     fast = ranker.score(messages, CANDIDATES)
-    assert set(ranker.paths.values()) <= {"packed", "cached", "shared"}
+    # Mllama's masks fail on a cache with torch 2.6.
+    is_slow = name == "mllama" and kind == "images" and torch.__version__.startswith("2.6.")
+    assert set(ranker.paths.values()) <= ({"full"} if is_slow else {"packed", "cached", "shared"})
     assert ranker.paths
     for scores in (first, fast):
         assert [score.num_tokens for score in scores] == [tokens for _, tokens in expected]

@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 
 import torch
+import transformers
+from packaging.version import Version
 from transformers import AutoModelForImageTextToText, PreTrainedConfig, PreTrainedModel, ProcessorMixin
 
 from . import blip, llava, others, qwen
@@ -17,6 +19,7 @@ from . import blip, llava, others, qwen
 # Standard deviation of a unit that reads normalised input. From about 1 on, tokens, images and positions
 # change the likelihoods clearly; by transformers' own initialisation all candidates are equally likely.
 GAIN = 1.25
+BEFORE_5_16 = Version(transformers.__version__) < Version("5.16")
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,8 @@ FAMILIES: dict[str, Family] = {
         Family("llava_next", llava.llava_next),
         Family("llava_onevision", llava.llava_onevision, takes_video=True),
         Family("llava_next_video", llava.llava_next_video, takes_video=True),
-        Family("video_llava", llava.video_llava, takes_video=True),
+        # Before transformers 5.16, chat templates pass on an argument that the processor of Video-LLaVA refuses.
+        *(() if BEFORE_5_16 else [Family("video_llava", llava.video_llava, takes_video=True)]),
         Family("qwen2_vl", qwen.qwen2_vl, takes_video=True),
         Family("qwen2_5_vl", qwen.qwen2_5_vl, takes_video=True),
         Family("qwen3_vl", qwen.qwen3_vl, takes_video=True),

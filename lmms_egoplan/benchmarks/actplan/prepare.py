@@ -143,7 +143,8 @@ def _row(record: Record) -> dict[str, Any]:
 
 
 def _features() -> "Features":
-    from datasets import Features, Image, List, Value
+    from datasets import Features, Image, Value
+    from datasets import Sequence as ListOf
 
     text = Value("string")
     return Features(
@@ -154,9 +155,9 @@ def _features() -> "Features":
             "setting": text,
             "activity_type": text,
             "task_description": text,
-            "images": List(Image()),
-            "gold_plan_1": List(text),
-            "gold_plan_2": List(text),
+            "images": ListOf(Image()),
+            "gold_plan_1": ListOf(text),
+            "gold_plan_2": ListOf(text),
             "split_size": Value("int64"),
             "setting_size": Value("int64"),
         }

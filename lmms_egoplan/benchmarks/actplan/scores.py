@@ -142,7 +142,7 @@ def score_plans(
         if golds[index][number]
     }
     lengths = dict(zip(pairs, lcs_lengths(list(pairs.values()), encoding, show_progress), strict=True))
-    verdicts = _verdicts(golds, parsed, classifying, show_progress)
+    verdicts = classify_plans(golds, parsed, classifying, show_progress)
     return [
         PlanScore(
             id=plan.id,
@@ -164,17 +164,25 @@ def score_plans(
     ]
 
 
-def _verdicts(
+def classify_plans(
     golds: Sequence[Sequence[Steps]],
     parsed: Sequence[Steps],
     classifier: "PlanClassifier | None",
     show_progress: bool,
 ) -> "list[Verdict | None]":
-    """The classifier's verdicts on the plans that have steps."""
+    """The classifier's verdicts on plans, given the first gold plan that has steps.
+
+    Args:
+        golds: steps of gold plans 1, 2, ... of each plan.
+        parsed: the steps of each plan (`parsed_steps`).
+
+    Returns:
+        A verdict for each plan; None for those without a step or without a gold plan, and without a classifier.
+    """
     verdicts: list[Verdict | None] = [None] * len(parsed)
     if classifier is None:
         return verdicts
-    asked = [index for index, steps in enumerate(parsed) if steps]
+    asked = [index for index, steps in enumerate(parsed) if steps and any(golds[index])]
     pairs = [(" ".join(next(steps for steps in golds[index] if steps)), " ".join(parsed[index])) for index in asked]
     for index, verdict in zip(asked, classifier.judge(pairs, show_progress), strict=True):
         verdicts[index] = verdict
