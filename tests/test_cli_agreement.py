@@ -259,3 +259,23 @@ def test_names_that_look_like_formulas_are_harmless_and_read_back(tmp_path):
     with out.open(newline="") as lines:
         names = {row[column] for row in csv.DictReader(lines) if row["second"] for column in ("first", "second")}
     assert names == {"'=HYPERLINK(A1) ?", "mean of 2 people", "'+Ann", "'@Bob"}
+
+
+def test_means_of_many_raters_are_not_cut_at_80_columns(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    people = {f"annotator-number-{number}": random_ratings(number) for number in range(9)}
+    judge = judged_file(tmp_path / "a.jsonl", "gpt-4o-2024-11-20", random_ratings(20))
+    lines = [
+        ["id", *people],
+        *([question, *(rated[question] for rated in people.values())] for question in random_ratings(0)),
+    ]
+    with (tmp_path / "people.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(lines)
+    result = run(judge, "--human", tmp_path / "people.csv")
+    assert result.exit_code == 0, result.output
+    means = result.stdout[: result.stdout.index(" and ")]
+    assert "…" not in means
+    told = [cell for row in rows(means) if row[0] == "overall" for cell in row[1:]]
+    assert len(told) == 11  # The judge, the people together and each of the nine.
+    for rated in people.values():
+        assert f"{100 * sum(rated.values()) / len(rated):.1f}" in told

@@ -109,6 +109,25 @@ def test_status_fits_a_narrow_terminal_and_cuts_nothing(tmp_path, monkeypatch):
     assert "egointent/test: Goal-Step steps, not EgoIntent's." in result.stdout
 
 
+@pytest.mark.parametrize("counts", [None, 3, "categories", []])
+def test_status_of_a_summary_with_other_counts(folder, counts):
+    path = split_dir("egointent", "test") / "summary.json"
+    path.parent.mkdir(parents=True)
+    told = {"prepared": "2026-01-01T00:30:00+00:00", "split_size": 1, "questions": 1, "fingerprint": "", "missing": []}
+    path.write_text(json.dumps({**told, "counts": counts, "format": EGOINTENT.data_format}))
+    result = run("status")
+    assert result.exit_code == 0, result.output
+    assert "Goal-Step" not in result.stdout
+
+
+def test_counts_are_not_cut_at_80_columns(folder, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    result = run("prepare", "egothink", write_source(folder / "egothink"))
+    assert result.exit_code == 0, result.output
+    assert "forecasting" in result.stdout
+    assert "…" not in result.stdout
+
+
 def test_verify_refuses_damaged_videos_or_goes_on_without(folder):
     questions = [FIRST_STEP, FIRST_STEP | {"sample_id": 9, "video_source": "Ego4D", "video_id": "v"}]
     (folder / "a.json").write_text(json.dumps(questions))

@@ -22,6 +22,8 @@ _COLUMNS = (
     "undefined_resamples",
 )
 _NONE = "n/a"
+# Characters of the terminal for the dimension, and for each rater beside it: with less, numbers would be cut.
+_DIMENSION_WIDTH, _RATER_WIDTH = 13, 16
 
 
 @dataclass(frozen=True)
@@ -162,12 +164,15 @@ def _print_tables(compared: _Compared) -> None:
     from lmms_egoplan.judging.agreement import RESAMPLES
 
     raters = list(dict.fromkeys(rater for rater, _ in compared.means))
-    table = Table("dimension", title="Mean rating, times 100", pad_edge=False)
-    for rater in raters:
-        table.add_column(escape(rater), justify="right")
-    for name in compared.groups:
-        table.add_row(name, *(f"{100 * compared.means[rater, name]:.1f}" for rater in raters))
-    Console().print(table)
+    fitting = max(1, (Console().width - _DIMENSION_WIDTH) // _RATER_WIDTH)
+    for start in range(0, len(raters), fitting):
+        beside = raters[start : start + fitting]
+        table = Table(Column("dimension", no_wrap=True), title="Mean rating, times 100", pad_edge=False)
+        for rater in beside:
+            table.add_column(escape(rater), justify="right", overflow="fold")
+        for name in compared.groups:
+            table.add_row(name, *(f"{100 * compared.means[rater, name]:.1f}" for rater in beside))
+        Console().print(table)
     undefined = 0
     for pair, rows in _by_raters((row[:2], row[2:]) for row in compared.pairs):
         table = Table(

@@ -243,10 +243,10 @@ def status() -> None:
     Example: `lmms-egoplan data status`
     """
     columns = [Column(title, no_wrap=True, overflow="fold") for title in ("benchmark", "split")]
-    counts = [Column(title, justify="right") for title in ("prepared", "of file", "missing", "official")]
+    numbers_of = [Column(title, justify="right") for title in ("prepared", "of file", "missing", "official")]
     table = Table(
         *columns,
-        *counts,
+        *numbers_of,
         Column("time (UTC)", no_wrap=True, overflow="fold"),
         box=SIMPLE_HEAD,
         show_edge=False,
@@ -261,7 +261,8 @@ def status() -> None:
                 continue
             prepared, size = summary["questions"], summary["split_size"]
             official = _PREPARED[benchmark].official.get(split, "n/a") if benchmark in _PREPARED else "n/a"
-            if "categories" in summary.get("counts", ()):
+            counts = summary.get("counts")
+            if isinstance(counts, dict) and "categories" in counts:
                 official = "n/a"
                 remarks.append(f"{benchmark}/{split}: Goal-Step steps, not EgoIntent's.")
             numbers = (prepared, size, size - prepared, official)

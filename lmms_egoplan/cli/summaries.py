@@ -81,7 +81,8 @@ def print_dimensions(summaries: list[dict[str, Any]]) -> None:
     from lmms_egoplan.benchmarks.egothink.prepare import LENGTH_TOLERANCE
 
     columns = ("instances", "question words", "answer words", "question types")
-    table = Table("dimension", *(f"{name} (paper)" for name in columns), "as in the paper")
+    dimension = Column("dimension", no_wrap=True)
+    table = Table(dimension, *(f"{name} (paper)" for name in columns), "as in the paper", pad_edge=False)
     for summary in summaries:
         counts = summary["counts"]
         differing = [_COUNTS.get(name, name) for name, count in counts.items() if not count["matches"]]
@@ -106,7 +107,8 @@ def print_dimensions(summaries: list[dict[str, Any]]) -> None:
 
 def _counts_table(counts: dict[str, dict[str, Any]], key: str, origin: str) -> Table:
     """Prepared numbers beside those in the origin (under `key`) and in the paper, where it tells them."""
-    table = Table(Column(no_wrap=True), "prepared", f"in the {origin}", "in the paper", f"{origin} as in the paper")
+    prepared = Column("prepared", no_wrap=True)
+    table = Table("", prepared, f"in the {origin}", "in the paper", f"{origin} as in the paper", pad_edge=False)
     for name, count in counts.items():
         numbers = ("" if number is None else str(number) for number in (count["prepared"], count[key], count["paper"]))
         table.add_row(_COUNTS.get(name, name), *numbers, {True: "yes", False: "no", None: ""}[count["matches"]])

@@ -288,7 +288,7 @@ def goalstep_run(folder, scores, model, as_before=False):
     for number, (category, score) in enumerate(scores.items(), 1):
         step = graded_step(f"f20fb254_{number}", [float(score)] * 3)
         named = {"scenario": category} if as_before else {"category": category}
-        lines.append(sample(step, unverified=True, video_id="f20fb254-2611", **named))
+        lines.append(sample(step, unverified=True, video_id="f20fb254-9648-40ea-a500-5493a1ad9eac", **named))
     return write_run(folder, lines, model)
 
 

@@ -18,9 +18,10 @@ def goalstep_answers(as_before=False):
     answers = egointent_answers(COUNT, 60, 4)
     docs, responses = [], []
     for number, (doc, (text,)) in enumerate(zip(answers.docs, answers.responses, strict=True), 1):
-        step_id = f"{doc['video_id'][:8]}_{number}"
+        video_id = f"{doc['video_id'][-1]:0>8}-9648-40ea-a500-5493a1ad9eac"
+        step_id = f"{video_id[:8]}_{number}"
         named = {} if as_before else {"scenario": None, "category": doc["scenario"].lower()}
-        docs.append(doc | {"step_id": step_id, "unverified": True} | named)
+        docs.append(doc | {"step_id": step_id, "video_id": video_id, "unverified": True} | named)
         responses.append([text.replace(f'"{doc["step_id"]}"', f'"{step_id}"')])
     return Answers(docs, responses)
 

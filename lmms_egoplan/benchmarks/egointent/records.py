@@ -24,6 +24,8 @@ FORMAT = LMMS_EVAL_TASKS / "egointent" / "FORMAT.md"
 
 # Becomes a file name, with ".mp4" behind it.
 VIDEO_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,127}")
+# Goal-Step's ids: a UUID, of a grouped video behind "grp-".
+_GOALSTEP_VIDEO_ID = re.compile(r"(grp-)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LISTED = 20
 
 
@@ -67,12 +69,14 @@ class Record:
 
 
 def has_goalstep_id(step_id: str, video_id: str, unverified: bool) -> bool:
-    """Whether a step bears the id that `goalstep.build_records` gives.
+    """Whether a step bears the id that `goalstep.build_records` gives to a step of a published video.
 
     Files, prepared data and runs made before version 1.2 of the tasks have the goal category of such steps under
-    ``scenario``.
+    ``scenario``. A user's own unverified steps, ``5002_1`` of the video ``5002``, are none.
     """
-    return unverified is True and re.fullmatch(rf"{re.escape(video_id[:8])}_[1-9]\d*", step_id) is not None
+    if unverified is not True or not _GOALSTEP_VIDEO_ID.fullmatch(video_id):
+        return False
+    return re.fullmatch(rf"{re.escape(video_id[:8])}_[1-9]\d*", step_id) is not None
 
 
 class _Pairs(list[tuple[str, Any]]):

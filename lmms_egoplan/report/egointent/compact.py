@@ -7,6 +7,7 @@ from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STE
 from lmms_egoplan.report.compact import (
     COVERAGE_NOTE,
     DEMO_NOTE,
+    NOT_AVAILABLE,
     Line,
     by_task,
     compact_table,
@@ -60,6 +61,7 @@ def _lines(graded: Sequence[Graded]) -> list[Line]:
         *(line(name, lambda run, name=name: number(run.number(name), DECIMALS)) for name in (*FIELDS, *ENVIRONMENTS)),
         line("steps", lambda run: number(run.number("num_steps"))),
         *(line(label, lambda run, name=name: share(run.number(name))) for name, label in _SHARES.items()),
+        line("shown as", lambda run: run.media or NOT_AVAILABLE),
         line("judge", lambda run: "not asked" if run.number("parsed") == 0 else name_of(run.judge)),
     ]
 
