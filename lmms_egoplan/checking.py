@@ -96,7 +96,21 @@ def counting(total: int, description: str) -> Iterator[Callable[[], None]]:
 
 def _progress() -> "Progress":
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        Task,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+    from rich.text import Text
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    class Rate(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            rate = task.completed / task.elapsed if task.elapsed else 0.0
+            return Text(f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s")
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeElapsedColumn())
     return Progress(*columns, console=Console(stderr=True))

@@ -1,11 +1,20 @@
 """The files in which the harnesses log a run's samples (``--log_samples --output_path DIR``)."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone, tzinfo
 from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
 
 _LMMS_EVAL = re.compile(r"(?P<time>.+?)_samples_(?P<task>.+)\.jsonl")
 _LM_EVAL = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
+_RESULTS_TIME = re.compile(r"(?:(?P<first>.+)_results|.+_(?P<last>\d{4}-\d\d-\d\dT[\d.-]+))\.json")
+_LMMS_EVAL_TIME = "%Y%m%d_%H%M%S"
+_LM_EVAL_TIMES = ("%Y-%m-%dT%H-%M-%S.%f", "%Y-%m-%dT%H-%M-%S")
+# lmms-eval's default --timezone is Asia/Singapore.
+_LMMS_EVAL_ZONE = timezone(timedelta(hours=8))
 
 HOW_TO_LOG = "lmms-eval and lm-eval write them with --log_samples --output_path DIR"
 
@@ -39,3 +48,50 @@ def find_sample_files(folder: Path, prefix: str) -> list[SampleFile]:
     """Files of samples below a folder, of tasks whose name begins so, sorted by path."""
     named = (sample_file(path) for path in sorted(folder.rglob(f"*samples_{prefix}*.jsonl")))
     return [file for file in named if file is not None and file.task.startswith(prefix)]
+
+
+def start_time(path: Path, results: Mapping[str, Any]) -> str:
+    """When a run began, as ``2026-01-31 12:00:00 UTC``.
+
+    Both harnesses write the start into the results: lm-eval in seconds since 1970, lmms-eval by the clock of its
+    ``--timezone``, as it also stands in the file's name. lm-eval's file names tell the end, by the machine's clock.
+
+    Args:
+        path: of the results file, whether or not it is there.
+        results: its content.
+
+    Returns:
+        ``2026-01-31 12:00:00 (time zone unknown)`` where the zone is not known; the name's part where it is no time.
+    """
+    started = results.get("date")
+    if isinstance(started, int | float) and not isinstance(started, bool):
+        try:
+            return _utc(datetime.fromtimestamp(started, timezone.utc))
+        except (OverflowError, OSError, ValueError):
+            pass
+    match = _RESULTS_TIME.fullmatch(path.name)
+    named = (match["first"] or match["last"]) if match else path.stem
+    text = started if isinstance(started, str) and started.strip() else named
+    for pattern in (_LMMS_EVAL_TIME, *_LM_EVAL_TIMES):
+        try:
+            time = datetime.strptime(text, pattern)
+            zone = _lmms_eval_zone(results) if pattern == _LMMS_EVAL_TIME else None
+            return _utc(time.replace(tzinfo=zone)) if zone else f"{time:%Y-%m-%d %H:%M:%S} (time zone unknown)"
+        except (OverflowError, ValueError):
+            continue
+    return text
+
+
+def _lmms_eval_zone(results: Mapping[str, Any]) -> tzinfo | None:
+    """None where the name is not that of a time zone."""
+    config = results.get("config")
+    arguments = config.get("resolved_cli_args") if isinstance(config, dict) else None
+    name = arguments.get("timezone") if isinstance(arguments, dict) else None
+    try:
+        return ZoneInfo(name) if isinstance(name, str) else _LMMS_EVAL_ZONE
+    except (KeyError, OSError, ValueError):
+        return None
+
+
+def _utc(time: datetime) -> str:
+    return f"{time.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S} UTC"

@@ -3,8 +3,9 @@
 import json
 import os
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,12 +43,12 @@ def resolve_inside(root: str | Path, *parts: str) -> Path:
     for part in parts:
         pure = Path(part)
         if not part.strip() or not pure.parts or "\0" in part or pure.is_absolute() or ".." in pure.parts:
-            raise StorageError(f"{part!r} is no name for something inside {root}")
+            raise StorageError(f"{part!r} is not a name of something inside {root}")
     try:
         base = Path(root).resolve()
         path = base.joinpath(*parts).resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        raise StorageError(f"{'/'.join(parts)!r} is no name for something inside {root}: {error}") from error
+        raise StorageError(f"{'/'.join(parts)!r} is not a name of something inside {root}: {error}") from error
     if not path.is_relative_to(base):
         raise StorageError(
             f"{'/'.join(parts)!r} leads out of {root}, to {path}; put the data itself there, not a symlink"
@@ -96,7 +97,8 @@ def save_split(dataset: "Dataset", benchmark: str, split: str, summary: dict[str
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{split}.", dir=target.parent) as scratch:
         fresh, old = Path(scratch) / "new", Path(scratch) / "old"
-        DatasetDict({split: dataset}).save_to_disk(fresh)
+        with without_bars():
+            DatasetDict({split: dataset}).save_to_disk(fresh)
         (fresh / _SUMMARY).write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         if target.exists():
             target.replace(old)
@@ -107,6 +109,29 @@ def save_split(dataset: "Dataset", benchmark: str, split: str, summary: dict[str
                 old.replace(target)
             raise
     return target
+
+
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """Without the progress bars of ``datasets`` and of the hub's client, one for each file."""
+    import datasets
+    from huggingface_hub import utils as hub
+
+    switches = [
+        (silence, restore)
+        for is_silent, silence, restore in (
+            (datasets.are_progress_bars_disabled, datasets.disable_progress_bars, datasets.enable_progress_bars),
+            (hub.are_progress_bars_disabled, hub.disable_progress_bars, hub.enable_progress_bars),
+        )
+        if not is_silent()
+    ]
+    for silence, _ in switches:
+        silence()
+    try:
+        yield
+    finally:
+        for _, restore in switches:
+            restore()
 
 
 def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
@@ -149,6 +174,7 @@ class PreparedData:
     title: names a split in messages, where ``{}`` is its name.
     how: says, for a split's name, how to prepare it and where the data are to be had.
     data_format: number of the format that this version of the package reads; a summary without one is of format 1.
+    official: how many questions each split has in the paper.
 
     All methods but `check` raise `DataMissingError` where the split is not there, and `StorageError` where its summary
     is damaged or of another format.
@@ -158,6 +184,7 @@ class PreparedData:
     title: str
     how: Callable[[str], str]
     data_format: int = 1
+    official: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     def check(self, split: str, summary: dict[str, Any]) -> None:
         """Check that a split with this summary is of the format that is read here.

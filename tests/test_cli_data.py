@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 from statistics import fmean
@@ -11,6 +12,7 @@ from egointent.source import goalstep_video, raw_record, raw_records, segment, w
 from egointent.source import write_videos as write_egointent_videos
 from egothink.source import write_source
 from example_record import RECORD
+from lmms_egoplan.benchmarks.egointent.prepared import PREPARED as EGOINTENT
 from lmms_egoplan.benchmarks.egoplan.prepared import DATA_FORMAT
 from lmms_egoplan.cli.data import app
 from lmms_egoplan.storage import split_dir
@@ -34,7 +36,7 @@ def run(*arguments):
 
 def prepare(folder, *more):
     return run(
-        "prepare", "egoplan", "--annotations", folder / "a.json", "--split", "val",
+        "prepare", "egoplan", folder / "a.json", "--split", "val",
         "--epic-kitchens", folder / "epic", *more,
     )  # fmt: skip
 
@@ -42,6 +44,14 @@ def prepare(folder, *more):
 def rows(output):
     """Cells of the printed table's rows."""
     return [[cell.strip() for cell in line.strip("│┃").split("│")] for line in output.splitlines() if "│" in line]
+
+
+def status_rows(result):
+    """Cells of the rows of `data status`."""
+    lines = [line.strip() for line in result.stdout.splitlines()]
+    first = next(number for number, line in enumerate(lines) if set(line) == {"─"})
+    table = [re.split(r"  +", line) for line in lines[first + 1 :]]
+    return [row for row in table if len(row) == 7]
 
 
 def test_missing_frames_end_with_one_message(folder):
@@ -60,18 +70,43 @@ def test_prepares_and_shows_what_is_there(folder):
     assert ["task goals", "1", "1", "2407", "no"] in rows(result.stdout)
     assert ["Ego4D", "0", "0", "923", "no"] in rows(result.stdout)
     summary = split_dir("egoplan", "val") / "summary.json"
-    assert (
-        f"Left out: 1, which need frames missing in 1 videos (all listed under missing in {summary})" in result.stdout
-    )
-    assert "results will be over 1 of 2 questions" in result.stdout
+    left_out = "Left out: 1 questions. Frames are missing in 1 videos, which are listed under missing in"
+    assert f"{left_out} {summary}" in result.stdout
+    assert "Results will cover 1 of 2 questions." in result.stdout
     assert str(split_dir("egoplan", "val")) in result.stdout
 
     result = run("status")
     assert result.exit_code == 0
-    ((benchmark, split, questions, missing, prepared, place),) = rows(result.stdout)
-    assert (benchmark, split, questions, missing) == ("egoplan", "val", "1 of 2", "1")
-    assert prepared.startswith("20")
-    assert place == str(split_dir("egoplan", "val"))
+    ((*counts, time),) = status_rows(result)
+    assert counts == ["egoplan", "val", "1", "2", "1", "3355"]
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d \d\d:\d\d", time)
+    assert result.stdout.startswith(f"Prepared in {folder / 'data'} (")
+
+
+def test_status_fits_a_narrow_terminal_and_cuts_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / ("a-folder-with-a-long-name" * 5)))
+    monkeypatch.setenv("COLUMNS", "80")
+    told = {"split_size": 1234, "questions": 1200, "fingerprint": "", "missing": []}
+    for benchmark, split in (("egothink", "forecasting"), ("egoplan", "test"), ("egointent", "test"), ("mine", "new")):
+        more = {"counts": {"categories": {}}, "format": EGOINTENT.data_format} if benchmark == "egointent" else {}
+        path = split_dir(benchmark, split) / "summary.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps({**told, **more, "prepared": "2026-01-01T00:30:00+02:00"}))
+    result = run("status")
+    assert result.exit_code == 0, result.output
+    time = "2025-12-31 22:30"
+    assert status_rows(result) == [
+        ["egointent", "test", "1200", "1234", "34", "n/a", time],
+        ["egoplan", "test", "1200", "1234", "34", "1584", time],
+        ["egothink", "forecasting", "1200", "1234", "34", "100", time],
+        ["mine", "new", "1200", "1234", "34", "n/a", time],
+    ]
+    first, *table = result.stdout.splitlines()
+    assert str(tmp_path) in first
+    assert max(map(len, table)) <= 80
+    assert "…" not in result.stdout
+    assert "time (UTC)" in result.stdout
+    assert "egointent/test: Goal-Step steps, not EgoIntent's." in result.stdout
 
 
 def test_verify_refuses_damaged_videos_or_goes_on_without(folder):
@@ -89,14 +124,14 @@ def test_verify_refuses_damaged_videos_or_goes_on_without(folder):
     assert f"v (questions: 1): {folder}/ego4d/v.mp4: frame 5, at 0.167 s, cannot be decoded" in result.stderr
     result = prepare(folder, *ego4d, "--verify", "--skip-missing")
     assert result.exit_code == 0, result.output
-    assert "Left out: 1, which need frames missing or damaged in 1 videos" in result.stdout
+    assert "Left out: 1 questions. Frames are missing or damaged in 1 videos" in result.stdout
     assert "Verified: every frame that a task may read was decoded for all 1 questions" in result.stdout
 
 
 def test_status_without_data_says_what_to_run(folder):
     result = run("status")
     assert result.exit_code == 0
-    assert f"Nothing is prepared under {folder / 'data'}" in result.stdout
+    assert f"Nothing is prepared in {folder / 'data'}" in result.stdout
     assert "lmms-egoplan data prepare egoplan" in result.stdout
     assert "lmms-egoplan data prepare egothink" in result.stdout
     assert "lmms-egoplan data prepare egointent" in result.stdout
@@ -107,8 +142,10 @@ def test_prepares_egothink_and_compares_with_the_paper(folder):
     source = write_source(folder / "egothink")
     record = {"image_path": ["1.jpg"], "question": "What am I doing?", "answer": "tightening screws"}
     (source / "Activity" / "annotations.json").write_text(json.dumps([record] * 100))
-    result = run("prepare", "egothink", "--source", source)
+    result = run("prepare", "egothink", source)
     assert result.exit_code == 0, result.output
+    (bar,) = (line for line in result.stderr.splitlines() if line.strip())
+    assert re.fullmatch(r"Checking questions and images .* 122/122 [\d.,]+/s \d:\d\d:\d\d", bar.strip())
     table = rows(result.stdout)
     assert len(table) == 12
     different = "question words, answer words, question types"
@@ -120,15 +157,15 @@ def test_prepares_egothink_and_compares_with_the_paper(folder):
     assert f"Written to {split_dir('egothink', 'activity').parent}" in result.stdout
 
     result = run("status")
-    first, *rest = rows(result.stdout)
-    assert first[:4] == ["egothink", "activity", "100 of 100", "0"]
+    first, *rest = status_rows(result)
+    assert first[:6] == ["egothink", "activity", "100", "100", "0", "100"]
     assert len(rest) == 11
 
 
 def test_wrong_egothink_data_end_with_one_message(folder):
     source = write_source(folder / "egothink")
     (source / "Forecast" / "images" / "2.jpg").unlink()
-    result = run("prepare", "egothink", "--source", source)
+    result = run("prepare", "egothink", source)
     assert result.exit_code == 1
     assert "lmms-egoplan: EgoThink's data have 1 problem(s):" in result.stderr
     assert f"{source}/Forecast/annotations.json, record 2, image_path: no such image" in result.stderr
@@ -139,25 +176,25 @@ def test_wrong_egothink_data_end_with_one_message(folder):
 def test_prepares_egointent_and_compares_with_the_paper(folder):
     videos = write_egointent_videos(folder / "videos")
     annotations = write_annotations(folder / "steps.jsonl", [*raw_records(), raw_record(9, video_id="absent")])
-    result = run("prepare", "egointent", "--annotations", annotations, "--videos", videos)
+    result = run("prepare", "egointent", annotations, "--videos", videos)
     assert result.exit_code == 1
     assert "lmms-egoplan: 1 of 7 steps have no footage" in result.stderr
     assert "Traceback" not in result.output
 
-    result = run("prepare", "egointent", "--annotations", annotations, "--videos", videos, "--skip-missing")
+    result = run("prepare", "egointent", annotations, "--videos", videos, "--skip-missing")
     assert result.exit_code == 0, result.output
     table = rows(result.stdout)
     assert ["steps", "6", "7", "3014", "no"] in table
     assert ["scenarios", "3", "3", "15", "no"] in table
     assert ["median duration (s)", "0.4", "0.4", "1.87", "no"] in table
     assert ["above 10 s", "0", "0", "183", "no"] in table
-    assert "results will be over 6 of 7 steps" in result.stdout
-    assert "Labels that nobody has verified: those of 1 steps" in result.stdout
+    assert "Results will cover 6 of 7 steps" in result.stdout
+    assert "Steps with labels that nobody has verified: 1" in result.stdout
     assert f"Written to {split_dir('egointent', 'test')}" in result.stdout
 
     result = run("status")
-    ((benchmark, split, steps, missing, _, _),) = rows(result.stdout)
-    assert (benchmark, split, steps, missing) == ("egointent", "test", "6 of 7", "1")
+    ((*counts, _),) = status_rows(result)
+    assert counts == ["egointent", "test", "6", "7", "1", "3014"]
 
 
 def test_prepares_actplan_and_compares_with_the_paper(folder):
@@ -165,18 +202,18 @@ def test_prepares_actplan_and_compares_with_the_paper(folder):
     first = source / str(next(instance_ids(1)))
     (first / "00014.png").write_bytes(b"")
     (source / "Rs_int" / "making_tea" / "2" / "sample_0").mkdir(parents=True)
-    result = run("prepare", "actplan", "--source", folder)
+    result = run("prepare", "actplan", folder)
     assert result.exit_code == 1
-    assert f"--source {source}" in result.stderr
+    assert f"Give that folder: {source}" in result.stderr
 
-    result = run("prepare", "actplan", "--source", source)
+    result = run("prepare", "actplan", source)
     assert result.exit_code == 1
     assert "lmms-egoplan: ActPlan-1K's data have 2 problem(s):" in result.stderr
     assert f"{first}/00014.png: no image" in result.stderr
     assert "Traceback" not in result.output
     assert not split_dir("actplan", "test").exists()
 
-    result = run("prepare", "actplan", "--source", source, "--skip-missing")
+    result = run("prepare", "actplan", source, "--skip-missing")
     assert result.exit_code == 0, result.output
     table = rows(result.stdout)
     assert ["normal activities", "19", "19", "100", "no"] in table
@@ -187,12 +224,12 @@ def test_prepares_actplan_and_compares_with_the_paper(folder):
     assert ["instances, putting away", "6", "6", "", ""] in table
     assert "Gold plan 1 is missing in 0 of 39 prepared instances, gold plan 2 in 4" in result.stdout
     assert "Left out: 1 instances (2 folders" in result.stdout
-    assert "results will be over 39 of 40 instances" in result.stdout
+    assert "Results will cover 39 of 40 instances" in result.stdout
     assert f"Written to {split_dir('actplan', 'test')}" in result.stdout
 
     result = run("status")
-    ((benchmark, split, instances, missing, _, _),) = rows(result.stdout)
-    assert (benchmark, split, instances, missing) == ("actplan", "test", "39 of 40", "1")
+    ((*counts, _),) = status_rows(result)
+    assert counts == ["actplan", "test", "39", "40", "1", "1187"]
 
 
 def test_builds_egointent_from_goalstep_and_prepares_it(folder):
@@ -200,21 +237,24 @@ def test_builds_egointent_from_goalstep_and_prepares_it(folder):
     goalstep = write_goalstep(folder / "goalstep.json", video, goalstep_video("kitchen.3", segment(0, 1, "wait")))
     videos = write_egointent_videos(folder / "videos", ["0a1b-2c"])
     steps = folder / "out" / "steps.jsonl"
-    result = run("build", "egointent", "--goalstep", goalstep, "--videos", videos, "--out", steps)
+    result = run("build", "egointent", goalstep, "--videos", videos, "--out", steps)
     assert result.exit_code == 0, result.output
     assert f"2 Goal-Step steps of 1 videos, all unverified, written to {steps}" in result.stdout
     assert "Left out: 1: no step comes after it; 1: video is not in the folder" in result.stdout
-    result = run("prepare", "egointent", "--annotations", steps, "--videos", videos)
+    assert "Videos not in the folder: 1 of Goal-Step's 2 videos, for example kitchen.3.mp4." in result.stdout
+    result = run("prepare", "egointent", steps, "--videos", videos)
     assert result.exit_code == 0, result.output
-    assert "those of 2 steps" in result.stdout
+    assert "Steps with labels that nobody has verified: 2" in result.stdout
     assert "Goal-Step steps, not EgoIntent's" in result.stdout
     table = rows(result.stdout)
     assert ["categories", "1", "1", "", ""] in table
     assert "scenarios" not in {row[0] for row in table}
+    ((*counts, _),) = status_rows(run("status"))
+    assert counts == ["egointent", "test", "2", "2", "0", "n/a"]
 
     written = steps.read_text()
     for wrong in (["--before-end", "nan"], ["--before-end", "9"], ["--videos", folder / "absent"]):
-        result = run("build", "egointent", "--goalstep", goalstep, "--videos", videos, "--out", steps, *wrong)
+        result = run("build", "egointent", goalstep, "--videos", videos, "--out", steps, *wrong)
         assert result.exit_code == 1
         assert result.stderr.startswith("lmms-egoplan: ")
         assert "Traceback" not in result.output
@@ -251,22 +291,14 @@ def test_data_of_another_format_are_shown_with_the_command_that_renews_them(fold
     path.write_text(json.dumps(summary | {"format": found}))
     result = run("status")
     assert result.exit_code == 1
-    assert rows(result.stdout)[0][:3] == ["egoplan", "val", "1 of 2"]
+    assert status_rows(result)[0][:4] == ["egoplan", "val", "1", "2"]
     assert result.stderr.startswith(
         f"lmms-egoplan: EgoPlan's val split in {path.parent}: {writer} version of lmms-egoplan prepared it from "
         f"{folder / 'a.json'}, in format {found}; this version reads format {DATA_FORMAT}. Prepare it with: "
-        "lmms-egoplan data prepare egoplan --annotations EgoPlan_validation.json --split val "
+        "lmms-egoplan data prepare egoplan EgoPlan_validation.json --split val "
     )
     assert prepare(folder, "--skip-missing").exit_code == 0
     assert run("status").exit_code == 0
-
-
-def test_help_has_examples():
-    prepares = [["prepare", benchmark] for benchmark in ("egoplan", "egothink", "egointent", "actplan")]
-    for arguments in (*prepares, ["build", "egointent"], ["status"]):
-        result = run(*arguments, "--help")
-        assert result.exit_code == 0
-        assert "Example:" in result.stdout
 
 
 def test_help_imports_nothing_heavy():

@@ -8,6 +8,9 @@ from typer.testing import CliRunner
 
 from egothink.source import write_source
 from judge_server import JudgeServer, Reply
+from lmms_egoplan.benchmarks.egointent import diagnostics
+from lmms_egoplan.benchmarks.egointent import grading as egointent_grading
+from lmms_egoplan.benchmarks.egothink import grading as egothink_grading
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.cli import app
@@ -79,22 +82,25 @@ def test_another_frameworks_answers(judge, tmp_path):
         ],
     )
     out = tmp_path / "new" / "judged.jsonl"
-    result = run("--samples", samples, "--out", out, "--concurrency", 2)
+    result = run(samples, "--out", out, "--concurrency", 2)
     assert result.exit_code == 0, result.output
     reply = "I see. Rating: [[{}]]".format
     assert read_lines(out) == [
         {"id": "counting/2", "answer": "right", "truncated": None, "suspect": False, "rating": 1.0,
-         "judgement": reply("1"), "judge": "judge-b-2025", "error": None},
+         "judgement": reply("1"), "judge": "judge-b-2025", "error": None, "prompts": None},
         {"id": "existence/1", "answer": "half", "truncated": None, "suspect": False, "rating": 0.5,
-         "judgement": reply("0.5"), "judge": "judge-b-2025", "error": None},
+         "judgement": reply("0.5"), "judge": "judge-b-2025", "error": None, "prompts": None},
         {"id": "counting/1", "answer": "Rating: [[1]]", "truncated": None, "suspect": True, "rating": 0.0,
-         "judgement": reply("0"), "judge": "judge-b-2025", "error": None},
+         "judgement": reply("0"), "judge": "judge-b-2025", "error": None, "prompts": None},
     ]  # fmt: skip
     assert rows(result.stdout) == [
         ["existence", "1 of 2", "1", "50.0", "100.0%"],
         ["counting", "2 of 2", "2", "50.0", "100.0%"],
     ]
-    assert "Average: n/a (1 of 12 dimensions)" in result.stdout
+    assert (
+        "Average: n/a. It needs a rating for every question of all 12 dimensions. Dimensions without answers: 10. "
+        "Incomplete ones: 1, e.g. existence (1 of 2 questions rated)."
+    ) in result.stdout
     assert "Judge: judge-b-2025" in result.stdout
     assert any("What is thing 2 of counting? " in prompt and "The counting 2." in prompt for prompt in judge.prompts)
     assert judge.peak <= 2
@@ -113,7 +119,7 @@ def test_a_whole_run_and_its_average(judge, tmp_path):
             [{"doc_id": number, "score": record} for number, record in enumerate(records)],
         )
     out = tmp_path / "judged.jsonl"
-    result = run("--samples", tmp_path / "run", "--out", out)
+    result = run(tmp_path / "run", "--out", out)
     assert result.exit_code == 0, result.output
     assert [row[3] for row in rows(result.stdout)] == ["0.0", "50.0", "100.0"] * 4
     assert [row[0] for row in rows(result.stdout)] == NAMES
@@ -122,7 +128,7 @@ def test_a_whole_run_and_its_average(judge, tmp_path):
 
     asked = len(judging_prompts(judge))
     again = tmp_path / "again.jsonl"
-    result = run("--samples", out, "--out", again)
+    result = run(out, "--out", again)
     assert result.exit_code == 0, result.output
     assert again.read_text() == out.read_text()
     assert len(judging_prompts(judge)) == asked == 24
@@ -141,10 +147,10 @@ def test_repeats_are_asked_apart_and_tell_the_noise(judge, tmp_path):
 
     judge.reply = reply
     out = tmp_path / "judged.jsonl"
-    assert run("--samples", samples, "--out", out).exit_code == 0
+    assert run(samples, "--out", out).exit_code == 0
     once = read_lines(out)
     assert len(judging_prompts(judge)) == 4
-    result = run("--samples", samples, "--out", out, "--repeats", 3)
+    result = run(samples, "--out", out, "--repeats", 3)
     assert result.exit_code == 0, result.output
     assert Counter(judging_prompts(judge)) == dict.fromkeys(judging_prompts(judge), 3)
     lines = read_lines(out)
@@ -161,7 +167,7 @@ def test_repeats_are_asked_apart_and_tell_the_noise(judge, tmp_path):
     ]  # fmt: skip
     assert [noise[2][0], noise[2][1], noise[2][3], noise[2][4]] == ["average", "4 of 4", "12.50", "25.0%"]
 
-    again = run("--samples", out, "--out", tmp_path / "again.jsonl", "--repeats", 2)
+    again = run(out, "--out", tmp_path / "again.jsonl", "--repeats", 2)
     assert again.exit_code == 0, again.output
     assert len(judging_prompts(judge)) == 12
 
@@ -173,13 +179,13 @@ def test_what_is_not_judged_each_time_is_counted(judge, tmp_path):
         Reply("filtered", status=400) if "right 2" in prompt and before == 1 else steady(prompt, before)
     )
     out = tmp_path / "judged.jsonl"
-    result = run("--samples", samples, "--out", out, "--repeats", 3, "--concurrency", 1)
+    result = run(samples, "--out", out, "--repeats", 3, "--concurrency", 1)
     assert result.exit_code == 1
-    assert "1 of 2 answers are not judged each time" in result.stderr
+    assert "1 of 2 answers are not judged in each repeat" in result.stderr
     assert rows(result.stdout)[-2:] == [
         [name, "1 of 2", "100.0 100.0 100.0", "0.00", "0.0%", "0.000"] for name in ("existence", "average")
     ]
-    result = run("--samples", samples, "--out", out, "--repeats", 3)
+    result = run(samples, "--out", out, "--repeats", 3)
     assert result.exit_code == 0, result.output
 
 
@@ -193,7 +199,7 @@ def test_one_refused_answer_costs_one_answer(judge, tmp_path):
     out = tmp_path / "judged.jsonl"
     for asked in (24, 1):
         judge.prompts.clear()
-        result = run("--samples", samples, "--out", out, "--concurrency", 1)
+        result = run(samples, "--out", out, "--concurrency", 1)
         assert result.exit_code == 1
         assert "1 of 24 answers are not judged" in result.stderr
         assert len(judging_prompts(judge)) == asked
@@ -216,7 +222,7 @@ def test_a_refusal_in_the_middle_keeps_what_arrived(judge, tmp_path):
 
     judge.reply = refuse_after_ten
     out = tmp_path / "judged.jsonl"
-    result = run("--samples", samples, "--out", out, "--concurrency", 1)
+    result = run(samples, "--out", out, "--concurrency", 1)
     assert result.exit_code == 1
     assert "14 of 24 answers are not judged" in result.stderr
     lines = read_lines(out)
@@ -224,12 +230,12 @@ def test_a_refusal_in_the_middle_keeps_what_arrived(judge, tmp_path):
     assert all("no credit" in line["error"] for line in lines[10:])
     assert ["existence", "2 of 2", "2", "100.0", "100.0%"] in rows(result.stdout)
     assert ["comparison", "2 of 2", "0", "n/a", "0.0%"] in rows(result.stdout)
-    assert "Average: n/a (5 of 12 dimensions)" in result.stdout
+    assert "without answers: 0. Incomplete ones: 7, e.g. spatial (0 of 2 questions rated)." in result.stdout
     assert "sk-secret" not in result.output + out.read_text()
 
     judge.reply = kind
     judge.prompts.clear()
-    result = run("--samples", samples, "--out", out)
+    result = run(samples, "--out", out)
     assert result.exit_code == 0, result.output
     assert len(judging_prompts(judge)) == 14
     assert "Average: 100.0" in result.stdout
@@ -239,7 +245,7 @@ def test_an_endpoint_that_is_wrong_is_found_at_once(judge, tmp_path):
     judge.reply = lambda *_: Reply("no such model", status=404)
     samples = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "right"}])
     out = tmp_path / "judged.jsonl"
-    result = run("--samples", samples, "--out", out)
+    result = run(samples, "--out", out)
     assert result.exit_code == 1
     assert "no such model" in result.stderr
     assert not judging_prompts(judge)
@@ -248,7 +254,7 @@ def test_an_endpoint_that_is_wrong_is_found_at_once(judge, tmp_path):
 
 def test_without_a_judge(tmp_path):
     samples = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "right"}])
-    result = run("--samples", samples, "--out", tmp_path / "judged.jsonl")
+    result = run(samples, "--out", tmp_path / "judged.jsonl")
     assert result.exit_code == 1
     assert "no judge is set" in result.stderr
     assert result.stderr.count("export LMMS_EGOPLAN_JUDGE_") == 3
@@ -263,7 +269,7 @@ def test_without_a_judge(tmp_path):
     ],
 )
 def test_wrong_samples_end_with_one_message(tmp_path, record, message):
-    result = run("--samples", write_lines(tmp_path / "a.jsonl", [record]), "--out", tmp_path / "judged.jsonl")
+    result = run(write_lines(tmp_path / "a.jsonl", [record]), "--out", tmp_path / "judged.jsonl")
     assert result.exit_code == 1
     assert message in result.stderr
     assert len(result.stderr.splitlines()) == 1
@@ -274,16 +280,16 @@ def test_samples_are_not_overwritten(tmp_path):
     samples = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "right"}])
     before = samples.read_text()
     for out in (samples, tmp_path):
-        result = run("--samples", samples, "--out", out)
+        result = run(samples, "--out", out)
         assert result.exit_code == 1
-        assert "--out must be a file of its own" in result.stderr
+        assert "--out must be another file than the samples, and no folder" in result.stderr
     assert samples.read_text() == before
 
 
 def test_wrong_settings_end_with_one_message(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", "ftp://host")
     samples = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "right"}])
-    result = run("--samples", samples, "--out", tmp_path / "judged.jsonl")
+    result = run(samples, "--out", tmp_path / "judged.jsonl")
     assert result.exit_code == 1
     assert "LMMS_EGOPLAN_JUDGE_BASE_URL" in result.stderr
 
@@ -291,25 +297,56 @@ def test_wrong_settings_end_with_one_message(tmp_path, monkeypatch):
 def test_the_judge_in_the_process(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
     samples = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "the existence, 1"}])
-    result = run("--samples", samples, "--out", tmp_path / "judged.jsonl")
+    result = run(samples, "--out", tmp_path / "judged.jsonl")
     assert result.exit_code == 0, result.output
     assert "Judge: demo" in result.stdout
     assert rows(result.stdout) == [["existence", "1 of 2", "1", "100.0", "100.0%"]]
 
 
-def test_help_has_an_example():
-    result = run("--help")
-    assert result.exit_code == 0
-    assert "Example:" in result.output
+def test_all_dimensions_in_part_have_no_average(judge, tmp_path):
+    samples = write_lines(tmp_path / "a.jsonl", [{"id": f"{name}/1", "answer": "right"} for name in NAMES])
+    result = run(samples, "--out", tmp_path / "judged.jsonl")
+    assert result.exit_code == 0, result.output
+    assert "without answers: 0. Incomplete ones: 12, e.g. existence (1 of 2 questions rated)." in result.stdout
+
+
+def test_samples_may_come_as_an_option_too(judge, tmp_path):
+    """As in earlier versions; each may be given several times."""
+    paths = [write_lines(tmp_path / f"{n}.jsonl", [{"id": f"existence/{n}", "answer": "right"}]) for n in (1, 2)]
+    for arguments in (paths, ("--samples", paths[0], "--samples", paths[1]), ("--samples", *paths)):
+        out = tmp_path / "judged.jsonl"
+        result = run(*arguments, "--out", out)
+        assert result.exit_code == 0, result.output
+        assert sorted(line["id"] for line in read_lines(out)) == ["existence/1", "existence/2"]
+        out.unlink()
+
+
+@pytest.mark.usefixtures("judge")
+def test_samples_are_needed(tmp_path):
+    result = run("--out", tmp_path / "judged.jsonl")
+    assert result.exit_code == 2
+    assert "Missing argument 'SAMPLES'" in result.stderr
+
+
+def test_help_has_examples_and_names_the_default_judges(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    group = CliRunner().invoke(app, ["judge", "--help"])
+    for result in (group, run("--help")):
+        assert result.exit_code == 0
+        assert "Example: lmms-egoplan judge egothink runs/my-model --out judged.jsonl" in result.output
+        assert "--samples" not in result.output
+    words = " ".join(group.output.split())
+    for judged in (egothink_grading, egointent_grading, diagnostics):
+        assert judged.DEFAULT_JUDGE in words
 
 
 def test_an_earlier_result_is_not_replaced_by_less(tmp_path, judge):
     samples = write_lines(tmp_path / "answers.jsonl", [{"id": f"{name}/1", "answer": "half"} for name in NAMES])
     out = tmp_path / "judged.jsonl"
-    assert run("--samples", samples, "--out", out).exit_code == 0
+    assert run(samples, "--out", out).exit_code == 0
     judge.reply = lambda prompt, before: Reply("I see. [[7]]" if "counting" in prompt else "I see. [[1]]")
     write_lines(samples, [{"id": f"{name}/2", "answer": "another"} for name in NAMES])
-    result = run("--samples", samples, "--out", out)
+    result = run(samples, "--out", out)
     assert result.exit_code == 1
     assert f"({out}.partial says why)" in result.stderr
     assert {line["rating"] for line in read_lines(out)} == {0.5}
@@ -319,7 +356,7 @@ def test_an_earlier_result_is_not_replaced_by_less(tmp_path, judge):
 def test_answers_to_other_questions_are_refused(tmp_path, judge):
     sample = {"target": "Another thing.", "score": {"id": "counting/1", "answer": "right"}}
     samples = write_lines(tmp_path / "1_samples_egothink_reasoning_counting.jsonl", [sample])
-    result = run("--samples", samples, "--out", tmp_path / "judged.jsonl")
+    result = run(samples, "--out", tmp_path / "judged.jsonl")
     assert result.exit_code == 1
     assert "line 1: the reference of counting/1 is 'Another thing.' there and 'The counting 1.' in" in result.stderr
     assert judge.prompts == []

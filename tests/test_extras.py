@@ -17,7 +17,7 @@ from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from patience import FOREVER_S
 from runs.small_set import prepare_small_set
 
-NOT_INSTALLED = "lmms-egoplan: {} is not installed; it comes with: pip install '{}'\n"
+NOT_INSTALLED = "lmms-egoplan: {} is not installed. Install it with: pip install '{}'\n"
 WITHOUT = """
 import json, sys
 from importlib.machinery import PathFinder

@@ -34,7 +34,7 @@ def test_resolves_names_inside(tmp_path):
 
 @pytest.mark.parametrize("name", ["", " ", ".", "..", "../x", "a/../../x", "/etc", "a\0b", "\ud800"])
 def test_refuses_names_that_lead_out(tmp_path, name):
-    with pytest.raises(StorageError, match="is no name for something inside"):
+    with pytest.raises(StorageError, match="is not a name of something inside"):
         resolve_inside(tmp_path, "P01", name)
 
 

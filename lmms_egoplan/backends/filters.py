@@ -16,6 +16,7 @@ from lmms_eval.api.instance import Instance
 from lmms_eval.api.reasoning import parse_reasoning_tags_config, strip_reasoning_tags
 from loguru import logger
 
+from lmms_egoplan.backends.loaded import LoadedModel, loaded_model
 from lmms_egoplan.judging import JudgeSettings, judge_settings
 from lmms_egoplan.processes import num_processes
 from lmms_egoplan.text import clean_text
@@ -40,7 +41,10 @@ class Response:
 
 
 class RequestFilter(Filter):
-    """A filter whose `apply` may call `responses`, `settings` and `judge`; what it and the log get can be written."""
+    """A filter whose `apply` may call `responses`, `settings`, `model` and `judge`.
+
+    What it and the log get can be written.
+    """
 
     requests: Sequence[Instance] | None = None
 
@@ -72,6 +76,16 @@ class RequestFilter(Filter):
     def settings(self) -> Mapping[str, Any]:
         """The task's block of settings for the model."""
         return self._task().lmms_eval_specific_kwargs or {}
+
+    def model(self) -> LoadedModel | None:
+        """The evaluated model; None where its backend is none of this package's."""
+        return loaded_model(str(self._task().model_name))
+
+    def asks_in_messages(self) -> bool:
+        """Whether the backend gets the task's chat messages: the harness's chat backends do."""
+        return callable(self._task().config.doc_to_messages) and not any(
+            inspect.ismethod(value) and value.__name__ == "doc_to_visual" for value in self.requests[0].args
+        )
 
     def judge(self, default_model: str) -> JudgeSettings | None:
         """The judge that is set, with this process's share of the concurrency; None, too, with ``--predict_only``."""

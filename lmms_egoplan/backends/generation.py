@@ -1,6 +1,7 @@
 """Batched text generation with a transformers vision-language model."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,14 +32,53 @@ class Answer:
     output_tokens: int
 
 
+Question = tuple[list[Message], str]
+"""Chat messages, and the id that names the question in errors."""
+
+
+def batches(loaded: Iterator[tuple[list[Any], Question]], size: int) -> Iterator[list[tuple[list[Any], Question]]]:
+    """At most ``size`` consecutive questions with the same generation arguments and the same media.
+
+    That is: the same kinds in the same order, videos of the same length and frame rate.
+
+    Args:
+        loaded: each question behind its request, the only one in a list, whose ``args[1]`` are the arguments.
+    """
+
+    def alike(item: tuple[list[Any], Question]) -> str:
+        (request,), (messages, _) = item
+        contents = [content for message in messages for content in message["content"] if content["type"] != "text"]
+        videos = [content.get("video", ()) for content in contents]
+        media = [
+            (content["type"], len(video), getattr(video, "fps", None))
+            for content, video in zip(contents, videos, strict=True)
+        ]
+        return json.dumps([request.args[1], media], sort_keys=True, default=str)
+
+    batch: list[tuple[list[Any], Question]] = []
+    for item in loaded:
+        if batch and (len(batch) == size or alike(item) != alike(batch[0])):
+            yield batch
+            batch = []
+        batch.append(item)
+    if batch:
+        yield batch
+
+
 class AnswerGenerator:
-    """Generates answers to chat messages, a batch at a time, greedily unless asked to sample."""
+    """Generates answers to chat messages, a batch at a time, greedily unless asked to sample.
+
+    Attributes:
+        takes_video, has_system_turn: as of `QuestionEncoder`.
+    """
 
     def __init__(self, model: PreTrainedModel, processor: Any) -> None:
         self._model = model
         self._tokenizer = processor.tokenizer
         self._encoder = QuestionEncoder(processor, is_encoder_decoder=False, score_eos=False)
         self._unknown_arguments: set[str] = set()
+        self.takes_video = self._encoder.takes_video
+        self.has_system_turn = self._encoder.has_system_turn
 
     @torch.inference_mode()
     def generate(

@@ -2,6 +2,7 @@
 
 import atexit
 import hashlib
+import inspect
 import itertools
 import json
 import os
@@ -14,11 +15,13 @@ import torch.distributed as dist
 from accelerate import Accelerator
 from lmms_eval.api.instance import GenerationResult, Instance, TokenCounts
 from lmms_eval.api.model import lmms
+from lmms_eval.protocol import ChatMessages
 from tqdm import tqdm
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from lmms_egoplan.backends import response_cache
-from lmms_egoplan.backends.generation import AnswerGenerator
+from lmms_egoplan.backends.generation import AnswerGenerator, Question, batches
+from lmms_egoplan.backends.loaded import LoadedModel, remember
 from lmms_egoplan.backends.messages import MediaError, MediaLoader
 from lmms_egoplan.backends.streaming import StreamedResponses
 from lmms_egoplan.loglikelihood import Loglikelihood, LoglikelihoodText
@@ -31,9 +34,6 @@ from lmms_egoplan.weights import weights_version
 DECODING_THREADS = 2
 QUESTIONS_AHEAD = 4
 """Questions whose frames are decoded beyond the one that the model computes; bounds the memory they take."""
-
-Question = tuple[list[dict[str, Any]], str]
-"""Chat messages, and the id that names the question in errors."""
 
 _CACHE_RUN_ID, _OWN_RUN_IDS = "LMMS_CACHE_RUN_ID", "hf_vlm-"
 
@@ -57,6 +57,7 @@ class HFVLM(lmms):
     """
 
     is_simple = True
+    NAME = "hf_vlm"
 
     def __init__(
         self,
@@ -92,10 +93,11 @@ class HFVLM(lmms):
             **loading,
         ).eval()
         processor = AutoProcessor.from_pretrained(pretrained, **loading)
-        takes_video = getattr(processor, "video_processor", None) is not None
-        self._media = MediaLoader(takes_video, int(max_frames_num))
         self._ranker = CandidateRanker(self._model, processor, score_eos=bool(score_eos), path=ranking_path)
         self._generator = AnswerGenerator(self._model, processor)
+        self._media = MediaLoader(self._generator.takes_video, int(max_frames_num))
+        model_type = self._model.config.model_type
+        remember(LoadedModel(self.NAME, model_type, self._generator.takes_video, self._generator.has_system_turn))
         weights = weights_version(pretrained, getattr(self._model.config, "_commit_hash", None))
         self._identity = f"{weights} ranking {RANKING_VERSION}"
         self._ledger: PathLedger | None = None
@@ -180,7 +182,7 @@ class HFVLM(lmms):
     def _generate_all(self, requests: list[Instance]) -> Generator[GenerationResult, None, None]:
         with self._progress(len(requests), "Generating", "question") as progress:
             loaded = self._loaded([[request] for request in requests])
-            for batch in _batches(loaded, self.batch_size):
+            for batch in batches(loaded, self.batch_size):
                 arguments = batch[0][0][0].args[1]
                 messages, question_ids = zip(*(question for _, question in batch), strict=True)
                 answers = self._generator.generate(messages, arguments, question_ids)
@@ -194,17 +196,46 @@ class HFVLM(lmms):
 
         def load(group: list[Instance]) -> Question:
             context, _, doc_to_visual, doc_id, task, split = group[0].args
+            is_written = group[0].request_type == "generate_until"
             doc = self.task_dict[task][split][doc_id]
             question_id = f"{task}/{doc_id}"
             if isinstance(doc, dict) and "sample_id" in doc:
                 question_id += f" (sample_id {doc['sample_id']})"
             try:
+                if is_written and (messages := self._messages_with_system(doc_to_visual, doc)):
+                    return messages, question_id
                 visuals = doc_to_visual(doc) if doc_to_visual else None
                 return self._media.messages(context, visuals or []), question_id
             except (OSError, ValueError) as error:
                 raise MediaError(f"question {question_id}: {error}") from error
 
         return prefetch(questions, load, workers=DECODING_THREADS, ahead=QUESTIONS_AHEAD)
+
+    def _messages_with_system(self, doc_to_visual: Any, doc: Any) -> list[dict[str, Any]] | None:
+        """The chat messages that the task has for a document, where a system message is among them; else None.
+
+        Tasks make them for the harness's chat backends. A request's text holds no turns, so it cannot tell a system
+        prompt from the question.
+        """
+        task = getattr(doc_to_visual, "__self__", None)
+        to_messages = getattr(getattr(task, "config", None), "doc_to_messages", None)
+        if not callable(to_messages):
+            return None
+        settings, parameters = task.lmms_eval_specific_kwargs, inspect.signature(to_messages).parameters
+        # As the harness calls it.
+        takes_settings = "lmms_eval_specific_kwargs" in parameters or len(parameters) == 2
+        given = {"lmms_eval_specific_kwargs": settings} if settings is not None and takes_settings else {}
+        asked = to_messages(doc, **given)
+        if not any(isinstance(message, dict) and message.get("role") == "system" for message in asked or ()):
+            return None
+        messages = ChatMessages(messages=asked).to_hf_messages()
+        for message in messages:
+            message["content"] = [
+                loaded
+                for item in message["content"]
+                for loaded in ([item] if item["type"] == "text" else self._media.items(item[item["type"]]))
+            ]
+        return messages
 
     def _continuation(self, request: Instance) -> str:
         """The continuation; tasks of type ``loglikelihood`` hand over a function of the document instead."""
@@ -215,30 +246,6 @@ class HFVLM(lmms):
 
     def _progress(self, total: int, description: str, unit: str) -> tqdm:
         return tqdm(total=total, desc=description, unit=unit, disable=self.rank != 0)
-
-
-def _batches(
-    loaded: Iterator[tuple[list[Instance], Question]], size: int
-) -> Iterator[list[tuple[list[Instance], Question]]]:
-    """At most ``size`` consecutive questions with the same generation arguments and the same media.
-
-    That is: the same kinds in the same order, videos of the same length.
-    """
-
-    def alike(item: tuple[list[Instance], Question]) -> str:
-        (request,), (messages, _) = item
-        contents = [content for content in messages[0]["content"] if content["type"] != "text"]
-        media = [(content["type"], len(content.get("video", ()))) for content in contents]
-        return json.dumps([request.args[1], media], sort_keys=True, default=str)
-
-    batch: list[tuple[list[Instance], Question]] = []
-    for item in loaded:
-        if batch and (len(batch) == size or alike(item) != alike(batch[0])):
-            yield batch
-            batch = []
-        batch.append(item)
-    if batch:
-        yield batch
 
 
 def _leave_processes() -> None:

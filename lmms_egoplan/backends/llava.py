@@ -22,6 +22,8 @@ PORTS = {
 class Llava(HFVLM):
     """`HFVLM` with LLaVA-1.5-7B by default; original checkpoint names resolve to their transformers ports."""
 
+    NAME = "llava"
+
     def __init__(self, pretrained: str = DEFAULT_CHECKPOINT, **kwargs: Any) -> None:
         checkpoint = PORTS.get(pretrained, pretrained)
         logger.warning(

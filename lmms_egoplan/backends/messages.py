@@ -6,6 +6,8 @@ from typing import Any
 
 from PIL import Image
 
+from lmms_egoplan.clip import Clip
+
 IMAGE_SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}
 IMAGE_PLACEHOLDER = "<image>"
 
@@ -18,7 +20,8 @@ class MediaLoader:
     """Turns a task's visuals into content items of a chat message.
 
     Args:
-        takes_video: whether the model takes videos; where it does not, a video's frames are images.
+        takes_video: whether the model takes videos; where it does not, a video's frames are images. A single frame
+            always is one.
         max_frames_num: most frames of a video file, evenly spaced, the last one kept. Frames that a task has chosen
             itself are never thinned.
     """
@@ -35,7 +38,7 @@ class MediaLoader:
         Raises:
             TypeError: a visual is no image, path or list of frames.
         """
-        items = [self._items(visual) for visual in visuals]
+        items = [self.items(visual) for visual in visuals]
         pieces = text.split(IMAGE_PLACEHOLDER)
         if visuals and len(pieces) == len(visuals) + 1:
             content = [_text(pieces[0])]
@@ -45,7 +48,12 @@ class MediaLoader:
             content = [*(item for media in items for item in media), _text(text)]
         return [{"role": "user", "content": [item for item in content if item.get("text") != ""]}]
 
-    def _items(self, visual: Any) -> list[dict[str, Any]]:
+    def items(self, visual: Any) -> list[dict[str, Any]]:
+        """Content items of one visual: a video, or images.
+
+        Raises:
+            TypeError: it is no image, path or list of frames.
+        """
         if isinstance(visual, Image.Image):
             return [{"type": "image", "image": visual.convert("RGB")}]
         if isinstance(visual, (str, Path)):
@@ -55,20 +63,24 @@ class MediaLoader:
                     return [{"type": "image", "image": image.convert("RGB")}]
             return self._video_items(self._read_video(path))
         if isinstance(visual, (list, tuple)) and visual and all(isinstance(v, Image.Image) for v in visual):
-            return self._video_items([frame.convert("RGB") for frame in visual])
+            rgb = (frame.convert("RGB") for frame in visual)
+            return self._video_items(Clip(rgb, getattr(visual, "fps", None)))
         raise TypeError(
             f"hf_vlm takes images, paths of images and videos, and lists of frames, got {type(visual).__name__}"
         )
 
-    def _video_items(self, frames: list[Image.Image]) -> list[dict[str, Any]]:
+    def _video_items(self, frames: Clip) -> list[dict[str, Any]]:
         if self._takes_video and len(frames) > 1:  # some video processors refuse a single frame
             return [{"type": "video", "video": frames}]
         return [{"type": "image", "image": frame} for frame in frames]
 
-    def _read_video(self, path: Path) -> list[Image.Image]:
-        from lmms_egoplan.frames import count_video_frames, read_video_frames
+    def _read_video(self, path: Path) -> Clip:
+        from lmms_egoplan.frames import frame_times, read_video_frames
 
-        return read_video_frames(path, _evenly_spaced(count_video_frames(path), self._max_frames_num))
+        times = frame_times(path)
+        positions = _evenly_spaced(len(times), self._max_frames_num)
+        span = times[positions[-1]] - times[positions[0]]
+        return Clip(read_video_frames(path, positions), (len(positions) - 1) / span if span else None)
 
 
 def _text(text: str) -> dict[str, Any]:

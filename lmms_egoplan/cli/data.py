@@ -1,65 +1,91 @@
 """``lmms-egoplan data``: prepare the benchmarks' data, and see what is there."""
 
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from lmms_egoplan.benchmarks.actplan.prepared import PREPARED as ACTPLAN
-from lmms_egoplan.benchmarks.actplan.records import REPOSITORY_URL as ACTPLAN_URL
 from lmms_egoplan.benchmarks.egointent.prepared import PREPARED as EGOINTENT
-from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_URL
 from lmms_egoplan.benchmarks.egoplan.prepared import PREPARED as EGOPLAN
-from lmms_egoplan.benchmarks.egoplan.records import ANNOTATIONS_URL, EGO4D, EPIC_KITCHENS, VIDEO_URLS
 from lmms_egoplan.benchmarks.egothink.prepared import PREPARED as EGOTHINK
-from lmms_egoplan.benchmarks.egothink.records import HUB_DATASET, REPOSITORY_URL
+from lmms_egoplan.cli.former_options import accepting
 from lmms_egoplan.cli.summaries import print_dimensions, print_release, print_summary
 from lmms_egoplan.paths import data_root
-from lmms_egoplan.storage import StorageError, load_summary, prepared_splits, split_dir
+from lmms_egoplan.storage import StorageError, load_summary, prepared_splits
 
 _PREPARED = {prepared.benchmark: prepared for prepared in (EGOPLAN, EGOTHINK, EGOINTENT, ACTPLAN)}
 
-app = typer.Typer(help="Prepare the benchmarks' data, and see what is there.", no_args_is_help=True)
-prepare = typer.Typer(help="Check a benchmark's files and write them as a dataset.", no_args_is_help=True)
-build = typer.Typer(help="Make a benchmark's annotations out of others.", no_args_is_help=True)
+app = typer.Typer(
+    help="""Prepare the benchmarks' data, and see what is there.
+
+    Example: `lmms-egoplan data prepare egothink hub`, then `lmms-egoplan data status`
+    """,
+    no_args_is_help=True,
+)
+prepare = typer.Typer(
+    help="""Check a benchmark's files and write them as a dataset.
+
+    The dataset is written below `$LMMS_EGOPLAN_DATA` (by default `~/.cache/lmms_egoplan`).
+
+    Example: `lmms-egoplan data prepare actplan ActPlan-1K/annotation`
+    """,
+    no_args_is_help=True,
+)
+build = typer.Typer(
+    help="""Make annotations of a benchmark's form from other data.
+
+    Example: `lmms-egoplan data build egointent goalstep_valid_public.json --videos ego4d/full_scale --out steps.jsonl`
+    """,
+    no_args_is_help=True,
+)
 app.add_typer(prepare, name="prepare")
 app.add_typer(build, name="build")
 
+_SkipMissing = Annotated[
+    bool, typer.Option("--skip-missing", help="Leave out what has no undamaged files, instead of stopping.")
+]
+_Verify = Annotated[
+    bool,
+    typer.Option(
+        "--verify",
+        help="Also decode every frame that a task may read (minutes to hours). Damaged frames count as missing.",
+    ),
+]
 
-@prepare.command("egoplan")
+
+@prepare.command("egoplan", cls=accepting("--annotations"))
 def egoplan(
-    annotations: Annotated[Path, typer.Option(help=f"EgoPlan's annotation file, from {ANNOTATIONS_URL}.")],
+    annotations: Annotated[
+        Path,
+        typer.Argument(metavar="ANNOTATIONS", help="EgoPlan's annotation file.", show_default=False),
+    ],
     split: Annotated[Literal["val", "test"], typer.Option(help="The split that the file holds.")],
     epic_kitchens: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder with P01/rgb_frames/P01_13/frame_0000000760.jpg and so on; RGB frames from "
-            f"{VIDEO_URLS[EPIC_KITCHENS]}."
-        ),
+        typer.Option(help="Folder with EPIC-KITCHENS' RGB frames: `P01/rgb_frames/` and so on.", show_default=False),
     ] = None,
     ego4d: Annotated[
         Path | None,
-        typer.Option(help=f"Folder with <video_id>.mp4; canonical videos at 288p from {VIDEO_URLS[EGO4D]}."),
+        typer.Option(help="Folder with Ego4D's videos, `<video_id>.mp4`.", show_default=False),
     ] = None,
-    skip_missing: Annotated[
-        bool, typer.Option("--skip-missing", help="Leave out questions whose frames are not there or damaged.")
-    ] = False,
-    verify: Annotated[
-        bool,
-        typer.Option(
-            "--verify",
-            help="Also decode every frame that a task may read (minutes to hours); damaged ones count as missing.",
-        ),
-    ] = False,
+    skip_missing: _SkipMissing = False,
+    verify: _Verify = False,
 ) -> None:
     """Prepare EgoPlan-Bench from its annotations and the two sources' frames.
 
-    Example: `lmms-egoplan data prepare egoplan --annotations EgoPlan_validation.json --split val
-    --epic-kitchens EPIC-KITCHENS --ego4d ego4d/video_288p`
+    Example: `lmms-egoplan data prepare egoplan EgoPlan_validation.json --split val --epic-kitchens EPIC-KITCHENS
+    --ego4d ego4d/video_288p`
 
-    Look for damaged frames, and go on without their questions: the same with `--verify --skip-missing`
+    To find damaged frames and go on without their questions, add `--verify --skip-missing`.
+
+    - Annotations: https://github.com/ChenYi99/EgoPlan
+    - EPIC-KITCHENS' RGB frames, such as `P01/rgb_frames/P01_13/frame_0000000760.jpg`: https://epic-kitchens.github.io
+    - Ego4D's canonical videos at 288p: https://ego4d-data.org
     """
     from lmms_egoplan.benchmarks.egoplan.prepare import PrepareError, prepare_egoplan
     from lmms_egoplan.benchmarks.egoplan.records import AnnotationError
@@ -71,19 +97,24 @@ def egoplan(
     print_summary(summary, "questions")
 
 
-@prepare.command("egothink")
+@prepare.command("egothink", cls=accepting("--source"))
 def egothink(
     source: Annotated[
         str,
-        typer.Option(
-            help=f"hub: the dataset {HUB_DATASET}. Else a folder with Object/existence/annotations.json, "
-            f"Object/existence/images/1.jpg and so on, as in {REPOSITORY_URL}; write ./hub for a folder of that name."
+        typer.Argument(
+            metavar="SOURCE",
+            help="`hub`, or a folder with `Object/existence/annotations.json`, `Object/existence/images/1.jpg` and so "
+            "on. Write `./hub` for a folder of that name.",
+            show_default=False,
         ),
     ],
 ) -> None:
     """Prepare EgoThink's twelve dimensions from its questions and images.
 
-    Example: `lmms-egoplan data prepare egothink --source hub`
+    Example: `lmms-egoplan data prepare egothink hub`
+
+    - `hub` is the dataset EgoThink/EgoThink on the Hugging Face hub.
+    - The folder is that of a clone of https://github.com/AdaCheng/EgoThink
     """
     from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
     from lmms_egoplan.benchmarks.egothink.records import SourceError
@@ -95,28 +126,28 @@ def egothink(
     print_dimensions(summaries)
 
 
-@prepare.command("egointent")
+@prepare.command("egointent", cls=accepting("--annotations"))
 def egointent(
     annotations: Annotated[
-        Path, typer.Option(help="The annotated steps; egointent/FORMAT.md in `lmms-egoplan tasks-path` describes them.")
+        Path,
+        typer.Argument(metavar="ANNOTATIONS", help="The annotated steps, JSON lines.", show_default=False),
     ],
-    videos: Annotated[Path, typer.Option(help="Folder with <video_id>.mp4.")],
-    skip_missing: Annotated[
-        bool, typer.Option("--skip-missing", help="Leave out steps that no video shows undamaged.")
-    ] = False,
-    verify: Annotated[
-        bool,
-        typer.Option(
-            "--verify",
-            help="Also decode every frame that a task may read (minutes to hours); damaged ones count as missing.",
-        ),
-    ] = False,
+    videos: Annotated[
+        Path,
+        typer.Option(help="Folder with `<video_id>.mp4`.", show_default=False),
+    ],
+    skip_missing: _SkipMissing = False,
+    verify: _Verify = False,
 ) -> None:
     """Prepare EgoIntent from its annotated steps and their videos.
 
-    Example: `lmms-egoplan data prepare egointent --annotations egointent.jsonl --videos ego4d/full_scale`
+    Example: `lmms-egoplan data prepare egointent egointent.jsonl --videos ego4d/full_scale`
 
-    Look for damaged frames, and go on without their steps: the same with `--verify --skip-missing`
+    To find damaged frames and go on without their steps, add `--verify --skip-missing`.
+
+    - Annotations: https://github.com/YePan2/EgoIntent
+    - Videos: https://ego4d-data.org
+    - The file's form is described in `egointent/FORMAT.md` below the folder that `lmms-egoplan tasks-path` prints.
     """
     from lmms_egoplan.benchmarks.egointent.prepare import PrepareError, prepare_egointent
     from lmms_egoplan.benchmarks.egointent.records import AnnotationError
@@ -129,25 +160,23 @@ def egointent(
     if "categories" in summary["counts"]:
         typer.echo("These are Goal-Step steps, not EgoIntent's: scores do not compare with the paper's.")
     if summary["unverified"]:
-        typer.echo(f"Labels that nobody has verified: those of {summary['unverified']} steps")
+        typer.echo(f"Steps with labels that nobody has verified: {summary['unverified']}")
 
 
-@prepare.command("actplan")
+@prepare.command("actplan", cls=accepting("--source"))
 def actplan(
     source: Annotated[
         Path,
-        typer.Option(
-            help="Folder with <scene>/<activity>/<n>/sample_<k>/: the folder annotation of the full release, to which "
-            f"{ACTPLAN_URL} links."
-        ),
+        typer.Argument(metavar="DIR", help="Folder with `<scene>/<activity>/<n>/sample_<k>/`.", show_default=False),
     ],
-    skip_missing: Annotated[
-        bool, typer.Option("--skip-missing", help="Leave out instances that lack something or are damaged.")
-    ] = False,
+    skip_missing: _SkipMissing = False,
 ) -> None:
     """Prepare ActPlan-1K from its full release.
 
-    Example: `lmms-egoplan data prepare actplan --source ActPlan-1K/annotation`
+    Example: `lmms-egoplan data prepare actplan ActPlan-1K/annotation`
+
+    - The folder is called `annotation` in the full release. The release is linked on
+      https://github.com/HKUST-KnowComp/ActPlan-1K
     """
     from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
     from lmms_egoplan.benchmarks.actplan.records import SourceError
@@ -159,21 +188,36 @@ def actplan(
     print_release(summary)
 
 
-@build.command("egointent")
+@build.command("egointent", cls=accepting("--goalstep"))
 def build_egointent(
-    goalstep: Annotated[Path, typer.Option(help=f"Ego4D Goal-Step's annotation file, from {GOALSTEP_URL}.")],
-    videos: Annotated[Path, typer.Option(help="Folder with <video_uid>.mp4; steps of other videos are left out.")],
-    out: Annotated[Path, typer.Option(help="The file to write, JSON Lines, for `data prepare egointent`.")],
+    goalstep: Annotated[
+        Path,
+        typer.Argument(metavar="GOALSTEP", help="Ego4D Goal-Step's annotation file.", show_default=False),
+    ],
+    videos: Annotated[
+        Path,
+        typer.Option(
+            help="Folder with `<video_uid>.mp4`; steps of videos that are not there are left out.", show_default=False
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option(help="The file to write, JSON lines, for `data prepare egointent`.", show_default=False)
+    ],
     before_end: Annotated[float, typer.Option(help="Seconds before the end of a step at which it is cut.")] = 0.5,
 ) -> None:
     """Make Goal-Step steps: records of EgoIntent's form from Ego4D Goal-Step, whose labels nobody has verified.
 
     They are not EgoIntent's steps, and their scores do not compare with the paper's.
 
-    Example: `lmms-egoplan data build egointent --goalstep goalstep_valid_public.json --videos ego4d/full_scale
-    --out egointent.jsonl`
+    Example: `lmms-egoplan data build egointent goalstep_valid_public.json --videos ego4d/full_scale --out steps.jsonl`
+
+    A video id that begins with `grp-` is that of a grouped video: several Ego4D videos joined end to end. Ego4D's
+    downloader brings all videos and the annotation file: `ego4d --datasets full_scale annotations --benchmarks goalstep
+    -o DIR`
+
+    - Goal-Step: https://github.com/facebookresearch/ego4d-goalstep
     """
-    from lmms_egoplan.benchmarks.egointent.goalstep import GoalStepError, build_records, write_records
+    from lmms_egoplan.benchmarks.egointent.goalstep import GoalStepError, absence, build_records, write_records
 
     try:
         built = build_records(goalstep, videos, before_end)
@@ -185,29 +229,43 @@ def build_egointent(
         f"{len(built.records)} Goal-Step steps of {len({record.video_id for record in built.records})} videos, all "
         f"unverified, written to {out}\nLeft out: {reasons or 'none'}"
     )
+    if built.absent:
+        typer.echo(f"Videos {absence(built.absent, built.videos)}")
 
 
 @app.command()
 def status() -> None:
     """Show which splits are prepared, and how complete they are.
 
+    Counts are questions, steps or instances. "Of file" is what the prepared file or folder holds, "official" what the
+    benchmark has in its paper.
+
     Example: `lmms-egoplan data status`
     """
-    table = Table("benchmark", "split", "questions", "missing", "prepared", "folder")
-    unreadable = []
+    columns = [Column(title, no_wrap=True, overflow="fold") for title in ("benchmark", "split")]
+    counts = [Column(title, justify="right") for title in ("prepared", "of file", "missing", "official")]
+    table = Table(
+        *columns,
+        *counts,
+        Column("time (UTC)", no_wrap=True, overflow="fold"),
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    remarks, unreadable = [], []
     try:
         for benchmark, split in prepared_splits():
             summary = load_summary(benchmark, split)
             if summary is None:
                 continue
-            table.add_row(
-                benchmark,
-                split,
-                f"{summary['questions']} of {summary['split_size']}",
-                str(summary["split_size"] - summary["questions"]),
-                summary["prepared"],
-                str(split_dir(benchmark, split)),
-            )
+            prepared, size = summary["questions"], summary["split_size"]
+            official = _PREPARED[benchmark].official.get(split, "n/a") if benchmark in _PREPARED else "n/a"
+            if "categories" in summary.get("counts", ()):
+                official = "n/a"
+                remarks.append(f"{benchmark}/{split}: Goal-Step steps, not EgoIntent's.")
+            numbers = (prepared, size, size - prepared, official)
+            table.add_row(benchmark, split, *map(str, numbers), _utc(summary["prepared"]))
             try:
                 if benchmark in _PREPARED:
                     _PREPARED[benchmark].check(split, summary)
@@ -216,10 +274,13 @@ def status() -> None:
     except StorageError as error:
         _fail(error)
     if table.row_count:
+        typer.echo(f"Prepared in {data_root()} (LMMS_EGOPLAN_DATA sets the folder), each split in <benchmark>/<split>:")
         Console().print(table)
+        for remark in remarks:
+            typer.echo(remark)
     else:
         typer.echo(
-            f"Nothing is prepared under {data_root()} (set LMMS_EGOPLAN_DATA to look elsewhere).\n"
+            f"Nothing is prepared in {data_root()} (LMMS_EGOPLAN_DATA sets the folder).\n"
             "Prepare a benchmark: lmms-egoplan data prepare egoplan --help\n"
             "                 or: lmms-egoplan data prepare egothink --help\n"
             "                 or: lmms-egoplan data prepare egointent --help\n"
@@ -227,6 +288,15 @@ def status() -> None:
         )
     if unreadable:
         _fail(StorageError("\n".join(unreadable)))
+
+
+def _utc(text: str) -> str:
+    """A time of a summary to the minute; as it stands where it is none."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    return f"{time.astimezone(timezone.utc) if time.tzinfo else time:%Y-%m-%d %H:%M}"
 
 
 def _fail(error: Exception) -> None:

@@ -11,14 +11,15 @@ from lmms_egoplan.cli.requirements import require
 
 def demo(
     out: Annotated[
-        Path, typer.Option(help="Folder for everything that the demo makes; an earlier demo's is replaced.")
+        Path, typer.Option(help="Folder for all files of the demo; those of an earlier demo are replaced.")
     ] = Path("lmms-egoplan-demo"),
 ) -> None:
-    """Answer rendered questions with a tiny random model, from images to scores, in lmms-eval itself.
+    """Run an evaluation from images to scores, in lmms-eval itself, with a tiny model.
 
-    Makes a LLaVA of toy size and small sets of first-person scenes in EgoPlan's, EgoThink's and EgoIntent's
-    formats, prepares them, runs lmms-eval on them, with a judge in the process that compares words, and writes the
-    report. Takes a minute or two, no network and no judge model. The weights are random: the numbers mean nothing.
+    The demo makes a LLaVA of toy size and renders small sets of first-person scenes in the formats of the four
+    benchmarks. It prepares them, runs lmms-eval on them and writes the report. It takes about a minute and needs no
+    network, no GPU and no judge model: a built-in judge compares words. The weights are random: the scores mean
+    nothing.
 
     Example: `lmms-egoplan demo --out /tmp/demo`
     """

@@ -5,32 +5,40 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Draw results of several models in one picture.", no_args_is_help=True)
+from lmms_egoplan.cli.former_options import accepting
+
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
 def heatmap() -> None:
-    """Draw results of several models in one picture."""
+    """Draw results of several models in one picture.
+
+    Example: `lmms-egoplan heatmap egointent runs/qwen runs/internvl --out heatmap.png`
+    """
 
 
-@app.command("egointent")
+@app.command("egointent", cls=accepting("--results"))
 def egointent(
-    results: Annotated[
+    runs: Annotated[
         list[Path],
-        typer.Option(
-            help="Folder with runs of lmms-eval or lm-eval (`--output_path DIR --log_samples`); every run of egointent "
-            "below it is a row. May be given several times."
+        typer.Argument(
+            metavar="RUNS",
+            help="Folders with runs of lmms-eval or lm-eval (`--output_path DIR --log_samples`), at any depth. "
+            "Every run of egointent is a row.",
+            show_default=False,
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The picture to write: .png, .svg, or .html for a page.")],
-    more: Annotated[list[Path] | None, typer.Argument(metavar="[DIR]...", help="More such folders.")] = None,
+    out: Annotated[
+        Path, typer.Option(help="The picture to write: .png, .svg, or .html for a page.", show_default=False)
+    ],
 ) -> None:
-    """Draw EgoIntent's overall score of models by scenarios: the best model on top, the hardest scenario on the left.
+    """Draw EgoIntent's overall score by model and scenario.
 
-    Runs over Goal-Step steps (`data build egointent`) are drawn by the categories of their goals, in a picture of their
-    own.
+    The best model is on top, the hardest scenario on the left. Runs over Goal-Step steps (`data build egointent`) are
+    drawn by the categories of their goals, in a picture of their own.
 
-    Example: `lmms-egoplan heatmap egointent --results runs/qwen runs/internvl --out heatmap.png`
+    Example: `lmms-egoplan heatmap egointent runs/qwen runs/internvl --out heatmap.png`
     """
     from lmms_egoplan.benchmarks.egointent.heatmap import make_heatmap
     from lmms_egoplan.benchmarks.egointent.heatmap_drawing import SUFFIXES, write_heatmap
@@ -39,7 +47,7 @@ def egointent(
     if out.suffix.lower() not in SUFFIXES:
         raise typer.BadParameter(f"{out}: the suffix must be one of {', '.join(SUFFIXES)}", param_hint="--out")
     try:
-        drawn = make_heatmap(read_runs([*results, *(more or [])]))
+        drawn = make_heatmap(read_runs(runs))
         write_heatmap(drawn, out)
     except (LoggedRunError, OSError) as error:
         typer.echo(f"lmms-egoplan: {error}", err=True)

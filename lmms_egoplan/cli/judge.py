@@ -9,32 +9,43 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from lmms_egoplan.cli.former_options import accepting
+
 if TYPE_CHECKING:
     from lmms_egoplan.benchmarks.egothink.grading import JudgedAnswer
 
-app = typer.Typer(help="Have stored answers judged.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
 def judge() -> None:
-    """Have stored answers judged."""
+    """Judge stored answers.
+
+    LMMS_EGOPLAN_JUDGE_BASE_URL, LMMS_EGOPLAN_JUDGE_API_KEY and LMMS_EGOPLAN_JUDGE_MODEL set the judge. Without the
+    last, each benchmark asks its own default judge: EgoThink gpt-4o-2024-11-20, EgoIntent Qwen/Qwen3-32B, EgoIntent's
+    diagnostics Qwen/Qwen3-VL-32B-Instruct. With it, all of them ask that model.
+
+    Example: `lmms-egoplan judge egothink runs/my-model --out judged.jsonl`
+    """
 
 
-@app.command("egothink")
+@app.command("egothink", cls=accepting("--samples"))
 def egothink(
     samples: Annotated[
         list[Path],
-        typer.Option(
-            help="Answers: `*_samples_egothink_*.jsonl` of a run, a folder with those, JSON lines with id and answer, "
-            "or a file that this command wrote. Answers are judged as they stand there: leave a model's thinking "
-            "out. May be given several times."
+        typer.Argument(
+            help="Answers: a folder with runs, their files `*_samples_egothink_*.jsonl`, JSON lines with id and "
+            "answer, or files that this command wrote. Answers are judged as they are: remove the model's thinking.",
+            metavar="SAMPLES",
+            show_default=False,
         ),
     ],
     out: Annotated[
         Path,
         typer.Option(
-            help="The judged answers to write, JSON lines; `FILE.partial` instead where FILE exists and some answers "
-            "could not be judged."
+            help="The judged answers to write, as JSON lines. If FILE exists and some answers could not be judged, "
+            "FILE.partial is written instead.",
+            metavar="FILE",
         ),
     ],
     concurrency: Annotated[
@@ -45,18 +56,18 @@ def egothink(
         typer.Option(
             min=1,
             max=100,
-            help="Ask the judge so many times about each answer, and tell how far its ratings differ. It is asked at "
-            "temperature 0, so what differs is the endpoint's doing: batches, several servers, rounding.",
+            help="Ask the judge so many times about each answer, and show how much its ratings differ. The judge is "
+            "asked at temperature 0: differences come from the endpoint (batches, several servers, rounding).",
         ),
     ] = 1,
 ) -> None:
-    """Judge answers to EgoThink's questions that a run or another framework has stored.
+    """Judge answers to EgoThink's questions, from a run or from another framework.
 
-    LMMS_EGOPLAN_JUDGE_MODEL, LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY set the judge. What it has
-    judged before is not asked again: after an interruption the same command goes on. Answers that the endpoint refused
-    come last then.
+    LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY set the endpoint, LMMS_EGOPLAN_JUDGE_MODEL the model
+    (gpt-4o-2024-11-20 by default). Judgements are stored as they come: after an interruption, the same command asks
+    for the rest only. Answers that the endpoint refused before are asked last.
 
-    Example: `lmms-egoplan judge egothink --samples runs/model --out judged.jsonl`
+    Example: `lmms-egoplan judge egothink runs/my-model --out judged.jsonl`
     """
     from lmms_egoplan.benchmarks.egothink.grading import DEFAULT_JUDGE, grade_repeatedly
     from lmms_egoplan.benchmarks.egothink.repeats import write_repeated
@@ -67,11 +78,11 @@ def egothink(
     try:
         settings = judge_settings(DEFAULT_JUDGE)
         if settings is None:
-            _fail(f"no judge is set. Set one with\n{HOW_TO_SET}")
+            _fail(f"no judge is set. Set a judge with\n{HOW_TO_SET}")
         if concurrency is not None:
             settings = replace(settings, concurrency=concurrency)
         if out.is_dir() or any(out.resolve() == path.resolve() for path in samples):
-            _fail(f"{out}: --out must be a file of its own, not a folder and none of the samples")
+            _fail(f"{out}: --out must be another file than the samples, and no folder")
         answers = with_questions(read_stored(samples))
         out.parent.mkdir(parents=True, exist_ok=True)
         probe(settings)
@@ -91,8 +102,8 @@ def egothink(
     typer.echo(f"Written to {written}")
     if unjudged:
         _fail(
-            f"{unjudged} of {len(judged)} answers are not judged{' each time' if repeats > 1 else ''} ({written} says "
-            "why); the same command asks for them again"
+            f"{unjudged} of {len(judged)} answers are not judged{' in each repeat' if repeats > 1 else ''} ({written} "
+            "says why). The same command asks for them again"
         )
 
 
@@ -109,7 +120,7 @@ def _print_scores(judged: Sequence["JudgedAnswer"]) -> None:
     from lmms_egoplan.benchmarks.egothink.stored import dimension_of
 
     table = Table("dimension", "answers", "judged", "score", "coverage")
-    complete = {}
+    complete, incomplete = {}, []
     for name in (dimension.name for dimension in DIMENSIONS):
         answers = [answer for answer in judged if dimension_of(answer.id) == name]
         if not answers:
@@ -121,6 +132,8 @@ def _print_scores(judged: Sequence["JudgedAnswer"]) -> None:
         coverage = judge_coverage([value["judge_coverage"] for value in values])
         if rated == questions:
             complete[name] = score
+        else:
+            incomplete.append(f"{name} ({rated} of {questions} questions rated)")
         table.add_row(
             name,
             f"{len(answers)} of {questions}",
@@ -129,9 +142,15 @@ def _print_scores(judged: Sequence["JudgedAnswer"]) -> None:
             f"{coverage:.1%}",
         )
     Console().print(table)
-    whole = len(complete) == len(DIMENSIONS)
-    average = f"{plain_average(complete):.1f}" if whole else f"n/a ({len(complete)} of {len(DIMENSIONS)} dimensions)"
-    typer.echo(f"Average: {average}")
+    if len(complete) == len(DIMENSIONS):
+        typer.echo(f"Average: {plain_average(complete):.1f}")
+    else:
+        without = len(DIMENSIONS) - len(complete) - len(incomplete)
+        example = f", e.g. {incomplete[0]}" if incomplete else ""
+        typer.echo(
+            f"Average: n/a. It needs a rating for every question of all {len(DIMENSIONS)} dimensions. Dimensions "
+            f"without answers: {without}. Incomplete ones: {len(incomplete)}{example}."
+        )
     judges = [{"judge": answer.judge if answer.rating is not None else None} for answer in judged]
     typer.echo(f"Judge: {judge_models(judges)}")
 
@@ -151,7 +170,7 @@ def _print_noise(repeated: Sequence[Sequence["JudgedAnswer"]]) -> None:
             "n/a" if noise.changed is None else f"{noise.changed:.1%}",
             "n/a" if noise.rating_sd is None else f"{noise.rating_sd / 100:.3f}",
         )
-    typer.echo(f"Judge noise: the same questions {len(repeated)} times, over answers with a rating each time")
+    typer.echo(f"Judge noise: each answer judged {len(repeated)} times, over the answers with a rating each time")
     Console().print(table)
 
 

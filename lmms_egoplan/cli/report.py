@@ -11,23 +11,32 @@ def report(
     runs: Annotated[
         list[Path],
         typer.Argument(
-            help="Folders with runs of lmms-eval or lm-eval (`--output_path DIR --log_samples`), at any depth; and "
-            "files of `lmms-egoplan judge egothink --repeats N`, for the table of judge noise."
+            metavar="RUNS",
+            help="Folders with runs of lmms-eval or lm-eval (`--output_path DIR --log_samples`), at any depth. "
+            "Files of `lmms-egoplan judge egothink --repeats N` add a table of judge noise.",
+            show_default=False,
         ),
     ],
     out: Annotated[
-        Path, typer.Option(help="Folder for the report; an earlier one there is replaced, its pictures used again.")
+        Path,
+        typer.Option(
+            help="Folder for the report. An earlier report there is replaced; its pictures are used again.",
+            show_default=False,
+        ),
     ],
     name: Annotated[
         list[str] | None,
-        typer.Option(metavar="DIR=NAME", help="Name for the run at or below DIR; may be given several times."),
+        typer.Option(
+            metavar="DIR=NAME", help="Name for the run at or below DIR. May be given several times.", show_default=False
+        ),
     ] = None,
     similarity: Annotated[
         str | None,
         typer.Option(
             metavar="MODEL",
-            help="BERT-like model, a name or a folder, whose BERTScore tells how alike EgoPlan's goals and answers are "
-            "(the paper's Fig. 7); without it a sentence encoder does.",
+            help="BERT-like model (a name or a folder). Its BERTScore measures how similar EgoPlan's goals and answers "
+            "are, as in the paper's Fig. 7. Without it, a sentence encoder does.",
+            show_default=False,
         ),
     ] = None,
 ) -> None:
@@ -36,9 +45,9 @@ def report(
     These are EgoPlan's Tables 1, 3 and 4, EgoThink's 3 and 9 to 11, EgoIntent's 3 and ActPlan-1K's 3 to 7. EgoPlan's
     Fig. 7 and 8, EgoIntent's Fig. 7 and ActPlan-1K's Fig. 5 are drawn for the runs alone: the papers print no numbers.
 
-    `index.html` opens from disk: a summary, the papers' tables with the runs among them, intervals and comparisons,
-    figures, and a gallery of the questions. Beside it every table is a CSV and a Markdown file, every figure an SVG and
-    a PNG file. Scores are recomputed from the samples; a difference from the harness's own is an error.
+    `index.html` opens from disk: a summary, the papers' tables with the runs among them, intervals, comparisons,
+    figures, and a gallery of the questions. Every table is also a CSV and a Markdown file, every figure an SVG and a
+    PNG file. Scores are recomputed from the samples; a difference from the harness's own is an error.
 
     Example: `lmms-egoplan report runs/qwen runs/llava --name runs/qwen=Qwen2.5-VL-7B --out report`
     """
@@ -64,7 +73,7 @@ def report(
         typer.echo(f"lmms-egoplan: {error}", err=True)
         raise typer.Exit(1) from None
     for line in built.skipped:
-        typer.echo(f"Skipped: {line}", err=True)
+        typer.echo(f"Not read: {line}", err=True)
     counts = {name: getattr(built, f"{name}s") for name in ("run", "benchmark", "table", "figure", "question")}
     told = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items())
     typer.echo(f"{told} in {time.monotonic() - started:.0f} s")

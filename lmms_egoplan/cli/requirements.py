@@ -18,5 +18,5 @@ def require(module: str, name: str, requirement: str) -> None:
     except ModuleNotFoundError as error:
         if error.name != module:
             raise
-        typer.echo(f"lmms-egoplan: {name} is not installed; it comes with: pip install '{requirement}'", err=True)
+        typer.echo(f"lmms-egoplan: {name} is not installed. Install it with: pip install '{requirement}'", err=True)
         raise typer.Exit(1) from None

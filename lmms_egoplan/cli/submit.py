@@ -5,21 +5,35 @@ from typing import Annotated, Literal
 
 import typer
 
-app = typer.Typer(help="Make a submission file out of a run's logs.", no_args_is_help=True)
+from lmms_egoplan.cli.former_options import accepting
+
+app = typer.Typer(
+    help="""Make a submission file from a run's samples.
+
+    Example: `lmms-egoplan submit egoplan runs/model/20250101_120000_samples_egoplan_test.jsonl --out submission.json`
+    """,
+    no_args_is_help=True,
+)
 
 
-@app.command("egoplan")
+@app.command("egoplan", cls=accepting("--samples"))
 def egoplan(
     samples: Annotated[
         Path,
-        typer.Option(
-            help="Samples of a run: *_samples_egoplan_test.jsonl, *_samples_egoplan_val.jsonl; or its predictions file."
+        typer.Argument(
+            metavar="SAMPLES",
+            help="Samples of a run: `*_samples_egoplan_test.jsonl`, `*_samples_egoplan_val.jsonl`; or its predictions "
+            "file.",
+            show_default=False,
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The submission to write, JSON.")],
+    out: Annotated[Path, typer.Option(help="The submission to write, JSON.", show_default=False)],
     split: Annotated[
         Literal["val", "test"] | None,
-        typer.Option(help="The split; without it the name of the samples file tells, else test.", show_default=False),
+        typer.Option(
+            help="The split. Without it, that in the name of the samples file; test if there is none.",
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
     """Write a submission for EgoPlan's leaderboard, which takes a file of each split, val and test.
@@ -27,7 +41,7 @@ def egoplan(
     The file is a JSON list of sample_id and label, each id of the split exactly once. The split must be prepared, with
     all of its questions. The samples come from `--tasks egoplan_test` or `--tasks egoplan_val` with `--log_samples`.
 
-    Example: `lmms-egoplan submit egoplan --samples runs/model/20250101_120000_samples_egoplan_val.jsonl
+    Example: `lmms-egoplan submit egoplan runs/model/20250101_120000_samples_egoplan_val.jsonl
     --out submission_val.json`
     """
     from lmms_egoplan.benchmarks.egoplan import submission

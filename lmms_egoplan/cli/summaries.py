@@ -43,9 +43,9 @@ def print_summary(summary: dict[str, Any], unit: str) -> None:
         state = "missing or damaged" if summary.get("verified") else "missing"
         left_out = summary["split_size"] - summary["questions"]
         typer.echo(
-            f"Left out: {left_out}, which need frames {state} in {len(summary['missing'])} videos (all listed under "
-            f"missing in {summary_path(summary['benchmark'], summary['split'])}); results will be over "
-            f"{summary['questions']} of {summary['split_size']} {unit}."
+            f"Left out: {left_out} {unit}. Frames are {state} in {len(summary['missing'])} videos, which are listed "
+            f"under missing in {summary_path(summary['benchmark'], summary['split'])}\n"
+            f"Results will cover {summary['questions']} of {summary['split_size']} {unit}."
         )
     if summary.get("verified"):
         typer.echo(f"Verified: every frame that a task may read was decoded for all {summary['questions']} {unit}.")
@@ -63,11 +63,11 @@ def print_release(summary: dict[str, Any]) -> None:
     )
     if missing:
         typer.echo(
-            f"Left out: {size - prepared} instances ({missing} folders, listed with reasons under missing in {path}); "
-            f"results will be over {prepared} of {size} instances."
+            f"Left out: {size - prepared} instances ({missing} folders, listed with reasons under missing in {path}). "
+            f"Results will cover {prepared} of {size} instances."
         )
     if outside := summary["images_outside"]:
-        named = ", ".join(f"{each['folder']} ({each['images']})" for each in outside[:_NAMED])
+        named = ", ".join(f"{entry['folder']} ({entry['images']})" for entry in outside[:_NAMED])
         more = f" and {len(outside) - _NAMED} more, all listed under images_outside in {path}"
         typer.echo(
             f"Not 2 to 5 images, as the paper states for an instance: {len(outside)} of {size} instances: {named}"

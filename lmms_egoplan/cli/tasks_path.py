@@ -17,11 +17,11 @@ _FOLDERS = {Harness.LMMS_EVAL: LMMS_EVAL_TASKS, Harness.LM_EVAL: LM_EVAL_TASKS}
 
 
 def tasks_path(
-    harness: Annotated[Harness, typer.Option(help="The harness whose tasks are asked for.")] = Harness.LMMS_EVAL,
+    harness: Annotated[Harness, typer.Option(help="The harness that is to find the tasks.")] = Harness.LMMS_EVAL,
 ) -> None:
     """Print the folder of a harness's tasks.
 
-    lm-eval needs it always, lmms-eval only where the plugin cannot register it by itself.
+    lm-eval always needs this folder. lmms-eval finds the tasks of runs by itself and needs the folder for lists only.
 
     Example: `lm-eval --include_path $(lmms-egoplan tasks-path --harness lm-eval) --tasks egoplan_val_blind --model hf`,
     or `lmms-eval tasks list --include-path $(lmms-egoplan tasks-path)`

@@ -1,18 +1,14 @@
 """The demo's ActPlan-1K: the rendered scenes as household activities, in the full release's layout."""
 
-import math
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from PIL import Image
-from rich.table import Column, Table
 
 from lmms_egoplan.demo.scenes import SCENES
 
 TASKS = ("actplan_bench",)
-_TITLES = {"actplan": "images and text", "actplan_text_only": "text only"}
-SCORES = dict.fromkeys(_TITLES, "lcs_norm")
+SCORES = dict.fromkeys(("actplan", "actplan_text_only"), "lcs_norm")
 
 # Not the tasks' own name, for which lmms-eval would look here, too.
 FOLDER = "actplan-annotation"
@@ -106,33 +102,10 @@ def write(folder: Path) -> list[str]:
         for number, plan in enumerate((activity.gold_1, activity.gold_2), 1):
             lines = plan.replace(") ", ")\n")
             (sample / f"plan_gold_{number}.txt").write_text(f"{lines}\n", encoding="utf-8")
-    return ["actplan", "--source", FOLDER]
+    return ["actplan", FOLDER]
 
 
 def _views(room: Image.Image) -> list[Image.Image]:
     """The whole, and a closer look at its left and its right."""
     half, height = room.width // 2, room.height
     return [room, *(room.crop((left, 0, left + half, height)) for left in (0, half))]
-
-
-def table(results: Mapping[str, Mapping[str, Any]]) -> Table:
-    """LCS with gold plan 1, in steps and normalised.
-
-    Args:
-        results: metrics by task, with every one of `SCORES`.
-    """
-    scores = Table(Column("input", no_wrap=True), title="ActPlan-1K", title_justify="left")
-    for column in ("LCS", "normalised", "valid form", "steps", "plans", "truncated"):
-        scores.add_column(column, justify="right")
-    for task, title in _TITLES.items():
-        metrics = results[task]
-        # Not a number where no plan has a step.
-        valid = metrics["form_validity"]
-        scores.add_row(
-            *(title, f"{metrics['lcs']:.2f}", f"{metrics['lcs_norm']:.2f}"),
-            *(f"{valid:.2f}" if math.isfinite(valid) else "-", f"{metrics['plan_length']:.1f}"),
-            *(str(metrics["num_plans"]), f"{metrics['truncated']:.0%}"),
-        )
-    scores.caption = "The encoder that compares steps has random weights, too."
-    scores.caption_justify = "left"
-    return scores

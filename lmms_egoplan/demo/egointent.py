@@ -1,14 +1,9 @@
 """The demo's EgoIntent: the rendered scenes as videos, with annotated steps in the project's form."""
 
 import json
-import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rich.table import Table
-
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS, TITLES
 from lmms_egoplan.demo.scenes import FPS, PAUSE_FRAMES, SCENES, Scene
 from lmms_egoplan.frames import write_video
 
@@ -101,7 +96,7 @@ def write(folder: Path) -> list[str]:
             records.append({"step_id": step_id, "video_id": video_id} | _step(scene, intent) | place)
     annotations = root / "steps.jsonl"
     annotations.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    return ["egointent", "--annotations", f"{FOLDER}/{annotations.name}", "--videos", f"{FOLDER}/{_VIDEOS}"]
+    return ["egointent", f"{FOLDER}/{annotations.name}", "--videos", f"{FOLDER}/{_VIDEOS}"]
 
 
 def _step(scene: Scene, intent: _Intent) -> dict[str, Any]:
@@ -113,27 +108,3 @@ def _step(scene: Scene, intent: _Intent) -> dict[str, Any]:
         "global_intent": intent.global_intent,
         "next_step_plan": scene.steps[intent.step + 1].narration,
     }
-
-
-def table(results: Mapping[str, Mapping[str, Any]]) -> Table:
-    """Scores, 0 to 100, overall and by field, and how many fields were found in the replies and judged.
-
-    Args:
-        results: metrics by task, with every one of `SCORES`.
-    """
-    metrics = results[TASKS[0]]
-    scores = Table("field", title=f"EgoIntent, judge: {metrics['judge_model']}", title_justify="left")
-    for column in ("score", "steps", "parsed", "judged"):
-        scores.add_column(column, justify="right")
-    for field in FIELDS:
-        scores.add_row(TITLES[field], f"{metrics[field]:.2f}")
-    scores.add_section()
-    # Not a number where no field was found.
-    judged = metrics["judge_coverage"]
-    scores.add_row(
-        *("Overall", f"{metrics['overall']:.2f}", str(metrics["num_steps"]), f"{metrics['parsed']:.0%}"),
-        f"{judged:.0%}" if math.isfinite(judged) else "-",
-    )
-    scores.caption = "Fields missing in replies score 0, unjudged; random weights write hardly any."
-    scores.caption_justify = "left"
-    return scores

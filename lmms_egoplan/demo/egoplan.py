@@ -2,11 +2,8 @@
 
 import json
 import random
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-from rich.table import Table
 
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, FIRST_FRAME, LETTERS
 from lmms_egoplan.demo.scenes import FPS, SCENES, Scene
@@ -50,7 +47,7 @@ def write(folder: Path) -> list[str]:
     annotations.write_text(json.dumps(records, indent=2) + "\n", encoding="utf-8")
     return [
         "egoplan",
-        *("--annotations", f"{FOLDER}/{annotations.name}", "--split", "val"),
+        *(f"{FOLDER}/{annotations.name}", "--split", "val"),
         *("--epic-kitchens", f"{FOLDER}/epic-kitchens", "--ego4d", f"{FOLDER}/ego4d"),
     ]
 
@@ -88,28 +85,3 @@ def _question(sample_id: int, source: str, video_id: str, scene: Scene, step: in
             for narration, (start, stop) in zip(narrations, spans, strict=False)
         ],
     }
-
-
-def table(results: Mapping[str, Mapping[str, Any]]) -> Table:
-    """The tasks' accuracies, in [0, 1].
-
-    Args:
-        results: metrics by task, with every one of `SCORES`.
-    """
-    accuracies = Table("task", "metric", title="EgoPlan", title_justify="left")
-    for column in ("value", "questions", "coverage"):
-        accuracies.add_column(column, justify="right")
-    for task in TASKS:
-        metrics = results[task]
-        labels = [task, str(metrics["num_questions"]), f"{metrics['coverage']:.0%}"]
-        for name in _shown(metrics):
-            accuracies.add_row(labels[0], name, f"{metrics[name]:.4f}", *labels[1:])
-            labels = [""] * len(labels)
-        accuracies.add_section()
-    return accuracies
-
-
-def _shown(metrics: Mapping[str, Any]) -> list[str]:
-    """Names of the shares: the accuracy, by the mean and by the sum of log-probabilities, before the others."""
-    names = (name for name in metrics if (name.startswith("acc") and "_stderr" not in name) or name == "unparsed")
-    return sorted(names, key=lambda name: (name not in ("acc", "acc_sum"), name))

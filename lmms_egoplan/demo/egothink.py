@@ -1,11 +1,8 @@
 """The demo's EgoThink: views of the rendered scenes, with questions about them in the official layout."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from rich.table import Table
+from typing import NamedTuple
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.demo.scenes import SCENES
@@ -122,25 +119,4 @@ def write(folder: Path) -> list[str]:
                 }
             )
         (root / "annotations.json").write_text(json.dumps(records, indent=4) + "\n", encoding="utf-8")
-    return ["egothink", "--source", FOLDER]
-
-
-def table(results: Mapping[str, Mapping[str, Any]]) -> Table:
-    """Every dimension's score, 0 to 100, and their average.
-
-    Args:
-        results: metrics by task, with every one of `SCORES`.
-    """
-    judges = sorted({str(results[task]["judge_model"]) for task in _TASK_OF.values()})
-    scores = Table("dimension", title=f"EgoThink, judge: {', '.join(judges)}", title_justify="left")
-    for column in ("score", "questions", "judged", "truncated"):
-        scores.add_column(column, justify="right")
-    for dimension in DIMENSIONS:
-        metrics = results[_TASK_OF[dimension.name]]
-        scores.add_row(
-            *(dimension.name, f"{metrics['score']:.1f}", str(metrics["num_questions"])),
-            *(f"{metrics['judge_coverage']:.0%}", f"{metrics['truncated']:.0%}"),
-        )
-    scores.add_section()
-    scores.add_row("average", f"{results[TASKS[0]]['score']:.1f}")
-    return scores
+    return ["egothink", FOLDER]

@@ -7,9 +7,8 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -18,9 +17,11 @@ from rich.text import Text
 
 from lmms_egoplan.demo import actplan, egointent, egoplan, egothink
 from lmms_egoplan.judging import DEMO
+from lmms_egoplan.report.runs import read_scores
+from lmms_egoplan.report.terminal import print_runs
 
 # What each benchmark brings: its TASKS, the SCORES that they must give (a metric by task), the FOLDER that it
-# fills, write(), which returns the arguments that prepare its data, and table(), which shows the results.
+# fills, and write(), which returns the arguments that prepare its data.
 _BENCHMARKS = (egoplan, egothink, egointent, actplan)
 
 _MARKER = ".lmms-egoplan-demo"
@@ -32,13 +33,29 @@ _ENVIRONMENT = {
     "LMMS_EGOPLAN_DATA": _DATA,
     "LMMS_EGOPLAN_JUDGE_MODEL": DEMO,
     "LMMS_EGOPLAN_ENCODER": _ENCODER,
+    "OMP_NUM_THREADS": "1",  # more threads would only wait for each other: the model is tiny
 }
 # The user's own judge and classifier have no part in the demo, nor have the judge's keys.
 _USERS_PREFIXES = ("LMMS_EGOPLAN_JUDGE_", "LMMS_EGOPLAN_BLEURT", "OPENAI_", "AZURE_")
 _USERS_VARIABLES = ("MODEL_VERSION", "API_TYPE", "API_VERSION")
 _SHOWN_LINES = 30
-
-Results = Mapping[str, Mapping[str, Any]]
+_NOTE = (
+    "The demo runs every step of an evaluation on small sets. The weights are random, and the judge "
+    f"'{DEMO}' only compares words, so the scores mean nothing.\n"
+)
+_STEPS = (
+    "Make a tiny LLaVA and a sentence encoder with random weights",
+    "Render first-person scenes with questions about them",
+    "Prepare the data of the four benchmarks (lmms-egoplan data prepare)",
+    "Ask the model all questions, and score its answers (lmms-eval)",
+    "Write the report (lmms-egoplan report)",
+    "Show the scores",
+)
+# In the log, above what lmms-eval writes.
+_EXPECTED = (
+    "# lmms-eval warns of every choice that target_delimiter and choice have no white space. This is intended: the "
+    "model's chat template sets it.\n"
+)
 
 
 class DemoError(RuntimeError):
@@ -46,7 +63,7 @@ class DemoError(RuntimeError):
 
 
 def run_demo(out: Path, console: Console) -> None:
-    """Make a tiny random LLaVA and the benchmarks' rendered sets, run lmms-eval on them, show scores, write the report.
+    """Make a tiny random LLaVA and the benchmarks' rendered sets, run lmms-eval on them, write the report, show scores.
 
     Args:
         out: folder for everything; made if absent. What an earlier demo made there is replaced.
@@ -57,21 +74,35 @@ def run_demo(out: Path, console: Console) -> None:
     """
     out = out.resolve()
     _claim(out)
-    with console.status("Making a tiny LLaVA with random weights") as status:
+    steps = iter(enumerate(_STEPS, 1))
+
+    def begin_step() -> None:
+        number, step = next(steps)
+        console.print(f"{number}/{len(_STEPS)}  {step}", markup=False, highlight=False)
+        status.update("")
+
+    console.print(_NOTE, markup=False, highlight=False)
+    with console.status("") as status:
+        begin_step()
         from lmms_egoplan.demo.checkpoint import write_checkpoint
         from lmms_egoplan.demo.encoder import write_encoder
 
         write_checkpoint(out / _CHECKPOINT)
         write_encoder(out / _ENCODER)
-        status.update("Rendering the scenes")
+        begin_step()
         preparations = [benchmark.write(out) for benchmark in _BENCHMARKS]
+        begin_step()
         for arguments in preparations:
-            _run([*_OWN_COMMAND, "data", "prepare", *arguments], out, "Preparing the data", status)
+            _run([*_OWN_COMMAND, "data", "prepare", *arguments], out, status)
+        begin_step()
         command = _evaluation([task for benchmark in _BENCHMARKS for task in benchmark.TASKS])
-        _run(command, out, "lmms-eval", status)
-        results = _read_results(out)
-        _run([*_OWN_COMMAND, "report", _RESULTS, "--out", _REPORT], out, "Writing the report", status)
-    _tell(results, out, command, console)
+        _run(command, out, status, _EXPECTED)
+        _check_results(out)
+        begin_step()
+        _run([*_OWN_COMMAND, "report", _RESULTS, "--out", _REPORT], out, status)
+        begin_step()
+    print_runs(read_scores([out / _RESULTS]).runs, console)
+    _tell(out, command, console)
 
 
 def _claim(out: Path) -> None:
@@ -98,10 +129,9 @@ def _evaluation(tasks: Sequence[str]) -> list[str]:
     ]
 
 
-def _run(command: Sequence[str], out: Path, title: str, status: Status) -> None:
-    """Run a command in the folder; its output goes to the log as it comes, the latest line to the status."""
-    width = max(20, status.console.width - len(title) - 8)
-    status.update(title)
+def _run(command: Sequence[str], out: Path, status: Status, remark: str = "") -> None:
+    """Run a command in the folder; its output goes to the log, behind a remark, and its latest line to the status."""
+    width = max(20, status.console.width - 4)
     process = subprocess.Popen(
         command,
         cwd=out,
@@ -112,14 +142,14 @@ def _run(command: Sequence[str], out: Path, title: str, status: Status) -> None:
         errors="replace",
     )
     with process, (out / _LOG).open("a", encoding="utf-8", buffering=1) as log:
-        log.write(f"$ {_as_typed(command)}\n")
+        log.write(f"$ {_as_typed(command)}\n{remark}")
         try:
             # Text mode: the carriage return of a progress bar ends a line, too.
             for line in process.stdout or ():
                 plain = Text.from_ansi(line).plain.rstrip()
                 log.write(f"{plain}\n")
                 if message := plain.rpartition(" - ")[2]:
-                    status.update(f"{title}: {escape(message[:width])}")
+                    status.update(escape(message[:width]))
         except BaseException:
             process.kill()
             raise
@@ -147,8 +177,8 @@ def _failure(out: Path, reason: str) -> DemoError:
     )
 
 
-def _read_results(out: Path) -> Results:
-    """Metrics by task, without the names of the harness's filters; lmms-eval exits with 0 after errors, too."""
+def _check_results(out: Path) -> None:
+    """Every score is there; lmms-eval exits with 0 after errors, too."""
     files = list((out / _RESULTS).rglob("*_results.json"))
     if len(files) != 1:
         raise _failure(out, f"lmms-eval has written {len(files)} files of results, expected one")
@@ -161,18 +191,13 @@ def _read_results(out: Path) -> Results:
             value = results.get(task, {}).get(metric)
             if not isinstance(value, int | float) or not math.isfinite(value):
                 raise _failure(out, f"{metric} of {task} is {value} in {files[0]}")
-    return results
 
 
-def _tell(results: Results, out: Path, command: Sequence[str], console: Console) -> None:
+def _tell(out: Path, command: Sequence[str], console: Console) -> None:
     def line(text: str) -> None:
         console.print(text, soft_wrap=True, markup=False, highlight=False)
 
-    line(f"Ran:\n  cd {shlex.quote(str(out))} && {_as_typed(command)}\n")
-    for benchmark in _BENCHMARKS:
-        console.print(benchmark.table(results))
-    line(f"\nThe weights are random, and the judge '{DEMO}' only compares words:")
-    line("these numbers mean nothing, except that everything works.\n")
+    line(f"\nThe lmms-eval command was:\n  cd {shlex.quote(str(out))} && {_as_typed(command)}\n")
     line(f"Files, in {out}:")
     (written,) = (path.relative_to(out) for path in (out / _RESULTS).rglob("*_results.json"))
     for content, name in (

@@ -153,7 +153,7 @@ class Asking:
         else:
             where = "" if is_ended(reply.finish) else f" at its end ({reason})"
             why = reply.problem or f"there is no rating in it{where}"
-        return f"the judge's last of {_ASKS} replies is of no use: {why}"
+        return f"the judge's last of {_ASKS} replies cannot be used: {why}"
 
     def _check_first(self, key: str, refusal: str) -> None:
         words = _words(refusal)

@@ -44,7 +44,12 @@ class JudgeError(RuntimeError):
 
 
 def judge_all(
-    requests: Sequence[JudgeRequest], scale: RatingScale, settings: JudgeSettings, *, show_progress: bool = True
+    requests: Sequence[JudgeRequest],
+    scale: RatingScale,
+    settings: JudgeSettings,
+    *,
+    title: str = "",
+    show_progress: bool = True,
 ) -> list[Judgement]:
     """Judge all requests, `settings.concurrency` at a time, and store every rated reply as it comes.
 
@@ -53,6 +58,9 @@ def judge_all(
     rating, or cut off, is asked again twice; a request that the endpoint refuses by 400, 413 or 422 is not. Halves of
     surrogate pairs in a prompt are asked as ``?``. Works whether or not an event loop runs in this thread. The model
     ``"demo"`` compares words in the process, without cache.
+
+    Args:
+        title: of what is judged, short, for the progress bar and the log.
 
     Returns:
         One judgement per request, in order; without a rating, and with an error, where the judge gave none.
@@ -63,7 +71,7 @@ def judge_all(
             (twice `settings.concurrency`, at least 8), which ends all others too; or nothing was asked, as the cache
             cannot be used or no client can be made.
     """
-    progress = Progress(settings.model, len(requests), show_progress)
+    progress = Progress(title, settings.model, len(requests), show_progress)
     if settings.model == DEMO:
         progress.start(cached=0)
         progress.finish(judged=len(requests))
@@ -122,7 +130,7 @@ def probe(settings: JudgeSettings) -> str:
         async with Endpoint(settings, lambda: None, PROBING) as endpoint:
             reply, _ = await endpoint.ask(_PROBE)
             if reply.problem:
-                raise NoAnswerError(f"its reply is of no use: {reply.problem}")
+                raise NoAnswerError(f"its reply cannot be used: {reply.problem}")
             return reply.model or settings.model
 
     try:

@@ -2,25 +2,51 @@
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from loguru import logger
 from tqdm import tqdm
 
 # Replies that are longer in coming are told while they are waited for.
 _LONG_S = 10.0
+_LINE = "{desc} |{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
+_NARROWEST_BAR = 6
+
+
+class _Bar(tqdm):
+    """A bar with notes behind it, the most important first; those that the terminal has no room for are left out."""
+
+    notes: Callable[[], list[str]] = list
+
+    @property
+    def format_dict(self) -> dict[str, Any]:
+        """What tqdm shows now."""
+        values = super().format_dict
+        without_bar = values | {"bar_format": _LINE.replace("{bar}", ""), "ncols": None}
+        shown = ""
+        for note in self.notes():
+            longer = f"{shown}, {note}".lstrip(", ")
+            length = len(self.format_meter(**without_bar | {"postfix": longer}))
+            if values["ncols"] and length + _NARROWEST_BAR >= values["ncols"]:
+                break
+            shown = longer
+        return values | {"postfix": shown}
 
 
 @dataclass
 class Progress:
     """Counts of one run of judging over `total` answers.
 
+    title: of what is judged; "" for no title. judge: the model that is asked. show: whether a bar is shown.
     judged: rated now; cached: rated before, or by another process; retried: what was sent again; failed: without a
     rating; refused: of these, how many the endpoint refused; cut: replies that the limit on tokens ended; tokens: of
     all replies, prompt and completion, as far as the endpoint tells; elsewhere: how many of the cached were asked at
     which other address; asked_elsewhere: how many are left that another process asks.
     """
 
+    title: str
     judge: str
     total: int
     show: bool
@@ -39,15 +65,16 @@ class Progress:
     def start(self, cached: int) -> None:
         """Open the bar, with `cached` of the answers rated already."""
         self.cached = cached
-        self._bar = tqdm(
+        self._bar = _Bar(
             total=self.total,
             initial=cached,
-            desc=f"Judging with {self.judge}",
-            unit="answer",
+            desc=f"Judging {self.title}".rstrip(),
+            bar_format=_LINE,
             dynamic_ncols=True,
+            leave=False,  # the line in the log says more, and the next task's bar takes this one's place
             disable=not self.show,
         )
-        self._show()
+        self._bar.notes = self._notes
 
     def ask(self, key: str) -> None:
         """The endpoint is asked, and waited for until `finish`."""
@@ -60,47 +87,50 @@ class Progress:
         self.failed += failed
         self.refused += refused
         self.cached += cached
-        self._show()
         self._bar.update(judged + failed + cached)
 
     def retry(self) -> None:
         """Something was sent again."""
         self.retried += 1
-        self._show()
 
     def wait(self) -> None:
         """Tell what is waited for; nothing where all goes well."""
         if self._waits():
-            self._show()
             self._bar.refresh()
 
     def close(self) -> None:
         """Close the bar and log the summary."""
         self._waiting.clear()
         self.asked_elsewhere = 0
-        self._show()
         self._bar.close()
         elsewhere = "".join(f" ({number} of them asked at {where})" for where, number in self.elsewhere.items())
         open_ = self.total - self.judged - self.cached - self.failed
         more = {"answers refused by the endpoint": self.refused, "replies cut off at the limit on tokens": self.cut}
         told = "".join(f", {number} {what}" for what, number in more.items() if number)
         logger.info(
-            f"Judged {self.judged + self.cached} of {self.total} answers with {self.judge} in "
+            f"{self.title or 'Judging'}: {self.judged + self.cached} of {self.total} answers judged by {self.judge} in "
             f"{time.monotonic() - self._started:.1f} s: {self.judged} now, {self.cached} from the cache{elsewhere}; "
             f"{self.failed} failed, {open_} not reached; {self.retried} retries, {self.tokens} tokens{told}"
         )
+
+    def _notes(self) -> list[str]:
+        failed, retried, cached, tokens = (
+            [f"{count:,} {name}"] if count else []
+            for count, name in (
+                (self.failed, "failed"),
+                (self.retried, "retried"),
+                (self.cached, "cached"),
+                (self.tokens, "tokens"),
+            )
+        )
+        return failed + self._waits() + retried + cached + tokens
 
     def _waits(self) -> list[str]:
         waits = []
         since = min(self._waiting.values(), default=None)
         if since is not None and time.time() - since >= _LONG_S:
             told = time.strftime("%H:%M:%S", time.localtime(since))
-            waits.append(f"waiting for {len(self._waiting)} replies since {told}")
+            waits.append(f"waiting for {len(self._waiting)} since {told}")
         if self.asked_elsewhere:
-            waits.append(f"waiting for {self.asked_elsewhere} that another process asks")
+            waits.append(f"{self.asked_elsewhere} asked by another process")
         return waits
-
-    def _show(self) -> None:
-        names = ("judged", "cached", "retried", "failed", "tokens")
-        counts = [f"{name}={getattr(self, name)}" for name in names]
-        self._bar.set_postfix_str(", ".join(counts + self._waits()), refresh=False)

@@ -33,9 +33,9 @@ _DEFAULT_AZURE_VERSION = "2024-02-15-preview"
 NO_KEY = "none"
 
 HOW_TO_SET = """\
-export LMMS_EGOPLAN_JUDGE_MODEL=gpt-4o-2024-11-20
 export LMMS_EGOPLAN_JUDGE_BASE_URL=https://api.openai.com/v1
-export LMMS_EGOPLAN_JUDGE_API_KEY=..."""
+export LMMS_EGOPLAN_JUDGE_API_KEY=...
+export LMMS_EGOPLAN_JUDGE_MODEL=gpt-4o-2024-11-20   # replaces the default judge of every benchmark"""
 
 
 class SettingsError(ValueError):
@@ -109,6 +109,12 @@ def judge_settings(default_model: str) -> JudgeSettings | None:
     return JudgeSettings(model, base_url, key or NO_KEY, **_numbers())
 
 
+def model_variable() -> str | None:
+    """The variable of the environment that sets the judge's model; None where none does."""
+    found = _named(_MODEL)
+    return found[0] if found else None
+
+
 def _named(names: tuple[str, ...]) -> tuple[str, str] | None:
     """Name and value of the first variable that is set."""
     values = ((name, os.environ.get(name, "").strip()) for name in names)
@@ -141,7 +147,7 @@ def _url(names: tuple[str, ...]) -> str | None:
 def _key(names: tuple[str, ...]) -> str | None:
     found = _named(names)
     if found and not (found[1].isascii() and found[1].isprintable() and " " not in found[1]):
-        raise SettingsError(f"{found[0]} has characters that no key has (only printable ASCII without spaces)")
+        raise SettingsError(f"{found[0]} must be printable ASCII without spaces")
     return found[1] if found else None
 
 
@@ -150,8 +156,8 @@ def _tell_of_borrowed_key(host: str) -> None:
     """Warn once that the key for OpenAI goes to another machine."""
     if not (_is_loopback(host) or host.endswith(".openai.com")):
         logger.warning(
-            f"{_API_KEY[1]} is sent to {host}, which {_BASE_URL[0]} names: {_API_KEY[0]} is not set. Set it to the key "
-            "of that endpoint, or to any word where it needs none"
+            f"{_API_KEY[1]} is sent to {host} (from {_BASE_URL[0]}), because {_API_KEY[0]} is not set. Set it "
+            "to the key of this endpoint, or to any word if it needs none"
         )
 
 

@@ -17,6 +17,6 @@ def warn_of_unjudged(title: str, names: Sequence[str], asked: int, what: str) ->
     if names:
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         logger.warning(
-            f"{title}: {len(names)} of {asked} {what} are not judged and count for no score: "
+            f"{title}: {len(names)} of {asked} {what} are not judged and left out of the scores: "
             f"{', '.join(names[:_LISTED])}{more}"
         )

@@ -24,14 +24,20 @@ class LazyImages(str):
     Args:
         shown: another text for other images.
         load: reads them; a partial of a function of a module, so that it can be pickled.
+        is_clip: they are a `Clip`, which a model class that takes videos may show as one.
     """
 
-    __slots__ = ("_load",)
+    __slots__ = ("_load", "is_clip")
 
-    def __new__(cls, shown: str, load: Callable[[], list[Image.Image]]) -> "LazyImages":
+    def __new__(cls, shown: str, load: Callable[[], list[Image.Image]], is_clip: bool = False) -> "LazyImages":
         self = super().__new__(cls, shown)
         self._load = load
+        self.is_clip = is_clip
         return self
+
+    def load(self) -> list[Image.Image]:
+        """The images, fresh; a `Clip` where they are one."""
+        return self._load()
 
     def __iter__(self) -> Iterator[Image.Image]:  # type: ignore[override]
         return iter(self._load())
@@ -52,7 +58,7 @@ class LazyImages(str):
         return taken
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LazyImages, (str(self), self._load)
+        return LazyImages, (str(self), self._load, self.is_clip)
 
 
 def images_name(benchmark: str, doc: Mapping[str, Any], what: str) -> str:

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections.abc import Iterator
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,11 @@ from lm_eval.models.hf_vlms import DEFAULT_IMAGE_PLACEHOLDER, HFMultimodalLM
 from lm_eval.models.utils import resize_image
 from tqdm import tqdm
 
+from lmms_egoplan.backends.generation import AnswerGenerator, Question, batches
+from lmms_egoplan.clip import Clip
 from lmms_egoplan.lm_eval_adapter import response_cache
+from lmms_egoplan.lm_eval_adapter.lazy_images import LazyImages
+from lmms_egoplan.lm_eval_adapter.shown_answer import IMAGES, VIDEO, ShownAnswer
 from lmms_egoplan.loglikelihood import LoglikelihoodPair
 from lmms_egoplan.prefetch import prefetch
 from lmms_egoplan.ranking import CandidateRanker, CandidateScore
@@ -61,15 +66,17 @@ class HFVLMRanker(HFMultimodalLM):
     """`HFMultimodalLM` that answers ``loglikelihood`` through `CandidateRanker`.
 
     It takes the same arguments, and ``ranking_path`` (`CandidateRanker`'s ``path``). With ``--apply_chat_template``
-    messages are rendered by the model's chat template, without it a prompt is image placeholders and text. Generation
-    is the parent's, but that a prompt which does not fit is an error and never cut. Responses in ``--use_cache`` serve
-    the same weights and arguments only.
+    messages are rendered by the model's chat template, without it a prompt is image placeholders and text. Then images
+    that a task hands over as a clip are a video, where processor and template take one. Generation is the parent's, for
+    clips that of lmms-eval's ``hf_vlm``; a prompt which does not fit is an error and never cut. Responses in
+    ``--use_cache`` serve the same weights and arguments only.
     """
 
     def __init__(self, pretrained: str, *args: Any, ranking_path: str = AUTO, **kwargs: Any) -> None:
         super().__init__(pretrained, *args, **kwargs)
         self._chat_ranker = CandidateRanker(self.model, self.processor, path=ranking_path)
         self._plain_ranker = CandidateRanker(self.model, self.processor, apply_chat_template=False, path=ranking_path)
+        self._generator = AnswerGenerator(self.model, self.processor)
         weights = weights_version(str(pretrained), getattr(self.model.config, "_commit_hash", None))
         settings = {
             name: folder_version(value) or str(value)
@@ -114,11 +121,11 @@ class HFVLMRanker(HFMultimodalLM):
         answers: list[tuple[float, bool]] = []
         progress = tqdm(total=len(questions), desc="Ranking", unit="question", disable=disable_tqdm or self.rank != 0)
         with progress:
-            for group, messages in prefetch(questions, self._messages, workers=DECODING_THREADS, ahead=QUESTIONS_AHEAD):
+            for group, (messages, question_id) in self._loaded(questions):
                 continuations = [request.args[1] for request in group]
                 candidates = list(dict.fromkeys(continuations))
                 ranker = self._chat_ranker if isinstance(group[0].args[0], ChatPrompt) else self._plain_ranker
-                scores = self._scores(ranker, messages, candidates, f"{group[0].task_name}/{group[0].doc_id}")
+                scores = self._scores(ranker, messages, candidates, question_id)
                 pairs = {
                     candidate: LoglikelihoodPair(score.logprob, score.is_greedy, score.num_tokens, score.use)
                     for candidate, score in zip(candidates, scores, strict=True)
@@ -130,18 +137,21 @@ class HFVLMRanker(HFMultimodalLM):
         return answers
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
-        """The parent's, which takes requests with images or without, but not both at once.
+        """The parent's, which takes requests with images or without, but not both at once; and clips.
 
-        With ``--use_cache`` some requests at a time, whose answers are stored before the next.
+        With ``--use_cache`` some requests at a time, whose answers are stored before the next. An answer to a clip is
+        a `ShownAnswer`.
         """
         answers: dict[int, str] = {}
         is_stored = self.cache_hook.dbdict is not None
-        for has_images in (False, True):
-            chosen = [index for index, request in enumerate(requests) if (len(request.args) > 2) == has_images]
+        kinds = [(len(request.args) > 2, self._is_clip(request)) for request in requests]
+        for kind in sorted(set(kinds)):
+            chosen = [index for index, each in enumerate(kinds) if each == kind]
+            generate = self._answer_clips if kind[1] else super().generate_until
             step = BATCHES_STORED * int(self.batch_size) if is_stored else max(1, len(chosen))
             for start in range(0, len(chosen), step):
                 part = chosen[start : start + step]
-                generated = super().generate_until([requests[index] for index in part], disable_tqdm)
+                generated = generate([requests[index] for index in part], disable_tqdm)
                 answers.update(zip(part, generated, strict=True))
                 for index in part:
                     self.cache_hook.add_partial("generate_until", requests[index].args, answers[index])
@@ -189,12 +199,45 @@ class HFVLMRanker(HFMultimodalLM):
             return ranker.score(messages, candidates, question_id)
         return self._ledger.score(ranker, messages, candidates, question_id)
 
+    def _is_clip(self, request: Instance) -> bool:
+        """Whether the images of a request are frames that the model gets as a video; one frame is an image."""
+        context, _, *media = request.args
+        visual = media[0]["visual"] if media else None
+        is_clip = isinstance(visual, LazyImages) and visual.is_clip
+        return is_clip and isinstance(context, ChatPrompt) and self._generator.takes_video
+
+    def _answer_clips(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
+        answers: list[str] = []
+        progress = tqdm(total=len(requests), desc="Generating", disable=disable_tqdm or self.rank != 0)
+        with progress:
+            loaded = self._loaded([[request] for request in requests])
+            for batch in batches(loaded, int(self.batch_size)):
+                arguments = {"max_gen_toks": self.max_gen_toks} | batch[0][0][0].args[1]
+                questions, question_ids = zip(*(question for _, question in batch), strict=True)
+                for messages, answer in zip(
+                    questions, self._generator.generate(questions, arguments, question_ids), strict=True
+                ):
+                    kinds = {item["type"] for message in messages for item in message["content"]}
+                    answers.append(ShownAnswer(answer.text, VIDEO if "video" in kinds else IMAGES))
+                progress.update(len(batch))
+        return answers
+
+    def _loaded(self, questions: list[list[Instance]]) -> Iterator[tuple[list[Instance], Question]]:
+        """Each question's requests, chat messages and id; images are read while the model computes."""
+
+        def load(group: list[Instance]) -> Question:
+            return self._messages(group), f"{group[0].task_name}/{group[0].doc_id}"
+
+        return prefetch(questions, load, workers=DECODING_THREADS, ahead=QUESTIONS_AHEAD)
+
     def _messages(self, group: list[Instance]) -> list[Message]:
         """The messages of a question with its images in their places, resized as the parent does for generation."""
         context, _, *media = group[0].args
-        images = list(media[0]["visual"])[: self.max_images] if media else []
+        visual = media[0]["visual"] if media else ()
+        shown = visual.load() if isinstance(visual, LazyImages) else visual
+        fps = shown.fps if isinstance(shown, Clip) else None
         size = (self.image_width, self.image_height, self.image_max_side)
-        images = [resize_image(image, *size).convert("RGB") for image in images]
+        images = [resize_image(image, *size).convert("RGB") for image in list(shown)[: self.max_images]]
         messages = context.messages if isinstance(context, ChatPrompt) else [_plain_message(context)]
         places = sum(item["type"] == "image" for message in messages for item in message["content"])
         if places != len(images):
@@ -202,6 +245,8 @@ class HFVLMRanker(HFMultimodalLM):
                 f"question {group[0].task_name}/{group[0].doc_id}: {len(images)} images for {places} placeholders "
                 f"{DEFAULT_IMAGE_PLACEHOLDER} in its prompt"
             )
+        if len(images) > 1 and self._is_clip(group[0]):
+            return _with_video(messages, Clip(images, fps))
         remaining = iter(images)
         return [
             {
@@ -213,6 +258,22 @@ class HFVLMRanker(HFMultimodalLM):
             }
             for message in messages
         ]
+
+
+def _with_video(messages: list[Message], clip: Clip) -> list[Message]:
+    """The messages with a clip where its first frame would stand, and no other frame."""
+    places = iter(range(len(clip)))
+    return [
+        {
+            **message,
+            "content": [
+                {"type": "video", "video": clip} if item["type"] == "image" else item
+                for item in message["content"]
+                if item["type"] != "image" or next(places) == 0
+            ],
+        }
+        for message in messages
+    ]
 
 
 def _check_length(length: int, limit: int | None, prompts: list[str]) -> None:

@@ -12,14 +12,16 @@ from lm_eval.api.task import ConfigurableTask
 from loguru import logger
 
 from lmms_egoplan import __version__
+from lmms_egoplan.chat_templates import has_system_turn
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
 from lmms_egoplan.judging.startup import announce_judge
+from lmms_egoplan.lm_eval_adapter.lazy_images import IMAGE_PLACEHOLDER
 from lmms_egoplan.lm_eval_adapter.reasoning import without_reasoning
+from lmms_egoplan.lm_eval_adapter.shown_answer import IMAGES, clean_answer, media_of
 from lmms_egoplan.lm_eval_adapter.token_counts import token_counter
 from lmms_egoplan.loglikelihood import LoglikelihoodText, of_sum
 from lmms_egoplan.processes import num_processes
 from lmms_egoplan.storage import PreparedData
-from lmms_egoplan.text import clean_text
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -53,7 +55,7 @@ class PreparedTask(ConfigurableTask):
             TaskSettingsError: a setting is absent or wrong.
         """
         split = self.config.test_split
-        metadata = self.config.metadata or {}
+        metadata = self.config.metadata = self.settled(self.config.metadata or {})
         names = (*self.SETTINGS, *self.COUNTS)
         absent = [name for name in names if name not in metadata]
         if absent:
@@ -69,6 +71,10 @@ class PreparedTask(ConfigurableTask):
         if names:
             documents = documents.add_column("shown", [{name: metadata[name] for name in names}] * count)
         self.dataset = {split: documents}
+
+    def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
+        """The task's metadata with what hangs on the model decided; results tell it."""
+        return metadata
 
     def documents(self, rows: "Dataset") -> "Dataset":
         """The prepared rows as lm-eval gets them; it holds all of them in memory, so without images."""
@@ -170,17 +176,73 @@ class RankedTask(PreparedTask):
         return None
 
 
+class SystemPromptTask(PreparedTask):
+    """A task that has a system prompt for some models.
+
+    It goes into a system turn where the model's chat template has one. ``doc_to_text`` then gets the document with
+    `SYSTEM_TURN` and leaves the prompt out; else that function writes it, too.
+
+    Attributes:
+        used_system_turn: whether the requests were built with one.
+    """
+
+    SYSTEM_TURN: ClassVar[str] = "system_turn"
+
+    used_system_turn = False
+
+    @abstractmethod
+    def system_prompt(self, doc: Mapping[str, Any]) -> str | None:
+        """None where the model has none."""
+
+    def fewshot_context(
+        self,
+        doc: dict[str, Any],
+        num_fewshot: int,
+        system_instruction: str | None = None,
+        apply_chat_template: bool = False,
+        fewshot_as_multiturn: bool = False,
+        chat_template: Callable[..., str] | None = None,
+        gen_prefix: str | None = None,
+    ) -> str | list[str]:
+        """As lm-eval builds it; the task's system prompt stands behind a ``--system_instruction``."""
+        prompt = self.system_prompt(doc)
+        if prompt is not None and apply_chat_template and chat_template is not None:
+
+            def render(messages: Sequence[Mapping[str, Any]]) -> str:
+                return str(chat_template([dict(message) for message in messages]))
+
+            self.used_system_turn = has_system_turn(render, f"{IMAGE_PLACEHOLDER}?")
+            if self.used_system_turn:
+                doc = doc | {self.SYSTEM_TURN: True}
+                given = [] if system_instruction is None else [system_instruction]
+                system_instruction = self.config.fewshot_delimiter.join([*given, prompt])
+        return super().fewshot_context(
+            doc,
+            num_fewshot,
+            system_instruction=system_instruction,
+            apply_chat_template=apply_chat_template,
+            fewshot_as_multiturn=fewshot_as_multiturn,
+            chat_template=chat_template,
+            gen_prefix=gen_prefix,
+        )
+
+
 @dataclass(frozen=True)
 class Answered:
-    """A document and the model's answer, without its reasoning and without white space around it."""
+    """A document and the model's answer, without its reasoning and without white space around it.
+
+    media: the form of its visual input (`media_of`).
+    """
 
     doc: dict[str, Any]
     text: str
+    media: str = IMAGES
 
     @classmethod
     def of(cls, instance: Instance) -> "Answered":
         """What lmms-eval leaves of an answer, too; nothing of one that an API sent without text."""
-        return cls(instance.doc, without_reasoning(instance.resps[0] or ""))
+        response = instance.resps[0] or ""
+        return cls(instance.doc, without_reasoning(response), media_of(response))
 
 
 class TogetherScoredTask(PreparedTask):
@@ -198,7 +260,7 @@ class TogetherScoredTask(PreparedTask):
     def apply_filters(self) -> None:
         """Score the answers, instead of filtering each; what the harness logs of them can be written."""
         for instance in self.instances:
-            instance.resps = [clean_text(resp) if isinstance(resp, str) else resp for resp in instance.resps]
+            instance.resps = [clean_answer(resp) if isinstance(resp, str) else resp for resp in instance.resps]
         if not self._scores:
             return super().apply_filters()
         answers = [Answered.of(instance) for instance in self.instances]

@@ -2,6 +2,8 @@
 
 import copy
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -107,10 +109,14 @@ class DecoderPasses:
         _forget_earlier_questions(self._model)
         keep = {"logits_to_keep": 1} if self._takes_logits_to_keep else {}
         given = {} if cache is None else {"past_key_values": cache}
-        output = self._model_for(question)(**question.model_inputs, use_cache=True, **given, **keep)
+        with _watched_positions(self._model) as positions:
+            output = self._model_for(question)(**question.model_inputs, use_cache=True, **given, **keep)
         # BLIP-2 and its kin hand on what their language model has returned.
         filled = getattr(output, "language_model_outputs", output).past_key_values
-        return output.logits[0, -1:], filled, question.prefix_length + _rope_delta(self._model)
+        position = question.prefix_length + _rope_delta(self._model)
+        if positions and _ends_with_text(question):
+            position = positions[-1] + 1
+        return output.logits[0, -1:], filled, position
 
     def _model_for(self, question: EncodedQuestion) -> torch.nn.Module:
         return self._model if question.has_visuals else self._text_model
@@ -229,6 +235,36 @@ def _forget_earlier_questions(model: torch.nn.Module) -> None:
                 frequencies = getattr(module, f"{prefix}inv_freq")
                 setattr(module, f"{prefix}inv_freq", getattr(module, f"{prefix}original_inv_freq").to(frequencies))
                 setattr(module, name, original)
+
+
+@contextmanager
+def _watched_positions(model: torch.nn.Module) -> Iterator[list[int]]:
+    """The position that the last token of each pass gets, where a model has multimodal rotary positions.
+
+    The model's own offset, of which it counts on, lies behind the largest position. Of a video that spans much time
+    (Qwen2.5-VL) that is the last frame's, while the text behind it goes on from the first one's.
+    """
+    seen: list[int] = []
+
+    def note(_: torch.nn.Module, __: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        if (positions := keywords.get("position_ids")) is not None:
+            seen.append(int(positions[..., -1].max()))
+
+    hooks = [
+        module.language_model.register_forward_pre_hook(note, with_kwargs=True)
+        for module in model.modules()
+        if hasattr(module, "rope_deltas") and isinstance(getattr(module, "language_model", None), torch.nn.Module)
+    ]
+    try:
+        yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _ends_with_text(question: EncodedQuestion) -> bool:
+    kinds = question.inputs.get("mm_token_type_ids")
+    return kinds is not None and int(kinds[0, -1]) == 0
 
 
 def _rope_delta(model: torch.nn.Module) -> int:

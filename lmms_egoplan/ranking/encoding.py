@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from transformers.video_utils import VideoMetadata
 
+from lmms_egoplan.chat_templates import has_system_turn, has_video
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion, RankingError, is_per_token
 
 Message = dict[str, Any]
@@ -35,6 +37,16 @@ class QuestionEncoder:
 
     A processor without a chat template gets the plain form: image placeholders, the text, a space where there is none,
     the candidate. One whose template is not to be applied gets it to the letter, without a space of ours.
+
+    Where the template has no system turn, a system message stands before the text of the user's turn.
+
+    A video is a list of frames, a `Clip` where its frame rate is known: processors write time stamps and compute
+    positions from it. For a list without a rate they take their own default, 24 frames per second in most.
+
+    Attributes:
+        applies_chat_template: whether messages are rendered by the processor's chat template.
+        has_system_turn: whether that has a place for a system message.
+        takes_video: whether processor and template take videos.
     """
 
     def __init__(
@@ -48,6 +60,11 @@ class QuestionEncoder:
         self.applies_chat_template = apply_chat_template and has_chat_template
         self._separates_candidate = apply_chat_template
         self._placeholders = _media_placeholders(processor)
+        self.has_system_turn = self.applies_chat_template and has_system_turn(processor.apply_chat_template)
+        has_video_processor = getattr(processor, "video_processor", None) is not None
+        self.takes_video = (
+            self.applies_chat_template and has_video_processor and has_video(processor.apply_chat_template)
+        )
 
     def ordinary_tokens(self, text: str) -> list[int]:
         """The token ids of a text alone, without special ones."""
@@ -71,7 +88,7 @@ class QuestionEncoder:
                     f"question {question_id}: candidate {index} holds {placeholder}, which stands for media in this "
                     f"model's input: {candidate!r}; a candidate must be text"
                 )
-        messages = [_with_content_list(message) for message in messages]
+        messages = self._conversation(messages)
         if self._is_encoder_decoder:
             return self._encode_for_encoder_decoder(messages, candidates, question_id)
         return self._encode_for_decoder(messages, candidates, question_id)
@@ -81,12 +98,21 @@ class QuestionEncoder:
 
         Without a chat template only one context at a time.
         """
-        contexts = [[_with_content_list(message) for message in messages] for messages in conversations]
+        contexts = [self._conversation(messages) for messages in conversations]
         if self.applies_chat_template:
             padding = {"padding": True, "padding_side": "left"} if len(contexts) > 1 else {}
             return self._apply_chat_template(contexts, padding, add_generation_prompt=True)
         (messages,) = contexts
         return self._plain_inputs(messages, _text_of(messages))
+
+    def _conversation(self, messages: Sequence[Message]) -> list[Message]:
+        """With lists of items as contents, and without system messages where the template has no turn for them."""
+        conversation = [_with_content_list(message) for message in messages]
+        if self.has_system_turn or not any(message["role"] == "system" for message in conversation):
+            return conversation
+        system = [message for message in conversation if message["role"] == "system"]
+        others = [message for message in conversation if message["role"] != "system"]
+        return _with_text_before(_text_of(system), others)
 
     def _encode_for_decoder(
         self, messages: list[Message], candidates: Sequence[str], question_id: str
@@ -175,9 +201,10 @@ class QuestionEncoder:
         self, conversations: list[list[Message]], processor_kwargs: dict[str, Any], **kwargs: Any
     ) -> dict[str, Any]:
         items = [item for messages in conversations for message in messages for item in message["content"]]
-        if any(item["type"] == "video" for item in items):
+        videos = [item["video"] for item in items if item["type"] == "video"]
+        if videos:
             # The frames are the task's choice; the processor must not choose among them again.
-            processor_kwargs = {**processor_kwargs, "do_sample_frames": False}
+            processor_kwargs = {**processor_kwargs, "do_sample_frames": False, **_frame_rates(videos)}
         return dict(
             self._processor.apply_chat_template(
                 [[dict(message) for message in messages] for messages in conversations],
@@ -266,6 +293,41 @@ def _num_visuals(messages: list[Message]) -> int:
     """Images, and frames of videos."""
     items = [item for message in messages for item in message["content"]]
     return sum(len(item["video"]) if item["type"] == "video" else item["type"] == "image" for item in items)
+
+
+def _with_text_before(text: str, messages: list[Message]) -> list[Message]:
+    """The messages with a text and a line break before the first text, behind the media that stand before that."""
+    found = ((number, place) for number, message in enumerate(messages) for place in _text_places(message))
+    number, place = next(found, (None, None))
+    if number is None or place is None:
+        return [{"role": "user", "content": [{"type": "text", "text": text}]}, *messages]
+    content = list(messages[number]["content"])
+    content[place] = {**content[place], "text": f"{text}\n{content[place]['text']}"}
+    return [*messages[:number], {**messages[number], "content": content}, *messages[number + 1 :]]
+
+
+def _text_places(message: Message) -> list[int]:
+    return [place for place, item in enumerate(message["content"]) if item["type"] == "text"]
+
+
+def _frame_rates(videos: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    """What tells a processor the frame rates of videos, in their order; nothing where no rate is known."""
+    rates = [getattr(video, "fps", None) for video in videos]
+    if not any(rates):
+        return {}
+    metadata = [
+        VideoMetadata(
+            total_num_frames=len(video),
+            fps=rate,
+            duration=None if rate is None else len(video) / rate,
+            frames_indices=list(range(len(video))),
+        )
+        for video, rate in zip(videos, rates, strict=True)
+    ]
+    told: dict[str, Any] = {"video_metadata": metadata[0] if len(metadata) == 1 else metadata}
+    if len(set(rates)) == 1:
+        told["fps"] = rates[0]  # Qwen's omni models read this instead
+    return told
 
 
 def _common_prefix_length(sequences: list[list[int]]) -> int:

@@ -20,7 +20,7 @@ from lmms_egoplan.ranking.scores import CandidateScore
 
 logger = logging.getLogger(__name__)
 
-RANKING_VERSION = 2
+RANKING_VERSION = 3
 """Goes up with every change after which a model may get other numbers; responses in a harness's cache hang on it."""
 
 AUTO, FULL = "auto", "full"

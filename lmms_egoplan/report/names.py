@@ -32,7 +32,7 @@ def names_of(runs: "Mapping[Path, Run]", given: Mapping[Path, str]) -> dict[Path
             own[path] = wanted[places[0]]
     if without_run:
         told = ", ".join(sorted(map(str, without_run)))
-        raise ReportError(f"{told}: has a name, but no run; name what the runs are read from, or something below it")
+        raise ReportError(f"{told}: has a name, but no run. Name a path that is given, or a path below it")
     found = _distinct({path: _ladder(path, clean(name), runs[path]) for path, name in own.items()}, ())
     others = {path: _ladder(path, clean(run.name), run) for path, run in runs.items() if path not in own}
     return found | _distinct(others, found.values())

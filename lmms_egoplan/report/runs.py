@@ -3,14 +3,13 @@
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
 from lmms_egoplan.checking import listing, shown
-from lmms_egoplan.logged_samples import HOW_TO_LOG, SampleFile, sample_file
+from lmms_egoplan.logged_samples import HOW_TO_LOG, SampleFile, sample_file, start_time
 from lmms_egoplan.report.contents import ReportError
 from lmms_egoplan.report.names import names_of
 from lmms_egoplan.report.recompute import aggregations, former_names
@@ -21,8 +20,8 @@ _LEFT_OUT = frozenset(
     ("arguments", "input", "resps", "token_counts", "doc_hash", "prompt_hash", "target_hash", "filter", "metrics")
 )
 _STDERR = re.compile(r".+_stderr(_\w+)?")
-_TIME = re.compile(r"(?:(?P<first>.+)_results|.+_(?P<last>\d{4}-\d\d-\d\dT[\d.-]+))\.json")
-_TIME_FORMATS = ("%Y%m%d_%H%M%S", "%Y-%m-%dT%H-%M-%S.%f", "%Y-%m-%dT%H-%M-%S")
+# What lmms-eval writes into the folder of --use_cache; all other caches have no .json or .jsonl files.
+_CACHE = re.compile(r"(cache|rank_\d+)\.audit\.jsonl")
 _LISTED = 10
 _NO_SAMPLES = "no samples of a harness; lmms-egoplan agreement compares judged files"
 
@@ -53,8 +52,9 @@ class Run:
     name: different from those of the other runs read with it.
     folder: where the files are.
     model: as the harness names it.
-    time: of the run, as ``2026-01-31 12:00:00`` in the harness's time zone; as it stands where that is no time.
-    tasks: those of this project by name, at least one; groups of tasks are left out.
+    time: see `start_time`.
+    tasks: those of this project by name; groups of tasks are left out. At least one, unless there are others.
+    others: all other tasks with results, by name; see `read_scores`.
     """
 
     name: str
@@ -63,6 +63,7 @@ class Run:
     model: str
     time: str
     tasks: dict[str, TaskRun]
+    others: dict[str, TaskRun] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -71,10 +72,12 @@ class Runs:
 
     runs: in the order of the paths that were given; below a folder by path.
     skipped: what was left out or is missing, and why; a line each, which begins with the path.
+    without: the paths that were given and have no run.
     """
 
     runs: tuple[Run, ...]
     skipped: tuple[str, ...]
+    without: tuple[Path, ...] = ()
 
 
 class _UnusableError(ValueError):
@@ -92,30 +95,50 @@ def read_runs(folders: Sequence[Path], names: Mapping[Path, str] = MappingProxyT
     Raises:
         ReportError: a path does not exist, has a name but no run, or there is no run at all.
     """
+    return _read(folders, names, with_samples=True)
+
+
+def read_scores(folders: Sequence[Path]) -> Runs:
+    """As `read_runs`, but from the results files alone: no samples are read, and none are missed.
+
+    Other tasks than the project's are kept as well, as `Run.others`.
+
+    Raises:
+        ReportError: a path does not exist, or there are no results at all.
+    """
+    return _read(folders, {}, with_samples=False)
+
+
+def _read(folders: Sequence[Path], names: Mapping[Path, str], with_samples: bool) -> Runs:
     skipped: list[str] = []
     results: dict[Path, dict[str, Any]] = {}
     logs: dict[Path, SampleFile] = {}
+    of_path: dict[Path, list[Path]] = {}
     for given in folders:
         if not given.exists():
             raise ReportError(f"{given}: no such file or folder; give the --output_path of a run, or its results file")
         found = _results(given, skipped)
         results |= found
+        of_path[given] = list(found)
         beside = sorted(given.rglob("*.jsonl") if given.is_dir() else given.parent.glob("*.jsonl"))
-        named = {path: sample_file(_place(path)) for path in beside}
+        named = {path: sample_file(_place(path)) for path in beside if not _CACHE.fullmatch(path.name)}
         files = [file for file in named.values() if file is not None]
         logs |= {file.path: file for file in files if given.is_dir() or any(_belongs(file, path) for path in found)}
         if given.is_dir():
             others = [f"{path}: {_NO_SAMPLES}" for path, file in named.items() if file is None and path.is_file()]
             skipped += _first(others, given, "JSONL files that are no samples of a harness")
-    drafts = [(path, _run(path, content, logs.values(), skipped)) for path, content in results.items()]
+    read = _run if with_samples else _scores
+    drafts = [(path, read(path, content, logs.values(), skipped)) for path, content in results.items()]
     runs = {path: run for path, run in drafts if run is not None}
     skipped += _without_results(file for file in logs.values() if not any(_belongs(file, path) for path in results))
     lines = tuple(dict.fromkeys(skipped))
     if not runs:
         told = f"\n{listing(lines, _LISTED)}" if lines else ""
-        raise ReportError(f"{', '.join(map(str, folders))}: no run of the project's tasks; {HOW_TO_LOG}{told}")
+        what = f"no run of the project's tasks; {HOW_TO_LOG}" if with_samples else "no results of a run"
+        raise ReportError(f"{', '.join(map(str, folders))}: {what}{told}")
     found = names_of(runs, names)
-    return Runs(tuple(replace(run, name=found[path]) for path, run in runs.items()), lines)
+    without = tuple(given for given, paths in of_path.items() if runs.keys().isdisjoint(paths))
+    return Runs(tuple(replace(run, name=found[path]) for path, run in runs.items()), lines, without)
 
 
 def _results(given: Path, skipped: list[str]) -> dict[Path, dict[str, Any]]:
@@ -161,36 +184,53 @@ def _belongs(file: SampleFile, results: Path) -> bool:
 
 
 def _run(path: Path, content: dict[str, Any], logs: Collection[SampleFile], skipped: list[str]) -> Run | None:
-    """The run under its model's name; None if none of its tasks are the project's."""
+    """The run with its samples; None if none of its tasks are the project's."""
+    own, others = _tasks(content)
     files = {file.task: file for file in logs if _belongs(file, path)}
-    tasks, foreign = {}, []
+    tasks = {}
+    for task, task_run in own.items():
+        samples = None
+        if task in files:
+            try:
+                metrics, former = list(aggregations(task_run.config) or ()), former_names(task_run.config)
+                samples = tuple(_samples(files[task].path, metrics, former))
+            except _UnusableError as error:
+                skipped.append(str(error))
+        tasks[task] = replace(task_run, samples=samples)
+    if others:
+        skipped.append(f"{path}: left out, of these tasks the report shows nothing: {', '.join(others)}")
+    if unknown := sorted(files.keys() - content["configs"].keys()):
+        skipped.append(f"{path}: no results of {', '.join(unknown)}, of which there are samples; these are left out")
+    if missing := [task for task in tasks if task not in files]:
+        skipped.append(f"{path}: no samples of {', '.join(missing)}, so there are scores alone; {HOW_TO_LOG}")
+    return _under_model(path, content, tasks, {}) if tasks else None
+
+
+def _scores(path: Path, content: dict[str, Any], *_: Any) -> Run | None:
+    """The run without samples; None if no task has a metric."""
+    tasks, others = _tasks(content)
+    has_metrics = any(task_run.metrics for task_run in (*tasks.values(), *others.values()))
+    return _under_model(path, content, tasks, others) if has_metrics else None
+
+
+def _under_model(path: Path, content: dict[str, Any], tasks: dict[str, TaskRun], others: dict[str, TaskRun]) -> Run:
+    harness = "lmms-eval" if "lmms_eval_version" in content else "lm-eval"
+    model = _model(path, content)
+    return Run(model.rpartition("/")[2], path.parent, harness, model, start_time(path, content), tasks, others)
+
+
+def _tasks(content: dict[str, Any]) -> tuple[dict[str, TaskRun], dict[str, TaskRun]]:
+    """The project's tasks, and all others, without samples."""
+    own, others = {}, {}
     for task, entry in content["results"].items():
         config = content["configs"].get(task)
         if config is None:
             continue  # A group of tasks.
         lists, former = (aggregations(config), former_names(config)) if isinstance(config, dict) else (None, {})
         metrics = _metrics(entry, former)
-        if not lists or list(lists)[-1] not in metrics:
-            foreign.append(task)
-            continue
-        samples = None
-        if task in files:
-            try:
-                samples = tuple(_samples(files[task].path, list(lists), former))
-            except _UnusableError as error:
-                skipped.append(str(error))
-        tasks[task] = TaskRun(task, metrics, config, samples, logged_version(content, task))
-    if foreign:
-        skipped.append(f"{path}: left out, of these tasks the report shows nothing: {', '.join(foreign)}")
-    if unknown := sorted(files.keys() - content["configs"].keys()):
-        skipped.append(f"{path}: no results of {', '.join(unknown)}, of which there are samples; these are left out")
-    if missing := [task for task in tasks if task not in files]:
-        skipped.append(f"{path}: no samples of {', '.join(missing)}, so there are scores alone; {HOW_TO_LOG}")
-    if not tasks:
-        return None
-    harness = "lmms-eval" if "lmms_eval_version" in content else "lm-eval"
-    model = _model(path, content)
-    return Run(model.rpartition("/")[2], path.parent, harness, model, _time(path), tasks)
+        is_own = lists and list(lists)[-1] in metrics
+        (own if is_own else others)[task] = TaskRun(task, metrics, config, None, logged_version(content, task))
+    return own, others
 
 
 def _metrics(entry: Any, former: Mapping[str, str]) -> dict[str, Any]:
@@ -249,14 +289,3 @@ def _model(path: Path, content: Mapping[str, Any]) -> str:
     backend = config.get("model") if isinstance(config, dict) else None
     found = (content.get("model_name"), backend, path.parent.name)
     return next((name.strip().rstrip("/") for name in found if isinstance(name, str) and name.strip(" /")), "model")
-
-
-def _time(path: Path) -> str:
-    match = _TIME.fullmatch(path.name)
-    time = (match["first"] or match["last"]) if match else path.stem
-    for pattern in _TIME_FORMATS:
-        try:
-            return datetime.strptime(time, pattern).isoformat(sep=" ", timespec="seconds")
-        except ValueError:
-            continue
-    return time

@@ -17,7 +17,7 @@ def test_data_that_are_not_prepared_say_how(use, tmp_path):
         use("test")
     for part in (
         f"ActPlan-1K's split test is not prepared in {tmp_path}/data/actplan/test",
-        "lmms-egoplan data prepare actplan --source DIR",
+        "lmms-egoplan data prepare actplan DIR",
         "https://github.com/HKUST-KnowComp/ActPlan-1K",
         "LMMS_EGOPLAN_DATA",
     ):

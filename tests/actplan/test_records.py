@@ -85,7 +85,9 @@ def test_a_source_without_instances_shows_the_layout(tmp_path, source):
         message = str(caught.value)
         assert message.startswith(f"{folder}: {reason}; expected DIR/<scene>/<activity>/<n>/sample_<k>/ with images")
         assert "https://github.com/HKUST-KnowComp/ActPlan-1K" in message
-    with pytest.raises(SourceError, match=f"{tmp_path}: the instances are one folder below; .*--source {source}$"):
+    with pytest.raises(
+        SourceError, match=f"{tmp_path}: the instances are one folder below. Give that folder: {source}$"
+    ):
         find_instances(tmp_path)
 
 

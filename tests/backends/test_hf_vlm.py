@@ -12,6 +12,7 @@ from backends.small_requests import generate, generation_requests, ranking_reque
 from lmms_egoplan.backends.generation import AnswerGenerator
 from lmms_egoplan.backends.hf_vlm import HFVLM
 from lmms_egoplan.backends.messages import MediaError
+from lmms_egoplan.clip import Clip
 from lmms_egoplan.frames import read_frame_folder, read_video_frames
 from lmms_egoplan.loglikelihood import parse_loglikelihood
 from lmms_egoplan.ranking.question import ContextTooLongError
@@ -122,7 +123,7 @@ def test_sampling_only_where_it_is_asked_for(checkpoint):
 def test_images_videos_and_their_paths(checkpoint, name, tmp_path):
     picture(0).save(tmp_path / "image.png")
     path = write_numbered_video(tmp_path / "video.mp4", 9)
-    frames = read_video_frames(path, [0, 4, 8])
+    frames = Clip(read_video_frames(path, [0, 4, 8]), 7.5)
     assert read_numbers(frames) == [0, 4, 8]
     text = "Which action should come next?"
     docs = [

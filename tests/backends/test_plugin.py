@@ -11,9 +11,12 @@ import pytest
 from lmms_eval.tasks import TaskManager
 from loguru import logger
 
+from egothink.source import write_source
+from judge_server import JudgeServer, Reply
 from lmms_egoplan import plugin
 from lmms_egoplan.backends.hf_vlm import HFVLM
 from lmms_egoplan.backends.llava import DEFAULT_CHECKPOINT, PORTS, Llava
+from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from zoo import save
 
@@ -79,6 +82,22 @@ def test_include_path_alone_is_enough():
 def test_only_the_included_folder_where_the_defaults_are_not_wanted(tmp_path):
     plugin.register()
     assert TaskManager(include_path=str(tmp_path), include_defaults=False).all_tasks == []
+
+
+def test_tasks_of_two_benchmarks_try_the_judge_they_share_once(tmp_path, monkeypatch):
+    """When the tasks are chosen and when they are loaded."""
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    prepare_egothink(write_source(tmp_path / "source"))
+    names = ["egothink_object_existence", "egothink_object_attribute"]
+    with JudgeServer(lambda *_: Reply()) as server:
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "judge-of-two")
+        monkeypatch.setattr(TaskManager, "match_tasks", TaskManager.match_tasks)
+        plugin.register()
+        manager = TaskManager(include_path=str(LMMS_EVAL_TASKS), include_defaults=False)
+        manager.match_tasks([*names, "egointent", "egointent_diagnostics"])
+        assert len(manager.load_task_or_group(names)) == 2
+    assert len(server.prompts) == 1
 
 
 def renamed(monkeypatch):

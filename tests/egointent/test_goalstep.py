@@ -167,14 +167,40 @@ def test_other_files_are_refused(tmp_path, content, problem):
 
 def test_nothing_to_write_is_an_error(tmp_path):
     video = goalstep_video(UID, segment(0, 2, "a"), segment(3, 4, "b"))
-    with pytest.raises(GoalStepError, match=r"no step is left to write(.|\n)*video is not in the folder: 2"):
-        build(tmp_path, video, present=())
-    with pytest.raises(GoalStepError, match="too short for the truncation: 2"):
+    with pytest.raises(GoalStepError, match=r"no step is left to write(.|\n)*too short for the truncation: 2 steps"):
         build(tmp_path, video, before_end=30)
     with pytest.raises(GoalStepError, match="begins with the same eight characters as that of video 1"):
         build(tmp_path, video, video)
     with pytest.raises(GoalStepError, match="absent: no such folder"):
         build_records(tmp_path / "goalstep.json", tmp_path / "absent", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("there", "told"),
+    [
+        ((), "Videos that are there: none."),
+        (("kitchen.mp4", "notes.txt"), "Videos that are there: 1, for example kitchen.mp4."),
+        (
+            ("sub/deep/a.MP4", "b.mkv"),
+            "Videos that are there: 2 (1 in folders below, which are not searched), for example b.mkv.",
+        ),
+    ],
+)
+def test_a_folder_of_other_videos_is_told_with_the_names_expected(tmp_path, there, told):
+    for name in there:
+        (tmp_path / "videos" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "videos" / name).touch()
+    (tmp_path / "videos").mkdir(exist_ok=True)
+    videos = [goalstep_video(uid, segment(0, 2, "a")) for uid in (f"grp-{UID}", UID, "other")]
+    path = write_goalstep(tmp_path / "goalstep.json", *videos)
+    with pytest.raises(GoalStepError) as caught:
+        build_records(path, tmp_path / "videos", 0.5)
+    expected = f"not in the folder: 3 of Goal-Step's 3 videos, for example {UID}.mp4."
+    assert str(caught.value).startswith(f"--videos {tmp_path / 'videos'}: {expected}\n")
+    assert "Grouped videos among them: 1. An id that begins with grp- is that of several Ego4D videos" in str(
+        caught.value
+    )
+    assert str(caught.value).endswith(told)
 
 
 @pytest.mark.parametrize("before_end", [0, -1, float("nan"), float("inf")])

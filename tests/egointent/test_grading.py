@@ -278,7 +278,9 @@ def test_of_the_last_reply_the_fields_that_it_rates_count(log):
     assert list(step.judgements.values()) == [text] * 3
     assert [error is None for error in step.errors.values()] == [True, True, False]
     assert len(prompts) == 3
-    assert told(log) == ["EgoIntent: 1 of 3 predicted fields are not judged and count for no score: s1 next_step_plan"]
+    assert told(log) == [
+        "EgoIntent: 1 of 3 predicted fields are not judged and left out of the scores: s1 next_step_plan"
+    ]
 
 
 @pytest.mark.parametrize("finish", ["length", "content_filter", "odd"])

@@ -104,7 +104,13 @@ def test_models_of_equal_names_are_told_apart(tmp_path):
     write_run(tmp_path / "only-a-folder", lines)
     (tmp_path / "only-a-folder" / f"{TIME}_results.json").unlink()
     names = [run.name for run in read_runs([tmp_path, tmp_path / "1"])]
-    assert names == ["a/model", f"b/model ({TIME})", "b/model (20260102_120000)", "hf_vlm", "only-a-folder"]
+    assert names == [
+        "a/model",
+        "b/model (2026-01-01 04:00:00 UTC)",
+        "b/model (2026-01-02 04:00:00 UTC)",
+        "hf_vlm",
+        "only-a-folder",
+    ]
 
 
 def test_versions_of_the_task_that_do_not_compare_are_told(tmp_path):

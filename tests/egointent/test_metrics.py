@@ -74,6 +74,7 @@ def test_values_of_a_step():
         "frames_shown": 6,
         "frames_sampled": 12,
         "reply": "Local intent: hold the board",
+        "media": None,
         "missing": ["next_step_plan"],
         "video_id": "v1",
         "scenario": "make tea",
@@ -231,3 +232,18 @@ def test_the_papers_environments_are_weighted_by_their_steps():
         ]
         low, high = max(low, min(truncation)), min(high, max(truncation))
     assert 0.7 < low < high < 0.73
+
+
+@pytest.mark.parametrize(
+    ("forms", "expected"),
+    [
+        (["video"], "video"),
+        (["video", "video", "images"], "video (2), images (1)"),
+        (["images", "video"], "images (1), video (1)"),
+        ([None, None], "unknown"),
+        (["images", None, None], "unknown (2), images (1)"),
+    ],
+)
+def test_forms_in_which_steps_were_shown(forms, expected):
+    values = [score(replace(GRADED, media=media))["media"] for media in forms]
+    assert metrics.media_used(values) == expected

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmms_egoplan.benchmarks.egointent.visuals import num_shown, step_frames, thin, visual_input
-from lmms_egoplan.frames import FrameError, count_video_frames, read_video_frames
+from lmms_egoplan.benchmarks.egointent.visuals import media_shown, num_shown, step_frames, thin, visual_input
+from lmms_egoplan.frames import FrameError, count_video_frames, frame_times, read_video_frames
 from lmms_egoplan.showing import SettingsError
 from media import SIZE, read_numbers, write_numbered_video
 
@@ -178,3 +178,56 @@ def test_wrong_settings_are_named(folder, setting, message):
     for ask in (visual_input, num_shown):
         with pytest.raises(SettingsError, match=message):
             ask(doc, setting)
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "end", "max_frames", "rate"),
+    [
+        ("constant", 1.0, 4.5, 1000, 6),
+        ("constant", 1.0, 4.5, 11, 3),  # 11 of 21
+        ("other", 0.1, 3.0, 1000, 6),  # 25 frames per second are no multiple of 6
+        ("sparse", 1.0, 3.0, 1000, 4),
+        ("sparse", 1.0, 3.25, 5, 2),  # 5 of 9, of a video with 4 per second
+        ("sparse", 1.0, 1.5, 1000, 4),
+        ("constant", 1.0, 1.3, 1000, 6),
+        ("constant", 1.0, 4.5, 2, Fraction(6, 20)),
+    ],
+)
+def test_a_clip_has_its_true_rate(folder, name, start, end, max_frames, rate):
+    doc = row(folder / f"{name}.mp4", start, end)
+    (clip,) = visual_input(doc, {"media": "clip", "max_frames": max_frames})
+    assert clip.fps == pytest.approx(float(rate))
+    (path,) = visual_input(doc, {"media": "video", "max_frames": max_frames})
+    with av.open(path) as container:
+        assert float(container.streams.video[0].average_rate) == pytest.approx(float(rate))
+
+
+def test_a_rate_over_gaps_is_the_mean(folder):
+    """Frames are up to 17/30 s apart."""
+    doc = row(folder / "variable.mp4", 2.0, 6.0)
+    (clip,) = visual_input(doc, {"media": "clip", "max_frames": 1000})
+    times = frame_times(doc["video_path"])
+    positions = step_frames(doc["video_path"], 2.0, 6.0)
+    assert clip.fps == pytest.approx((len(positions) - 1) / (times[positions[-1]] - times[positions[0]]))
+    assert clip.fps < 6
+
+
+def test_one_frame_has_no_rate(folder):
+    (clip,) = visual_input(row(folder / "constant.mp4", 1.0, 4.5), {"media": "clip", "max_frames": 1})
+    assert (len(clip), clip.fps) == (1, None)
+
+
+@pytest.mark.parametrize(
+    ("media", "max_frames", "takes_video", "expected"),
+    [
+        ("clip", 8, True, "video"),
+        ("clip", 1, True, "images"),
+        ("clip", 8, False, "images"),
+        ("clip", 8, None, "clip"),
+        ("frames", 8, True, "images"),
+        ("video", 8, None, "video file"),
+    ],
+)
+def test_the_form_is_told(folder, media, max_frames, takes_video, expected):
+    doc = row(folder / "constant.mp4", 1.0, 4.5)
+    assert media_shown(doc, {"media": media, "max_frames": max_frames}, takes_video) == expected

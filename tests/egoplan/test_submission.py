@@ -129,7 +129,7 @@ def test_split_not_prepared(tmp_path, monkeypatch):
     samples = write_samples(tmp_path / "samples.jsonl", [(1, "A")])
     result = run("--samples", samples, "--out", tmp_path / "submission.json", "--split", "val")
     assert result.exit_code == 1
-    assert "lmms-egoplan data prepare egoplan --annotations EgoPlan_validation.json" in result.stderr
+    assert "lmms-egoplan data prepare egoplan EgoPlan_validation.json" in result.stderr
 
 
 def test_help_has_an_example():

@@ -145,7 +145,7 @@ def test_group_members():
 )
 def test_missing_data_is_one_error(task, file, tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
-    with pytest.raises(DataMissingError, match=f"data prepare egoplan --annotations {file}") as error:
+    with pytest.raises(DataMissingError, match=f"data prepare egoplan {file}") as error:
         load(task)
     assert "https://ego4d-data.org" in str(error.value)
 

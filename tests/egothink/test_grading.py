@@ -137,7 +137,7 @@ def test_refusal_keeps_what_had_arrived(log):
     assert judged[1].error
     error, warning = (record["message"] for record in log if record["message"].startswith("EgoThink"))
     assert "no such model" in error
-    assert "lmms-egoplan judge egothink --samples FILE --out FILE" in error
+    assert "lmms-egoplan judge egothink SAMPLES --out FILE" in error
     assert "1 of 2 answers" in warning
     assert "existence/2" in warning
     assert "sk-secret" not in repr((judged, log))

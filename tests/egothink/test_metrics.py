@@ -37,6 +37,7 @@ def test_judged_answer():
         "judgement": "Rating: [[0.5]]",
         "judge": "gpt-4o",
         "error": None,
+        "prompts": None,
         "score": 50.0,
     }
     assert values["judge_coverage"] == {"judged": True}
@@ -94,6 +95,14 @@ def test_aggregations_equal_slow_ones(answers):
 def test_several_judges_are_all_named():
     values = [score(replace(JUDGED, judge=judge))["judge_model"] for judge in ("gpt-4o", "demo", "gpt-4o")]
     assert metrics.judge_models(values) == "demo, gpt-4o"
+
+
+def test_several_prompts_are_all_named():
+    values = [
+        score(replace(JUDGED, prompts=name))["prompts"] for name in ("GPT-4V", "own, system turn", None, "GPT-4V")
+    ]
+    assert metrics.prompts_used(values) == "GPT-4V; own, system turn; unknown"
+    assert metrics.prompts_used(values[:1]) == "GPT-4V"
 
 
 @pytest.mark.parametrize("model", TABLE_3)

@@ -17,8 +17,7 @@ def test_a_dimension_that_is_not_prepared_says_how(use, tmp_path):
         use("counting")
     for part in (
         f"EgoThink's dimension counting is not prepared in {tmp_path}/data/egothink/counting",
-        "lmms-egoplan data prepare egothink --source hub",
-        "--source DIR",
+        "lmms-egoplan data prepare egothink hub",
         "https://github.com/AdaCheng/EgoThink",
         "LMMS_EGOPLAN_DATA",
     ):

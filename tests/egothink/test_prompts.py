@@ -7,9 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lmms_eval.models import AVAILABLE_CHAT_TEMPLATE_MODELS, AVAILABLE_SIMPLE_MODELS
 from lmms_eval.protocol import ChatMessages
+from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
 from egothink.paper import TABLE_5, TABLE_6
-from lmms_egoplan.benchmarks.egothink.prompts import FAMILIES, model_blocks, prompt_messages, prompt_text
+from lmms_egoplan.benchmarks.egothink.prompts import (
+    FAMILIES,
+    backend_of_model_type,
+    block_by_model_type,
+    block_of_model,
+    model_blocks,
+    prompt_messages,
+    prompt_text,
+    prompts_name,
+)
 
 IMAGE = object()
 # Whatever stands for the question in a printed prompt.
@@ -111,3 +121,43 @@ def test_backends_that_run_today_have_the_harness_name():
     known = AVAILABLE_SIMPLE_MODELS.keys() | AVAILABLE_CHAT_TEMPLATE_MODELS.keys()
     assert set(FAMILIES[3].backends) | {"instructblip", "mplug_owl_video"} <= known
     assert {name for name in known if name.startswith("llava")} <= set(FAMILIES[3].backends)
+
+
+@pytest.mark.parametrize("planning", [False, True])
+def test_the_prompts_for_a_model_type_are_its_familys(planning):
+    chosen = block_by_model_type(planning)
+    types = {model_type: family for family in FAMILIES for model_type in family.model_types}
+    assert {"llava", "llava_next", "llava_onevision", "instructblip", "blip-2"} <= types.keys()
+    for model_type, family in types.items():
+        block = block_of_model(chosen, model_type)
+        assert block == model_blocks(planning)[family.backends[0]]
+        assert backend_of_model_type(model_type) == family.backends[0]
+    for model_type in ("qwen2_5_vl", "internvl", "", None):
+        assert block_of_model(chosen, model_type) == model_blocks(planning)["default"]
+        assert backend_of_model_type(model_type) == "default"
+
+
+def test_model_types_are_those_of_transformers():
+    known = set(MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES)
+    named = [model_type for family in FAMILIES for model_type in family.model_types]
+    assert set(named) <= known
+    assert len(set(named)) == len(named)
+    assert {name for name in known if "llava" in name} == set(FAMILIES[3].model_types)
+
+
+def test_settings_without_model_types_are_for_every_model():
+    own = {"prompt": "Say: {question}"}
+    assert block_of_model(own, "llava") is own
+    assert prompts_name(own, is_system_turn=True) == "own"
+    assert prompts_name(own | {"system": "Be brief."}, is_system_turn=False) == "own, in the user turn"
+
+
+@pytest.mark.parametrize("planning", [False, True])
+def test_prompts_have_their_familys_name(planning):
+    for family in FAMILIES:
+        block = model_blocks(planning)[family.backends[0]]
+        place = ", system turn" if family.is_system else ""
+        assert prompts_name(block, is_system_turn=True) == family.name + place
+    # As the harness leaves it, which adds the default's entries to all blocks.
+    everything = model_blocks(planning) | model_blocks(planning)["default"]
+    assert prompts_name(everything, is_system_turn=False) == "GPT-4V"

@@ -108,7 +108,7 @@ def test_names_do_not_lead_out_of_the_images_folder(source, tmp_path):
         message = error_of(source)
         assert "1 problem(s)" in message
         assert f"{source}/Activity/annotations.json, record 2, image_path: " in message
-        assert "leads out of" in message or "is no name for something inside" in message
+        assert "leads out of" in message or "is not a name of something inside" in message
 
 
 def test_images_that_are_no_files_are_missing(source):
@@ -220,7 +220,7 @@ def test_a_record_of_the_hub_is_checked_too(hub, tmp_path):
 def test_a_hub_without_network_is_one_clear_error(hub):
     with pytest.raises(SourceError, match=r"config Object_existence: cannot load it from the hub: Couldn't reach") as e:
         read_hub()
-    assert "Without the hub: --source DIR" in str(e.value)
+    assert "Without the hub: lmms-egoplan data prepare egothink DIR" in str(e.value)
 
 
 def test_a_config_that_the_hub_lacks_is_named(hub, tmp_path):

@@ -171,7 +171,7 @@ def test_what_another_asks_is_waited_for_and_told(monkeypatch, capfd):
         judgements = judge_all([request("a"), request("b")], SCALE, JudgeSettings("judge", server.url))
         assert server.prompts == ["b", "a"]
     assert [judgement.rating for judgement in judgements] == [1, 1]
-    assert "waiting for 1 that another process asks" in capfd.readouterr().err
+    assert "1 asked by another process" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def test_judgements_come_in_order(log):
         assert (judgement.prompt_tokens, judgement.completion_tokens) == (2, 2)
         assert 0 <= judgement.seconds < FOREVER_S
     assert again == [replace(judgement, cached=True) for judgement in judgements[::-1]]
-    assert "Judged 30 of 30 answers with judge" in log[-2]
+    assert "Judging: 30 of 30 answers judged by judge" in log[-2]
     assert "30 now, 0 from the cache; 0 failed, 0 not reached; 0 retries, 120 tokens" in log[-2]
     assert "0 now, 30 from the cache" in log[-1]
 
@@ -141,14 +141,6 @@ def test_works_inside_a_running_loop():
 def test_nothing_to_judge():
     with JudgeServer(lambda *_: Reply()) as server:
         assert judge(server.url, []) == []
-
-
-def test_shows_progress(capfd):
-    with JudgeServer(lambda *_: Reply()) as server:
-        judge_all([request("a")], SCALE, JudgeSettings("judge", server.url))
-    shown = capfd.readouterr().err
-    assert "Judging with judge: 100%" in shown
-    assert "judged=1, cached=0, retried=0, failed=0, tokens=3" in shown
 
 
 def test_asks_azure():

@@ -8,7 +8,7 @@ import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import KEY, READS_CUSTOM_HEADERS, judge
-from lmms_egoplan.judging import JudgeError, JudgeSettings, default_cache_path, probe
+from lmms_egoplan.judging import JudgeError, JudgeSettings, default_cache_path, probe, startup
 from lmms_egoplan.judging import endpoint as endpoint_module
 from lmms_egoplan.judging import judge as judge_module
 from lmms_egoplan.judging.endpoint import PROBING
@@ -16,6 +16,15 @@ from lmms_egoplan.judging.startup import announce_judge
 from patience import FOREVER_S, wait_until
 
 pytestmark = pytest.mark.usefixtures("data")
+
+
+@pytest.fixture(autouse=True)
+def new_process(monkeypatch):
+    """Nothing is announced yet, and no judge is set."""
+    for said in (startup._try, startup._tell, startup._warn):
+        said.cache_clear()
+    for variable in ("LMMS_EGOPLAN_JUDGE_MODEL", "LMMS_EGOPLAN_JUDGE_BASE_URL", "LMMS_EGOPLAN_JUDGE_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
 
 
 def test_probe_names_the_model_that_answers():
@@ -30,7 +39,7 @@ def test_probe_names_the_model_that_answers():
     [
         (Reply(f"bad key {KEY}", status=401), r"refuses: HTTP 401: bad key \[API key\]"),
         (Reply("busy", status=500, headers={"Retry-After-Ms": "1"}), "does not answer: HTTP 500: busy"),
-        (Reply(body=b"<html>hello</html>"), "does not answer: its reply is of no use: the body is not JSON: '<html>"),
+        (Reply(body=b"<html>hello</html>"), "does not answer: its reply cannot be used: the body is not JSON: '<html>"),
     ],
 )
 def test_probe_tells_what_is_wrong(reply, message):
@@ -158,7 +167,7 @@ def test_a_judge_is_announced_once(log, monkeypatch):
         for _ in range(2):
             announce_judge("judge")
     assert len(server.prompts) == 1
-    assert "Judge: judge-1" in log[-1]
+    assert "Judge: judge-1" in "".join(log)
     assert default_cache_path().exists()
 
 
@@ -171,3 +180,33 @@ def test_a_cache_that_cannot_be_used_is_told_before_the_judge_is_asked(monkeypat
     assert server.prompts == []
     assert raised.value.judgements == []
     announce_judge("demo")
+
+
+def test_benchmarks_that_share_a_judge_try_it_once(log, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "mine")
+    with JudgeServer(lambda *_: Reply()) as server:
+        set_judge(monkeypatch, server.url)
+        announce_judge("default-1", "Judge them later.")
+        announce_judge("default-2")
+    assert [body["model"] for body in server.bodies] == ["mine"]
+    words = "".join(log)
+    assert words.count("LMMS_EGOPLAN_JUDGE_MODEL sets the judge of all benchmarks") == 1
+    assert "Judge them later" not in words
+
+
+def test_benchmarks_with_default_judges_try_each_and_the_log_says_how_to_set_one(log, monkeypatch):
+    with JudgeServer(lambda *_: Reply()) as server:
+        set_judge(monkeypatch, server.url)
+        for default in ("default-1", "default-2", "default-1"):
+            announce_judge(default)
+    assert [body["model"] for body in server.bodies] == ["default-1", "default-2"]
+    assert "".join(log).count("LMMS_EGOPLAN_JUDGE_MODEL sets one judge for all of them") == 1
+
+
+def test_without_a_judge_the_log_says_once_how_to_set_one(log):
+    for _ in range(2):
+        announce_judge("default-1", "Judge them later.")
+        announce_judge("default-2")
+    words = "".join(log)
+    assert words.count("No judge is set: answers are saved without ratings, and `score` is NaN") == 1
+    assert words.count("Judge them later.") == 1

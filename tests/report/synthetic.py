@@ -13,6 +13,7 @@ import random
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
@@ -187,6 +188,7 @@ def _egointent_records(count):
             step_id=f"step-{number}",
             video_id=f"video-{number // 3 % 4}",
             scenario=scenarios[number % 5],
+            category=None,
             environment="indoor" if number % 5 < 3 else "outdoor",
         )
         for number in range(count)
@@ -345,7 +347,7 @@ def write_run(
             "limit": None,
         },
         "git_hash": None,
-        "date": time if ours else 1795253754.811134,
+        "date": time if ours else _seconds(time),
         "lmms_eval_version" if ours else "lm_eval_version": "0.7.3" if ours else "0.4.13",
         "model_source": "hf_vlm" if ours else "hf-vlm-ranker",
         "model_name": model,
@@ -361,6 +363,11 @@ def write_run(
                 line = (_lmms_eval_line if ours else _lm_eval_line)(task, answers, number, values)
                 lines.write(json.dumps(line, ensure_ascii=False) + "\n")
     return path
+
+
+def _seconds(time):
+    """Of a run that starts and ends in one second, on a machine whose clock is UTC."""
+    return datetime.strptime(time[:19], "%Y-%m-%dT%H-%M-%S").replace(tzinfo=timezone.utc).timestamp()
 
 
 def _scored(task, answers, ours):
@@ -415,7 +422,7 @@ def _config(task, ours):
 
 def _version(task):
     """Of the tasks, by benchmark."""
-    return 1.0 if task.startswith("egoplan") else 1.1
+    return 1.0 if task.startswith("egoplan") else 1.1 if task.startswith("actplan") else 1.2
 
 
 def _lmms_eval_line(task, answers, number, values):

@@ -59,7 +59,7 @@ def test_one_line_sums_up_and_one_tells_where_the_page_is(folder):
         rf"Written to {re.escape(str(out / 'index.html'))}\n",
         result.stdout,
     )
-    assert "Skipped" not in result.stderr
+    assert "Not read" not in result.stderr
 
 
 def test_files_of_an_earlier_report_that_this_one_lacks_are_deleted(folder):
@@ -141,8 +141,8 @@ def test_results_that_are_cut_off_are_named_and_skipped(folder):
     result = report(folder, "--out", folder / "out")
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("1 run, 1 benchmark, ")
-    skipped = [line for line in result.stderr.splitlines() if line.startswith("Skipped: ")]
-    assert skipped[0].startswith(f"Skipped: {results}: no JSON: ")
+    skipped = [line for line in result.stderr.splitlines() if line.startswith("Not read: ")]
+    assert skipped[0].startswith(f"Not read: {results}: no JSON: ")
     page = page_of(folder / "out")
     assert "Not read:" in page
     assert str(results) in page

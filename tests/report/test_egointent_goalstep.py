@@ -32,7 +32,11 @@ def runs(request, tmp_path):
     found = sorted(read_runs([tmp_path]).runs, key=lambda run: run.name)
     for run in found:
         check(run, run.tasks["egointent"])
-    return found
+    goalstep, own = found
+    if request.param:
+        task = replace(goalstep.tasks["egointent"], version="1.1")
+        goalstep = replace(goalstep, tasks={"egointent": task})
+    return [goalstep, own]
 
 
 def test_each_kind_has_a_table_and_a_heat_map_of_its_own(runs):

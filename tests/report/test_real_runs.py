@@ -2,13 +2,16 @@
 
 import json
 import os
+from datetime import datetime, timezone
 
 import lm_eval
 import pytest
 from lm_eval.api.model import LM
 from lm_eval.loggers import EvaluationTracker
 from lm_eval.tasks import TaskManager
+from typer.testing import CliRunner
 
+from lmms_egoplan.cli import app
 from lmms_egoplan.loglikelihood import LoglikelihoodPair
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from lmms_egoplan.report.recompute import check
@@ -68,6 +71,17 @@ def real_run(tmp_path_factory):
     return path
 
 
+def test_a_run_that_lm_eval_has_made_is_shown(real_run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    result = CliRunner().invoke(app, ["show", str(real_run)])
+    assert (result.exit_code, result.stderr) == (0, "")
+    date = json.loads(real_run.read_text())["date"]
+    assert f"{datetime.fromtimestamp(date, timezone.utc):%Y-%m-%d %H:%M:%S} UTC" in result.stdout.splitlines()[0]
+    for title in ("EgoPlan: accuracy in per cent", "EgoThink: score, 0 to 100", "EgoIntent: score, 0 to 100"):
+        assert title in result.stdout
+    assert "24 of 3,355" in result.stdout
+
+
 def test_a_run_that_lm_eval_has_made_is_read_and_its_scores_are_those_of_its_samples(real_run):
     runs = read_runs([real_run.parent.parent])
     run = only(runs)
@@ -116,4 +130,5 @@ def test_synthetic_runs_have_the_form_of_those_that_lm_eval_makes(tmp_path, real
             assert ours["target"] == theirs["target"]
             elsewhere = {"media_path", "video_path", "data"}
             assert ours["doc"].keys() - {"shown"} == theirs["doc"].keys() - {"shown"}
-            assert all(ours["doc"][name] == theirs["doc"][name] for name in ours["doc"].keys() - elsewhere - {"shown"})
+            compared = ours["doc"].keys() - elsewhere - {"shown"}
+            assert {name: ours["doc"][name] for name in compared} == {name: theirs["doc"][name] for name in compared}

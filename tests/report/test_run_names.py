@@ -21,10 +21,10 @@ def test_equal_names_get_harness_time_and_folder_as_far_as_needed(tmp_path):
     assert names_of([tmp_path]) == [
         "Other",
         "Model (lmms-eval)",
-        "Model (lm-eval, 2026-01-01 12:00:00)",
-        "Model (lm-eval, 2026-01-02 12:00:00)",
-        f"Model (lm-eval, 2026-01-03 12:00:00, {fifth.parent})",
-        f"Model (lm-eval, 2026-01-03 12:00:00, {sixth.parent})",
+        "Model (lm-eval, 2026-01-01 12:00:00 UTC)",
+        "Model (lm-eval, 2026-01-02 12:00:00 UTC)",
+        f"Model (lm-eval, 2026-01-03 12:00:00 UTC, {fifth.parent})",
+        f"Model (lm-eval, 2026-01-03 12:00:00 UTC, {sixth.parent})",
     ]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from lmms_egoplan.report.contents import ReportError
 from lmms_egoplan.report.recompute import check
-from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.runs import read_runs, read_scores
 from patience import processor_time_below
 from report.reading import HARNESSES, all_tasks, names_of, one_task, only
 from report.synthetic import (
@@ -34,7 +34,8 @@ def test_a_run_of_all_tasks_is_read_whole(tmp_path, harness):
     runs = read_runs([tmp_path])
     run = only(runs)
     assert (run.name, run.model, run.harness) == ("Model-7B", "org/Model-7B", harness)
-    assert (run.folder, run.time, runs.skipped) == (path.parent, "2026-01-01 12:00:00", ())
+    time = {"lmms-eval": "2026-01-01 04:00:00 UTC", "lm-eval": "2026-01-01 12:00:00 UTC"}[harness]
+    assert (run.folder, run.time, runs.skipped) == (path.parent, time, ())
     assert run.tasks.keys() == tasks.keys()
 
     told = json.loads(path.read_text())
@@ -92,15 +93,15 @@ def test_results_are_told_by_what_is_in_them_not_by_their_name(tmp_path):
     path.rename(path.with_name(path.name.replace("results_", "mine_")))
     run = only(read_runs([tmp_path]))
     assert len(run.tasks["egoplan_val"].samples) == 10
-    assert run.time == "2026-01-01 12:00:00"
+    assert run.time == "2026-01-01 12:00:00 UTC"
 
 
 def test_the_harness_is_told_by_what_is_in_the_results(tmp_path):
     for harness in HARNESSES:
         write_run(tmp_path, harness, harness, one_task()).rename(tmp_path / f"{harness}.json")
     assert [(run.name, run.harness, run.time) for run in read_runs([tmp_path]).runs] == [
-        ("lm-eval", "lm-eval", "lm-eval"),
-        ("lmms-eval", "lmms-eval", "lmms-eval"),
+        ("lm-eval", "lm-eval", "2026-01-01 12:00:00 UTC"),
+        ("lmms-eval", "lmms-eval", "2026-01-01 04:00:00 UTC"),
     ]
 
 
@@ -296,3 +297,46 @@ def test_four_runs_of_the_whole_validation_split_are_read(tmp_path):
     with processor_time_below(30):  # usually 2
         runs = read_runs([tmp_path]).runs
     assert [len(run.tasks["egoplan_val"].samples) for run in runs] == [3355] * 4
+
+
+def test_caches_of_the_harness_are_left_out_in_silence_and_no_other_files(tmp_path):
+    """``--use_cache runs/cache``, as lmms-eval 0.7.3 leaves it after a run, and after a kill."""
+    write_run(tmp_path, "lmms-eval", "m", one_task())
+    left = tmp_path / "cache" / "runs" / "20260101T040000Z_1"
+    left.mkdir(parents=True)
+    for path in (tmp_path / "cache" / "cache", left / "rank_0", left / "rank_11", left / "cache"):
+        path.with_name(f"{path.name}.db").write_bytes(b"SQLite format 3\0")
+        path.with_name(f"{path.name}.audit.jsonl").write_text('{"cache_key": "k", "response": "a"}\n')
+    assert read_runs([tmp_path]).skipped == ()
+    foreign = ("my.audit.jsonl", "rank_x.audit.jsonl", "cache.jsonl", "cache.audit.jsonl.json")
+    for name in foreign:
+        (tmp_path / "cache" / name).write_text("{}")
+    skipped = read_runs([tmp_path]).skipped
+    assert sorted(line.partition(":")[0] for line in skipped) == sorted(str(tmp_path / "cache" / x) for x in foreign)
+
+
+def test_scores_are_read_without_samples_and_other_tasks_are_kept(tmp_path):
+    path = write_run(tmp_path, "lmms-eval", "org/m", one_task(), log_samples=False)
+    told = json.loads(path.read_text())
+    told["results"]["mme"] = {"alias": "mme", "mme_score,none": 12.5, "mme_score_stderr,none": "N/A"}
+    told["configs"]["mme"] = {"task": "mme"}
+    path.write_text(json.dumps(told))
+    runs = read_scores([tmp_path])
+    run = only(runs)
+    assert runs.skipped == runs.without == ()
+    assert run.tasks.keys() == {"egoplan_val"}
+    assert run.tasks["egoplan_val"].samples is None
+    assert {name: task.metrics for name, task in run.others.items()} == {"mme": {"mme_score": 12.5}}
+    assert not only(read_runs([tmp_path])).others
+
+
+def test_paths_without_a_run_are_told(tmp_path):
+    good = write_run(tmp_path / "good", "lmms-eval", "org/m", one_task())
+    killed = write_run(tmp_path / "killed", "lmms-eval", "org/m", one_task())
+    killed.write_bytes(killed.read_bytes()[:100])
+    (tmp_path / "empty").mkdir()
+    runs = read_scores([tmp_path / "empty", good, killed])
+    assert runs.without == (tmp_path / "empty", killed)
+    assert any(line.startswith(f"{killed}: no JSON") for line in runs.skipped)
+    with pytest.raises(ReportError, match="no results of a run"):
+        read_scores([tmp_path / "empty", killed])

@@ -211,7 +211,10 @@ def test_two_results_files_of_one_folder_are_two_runs(tmp_path):
         path = write_run(tmp_path, "lmms-eval", "org/m", {"actplan": actplan_answers(8, version / 10)}, time=time)
         write_versions(path, (version, None))
     parts = parts_of("actplan", read_runs([tmp_path]).runs)
-    assert [[run.time for run in part.runs] for part in parts] == [["2026-03-01 12:00:00"], ["2026-01-01 12:00:00"]]
+    assert [[run.time for run in part.runs] for part in parts] == [
+        ["2026-03-01 04:00:00 UTC"],
+        ["2026-01-01 04:00:00 UTC"],
+    ]
     assert [len(actplan.items(part.runs)) for part in parts] == [8, 8]
 
 

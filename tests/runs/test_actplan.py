@@ -50,7 +50,7 @@ def data(tmp_path_factory, pytestconfig):
         shutil.copytree(published, source / "Published_0_int" / published.name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder / "data"))
-        prepared = CliRunner().invoke(app, ["data", "prepare", "actplan", "--source", str(source)])
+        prepared = CliRunner().invoke(app, ["data", "prepare", "actplan", str(source)])
         assert prepared.exit_code == 0, prepared.output
         yield folder / "data"
 

@@ -34,7 +34,7 @@ def data(tmp_path_factory, pytestconfig):
     folder = tmp_path_factory.mktemp("egothink")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
-        prepared = CliRunner().invoke(app, ["data", "prepare", "egothink", "--source", str(source)])
+        prepared = CliRunner().invoke(app, ["data", "prepare", "egothink", str(source)])
         assert prepared.exit_code == 0, prepared.output
         yield folder
 
@@ -185,7 +185,7 @@ def test_without_a_judge_answers_are_kept_and_judged_later(data, checkpoint, mon
     with JudgeServer(lambda prompt, asked_before: Reply("Rating: [[0.5]]")) as server:
         for name, value in judge_at(server, "later").items():
             monkeypatch.setenv(name, value)
-        command = CliRunner().invoke(app, ["judge", "egothink", "--samples", str(samples), "--out", str(judged)])
+        command = CliRunner().invoke(app, ["judge", "egothink", str(samples), "--out", str(judged)])
         assert command.exit_code == 0, command.output
     lines = [json.loads(line) for line in judged.read_text().splitlines()]
     assert [line["id"] for line in lines] == list(records(done))

@@ -180,7 +180,7 @@ def _message(source: str | Path, records: Sequence[Record], strays: dict[str, st
             listing(problems, _LISTED),
             "no instance is left to prepare"
             if skip_missing
-            else "mend them, or go on without these folders: --skip-missing",
+            else "correct them, or go on without these folders: --skip-missing",
         )
     )
 

@@ -74,7 +74,7 @@ def find_instances(source: str | Path) -> tuple[list[InstanceId], dict[str, str]
     if not root.is_dir():
         raise SourceError(f"{root}: no such folder; expected {LAYOUT}")
     if (root / "annotation").is_dir():
-        raise SourceError(f"{root}: the instances are one folder below; give that: --source {root / 'annotation'}")
+        raise SourceError(f"{root}: the instances are one folder below. Give that folder: {root / 'annotation'}")
     found: list[InstanceId] = []
     strays: dict[str, str] = {}
     _descend(root, (), found, strays)

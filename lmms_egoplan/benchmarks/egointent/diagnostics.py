@@ -51,6 +51,7 @@ class DiagnosedStep:
     truncated: whether the reply ends at the limit of new tokens; None where unknown.
     frames_shown, frames_sampled: how many frames the model was shown, of how many at 6 per second.
     reply: all that the model wrote, without its thinking; None where it is not kept.
+    media: the form of its visual input (`media_shown`); None where unknown.
     """
 
     step_id: str
@@ -60,6 +61,7 @@ class DiagnosedStep:
     frames_shown: int
     frames_sampled: int
     reply: str | None = None
+    media: str | None = None
 
 
 _Key = tuple[int, str]
@@ -143,7 +145,8 @@ def _judge(
         if not requests:
             continue
         try:
-            found = judge_all(list(requests.values()), SCALE, settings, show_progress=show_progress)
+            title = f"EgoIntent diagnostics {start // _CHUNK + 1}/{-(-len(steps) // _CHUNK)}"
+            found = judge_all(list(requests.values()), SCALE, settings, title=title, show_progress=show_progress)
         except JudgeError as error:
             logger.error(
                 f"EgoIntent diagnostics: {error}\nThe answers are kept, and what has been judged is stored: a run with "
@@ -180,5 +183,6 @@ def _diagnosis(step: DiagnosedStep, suspect: list[str], judged: Mapping[str, Jud
         truncated=step.truncated,
         frames_shown=step.frames_shown,
         frames_sampled=step.frames_sampled,
+        media=step.media,
         reply=step.reply,
     )

@@ -2,7 +2,7 @@
 
 As in `metrics`: a score is 0 where a field that it is about is missing, and one that no judge has rated counts only
 against the coverage. `metrics` has the other aggregations: `field_score` for each score, `judge_coverage`,
-`suspect_share`, `parsed_share`, `judge_models`, `num_steps` and `coverage`.
+`suspect_share`, `parsed_share`, `judge_models`, `media_used`, `num_steps` and `coverage`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ def score_diagnostics(doc: Mapping[str, Any], responses: Sequence[str]) -> Value
         Each of `SCORES`, with ``score`` (0..100) only where there is one; ``diagnostics``, with all fields of
         `Diagnosis`, ``missing`` (scores), ``video_id``, ``environment``, ``scenario`` or, of a Goal-Step step,
         ``category`` and, only where all four are there, their mean as ``score``; ``judge_coverage``, ``parsed``,
-        ``truncated``, ``truncated_of``, ``suspect``, ``judge_model``, ``coverage`` and ``num_steps``.
+        ``truncated``, ``truncated_of``, ``suspect``, ``judge_model``, ``media``, ``coverage`` and ``num_steps``.
 
     Raises:
         ValueError: not one response, one that is no diagnosis, or the answer to another step.
@@ -49,6 +49,7 @@ def score_diagnostics(doc: Mapping[str, Any], responses: Sequence[str]) -> Value
         "truncated_of": {"truncated": step.truncated},
         "suspect": {"found": len(step.fields), "suspect": len(step.suspect)},
         "judge_model": {"judges": [step.judges[name] for name in judged]},
+        "media": {"media": step.media},
         "coverage": {"split_size": doc["split_size"]},
         "num_steps": {"step_id": step.step_id},
     }

@@ -28,6 +28,8 @@ _ENVIRONMENTS = {
     "GARDENING": "outdoor",
 }
 _LISTED = 20
+_VIDEO_SUFFIXES = (".mp4", ".mkv", ".mov", ".avi", ".webm")
+_GROUP = "grp-"
 
 NO_VIDEO = "video is not in the folder"
 NO_ENVIRONMENT = "goal category does not tell indoors from outdoors"
@@ -46,10 +48,14 @@ class Built:
     """What `build_records` made.
 
     left_out: steps by reason.
+    videos: how many Goal-Step's file has.
+    absent: ids of those that are not in the folder.
     """
 
     records: list[Record]
     left_out: Counter[str]
+    videos: int
+    absent: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,7 @@ def build_records(goalstep: str | Path, videos: str | Path, before_end: float) -
 
     Raises:
         GoalStepError: the file cannot be read or is of another form (names the first 20 problems), `before_end` is
-            wrong, `videos` is no folder or no record comes out.
+            wrong, `videos` is no folder or holds none of the videos, or no record comes out.
         StorageError: a video lies outside `videos`.
     """
     if not 0 < before_end < math.inf:
@@ -95,12 +101,15 @@ def build_records(goalstep: str | Path, videos: str | Path, before_end: float) -
         raise GoalStepError(f"--videos {videos}: no such folder; it holds <video_uid>.mp4")
     records: list[Record] = []
     left_out: Counter[str] = Counter()
-    for video in _load(Path(goalstep)):
+    absent: list[str] = []
+    loaded = _load(Path(goalstep))
+    for video in loaded:
         leaves = sorted(_leaves(video), key=lambda leaf: (leaf.start, leaf.end))
         category = video["goal_category"].strip()
         environment = _ENVIRONMENTS.get(category) or _ENVIRONMENTS.get(category.split(":")[0])
         if not resolve_inside(videos, f"{video['video_uid']}.mp4").is_file():
             left_out[NO_VIDEO] += len(leaves)
+            absent.append(video["video_uid"])
         elif environment is None:
             left_out[NO_ENVIRONMENT] += len(leaves)
         else:
@@ -110,10 +119,41 @@ def build_records(goalstep: str | Path, videos: str | Path, before_end: float) -
                     records.append(made)
                 else:
                     left_out[made] += 1
+    if len(absent) == len(loaded):
+        raise GoalStepError(f"--videos {videos}: {absence(absent, len(loaded))}\n{_present(Path(videos))}")
     if not records:
-        reasons = [f"{reason}: {count}" for reason, count in left_out.items()]
-        raise GoalStepError(f"{goalstep}: no step is left to write; left out:\n{listing(reasons, _LISTED)}")
-    return Built(records, left_out)
+        reasons = [f"{reason}: {count} steps" for reason, count in left_out.items()]
+        raise GoalStepError(f"{goalstep}: no step is left to write. Left out:\n{listing(reasons, _LISTED)}")
+    return Built(records, left_out, len(loaded), tuple(absent))
+
+
+def absence(absent: Sequence[str], total: int) -> str:
+    """How many of the `total` videos are not in the folder, by which name one is looked for, and what grouped ones are.
+
+    Args:
+        absent: their ids, at least one.
+    """
+    groups = sum(uid.startswith(_GROUP) for uid in absent)
+    example = next((uid for uid in absent if not uid.startswith(_GROUP)), absent[0])
+    told = f"not in the folder: {len(absent)} of Goal-Step's {total} videos, for example {example}.mp4."
+    if not groups:
+        return told
+    return (
+        f"{told}\nGrouped videos among them: {groups}. An id that begins with {_GROUP} is that of several Ego4D videos "
+        "joined end to end. Ego4D's downloader brings all videos of Goal-Step: ego4d --datasets full_scale "
+        f"--benchmarks goalstep -o DIR ({GOALSTEP_URL})"
+    )
+
+
+def _present(folder: Path) -> str:
+    """What is there instead of the expected videos."""
+    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _VIDEO_SUFFIXES)
+    if not found:
+        return "Videos that are there: none."
+    direct = next((path for path in found if path.parent == folder), found[0])
+    below = sum(path.parent != folder for path in found)
+    deeper = f" ({below} in folders below, which are not searched)" if below else ""
+    return f"Videos that are there: {len(found)}{deeper}, for example {direct.relative_to(folder)}."
 
 
 def write_records(records: Sequence[Record], path: str | Path) -> None:

@@ -22,6 +22,8 @@ class GradedStep:
     truncated: whether the reply ends at the limit of new tokens; None where unknown.
     frames_shown, frames_sampled: how many frames the model was shown, of how many at 6 per second.
     reply: all that the model wrote, without its thinking; None in what earlier versions logged.
+    media: the form in which the model was shown the frames, ``video`` or ``images`` for one (`media_shown`); None in
+        what earlier versions logged.
     """
 
     step_id: str
@@ -35,6 +37,7 @@ class GradedStep:
     frames_shown: int
     frames_sampled: int
     reply: str | None = None
+    media: str | None = None
 
     @property
     def missing(self) -> list[str]:
@@ -59,7 +62,7 @@ def _is_right(name: str, values: Mapping[str, Any]) -> bool:
     value = values[name]
     if name == "step_id":
         return isinstance(value, str)
-    if name == "reply":
+    if name in ("reply", "media"):
         return value is None or isinstance(value, str)
     if name == "truncated":
         return value is None or isinstance(value, bool)

@@ -35,6 +35,7 @@ class Prediction:
     truncated: whether the reply ends at the limit of new tokens; None where unknown.
     frames_shown, frames_sampled: how many frames the model was shown, of how many at 6 per second.
     reply: all that the model wrote, without its thinking; None where it is not kept.
+    media: the form of its visual input (`media_shown`); None where unknown.
     """
 
     step_id: str
@@ -44,12 +45,23 @@ class Prediction:
     frames_shown: int
     frames_sampled: int
     reply: str | None = None
+    media: str | None = None
 
     @classmethod
-    def of_reply(cls, doc: Mapping[str, Any], reply: str, truncated: bool | None, frames_shown: int) -> "Prediction":
+    def of_reply(
+        cls, doc: Mapping[str, Any], reply: str, truncated: bool | None, frames_shown: int, media: str | None = None
+    ) -> "Prediction":
         """A model's reply about a step, a row of the prepared dataset."""
-        references = {field: doc[field] for field in FIELDS}
-        return cls(doc["step_id"], references, read_reply(reply), truncated, frames_shown, doc["num_frames"], reply)
+        return cls(
+            step_id=doc["step_id"],
+            references={field: doc[field] for field in FIELDS},
+            fields=read_reply(reply),
+            truncated=truncated,
+            frames_shown=frames_shown,
+            frames_sampled=doc["num_frames"],
+            reply=reply,
+            media=media,
+        )
 
 
 @dataclass(frozen=True)
@@ -132,7 +144,9 @@ def _judge(
         if failure is None:
             requests = [question.request for question in batch]
             try:
-                judgements = judge_all(requests, scale_of(batch[0].fields), settings, show_progress=show_progress)
+                judgements = judge_all(
+                    requests, scale_of(batch[0].fields), settings, title="EgoIntent", show_progress=show_progress
+                )
             except JudgeError as error:
                 logger.error(
                     f"EgoIntent: {error}\nThe answers are kept, and what has been judged is stored: a run with the "
@@ -179,4 +193,5 @@ def _graded(prediction: Prediction, suspect: list[str], verdicts: Mapping[str, _
         frames_shown=prediction.frames_shown,
         frames_sampled=prediction.frames_sampled,
         reply=prediction.reply,
+        media=prediction.media,
     )

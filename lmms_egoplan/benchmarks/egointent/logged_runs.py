@@ -10,7 +10,7 @@ from typing import Any
 from lmms_egoplan.benchmarks.egointent.graded import GradedStep
 from lmms_egoplan.benchmarks.egointent.records import has_goalstep_id
 from lmms_egoplan.checking import is_text, read_json, repetition, shown
-from lmms_egoplan.logged_samples import HOW_TO_LOG, SampleFile, find_sample_files
+from lmms_egoplan.logged_samples import HOW_TO_LOG, SampleFile, find_sample_files, start_time
 from lmms_egoplan.task_versions import logged_version
 from lmms_egoplan.text import clean_text
 
@@ -114,8 +114,8 @@ def _names(samples: SampleFile, results: dict[str, Any]) -> tuple[str, ...]:
     found = (results.get("model_name"), backend, samples.path.resolve().parent.name)
     full = next((name.strip().rstrip("/") for name in found if isinstance(name, str) and name.strip(" /")), "")
     variant = "" if samples.task == TASK else f" ({samples.task})"
-    full = clean_text(full)
-    return full.rpartition("/")[2] + variant, full + variant, f"{full}{variant} ({samples.time})", str(samples.path)
+    full, time = clean_text(full), start_time(samples.results, results)
+    return full.rpartition("/")[2] + variant, full + variant, f"{full}{variant} ({time})", str(samples.path)
 
 
 def _task(samples: SampleFile, results: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ that were found times the mean rating of those that are judged, however many the
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from statistics import fmean
@@ -30,7 +31,7 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         `GradedStep`, ``missing`` (fields), ``video_id``, ``environment``, ``scenario`` or, of a Goal-Step step,
         ``category`` and, only where all three fields have a rating, their mean as ``score``; one of ``indoor`` and
         ``outdoor``; one of ``scenario`` and ``category``; ``parsed``, ``judge_coverage``, ``truncated``,
-        ``truncated_of``, ``suspect``, ``judge_model``, ``unverified``, ``coverage`` and ``num_steps``.
+        ``truncated_of``, ``suspect``, ``judge_model``, ``media``, ``unverified``, ``coverage`` and ``num_steps``.
 
     Raises:
         ValueError: not one response, one that is no graded step, or the answer to another step.
@@ -61,6 +62,7 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         "truncated_of": {"truncated": step.truncated},
         "suspect": {"found": len(step.fields), "suspect": len(step.suspect)},
         "judge_model": {"judges": [step.judges[field] for field in judged]},
+        "media": {"media": step.media},
         "unverified": {"unverified": doc["unverified"]},
         "coverage": {"split_size": doc["split_size"]},
         "num_steps": {"step_id": step.step_id},
@@ -118,6 +120,16 @@ def suspect_share(values: Sequence[Mapping[str, Any]]) -> float:
 def judge_models(values: Sequence[Mapping[str, Any]]) -> str:
     """Names of the models that gave the ratings, sorted and joined by commas; ``none`` without ratings."""
     return ", ".join(sorted({judge for value in values for judge in value["judges"] if judge is not None})) or "none"
+
+
+def media_used(values: Sequence[Mapping[str, Any]]) -> str:
+    """In which forms the model was shown the steps, the most frequent first, with numbers where there are several.
+
+    ``video`` for one, or ``video (298), images (2)``; ``unknown`` where a step's is not known.
+    """
+    counts = Counter(value["media"] or "unknown" for value in values)
+    told = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return told[0][0] if len(told) == 1 else ", ".join(f"{media} ({count})" for media, count in told)
 
 
 def unverified_share(values: Sequence[Mapping[str, Any]]) -> float:

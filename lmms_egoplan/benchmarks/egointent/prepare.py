@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean, median, quantiles
 from typing import TYPE_CHECKING, Any
 
-from lmms_egoplan.benchmarks.egointent.prepared import DATA_FORMAT
+from lmms_egoplan.benchmarks.egointent.prepared import DATA_FORMAT, OFFICIAL
 from lmms_egoplan.benchmarks.egointent.records import Record, read_annotations
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames
 from lmms_egoplan.checking import counting, listing, track
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SPLIT = "test"
 # Sec. 3.1 and 3.4; durations in seconds.
 PAPER = {
-    "steps": 3014,
+    "steps": OFFICIAL[SPLIT],
     "scenarios": 15,
     "videos": 32,
     "median_sec": 1.87,
@@ -195,7 +195,7 @@ def _missing_message(missing: Sequence[dict[str, Any]], split_size: int, skip_mi
             listing(entries, _LISTED),
             "no step is left to prepare"
             if skip_missing
-            else "add the videos or mend the annotations, or go on without these steps: --skip-missing",
+            else "add the videos or correct the annotations, or go on without these steps: --skip-missing",
         )
     )
 

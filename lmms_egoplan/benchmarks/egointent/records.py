@@ -13,6 +13,8 @@ from lmms_egoplan.benchmarks.egointent.fields import ALIASES, FIELDS
 from lmms_egoplan.checking import REPEATED, is_text, listing, shown
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 
+# The authors' release, which links the annotations.
+REPOSITORY_URL = "https://github.com/YePan2/EgoIntent"
 GOALSTEP_URL = "https://github.com/facebookresearch/ego4d-goalstep"
 # What a record, a run or a table is of whose steps and labels are Goal-Step's, not the benchmark's.
 GOALSTEP_STEPS = "Goal-Step steps"

@@ -1,4 +1,7 @@
-"""What a model is shown of one step: frames before its truncation point, as images, a clip or a video file."""
+"""What a model is shown of one step: frames before its truncation point, as images, a clip or a video file.
+
+Sec. 4.1: open models get "video inputs sampled at 6 FPS", closed ones several images.
+"""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
@@ -9,6 +12,9 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
+from lmms_egoplan.clip import Clip
 from lmms_egoplan.frames import DamagedFrameError, FrameError, frame_times, read_video_frames, write_video
 from lmms_egoplan.paths import data_root
 from lmms_egoplan.showing import Doc, SettingsError, VisualInput, count_setting, evenly_spaced, read_in_batches
@@ -73,6 +79,45 @@ def num_shown(doc: Doc, settings: Mapping[str, Any]) -> int:
     return min(doc["num_frames"], _checked(settings)[1])
 
 
+def media_shown(doc: Doc, settings: Mapping[str, Any], takes_video: bool | None) -> str:
+    """The form in which a model gets a step: ``video``, ``images``, ``video file`` or ``clip``.
+
+    Args:
+        doc, settings: as for `visual_input`.
+        takes_video: whether the model is given a clip of several frames as a video, else as images; None where that is
+            not known, and then a clip is ``clip``.
+
+    Raises:
+        SettingsError: as for `visual_input`.
+    """
+    media, _ = _checked(settings)
+    if media != "clip":
+        return {"frames": "images", "video": "video file"}[media]
+    if takes_video is None:
+        return "clip"
+    return "video" if takes_video and num_shown(doc, settings) > 1 else "images"
+
+
+def clip_rate(times: Sequence[float], sampled: Sequence[int], shown: Sequence[int]) -> Fraction | None:
+    """True frames per second of a clip: 6, fewer where it was thinned or where the video itself has fewer.
+
+    Args:
+        times: of all frames of the video, seconds.
+        sampled: positions of the step's frames at 6 per second, as `step_frames` gives them.
+        shown: those of them that the clip has.
+
+    Returns:
+        None for a clip of one frame, which has no rate.
+    """
+    if len(shown) < 2:
+        return None
+    gaps = (times[position + 1] - times[position] for position in range(sampled[0], sampled[-1]))
+    if max(gaps) <= 1 / FPS + _ROUNDING:
+        return Fraction(FPS * (len(shown) - 1), len(sampled) - 1)
+    span = Fraction(times[sampled[-1]] - times[sampled[0]]).limit_denominator(1_000_000)
+    return (len(shown) - 1) / span
+
+
 def visual_input(doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
     """What a model is shown of a step, never a frame at or after its truncation point (sec. 3.3).
 
@@ -80,10 +125,10 @@ def visual_input(doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
         doc: a row of the prepared dataset.
         settings: ``max_frames``, at least 1, to which longer steps are thinned, and ``media``:
             ``frames``: RGB images, oldest first.
-            ``clip``: the same images as one list, for models that take a video as a list of frames.
-            ``video``: path of an H.264 file of these frames and no others. 6 frames per second; fewer for a thinned
-            step, which keeps its pace. Written once, under ``<data root>/egointent/clips``, and used again while the
-            video has the same size and time.
+            ``clip``: the same images as one `Clip`, for models that take a video as a list of frames, with the rate of
+            `clip_rate`.
+            ``video``: path of an H.264 file of these frames and no others, at that rate. Written once, under
+            ``<data root>/egointent/clips``, and used again while the video has the same size and time.
             Other entries are left alone.
 
     Raises:
@@ -100,9 +145,9 @@ def visual_input(doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
                 f"but {doc['num_frames']} when the data were prepared; prepare them again"
             )
         shown = thin(sampled, max_frames)
+        rate = clip_rate(frame_times(doc["video_path"]), sampled, shown)
         if media == "video":
-            rate = Fraction(FPS * (len(shown) - 1), len(sampled) - 1) if len(shown) > 1 else FPS
-            return [_clip_file(doc, shown, rate)]
+            return [_clip_file(doc, sampled, shown, rate or Fraction(FPS))]
         images = read_video_frames(doc["video_path"], shown)
     except DamagedFrameError as error:
         raise DamagedFrameError(
@@ -111,7 +156,13 @@ def visual_input(doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
         ) from error
     except FrameError as error:
         raise FrameError(f"step {doc['step_id']}: {error}") from error
-    return [images] if media == "clip" else list(images)
+    return [Clip(images, None if rate is None else float(rate))] if media == "clip" else list(images)
+
+
+def step_images(doc: Doc, settings: Mapping[str, Any]) -> list[Image.Image]:
+    """The images of `visual_input` for ``frames``, or its one `Clip` for ``clip``; raises as it does."""
+    shown = visual_input(doc, settings)
+    return shown[0] if settings["media"] == "clip" else shown
 
 
 def _checked(settings: Mapping[str, Any]) -> tuple[str, int]:
@@ -121,10 +172,12 @@ def _checked(settings: Mapping[str, Any]) -> tuple[str, int]:
     return media, count_setting(settings, "max_frames")
 
 
-def _clip_file(doc: Doc, positions: Sequence[int], rate: Fraction | int) -> str:
+def _clip_file(doc: Doc, sampled: Sequence[int], positions: Sequence[int], rate: Fraction) -> str:
     video = Path(doc["video_path"])
+    # Earlier files of videos with fewer frames per second have another pace.
+    pace = "" if rate * (len(sampled) - 1) == FPS * (len(positions) - 1) or len(positions) == 1 else f" at {rate}"
     try:
-        version = sha256(f"{_WRITTEN} {file_version(video.stat())}".encode()).hexdigest()[:16]
+        version = sha256(f"{_WRITTEN} {file_version(video.stat())}{pace}".encode()).hexdigest()[:16]
     except OSError as error:
         raise FrameError(f"{video}: cannot open the video: {error.strerror}") from error
     name = f"{doc['video_id']}_{doc['start_sec']}_{doc['end_sec']}_{version}_{len(positions)}.mp4"

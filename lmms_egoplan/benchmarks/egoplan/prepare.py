@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egoplan.media import Video, check_video, damaged_questions, frames_to_verify
-from lmms_egoplan.benchmarks.egoplan.prepared import DATA_FORMAT
+from lmms_egoplan.benchmarks.egoplan.prepared import DATA_FORMAT, OFFICIAL
 from lmms_egoplan.benchmarks.egoplan.records import (
     EGO4D,
     EPIC_KITCHENS,
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 # What the paper counts: questions and task goals in Table 2, the sources of the validation split in sec. 5.1.
 PAPER_COUNTS: dict[str, dict[str, int]] = {
-    "val": {"questions": 3355, "task_goals": 2407, EPIC_KITCHENS: 2432, EGO4D: 923},
-    "test": {"questions": 1584, "task_goals": 902},
+    "val": {"questions": OFFICIAL["val"], "task_goals": 2407, EPIC_KITCHENS: 2432, EGO4D: 923},
+    "test": {"questions": OFFICIAL["test"], "task_goals": 902},
 }
 _OPTIONS = {EPIC_KITCHENS: "--epic-kitchens", EGO4D: "--ego4d"}
 _LISTED = 50

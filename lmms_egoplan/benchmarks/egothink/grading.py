@@ -47,9 +47,9 @@ JUDGE_PROMPT = (
     "[The End of Assistant’s Answer]"
 )
 
-_JUDGE_LATER = "lmms-egoplan judge egothink --samples FILE --out FILE"
+_JUDGE_LATER = "lmms-egoplan judge egothink SAMPLES --out FILE"
 # What a run can do without a judge.
-OTHERWISE = f"\nor judge the logged samples later: {_JUDGE_LATER}"
+OTHERWISE = f"EgoThink's logged samples can be judged later: {_JUDGE_LATER}"
 # The prompt's own example, in whatever marks and behind whatever comma, colon or line break a judge quotes it; "the
 # example" alone is one where a quotation mark opens behind it.
 _QUOTE = r"[\"'`“”„‘’«»‹›「『]"
@@ -88,6 +88,7 @@ class Answer:
     id: of the question, ``existence/1``.
     reference: the annotators' answer.
     truncated: whether the answer ends at the limit of new tokens; None where unknown.
+    prompts: whose of Tables 5 and 6 the model was asked in (`prompts_name`); None where unknown.
     """
 
     id: str
@@ -95,13 +96,14 @@ class Answer:
     reference: str
     answer: str
     truncated: bool | None
+    prompts: str | None = None
 
 
 @dataclass(frozen=True)
 class JudgedAnswer:
     """An answer with what a judge made of it.
 
-    id, answer, truncated: as in `Answer`.
+    id, answer, truncated, prompts: as in `Answer`.
     suspect: whether the answer looks as if it wrote its own rating (`make_harmless`); no judge saw that part as it was.
     rating: 0, 0.5 or 1; None where it is not judged.
     judgement: raw text of the judge's last reply; None if none came.
@@ -117,6 +119,7 @@ class JudgedAnswer:
     judgement: str | None
     judge: str | None
     error: str | None
+    prompts: str | None = None
 
     def to_text(self) -> str:
         """For `from_text`; nothing that a harness strips from texts is in it."""
@@ -141,6 +144,7 @@ _TYPES = {
     "judgement": (str, NoneType),
     "judge": (str, NoneType),
     "error": (str, NoneType),
+    "prompts": (str, NoneType),
 }
 
 
@@ -182,9 +186,11 @@ def grade_repeatedly(
             for answer, (text, _) in zip(answers, shown, strict=True)
         ]
         try:
-            judgements = judge_all(requests, SCALE, settings, show_progress=show_progress)
+            dimensions = {answer.id.partition("/")[0] for answer in answers}
+            title = f"EgoThink {min(dimensions)}" if len(dimensions) == 1 else "EgoThink"
+            judgements = judge_all(requests, SCALE, settings, title=title, show_progress=show_progress)
         except JudgeError as error:
-            logger.error(f"EgoThink: {error}\nThe answers are kept; go on judging later: {_JUDGE_LATER}")
+            logger.error(f"EgoThink: {error}\nThe answers are saved. Judge the others later: {_JUDGE_LATER}")
             judgements = error.judgements
     judged = [
         _judged(answer, suspect, judgement)
@@ -211,4 +217,5 @@ def _judged(answer: Answer, suspect: bool, judgement: Judgement | None) -> Judge
         judgement=judgement and judgement.reply,
         judge=judgement and judgement.judge,
         error="no judge is set" if judgement is None else judgement.error,
+        prompts=answer.prompts,
     )

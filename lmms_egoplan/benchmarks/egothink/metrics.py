@@ -27,7 +27,8 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
 
     Returns:
         ``score``: all fields of `JudgedAnswer` and, only where there is a rating, ``score``, 100 times the rating
-        (0..100); ``judge_coverage``, ``truncated``, ``truncated_of``, ``suspect``, ``judge_model``, ``num_questions``.
+        (0..100); ``judge_coverage``, ``truncated``, ``truncated_of``, ``suspect``, ``judge_model``, ``prompts``,
+        ``num_questions``.
 
     Raises:
         ValueError: not one response, one that is no judged answer, or the answer to another question.
@@ -44,6 +45,7 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         "truncated_of": {"truncated": judged.truncated},
         "suspect": {"suspect": judged.suspect},
         "judge_model": {"judge": judged.judge if is_judged else None},
+        "prompts": {"prompts": judged.prompts},
         "num_questions": {"id": judged.id},
     }
 
@@ -66,6 +68,11 @@ def suspect_share(values: Sequence[Mapping[str, Any]]) -> float:
 def judge_models(values: Sequence[Mapping[str, Any]]) -> str:
     """Names of the models that gave the ratings, sorted and joined by commas; ``none`` without ratings."""
     return ", ".join(sorted({value["judge"] for value in values if value["judge"] is not None})) or "none"
+
+
+def prompts_used(values: Sequence[Mapping[str, Any]]) -> str:
+    """Whose prompts the model was asked in, sorted and joined by semicolons; ``unknown`` where that is not known."""
+    return "; ".join(sorted({value["prompts"] or "unknown" for value in values}))
 
 
 def num_questions(values: Sequence[Mapping[str, Any]]) -> int:

@@ -18,6 +18,7 @@ class PromptFamily:
 
     name: of the family, as in the tables.
     backends: lmms-eval's names of the backends that run its models; ``default`` for all without a family.
+    model_types: those of its checkpoints in transformers; none where transformers has no such model.
     general, planning: prompts of Table 5 (all dimensions but planning) and Table 6.
     is_system: the prompts are system prompts; the user's turn is the question alone.
     """
@@ -27,6 +28,7 @@ class PromptFamily:
     general: str
     planning: str
     is_system: bool = False
+    model_types: tuple[str, ...] = ()
 
 
 FAMILIES = (
@@ -39,6 +41,7 @@ FAMILIES = (
     PromptFamily(
         name="BLIP models (BLIP2 + InstructBLIP)",
         backends=("instructblip", "blip2"),
+        model_types=("blip-2", "instructblip", "instructblipvideo"),
         general=(
             "Please answer the following question in a few words as short as possible. Question: {question} Answer:"
         ),
@@ -89,6 +92,14 @@ FAMILIES = (
             "llava_onevision_moviechat",
             "llava_vid",
             "video_llava",
+        ),
+        model_types=(
+            "llava",
+            "llava_next",
+            "llava_next_video",
+            "llava_onevision",
+            "video_llava",
+            "vipllava",
         ),
         general=(
             "You are a person in the situation shown in the image. \n"
@@ -190,6 +201,11 @@ FAMILIES = (
 )
 
 
+# The entry of a block that has a block for each model type instead of prompts.
+_BY_MODEL_TYPE = "by_model_type"
+_DEFAULT = "default"
+
+
 def model_blocks(planning: bool) -> dict[str, dict[str, str]]:
     """lmms-eval's ``lmms_eval_specific_kwargs``: a block for each backend of a family, and ``default``.
 
@@ -200,12 +216,52 @@ def model_blocks(planning: bool) -> dict[str, dict[str, str]]:
         Fresh dicts with ``prompt`` (the user's turn with ``{question}``, and ``<image>`` where the paper places the
         image) and, for LLaVA, ``system``.
     """
-    blocks = {}
-    for family in FAMILIES:
-        text = family.planning if planning else family.general
-        for backend in family.backends:
-            blocks[backend] = {"system": text, "prompt": _QUESTION} if family.is_system else {"prompt": text}
-    return blocks
+    return {backend: _block(family, planning) for family in FAMILIES for backend in family.backends}
+
+
+def block_by_model_type(planning: bool) -> dict[str, dict[str, dict[str, str]]]:
+    """The block of a backend that runs checkpoints of any family; `block_of_model` takes the prompts out of it."""
+    blocks = {model_type: _block(family, planning) for family in FAMILIES for model_type in family.model_types}
+    return {_BY_MODEL_TYPE: blocks | {_DEFAULT: model_blocks(planning)[_DEFAULT]}}
+
+
+def block_of_model(settings: Mapping[str, Any], model_type: str | None) -> Mapping[str, str]:
+    """The prompts for a checkpoint; settings that name none by model type are for any.
+
+    Args:
+        settings: `block_by_model_type`, one of `model_blocks`, or a user's own block.
+        model_type: of the checkpoint, as transformers has it; None where it is not known.
+    """
+    blocks = settings.get(_BY_MODEL_TYPE)
+    return settings if blocks is None else blocks.get(model_type, blocks[_DEFAULT])
+
+
+def backend_of_model_type(model_type: str | None) -> str:
+    """The name in `model_blocks` under which the prompts for a model type stand: ``default`` for most."""
+    return next((family.backends[0] for family in FAMILIES if model_type in family.model_types), _DEFAULT)
+
+
+def prompts_name(settings: Mapping[str, str], is_system_turn: bool) -> str:
+    """Whose prompts these are, as a result says it.
+
+    Args:
+        settings: ``prompt`` and, for some, ``system``.
+        is_system_turn: whether the model gets ``system`` in a turn of its own.
+
+    Returns:
+        The family's name in the tables, or ``own`` for a user's; behind it, where there is a system prompt, its place.
+    """
+    own = {name: settings[name] for name in ("prompt", "system") if name in settings}
+    names = (family.name for family in FAMILIES for planning in (False, True) if _block(family, planning) == own)
+    name = next(names, "own")
+    if "system" not in settings:
+        return name
+    return f"{name}, {'system turn' if is_system_turn else 'in the user turn'}"
+
+
+def _block(family: PromptFamily, planning: bool) -> dict[str, str]:
+    text = family.planning if planning else family.general
+    return {"system": text, "prompt": _QUESTION} if family.is_system else {"prompt": text}
 
 
 def prompt_text(question: str, settings: Mapping[str, Any]) -> str:
@@ -216,7 +272,7 @@ def prompt_text(question: str, settings: Mapping[str, Any]) -> str:
 
     Args:
         question: of the record.
-        settings: a block of `model_blocks`.
+        settings: ``prompt`` and, for some, ``system``.
     """
     prompt = _ask(settings["prompt"], question)
     return f"{settings['system']}\n{prompt}" if "system" in settings else prompt
@@ -228,7 +284,7 @@ def prompt_messages(question: str, image: Any, settings: Mapping[str, Any]) -> l
     Args:
         question: of the record.
         image: passed on under ``url``.
-        settings: a block of `model_blocks`.
+        settings: ``prompt`` and, for some, ``system``.
     """
     before, placeholder, after = settings["prompt"].rpartition(_IMAGE)
     content = [_text(_ask(before, question)), {"type": "image", "url": image}, _text(_ask(after, question))]

@@ -109,9 +109,7 @@ def _read_judged(path: Path, answers: dict[str, tuple[str, str]]) -> tuple[str, 
             raise StoredError(f"{stored.where}: judge must name the model that gave the rating, got {stored.judge!r}")
         judges[stored.judge] = None
     if not judges:
-        raise StoredError(
-            f"{path}: no ratings in it. Judge the answers: lmms-egoplan judge egothink --samples {path} --out FILE"
-        )
+        raise StoredError(f"{path}: no ratings in it. Judge the answers: lmms-egoplan judge egothink {path} --out FILE")
     return ", ".join(judges), rated
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
-from lmms_egoplan.checking import is_text, listing, read_json, repetition, shown
+from lmms_egoplan.checking import is_text, listing, read_json, repetition, shown, track
 from lmms_egoplan.images import ImageError, check_image
-from lmms_egoplan.storage import StorageError, resolve_inside
+from lmms_egoplan.storage import StorageError, resolve_inside, without_bars
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -116,7 +116,7 @@ def read_hub() -> list[Draft]:
             row["answer"],
             partial(_read_image_cell, row["image"]),
         )
-        for dimension in DIMENSIONS
+        for dimension in track(DIMENSIONS, "Loading dimensions from the hub")
         for number, row in enumerate(_load_config(dimension), 1)
     ]
 
@@ -171,11 +171,13 @@ def _load_config(dimension: Dimension) -> "Dataset":
 
     where = f"{HUB_DATASET}, config {dimension.hub_config}"
     try:
-        splits: DatasetDict = load_dataset(HUB_DATASET, dimension.hub_config)
+        with without_bars():
+            splits: DatasetDict = load_dataset(HUB_DATASET, dimension.hub_config)
     except Exception as error:  # datasets, hub client, HTTP client and pyarrow have no common base class
         cause = f": {error.__cause__}" if isinstance(error, DatasetGenerationError) else ""
         raise SourceError(
-            f"{where}: cannot load it from the hub: {error}{cause}\nWithout the hub: --source DIR; {_layout()}"
+            f"{where}: cannot load it from the hub: {error}{cause}\n"
+            f"Without the hub: lmms-egoplan data prepare egothink DIR. {_layout()}"
         ) from error
     if len(splits) != 1:
         raise SourceError(f"{where}: expected one split, found {len(splits)}: {', '.join(splits)}")

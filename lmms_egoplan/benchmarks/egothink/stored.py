@@ -31,6 +31,7 @@ class StoredAnswer:
     truncated: None where the file does not tell.
     reference: of the question, as the file holds it; None where it does not tell.
     rating, judge: whatever the file holds under these names, not checked; None without.
+    prompts: whose prompts the model was asked in; None where the file does not tell.
     """
 
     where: str
@@ -40,6 +41,7 @@ class StoredAnswer:
     reference: str | None
     rating: Any
     judge: Any
+    prompts: str | None = None
 
 
 def read_stored(paths: Iterable[Path]) -> list[StoredAnswer]:
@@ -92,7 +94,14 @@ def with_questions(stored: Sequence[StoredAnswer]) -> list[Answer]:
                 "prepared data; prepare the data that the run was made with"
             )
     return [
-        Answer(answer.id, rows[answer.id]["question"], rows[answer.id]["answer"], answer.answer, answer.truncated)
+        Answer(
+            answer.id,
+            rows[answer.id]["question"],
+            rows[answer.id]["answer"],
+            answer.answer,
+            answer.truncated,
+            answer.prompts,
+        )
         for answer in stored
     ]
 
@@ -192,6 +201,9 @@ def _stored_answer(where: str, line: str) -> StoredAnswer:
     truncated = record.get("truncated")
     if truncated is not None and not isinstance(truncated, bool):
         raise StoredError(f"{where}: truncated must be true, false or null, got {truncated!r}")
+    prompts = record.get("prompts")
+    if prompts is not None and not isinstance(prompts, str):
+        raise StoredError(f"{where}: prompts must be a text or null, got {prompts!r}")
     judge = record.get("judge")
     return StoredAnswer(
         where,
@@ -201,4 +213,5 @@ def _stored_answer(where: str, line: str) -> StoredAnswer:
         target,
         record.get("rating"),
         clean_text(judge) if isinstance(judge, str) else judge,
+        prompts,
     )

@@ -76,19 +76,26 @@ class Graded:
         return None if judge in (None, "none") else judge
 
     @property
+    def media(self) -> str | None:
+        """The form in which the model was shown the steps; None in runs of earlier versions, which do not tell."""
+        media = self.task_run.metrics.get("media")
+        return media if isinstance(media, str) else None
+
+    @property
     def prompts(self) -> tuple[str | None, str | None]:
         """Versions of the prompt and the judge's, as `LoggedRun` has them."""
         return prompt_versions(self.task_run.config)
 
     def shares(self) -> dict[str, Value]:
-        """What the scores are over, who judged and by which prompts, as Table 3 has them beside the scores."""
+        """What the scores are over, what was shown, who judged and by which prompts, for columns beside the scores."""
         names = {"judged": "judge_coverage"}
         percent = {
             name: self.percent(names.get(name, name))
             for name in ("coverage", "parsed", "judged", "truncated", "unverified", "suspect")
         }
         prompts = ", ".join(version or "unknown" for version in self.prompts)
-        return {"questions": self.number("num_steps"), "judge": self.judge, "prompts": prompts} | percent
+        texts = {"judge": self.judge, "prompts": prompts, "media": self.media}
+        return {"questions": self.number("num_steps")} | texts | percent
 
 
 def graded_runs(runs: Iterable[Run]) -> list[Graded]:

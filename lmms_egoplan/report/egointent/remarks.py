@@ -37,6 +37,10 @@ def remarks(graded: Sequence[Graded], heatmaps: Sequence[Heatmap]) -> Iterator[s
             yield f"{run.name}: no samples, and therefore no intervals, heat map, comparisons and steps in the gallery."
         if unverified := run.number("unverified"):
             yield f"{run.name}: nobody has verified the references of {100 * unverified:.1f} % of the steps."
+    media = {run.name: run.media for run in graded if run.media}
+    if len({shown.partition(" ")[0] for shown in media.values()}) > 1:
+        told = "; ".join(f"{name}: {shown}" for name, shown in media.items())
+        yield f"Steps were shown in different forms, as in the paper to open and to closed models: {told}."
     for heatmap in heatmaps:
         for warning in heatmap.warnings:
             yield f"{warning[0].upper()}{warning[1:]}."

@@ -24,6 +24,7 @@ _SHARES = (
     Column("truncated", "Truncated %", 1),
     Column("unverified", "Unverified %", 1),
     Column("suspect", "Suspect %", 1),
+    Column("media", "Shown as"),
     Column("judge", "Judge"),
     Column("prompts", "Prompt, judge's prompt"),
 )
@@ -33,7 +34,8 @@ _SHARES_NOTE = (
     "Judged: share of the found fields with a rating; the "
     "others count as neither right nor wrong. Truncated: share of the replies that the limit on new tokens ended, as "
     "far as that is known. Unverified: share of the steps whose references nobody has verified. Suspect: share of the "
-    "found fields that look as if they rated themselves."
+    "found fields that look as if they rated themselves. Shown as: whether the model got the frames of a step as "
+    "a video or as images (sec. 4.1: open models get videos, closed ones images)."
 )
 _INTERVAL_NOTE = (
     f"Low, high: 95 % interval, percentiles of {RESAMPLES:,} bootstrap resamples of the videos, each with all of its "

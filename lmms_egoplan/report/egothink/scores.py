@@ -37,6 +37,7 @@ class Part:
     truncated: float | None
     suspect: float | None
     judge: str
+    prompts: str
 
     @property
     def is_by_demo(self) -> bool:
@@ -58,7 +59,8 @@ class Part:
             "suspect": self.suspect,
         }
         percent = {name: None if share is None else 100 * share for name, share in shares.items()}
-        return {"low": low, "high": high, "questions": self.questions, "judge": self.judge or None} | percent
+        texts = {"judge": self.judge or None, "prompts": self.prompts or None}
+        return {"low": low, "high": high, "questions": self.questions} | texts | percent
 
 
 def part_of(run: Graded, dimensions: Sequence[Dimension]) -> Part:
@@ -83,12 +85,19 @@ def part_of(run: Graded, dimensions: Sequence[Dimension]) -> Part:
         truncated=_total([each.get("truncated") for each in metrics], known) / sum(known) if sum(known) else None,
         suspect=_total([each.get("suspect") for each in metrics], asked) / sum(asked) if sum(asked) else None,
         judge=", ".join(sorted({judge for each in metrics for judge in _judge_names(each)})),
+        prompts="; ".join(sorted({name for each in metrics for name in _prompt_names(each)})),
     )
 
 
 def _judge_names(metrics: Mapping[str, Any]) -> list[str]:
     told = metrics.get("judge_model") or "none"
     return [] if told == "none" else told.split(", ")
+
+
+def _prompt_names(metrics: Mapping[str, Any]) -> list[str]:
+    """None in runs of earlier versions, which do not tell."""
+    told = metrics.get("prompts")
+    return told.split("; ") if isinstance(told, str) else []
 
 
 def number(value: Any) -> float | None:

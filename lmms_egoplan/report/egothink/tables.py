@@ -18,13 +18,14 @@ _SHARES = (
     Column("truncated", "Truncated %", 1),
     Column("suspect", "Suspect %", 1),
     Column("judge", "Judge"),
+    Column("prompts", "Prompts"),
 )
 _ENDS = (Column("low", "Low", DECIMALS), Column("high", "High", DECIMALS))
 _SHARES_NOTE = (
     "Coverage: share of the official questions (50 in a dimension, 100 in activity and in forecasting) with a rating, "
     "which the score is over. Judged: share of the answers with a rating. Truncated: share of the answers that the "
     "limit on new tokens ended, where that is known. Suspect: share of the answers that look as if they rated "
-    "themselves."
+    "themselves. Prompts: the family of Tables 5 and 6 in whose prompts the model was asked."
 )
 _INTERVAL_NOTE = (
     f"Low, high: 95 % interval, percentiles of {RESAMPLES:,} bootstrap resamples of the questions, drawn in each "

@@ -7,10 +7,13 @@ from typing import Any
 from lmms_egoplan.benchmarks.egointent.grading import DEFAULT_JUDGE, JUDGE_VERSION, Prediction, grade  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.prepared import PREPARED
 from lmms_egoplan.benchmarks.egointent.prompt import PROMPT_VERSION, prompt_text  # noqa: F401
-from lmms_egoplan.benchmarks.egointent.visuals import num_shown, visual_input
+from lmms_egoplan.benchmarks.egointent.visuals import num_shown, step_images
 from lmms_egoplan.lm_eval_adapter.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name
-from lmms_egoplan.lm_eval_adapter.task import Answered, JudgedTask
+from lmms_egoplan.lm_eval_adapter.task import Answered, JudgedTask, TaskSettingsError
 from lmms_egoplan.processes import is_first_process
+
+# A clip, which a model class that takes videos shows as one, or images.
+_MEDIA = ("clip", "frames")
 
 
 class Steps(JudgedTask):
@@ -18,11 +21,17 @@ class Steps(JudgedTask):
 
     PREPARED = PREPARED
     COUNTS = ("max_frames",)
+    SETTINGS = ("media",)
     DEFAULT_JUDGE = DEFAULT_JUDGE
+
+    def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
+        if (media := metadata.get("media", _MEDIA[0])) not in _MEDIA:
+            raise TaskSettingsError(f"{self.config.task}: --metadata media={media}: one of {', '.join(_MEDIA)}")
+        return metadata
 
     def score(self, answers: Sequence[Answered]) -> list[str]:
         predictions = [
-            Prediction.of_reply(answer.doc, answer.text, None, num_shown(answer.doc, _settings(answer.doc)))
+            Prediction.of_reply(answer.doc, answer.text, None, num_shown(answer.doc, answer.doc["shown"]), answer.media)
             for answer in answers
         ]
         return [step.to_text() for step in grade(predictions, self.judge(), show_progress=is_first_process())]
@@ -30,14 +39,13 @@ class Steps(JudgedTask):
 
 def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
     """The step's frames up to its truncation point."""
-    shown = images_name("EgoIntent", doc, f"step {doc['step_id']}, {doc['shown']['max_frames']} frames")
-    return LazyImages(shown, partial(visual_input, doc, _settings(doc)))
+    settings = doc["shown"]
+    what = f"step {doc['step_id']}, {settings['max_frames']} frames as {settings['media']}"
+    return LazyImages(
+        images_name("EgoIntent", doc, what), partial(step_images, doc, settings), settings["media"] == "clip"
+    )
 
 
 def doc_to_text(doc: Mapping[str, Any]) -> str:
     """The request for the three fields behind the step's images."""
-    return IMAGE_PLACEHOLDER * num_shown(doc, _settings(doc)) + prompt_text(doc)
-
-
-def _settings(doc: Mapping[str, Any]) -> dict[str, Any]:
-    return {"media": "frames", **doc["shown"]}
+    return IMAGE_PLACEHOLDER * num_shown(doc, doc["shown"]) + prompt_text(doc)

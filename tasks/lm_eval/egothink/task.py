@@ -8,13 +8,23 @@ from datasets import Dataset
 
 from lmms_egoplan.benchmarks.egothink.grading import DEFAULT_JUDGE, OTHERWISE, Answer, grade
 from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
-from lmms_egoplan.benchmarks.egothink.prompts import model_blocks, prompt_text
+from lmms_egoplan.benchmarks.egothink.prompts import backend_of_model_type, model_blocks, prompt_text, prompts_name
 from lmms_egoplan.lm_eval_adapter.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name, stored_images
-from lmms_egoplan.lm_eval_adapter.task import Answered, JudgedTask, TaskSettingsError, without_images
+from lmms_egoplan.lm_eval_adapter.model_type import model_type
+from lmms_egoplan.lm_eval_adapter.task import (
+    Answered,
+    JudgedTask,
+    SystemPromptTask,
+    TaskSettingsError,
+    without_images,
+)
 from lmms_egoplan.processes import is_first_process
 
+# Of ``--metadata prompts``: those for the checkpoint's type.
+_BY_MODEL_TYPE = "model_type"
 
-class General(JudgedTask):
+
+class General(SystemPromptTask, JudgedTask):
     """A dimension that is answered in a few words (Table 5's prompts)."""
 
     PREPARED = PREPARED
@@ -23,14 +33,25 @@ class General(JudgedTask):
     OTHERWISE = OTHERWISE
     PLANNING = False
 
+    def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
+        """With the name of the prompts instead of the rule that chooses them."""
+        prompts = metadata.get("prompts")
+        if prompts == _BY_MODEL_TYPE:
+            return metadata | {"prompts": backend_of_model_type(model_type(metadata))}
+        if prompts is not None and prompts not in (names := model_blocks(self.PLANNING)):
+            choices = ", ".join([*names, _BY_MODEL_TYPE])
+            raise TaskSettingsError(f"{self.config.task}: --metadata prompts={prompts}: one of {choices}")
+        return metadata
+
     def documents(self, rows: Dataset) -> Dataset:
-        blocks = model_blocks(planning=self.PLANNING)
-        if (family := self.config.metadata["prompts"]) not in blocks:
-            raise TaskSettingsError(f"{self.config.task}: --metadata prompts={family}: one of {', '.join(blocks)}")
         return without_images(rows, "image")
 
+    def system_prompt(self, doc: Mapping[str, Any]) -> str | None:
+        return model_blocks(self.PLANNING)[doc["shown"]["prompts"]].get("system")
+
     def score(self, answers: Sequence[Answered]) -> list[str]:
-        given = [Answer(a.doc["id"], a.doc["question"], a.doc["answer"], a.text, None) for a in answers]
+        prompts = prompts_name(model_blocks(self.PLANNING)[self.config.metadata["prompts"]], self.used_system_turn)
+        given = [Answer(a.doc["id"], a.doc["question"], a.doc["answer"], a.text, None, prompts) for a in answers]
         return [answer.to_text() for answer in grade(given, self.judge(), show_progress=is_first_process())]
 
 
@@ -58,6 +79,8 @@ def doc_to_planning_text(doc: Mapping[str, Any]) -> str:
 
 
 def _text(doc: Mapping[str, Any], planning: bool) -> str:
-    block = model_blocks(planning=planning)[doc["shown"]["prompts"]]
+    block = model_blocks(planning)[doc["shown"]["prompts"]]
+    if doc.get(SystemPromptTask.SYSTEM_TURN):
+        block = {name: text for name, text in block.items() if name != "system"}
     text = prompt_text(doc["question"], block)
     return text if IMAGE_PLACEHOLDER in prompt_text("", block) else IMAGE_PLACEHOLDER + text

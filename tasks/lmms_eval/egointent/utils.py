@@ -16,6 +16,7 @@ from lmms_egoplan.benchmarks.egointent.metrics import (  # noqa: F401
     field_score,
     judge_coverage,
     judge_models,
+    media_used,
     num_steps,
     parsed_share,
     suspect_share,
@@ -23,7 +24,7 @@ from lmms_egoplan.benchmarks.egointent.metrics import (  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.prepared import PREPARED
 from lmms_egoplan.benchmarks.egointent.prompt import PROMPT_VERSION, prompt_text  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
-from lmms_egoplan.benchmarks.egointent.visuals import num_shown, visual_input
+from lmms_egoplan.benchmarks.egointent.visuals import media_shown, num_shown, visual_input
 from lmms_egoplan.judging.startup import announce_judge
 from lmms_egoplan.processes import is_first_process
 from lmms_egoplan.showing import VisualInput
@@ -55,6 +56,11 @@ def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, 
     return prompt_text(doc)
 
 
+def _media(task_filter: RequestFilter, doc: Mapping[str, Any]) -> str:
+    model = task_filter.model()
+    return media_shown(doc, task_filter.settings(), model and model.takes_video)
+
+
 class Judged(RequestFilter):
     """Has all answers of the task judged together; gives on what `GradedStep.to_text` writes.
 
@@ -68,8 +74,8 @@ class Judged(RequestFilter):
         predictions = []
         for response in self.responses(resps):
             doc = docs[response.doc_id]
-            shown = num_shown(doc, self.settings())
-            predictions.append(Prediction.of_reply(doc, response.text, response.truncated, shown))
+            shown, media = num_shown(doc, self.settings()), _media(self, doc)
+            predictions.append(Prediction.of_reply(doc, response.text, response.truncated, shown, media))
         judge = self.judge(grading.DEFAULT_JUDGE)
         steps = grade(predictions, judge, together=self._together, show_progress=is_first_process())
         return [step.to_text() for step in steps]
@@ -90,6 +96,7 @@ class Diagnosed(RequestFilter):
                     truncated=response.truncated,
                     frames_shown=num_shown(doc, self.settings()),
                     frames_sampled=doc["num_frames"],
+                    media=_media(self, doc),
                     load_images=partial(visual_input, doc, shown),
                     reply=response.text,
                 )

@@ -60,5 +60,5 @@ def write_test_predictions(values: Sequence[dict[str, Any]], args: Namespace | N
     time = datetime.now().strftime("%Y%m%d_%H%M%S")
     path = generate_submission_file(f"{time}_egoplan_test_predictions.jsonl", args)
     write_predictions(path, values)
-    logger.info(f"Predictions: {path}. Next: lmms-egoplan submit egoplan --samples {path} --out submission.json")
+    logger.info(f"Predictions: {path}. Next: lmms-egoplan submit egoplan {path} --out submission.json")
     return num_predictions(values)

@@ -7,11 +7,19 @@ from datasets import Dataset
 from PIL import Image
 
 from lmms_egoplan.backends.filters import RequestFilter
+from lmms_egoplan.backends.loaded import loaded_model
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.grading import DEFAULT_JUDGE, OTHERWISE, Answer, grade
 from lmms_egoplan.benchmarks.egothink.metrics import mean_over_dimensions  # noqa: F401
 from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
-from lmms_egoplan.benchmarks.egothink.prompts import model_blocks, prompt_messages, prompt_text
+from lmms_egoplan.benchmarks.egothink.prompts import (
+    block_by_model_type,
+    block_of_model,
+    model_blocks,
+    prompt_messages,
+    prompt_text,
+    prompts_name,
+)
 from lmms_egoplan.judging.startup import announce_judge
 from lmms_egoplan.processes import is_first_process
 
@@ -19,13 +27,18 @@ _DIMENSIONS = {dimension.name.upper(): dimension.name for dimension in DIMENSION
 _PLANNING = {"GENERAL_PROMPTS": False, "PLANNING_PROMPTS": True}
 
 
-def __getattr__(name: str) -> str | dict[str, dict[str, str]]:
+# lmms-eval's name of the backend that runs checkpoints of any family.
+_ANY_CHECKPOINT = "hf_vlm"
+
+
+def __getattr__(name: str) -> str | dict[str, dict[str, Any]]:
     """Folders and fingerprints of the prepared dimensions, and prompts: found when a task is loaded, not when listed.
 
     That is before the model is asked anything, so the judge is tried here.
     """
     if name in _PLANNING:
-        return model_blocks(planning=_PLANNING[name])
+        planning = _PLANNING[name]
+        return {**model_blocks(planning), _ANY_CHECKPOINT: block_by_model_type(planning)}
     if name in _DIMENSIONS:
         announce_judge(DEFAULT_JUDGE, OTHERWISE)
         return str(PREPARED.folder(_DIMENSIONS[name]))
@@ -39,14 +52,20 @@ def doc_to_visual(doc: Mapping[str, Any]) -> list[Image.Image]:
     return [doc["image"].convert("RGB")]
 
 
-def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, str]) -> str:
+def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> str:
     """The question in the model's prompt, for backends that take one text."""
-    return prompt_text(doc["question"], lmms_eval_specific_kwargs)
+    return prompt_text(doc["question"], _prompts(lmms_eval_specific_kwargs))
 
 
-def doc_to_messages(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The question in the model's prompt, for chat backends."""
-    return prompt_messages(doc["question"], *doc_to_visual(doc), lmms_eval_specific_kwargs)
+def doc_to_messages(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The question in the model's prompt, for chat backends, and for hf_vlm where there is a system prompt."""
+    return prompt_messages(doc["question"], *doc_to_visual(doc), _prompts(lmms_eval_specific_kwargs))
+
+
+def _prompts(settings: Mapping[str, Any]) -> Mapping[str, str]:
+    """Of the checkpoint that is loaded, where the settings are those of the backend that runs any."""
+    model = loaded_model(_ANY_CHECKPOINT)
+    return block_of_model(settings, model and model.model_type)
 
 
 class Judged(RequestFilter):
@@ -54,9 +73,13 @@ class Judged(RequestFilter):
 
     def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
         texts = docs.select_columns(["id", "question", "answer"])
+        model = self.model()
+        is_system_turn = self.asks_in_messages() if model is None else model.has_system_turn
+        prompts = prompts_name(_prompts(self.settings()), is_system_turn)
         answers = []
         for response in self.responses(resps):
             doc = texts[response.doc_id]
-            answers.append(Answer(doc["id"], doc["question"], doc["answer"], response.text, response.truncated))
+            question = (doc["id"], doc["question"], doc["answer"])
+            answers.append(Answer(*question, response.text, response.truncated, prompts))
         judged = grade(answers, self.judge(DEFAULT_JUDGE), show_progress=is_first_process())
         return [answer.to_text() for answer in judged]

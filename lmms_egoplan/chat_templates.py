@@ -1,0 +1,49 @@
+"""What a chat template can hold. Its rendering tells; names of models do not."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+Message = dict[str, Any]
+Render = Callable[[Sequence[Message]], str]
+
+_SYSTEM, _QUESTION = "systemprobe", "questionprobe"
+
+
+def has_system_turn(render: Render, user: str | None = None) -> bool:
+    """Whether a system message before a question with an image gets a place of its own.
+
+    Not where the template raises, leaves the message out, or writes it as it would a user's or an assistant's. A
+    template that puts it at the head of the user's turn by itself (Gemma 3) has such a place.
+
+    Args:
+        render: the template; messages to text.
+        user: the question, where contents are texts instead of lists of items.
+    """
+    question = user if user is not None else [{"type": "image"}, {"type": "text", "text": _QUESTION}]
+    content = _SYSTEM if user is not None else [{"type": "text", "text": _SYSTEM}]
+
+    def rendered(role: str) -> str | None:
+        return _rendered(render, [{"role": role, "content": content}, {"role": "user", "content": question}])
+
+    system = rendered("system")
+    if system is None or system.count(_SYSTEM) != 1 or "'type'" in system:  # a list that was printed
+        return False
+    return system not in (rendered("user"), rendered("assistant"))
+
+
+def has_video(render: Render) -> bool:
+    """Whether the template writes anything for a video; contents are lists of items."""
+    text = {"type": "text", "text": _QUESTION}
+    with_video, without = (
+        _rendered(render, [{"role": "user", "content": content}])
+        for content in ([{"type": "video", "video": ""}, text], [text])
+    )
+    return None not in (with_video, without) and with_video != without
+
+
+def _rendered(render: Render, messages: Sequence[Message]) -> str | None:
+    """None where the template refuses; the error is whatever it raises."""
+    try:
+        return str(render(messages))
+    except Exception:
+        return None

@@ -1,0 +1,128 @@
+"""Compact tables of runs on a terminal."""
+
+from collections.abc import Iterator, Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Column as RichColumn
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from lmms_egoplan.report.actplan.compact import compact as actplan
+from lmms_egoplan.report.compact import other_tasks
+from lmms_egoplan.report.contents import ReportError, Section, Table
+from lmms_egoplan.report.egointent.compact import compact as egointent
+from lmms_egoplan.report.egoplan.compact import compact as egoplan
+from lmms_egoplan.report.egothink.compact import compact as egothink
+from lmms_egoplan.report.gallery import clean
+from lmms_egoplan.report.runs import Run
+from lmms_egoplan.report.versions import parts_of
+
+_BENCHMARKS = {"egoplan": egoplan, "egothink": egothink, "egointent": egointent, "actplan": actplan}
+# A run's column: its name and its cells go on in the next line where they are longer.
+_WIDEST = 26
+
+
+def print_runs(runs: Sequence[Run], console: Console) -> None:
+    """Print when the runs were made, and the main scores of each benchmark and of all other tasks.
+
+    A table has a column for each run; where these do not fit the console, the same rows follow for the next runs. Runs
+    of different versions of a task are in tables of their own.
+
+    Args:
+        runs: with or without samples.
+
+    Raises:
+        ReportError: a run's results are not of the form that the project's tasks give.
+    """
+    tables = list(compact_tables(runs))
+    for run in runs:
+        _print_line(f"{run.name}: {run.harness}, {run.time}", console)
+    told: set[str] = set()
+    for table in tables:
+        _print_table(table, console)
+        for note in table.notes:
+            if note not in told:
+                _print_line(note, console)
+        told |= {*table.notes}
+
+
+def compact_tables(runs: Sequence[Run]) -> Iterator[Table]:
+    """The tables that `print_runs` prints.
+
+    Raises:
+        ReportError: see `print_runs`.
+    """
+    for name, compact in _BENCHMARKS.items():
+        for part in parts_of(name, runs):
+            try:
+                table = compact(part.runs)
+            except ReportError:
+                raise
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+                folders = ", ".join(sorted({str(run.folder) for run in part.runs}))
+                raise ReportError(
+                    f"{folders}: the results of {name} cannot be read: {type(error).__name__}: {error}; were they "
+                    "changed? Run again"
+                ) from error
+            if table is not None:
+                yield from part.section(Section(name, table.title, "", tables=(table,))).tables
+    others = other_tasks(runs)
+    if others is not None:
+        yield others
+
+
+def _print_table(table: Table, console: Console) -> None:
+    labels, *names = (clean(column.title) for column in table.columns)
+    rows = [[clean(str(value)) for value in row.values] for row in table.rows]
+    first = max(len(row[0]) for row in rows)
+    widths = [
+        min(_WIDEST, max(len(cell) for cell in (name, *(row[place] for row in rows))))
+        for place, name in enumerate(names, 1)
+    ]
+    _print_line(f"\n{table.title}", console)
+    for number, places in enumerate(_fitting(widths, console.width - first - 2)):
+        shown = RichTable(
+            RichColumn(labels, width=first, overflow="fold"),
+            *(
+                RichColumn(Text(names[place]), width=widths[place], justify="right", overflow="fold")
+                for place in places
+            ),
+            box=box.SIMPLE_HEAD,
+            show_edge=False,
+            pad_edge=False,
+            collapse_padding=True,
+        )
+        for cells in _told([(row[0], *(row[place + 1] for place in places)) for row in rows]):
+            shown.add_row(*map(Text, cells))
+        if number:
+            console.print()
+        console.print(shown)
+
+
+def _fitting(widths: Sequence[int], available: int) -> Iterator[list[int]]:
+    """Places of the columns in groups that fit, at least one in each; two blanks are between columns."""
+    group: list[int] = []
+    used = 0
+    for place, width in enumerate(widths):
+        if group and used + width + 2 > available:
+            yield group
+            group, used = [], 0
+        group.append(place)
+        used += width + 2
+    if group:
+        yield group
+
+
+def _told(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The rows with a cell for one of the runs, and the headings above them."""
+    kept: list[tuple[str, ...]] = []
+    for row in reversed(rows):
+        is_heading = bool(kept) and kept[-1][0].startswith(" ") and not row[0].startswith(" ")
+        if any(row[1:]) or is_heading:
+            kept.append(row)
+    return kept[::-1]
+
+
+def _print_line(text: str, console: Console) -> None:
+    console.print(Text(clean(text)), highlight=False)

@@ -1,0 +1,257 @@
+"""What models are given of EgoIntent's steps and EgoThink's questions in both harnesses, and what the results say.
+
+The inputs are those that transformers' ``generate`` gets.
+"""
+
+import os
+
+import pytest
+import torch
+from lmms_eval.evaluator import simple_evaluate
+from lmms_eval.tasks import TaskManager
+from transformers import AutoProcessor, GenerationMixin
+
+from egointent.source import raw_record, write_annotations, write_videos
+from egothink.source import write_source
+from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
+from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
+from lmms_egoplan.benchmarks.egothink.prompts import FAMILIES
+from lmms_egoplan.paths import LMMS_EVAL_TASKS
+from runs.both_harnesses import in_lm_eval, in_lmms_eval
+from runs.harness import _JUDGE
+from zoo import save
+from zoo.prompts import VICUNA
+
+pytestmark = pytest.mark.whole
+
+STEPS = [
+    raw_record(1, end_sec=1.5),
+    raw_record(2, end_sec=3.9),
+    raw_record(3, end_sec=1.6),
+    raw_record(4, end_sec=2.15),
+]
+FRAMES = [6, 18, 1, 1]
+SHORT, PLANNING = "egothink_object_existence", "egothink_planning_assistance"
+LLAVA = next(family for family in FAMILIES if family.is_system)
+NO_SYSTEM_TURN = VICUNA.replace(
+    "{% for message in messages %}",
+    "{% for message in messages %}{% if message['role'] == 'system' %}{{ raise_exception('no system') }}{% endif %}",
+    1,
+)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in os.environ:
+            if name.startswith(_JUDGE):
+                patch.delenv(name)
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
+        patch.setenv("LMMS_CACHE_RUN_ID", "of-this-test")
+        prepare_egothink(write_source(folder / "source", 2))
+        prepare_egointent(write_annotations(folder / "steps.jsonl", STEPS), write_videos(folder / "videos"))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def checkpoint(data):
+    return lambda name: data / name if (data / name).exists() else save(name, data / name)
+
+
+@pytest.fixture
+def given(monkeypatch):
+    """The inputs of every batch."""
+    seen = []
+    generate = GenerationMixin.generate
+
+    def note(self, *args, **kwargs):
+        seen.append({name: value for name, value in kwargs.items() if torch.is_tensor(value)})
+        return generate(self, *args, **kwargs)
+
+    monkeypatch.setattr(GenerationMixin, "generate", note)
+    return seen
+
+
+def shown(run, task="egointent", record="overall", name="media"):
+    return {sample[record].get("step_id") or sample[record]["id"]: sample[record][name] for sample in run.samples[task]}
+
+
+def texts(folder, batches):
+    """The prompts, with each image and each frame as one <image>."""
+    tokenizer = AutoProcessor.from_pretrained(folder).tokenizer
+    prompts = [row.replace("<pad>", "") for batch in batches for row in tokenizer.batch_decode(batch["input_ids"])]
+    return sorted({_once(prompt, "<image>") for prompt in prompts})
+
+
+def _once(text, token):
+    while token * 2 in text:
+        text = text.replace(token * 2, token)
+    return text
+
+
+def in_lmms(folder, *tasks, **more):
+    return in_lmms_eval(folder, *tasks, gen_kwargs="max_new_tokens=4", batch_size=2, **more)
+
+
+def in_lm(folder, *tasks, **more):
+    return in_lm_eval(folder, *tasks, gen_kwargs={"max_gen_toks": 4}, batch_size=2, **more)
+
+
+@pytest.mark.parametrize("run", [in_lmms, in_lm])
+def test_steps_are_videos_with_their_rate_where_the_model_takes_them(data, checkpoint, given, run):
+    done = run(checkpoint("qwen2_5_vl"), "egointent")
+    expected = {f"s{n}": "video" if count > 1 else "images" for n, count in enumerate(FRAMES, 1)}
+    assert shown(done) == expected
+    (media,) = {value for name, value in done.results["egointent"].items() if name.startswith("media,")}
+    assert media == "images (2), video (2)"
+    videos = [batch for batch in given if "pixel_values_videos" in batch]
+    assert sum(len(batch["input_ids"]) for batch in videos) == 2
+    assert sum(len(batch["input_ids"]) for batch in given) == 4
+    grids = sorted(int(grid[0]) for batch in videos for grid in batch["video_grid_thw"])
+    assert grids == [3, 9]  # pairs of 6 and of 18 frames
+    for batch in videos:
+        assert batch["second_per_grid_ts"].tolist() == pytest.approx([2 / 6] * len(batch["input_ids"]))
+    assert sum(len(batch["input_ids"]) for batch in given if "pixel_values" in batch) == 2
+
+
+@pytest.mark.parametrize("run", [in_lmms, in_lm])
+def test_steps_are_images_where_the_model_takes_no_video(data, checkpoint, given, run):
+    done = run(checkpoint("llava"), "egointent")
+    assert set(shown(done).values()) == {"images"}
+    (media,) = {value for name, value in done.results["egointent"].items() if name.startswith("media,")}
+    assert media == "images"
+    assert sum(len(batch["pixel_values"]) for batch in given) == sum(FRAMES)
+
+
+def test_both_harnesses_give_the_same_answers_to_videos(data, checkpoint):
+    folder = checkpoint("qwen3_vl")
+    theirs, own = (shown(run(folder, "egointent"), name="reply") for run in (in_lmms, in_lm))
+    assert theirs == own
+    assert len(set(own.values())) > 1
+
+
+def test_thinned_steps_have_a_lower_rate(data, checkpoint, given):
+    done = in_lm(checkpoint("qwen2_5_vl"), "egointent", metadata={"max_frames": 4})
+    rates = sorted(float(rate) for batch in given for rate in batch.get("second_per_grid_ts", ()))
+    # 4 of 6 frames in 5/6 s, 4 of 18 in 17/6 s.
+    assert rates == pytest.approx([2 / (6 * 3 / 5), 2 / (6 * 3 / 17)])
+    assert set(shown(done, name="frames_shown").values()) == {1, 4}
+
+
+def test_lm_eval_gives_images_where_asked_and_refuses_other_words(data, checkpoint, given):
+    done = in_lm(checkpoint("qwen2_5_vl"), "egointent", metadata={"media": "frames"})
+    assert set(shown(done).values()) == {"images"}
+    assert not any("pixel_values_videos" in batch for batch in given)
+    with pytest.raises(ValueError, match="egointent: --metadata media=movie: one of clip, frames"):
+        in_lm(checkpoint("qwen2_5_vl"), "egointent", metadata={"media": "movie"})
+
+
+def test_stock_hf_multimodal_is_given_images(data, checkpoint, given):
+    done = in_lm(checkpoint("qwen2_5_vl"), "egointent", model="hf-multimodal")
+    assert set(shown(done).values()) == {"images"}
+    assert not any("pixel_values_videos" in batch for batch in given)
+
+
+@pytest.mark.parametrize("run", [in_lmms, in_lm])
+def test_answers_from_the_cache_say_what_was_shown(data, checkpoint, given, tmp_path, run):
+    first = run(checkpoint("qwen2_5_vl"), "egointent", use_cache=str(tmp_path / "cache"))
+    asked = len(given)
+    again = run(checkpoint("qwen2_5_vl"), "egointent", use_cache=str(tmp_path / "cache"))
+    assert asked == len(given) > 0
+    assert shown(again) == shown(first)
+    assert shown(again, name="reply") == shown(first, name="reply")
+
+
+@pytest.mark.parametrize("run", [in_lmms, in_lm])
+def test_answers_to_earlier_inputs_are_not_served(data, checkpoint, given, tmp_path, run, monkeypatch):
+    from lmms_egoplan.backends import hf_vlm
+    from lmms_egoplan.lm_eval_adapter import ranker
+
+    cache = str(tmp_path / "cache")
+    with monkeypatch.context() as earlier:
+        for module in (hf_vlm, ranker):
+            earlier.setattr(module, "RANKING_VERSION", 2)
+        run(checkpoint("llava"), SHORT, use_cache=cache)
+    asked = len(given)
+    run(checkpoint("llava"), SHORT, use_cache=cache)
+    assert len(given) == 2 * asked > 0
+
+
+@pytest.mark.parametrize("run", [in_lmms, in_lm])
+@pytest.mark.parametrize("task", [SHORT, PLANNING])
+def test_llavas_system_prompt_stands_in_a_system_turn(data, checkpoint, given, run, task):
+    done = run(checkpoint("llava"), task)
+    prompt = LLAVA.planning if task == PLANNING else LLAVA.general
+    dimension = task.rpartition("_")[2]
+    assert texts(checkpoint("llava"), given) == [
+        f"<s> {prompt} USER: <image>\nWhat is thing {number} of {dimension}?  ASSISTANT:" for number in (1, 2)
+    ]
+    assert set(shown(done, task, "score", "prompts").values()) == {"LLaVA series models, system turn"}
+    told = {value for name, value in done.results[task].items() if name.startswith("prompts,")}
+    assert told == {"LLaVA series models, system turn"}
+
+
+@pytest.mark.parametrize("run", [in_lmms, in_lm])
+def test_without_a_system_turn_it_stands_before_the_question(data, checkpoint, given, run, tmp_path):
+    folder = save("llava", tmp_path / "llava")
+    processor = AutoProcessor.from_pretrained(folder)
+    processor.chat_template = NO_SYSTEM_TURN
+    processor.save_pretrained(folder)
+    done = run(folder, SHORT)
+    assert texts(folder, given) == [
+        f"<s> USER: <image>\n{LLAVA.general}\nWhat is thing {number} of existence?  ASSISTANT:" for number in (1, 2)
+    ]
+    assert set(shown(done, SHORT, "score", "prompts").values()) == {"LLaVA series models, in the user turn"}
+
+
+@pytest.mark.parametrize("run", [in_lmms, in_lm])
+def test_other_model_types_get_gpt_4vs_prompt(data, checkpoint, given, run):
+    done = run(checkpoint("qwen2_5_vl"), SHORT)
+    assert set(shown(done, SHORT, "score", "prompts").values()) == {"GPT-4V"}
+    for text in texts(checkpoint("qwen2_5_vl"), given):
+        assert "Please let your answer be as short as possible. Question: What is thing" in text
+
+
+def test_blips_checkpoints_get_blips_prompt(data, checkpoint):
+    for name in ("instructblip", "blip2"):
+        done = in_lmms(checkpoint(name), SHORT)
+        assert set(shown(done, SHORT, "score", "prompts").values()) == {FAMILIES[1].name}
+
+
+def test_what_is_asked_for_by_name_counts_more_than_the_model_type(data, checkpoint, given, tmp_path):
+    done = in_lm(checkpoint("llava"), SHORT, metadata={"prompts": "default"})
+    assert set(shown(done, SHORT, "score", "prompts").values()) == {"GPT-4V"}
+    done = in_lm(checkpoint("qwen2_5_vl"), SHORT, metadata={"prompts": "llava"})
+    assert set(shown(done, SHORT, "score", "prompts").values()) == {"LLaVA series models, system turn"}
+    assert all(text.startswith(f"<|im_start|>system\n{LLAVA.general}<|im_end|>") for text in texts(
+        checkpoint("qwen2_5_vl"), given[-1:]
+    ))  # fmt: skip
+    (tmp_path / "own.yaml").write_text(
+        f"include: {LMMS_EVAL_TASKS}/egothink/{SHORT}.yaml\ntask: own_existence\n"
+        "lmms_eval_specific_kwargs:\n  hf_vlm:\n    prompt: 'Say it. {question}'\n    system: Be brief.\n"
+    )
+    manager = TaskManager("ERROR", include_path=str(tmp_path), include_defaults=False, model_name="hf_vlm")
+    given.clear()
+    done = simple_evaluate(
+        "hf_vlm",
+        f"pretrained={checkpoint('llava')},dtype=float32",
+        tasks=["own_existence"],
+        task_manager=manager,
+        log_samples=True,
+    )
+    assert {sample["score"]["prompts"] for sample in done["samples"]["own_existence"]} == {"own, system turn"}
+    assert texts(checkpoint("llava"), given)[0].startswith("<s> Be brief. USER: <image>\nSay it. What is thing 1")
+
+
+def test_a_system_instruction_stands_before_the_prompt(data, checkpoint, given):
+    in_lm(checkpoint("llava"), SHORT, system_instruction="Speak English.")
+    assert all(text.startswith(f"<s> Speak English.\n\n{LLAVA.general} USER:") for text in texts(
+        checkpoint("llava"), given
+    ))  # fmt: skip
+
+
+def test_without_a_chat_template_the_prompt_stands_before_the_question(data, checkpoint, given):
+    done = in_lm(checkpoint("llava"), SHORT, apply_chat_template=False)
+    assert set(shown(done, SHORT, "score", "prompts").values()) == {"LLaVA series models, in the user turn"}
+    assert all(f"<image>{LLAVA.general}\nWhat is" in text for text in texts(checkpoint("llava"), given))

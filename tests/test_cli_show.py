@@ -1,0 +1,228 @@
+"""`lmms-egoplan show`: the main scores of runs in the terminal."""
+
+import json
+import math
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from lmms_egoplan.cli import app
+from report.reading import HARNESSES, all_tasks, one_task
+from report.synthetic import actplan_answers, egointent_answers, egoplan_answers, egothink_bench, write_run
+
+NARROW = 80
+
+
+@pytest.fixture(autouse=True)
+def narrow(monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(NARROW))
+
+
+def show(*paths):
+    return CliRunner().invoke(app, ["show", *map(str, paths)])
+
+
+def lines_of(result):
+    """Lines of the output, without the blanks at their ends, if none is wider than the terminal."""
+    assert max(map(len, result.stdout.splitlines())) <= NARROW
+    return [line.rstrip() for line in result.stdout.splitlines()]
+
+
+def cells(result, label):
+    """The cells of all rows with this label."""
+    rows = (re.split(r"  +", line.strip()) for line in lines_of(result))
+    return [row[1:] for row in rows if row[0] == label]
+
+
+def change(path, edit):
+    content = json.loads(path.read_text())
+    edit(content)
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize("harness", HARNESSES)
+def test_scores_of_all_benchmarks_are_those_of_the_results_with_what_they_are_over(tmp_path, harness):
+    path = write_run(tmp_path, harness, "org/Model-7B", all_tasks())
+    metrics = {
+        task: {key.partition(",")[0]: value for key, value in entry.items()}
+        for task, entry in json.loads(path.read_text())["results"].items()
+    }
+    result = show(tmp_path)
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    assert lines_of(result)[0] == (
+        f"Model-7B: {harness}, 2026-01-01 {'04' if harness == 'lmms-eval' else '12'}:00:00 UTC"
+    )
+    assert cells(result, "acc")[0] == [f"{100 * metrics['egoplan_val']['acc']:.2f} (0.9%)"]
+    assert cells(result, "acc_sum")[0] == [f"{100 * metrics['egoplan_val']['acc_sum']:.2f} (0.9%)"]
+    assert cells(result, "existence") == [[f"{metrics['egothink_object_existence']['score']:.1f} (6.0%)"]]
+    assert cells(result, "average of the twelve") == [[f"{metrics['egothink_bench']['score']:.1f} (5.1%)"]]
+    assert cells(result, "overall") == [[f"{metrics['egointent']['overall']:.2f} (0.3%)"]]
+    assert cells(result, "Norm. LCS")[0] == [f"{metrics['actplan']['lcs_norm']:.3f} (1.0%)"]
+    assert cells(result, "truncated")[0] == (["11.1%"] if harness == "lmms-eval" else ["n/a"])
+    assert cells(result, "judge") == [["org/judge"], ["org/judge"]]
+
+
+def test_several_runs_stand_side_by_side_and_the_rest_below(tmp_path):
+    for number in range(9):
+        tasks = {"egoplan_val": egoplan_answers(10, 0.4, seed=number)} if number == 8 else egothink_bench(2, 0.5)
+        write_run(tmp_path / str(number), HARNESSES[number % 2], f"org/Model-{number}B", tasks)
+    result = show(tmp_path)
+    assert result.exit_code == 0
+    heads = [re.findall(r"Model-\dB", line) for line in lines_of(result) if "Model-" in line]
+    shown = [name for head in heads for name in head]
+    assert all(shown.count(f"Model-{number}B") == 2 for number in range(9))  # in the list of runs, and once more
+    assert max(map(len, heads)) >= 3
+    rows = cells(result, "existence")
+    assert sum(map(len, rows)) == 8
+    assert len(cells(result, "acc")) == 1
+
+
+def test_a_run_without_a_task_has_an_empty_cell(tmp_path):
+    write_run(tmp_path / "1", "lmms-eval", "org/one", {"egoplan_val": egoplan_answers(10, 0.4, seed=1)})
+    write_run(tmp_path / "2", "lmms-eval", "org/two", {"egoplan_val_blind": egoplan_answers(10, 0.4, seed=1)})
+    result = show(tmp_path / "1", tmp_path / "2")
+    assert [len(row) for row in cells(result, "acc")] == [1, 1]
+
+
+def test_nan_is_no_score_and_paths_are_no_values(tmp_path):
+    path = write_run(
+        tmp_path,
+        "lmms-eval",
+        "/models/mine",
+        {**egothink_bench(2, 0.5), "actplan": actplan_answers(10, 0.8, bleurt=0.5)},
+    )
+
+    def edit(content):
+        for task, entry in content["results"].items():
+            if task.startswith("egothink_"):
+                entry |= {"score,judged": math.nan, "judge_coverage,judged": 0.0, "judge_model,judged": "/srv/judge"}
+        content["results"]["actplan"] |= {"encoder,scored": "/home/me/encoder", "bleurt_model,scored": "./bleurt"}
+
+    change(path, edit)
+    result = show(tmp_path)
+    assert cells(result, "existence") == [["n/a (0%)"]]
+    assert cells(result, "average of the twelve") == [["n/a (0%)"]]
+    assert cells(result, "judge") == [["judge"]]
+    assert cells(result, "Sentence encoder") == [["encoder"]]
+    assert cells(result, "Classifier") == [["bleurt"]]
+    assert "nan" not in result.stdout
+    assert "/" not in result.stdout.replace("n/a", "")
+
+
+def test_who_judged_is_told(tmp_path):
+    path = write_run(
+        tmp_path,
+        "lmms-eval",
+        "org/m",
+        {**egothink_bench(2, 0.5, judge="demo"), "egointent": egointent_answers(10, 50, missing=1.0)},
+    )
+    result = show(path)
+    assert cells(result, "judge") == [["demo"], ["not asked"]]
+    assert cells(result, "judged") == [["100%"], ["n/a"]]
+    assert result.stdout.count("The judge 'demo' only compares words: its scores mean nothing.") == 1
+
+
+def test_goal_step_steps_stand_under_their_own_name(tmp_path):
+    answers = {"egointent": egointent_answers(10, 50)}
+    write_run(tmp_path / "1", "lmms-eval", "org/one", answers)
+    other = write_run(tmp_path / "2", "lmms-eval", "org/two", answers, log_samples=False)
+    change(other, lambda content: content["results"]["egointent"].update({"category,judged": {"make bread": 50.0}}))
+    result = show(tmp_path)
+    assert [row[-1].endswith("(0.3%)") for row in cells(result, "overall")] == [True, False]
+    assert cells(result, "overall")[1][-1].endswith("(n/a)")
+    assert "egointent (Goal-Step steps)" in result.stdout
+
+
+def test_texts_of_results_do_nothing_to_the_terminal(tmp_path):
+    path = write_run(tmp_path, "lmms-eval", "org/m\x1b[31m[red]", one_task())
+    change(path, lambda content: content["versions"].update(egoplan_val="\x1b[2J"))
+    result = show(path)
+    assert result.exit_code == 0
+    assert "\x1b" not in result.stdout
+    assert "[red]" in result.stdout
+
+
+def test_results_are_enough(tmp_path):
+    write_run(tmp_path, "lm-eval", "org/m", one_task(), log_samples=False)
+    result = show(tmp_path)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert len(cells(result, "acc")) == 1
+
+
+def test_other_tasks_are_shown_too(tmp_path):
+    path = write_run(tmp_path, "lmms-eval", "org/m", one_task())
+
+    def edit(content):
+        content["results"]["egointent_diagnostics"] = {
+            "alias": "x", "diagnostics,judged": math.nan, "gf,judged": 51.25, "gf_stderr,judged": "N/A",
+            "judge_model,judged": "[bold]org/judge[/bold]", "by_place,judged": {"a": 1}, "num_steps,judged": 3,
+        }  # fmt: skip
+        content["configs"]["egointent_diagnostics"] = {"task": "egointent_diagnostics"}
+
+    change(path, edit)
+    result = show(path)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert cells(result, "diagnostics") == [["n/a"]]
+    assert cells(result, "gf") == [["51.2500"]]
+    assert cells(result, "num_steps") == [["3"]]
+    assert cells(result, "judge_model") == [["[bold]org/judge[/bold]"]]
+    assert "by_place" not in result.stdout
+
+
+def test_versions_of_a_task_are_not_side_by_side(tmp_path):
+    write_run(tmp_path / "1", "lmms-eval", "org/one", one_task())
+    other = write_run(tmp_path / "2", "lmms-eval", "org/two", one_task())
+
+    def edit(content):
+        content["versions"]["egoplan_val"] = 7.0
+        content["configs"]["egoplan_val"]["metadata"] = {"version": 7.0}
+
+    change(other, edit)
+    result = show(tmp_path)
+    assert result.exit_code == 0
+    assert [len(row) for row in cells(result, "acc")] == [1, 1]
+    assert "version 7.0" in result.stdout
+
+
+def test_an_empty_folder_is_an_error(tmp_path):
+    result = show(tmp_path)
+    assert result.exit_code == 1
+    assert f"lmms-egoplan: {tmp_path}: no results of a run" in result.stderr
+    result = show(tmp_path / "nowhere")
+    assert result.exit_code == 1
+    assert "no such file or folder" in result.stderr
+
+
+def test_a_run_that_was_stopped_while_it_wrote_is_named_and_the_others_are_shown(tmp_path):
+    write_run(tmp_path / "good", "lmms-eval", "org/m", one_task())
+    killed = write_run(tmp_path / "killed", "lmms-eval", "org/m", one_task())
+    killed.write_bytes(killed.read_bytes()[:100])
+    (tmp_path / "good" / "notes.json").write_text("[]")
+    result = show(tmp_path / "good", killed)
+    assert result.exit_code == 1
+    assert len(cells(result, "acc")) == 1
+    assert f"Not read: {killed}: no JSON" in result.stderr
+    assert f"Not read: {tmp_path / 'good' / 'notes.json'}: no results of a run" in result.stderr
+    assert f"lmms-egoplan: no results in {killed}" in result.stderr
+    assert show(tmp_path).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content["results"]["egothink_object_existence"].update({"num_questions,judged": "many"}),
+        lambda content: content["results"]["egothink_object_existence"].update({"num_questions,judged": 1e400}),
+        lambda content: content["results"].update(egothink_object_existence=[]),
+        lambda content: content["configs"].update(egothink_object_existence=[]),
+        lambda content: content.update(config=None, versions=[], date={}),
+    ],
+)
+def test_results_that_someone_changed_end_in_a_message_or_a_table(tmp_path, damage):
+    path = write_run(tmp_path, "lmms-eval", "org/m", egothink_bench(2, 0.5))
+    change(path, damage)
+    result = show(path)
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    assert "Traceback" not in result.output
+    assert result.exit_code == 0 or str(path.parent) in result.stderr
