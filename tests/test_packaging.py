@@ -1,0 +1,54 @@
+"""What a release brings: all files in the source distribution, and the same version and bounds everywhere."""
+
+import configparser
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+import lmms_egoplan
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def settings():
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / "setup.cfg", encoding="utf-8")
+    return parser
+
+
+def test_the_source_distribution_has_every_file_of_the_repository(tmp_path):
+    pytest.importorskip("setuptools", minversion="77", reason="builds without a network")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("this is no clone")
+    files = [name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+    for name in files:
+        (tmp_path / "source" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / "source" / name)
+    build = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", build, tmp_path], cwd=tmp_path / "source", check=True, capture_output=True)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as packed:
+        brought = {member.name.partition("/")[2] for member in packed if member.isfile()}
+    assert {"CHANGELOG.md", "CITATION.cff", ".ci/run", "perf/README.md", "tests/conftest.py"} <= brought
+    assert not set(files) - brought
+
+
+def test_the_citation_is_of_this_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == lmms_egoplan.__version__
+    assert len(citation["references"]) == 4
+
+
+def test_requirements_have_lower_bounds_alone(settings):
+    """An upper bound would move a package that a user's environment has."""
+    for line in settings["options"]["install_requires"].split("\n"):
+        if line:
+            assert {part.operator for part in Requirement(line).specifier} == {">="}, line
