@@ -222,10 +222,16 @@ class HFVLM(lmms):
         if not callable(to_messages):
             return None
         settings, parameters = task.lmms_eval_specific_kwargs, inspect.signature(to_messages).parameters
-        # As the harness calls it.
-        takes_settings = "lmms_eval_specific_kwargs" in parameters or len(parameters) == 2
-        given = {"lmms_eval_specific_kwargs": settings} if settings is not None and takes_settings else {}
-        asked = to_messages(doc, **given)
+        # The harness asks for the settings by this name; some tasks have another name for their second parameter.
+        has_name = "lmms_eval_specific_kwargs" in parameters or any(
+            parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()
+        )
+        if settings is not None and has_name:
+            asked = to_messages(doc, lmms_eval_specific_kwargs=settings)
+        elif settings is not None and len(parameters) == 2:
+            asked = to_messages(doc, settings)
+        else:
+            asked = to_messages(doc)
         if not any(isinstance(message, dict) and message.get("role") == "system" for message in asked or ()):
             return None
         messages = ChatMessages(messages=asked).to_hf_messages()

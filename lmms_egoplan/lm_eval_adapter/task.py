@@ -241,8 +241,8 @@ class Answered:
     @classmethod
     def of(cls, instance: Instance) -> "Answered":
         """What lmms-eval leaves of an answer, too; nothing of one that an API sent without text."""
-        response = instance.resps[0] or ""
-        return cls(instance.doc, without_reasoning(response), media_of(response))
+        response = instance.resps[0]
+        return cls(instance.doc, without_reasoning(response or ""), media_of(response))
 
 
 class TogetherScoredTask(PreparedTask):
