@@ -49,10 +49,16 @@ def test_uniform_images(media):
 
 
 def test_clip_images(media):
-    for source, path in sources(media):
+    for source, path, fps in zip(*zip(*sources(media), strict=True), (60, 30), strict=True):
         clips, observation = clip_images(row(source, path, 50, (1, 5), (10, 30), (20, 90)), 2, 3)
         assert [read_numbers(clip) for clip in clips] == [[10, 20, 30], [20, 35, 50]]
         assert read_number(observation) == 50
+        # 10 to 30 and 20 to 50 in steps of 10 and 15 frames.
+        assert [clip.fps for clip in clips] == [fps / 10, fps / 15]
+        (short,), _ = clip_images(row(source, path, 50, (7, 7)), 1, 3)
+        assert (read_numbers(short), short.fps) == ([7, 7, 7], 2 * fps)
+        (single,), _ = clip_images(row(source, path, 50, (10, 30)), 1, 1)
+        assert (len(single), single.fps) == (1, None)
         clips, observation = clip_images(row(source, path, 50))
         assert (clips, read_number(observation)) == ([], 50)
 

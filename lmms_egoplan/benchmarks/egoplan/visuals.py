@@ -17,6 +17,7 @@ from lmms_egoplan.benchmarks.egoplan.layouts import (
     uniform_frames,
 )
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
+from lmms_egoplan.clip import Clip
 from lmms_egoplan.frames import (
     DamagedFrameError,
     FrameError,
@@ -60,8 +61,10 @@ def num_uniform_images(doc: Doc, num_frames: int = UNIFORM_FRAMES) -> int:
 
 def clip_images(
     doc: Doc, num_clips: int = NUM_CLIPS, frames_per_clip: int = FRAMES_PER_CLIP
-) -> tuple[list[list[Image.Image]], Image.Image]:
-    """RGB images of the last past actions, oldest first, and of the current observation (paper, C.1).
+) -> tuple[list[Clip], Image.Image]:
+    """Clips of the last past actions, oldest first, and an image of the current observation (paper, C.1).
+
+    A clip's frame rate is that of its frames in the source. A clip of one image has none.
 
     Args:
         doc: a row of the prepared dataset.
@@ -74,7 +77,8 @@ def clip_images(
     observation = doc["current_observation_frame"]
     clips = clip_frames(_past(doc), observation, num_clips, frames_per_clip)
     images = iter(_read(doc, [number for clip in clips for number in clip] + [observation]))
-    return [[next(images) for _ in clip] for clip in clips], next(images)
+    fps = SOURCE_FPS[doc["video_source"]]
+    return [Clip((next(images) for _ in clip), _rate(clip, fps)) for clip in clips], next(images)
 
 
 def progress_video(doc: Doc) -> str:
@@ -100,6 +104,11 @@ def progress_video(doc: Doc) -> str:
         fps = (len(numbers) - 1) / span if len(numbers) > 1 else VIDEO_FPS
         write_video(path, read_in_batches(partial(_read, doc), numbers), fps)
     return str(path)
+
+
+def _rate(frames: Sequence[int], fps: int) -> float | None:
+    """Frames per second of evenly spaced frames; an action that is one frame long takes the time of one frame."""
+    return (len(frames) - 1) * fps / max(1, frames[-1] - frames[0]) if len(frames) > 1 else None
 
 
 def _past(doc: Doc) -> list[Segment]:
