@@ -8,7 +8,8 @@ from lmms_egoplan.paths import METRICS
 def metrics_path() -> None:
     """Print the folder of the metrics for Hugging Face's library evaluate: `actplan_lcs` and `actplan_classifier`.
 
-    Example, in Python: `evaluate.load("FOLDER/actplan_lcs").compute(predictions=[...], references=[...])`, where
-    FOLDER is what this command prints.
+    Example: `METRICS=$(lmms-egoplan metrics-path)`
+
+    In Python: `evaluate.load(f"{METRICS}/actplan_lcs").compute(predictions=[...], references=[...])`
     """
     typer.echo(METRICS)
