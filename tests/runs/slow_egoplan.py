@@ -11,8 +11,10 @@ import av
 import torch
 from PIL import Image
 from transformers import AutoModelForImageTextToText, AutoProcessor
+from transformers.video_utils import VideoMetadata
 
 LETTERS = "ABCD"
+SOURCE_FPS = {"EpicKitchens": 60, "Ego4D": 30}
 Record = dict[str, Any]
 
 
@@ -48,7 +50,9 @@ class SlowEgoPlan:
         for action in record["task_progress_metadata"][-clips:]:
             numbers = _spread(action["start_frame"], min(action["stop_frame"], last), per_clip)
             frames = [self._frame(record, number) for number in numbers]
-            media.append({"type": "video", "video": frames} if per_clip > 1 else _image(frames[0]))
+            seconds = max(1, numbers[-1] - numbers[0]) / SOURCE_FPS[record["video_source"]]
+            video = {"type": "video", "video": frames, "fps": (per_clip - 1) / seconds}
+            media.append(video if per_clip > 1 else _image(frames[0]))
         return [*media, _image(self._frame(record, last))]
 
     @torch.no_grad()
@@ -84,14 +88,21 @@ class SlowEgoPlan:
         return self.processor.tokenizer.decode(answer, skip_special_tokens=True)
 
     def _inputs(self, media: list[dict[str, Any]], text: str, answer: list[Any], **how: bool) -> Any:
+        videos = [
+            VideoMetadata(
+                total_num_frames=len(item["video"]), fps=item["fps"], frames_indices=[*range(len(item["video"]))]
+            )
+            for item in media
+            if item["type"] == "video"
+        ]
+        media = [{name: value for name, value in item.items() if name != "fps"} for item in media]
         question = {"role": "user", "content": [*media, {"type": "text", "text": text}]}
-        has_video = any(item["type"] == "video" for item in media)
         return self.processor.apply_chat_template(
             [question, *answer],
             tokenize=True,
             return_dict=True,
             return_tensors="pt",
-            processor_kwargs={"do_sample_frames": False} if has_video else {},
+            processor_kwargs={"do_sample_frames": False, "video_metadata": videos} if videos else {},
             **how,
         )
 

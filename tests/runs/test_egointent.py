@@ -139,10 +139,10 @@ def test_every_aggregate_is_that_of_the_samples(data, judged):
     assert results["indoor"] == pytest.approx(
         overall([s for s in samples if rows[s["step_id"]]["environment"] == "indoor"])
     )
-    by_scenario = {}
+    by_category = {}
     for step in samples:
-        by_scenario.setdefault(rows[step["step_id"]]["scenario"], []).append(step)
-    assert results["scenario"] == pytest.approx({name: overall(steps) for name, steps in by_scenario.items()})
+        by_category.setdefault(rows[step["step_id"]]["category"], []).append(step)
+    assert results["category"] == pytest.approx({name: overall(steps) for name, steps in by_category.items()})
     found = sum(len(step["fields"]) for step in samples)
     unrated = sum(value is None for step in samples for value in step["ratings"].values())
     assert 0 < unrated < found < 3 * len(samples)
@@ -179,7 +179,7 @@ def test_nothing_of_a_record_but_its_id_is_in_a_request(judged):
         row = rows[sample["overall"]["step_id"]]
         text = sample["input"] if isinstance(sample["input"], str) else json.dumps(sample["input"])
         assert row["step_id"] in text
-        for name in (*FIELDS, "scenario", "event", "goal", "video_id", "environment"):
+        for name in (*FIELDS, "scenario", "category", "event", "goal", "video_id", "environment"):
             if row[name] and row[name] not in row["step_id"]:
                 assert row[name].lower() not in text.lower(), name
 
@@ -228,7 +228,7 @@ def test_diagnostics_show_the_judge_what_the_model_saw(data, checkpoint, tmp_pat
     assert "input tokens by OpenAI's rule" in (data / "log.txt").read_text()
     rows = list(PREPARED.load("test"))[:6]
     seen = {tuple(read_numbers(visual_input(row, {"media": "frames", "max_frames": 3}))) for row in rows}
-    labels = [row[name] for row in rows for name in (*FIELDS, "scenario", "event", "goal", "video_id", "step_id")]
+    labels = [row[name] for row in rows for name in (*FIELDS, "category", "event", "goal", "video_id", "step_id")]
     judged = set()
     for body in server.bodies[1:]:
         *images, text = body["messages"][-1]["content"]
