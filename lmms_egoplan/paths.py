@@ -13,7 +13,7 @@ def _installed_tasks() -> Path:
 
 LMMS_EVAL_TASKS = _installed_tasks() / "lmms_eval"
 LM_EVAL_TASKS = _installed_tasks() / "lm_eval"
-METRICS = Path(__file__).resolve().parent / "metrics"
+METRICS = Path(__file__).resolve().parent / "benchmarks" / "actplan" / "evaluate_metrics"
 
 
 def data_root() -> Path:

@@ -28,11 +28,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from lmms_egoplan.benchmarks.actplan.encoder import encoder_name, load_encoder
+from lmms_egoplan.benchmarks.actplan.labelled_plans import PublishedInstance, read_published
 from lmms_egoplan.benchmarks.actplan.lcs import THRESHOLD, lcs_lengths
-from lmms_egoplan.benchmarks.actplan.plans import official_steps, one_per_line
-from lmms_egoplan.benchmarks.actplan.published import PublishedInstance, read_published
-from lmms_egoplan.checking import track
+from lmms_egoplan.benchmarks.actplan.reply import official_steps, one_per_line
+from lmms_egoplan.encoder import encoder_name, load_encoder
+from lmms_egoplan.validation import track
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

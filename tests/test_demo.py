@@ -15,21 +15,24 @@ from sentence_transformers import SentenceTransformer
 from transformers import AutoModelForImageTextToText, AutoProcessor
 from typer.testing import CliRunner
 
+from lmms_egoplan.benchmarks.actplan import demo as actplan
 from lmms_egoplan.benchmarks.actplan.activities import SETTINGS, activity_type
-from lmms_egoplan.benchmarks.actplan.plans import form_validity
 from lmms_egoplan.benchmarks.actplan.records import find_instances, read_instance
+from lmms_egoplan.benchmarks.actplan.reply import form_validity
+from lmms_egoplan.benchmarks.egointent import demo as egointent
 from lmms_egoplan.benchmarks.egointent import records as egointent_records
 from lmms_egoplan.benchmarks.egointent.fields import FIELDS
-from lmms_egoplan.benchmarks.egointent.prompt import prompt_text
+from lmms_egoplan.benchmarks.egointent.protocol import prompt_text
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames
+from lmms_egoplan.benchmarks.egoplan import demo as egoplan
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, Record, read_annotations
+from lmms_egoplan.benchmarks.egothink import demo as egothink
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
 from lmms_egoplan.cli import app
-from lmms_egoplan.demo import actplan, egointent, egoplan, egothink
 from lmms_egoplan.demo.checkpoint import write_checkpoint
 from lmms_egoplan.demo.encoder import write_encoder
 from lmms_egoplan.demo.scenes import FPS, SCENES, Scene
-from lmms_egoplan.frames import count_video_frames, read_frame_folder, read_video_frames
+from lmms_egoplan.media.frames import count_video_frames, read_frame_folder, read_video_frames
 
 EGOTHINK = Path(__file__).parents[2] / "shared" / "data" / "egothink"
 # A judge that answers nothing, and a key that nobody may see.

@@ -18,7 +18,7 @@ from typer.main import get_command
 
 from lmms_egoplan.cli import app
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
-from lmms_egoplan.task_versions import read_task_file
+from lmms_egoplan.report.task_versions import read_task_file
 from patience import FOREVER_S
 
 ROOT = Path(__file__).parents[1]

@@ -12,7 +12,6 @@ from lmms_egoplan.cli import (
     evaluate,
     heatmap,
     judge,
-    lm_eval,
     metrics_path,
     report,
     score,
@@ -21,6 +20,7 @@ from lmms_egoplan.cli import (
     tasks_path,
     train,
 )
+from lmms_egoplan.harnesses.lm_eval import command as lm_eval
 
 app = typer.Typer(
     name="lmms-egoplan",

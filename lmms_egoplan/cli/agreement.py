@@ -72,8 +72,8 @@ def agreement(
 
     Example: `lmms-egoplan agreement gpt-4o.jsonl qwen.jsonl --human annotators.csv --out agreement.csv`
     """
-    from lmms_egoplan.benchmarks.egothink.ratings import read_raters
-    from lmms_egoplan.benchmarks.egothink.stored import StoredError
+    from lmms_egoplan.benchmarks.egothink.answer_files import StoredError
+    from lmms_egoplan.benchmarks.egothink.rating_files import read_raters
     from lmms_egoplan.judging.agreement import rated_by_all
     from lmms_egoplan.storage import write_whole
 
@@ -113,9 +113,9 @@ def _print_counts(raters: Mapping[str, Mapping[str, float | None]], compared: in
 def _compare(
     raters: Mapping[str, Mapping[str, float | None]], judges: Sequence[str], common: Sequence[str]
 ) -> _Compared:
+    from lmms_egoplan.benchmarks.egothink.answer_files import dimension_of
     from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-    from lmms_egoplan.benchmarks.egothink.ratings import LEVELS, between_levels
-    from lmms_egoplan.benchmarks.egothink.stored import dimension_of
+    from lmms_egoplan.benchmarks.egothink.rating_files import LEVELS, between_levels
     from lmms_egoplan.judging.agreement import fleiss_kappa, pairwise, pooled
 
     between = {rater: found for rater, rated in raters.items() if (found := between_levels(rated))}

@@ -42,7 +42,7 @@ def bleurt(
     """
     from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError, load_classifier
     from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import evaluate_bleurt
-    from lmms_egoplan.benchmarks.actplan.published import PublishedError
+    from lmms_egoplan.benchmarks.actplan.labelled_plans import PublishedError
 
     try:
         evaluation = evaluate_bleurt(load_classifier(model), plans, activities, split)

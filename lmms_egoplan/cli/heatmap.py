@@ -40,9 +40,9 @@ def egointent(
 
     Example: `lmms-egoplan heatmap egointent runs/qwen runs/internvl --out heatmap.png`
     """
+    from lmms_egoplan.benchmarks.egointent.answer_files import LoggedRunError, read_runs
     from lmms_egoplan.benchmarks.egointent.heatmap import make_heatmap
     from lmms_egoplan.benchmarks.egointent.heatmap_drawing import SUFFIXES, write_heatmap
-    from lmms_egoplan.benchmarks.egointent.logged_runs import LoggedRunError, read_runs
 
     if out.suffix.lower() not in SUFFIXES:
         raise typer.BadParameter(f"{out}: the suffix must be one of {', '.join(SUFFIXES)}", param_hint="--out")

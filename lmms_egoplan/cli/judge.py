@@ -12,7 +12,7 @@ from rich.table import Table
 from lmms_egoplan.cli.former_options import accepting
 
 if TYPE_CHECKING:
-    from lmms_egoplan.benchmarks.egothink.grading import JudgedAnswer
+    from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -69,9 +69,9 @@ def egothink(
 
     Example: `lmms-egoplan judge egothink runs/my-model --out judged.jsonl`
     """
-    from lmms_egoplan.benchmarks.egothink.grading import DEFAULT_JUDGE, grade_repeatedly
+    from lmms_egoplan.benchmarks.egothink.answer_files import StoredError, read_stored, with_questions, write_judged
     from lmms_egoplan.benchmarks.egothink.repeats import write_repeated
-    from lmms_egoplan.benchmarks.egothink.stored import StoredError, read_stored, with_questions, write_judged
+    from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, grade_repeatedly
     from lmms_egoplan.judging import HOW_TO_SET, JudgeError, SettingsError, judge_settings, probe
     from lmms_egoplan.storage import StorageError
 
@@ -108,6 +108,7 @@ def egothink(
 
 
 def _print_scores(judged: Sequence["JudgedAnswer"]) -> None:
+    from lmms_egoplan.benchmarks.egothink.answer_files import dimension_of
     from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
     from lmms_egoplan.benchmarks.egothink.metrics import (
         judge_coverage,
@@ -117,7 +118,6 @@ def _print_scores(judged: Sequence["JudgedAnswer"]) -> None:
         score_answer,
     )
     from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
-    from lmms_egoplan.benchmarks.egothink.stored import dimension_of
 
     table = Table("dimension", "answers", "judged", "score", "coverage")
     complete, incomplete = {}, []

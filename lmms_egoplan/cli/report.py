@@ -55,7 +55,7 @@ def report(
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from lmms_egoplan.report.build import build_report
-    from lmms_egoplan.report.contents import ReportError
+    from lmms_egoplan.report.document import ReportError
 
     started = time.monotonic()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

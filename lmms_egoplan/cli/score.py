@@ -62,10 +62,10 @@ def actplan(
 
     Example: `lmms-egoplan score actplan plans.jsonl --out scores.json`
     """
+    from lmms_egoplan.benchmarks.actplan.answer_files import PlansError, read_plans, score_stored, write_scores
     from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError
-    from lmms_egoplan.benchmarks.actplan.encoder import EncoderError
-    from lmms_egoplan.benchmarks.actplan.published import PublishedError
-    from lmms_egoplan.benchmarks.actplan.stored import PlansError, read_plans, score_stored, write_scores
+    from lmms_egoplan.benchmarks.actplan.labelled_plans import PublishedError
+    from lmms_egoplan.encoder import EncoderError
 
     try:
         if out.is_dir() or out.resolve() == plans.resolve():

@@ -27,7 +27,7 @@ def show(
     """
     from rich.console import Console
 
-    from lmms_egoplan.report.contents import ReportError
+    from lmms_egoplan.report.document import ReportError
     from lmms_egoplan.report.runs import read_scores
     from lmms_egoplan.report.terminal import print_runs
 

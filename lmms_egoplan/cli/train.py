@@ -75,7 +75,7 @@ def bleurt(
     from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError
     from lmms_egoplan.benchmarks.actplan.bleurt.recipe import Recipe
     from lmms_egoplan.benchmarks.actplan.bleurt.training import train_bleurt
-    from lmms_egoplan.benchmarks.actplan.published import PublishedError
+    from lmms_egoplan.benchmarks.actplan.labelled_plans import PublishedError
 
     if learning_rate is not None and not 0 < learning_rate < 1:
         raise typer.BadParameter("must be above 0 and below 1", param_hint="--learning-rate")

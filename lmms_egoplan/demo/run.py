@@ -15,7 +15,10 @@ from rich.markup import escape
 from rich.status import Status
 from rich.text import Text
 
-from lmms_egoplan.demo import actplan, egointent, egoplan, egothink
+from lmms_egoplan.benchmarks.actplan import demo as actplan
+from lmms_egoplan.benchmarks.egointent import demo as egointent
+from lmms_egoplan.benchmarks.egoplan import demo as egoplan
+from lmms_egoplan.benchmarks.egothink import demo as egothink
 from lmms_egoplan.judging import DEMO
 from lmms_egoplan.report.runs import read_scores
 from lmms_egoplan.report.terminal import print_runs

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from loguru import logger
 
-from lmms_egoplan.judging.asking import Asking, judgement_of
 from lmms_egoplan.judging.cache import CacheError, Entry, JudgementCache, cache_key, default_cache_path
 from lmms_egoplan.judging.demo import DEMO, judge_by_words
+from lmms_egoplan.judging.dispatch import Asking, judgement_of
 from lmms_egoplan.judging.endpoint import (
     PARAMETERS,
     PROBING,

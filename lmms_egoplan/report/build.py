@@ -5,9 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lmms_egoplan.logged_samples import sample_file
-from lmms_egoplan.report import actplan, egointent, egoplan, egothink
+from lmms_egoplan.benchmarks.actplan import report as actplan
+from lmms_egoplan.benchmarks.egointent import report as egointent
+from lmms_egoplan.benchmarks.egoplan import report as egoplan
+from lmms_egoplan.benchmarks.egothink import report as egothink
 from lmms_egoplan.report.gallery import IMAGE_SECONDS
+from lmms_egoplan.report.logged_samples import sample_file
 from lmms_egoplan.report.page import write_page
 from lmms_egoplan.report.recompute import check
 from lmms_egoplan.report.runs import Run, read_runs

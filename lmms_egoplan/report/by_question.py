@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from lmms_egoplan.report.contents import ReportError
+from lmms_egoplan.report.document import ReportError
 from lmms_egoplan.report.runs import Run, TaskRun
 
 Key = TypeVar("Key")

@@ -8,10 +8,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_egoplan.checking import listing, shown
 from lmms_egoplan.paths import LM_EVAL_TASKS
-from lmms_egoplan.report.contents import ReportError
-from lmms_egoplan.task_versions import package_versions, read_task_file
+from lmms_egoplan.report.document import ReportError
+from lmms_egoplan.report.task_versions import package_versions, read_task_file
+from lmms_egoplan.validation import listing, shown
 
 if TYPE_CHECKING:
     from lmms_egoplan.report.runs import Run, TaskRun

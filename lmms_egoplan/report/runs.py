@@ -8,12 +8,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from lmms_egoplan.checking import listing, shown
-from lmms_egoplan.logged_samples import HOW_TO_LOG, SampleFile, sample_file, start_time
-from lmms_egoplan.report.contents import ReportError
-from lmms_egoplan.report.names import names_of
+from lmms_egoplan.report.document import ReportError
+from lmms_egoplan.report.logged_samples import HOW_TO_LOG, SampleFile, sample_file, start_time
 from lmms_egoplan.report.recompute import aggregations, former_names
-from lmms_egoplan.task_versions import logged_version
+from lmms_egoplan.report.run_names import names_of
+from lmms_egoplan.report.task_versions import logged_version
+from lmms_egoplan.validation import listing, shown
 
 # What is heavy in a sample and in no table: prompts, raw responses, hashes, and lists that are the same in all.
 _LEFT_OUT = frozenset(

@@ -8,12 +8,12 @@ from rich.table import Column as RichColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from lmms_egoplan.report.actplan.compact import compact as actplan
-from lmms_egoplan.report.compact import other_tasks
-from lmms_egoplan.report.contents import ReportError, Section, Table
-from lmms_egoplan.report.egointent.compact import compact as egointent
-from lmms_egoplan.report.egoplan.compact import compact as egoplan
-from lmms_egoplan.report.egothink.compact import compact as egothink
+from lmms_egoplan.benchmarks.actplan.report.compact import compact as actplan
+from lmms_egoplan.benchmarks.egointent.report.compact import compact as egointent
+from lmms_egoplan.benchmarks.egoplan.report.compact import compact as egoplan
+from lmms_egoplan.benchmarks.egothink.report.compact import compact as egothink
+from lmms_egoplan.report.compact_tables import other_tasks
+from lmms_egoplan.report.document import ReportError, Section, Table
 from lmms_egoplan.report.gallery import clean
 from lmms_egoplan.report.runs import Run
 from lmms_egoplan.report.versions import parts_of

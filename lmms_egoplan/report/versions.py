@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lmms_egoplan.report.contents import Figure, Item, Section, Table
+from lmms_egoplan.report.document import Figure, Item, Section, Table
 from lmms_egoplan.report.recompute import aggregations
 from lmms_egoplan.report.runs import Run, TaskRun
-from lmms_egoplan.task_versions import age, package_versions
+from lmms_egoplan.report.task_versions import age, package_versions
 
 _LISTED = 3
 

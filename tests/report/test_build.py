@@ -9,9 +9,9 @@ import pandas
 import pytest
 from PIL import Image
 
-from actplan.tiny_encoder import write_encoder
+from benchmarks.actplan.tiny_encoder import write_encoder
 from lmms_egoplan.report.build import build_report
-from lmms_egoplan.report.contents import ReportError
+from lmms_egoplan.report.document import ReportError
 from report.synthetic import (
     EGOTHINK_TASKS,
     actplan_answers,

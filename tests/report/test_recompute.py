@@ -12,7 +12,7 @@ import pytest
 
 from lmms_egoplan.benchmarks.egointent.fields import FIELDS
 from lmms_egoplan.paths import LM_EVAL_TASKS
-from lmms_egoplan.report.contents import ReportError
+from lmms_egoplan.report.document import ReportError
 from lmms_egoplan.report.recompute import aggregation_lists, aggregations, check, recompute
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import (

@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from lmms_egoplan.report import actplan, egointent, egoplan, egothink
-from lmms_egoplan.report.contents import ReportError
+from lmms_egoplan.benchmarks.actplan import report as actplan
+from lmms_egoplan.benchmarks.egointent import report as egointent
+from lmms_egoplan.benchmarks.egoplan import report as egoplan
+from lmms_egoplan.benchmarks.egothink import report as egothink
+from lmms_egoplan.report.document import ReportError
 from lmms_egoplan.report.runs import read_runs
 from report.reading import all_tasks, only
 from report.synthetic import write_run

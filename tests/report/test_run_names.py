@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from lmms_egoplan.report.contents import ReportError
+from lmms_egoplan.report.document import ReportError
 from lmms_egoplan.report.runs import read_runs
 from report.reading import names_of, one_task
 from report.synthetic import egothink_answers, write_run

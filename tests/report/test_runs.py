@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from lmms_egoplan.report.contents import ReportError
+from lmms_egoplan.report.document import ReportError
 from lmms_egoplan.report.recompute import check
 from lmms_egoplan.report.runs import read_runs, read_scores
 from patience import processor_time_below

@@ -4,11 +4,14 @@ import json
 
 import pytest
 
-from lmms_egoplan.report import actplan, egointent, egoplan, egothink
+from lmms_egoplan.benchmarks.actplan import report as actplan
+from lmms_egoplan.benchmarks.egointent import report as egointent
+from lmms_egoplan.benchmarks.egoplan import report as egoplan
+from lmms_egoplan.benchmarks.egothink import report as egothink
 from lmms_egoplan.report.build import build_report
 from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.task_versions import package_versions
 from lmms_egoplan.report.versions import parts_of
-from lmms_egoplan.task_versions import package_versions
 from report.synthetic import (
     EGOTHINK_TASKS,
     actplan_answers,

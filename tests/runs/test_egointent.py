@@ -18,7 +18,7 @@ from lmms_egoplan.benchmarks.egointent.prepared import PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import visual_input
 from lmms_egoplan.cli import app
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
-from media import read_numbers, write_numbered_video
+from media.files import read_numbers, write_numbered_video
 from runs.answerer import save_answerer
 from runs.harness import TWO_PROCESSES, run
 

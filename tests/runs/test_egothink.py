@@ -14,7 +14,7 @@ from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
 from lmms_egoplan.cli import app
-from lmms_egoplan.judging.harmless import make_harmless
+from lmms_egoplan.judging.sanitize import make_harmless
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from patience import FOREVER_S
 from runs.harness import TWO_PROCESSES, log, run, start

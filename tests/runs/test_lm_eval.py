@@ -11,7 +11,7 @@ from lm_eval.models.huggingface import HFLM
 from loguru import logger
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from actplan.slow import lcs, lines, normalised
+from benchmarks.actplan.slow import lcs, lines, normalised
 from lmms_egoplan.benchmarks.actplan.prepared import PREPARED as ACTPLAN
 from lmms_egoplan.benchmarks.egointent.fields import FIELDS
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from loguru import logger
 
-from lmms_egoplan.benchmarks.actplan.encoder import EncoderError
-from lmms_egoplan.checking import shown, track
+from lmms_egoplan.encoder import EncoderError
 from lmms_egoplan.text import clean_text
+from lmms_egoplan.validation import shown, track
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, SETTINGS, InstanceId, activity_type
 from lmms_egoplan.benchmarks.actplan.prepared import DATA_FORMAT
 from lmms_egoplan.benchmarks.actplan.records import Record, SourceError, find_instances, read_instance
-from lmms_egoplan.checking import listing, track
 from lmms_egoplan.storage import save_split, split_dir
+from lmms_egoplan.validation import listing, track
 
 if TYPE_CHECKING:
     from datasets import Features

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmms_egoplan.benchmarks.actplan.activities import InstanceId, parse_id
-from lmms_egoplan.benchmarks.actplan.plans import official_steps
-from lmms_egoplan.checking import is_text
-from lmms_egoplan.images import ImageError, check_image
+from lmms_egoplan.benchmarks.actplan.reply import official_steps
+from lmms_egoplan.media.image_files import ImageError, check_image
 from lmms_egoplan.storage import StorageError, resolve_inside
+from lmms_egoplan.validation import is_text
 
 REPOSITORY_URL = "https://github.com/HKUST-KnowComp/ActPlan-1K"
 LAYOUT = (

@@ -16,8 +16,8 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_URL, VIDEO_ID, Record, is_seconds
 from lmms_egoplan.benchmarks.egointent.visuals import FPS
-from lmms_egoplan.checking import REPEATED, is_text, listing, read_json, repeated_keys, shown
 from lmms_egoplan.storage import resolve_inside, write_whole
+from lmms_egoplan.validation import REPEATED, is_text, listing, read_json, repeated_keys, shown
 
 # Goal-Step does not tell where a video was taken. By goal category, or by the group before its colon.
 _ENVIRONMENTS = {

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from lmms_egoplan.benchmarks.egointent import metrics
+from lmms_egoplan.benchmarks.egointent.answer_files import LoggedRun, LoggedRunError, LoggedStep
 from lmms_egoplan.benchmarks.egointent.graded import GradedStep
-from lmms_egoplan.benchmarks.egointent.logged_runs import LoggedRun, LoggedRunError, LoggedStep
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
 
 # Runs that a warning names of those that are alike.

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from lmms_egoplan.benchmarks.egointent.prepared import DATA_FORMAT, OFFICIAL
 from lmms_egoplan.benchmarks.egointent.records import Record, read_annotations
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames
-from lmms_egoplan.checking import counting, listing, track
-from lmms_egoplan.frames import FrameError, check_video_frames, frame_times
+from lmms_egoplan.media.frames import FrameError, check_video_frames, frame_times
 from lmms_egoplan.storage import StorageError, file_version, resolve_inside, save_split
+from lmms_egoplan.validation import counting, listing, track
 
 if TYPE_CHECKING:
     from datasets import Dataset

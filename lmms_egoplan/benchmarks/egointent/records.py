@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.fields import ALIASES, FIELDS
-from lmms_egoplan.checking import REPEATED, is_text, listing, shown
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
+from lmms_egoplan.validation import REPEATED, is_text, listing, shown
 
 # The authors' release, which links the annotations.
 REPOSITORY_URL = "https://github.com/YePan2/EgoIntent"

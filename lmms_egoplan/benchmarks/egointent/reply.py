@@ -3,10 +3,10 @@
 import re
 
 from lmms_egoplan.benchmarks.egointent.fields import FIELDS
-from lmms_egoplan.benchmarks.egointent.labelled import SHORT_NAME, Values, read_lines, short_names
-from lmms_egoplan.benchmarks.egointent.loose_objects import read_objects
-from lmms_egoplan.benchmarks.egointent.marked_up import read_tables, read_tags
-from lmms_egoplan.benchmarks.egointent.prompt import PROMPT
+from lmms_egoplan.benchmarks.egointent.protocol import PROMPT
+from lmms_egoplan.benchmarks.egointent.reply_labels import SHORT_NAME, Values, read_lines, short_names
+from lmms_egoplan.benchmarks.egointent.reply_markup import read_tables, read_tags
+from lmms_egoplan.benchmarks.egointent.reply_objects import read_objects
 
 _WORD = re.compile(r"[^\W_]+")
 # By their words: "N/A" is "n a".

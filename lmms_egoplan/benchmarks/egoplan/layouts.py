@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from lmms_egoplan.showing import evenly_spaced
+from lmms_egoplan.media.sampling import evenly_spaced
 
 # The project's default for models without multi-clip input.
 UNIFORM_FRAMES = 8

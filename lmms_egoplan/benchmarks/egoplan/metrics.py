@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from lmms_egoplan.audits import audit_values
 from lmms_egoplan.benchmarks.egoplan.protocol import parse_letter
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, LETTERS
 from lmms_egoplan.benchmarks.egoplan.visuals import Doc
-from lmms_egoplan.loglikelihood import Loglikelihood, parse_loglikelihood
+from lmms_egoplan.ranking.audits import audit_values
+from lmms_egoplan.ranking.loglikelihood import Loglikelihood, parse_loglikelihood
 
 # Table 3: EgoPlan-IT was made of Epic-Kitchens, so Ego4D is out of domain.
 _SOURCE_METRIC = {EPIC_KITCHENS: "acc_epic_kitchens", EGO4D: "acc_ego4d"}

@@ -9,7 +9,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_egoplan.benchmarks.egoplan.media import Video, check_video, damaged_questions, frames_to_verify
 from lmms_egoplan.benchmarks.egoplan.prepared import DATA_FORMAT, OFFICIAL
 from lmms_egoplan.benchmarks.egoplan.records import (
     EGO4D,
@@ -19,9 +18,10 @@ from lmms_egoplan.benchmarks.egoplan.records import (
     Split,
     read_annotations,
 )
-from lmms_egoplan.checking import counting, listing, track
-from lmms_egoplan.frames import FrameError
+from lmms_egoplan.benchmarks.egoplan.sources import Video, check_video, damaged_questions, frames_to_verify
+from lmms_egoplan.media.frames import FrameError
 from lmms_egoplan.storage import StorageError, save_split
+from lmms_egoplan.validation import counting, listing, track
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -7,7 +7,7 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.records import LETTERS
 from lmms_egoplan.benchmarks.egoplan.visuals import clip_images, progress_video, uniform_images
-from lmms_egoplan.showing import Doc, SettingsError, VisualInput, count_setting
+from lmms_egoplan.media.sampling import Doc, SettingsError, VisualInput, count_setting
 
 INSTRUCTION = "Reply with nothing but the letter of the action to take: A, B, C or D."
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from lmms_egoplan.checking import REPEATED, JsonObject, is_text, listing, read_json, repeated_keys, shown
+from lmms_egoplan.validation import REPEATED, JsonObject, is_text, listing, read_json, repeated_keys, shown
 
 Split = Literal["val", "test"]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.prepared import PREPARED
 from lmms_egoplan.benchmarks.egoplan.records import LETTERS, Split
-from lmms_egoplan.checking import read_json, repetition
 from lmms_egoplan.storage import load_summary, write_whole
+from lmms_egoplan.validation import read_json, repetition
 
 Prediction = tuple[int, str | None]
 

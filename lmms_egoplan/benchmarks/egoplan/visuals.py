@@ -17,8 +17,8 @@ from lmms_egoplan.benchmarks.egoplan.layouts import (
     uniform_frames,
 )
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
-from lmms_egoplan.clip import Clip
-from lmms_egoplan.frames import (
+from lmms_egoplan.media.clip import Clip
+from lmms_egoplan.media.frames import (
     DamagedFrameError,
     FrameError,
     frame_path,
@@ -26,8 +26,8 @@ from lmms_egoplan.frames import (
     read_video_frames,
     write_video,
 )
+from lmms_egoplan.media.sampling import Doc, read_in_batches
 from lmms_egoplan.paths import data_root
-from lmms_egoplan.showing import Doc, read_in_batches
 from lmms_egoplan.storage import file_version, resolve_inside
 
 # Frames per second of the sources. The records do not tell; Ego4D's canonical videos have 30, EPIC-KITCHENS'

@@ -13,7 +13,7 @@ from typing import Any
 from loguru import logger
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from lmms_egoplan.benchmarks.egothink.grading import JudgedAnswer
+from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 
 Values = dict[str, dict[str, Any]]
 

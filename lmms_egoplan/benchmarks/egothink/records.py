@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
-from lmms_egoplan.checking import is_text, listing, read_json, repetition, shown, track
-from lmms_egoplan.images import ImageError, check_image
+from lmms_egoplan.media.image_files import ImageError, check_image
 from lmms_egoplan.storage import StorageError, resolve_inside, without_bars
+from lmms_egoplan.validation import is_text, listing, read_json, repetition, shown, track
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -6,10 +6,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from lmms_egoplan.benchmarks.egothink.answer_files import StoredError, dimension_of, read_stored, read_text
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from lmms_egoplan.benchmarks.egothink.grading import JudgedAnswer
-from lmms_egoplan.benchmarks.egothink.ratings import LEVELS
-from lmms_egoplan.benchmarks.egothink.stored import StoredError, dimension_of, read_stored, read_text
+from lmms_egoplan.benchmarks.egothink.rating_files import LEVELS
+from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.judging.noise import Noise, noise, noise_of_average
 from lmms_egoplan.storage import write_whole
 

@@ -6,11 +6,10 @@ from typing import Any
 
 from datasets import Dataset
 
-from lmms_egoplan.backends.filters import RequestFilter
-from lmms_egoplan.benchmarks.egointent import diagnostics, grading
-from lmms_egoplan.benchmarks.egointent.diagnostics import DIAGNOSTICS_VERSION, DiagnosedStep, diagnose  # noqa: F401
-from lmms_egoplan.benchmarks.egointent.diagnostics_metrics import mean_diagnostics, score_diagnostics  # noqa: F401
-from lmms_egoplan.benchmarks.egointent.grading import JUDGE_VERSION, Prediction, grade  # noqa: F401
+from lmms_egoplan.benchmarks.egointent import scoring
+from lmms_egoplan.benchmarks.egointent.diagnostics import scoring as diagnostics
+from lmms_egoplan.benchmarks.egointent.diagnostics.metrics import mean_diagnostics, score_diagnostics  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.diagnostics.scoring import DIAGNOSTICS_VERSION, DiagnosedStep, diagnose  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.metrics import (  # noqa: F401
     coverage,
     field_score,
@@ -22,15 +21,17 @@ from lmms_egoplan.benchmarks.egointent.metrics import (  # noqa: F401
     suspect_share,
 )
 from lmms_egoplan.benchmarks.egointent.prepared import PREPARED
-from lmms_egoplan.benchmarks.egointent.prompt import PROMPT_VERSION, prompt_text  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.protocol import PROMPT_VERSION, prompt_text  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
+from lmms_egoplan.benchmarks.egointent.scoring import JUDGE_VERSION, Prediction, grade  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.visuals import media_shown, num_shown, visual_input
+from lmms_egoplan.benchmarks.truncation import num_counted, truncated_share  # noqa: F401
+from lmms_egoplan.harnesses.lmms_eval.filters import RequestFilter
 from lmms_egoplan.judging.startup import announce_judge
+from lmms_egoplan.media.sampling import VisualInput
 from lmms_egoplan.processes import is_first_process
-from lmms_egoplan.showing import VisualInput
-from lmms_egoplan.truncation import num_counted, truncated_share  # noqa: F401
 
-_DEFAULT_JUDGES = {"TEST": grading.DEFAULT_JUDGE, "DIAGNOSED_TEST": diagnostics.DEFAULT_JUDGE}
+_DEFAULT_JUDGES = {"TEST": scoring.DEFAULT_JUDGE, "DIAGNOSED_TEST": diagnostics.DEFAULT_JUDGE}
 
 
 def __getattr__(name: str) -> str:
@@ -76,7 +77,7 @@ class Judged(RequestFilter):
             doc = docs[response.doc_id]
             shown, media = num_shown(doc, self.settings()), _media(self, doc)
             predictions.append(Prediction.of_reply(doc, response.text, response.truncated, shown, media))
-        judge = self.judge(grading.DEFAULT_JUDGE)
+        judge = self.judge(scoring.DEFAULT_JUDGE)
         steps = grade(predictions, judge, together=self._together, show_progress=is_first_process())
         return [step.to_text() for step in steps]
 

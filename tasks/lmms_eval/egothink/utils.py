@@ -6,13 +6,10 @@ from typing import Any
 from datasets import Dataset
 from PIL import Image
 
-from lmms_egoplan.backends.filters import RequestFilter
-from lmms_egoplan.backends.loaded import loaded_model
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from lmms_egoplan.benchmarks.egothink.grading import DEFAULT_JUDGE, OTHERWISE, Answer, grade
 from lmms_egoplan.benchmarks.egothink.metrics import mean_over_dimensions  # noqa: F401
 from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
-from lmms_egoplan.benchmarks.egothink.prompts import (
+from lmms_egoplan.benchmarks.egothink.protocol import (
     block_by_model_type,
     block_of_model,
     model_blocks,
@@ -20,6 +17,9 @@ from lmms_egoplan.benchmarks.egothink.prompts import (
     prompt_text,
     prompts_name,
 )
+from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, OTHERWISE, Answer, grade
+from lmms_egoplan.harnesses.lmms_eval.filters import RequestFilter
+from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import loaded_model
 from lmms_egoplan.judging.startup import announce_judge
 from lmms_egoplan.processes import is_first_process
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError, PlanClassifier, Verdict
 from lmms_egoplan.benchmarks.actplan.bleurt.pairs import PlanPair, in_split, labelled_pairs, unknown_activities
-from lmms_egoplan.benchmarks.actplan.published import MODELS, read_activities, read_published
+from lmms_egoplan.benchmarks.actplan.labelled_plans import MODELS, read_activities, read_published
 
 
 @dataclass(frozen=True)

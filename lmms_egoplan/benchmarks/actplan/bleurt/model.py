@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import EARLIER_PAIRS, Positives, Shuffled
 from lmms_egoplan.benchmarks.actplan.bleurt.tokens import ACTION_TOKENS
-from lmms_egoplan.checking import shown
+from lmms_egoplan.validation import shown
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

@@ -8,8 +8,8 @@ from math import factorial, prod
 
 from lmms_egoplan.benchmarks.actplan.activities import parse_id
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import Recipe
-from lmms_egoplan.benchmarks.actplan.plans import one_per_line
-from lmms_egoplan.benchmarks.actplan.published import PublishedInstance
+from lmms_egoplan.benchmarks.actplan.labelled_plans import PublishedInstance
+from lmms_egoplan.benchmarks.actplan.reply import one_per_line
 
 # Shares of the kinds of training pairs that are tried first; the rest is shuffled gold plans.
 POSITIVE_SHARE = 0.3

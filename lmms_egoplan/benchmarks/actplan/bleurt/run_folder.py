@@ -8,8 +8,8 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import EARLIER_PAIRS
-from lmms_egoplan.checking import shown
 from lmms_egoplan.storage import write_whole
+from lmms_egoplan.validation import shown
 
 _SETTINGS = "run.json"
 _SCORES = "scores.json"

@@ -9,7 +9,6 @@ from typing import Any
 from lmms_egoplan.benchmarks.actplan.bleurt.card import model_card
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError, PlanClassifier
 from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import score_by_source, score_verdicts
-from lmms_egoplan.benchmarks.actplan.bleurt.fitting import Fitted, fit
 from lmms_egoplan.benchmarks.actplan.bleurt.model import load_model, new_model
 from lmms_egoplan.benchmarks.actplan.bleurt.pairs import (
     PlanPair,
@@ -20,7 +19,8 @@ from lmms_egoplan.benchmarks.actplan.bleurt.pairs import (
 )
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import EARLIER_PAIRS, Recipe, paper_learning_rate
 from lmms_egoplan.benchmarks.actplan.bleurt.run_folder import RunFolder
-from lmms_egoplan.benchmarks.actplan.published import read_activities, read_published
+from lmms_egoplan.benchmarks.actplan.bleurt.trainer import Fitted, fit
+from lmms_egoplan.benchmarks.actplan.labelled_plans import read_activities, read_published
 from lmms_egoplan.storage import write_whole
 
 

@@ -1,0 +1,6 @@
+"""ActPlan-1K: plans beside the published scores, by setting, length and type of activity, and plan by plan."""
+
+from lmms_egoplan.benchmarks.actplan.report.items import items
+from lmms_egoplan.benchmarks.actplan.report.section import section
+
+__all__ = ["items", "section"]

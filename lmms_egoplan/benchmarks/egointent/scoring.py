@@ -1,0 +1,197 @@
+"""Semantic consistency of predictions and references, as a judge rates it (sec. 4.1)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from loguru import logger
+
+from lmms_egoplan.benchmarks.egointent.fields import FIELDS
+from lmms_egoplan.benchmarks.egointent.graded import GradedStep
+from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION, SCALE, judge_prompt, read_ratings, scale_of
+from lmms_egoplan.benchmarks.egointent.reply import read_reply
+from lmms_egoplan.judging.demo import DEMO
+from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
+from lmms_egoplan.judging.missing_ratings import warn_of_unjudged
+from lmms_egoplan.judging.reply import is_ended, without_thinking
+from lmms_egoplan.judging.sanitize import make_harmless
+
+if TYPE_CHECKING:
+    from lmms_egoplan.judging.settings import JudgeSettings
+
+__all__ = ["DEFAULT_JUDGE", "JUDGE_VERSION", "SCALE", "GradedStep", "Prediction", "grade"]
+
+# The paper says Qwen3 and not which; this is its largest dense model.
+DEFAULT_JUDGE = "Qwen/Qwen3-32B"
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A model's answer about a step.
+
+    step_id: of the record.
+    references: the annotators' text for each of `FIELDS`.
+    fields: the predicted text of each field that was found in the reply, none of them empty.
+    truncated: whether the reply ends at the limit of new tokens; None where unknown.
+    frames_shown, frames_sampled: how many frames the model was shown, of how many at 6 per second.
+    reply: all that the model wrote, without its thinking; None where it is not kept.
+    media: the form of its visual input (`media_shown`); None where unknown.
+    """
+
+    step_id: str
+    references: Mapping[str, str]
+    fields: Mapping[str, str]
+    truncated: bool | None
+    frames_shown: int
+    frames_sampled: int
+    reply: str | None = None
+    media: str | None = None
+
+    @classmethod
+    def of_reply(
+        cls, doc: Mapping[str, Any], reply: str, truncated: bool | None, frames_shown: int, media: str | None = None
+    ) -> "Prediction":
+        """A model's reply about a step, a row of the prepared dataset."""
+        return cls(
+            step_id=doc["step_id"],
+            references={field: doc[field] for field in FIELDS},
+            fields=read_reply(reply),
+            truncated=truncated,
+            frames_shown=frames_shown,
+            frames_sampled=doc["num_frames"],
+            reply=reply,
+            media=media,
+        )
+
+
+@dataclass(frozen=True)
+class _Question:
+    """One request: some fields of a prediction, given by its index."""
+
+    index: int
+    fields: tuple[str, ...]
+    request: JudgeRequest
+
+
+_Verdict = tuple[float | None, Judgement]
+
+
+def grade(
+    predictions: Sequence[Prediction],
+    settings: "JudgeSettings | None",
+    *,
+    together: bool = False,
+    show_progress: bool = True,
+) -> list[GradedStep]:
+    """Have a judge rate every field that was found; every prediction is kept, in order.
+
+    A missing field is rated 0 and not asked about (see `metrics`). A field that could not be judged has
+    no rating and an error; where there are such, a warning names them.
+
+    Args:
+        predictions: of a task.
+        settings: the judge; None where none is set.
+        together: one request for all fields of a step, a third of the requests. A reply that does not rate all of them
+            is asked for again twice; of the last one, those that it rates count. The demo judge is asked field by
+            field in any case.
+        show_progress: a progress bar.
+    """
+    harmless = [{field: make_harmless(text) for field, text in each.fields.items()} for each in predictions]
+    verdicts: dict[tuple[int, str], _Verdict] = {}
+    if settings is not None:
+        questions = []
+        for index, prediction in enumerate(predictions):
+            shown = {field: harmless[index][field][0] for field in FIELDS if field in prediction.fields}
+            parts = [tuple(shown)] if together and shown and settings.model != DEMO else [(field,) for field in shown]
+            questions += [_question(index, prediction, {field: shown[field] for field in part}) for part in parts]
+        verdicts = _judge(questions, settings, show_progress)
+    steps = [
+        _graded(
+            prediction,
+            [field for field in FIELDS if field in prediction.fields and harmless[index][field][1]],
+            {field: verdicts.get((index, field)) for field in prediction.fields},
+        )
+        for index, prediction in enumerate(predictions)
+    ]
+    unjudged = [f"{step.step_id} {field}" for step in steps for field, rating in step.ratings.items() if rating is None]
+    warn_of_unjudged("EgoIntent", unjudged, sum(len(step.fields) for step in steps), "predicted fields")
+    return steps
+
+
+def _question(index: int, prediction: Prediction, shown: Mapping[str, str]) -> _Question:
+    request = JudgeRequest(
+        id=f"{prediction.step_id} {', '.join(shown)}",
+        prompt=judge_prompt(prediction.references, shown),
+        reference=" ".join(prediction.references[field] for field in shown),
+        answer=" ".join(shown.values()),
+    )
+    return _Question(index, tuple(shown), request)
+
+
+def _judge(
+    questions: Sequence[_Question], settings: "JudgeSettings", show_progress: bool
+) -> dict[tuple[int, str], _Verdict]:
+    """Rating and judgement by prediction and field."""
+    from lmms_egoplan.judging.judge import JudgeError, judge_all
+
+    # Verdicts on different fields are read differently.
+    batches: dict[tuple[str, ...], list[_Question]] = {}
+    for question in questions:
+        batches.setdefault(question.fields if len(question.fields) > 1 else (), []).append(question)
+    verdicts: dict[tuple[int, str], _Verdict] = {}
+    failure: JudgeError | None = None
+    for batch in batches.values():
+        if failure is None:
+            requests = [question.request for question in batch]
+            try:
+                judgements = judge_all(
+                    requests, scale_of(batch[0].fields), settings, title="EgoIntent", show_progress=show_progress
+                )
+            except JudgeError as error:
+                logger.error(
+                    f"EgoIntent: {error}\nThe answers are kept, and what has been judged is stored: a run with the "
+                    "same answers asks for the rest only"
+                )
+                failure, judgements = error, error.judgements
+        else:
+            judgements = [Judgement(None, None, settings.model, error=f"not judged: {failure}")] * len(batch)
+        for question, judgement in zip(batch, judgements, strict=True):
+            verdicts |= _read(question, judgement)
+    return verdicts
+
+
+def _read(question: _Question, judgement: Judgement) -> dict[tuple[int, str], _Verdict]:
+    if len(question.fields) == 1:
+        return {(question.index, question.fields[0]): (judgement.rating, judgement)}
+    # Of a reply that has ended and rates some fields, these count.
+    has_ended = judgement.rating is not None or (judgement.finish is not None and is_ended(judgement.finish))
+    ratings = read_ratings(without_thinking(judgement.reply or "") or "") if has_ended else {}
+    return {(question.index, field): (ratings.get(field), judgement) for field in question.fields}
+
+
+def _graded(prediction: Prediction, suspect: list[str], verdicts: Mapping[str, _Verdict | None]) -> GradedStep:
+    """`verdicts` has the found fields, with None where no judge is set."""
+    ratings: dict[str, float | None] = dict.fromkeys(FIELDS, 0.0)
+    judgements, judges, errors = (dict[str, str | None].fromkeys(FIELDS) for _ in range(3))
+    for field, verdict in verdicts.items():
+        if verdict is None:
+            ratings[field], errors[field] = None, "no judge is set"
+            continue
+        rating, judgement = verdict
+        ratings[field] = None if rating is None else float(rating)
+        judgements[field], judges[field] = judgement.reply, judgement.judge
+        errors[field] = judgement.error if rating is None else None
+    return GradedStep(
+        step_id=prediction.step_id,
+        fields=dict(prediction.fields),
+        ratings=ratings,
+        judgements=judgements,
+        judges=judges,
+        errors=errors,
+        suspect=suspect,
+        truncated=prediction.truncated,
+        frames_shown=prediction.frames_shown,
+        frames_sampled=prediction.frames_sampled,
+        reply=prediction.reply,
+        media=prediction.media,
+    )

@@ -1,0 +1,53 @@
+"""The text in which a scored answer travels through a harness, which carries nothing but texts."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, asdict, fields
+from typing import Any, TypeVar
+
+from lmms_egoplan.validation import shown
+
+Carried = TypeVar("Carried")
+
+
+def to_text(record: Any) -> str:
+    """A dataclass as JSON in ASCII without ``<``, so that nobody finds a tag in it to strip."""
+    return json.dumps(asdict(record)).replace("<", r"\u003c")
+
+
+def from_text(text: str, kind: type[Carried], what: str, is_right: Callable[[str, Mapping[str, Any]], bool]) -> Carried:
+    """Read what `to_text` wrote.
+
+    Args:
+        kind: the dataclass. A field with a default may be absent, since an earlier version of the package did not have
+            it yet.
+        what: names the record in the error.
+        is_right: whether the value under a field's name, of all values, is one that the field can have.
+
+    Raises:
+        ValueError: the text is something else.
+    """
+    defaults = {field.name: _default(field) for field in fields(kind)}
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"expected {what}, got {text!r:.200}: no JSON") from error
+    expected = f"expected {what}, got {text!r:.200}: expected an object with {', '.join(defaults)}"
+    if not isinstance(values, dict):
+        raise ValueError(expected)
+    values = {name: default for name, default in defaults.items() if default is not MISSING} | values
+    if absent := [name for name in defaults if name not in values]:
+        raise ValueError(
+            f"{expected}; absent: {', '.join(absent)}, which an earlier version of lmms-egoplan may not have written"
+        )
+    if unknown := [name for name in values if name not in defaults]:
+        told = ", ".join(map(shown, unknown))
+        raise ValueError(f"{expected}; not known: {told}, which a newer version may have written; update lmms-egoplan")
+    wrong = [name for name in defaults if not is_right(name, values)]
+    if wrong:
+        raise ValueError(f"expected {what}, got {text!r:.200}: wrong value: {', '.join(wrong)}")
+    return kind(**values)
+
+
+def _default(field: Field) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
