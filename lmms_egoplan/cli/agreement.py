@@ -72,8 +72,8 @@ def agreement(
 
     Example: `lmms-egoplan agreement gpt-4o.jsonl qwen.jsonl --human annotators.csv --out agreement.csv`
     """
-    from lmms_egoplan.benchmarks.egothink.answer_files import StoredError
     from lmms_egoplan.benchmarks.egothink.rating_files import read_raters
+    from lmms_egoplan.errors import LmmsEgoplanError
     from lmms_egoplan.judging.agreement import rated_by_all
     from lmms_egoplan.storage import write_whole
 
@@ -87,7 +87,7 @@ def agreement(
         common = rated_by_all(raters)
         _print_counts(raters, len(common))
         if not common:
-            raise StoredError("there is no question that all of them have rated")
+            raise LmmsEgoplanError("there is no question that all of them have rated")
         judges = list(raters)[: len(paths)]
         compared = _compare(raters, judges, common)
         if out is not None:
@@ -95,7 +95,7 @@ def agreement(
         _print_tables(compared)
         if out is not None:
             typer.echo(f"Written to {out}")
-    except (StoredError, OSError) as error:
+    except (LmmsEgoplanError, OSError) as error:
         typer.echo(f"lmms-egoplan: {error}", err=True)
         raise typer.Exit(1) from None
 

@@ -15,8 +15,9 @@ from lmms_egoplan.benchmarks.egoplan.prepared import PREPARED as EGOPLAN
 from lmms_egoplan.benchmarks.egothink.prepared import PREPARED as EGOTHINK
 from lmms_egoplan.cli.former_options import accepting
 from lmms_egoplan.cli.summaries import print_dimensions, print_release, print_summary
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import data_root
-from lmms_egoplan.storage import StorageError, load_summary, prepared_splits
+from lmms_egoplan.storage import load_summary, prepared_splits
 
 _PREPARED = {prepared.benchmark: prepared for prepared in (EGOPLAN, EGOTHINK, EGOINTENT, ACTPLAN)}
 
@@ -87,12 +88,12 @@ def egoplan(
     - EPIC-KITCHENS' RGB frames, such as `P01/rgb_frames/P01_13/frame_0000000760.jpg`: https://epic-kitchens.github.io
     - Ego4D's canonical videos at 288p: https://ego4d-data.org
     """
-    from lmms_egoplan.benchmarks.egoplan.prepare import PrepareError, prepare_egoplan
-    from lmms_egoplan.benchmarks.egoplan.records import AnnotationError
+    from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
+    from lmms_egoplan.errors import LmmsEgoplanError
 
     try:
         summary = prepare_egoplan(annotations, split, epic_kitchens, ego4d, skip_missing, verify)
-    except (AnnotationError, PrepareError, StorageError, OSError) as error:
+    except (LmmsEgoplanError, OSError) as error:
         _fail(error)
     print_summary(summary, "questions")
 
@@ -117,11 +118,11 @@ def egothink(
     - The folder is that of a clone of https://github.com/AdaCheng/EgoThink
     """
     from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
-    from lmms_egoplan.benchmarks.egothink.records import SourceError
+    from lmms_egoplan.errors import LmmsEgoplanError
 
     try:
         summaries = prepare_egothink(source)
-    except (SourceError, StorageError, OSError) as error:
+    except (LmmsEgoplanError, OSError) as error:
         _fail(error)
     print_dimensions(summaries)
 
@@ -149,12 +150,12 @@ def egointent(
     - Videos: https://ego4d-data.org
     - The file's form is described in `egointent/FORMAT.md` below the folder that `lmms-egoplan tasks-path` prints.
     """
-    from lmms_egoplan.benchmarks.egointent.prepare import PrepareError, prepare_egointent
-    from lmms_egoplan.benchmarks.egointent.records import AnnotationError
+    from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
+    from lmms_egoplan.errors import LmmsEgoplanError
 
     try:
         summary = prepare_egointent(annotations, videos, skip_missing, verify)
-    except (AnnotationError, PrepareError, StorageError, OSError) as error:
+    except (LmmsEgoplanError, OSError) as error:
         _fail(error)
     print_summary(summary, "steps")
     if "categories" in summary["counts"]:
@@ -179,11 +180,11 @@ def actplan(
       https://github.com/HKUST-KnowComp/ActPlan-1K
     """
     from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
-    from lmms_egoplan.benchmarks.actplan.records import SourceError
+    from lmms_egoplan.errors import LmmsEgoplanError
 
     try:
         summary = prepare_actplan(source, skip_missing)
-    except (SourceError, StorageError, OSError) as error:
+    except (LmmsEgoplanError, OSError) as error:
         _fail(error)
     print_release(summary)
 
@@ -217,12 +218,13 @@ def build_egointent(
 
     - Goal-Step: https://github.com/facebookresearch/ego4d-goalstep
     """
-    from lmms_egoplan.benchmarks.egointent.goalstep import GoalStepError, absence, build_records, write_records
+    from lmms_egoplan.benchmarks.egointent.goalstep import absence, build_records, write_records
+    from lmms_egoplan.errors import LmmsEgoplanError
 
     try:
         built = build_records(goalstep, videos, before_end)
         write_records(built.records, out)
-    except (GoalStepError, StorageError, OSError) as error:
+    except (LmmsEgoplanError, OSError) as error:
         _fail(error)
     reasons = "; ".join(f"{count}: {reason}" for reason, count in built.left_out.most_common())
     typer.echo(
@@ -270,9 +272,9 @@ def status() -> None:
             try:
                 if benchmark in _PREPARED:
                     _PREPARED[benchmark].check(split, summary)
-            except StorageError as error:
+            except LmmsEgoplanError as error:
                 unreadable.append(str(error))
-    except StorageError as error:
+    except LmmsEgoplanError as error:
         _fail(error)
     if table.row_count:
         typer.echo(f"Prepared in {data_root()} (LMMS_EGOPLAN_DATA sets the folder), each split in <benchmark>/<split>:")
@@ -288,7 +290,7 @@ def status() -> None:
             "                 or: lmms-egoplan data prepare actplan --help"
         )
     if unreadable:
-        _fail(StorageError("\n".join(unreadable)))
+        _fail(LmmsEgoplanError("\n".join(unreadable)))
 
 
 def _utc(text: str) -> str:

@@ -24,10 +24,11 @@ def demo(
     Example: `lmms-egoplan demo --out /tmp/demo`
     """
     require("lmms_eval", "lmms-eval", "lmms-egoplan")
-    from lmms_egoplan.demo.run import DemoError, run_demo
+    from lmms_egoplan.demo.run import run_demo
+    from lmms_egoplan.errors import LmmsEgoplanError
 
     try:
         run_demo(out, Console())
-    except (DemoError, OSError) as error:
+    except (LmmsEgoplanError, OSError) as error:
         typer.echo(f"lmms-egoplan: {error}", err=True)
         raise typer.Exit(1) from None

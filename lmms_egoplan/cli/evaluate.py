@@ -40,13 +40,13 @@ def bleurt(
 
     Example: `lmms-egoplan evaluate bleurt classifier finetuning_data.jsonl activities.txt --split val`
     """
-    from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError, load_classifier
+    from lmms_egoplan.benchmarks.actplan.bleurt.classifier import load_classifier
     from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import evaluate_bleurt
-    from lmms_egoplan.benchmarks.actplan.labelled_plans import PublishedError
+    from lmms_egoplan.errors import LmmsEgoplanError
 
     try:
         evaluation = evaluate_bleurt(load_classifier(model), plans, activities, split)
-    except (PublishedError, ClassifierError, OSError) as error:
+    except (LmmsEgoplanError, OSError) as error:
         typer.echo(f"lmms-egoplan: {error}", err=True)
         raise typer.Exit(1) from None
     for activity, count in evaluation.unknown_activities.items():

@@ -40,16 +40,17 @@ def egointent(
 
     Example: `lmms-egoplan heatmap egointent runs/qwen runs/internvl --out heatmap.png`
     """
-    from lmms_egoplan.benchmarks.egointent.answer_files import LoggedRunError, read_runs
+    from lmms_egoplan.benchmarks.egointent.answer_files import read_runs
     from lmms_egoplan.benchmarks.egointent.heatmap import make_heatmap
     from lmms_egoplan.benchmarks.egointent.heatmap_drawing import SUFFIXES, write_heatmap
+    from lmms_egoplan.errors import LmmsEgoplanError
 
     if out.suffix.lower() not in SUFFIXES:
         raise typer.BadParameter(f"{out}: the suffix must be one of {', '.join(SUFFIXES)}", param_hint="--out")
     try:
         drawn = make_heatmap(read_runs(runs))
         write_heatmap(drawn, out)
-    except (LoggedRunError, OSError) as error:
+    except (LmmsEgoplanError, OSError) as error:
         typer.echo(f"lmms-egoplan: {error}", err=True)
         raise typer.Exit(1) from None
     for warning in drawn.warnings:

@@ -69,11 +69,11 @@ def egothink(
 
     Example: `lmms-egoplan judge egothink runs/my-model --out judged.jsonl`
     """
-    from lmms_egoplan.benchmarks.egothink.answer_files import StoredError, read_stored, with_questions, write_judged
+    from lmms_egoplan.benchmarks.egothink.answer_files import read_stored, with_questions, write_judged
     from lmms_egoplan.benchmarks.egothink.repeats import write_repeated
     from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, grade_repeatedly
-    from lmms_egoplan.judging import HOW_TO_SET, JudgeError, SettingsError, judge_settings, probe
-    from lmms_egoplan.storage import StorageError
+    from lmms_egoplan.errors import LmmsEgoplanError
+    from lmms_egoplan.judging import HOW_TO_SET, JudgeError, judge_settings, probe
 
     try:
         settings = judge_settings(DEFAULT_JUDGE)
@@ -97,7 +97,7 @@ def egothink(
         _print_scores(judged)
         if repeats > 1:
             _print_noise(repeated)
-    except (StoredError, StorageError, SettingsError, JudgeError, OSError) as error:
+    except (LmmsEgoplanError, JudgeError, OSError) as error:
         _fail(error)
     typer.echo(f"Written to {written}")
     if unjudged:

@@ -54,8 +54,8 @@ def report(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+    from lmms_egoplan.errors import LmmsEgoplanError
     from lmms_egoplan.report.build import build_report
-    from lmms_egoplan.report.document import ReportError
 
     started = time.monotonic()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -69,7 +69,7 @@ def report(
                 bars.update(shown[what], completed=done, total=total)
 
             built = build_report(runs, out, _names(name or []), progress, similarity)
-    except (ReportError, OSError) as error:
+    except (LmmsEgoplanError, OSError) as error:
         typer.echo(f"lmms-egoplan: {error}", err=True)
         raise typer.Exit(1) from None
     for line in built.skipped:

@@ -62,17 +62,15 @@ def actplan(
 
     Example: `lmms-egoplan score actplan plans.jsonl --out scores.json`
     """
-    from lmms_egoplan.benchmarks.actplan.answer_files import PlansError, read_plans, score_stored, write_scores
-    from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError
-    from lmms_egoplan.benchmarks.actplan.labelled_plans import PublishedError
-    from lmms_egoplan.encoder import EncoderError
+    from lmms_egoplan.benchmarks.actplan.answer_files import read_plans, score_stored, write_scores
+    from lmms_egoplan.errors import LmmsEgoplanError
 
     try:
         if out.is_dir() or out.resolve() == plans.resolve():
-            raise PlansError(f"{out}: --out must be a file of its own, not a folder and not the plans")
+            raise LmmsEgoplanError(f"{out}: --out must be a file of its own, not a folder and not the plans")
         scores = score_stored(read_plans(plans))
         write_scores(out, scores)
-    except (PlansError, PublishedError, EncoderError, ClassifierError, OSError) as error:
+    except (LmmsEgoplanError, OSError) as error:
         typer.echo(f"lmms-egoplan: {error}", err=True)
         raise typer.Exit(1) from None
     _print(scores["summary"])

@@ -27,14 +27,14 @@ def show(
     """
     from rich.console import Console
 
-    from lmms_egoplan.report.document import ReportError
+    from lmms_egoplan.errors import LmmsEgoplanError
     from lmms_egoplan.report.runs import read_scores
     from lmms_egoplan.report.terminal import print_runs
 
     try:
         read = read_scores(runs)
         print_runs(read.runs, Console())
-    except (ReportError, OSError) as error:
+    except (LmmsEgoplanError, OSError) as error:
         typer.echo(f"lmms-egoplan: {error}", err=True)
         raise typer.Exit(1) from None
     for line in read.skipped:

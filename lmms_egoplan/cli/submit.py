@@ -45,14 +45,14 @@ def egoplan(
     --out submission_val.json`
     """
     from lmms_egoplan.benchmarks.egoplan import submission
-    from lmms_egoplan.storage import StorageError
+    from lmms_egoplan.errors import LmmsEgoplanError
 
     try:
         predictions = submission.read_predictions(samples)
         split = split or submission.split_of(samples)
         labels = submission.build_submission(predictions, submission.split_ids(split), split)
         submission.write_submission(out, labels)
-    except (submission.SubmissionError, StorageError, OSError) as error:
+    except (LmmsEgoplanError, OSError) as error:
         typer.echo(f"lmms-egoplan: {error}", err=True)
         raise typer.Exit(1) from None
     typer.echo(f"{len(labels)} labels of the {split} split written to {out}")

@@ -72,17 +72,16 @@ def bleurt(
     Example: `lmms-egoplan train bleurt finetuning_data.jsonl activities.txt --encoder Elron/bleurt-large-512
     --out classifier`
     """
-    from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError
     from lmms_egoplan.benchmarks.actplan.bleurt.recipe import Recipe
     from lmms_egoplan.benchmarks.actplan.bleurt.training import train_bleurt
-    from lmms_egoplan.benchmarks.actplan.labelled_plans import PublishedError
+    from lmms_egoplan.errors import LmmsEgoplanError
 
     if learning_rate is not None and not 0 < learning_rate < 1:
         raise typer.BadParameter("must be above 0 and below 1", param_hint="--learning-rate")
     recipe = Recipe(epochs, learning_rate, batch_size, max_length, seed, positives, shuffled)
     try:
         scores = train_bleurt(plans, activities, encoder, out, recipe, lambda remark: typer.echo(remark, err=True))
-    except (PublishedError, ClassifierError, OSError) as error:
+    except (LmmsEgoplanError, OSError) as error:
         typer.echo(f"lmms-egoplan: {error}", err=True)
         raise typer.Exit(1) from None
     typer.echo(_summary(scores))

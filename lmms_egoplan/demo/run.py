@@ -19,6 +19,7 @@ from lmms_egoplan.benchmarks.actplan import demo as actplan
 from lmms_egoplan.benchmarks.egointent import demo as egointent
 from lmms_egoplan.benchmarks.egoplan import demo as egoplan
 from lmms_egoplan.benchmarks.egothink import demo as egothink
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging import DEMO
 from lmms_egoplan.report.runs import read_scores
 from lmms_egoplan.report.terminal import print_runs
@@ -61,10 +62,6 @@ _EXPECTED = (
 )
 
 
-class DemoError(RuntimeError):
-    """The demo cannot use its folder, or a command that it runs has failed."""
-
-
 def run_demo(out: Path, console: Console) -> None:
     """Make a tiny random LLaVA and the benchmarks' rendered sets, run lmms-eval on them, write the report, show scores.
 
@@ -72,7 +69,8 @@ def run_demo(out: Path, console: Console) -> None:
         out: folder for everything; made if absent. What an earlier demo made there is replaced.
 
     Raises:
-        DemoError: `out` holds something else, or a command failed or gave no results; then with the end of the log.
+        LmmsEgoplanError: `out` holds something else, or a command failed or gave no results; then with the end of the
+            log.
         OSError: `out` cannot be written to.
     """
     out = out.resolve()
@@ -112,9 +110,9 @@ def _claim(out: Path) -> None:
     """Make the folder, or take what an earlier demo made out of it."""
     marker = out / _MARKER
     if out.exists() and not out.is_dir():
-        raise DemoError(f"{out} is no folder; choose another with --out")
+        raise LmmsEgoplanError(f"{out} is no folder; choose another with --out")
     if out.exists() and not marker.is_file() and any(out.iterdir()):
-        raise DemoError(f"{out} holds files that are not this demo's; choose another folder with --out")
+        raise LmmsEgoplanError(f"{out} holds files that are not this demo's; choose another folder with --out")
     out.mkdir(parents=True, exist_ok=True)
     marker.touch()
     for name in (_CHECKPOINT, _ENCODER, _DATA, _RESULTS, _REPORT, *(benchmark.FOLDER for benchmark in _BENCHMARKS)):
@@ -173,9 +171,9 @@ def _as_typed(command: Sequence[str]) -> str:
     return " ".join([*(f"{name}={value}" for name, value in _ENVIRONMENT.items()), shlex.join(command)])
 
 
-def _failure(out: Path, reason: str) -> DemoError:
+def _failure(out: Path, reason: str) -> LmmsEgoplanError:
     lines = [line for line in (out / _LOG).read_text(encoding="utf-8").splitlines() if line]
-    return DemoError(
+    return LmmsEgoplanError(
         "\n".join([*lines[-_SHOWN_LINES:], f"the demo failed, the end of {out / _LOG} is above; {reason}"])
     )
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from loguru import logger
 
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.cache import CacheError, Entry, JudgementCache, cache_key, default_cache_path
 from lmms_egoplan.judging.demo import DEMO, judge_by_words
 from lmms_egoplan.judging.dispatch import Asking, judgement_of
@@ -32,7 +33,7 @@ Result = TypeVar("Result")
 _PROBE = Prompt("Reply with the word: ready")
 
 
-class JudgeError(RuntimeError):
+class JudgeError(LmmsEgoplanError):
     """The judge cannot be asked, refuses, or is gone; the message has the endpoint's words and no secret.
 
     judgements: one per request, in order; those without a rating have their `error` set. Empty from `probe`.

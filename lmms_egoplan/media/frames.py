@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.decoding import Damage, Shown, TimeTable, check_jpeg, decode
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _CRF = "18"
 
 
-class FrameError(ValueError):
+class FrameError(LmmsEgoplanError):
     """A video or a frame folder cannot give the frames that were asked for."""
 
 

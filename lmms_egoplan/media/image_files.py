@@ -2,9 +2,7 @@
 
 from io import BytesIO
 
-
-class ImageError(ValueError):
-    """An image file cannot be decoded."""
+from lmms_egoplan.errors import LmmsEgoplanError
 
 
 def check_image(data: bytes, where: str) -> None:
@@ -15,7 +13,7 @@ def check_image(data: bytes, where: str) -> None:
         where: names the image in the message.
 
     Raises:
-        ImageError: it is no image, or damaged, truncated or empty; whatever Pillow is set to let pass.
+        LmmsEgoplanError: it is no image, or damaged, truncated or empty; whatever Pillow is set to let pass.
     """
     from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
@@ -26,8 +24,8 @@ def check_image(data: bytes, where: str) -> None:
             image.load()
             ImageOps.exif_transpose(image)
     except UnidentifiedImageError as error:
-        raise ImageError(f"{where}: no image, or an empty or unknown file") from error
+        raise LmmsEgoplanError(f"{where}: no image, or an empty or unknown file") from error
     except Exception as error:  # Pillow's decoders meet damage with errors of many kinds
-        raise ImageError(f"{where}: cannot decode the image: {type(error).__name__}: {error}") from error
+        raise LmmsEgoplanError(f"{where}: cannot decode the image: {type(error).__name__}: {error}") from error
     finally:
         ImageFile.LOAD_TRUNCATED_IMAGES = lenient

@@ -5,25 +5,23 @@ from typing import Any
 
 from PIL import Image
 
+from lmms_egoplan.errors import LmmsEgoplanError
+
 _BATCH = 32
 
 Doc = Mapping[str, Any]
 VisualInput = list[Image.Image | list[Image.Image] | str]
 
 
-class SettingsError(ValueError):
-    """A task's settings for the visual input are wrong."""
-
-
 def count_setting(settings: Mapping[str, Any], name: str) -> int:
     """The count that ``settings["media"]`` needs under `name`, at least 1.
 
     Raises:
-        SettingsError: it is absent or no positive integer.
+        LmmsEgoplanError: it is absent or no positive integer.
     """
     value = settings.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise SettingsError(
+        raise LmmsEgoplanError(
             f"visual settings: media {settings['media']} needs {name}, an integer of at least 1, got "
             f"{value!r} (a model's own block of settings replaces the default block as a whole)"
         )

@@ -6,13 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood
 
 METRICS = ("ranking_audits", "ranking_audit_difference")
-
-
-class PathConflictError(ValueError):
-    """Questions were ranked on a path that another process, or another run, has found to be inexact."""
 
 
 def audit_values(scores: Sequence[Loglikelihood]) -> dict[str, dict[str, Any]]:
@@ -32,7 +29,7 @@ def num_audits(values: Sequence[Mapping[str, Any]]) -> int:
     """Questions that full passes were computed for, too, to be compared with.
 
     Raises:
-        PathConflictError: a path that questions of a kind were ranked on was rejected by another question of that kind.
+        LmmsEgoplanError: a path that questions of a kind were ranked on was rejected by another question of that kind.
     """
     used: dict[tuple[str, str], int] = defaultdict(int)
     for value in values:
@@ -40,7 +37,7 @@ def num_audits(values: Sequence[Mapping[str, Any]]) -> int:
     for value in values:
         for path in value["rejected"]:
             if count := used.get((value["kind"], path)):
-                raise PathConflictError(
+                raise LmmsEgoplanError(
                     f"{count} questions ({value['kind']}) were ranked on the path {path}, which is inexact for another "
                     "question of that kind; no score of this run is to be used. Run again with --model_args "
                     "...,ranking_path=full, where each candidate takes a full pass"

@@ -55,7 +55,7 @@ def build_report(
         similarity: the encoder of EgoPlan's goal-answer similarity, as `similarities` takes it.
 
     Raises:
-        ReportError: a path has no run, or a run's samples do not give the harness's own scores.
+        LmmsEgoplanError: a path has no run, or a run's samples do not give the harness's own scores.
         OSError: the folder cannot be written.
     """
     started = time.monotonic()

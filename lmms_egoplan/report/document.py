@@ -12,10 +12,6 @@ Value = float | int | str | None
 Verdict = Literal["right", "wrong", "partly", "unscored"]
 
 
-class ReportError(ValueError):
-    """Runs cannot be reported; the message names file, line and field, and what to do."""
-
-
 @dataclass(frozen=True)
 class Column:
     """A column of a table.

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmms_egoplan.report.document import ReportError
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.gallery import clean
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def names_of(runs: "Mapping[Path, Run]", given: Mapping[Path, str]) -> dict[Path
         given: names of the runs at or below a path; the deepest path counts.
 
     Raises:
-        ReportError: a name is given for a path without a run.
+        LmmsEgoplanError: a name is given for a path without a run.
     """
     wanted = {path.resolve(): name for path, name in given.items()}
     own: dict[Path, str] = {}
@@ -32,7 +32,7 @@ def names_of(runs: "Mapping[Path, Run]", given: Mapping[Path, str]) -> dict[Path
             own[path] = wanted[places[0]]
     if without_run:
         told = ", ".join(sorted(map(str, without_run)))
-        raise ReportError(f"{told}: has a name, but no run. Name a path that is given, or a path below it")
+        raise LmmsEgoplanError(f"{told}: has a name, but no run. Name a path that is given, or a path below it")
     found = _distinct({path: _ladder(path, clean(name), runs[path]) for path, name in own.items()}, ())
     others = {path: _ladder(path, clean(run.name), run) for path, run in runs.items() if path not in own}
     return found | _distinct(others, found.values())

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from lmms_egoplan.report.document import ReportError
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.logged_samples import HOW_TO_LOG, SampleFile, sample_file, start_time
 from lmms_egoplan.report.recompute import aggregations, former_names
 from lmms_egoplan.report.run_names import names_of
@@ -93,7 +93,7 @@ def read_runs(folders: Sequence[Path], names: Mapping[Path, str] = MappingProxyT
             their model's name. What is the same for several runs gets harness, time and folder, as far as needed.
 
     Raises:
-        ReportError: a path does not exist, has a name but no run, or there is no run at all.
+        LmmsEgoplanError: a path does not exist, has a name but no run, or there is no run at all.
     """
     return _read(folders, names, with_samples=True)
 
@@ -104,7 +104,7 @@ def read_scores(folders: Sequence[Path]) -> Runs:
     Other tasks than the project's are kept as well, as `Run.others`.
 
     Raises:
-        ReportError: a path does not exist, or there are no results at all.
+        LmmsEgoplanError: a path does not exist, or there are no results at all.
     """
     return _read(folders, {}, with_samples=False)
 
@@ -116,7 +116,9 @@ def _read(folders: Sequence[Path], names: Mapping[Path, str], with_samples: bool
     of_path: dict[Path, list[Path]] = {}
     for given in folders:
         if not given.exists():
-            raise ReportError(f"{given}: no such file or folder; give the --output_path of a run, or its results file")
+            raise LmmsEgoplanError(
+                f"{given}: no such file or folder; give the --output_path of a run, or its results file"
+            )
         found = _results(given, skipped)
         results |= found
         of_path[given] = list(found)
@@ -135,7 +137,7 @@ def _read(folders: Sequence[Path], names: Mapping[Path, str], with_samples: bool
     if not runs:
         told = f"\n{listing(lines, _LISTED)}" if lines else ""
         what = f"no run of the project's tasks; {HOW_TO_LOG}" if with_samples else "no results of a run"
-        raise ReportError(f"{', '.join(map(str, folders))}: {what}{told}")
+        raise LmmsEgoplanError(f"{', '.join(map(str, folders))}: {what}{told}")
     found = names_of(runs, names)
     without = tuple(given for given, paths in of_path.items() if runs.keys().isdisjoint(paths))
     return Runs(tuple(replace(run, name=found[path]) for path, run in runs.items()), lines, without)

@@ -12,8 +12,9 @@ from lmms_egoplan.benchmarks.actplan.report.compact import compact as actplan
 from lmms_egoplan.benchmarks.egointent.report.compact import compact as egointent
 from lmms_egoplan.benchmarks.egoplan.report.compact import compact as egoplan
 from lmms_egoplan.benchmarks.egothink.report.compact import compact as egothink
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.compact_tables import other_tasks
-from lmms_egoplan.report.document import ReportError, Section, Table
+from lmms_egoplan.report.document import Section, Table
 from lmms_egoplan.report.gallery import clean
 from lmms_egoplan.report.runs import Run
 from lmms_egoplan.report.versions import parts_of
@@ -33,7 +34,7 @@ def print_runs(runs: Sequence[Run], console: Console) -> None:
         runs: with or without samples.
 
     Raises:
-        ReportError: a run's results are not of the form that the project's tasks give.
+        LmmsEgoplanError: a run's results are not of the form that the project's tasks give.
     """
     tables = list(compact_tables(runs))
     for run in runs:
@@ -51,17 +52,17 @@ def compact_tables(runs: Sequence[Run]) -> Iterator[Table]:
     """The tables that `print_runs` prints.
 
     Raises:
-        ReportError: see `print_runs`.
+        LmmsEgoplanError: see `print_runs`.
     """
     for name, compact in _BENCHMARKS.items():
         for part in parts_of(name, runs):
             try:
                 table = compact(part.runs)
-            except ReportError:
+            except LmmsEgoplanError:
                 raise
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
                 folders = ", ".join(sorted({str(run.folder) for run in part.runs}))
-                raise ReportError(
+                raise LmmsEgoplanError(
                     f"{folders}: the results of {name} cannot be read: {type(error).__name__}: {error}; were they "
                     "changed? Run again"
                 ) from error

@@ -5,7 +5,8 @@ import math
 import pytest
 
 from lmms_egoplan.benchmarks.egoplan import metrics
-from lmms_egoplan.ranking.audits import PathConflictError, audit_values, largest_difference, num_audits
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.ranking.audits import audit_values, largest_difference, num_audits
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodPair, LoglikelihoodText, PathUse, of_sum
 
 CHOICES = ["put", "take cereal bag", "open cupboard", "wash"]
@@ -45,7 +46,7 @@ def test_audits_are_counted_and_their_largest_difference_given():
 def test_a_path_that_another_process_rejects_ends_the_run():
     found = values(PathUse("packed", "image"), PathUse("full", "image", rejected=("packed",)))
     for aggregate in (num_audits, largest_difference):
-        with pytest.raises(PathConflictError, match=r"1 questions \(image\).*path packed.*ranking_path=full"):
+        with pytest.raises(LmmsEgoplanError, match=r"1 questions \(image\).*path packed.*ranking_path=full"):
             aggregate(found)
     assert num_audits(values(PathUse("packed", "text"), PathUse("full", "image", rejected=("packed",)))) == 0
 

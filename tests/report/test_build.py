@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from benchmarks.actplan.tiny_encoder import write_encoder
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.build import build_report
-from lmms_egoplan.report.document import ReportError
 from report.synthetic import (
     EGOTHINK_TASKS,
     actplan_answers,
@@ -168,6 +168,6 @@ def test_nothing_is_written_when_the_scores_are_not_those_of_the_samples(tmp_pat
     path = write_run(tmp_path / "runs", "lm-eval", "m", {"actplan": actplan_answers(8, 0.7)})
     (samples,) = path.parent.glob("samples_*.jsonl")
     samples.write_text("".join(samples.read_text().splitlines(keepends=True)[:-1]))
-    with pytest.raises(ReportError, match="the scores are not those of the 7 samples"):
+    with pytest.raises(LmmsEgoplanError, match="the scores are not those of the 7 samples"):
         build_report([tmp_path / "runs"], tmp_path / "out", {}, lambda *each: None)
     assert not (tmp_path / "out").exists()

@@ -13,6 +13,7 @@ from lmms_egoplan.benchmarks.actplan.labelled_plans import read_published
 from lmms_egoplan.benchmarks.actplan.metrics import BREAKDOWNS, by_group, length_bin
 from lmms_egoplan.benchmarks.actplan.reply import official_steps, one_per_line
 from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, PlanScore, score_plans
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.validation import is_text, read_json, repetition, shown
 
@@ -20,10 +21,6 @@ _FORM = '{"id": "...", "candidate": "...", "references": ["...", ...]}'
 _LABELS = ("correct", "commonsense")
 # A field that only the published plans have.
 _PUBLISHED = "gold_gpt"
-
-
-class PlansError(ValueError):
-    """A file of plans cannot be read, or holds something else."""
 
 
 @dataclass(frozen=True)
@@ -52,15 +49,15 @@ def read_plans(path: Path) -> list[StoredPlan]:
             missing.
 
     Raises:
-        PlansError, PublishedError: the file cannot be read or holds something else; names line and field.
+        LmmsEgoplanError: the file cannot be read or holds something else; names line and field.
     """
     try:
         lines = path.read_bytes().decode("utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise PlansError(f"{path}: cannot be read: {error}") from error
+        raise LmmsEgoplanError(f"{path}: cannot be read: {error}") from error
     records = [(f"{path}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
     if not records:
-        raise PlansError(f"{path}: no plans in it; expected JSON lines {_FORM}")
+        raise LmmsEgoplanError(f"{path}: no plans in it; expected JSON lines {_FORM}")
     if _PUBLISHED in _load(*records[0]):
         return _published_plans(path)
     return [_stored_plan(where, _load(where, line)) for where, line in records]
@@ -78,7 +75,7 @@ def score_stored(stored: Sequence[StoredPlan]) -> dict[str, Any]:
         first reference, activity type and model. What is not defined is None.
 
     Raises:
-        EncoderError, ClassifierError: one of the two cannot be loaded.
+        LmmsEgoplanError: one of the two cannot be loaded.
     """
     scores = score_plans([each.plan for each in stored], classifier=classifier_path())
     samples = [_sample(each, score) for each, score in zip(stored, scores, strict=True)]
@@ -111,32 +108,36 @@ def _load(where: str, line: str) -> dict[str, Any]:
     try:
         record = read_json(line)
     except (ValueError, RecursionError) as error:
-        raise PlansError(f"{where}: no JSON; expected lines {_FORM}") from error
+        raise LmmsEgoplanError(f"{where}: no JSON; expected lines {_FORM}") from error
     if not isinstance(record, dict):
-        raise PlansError(f"{where}: expected an object {_FORM}, found {shown(record)}")
+        raise LmmsEgoplanError(f"{where}: expected an object {_FORM}, found {shown(record)}")
     if problem := repetition(record):
-        raise PlansError(f"{where}: {problem}")
+        raise LmmsEgoplanError(f"{where}: {problem}")
     return record
 
 
 def _stored_plan(where: str, record: Mapping[str, Any]) -> StoredPlan:
     identifier, candidate, references = (record.get(name) for name in ("id", "candidate", "references"))
     if not is_text(identifier):
-        raise PlansError(f"{where}: id: expected a text, found {shown(identifier)}")
+        raise LmmsEgoplanError(f"{where}: id: expected a text, found {shown(identifier)}")
     if not isinstance(candidate, str):
-        raise PlansError(f"{where}: candidate: expected the plan as text, found {shown(candidate)}")
+        raise LmmsEgoplanError(f"{where}: candidate: expected the plan as text, found {shown(candidate)}")
     if not isinstance(references, list) or not references:
-        raise PlansError(f"{where}: references: expected a list of gold plans as texts, found {shown(references)}")
+        raise LmmsEgoplanError(
+            f"{where}: references: expected a list of gold plans as texts, found {shown(references)}"
+        )
     for number, reference in enumerate(references, 1):
         if not is_text(reference):
-            raise PlansError(f"{where}: references, entry {number}: expected a gold plan, found {shown(reference)}")
+            raise LmmsEgoplanError(
+                f"{where}: references, entry {number}: expected a gold plan, found {shown(reference)}"
+            )
     labels = {name: _label(where, name, record.get(name)) for name in _LABELS}
     return StoredPlan(_plan(identifier, candidate, references), labels)
 
 
 def _label(where: str, name: str, value: Any) -> bool | None:
     if value is not None and value not in (0, 1):
-        raise PlansError(f"{where}: {name}: expected true, false, 1, 0 or null, found {shown(value)}")
+        raise LmmsEgoplanError(f"{where}: {name}: expected true, false, 1, 0 or null, found {shown(value)}")
     return None if value is None else bool(value)
 
 

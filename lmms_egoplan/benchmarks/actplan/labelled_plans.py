@@ -6,15 +6,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lmms_egoplan.benchmarks.actplan.activities import parse_id
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.validation import is_text, read_json, repetition, shown
 
 SPLITS = ("train", "val", "test")
 # As Table 5 names them, and by the file's field names.
 MODELS = {"gpt": "GPT-4V", "gemini": "Gemini-Pro-1.5"}
-
-
-class PublishedError(ValueError):
-    """A file of published plans or of activities cannot be read, or holds something else."""
 
 
 @dataclass(frozen=True)
@@ -52,17 +49,17 @@ def read_published(path: Path) -> list[PublishedInstance]:
             ``neg_gemini`` (lists of a model's correct and wrong plans).
 
     Raises:
-        PublishedError: the file cannot be read, has no instances, one twice, or one of another form; names line and
+        LmmsEgoplanError: the file cannot be read, has no instances, one twice, or one of another form; names line and
             field.
     """
     instances: dict[str, PublishedInstance] = {}
     for where, line in _lines(path):
         instance = _instance(where, line)
         if instance.id in instances:
-            raise PublishedError(f"{where}: path: instance {instance.id} is there twice; remove one of the lines")
+            raise LmmsEgoplanError(f"{where}: path: instance {instance.id} is there twice; remove one of the lines")
         instances[instance.id] = instance
     if not instances:
-        raise PublishedError(f"{path}: no instances in it; expected JSON lines as in finetuning_data.jsonl")
+        raise LmmsEgoplanError(f"{path}: no instances in it; expected JSON lines as in finetuning_data.jsonl")
     return list(instances.values())
 
 
@@ -73,18 +70,18 @@ def read_activities(path: Path) -> dict[str, Literal["train", "val", "test"]]:
         path: lines as those of ``activities.txt``: an activity's name, a tab, its split.
 
     Raises:
-        PublishedError: the file cannot be read, has no activities, one twice, or a line of another form.
+        LmmsEgoplanError: the file cannot be read, has no activities, one twice, or a line of another form.
     """
     activities: dict[str, Any] = {}
     for where, line in _lines(path):
         name, _, split = (part.strip() for part in line.partition("\t"))
         if not name or split not in SPLITS:
-            raise PublishedError(f"{where}: expected an activity, a tab and train, val or test, found {shown(line)}")
+            raise LmmsEgoplanError(f"{where}: expected an activity, a tab and train, val or test, found {shown(line)}")
         if name in activities:
-            raise PublishedError(f"{where}: activity {name} is there twice; remove one of the lines")
+            raise LmmsEgoplanError(f"{where}: activity {name} is there twice; remove one of the lines")
         activities[name] = split
     if not activities:
-        raise PublishedError(f"{path}: no activities in it; expected lines as in activities.txt")
+        raise LmmsEgoplanError(f"{path}: no activities in it; expected lines as in activities.txt")
     return activities
 
 
@@ -92,7 +89,7 @@ def _lines(path: Path) -> Iterator[tuple[str, str]]:
     try:
         lines = path.read_bytes().decode("utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise PublishedError(f"{path}: cannot be read: {error}") from error
+        raise LmmsEgoplanError(f"{path}: cannot be read: {error}") from error
     return ((f"{path}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip())
 
 
@@ -100,23 +97,23 @@ def _instance(where: str, line: str) -> PublishedInstance:
     try:
         record = read_json(line)
     except (ValueError, RecursionError) as error:
-        raise PublishedError(f"{where}: no JSON; expected a line as in finetuning_data.jsonl") from error
+        raise LmmsEgoplanError(f"{where}: no JSON; expected a line as in finetuning_data.jsonl") from error
     if not isinstance(record, dict):
-        raise PublishedError(f"{where}: expected an object, found {shown(record)}")
+        raise LmmsEgoplanError(f"{where}: expected an object, found {shown(record)}")
     if problem := repetition(record):
-        raise PublishedError(f"{where}: {problem}")
+        raise LmmsEgoplanError(f"{where}: {problem}")
     place = parse_id(record["path"]) if is_text(record.get("path")) else None
     if place is None:
-        raise PublishedError(
+        raise LmmsEgoplanError(
             f"{where}: path: expected <scene>/<activity>/<n>/sample_<k>, found {shown(record.get('path'))}"
         )
     if record.get("activity") != place.activity:
-        raise PublishedError(
+        raise LmmsEgoplanError(
             f"{where}: activity: expected {place.activity}, as in path, found {shown(record.get('activity'))}"
         )
     golds = [_gold(where, record, f"gold_{key}") for key in MODELS]
     if golds == [None, None]:
-        raise PublishedError(f"{where}: gold_gpt and gold_gemini: both empty; an instance needs a gold plan")
+        raise LmmsEgoplanError(f"{where}: gold_gpt and gold_gemini: both empty; an instance needs a gold plan")
     plans = tuple(
         LabelledPlan(model, text, correct)
         for key, model in MODELS.items()
@@ -129,15 +126,15 @@ def _instance(where: str, line: str) -> PublishedInstance:
 def _gold(where: str, record: Mapping[str, Any], field: str) -> str | None:
     plans = _plans(where, record, field)
     if len(plans) > 1:
-        raise PublishedError(f"{where}: {field}: expected at most one gold plan, found {len(plans)}")
+        raise LmmsEgoplanError(f"{where}: {field}: expected at most one gold plan, found {len(plans)}")
     return plans[0] if plans else None
 
 
 def _plans(where: str, record: Mapping[str, Any], field: str) -> list[str]:
     plans = record.get(field)
     if not isinstance(plans, list):
-        raise PublishedError(f"{where}: {field}: expected a list of plans, found {shown(plans)}")
+        raise LmmsEgoplanError(f"{where}: {field}: expected a list of plans, found {shown(plans)}")
     for plan in plans:
         if not is_text(plan):
-            raise PublishedError(f"{where}: {field}: expected plans as texts, found {shown(plan)}")
+            raise LmmsEgoplanError(f"{where}: {field}: expected plans as texts, found {shown(plan)}")
     return plans

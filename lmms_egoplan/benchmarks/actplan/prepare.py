@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, SETTINGS, InstanceId, activity_type
 from lmms_egoplan.benchmarks.actplan.prepared import DATA_FORMAT
-from lmms_egoplan.benchmarks.actplan.records import Record, SourceError, find_instances, read_instance
+from lmms_egoplan.benchmarks.actplan.records import Record, find_instances, read_instance
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import save_split, split_dir
 from lmms_egoplan.validation import listing, track
 
@@ -71,7 +72,7 @@ def prepare_actplan(source: str | Path, skip_missing: bool = False) -> dict[str,
         of these are of the row's setting).
 
     Raises:
-        SourceError: the data are wrong, or no instance is left; nothing is written.
+        LmmsEgoplanError: the data are wrong, or no instance is left; nothing is written.
         OSError: a folder cannot be read, or the split not be written (its size is needed twice).
     """
     instances, strays = find_instances(source)
@@ -82,7 +83,7 @@ def prepare_actplan(source: str | Path, skip_missing: bool = False) -> dict[str,
         records, fingerprint = _write_rows(source, instances, rows)
         kept = [record for record in records if not record.problems]
         if (strays or len(kept) < len(records)) and not (skip_missing and kept):
-            raise SourceError(_message(source, records, strays, skip_missing))
+            raise LmmsEgoplanError(_message(source, records, strays, skip_missing))
         summary = {
             "benchmark": "actplan",
             "format": DATA_FORMAT,

@@ -123,7 +123,7 @@ def score_plans(
         The scores in the order of the plans.
 
     Raises:
-        EncoderError, ClassifierError: one of the two cannot be loaded.
+        LmmsEgoplanError: one of the two cannot be loaded.
     """
     # Both before the work, so that neither is found wanting after it.
     encoding, classifying = load_encoder(encoder), None if classifier is None else load_classifier(classifier)

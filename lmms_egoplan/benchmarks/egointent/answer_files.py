@@ -9,6 +9,7 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.graded import GradedStep
 from lmms_egoplan.benchmarks.egointent.records import has_goalstep_id
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.logged_samples import HOW_TO_LOG, SampleFile, find_sample_files, start_time
 from lmms_egoplan.report.task_versions import logged_version
 from lmms_egoplan.text import clean_text
@@ -17,10 +18,6 @@ from lmms_egoplan.validation import is_text, read_json, repetition, shown
 # And the beginning of the names of variants that users make of it, egointent_16.
 TASK = "egointent"
 _NOT_GRADED = f"{TASK}_diagnostics"
-
-
-class LoggedRunError(ValueError):
-    """Logs of runs cannot be read, or hold something else."""
 
 
 @dataclass(frozen=True)
@@ -68,14 +65,14 @@ def read_runs(folders: Iterable[Path]) -> list[LoggedRun]:
     run's time and the file's path, as far as needed.
 
     Raises:
-        LoggedRunError: a folder has no samples of the task, or a file cannot be read or holds something else (names
+        LmmsEgoplanError: a folder has no samples of the task, or a file cannot be read or holds something else (names
             line and field).
     """
     files: dict[Path, SampleFile] = {}
     for folder in folders:
         found = [file for file in find_sample_files(folder, TASK) if file.task != _NOT_GRADED]
         if not found:
-            raise LoggedRunError(f"{folder}: no samples of {TASK} below it; {HOW_TO_LOG}")
+            raise LmmsEgoplanError(f"{folder}: no samples of {TASK} below it; {HOW_TO_LOG}")
         files |= {file.path.resolve(): file for file in found}
     runs = [(file, _results(file.results), _steps(file.path)) for file in files.values()]
     names = _distinct([_names(file, results) for file, results, _ in runs])
@@ -131,9 +128,9 @@ def _results(path: Path) -> dict[str, Any]:
     try:
         results = json.loads(_text(path))
     except (ValueError, RecursionError) as error:
-        raise LoggedRunError(f"{path}: no JSON: {error}; run again, or move it away") from error
+        raise LmmsEgoplanError(f"{path}: no JSON: {error}; run again, or move it away") from error
     if not isinstance(results, dict):
-        raise LoggedRunError(f"{path}: expected a harness's results, an object; run again, or move it away")
+        raise LmmsEgoplanError(f"{path}: expected a harness's results, an object; run again, or move it away")
     return results
 
 
@@ -144,9 +141,9 @@ def _steps(path: Path) -> dict[str, LoggedStep]:
             where = f"{path}, line {number}"
             step = _step(where, line)
             if steps.setdefault(step.graded.step_id, step) is not step:
-                raise LoggedRunError(f"{where}: step {step.graded.step_id!r} is there twice; a file holds one run")
+                raise LmmsEgoplanError(f"{where}: step {step.graded.step_id!r} is there twice; a file holds one run")
     if not steps:
-        raise LoggedRunError(f"{path}: no samples in it; remove it, or run again")
+        raise LmmsEgoplanError(f"{path}: no samples in it; remove it, or run again")
     return steps
 
 
@@ -154,21 +151,23 @@ def _step(where: str, line: str) -> LoggedStep:
     try:
         sample = read_json(line)
     except (ValueError, RecursionError) as error:
-        raise LoggedRunError(f"{where}: no JSON: {error}; was the run stopped while it wrote? Run again") from error
+        raise LmmsEgoplanError(f"{where}: no JSON: {error}; was the run stopped while it wrote? Run again") from error
     if problem := repetition(sample):
-        raise LoggedRunError(f"{where}: {problem}")
+        raise LmmsEgoplanError(f"{where}: {problem}")
     record = sample.get("overall") if isinstance(sample, dict) else None
     if not isinstance(record, dict):
-        raise LoggedRunError(f"{where}: overall: expected an object, as the task {TASK} logs it, found {shown(record)}")
+        raise LmmsEgoplanError(
+            f"{where}: overall: expected an object, as the task {TASK} logs it, found {shown(record)}"
+        )
     unverified = sample.get("unverified") == {"unverified": True}
     name, is_goalstep = logged_group(record, unverified)
     if not is_text(record.get(name)):
-        raise LoggedRunError(f"{where}: overall.{name}: expected a text, found {shown(record.get(name))}")
+        raise LmmsEgoplanError(f"{where}: overall.{name}: expected a text, found {shown(record.get(name))}")
     fields = {name: record[name] for name in GradedStep.__dataclass_fields__ if name in record}
     try:
         graded = GradedStep.from_text(json.dumps(fields))
     except ValueError as error:
-        raise LoggedRunError(f"{where}: overall: {error}; give the logs of the task {TASK}, or run again") from error
+        raise LmmsEgoplanError(f"{where}: overall: {error}; give the logs of the task {TASK}, or run again") from error
     return LoggedStep(graded, record[name].strip(), unverified, is_goalstep)
 
 
@@ -190,4 +189,4 @@ def _text(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise LoggedRunError(f"{path}: cannot be read: {error}") from error
+        raise LmmsEgoplanError(f"{path}: cannot be read: {error}") from error

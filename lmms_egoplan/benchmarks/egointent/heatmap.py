@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from lmms_egoplan.benchmarks.egointent import metrics
-from lmms_egoplan.benchmarks.egointent.answer_files import LoggedRun, LoggedRunError, LoggedStep
+from lmms_egoplan.benchmarks.egointent.answer_files import LoggedRun, LoggedStep
 from lmms_egoplan.benchmarks.egointent.graded import GradedStep
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
+from lmms_egoplan.errors import LmmsEgoplanError
 
 # Runs that a warning names of those that are alike.
 _NAMED = 3
@@ -63,11 +64,11 @@ def make_heatmap(runs: Sequence[LoggedRun]) -> Heatmap:
     average; of equals, names decide.
 
     Raises:
-        LoggedRunError: some runs are over Goal-Step steps, others over the benchmark's.
+        LmmsEgoplanError: some runs are over Goal-Step steps, others over the benchmark's.
     """
     if len({run.is_goalstep for run in runs}) > 1:
         goalstep, own = (_names([run.name for run in runs if run.is_goalstep is kind]) for kind in (True, False))
-        raise LoggedRunError(
+        raise LmmsEgoplanError(
             f"runs over {GOALSTEP_STEPS} ({goalstep}) and over EgoIntent's own ({own}): steps and labels differ, so "
             "one heat map holds one kind; give the folders of either"
         )

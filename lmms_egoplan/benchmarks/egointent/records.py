@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.fields import ALIASES, FIELDS
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.validation import REPEATED, is_text, listing, shown
 
@@ -27,10 +28,6 @@ VIDEO_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,127}")
 # Goal-Step's ids: a UUID, of a grouped video behind "grp-".
 _GOALSTEP_VIDEO_ID = re.compile(r"(grp-)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LISTED = 20
-
-
-class AnnotationError(ValueError):
-    """An annotation file is not of the form that the project reads."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +92,7 @@ def read_annotations(path: str | Path) -> list[Record]:
         The records in the file's order.
 
     Raises:
-        AnnotationError: the file cannot be read, holds the benchmark's steps and Goal-Step's, or records are wrong;
+        LmmsEgoplanError: the file cannot be read, holds the benchmark's steps and Goal-Step's, or records are wrong;
             names the first 20 problems, each with the line or the record's number (from 1), step_id, field and what
             was found, and their total.
     """
@@ -120,15 +117,15 @@ def read_annotations(path: str | Path) -> list[Record]:
         if not found:
             records.append(_record(values))
     if problems:
-        raise AnnotationError(
+        raise LmmsEgoplanError(
             f"{path}: {len(problems)} problem(s) in {len(loaded)} records; the form is described in {FORMAT}\n"
             f"{listing(problems, _LISTED)}"
         )
     if not records:
-        raise AnnotationError(f"{path}: no records; the form is described in {FORMAT}")
+        raise LmmsEgoplanError(f"{path}: no records; the form is described in {FORMAT}")
     if len({record.is_goalstep for record in records}) > 1:
         first = {record.is_goalstep: record.step_id for record in reversed(records)}
-        raise AnnotationError(
+        raise LmmsEgoplanError(
             f"{path}: holds {GOALSTEP_STEPS} (with a category, first {first[True]!r}) and steps of the benchmark (with "
             f"a scenario, first {first[False]!r}); their scores do not compare. Put each into a file of its own"
         )
@@ -140,9 +137,9 @@ def _load(path: Path) -> Iterator[tuple[str, Any]]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise AnnotationError(f"{path}: cannot read the annotations: {error.strerror}") from error
+        raise LmmsEgoplanError(f"{path}: cannot read the annotations: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise AnnotationError(f"{path}: no text in UTF-8: {error}") from error
+        raise LmmsEgoplanError(f"{path}: no text in UTF-8: {error}") from error
     if not text.lstrip().startswith("["):
         for number, line in enumerate(text.split("\n"), 1):
             if line.strip():
@@ -150,7 +147,7 @@ def _load(path: Path) -> Iterator[tuple[str, Any]]:
         return
     content = _parse(text)
     if isinstance(content, ValueError):
-        raise AnnotationError(f"{path}: no JSON: {content}")
+        raise LmmsEgoplanError(f"{path}: no JSON: {content}")
     for number, raw in enumerate(content, 1):
         yield f"record {number}", raw
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.records import LETTERS
 from lmms_egoplan.benchmarks.egoplan.visuals import clip_images, progress_video, uniform_images
-from lmms_egoplan.media.sampling import Doc, SettingsError, VisualInput, count_setting
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.sampling import Doc, VisualInput, count_setting
 
 INSTRUCTION = "Reply with nothing but the letter of the action to take: A, B, C or D."
 
@@ -36,7 +37,7 @@ def visual_input(doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
             Other entries are left alone.
 
     Raises:
-        SettingsError: an unknown ``media``, or a count that is absent or no positive integer.
+        LmmsEgoplanError: an unknown ``media``, or a count that is absent or no positive integer.
         FrameError: a frame is absent or cannot be decoded.
     """
     match settings.get("media"):
@@ -50,7 +51,7 @@ def visual_input(doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
         case "video":
             return [progress_video(doc)]
         case other:
-            raise SettingsError(f"visual settings: media must be frames, clips, clip_frames or video, got {other!r}")
+            raise LmmsEgoplanError(f"visual settings: media must be frames, clips, clip_frames or video, got {other!r}")
 
 
 def lettered_question(doc: Doc) -> str:

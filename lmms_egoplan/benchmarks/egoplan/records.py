@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.validation import REPEATED, JsonObject, is_text, listing, read_json, repeated_keys, shown
 
 Split = Literal["val", "test"]
@@ -27,10 +28,6 @@ _VIDEO_ID = {
 }
 _LISTED = 20
 _INT64_MAX = 2**63 - 1
-
-
-class AnnotationError(ValueError):
-    """An annotation file is not as EgoPlan publishes it."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,7 @@ def read_annotations(path: str | Path, split: Split) -> list[Record]:
         The records in the file's order.
 
     Raises:
-        AnnotationError: the file cannot be read, or records are wrong; names the first 20 problems, each with
+        LmmsEgoplanError: the file cannot be read, or records are wrong; names the first 20 problems, each with
             the record's position (from 0), sample_id, field and what was found, and their total.
     """
     path = Path(path)
@@ -95,7 +92,7 @@ def read_annotations(path: str | Path, split: Split) -> list[Record]:
             found.append(("sample_id", f"already used by record {first_use[sample_id]}"))
         problems += [f"record {index}, sample_id {shown(sample_id)}, {field}: {text}" for field, text in found]
     if problems:
-        raise AnnotationError(
+        raise LmmsEgoplanError(
             f"{path}: {len(problems)} problems in {len(raw_records)} records; is it EgoPlan's annotation "
             f"file for the {split} split?\n{listing(problems, _LISTED)}"
         )
@@ -106,24 +103,24 @@ def _load_list(path: Path, split: Split) -> list[Any]:
     try:
         content = read_json(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise AnnotationError(f"{path}: cannot read the annotations: {error.strerror}") from error
+        raise LmmsEgoplanError(f"{path}: cannot read the annotations: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise AnnotationError(f"{path}: no JSON: {error}") from error
+        raise LmmsEgoplanError(f"{path}: no JSON: {error}") from error
     if isinstance(content, JsonObject):
         if content.repeated:
-            raise AnnotationError(f"{path}: {', '.join(map(shown, content.repeated))}: {REPEATED}")
+            raise LmmsEgoplanError(f"{path}: {', '.join(map(shown, content.repeated))}: {REPEATED}")
         lists = {key: value for key, value in content.items() if isinstance(value, list)}
         if len(lists) == 1:
             (content,) = lists.values()
         else:
             content = lists.get(_LIST_KEYS[split])
     if not isinstance(content, list):
-        raise AnnotationError(
+        raise LmmsEgoplanError(
             f"{path}: expected a list of records, or an object that holds one under one key or under "
             f"{_LIST_KEYS[split]!r}"
         )
     if not content:
-        raise AnnotationError(f"{path}: the list of records is empty")
+        raise LmmsEgoplanError(f"{path}: the list of records is empty")
     return content
 
 

@@ -37,7 +37,7 @@ def check_video(root: str | Path, records: Sequence[Record]) -> Video:
 
     Raises:
         FrameError: the video is absent or cannot be read.
-        StorageError: the video, or a frame file that a question needs, lies outside `root`.
+        LmmsEgoplanError: the video, or a frame file that a question needs, lies outside `root`.
     """
     video_id = records[0].video_id
     if records[0].video_source == EPIC_KITCHENS:

@@ -9,6 +9,7 @@ from typing import Any
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
 from lmms_egoplan.benchmarks.egothink.scoring import Answer, JudgedAnswer
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.logged_samples import HOW_TO_LOG, SampleFile, find_sample_files, sample_file
 from lmms_egoplan.report.task_versions import logged_version
 from lmms_egoplan.storage import write_whole
@@ -17,10 +18,6 @@ from lmms_egoplan.validation import read_json, repetition
 
 _TASKS = "egothink_"
 _NAMES = tuple(dimension.name for dimension in DIMENSIONS)
-
-
-class StoredError(ValueError):
-    """A file with answers or ratings cannot be read, or holds something else."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ def read_stored(paths: Iterable[Path]) -> list[StoredAnswer]:
             ``rating`` and ``judge``.
 
     Raises:
-        StoredError: a file cannot be read or holds something else (names the line and the field), an id is there
+        LmmsEgoplanError: a file cannot be read or holds something else (names the line and the field), an id is there
             twice, there are no answers, or they are of several versions of the tasks, as far as the results beside
             them tell.
     """
@@ -65,7 +62,7 @@ def read_stored(paths: Iterable[Path]) -> list[StoredAnswer]:
         for answer in _read_path(path):
             earlier = answers.setdefault(answer.id, answer)
             if earlier is not answer:
-                raise StoredError(
+                raise LmmsEgoplanError(
                     f"{answer.where}: id {answer.id!r} is already in {earlier.where}; give the answers of one run only"
                 )
     return list(answers.values())
@@ -75,8 +72,8 @@ def with_questions(stored: Sequence[StoredAnswer]) -> list[Answer]:
     """The same answers, in the same order, with question and reference from the prepared data.
 
     Raises:
-        StoredError: an id is unknown, or its question was another one when the answer was given.
-        DataMissingError, StorageError: a dimension that is needed is not prepared, or damaged.
+        LmmsEgoplanError: an id is unknown, or its question was another one when the answer was given.
+        DataMissingError, LmmsEgoplanError: a dimension that is needed is not prepared, or damaged.
     """
     needed = {dimension_of(answer.id) for answer in stored}
     rows = {
@@ -86,10 +83,10 @@ def with_questions(stored: Sequence[StoredAnswer]) -> list[Answer]:
     }
     for answer in stored:
         if answer.id not in rows:
-            raise StoredError(f"{answer.where}: id {answer.id!r} is no question of the prepared data")
+            raise LmmsEgoplanError(f"{answer.where}: id {answer.id!r} is no question of the prepared data")
         reference = rows[answer.id]["answer"]
         if answer.reference not in (None, reference):
-            raise StoredError(
+            raise LmmsEgoplanError(
                 f"{answer.where}: the reference of {answer.id} is {answer.reference!r} there and {reference!r} in the "
                 "prepared data; prepare the data that the run was made with"
             )
@@ -115,10 +112,10 @@ def check_dimension(where: str, question_id: str) -> None:
     """Tells ids of EgoThink from others.
 
     Raises:
-        StoredError: the id names no dimension.
+        LmmsEgoplanError: the id names no dimension.
     """
     if dimension_of(question_id) not in _NAMES:
-        raise StoredError(
+        raise LmmsEgoplanError(
             f"{where}: id must be <dimension>/<number>, as existence/1, got {question_id!r}; dimensions: "
             f"{', '.join(_NAMES)}"
         )
@@ -137,12 +134,12 @@ def read_text(path: Path) -> str:
     """A file's text, with or without a byte order mark.
 
     Raises:
-        StoredError: it cannot be read, or is no UTF-8.
+        LmmsEgoplanError: it cannot be read, or is no UTF-8.
     """
     try:
         return path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise StoredError(f"{path}: cannot be read: {error}") from error
+        raise LmmsEgoplanError(f"{path}: cannot be read: {error}") from error
 
 
 def _sample_files(path: Path) -> list[SampleFile]:
@@ -162,7 +159,9 @@ def _check_versions(files: Iterable[SampleFile]) -> None:
             first.setdefault(version, file)
     if len(first) > 1:
         told = ", ".join(f"{version} in {file.path}" for version, file in first.items())
-        raise StoredError(f"answers of several versions of the tasks, which do not compare: {told}; give one version's")
+        raise LmmsEgoplanError(
+            f"answers of several versions of the tasks, which do not compare: {told}; give one version's"
+        )
 
 
 def _read_path(path: Path) -> list[StoredAnswer]:
@@ -175,7 +174,7 @@ def _read_path(path: Path) -> list[StoredAnswer]:
     ]
     if not answers:
         what = f"no samples of {_TASKS}* below it" if path.is_dir() else "no answers in it"
-        raise StoredError(f"{path}: {what}; {HOW_TO_LOG}")
+        raise LmmsEgoplanError(f"{path}: {what}; {HOW_TO_LOG}")
     return answers
 
 
@@ -183,27 +182,27 @@ def _stored_answer(where: str, line: str) -> StoredAnswer:
     try:
         record = read_json(line)
     except (ValueError, RecursionError) as error:
-        raise StoredError(
+        raise LmmsEgoplanError(
             f'{where}: no JSON. Give a harness\'s samples, or lines such as {{"id": "existence/1", "answer": "Yes."}}'
         ) from error
     if problem := repetition(record):
-        raise StoredError(f"{where}: {problem}")
+        raise LmmsEgoplanError(f"{where}: {problem}")
     target = None
     if isinstance(record, dict) and isinstance(record.get("score"), dict):
         target = record.get("target") if isinstance(record.get("target"), str) else None
         record = record["score"]
     if not isinstance(record, dict):
-        raise StoredError(f"{where}: expected an object with id and answer")
+        raise LmmsEgoplanError(f"{where}: expected an object with id and answer")
     for field in ("id", "answer"):
         if not isinstance(record.get(field), str):
-            raise StoredError(f"{where}: {field} must be a text, got {record.get(field, 'nothing')!r}")
+            raise LmmsEgoplanError(f"{where}: {field} must be a text, got {record.get(field, 'nothing')!r}")
     check_dimension(where, record["id"])
     truncated = record.get("truncated")
     if truncated is not None and not isinstance(truncated, bool):
-        raise StoredError(f"{where}: truncated must be true, false or null, got {truncated!r}")
+        raise LmmsEgoplanError(f"{where}: truncated must be true, false or null, got {truncated!r}")
     prompts = record.get("prompts")
     if prompts is not None and not isinstance(prompts, str):
-        raise StoredError(f"{where}: prompts must be a text or null, got {prompts!r}")
+        raise LmmsEgoplanError(f"{where}: prompts must be a text or null, got {prompts!r}")
     judge = record.get("judge")
     return StoredAnswer(
         where,

@@ -41,7 +41,7 @@ def prepare_egothink(source: str | Path) -> list[dict[str, Any]]:
         ``prepared`` and ``paper`` and ``matches``: counts equal, lengths within `LENGTH_TOLERANCE`.
 
     Raises:
-        SourceError: the data are wrong; nothing is written.
+        LmmsEgoplanError: the data are wrong; nothing is written.
         OSError: a split cannot be written; those before it are in place.
     """
     drafts = read_hub() if source == HUB else read_folder(source)

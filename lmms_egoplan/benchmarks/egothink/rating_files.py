@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from lmms_egoplan.benchmarks.egothink.answer_files import StoredError, check_dimension, read_stored, read_text
+from lmms_egoplan.benchmarks.egothink.answer_files import check_dimension, read_stored, read_text
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.text import cell_text
 
 # Table 7.
@@ -33,7 +34,7 @@ def read_raters(judged: Sequence[Path], human: Path | None) -> dict[str, Rated]:
         the whole path where that is not enough.
 
     Raises:
-        StoredError: a file cannot be read or holds something else, or two paths hold different answers to a
+        LmmsEgoplanError: a file cannot be read or holds something else, or two paths hold different answers to a
             question, so that their ratings cannot be compared.
     """
     raters: list[tuple[str, Path, Rated]] = []
@@ -62,7 +63,7 @@ def read_human(path: Path) -> dict[str, Rated]:
             that was not rated. Names may be as `text.csv_text` writes them.
 
     Raises:
-        StoredError: the file cannot be read or holds something else; names line and column.
+        LmmsEgoplanError: the file cannot be read or holds something else; names line and column.
     """
     lines = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
     try:
@@ -70,20 +71,20 @@ def read_human(path: Path) -> dict[str, Rated]:
         columns = list(lines.fieldnames or ())
         names = [name for name in columns if name != "id"]
         if "id" not in columns or not names or not all(map(str.strip, names)) or len(set(columns)) < len(columns):
-            raise StoredError(f"{path}, line 1: expected the columns id and a name for each rater, all different")
+            raise LmmsEgoplanError(f"{path}, line 1: expected the columns id and a name for each rater, all different")
         raters: dict[str, Rated] = {name: {} for name in names}
         for row in lines:
             where = f"{path}, line {lines.line_num}"
             if None in row or None in row.values():
-                raise StoredError(f"{where}: not as many cells as the header has")
+                raise LmmsEgoplanError(f"{where}: not as many cells as the header has")
             question = row["id"].strip()
             check_dimension(where, question)
             if question in raters[names[0]]:
-                raise StoredError(f"{where}: id {question!r} is there twice")
+                raise LmmsEgoplanError(f"{where}: id {question!r} is there twice")
             for name in names:
                 raters[name][question] = _human_rating(f"{where}, column {name}", row[name])
     except csv.Error as error:
-        raise StoredError(f"{path}, after line {lines.line_num}: no CSV: {error}") from error
+        raise LmmsEgoplanError(f"{path}, after line {lines.line_num}: no CSV: {error}") from error
     return raters
 
 
@@ -94,7 +95,7 @@ def _read_judged(path: Path, answers: dict[str, tuple[str, str]]) -> tuple[str, 
     for stored in read_stored([path]):
         text, where = answers.setdefault(stored.id, (stored.answer, stored.where))
         if text != stored.answer:
-            raise StoredError(
+            raise LmmsEgoplanError(
                 f"{stored.where}: another answer to {stored.id!r} than in {where}; raters can be compared on the same "
                 "answers only"
             )
@@ -102,14 +103,18 @@ def _read_judged(path: Path, answers: dict[str, tuple[str, str]]) -> tuple[str, 
         if stored.rating is None:
             continue
         if isinstance(stored.rating, bool) or not isinstance(stored.rating, int | float) or not 0 <= stored.rating <= 1:
-            raise StoredError(
+            raise LmmsEgoplanError(
                 f"{stored.where}: rating must be a number from 0 to 1, or null, got {stored.rating!r:.80}"
             )
         if not isinstance(stored.judge, str) or not stored.judge:
-            raise StoredError(f"{stored.where}: judge must name the model that gave the rating, got {stored.judge!r}")
+            raise LmmsEgoplanError(
+                f"{stored.where}: judge must name the model that gave the rating, got {stored.judge!r}"
+            )
         judges[stored.judge] = None
     if not judges:
-        raise StoredError(f"{path}: no ratings in it. Judge the answers: lmms-egoplan judge egothink {path} --out FILE")
+        raise LmmsEgoplanError(
+            f"{path}: no ratings in it. Judge the answers: lmms-egoplan judge egothink {path} --out FILE"
+        )
     return ", ".join(judges), rated
 
 
@@ -121,5 +126,5 @@ def _human_rating(where: str, cell: str) -> float | None:
     except ValueError:
         rating = None
     if rating is None or not LEVELS[0] <= rating <= LEVELS[-1]:
-        raise StoredError(f"{where}: expected a number from 0 to 1, or nothing, got {cell!r}")
+        raise LmmsEgoplanError(f"{where}: expected a number from 0 to 1, or nothing, got {cell!r}")
     return rating

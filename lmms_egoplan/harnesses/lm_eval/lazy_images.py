@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from lmms_egoplan.storage import PreparedData, StorageError
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.storage import PreparedData
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -80,7 +81,7 @@ def stored_images(prepared: PreparedData, split: str, data: str, row: int, colum
         column: of images, or of lists of images.
 
     Raises:
-        StorageError: the split has been prepared anew since then.
+        LmmsEgoplanError: the split has been prepared anew since then.
     """
     value = _column(prepared, split, data, column)[row][column]
     return [image.convert("RGB") for image in (value if isinstance(value, list) else [value])]
@@ -89,7 +90,7 @@ def stored_images(prepared: PreparedData, split: str, data: str, row: int, colum
 @functools.cache
 def _column(prepared: PreparedData, split: str, data: str, column: str) -> "Dataset":
     if prepared.fingerprint(split) != data:
-        raise StorageError(
+        raise LmmsEgoplanError(
             f"{prepared.folder(split)}: prepared anew since the requests were built; run the command again"
         )
     return prepared.load(split).select_columns([column])

@@ -12,6 +12,7 @@ from lm_eval.api.task import ConfigurableTask
 from loguru import logger
 
 from lmms_egoplan import __version__
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER
 from lmms_egoplan.harnesses.lm_eval.reasoning import without_reasoning
 from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, clean_answer, media_of
@@ -25,10 +26,6 @@ from lmms_egoplan.storage import PreparedData
 
 if TYPE_CHECKING:
     from datasets import Dataset
-
-
-class TaskSettingsError(ValueError):
-    """What a task's ``metadata`` asks for cannot be."""
 
 
 class PreparedTask(ConfigurableTask):
@@ -52,18 +49,18 @@ class PreparedTask(ConfigurableTask):
 
         Raises:
             DataMissingError: it is not prepared.
-            TaskSettingsError: a setting is absent or wrong.
+            LmmsEgoplanError: a setting is absent or wrong.
         """
         split = self.config.test_split
         metadata = self.config.metadata = self.settled(self.config.metadata or {})
         names = (*self.SETTINGS, *self.COUNTS)
         absent = [name for name in names if name not in metadata]
         if absent:
-            raise TaskSettingsError(f"{self.config.task}: its metadata must have {', '.join(absent)}")
+            raise LmmsEgoplanError(f"{self.config.task}: its metadata must have {', '.join(absent)}")
         for name in self.COUNTS:
             value = metadata[name]
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise TaskSettingsError(f"{self.config.task}: --metadata {name}={value}: a whole number of at least 1")
+                raise LmmsEgoplanError(f"{self.config.task}: --metadata {name}={value}: a whole number of at least 1")
         documents = self.documents(self.PREPARED.load(split))
         count = len(documents)
         documents = documents.add_column("data", [self.PREPARED.fingerprint(split)] * count)
@@ -287,7 +284,7 @@ class JudgedTask(TogetherScoredTask):
         """Try the judge.
 
         Raises:
-            JudgeError, SettingsError: as `announce_judge`.
+            JudgeError, LmmsEgoplanError: as `announce_judge`.
         """
         announce_judge(self.DEFAULT_JUDGE, self.OTHERWISE)
 

@@ -19,10 +19,11 @@ from lmms_eval.protocol import ChatMessages
 from tqdm import tqdm
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.generation import AnswerGenerator, Question, batches
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
-from lmms_egoplan.harnesses.lmms_eval.messages import MediaError, MediaLoader
+from lmms_egoplan.harnesses.lmms_eval.messages import MediaLoader
 from lmms_egoplan.harnesses.lmms_eval.streaming import StreamedResponses
 from lmms_egoplan.harnesses.prefetch import prefetch
 from lmms_egoplan.ranking import CandidateRanker, CandidateScore
@@ -122,7 +123,7 @@ class HFVLM(lmms):
         harness's own ``multiple_choice`` scoring can unpack (not so what comes back from its response cache).
 
         Raises:
-            MediaError: what a question shows cannot be loaded.
+            LmmsEgoplanError: what a question shows cannot be loaded.
             RankingError: a question cannot be ranked, or is too long for the model (`ContextTooLongError`), or an
                 audit failed (`PathError`): then ``--use_cache`` serves nothing that came on that path any more.
         """
@@ -132,7 +133,7 @@ class HFVLM(lmms):
         """Generate an answer to each request, greedily unless its arguments ask for sampling.
 
         Raises:
-            MediaError: what a question shows cannot be loaded.
+            LmmsEgoplanError: what a question shows cannot be loaded.
             ContextTooLongError: a question alone exceeds the model's positions.
         """
         return StreamedResponses(self._generate_all(requests), len(requests))
@@ -207,7 +208,7 @@ class HFVLM(lmms):
                 visuals = doc_to_visual(doc) if doc_to_visual else None
                 return self._media.messages(context, visuals or []), question_id
             except (OSError, ValueError) as error:
-                raise MediaError(f"question {question_id}: {error}") from error
+                raise LmmsEgoplanError(f"question {question_id}: {error}") from error
 
         return prefetch(questions, load, workers=DECODING_THREADS, ahead=QUESTIONS_AHEAD)
 

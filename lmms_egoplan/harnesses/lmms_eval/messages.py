@@ -12,10 +12,6 @@ IMAGE_SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".we
 IMAGE_PLACEHOLDER = "<image>"
 
 
-class MediaError(ValueError):
-    """What a question shows cannot be loaded; the message says which question and why."""
-
-
 class MediaLoader:
     """Turns a task's visuals into content items of a chat message.
 

@@ -9,15 +9,10 @@ from datasets import Dataset
 from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
 from lmms_egoplan.benchmarks.egothink.protocol import backend_of_model_type, model_blocks, prompt_text, prompts_name
 from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, OTHERWISE, Answer, grade
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name, stored_images
 from lmms_egoplan.harnesses.lm_eval.model_type import model_type
-from lmms_egoplan.harnesses.lm_eval.task import (
-    Answered,
-    JudgedTask,
-    SystemPromptTask,
-    TaskSettingsError,
-    without_images,
-)
+from lmms_egoplan.harnesses.lm_eval.task import Answered, JudgedTask, SystemPromptTask, without_images
 from lmms_egoplan.processes import is_first_process
 
 # Of ``--metadata prompts``: those for the checkpoint's type.
@@ -40,7 +35,7 @@ class General(SystemPromptTask, JudgedTask):
             return metadata | {"prompts": backend_of_model_type(model_type(metadata))}
         if prompts is not None and prompts not in (names := model_blocks(self.PLANNING)):
             choices = ", ".join([*names, _BY_MODEL_TYPE])
-            raise TaskSettingsError(f"{self.config.task}: --metadata prompts={prompts}: one of {choices}")
+            raise LmmsEgoplanError(f"{self.config.task}: --metadata prompts={prompts}: one of {choices}")
         return metadata
 
     def documents(self, rows: Dataset) -> Dataset:

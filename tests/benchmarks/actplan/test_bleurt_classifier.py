@@ -10,9 +10,10 @@ from safetensors.torch import load_file, save_file
 from transformers import BertConfig, BertForSequenceClassification, BertModel, GPT2Config, GPT2Model
 
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
-from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError, classifier_path, load_classifier
+from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path, load_classifier
 from lmms_egoplan.benchmarks.actplan.bleurt.model import new_model
 from lmms_egoplan.benchmarks.actplan.bleurt.tokens import ACTION_TOKENS
+from lmms_egoplan.errors import LmmsEgoplanError
 
 PAIRS = [
     ("walk_to(table) grab(cup)", "grab(cup)"),
@@ -74,19 +75,19 @@ def test_a_checkpoint_with_a_head_of_its_own(tmp_path, encoder):
 
 def test_unusable_encoders(tmp_path, encoder, folder):
     GPT2Model(GPT2Config(n_layer=1, n_head=1, n_embd=8, vocab_size=9)).save_pretrained(tmp_path / "gpt2")
-    with pytest.raises(ClassifierError, match="expected an encoder of the type bert, found gpt2"):
+    with pytest.raises(LmmsEgoplanError, match="expected an encoder of the type bert, found gpt2"):
         new_model(str(tmp_path / "gpt2"), 512, 0)
     for name in ("Elron/bleurt-base-128", str(tmp_path / "none"), str(tmp_path)):
-        with pytest.raises(ClassifierError, match="hf download NAME --local-dir DIR") as caught:
+        with pytest.raises(LmmsEgoplanError, match="hf download NAME --local-dir DIR") as caught:
             new_model(name, 512, 0)
         assert str(caught.value).startswith(f"{name}: ")
     shutil.copytree(encoder, tmp_path / "part")
     weights = load_file(encoder / "model.safetensors")
     weights.pop("encoder.layer.0.output.dense.bias")
     save_file(weights, tmp_path / "part" / "model.safetensors", {"format": "pt"})
-    with pytest.raises(ClassifierError, match=r"lacks bert\.encoder\.layer\.0\.output\.dense\.bias"):
+    with pytest.raises(LmmsEgoplanError, match=r"lacks bert\.encoder\.layer\.0\.output\.dense\.bias"):
         new_model(str(tmp_path / "part"), 512, 0)
-    with pytest.raises(ClassifierError, match="is a plan classifier already"):
+    with pytest.raises(LmmsEgoplanError, match="is a plan classifier already"):
         new_model(str(folder), 512, 0)
 
 
@@ -130,28 +131,28 @@ def test_loaded_once_until_it_changes(tmp_path, folder):
     save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
     damaged = load_classifier(tmp_path)
     assert damaged is not classifier
-    with pytest.raises(ClassifierError, match="gives no numbers"):
+    with pytest.raises(LmmsEgoplanError, match="gives no numbers"):
         damaged.judge(PAIRS[:1], show_progress=False)
 
 
 def test_folders_without_a_classifier(tmp_path, encoder, folder):
     how = "`lmms-egoplan train bleurt` makes one"
-    with pytest.raises(ClassifierError, match=f"none: no folder with a trained classifier; {how}"):
+    with pytest.raises(LmmsEgoplanError, match=f"none: no folder with a trained classifier; {how}"):
         load_classifier(tmp_path / "none")
-    with pytest.raises(ClassifierError, match=f"lacks config.json, model.safetensors, tokenizer.json.*{how}"):
+    with pytest.raises(LmmsEgoplanError, match=f"lacks config.json, model.safetensors, tokenizer.json.*{how}"):
         load_classifier(tmp_path)
-    with pytest.raises(ClassifierError, match=f"holds BertModel, no plan classifier; {how}"):
+    with pytest.raises(LmmsEgoplanError, match=f"holds BertModel, no plan classifier; {how}"):
         load_classifier(encoder)
     for name, content in (("model.safetensors", b"half"), ("tokenizer.json", b"{"), ("config.json", b"{")):
         shutil.copytree(folder, tmp_path / name)
         (tmp_path / name / name).write_bytes(content)
-        with pytest.raises(ClassifierError, match=f"the classifier is damaged.*{how}"):
+        with pytest.raises(LmmsEgoplanError, match=f"the classifier is damaged.*{how}"):
             load_classifier(tmp_path / name)
     shutil.copytree(folder, tmp_path / "headless")
     weights = load_file(folder / "model.safetensors")
     weights.pop("plan_head.bias")
     save_file(weights, tmp_path / "headless" / "model.safetensors", {"format": "pt"})
-    with pytest.raises(ClassifierError, match="weights and tokenizer are not complete"):
+    with pytest.raises(LmmsEgoplanError, match="weights and tokenizer are not complete"):
         load_classifier(tmp_path / "headless")
 
 
@@ -160,7 +161,7 @@ def test_an_unknown_kind_of_pairs_is_an_error(tmp_path, folder, name, value):
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     config = json.loads((tmp_path / "config.json").read_text()) | {name: value}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ClassifierError, match=rf"config\.json: {name}: expected \w+ or [\w-]+, found .*train bleurt"):
+    with pytest.raises(LmmsEgoplanError, match=rf"config\.json: {name}: expected \w+ or [\w-]+, found .*train bleurt"):
         load_classifier(tmp_path)
 
 

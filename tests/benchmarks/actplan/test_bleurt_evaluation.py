@@ -6,11 +6,12 @@ from hypothesis import strategies as st
 
 from benchmarks.actplan.published_plans import ACTIVITIES, PLANS, record, write_plans
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
-from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError, Verdict, load_classifier
+from lmms_egoplan.benchmarks.actplan.bleurt.classifier import Verdict, load_classifier
 from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import TABLE_5, evaluate_bleurt, score_verdicts
 from lmms_egoplan.benchmarks.actplan.bleurt.pairs import in_split, labelled_pairs
 from lmms_egoplan.benchmarks.actplan.labelled_plans import read_activities, read_published
 from lmms_egoplan.benchmarks.actplan.published import load
+from lmms_egoplan.errors import LmmsEgoplanError
 
 
 def verdict(correct, truncated=False):
@@ -49,7 +50,7 @@ def test_evaluates_a_split_by_model(tmp_path):
     assert (gpt.plans, gpt.false_correct + gpt.true_wrong, gpt.majority, gpt.truncated) == (1, 1, 1.0, 0)
     assert (gemini.plans, gemini.true_correct + gemini.false_wrong, gemini.truncated) == (2, 2, 1)
     with pytest.raises(
-        ClassifierError, match="no labelled plans of the split test in it; it has instances of train, v"
+        LmmsEgoplanError, match="no labelled plans of the split test in it; it has instances of train, v"
     ):
         evaluate_bleurt(classifier, plans, activities, "test")
 

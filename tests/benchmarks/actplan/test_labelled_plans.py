@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from benchmarks.actplan.published_plans import ACTIVITIES, PLANS, record, write_plans
 from lmms_egoplan.benchmarks.actplan.labelled_plans import (
     LabelledPlan,
-    PublishedError,
     PublishedInstance,
     read_activities,
     read_published,
 )
+from lmms_egoplan.errors import LmmsEgoplanError
 
 
 def test_reads_an_instance(tmp_path):
@@ -51,7 +51,7 @@ def test_reads_an_instance(tmp_path):
 )
 def test_names_line_and_field(tmp_path, fields, message):
     plans, _ = write_plans(tmp_path, [record(1), record(0, **fields)], ["train", "val"])
-    with pytest.raises(PublishedError) as caught:
+    with pytest.raises(LmmsEgoplanError) as caught:
         read_published(plans)
     assert str(caught.value) == f"{plans}, line 2: {message}"
 
@@ -67,14 +67,16 @@ def test_names_line_and_field(tmp_path, fields, message):
 def test_refuses_other_files(tmp_path, text, message):
     path = tmp_path / "plans.jsonl"
     path.write_text(text)
-    with pytest.raises(PublishedError) as caught:
+    with pytest.raises(LmmsEgoplanError) as caught:
         read_published(path)
     assert str(caught.value) == f"{path}{message}"
 
 
 def test_an_instance_is_there_once(tmp_path):
     plans, _ = write_plans(tmp_path, [record(), record()], ["train", "train"])
-    with pytest.raises(PublishedError, match="line 2: path: instance Scene_int/filling_a_box_0/0/sample_0 is there tw"):
+    with pytest.raises(
+        LmmsEgoplanError, match="line 2: path: instance Scene_int/filling_a_box_0/0/sample_0 is there tw"
+    ):
         read_published(plans)
 
 
@@ -82,7 +84,7 @@ def test_unreadable_files(tmp_path):
     (tmp_path / "latin").write_bytes(b"caf\xe9\ttrain")
     for read in (read_published, read_activities):
         for name in ("nothing", "latin", "."):
-            with pytest.raises(PublishedError, match="cannot be read"):
+            with pytest.raises(LmmsEgoplanError, match="cannot be read"):
                 read(tmp_path / name)
 
 
@@ -96,7 +98,7 @@ def test_activities(tmp_path):
         ("\n", "no activities in it"),
     ):
         path.write_text(text)
-        with pytest.raises(PublishedError, match=message):
+        with pytest.raises(LmmsEgoplanError, match=message):
             read_activities(path)
 
 
@@ -111,7 +113,7 @@ _JSON = st.recursive(
 def test_any_line_is_read_or_refused(tmp_path_factory, fields, cut):
     path = tmp_path_factory.getbasetemp() / "any.jsonl"
     path.write_text(json.dumps(record(0, **fields))[: 800 - cut])
-    with contextlib.suppress(PublishedError):
+    with contextlib.suppress(LmmsEgoplanError):
         (instance,) = read_published(path)
         assert all(plan.text.strip() for plan in instance.plans)
         assert instance.gold_1 or instance.gold_2

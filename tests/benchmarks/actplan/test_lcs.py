@@ -16,7 +16,8 @@ from sentence_transformers.util import cos_sim
 
 from benchmarks.actplan.published_plans import PLANS
 from lmms_egoplan.benchmarks.actplan.lcs import THRESHOLD, lcs_lengths, lcs_norm
-from lmms_egoplan.encoder import EncoderError, load_encoder
+from lmms_egoplan.encoder import load_encoder
+from lmms_egoplan.errors import LmmsEgoplanError
 from patience import processor_time_below
 
 MINILM = str(get_model_path())
@@ -196,7 +197,9 @@ def own():
 def test_vectors_that_are_no_numbers(own):
     with torch.no_grad():
         own[0].auto_model.embeddings.word_embeddings.weight[own.tokenizer.convert_tokens_to_ids("fridge")] = torch.nan
-    with pytest.raises(EncoderError, match=r"no numbers for 2 of 14 steps, the first 'open\(fridge\)': its weights"):
+    with pytest.raises(
+        LmmsEgoplanError, match=r"no numbers for 2 of 14 steps, the first 'open\(fridge\)': its weights"
+    ):
         lcs_lengths([(STEPS, STEPS)], own, show_progress=False)
 
 

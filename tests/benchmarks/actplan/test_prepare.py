@@ -13,8 +13,8 @@ from benchmarks.actplan.release import SCENES, instance_ids, task_description, w
 from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, InstanceId, activity_type, parse_id
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.actplan.prepared import PREPARED
-from lmms_egoplan.benchmarks.actplan.records import SourceError
 from lmms_egoplan.cli.data import app
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import load_summary, prepared_splits, split_dir
 from media.files import number_image, read_numbers
 
@@ -202,7 +202,7 @@ def spoil(source):
 
 def test_all_problems_are_listed_and_nothing_is_written(source, data):
     ids = spoil(source)
-    with pytest.raises(SourceError) as caught:
+    with pytest.raises(LmmsEgoplanError) as caught:
         prepare_actplan(source)
     message = str(caught.value)
     for part in (
@@ -248,11 +248,11 @@ def test_an_error_lists_fifty_problems(tmp_path):
     source = write_release(tmp_path / "source", 60)
     for path in source.rglob("plan_gold_1.txt"):
         path.write_text("")
-    with pytest.raises(SourceError, match=r"have 60 problem\(s\)") as caught:
+    with pytest.raises(LmmsEgoplanError, match=r"have 60 problem\(s\)") as caught:
         prepare_actplan(source)
     assert str(caught.value).count("nothing but blanks") == 50
     assert "... and 10 more" in str(caught.value)
-    with pytest.raises(SourceError, match="no instance is left to prepare"):
+    with pytest.raises(LmmsEgoplanError, match="no instance is left to prepare"):
         prepare_actplan(source, skip_missing=True)
     assert prepared_splits() == []
 
@@ -296,7 +296,7 @@ def test_a_failure_leaves_the_older_data(tmp_path):
     source = write_release(tmp_path / "source", 4)
     before = prepare_actplan(source)
     next(source.rglob("*.png")).write_bytes(b"")
-    with pytest.raises(SourceError):
+    with pytest.raises(LmmsEgoplanError):
         prepare_actplan(source)
     assert load_summary("actplan", "test") == before
     assert len(PREPARED.load("test")) == 4

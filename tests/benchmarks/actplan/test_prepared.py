@@ -3,7 +3,8 @@ import pytest
 from benchmarks.actplan.release import write_release
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.actplan.prepared import PREPARED
-from lmms_egoplan.storage import DataMissingError, StorageError, split_dir
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.storage import DataMissingError, split_dir
 
 
 @pytest.fixture(autouse=True)
@@ -30,5 +31,5 @@ def test_prepared_data_are_found_until_they_are_damaged(tmp_path):
     assert PREPARED.fingerprint("test") == summary["fingerprint"]
     assert len(PREPARED.load("test")) == 3
     (split_dir("actplan", "test") / "summary.json").write_text("{")
-    with pytest.raises(StorageError, match=r"summary.json: damaged, prepare the split again"):
+    with pytest.raises(LmmsEgoplanError, match=r"summary.json: damaged, prepare the split again"):
         PREPARED.load("test")

@@ -8,7 +8,8 @@ from PIL import Image
 
 from benchmarks.actplan.release import instance_ids, task_description, write_instance, write_release
 from lmms_egoplan.benchmarks.actplan.activities import InstanceId
-from lmms_egoplan.benchmarks.actplan.records import SourceError, find_instances, read_instance
+from lmms_egoplan.benchmarks.actplan.records import find_instances, read_instance
+from lmms_egoplan.errors import LmmsEgoplanError
 from media.files import number_image
 
 TEA = InstanceId("Rs_int", "making_tea", 0, 0)
@@ -80,13 +81,13 @@ def test_a_source_without_instances_shows_the_layout(tmp_path, source):
         (tmp_path / "empty", "no instance"),
         (source / "Rs_int", "no instance"),
     ):
-        with pytest.raises(SourceError) as caught:
+        with pytest.raises(LmmsEgoplanError) as caught:
             find_instances(folder)
         message = str(caught.value)
         assert message.startswith(f"{folder}: {reason}; expected DIR/<scene>/<activity>/<n>/sample_<k>/ with images")
         assert "https://github.com/HKUST-KnowComp/ActPlan-1K" in message
     with pytest.raises(
-        SourceError, match=f"{tmp_path}: the instances are one folder below. Give that folder: {source}$"
+        LmmsEgoplanError, match=f"{tmp_path}: the instances are one folder below. Give that folder: {source}$"
     ):
         find_instances(tmp_path)
 

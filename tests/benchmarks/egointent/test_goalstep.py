@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from benchmarks.egointent.source import goalstep_video, segment, write_annotations, write_goalstep
 from lmms_egoplan.benchmarks.egointent import goalstep as building
-from lmms_egoplan.benchmarks.egointent.goalstep import GoalStepError, build_records, write_records
+from lmms_egoplan.benchmarks.egointent.goalstep import build_records, write_records
 from lmms_egoplan.benchmarks.egointent.records import Record, read_annotations
+from lmms_egoplan.errors import LmmsEgoplanError
 
 PUBLISHED = Path(__file__).parents[3] / "shared" / "data" / "ego4d-goalstep" / "goalstep_valid_public.json"
 UID = "f20fb254-9648-40ea-a500-5493a1ad9eac"
@@ -146,7 +147,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("changes", "problem"), WRONG)
 def test_wrong_files_are_named(tmp_path, changes, problem):
-    with pytest.raises(GoalStepError) as caught:
+    with pytest.raises(LmmsEgoplanError) as caught:
         build(tmp_path, goalstep_video(UID) | changes, goalstep_video("fine", segment(1, 2, "a")))
     assert str(caught.value).startswith(f"{tmp_path / 'goalstep.json'}: 1 problem(s) in 2 videos")
     assert problem in str(caught.value)
@@ -159,19 +160,19 @@ def test_wrong_files_are_named(tmp_path, changes, problem):
 def test_other_files_are_refused(tmp_path, content, problem):
     path = tmp_path / "goalstep.json"
     path.write_text(content)
-    with pytest.raises(GoalStepError, match=f"{path}: {problem}"):
+    with pytest.raises(LmmsEgoplanError, match=f"{path}: {problem}"):
         build_records(path, tmp_path, 0.5)
-    with pytest.raises(GoalStepError, match="cannot read the annotations"):
+    with pytest.raises(LmmsEgoplanError, match="cannot read the annotations"):
         build_records(tmp_path / "absent", tmp_path, 0.5)
 
 
 def test_nothing_to_write_is_an_error(tmp_path):
     video = goalstep_video(UID, segment(0, 2, "a"), segment(3, 4, "b"))
-    with pytest.raises(GoalStepError, match=r"no step is left to write(.|\n)*too short for the truncation: 2 steps"):
+    with pytest.raises(LmmsEgoplanError, match=r"no step is left to write(.|\n)*too short for the truncation: 2 steps"):
         build(tmp_path, video, before_end=30)
-    with pytest.raises(GoalStepError, match="begins with the same eight characters as that of video 1"):
+    with pytest.raises(LmmsEgoplanError, match="begins with the same eight characters as that of video 1"):
         build(tmp_path, video, video)
-    with pytest.raises(GoalStepError, match="absent: no such folder"):
+    with pytest.raises(LmmsEgoplanError, match="absent: no such folder"):
         build_records(tmp_path / "goalstep.json", tmp_path / "absent", 0.5)
 
 
@@ -193,7 +194,7 @@ def test_a_folder_of_other_videos_is_told_with_the_names_expected(tmp_path, ther
     (tmp_path / "videos").mkdir(exist_ok=True)
     videos = [goalstep_video(uid, segment(0, 2, "a")) for uid in (f"grp-{UID}", UID, "other")]
     path = write_goalstep(tmp_path / "goalstep.json", *videos)
-    with pytest.raises(GoalStepError) as caught:
+    with pytest.raises(LmmsEgoplanError) as caught:
         build_records(path, tmp_path / "videos", 0.5)
     expected = f"not in the folder: 3 of Goal-Step's 3 videos, for example {UID}.mp4."
     assert str(caught.value).startswith(f"--videos {tmp_path / 'videos'}: {expected}\n")
@@ -205,7 +206,7 @@ def test_a_folder_of_other_videos_is_told_with_the_names_expected(tmp_path, ther
 
 @pytest.mark.parametrize("before_end", [0, -1, float("nan"), float("inf")])
 def test_the_truncation_must_be_above_zero(tmp_path, before_end):
-    with pytest.raises(GoalStepError, match=r"--before-end .*: expected seconds, a number above 0"):
+    with pytest.raises(LmmsEgoplanError, match=r"--before-end .*: expected seconds, a number above 0"):
         build(tmp_path, goalstep_video(UID), before_end=before_end)
 
 
@@ -247,7 +248,7 @@ def test_every_record_is_read_back(tmp_path_factory, steps, category, goal, befo
     folder = tmp_path_factory.mktemp("any")
     try:
         built = build(folder, goalstep_video(UID, *steps, category=category, goal=goal), before_end=before_end)
-    except GoalStepError as error:
+    except LmmsEgoplanError as error:
         built, message = None, str(error)
     if built is None:
         assert "no step is left to write" in message

@@ -12,10 +12,11 @@ import pytest
 from PIL import Image
 
 from benchmarks.egointent.logged import METADATA, TIME, graded_step, sample, scenario_run, write_run
-from lmms_egoplan.benchmarks.egointent.answer_files import LoggedRunError, read_runs
+from lmms_egoplan.benchmarks.egointent.answer_files import read_runs
 from lmms_egoplan.benchmarks.egointent.fields import FIELDS
 from lmms_egoplan.benchmarks.egointent.heatmap import make_heatmap
 from lmms_egoplan.benchmarks.egointent.heatmap_drawing import draw_heatmap, write_heatmap
+from lmms_egoplan.errors import LmmsEgoplanError
 
 
 def heatmap_of(*folders):
@@ -161,33 +162,33 @@ def _without(line, field):
 def test_damaged_samples_are_named(tmp_path, spoil, message):
     good = sample(graded_step("s1", [1.0, 2.0, 3.0]))
     write_run(tmp_path, [good, spoil(sample(graded_step("s2", [1.0, 2.0, 3.0])))])
-    with pytest.raises(LoggedRunError, match=re.escape(message)) as error:
+    with pytest.raises(LmmsEgoplanError, match=re.escape(message)) as error:
         read_runs([tmp_path])
     assert str(error.value).startswith(f"{tmp_path / TIME}_samples_egointent.jsonl, line 2: ")
 
 
 def test_damaged_files_are_named(tmp_path):
     good = sample(graded_step("s1", [1.0, 2.0, 3.0]))
-    with pytest.raises(LoggedRunError, match=r"no samples of egointent below it"):
+    with pytest.raises(LmmsEgoplanError, match=r"no samples of egointent below it"):
         read_runs([tmp_path])
     write_run(tmp_path, [good, good])
-    with pytest.raises(LoggedRunError, match=r"line 2: step 's1' is there twice"):
+    with pytest.raises(LmmsEgoplanError, match=r"line 2: step 's1' is there twice"):
         read_runs([tmp_path])
     write_run(tmp_path, [])
-    with pytest.raises(LoggedRunError, match="no samples in it"):
+    with pytest.raises(LmmsEgoplanError, match="no samples in it"):
         read_runs([tmp_path])
     samples = tmp_path / f"{TIME}_samples_egointent.jsonl"
     samples.write_text(json.dumps(good)[:-5])
-    with pytest.raises(LoggedRunError, match="line 1: no JSON"):
+    with pytest.raises(LmmsEgoplanError, match="line 1: no JSON"):
         read_runs([tmp_path])
     samples.write_bytes(b"\xff")
-    with pytest.raises(LoggedRunError, match="cannot be read"):
+    with pytest.raises(LmmsEgoplanError, match="cannot be read"):
         read_runs([tmp_path])
     write_run(tmp_path, [good])
     results = tmp_path / f"{TIME}_results.json"
     for text, message in (("{", "no JSON"), ("[]", "expected a harness's results")):
         results.write_text(text)
-        with pytest.raises(LoggedRunError, match=f"{re.escape(str(results))}: {message}"):
+        with pytest.raises(LmmsEgoplanError, match=f"{re.escape(str(results))}: {message}"):
             read_runs([tmp_path])
 
 
@@ -304,5 +305,5 @@ def test_goalstep_steps_are_drawn_by_category(tmp_path, as_before):
 def test_goalstep_steps_and_the_benchmarks_share_no_heat_map(tmp_path, as_before):
     goalstep_run(tmp_path / "a", {"make tea": 40}, "org/Tea", as_before)
     scenario_run(tmp_path / "b", {"yard": 10}, "org/Yard")
-    with pytest.raises(LoggedRunError, match=r"over Goal-Step steps \(Tea\) and over EgoIntent's own \(Yard\)"):
+    with pytest.raises(LmmsEgoplanError, match=r"over Goal-Step steps \(Tea\) and over EgoIntent's own \(Yard\)"):
         make_heatmap(read_runs([tmp_path]))

@@ -7,11 +7,12 @@ import pytest
 
 from benchmarks.egointent.source import FPS, VIDEO_IDS, raw_record, raw_records, write_annotations, write_videos
 from lmms_egoplan.benchmarks.egointent import prepare as preparing
-from lmms_egoplan.benchmarks.egointent.prepare import PAPER, PrepareError, prepare_egointent
+from lmms_egoplan.benchmarks.egointent.prepare import PAPER, prepare_egointent
 from lmms_egoplan.benchmarks.egointent.prepared import PREPARED
-from lmms_egoplan.benchmarks.egointent.records import AnnotationError, Record
+from lmms_egoplan.benchmarks.egointent.records import Record
 from lmms_egoplan.benchmarks.egointent.visuals import visual_input
-from lmms_egoplan.storage import DataMissingError, StorageError, load_summary, split_dir, summary_path
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.storage import DataMissingError, load_summary, split_dir, summary_path
 from media.files import damage_packet, write_numbered_video
 
 
@@ -99,7 +100,7 @@ def test_data_of_an_earlier_version_are_refused_with_the_command(folder):
     path = summary_path("egointent", "test")
     path.write_text(path.read_text().replace('"format": 2', '"format": 1'))
     with pytest.raises(
-        StorageError, match=r"in format 1; this version reads format 2. .*lmms-egoplan data prepare egoint"
+        LmmsEgoplanError, match=r"in format 1; this version reads format 2. .*lmms-egoplan data prepare egoint"
     ):
         PREPARED.load("test")
 
@@ -145,7 +146,7 @@ def test_missing_footage_is_listed_and_nothing_is_written(folder):
         raw_record(15, start_sec=50, end_sec=60.5),
         raw_record(16, start_sec=0.001, end_sec=0.002),
     ]
-    with pytest.raises(PrepareError) as caught:
+    with pytest.raises(LmmsEgoplanError) as caught:
         prepare(folder, steps)
     message = str(caught.value)
     for part in (
@@ -173,13 +174,13 @@ def test_missing_footage_is_listed_and_nothing_is_written(folder):
     assert all(entry["reason"] in message for entry in summary["missing"])
     assert PREPARED.load("test")["split_size"][:] == [13] * 6
 
-    with pytest.raises(PrepareError, match="no step is left to prepare"):
+    with pytest.raises(LmmsEgoplanError, match="no step is left to prepare"):
         prepare(folder, steps[6:], skip_missing=True)
     assert load_summary("egointent", "test") == summary
 
 
 def test_long_lists_are_cut(folder):
-    with pytest.raises(PrepareError, match=r"60 of 60 steps .* 60 videos(.|\n)*\.\.\. and 10 more") as caught:
+    with pytest.raises(LmmsEgoplanError, match=r"60 of 60 steps .* 60 videos(.|\n)*\.\.\. and 10 more") as caught:
         prepare(folder, [raw_record(number, video_id=f"absent-{number}") for number in range(60)])
     assert str(caught.value).count("(steps: 1") == 50
 
@@ -189,7 +190,7 @@ def test_steps_lie_inside_their_videos_by_time_stamps(folder, gaps):
     write_videos(folder / "videos", frames=30, gaps=gaps)
     end = sum(gaps[number % len(gaps)] for number in range(29)) / FPS + gaps[28 % len(gaps)] / FPS
     assert prepare(folder, [raw_record(start_sec=0, end_sec=end + 0.09)])["missing"] == []
-    with pytest.raises(PrepareError, match=re.escape(f"lasts from 0.00 to {end:.2f} s, step 's1' from 0.00 to")):
+    with pytest.raises(LmmsEgoplanError, match=re.escape(f"lasts from 0.00 to {end:.2f} s, step 's1' from 0.00 to")):
         prepare(folder, [raw_record(start_sec=0, end_sec=end + 0.12)])
 
 
@@ -197,7 +198,7 @@ def test_a_step_between_two_frames_has_no_footage(folder):
     write_videos(folder / "videos", frames=30, gaps=(30,))
     assert prepare(folder, [raw_record(start_sec=1.0, end_sec=1.5)])["questions"] == 1
     assert PREPARED.load("test")["num_frames"][:] == [1]
-    with pytest.raises(PrepareError, match=r"no frame from 1.01 s to before 2.0 s"):
+    with pytest.raises(LmmsEgoplanError, match=r"no frame from 1.01 s to before 2.0 s"):
         prepare(folder, [raw_record(start_sec=1.01, end_sec=2.0)])
 
 
@@ -215,9 +216,9 @@ def test_the_fingerprint_tells_data_apart(folder):
 
 
 def test_wrong_input_ends_with_one_error(folder):
-    with pytest.raises(AnnotationError, match="environment: expected indoor or outdoor"):
+    with pytest.raises(LmmsEgoplanError, match="environment: expected indoor or outdoor"):
         prepare(folder, [raw_record(environment=None)])
-    with pytest.raises(PrepareError, match=r"--videos .*absent: no such folder; it holds <video_id>.mp4"):
+    with pytest.raises(LmmsEgoplanError, match=r"--videos .*absent: no such folder; it holds <video_id>.mp4"):
         prepare_egointent(write_annotations(folder / "steps.jsonl", raw_records()), folder / "absent", True)
 
 
@@ -234,7 +235,7 @@ def test_verify_finds_damaged_frames(folder):
     assert prepare(folder, records)["missing"] == []
     annotations = folder / "steps.jsonl"
     with pytest.raises(
-        PrepareError, match=rf"no footage or damaged frames(.|\n)*{video}: frame \d+, at .* s, cannot be"
+        LmmsEgoplanError, match=rf"no footage or damaged frames(.|\n)*{video}: frame \d+, at .* s, cannot be"
     ):
         prepare_egointent(annotations, folder / "videos", verify=True)
     summary = prepare_egointent(annotations, folder / "videos", skip_missing=True, verify=True)

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.egointent.source import raw_record, raw_records, write_annotations
-from lmms_egoplan.benchmarks.egointent.records import FORMAT, AnnotationError, Record, read_annotations
+from lmms_egoplan.benchmarks.egointent.records import FORMAT, Record, read_annotations
+from lmms_egoplan.errors import LmmsEgoplanError
 
 # (what to change; the problem that must be named)
 WRONG = [
@@ -112,7 +113,7 @@ def test_only_the_optional_may_be_absent(tmp_path):
         if field in optional:
             assert getattr(read(tmp_path, json.dumps(raw))[0], field) is None
         else:
-            with pytest.raises(AnnotationError, match=f" {field}: expected .*, found nothing"):
+            with pytest.raises(LmmsEgoplanError, match=f" {field}: expected .*, found nothing"):
                 read(tmp_path, json.dumps(raw))
 
 
@@ -128,7 +129,7 @@ def test_wrong_records_are_named(tmp_path, changes, problem):
         (json.dumps(raw_record(2)) + "\n\n" + json.dumps(raw_record() | changes), "line 3, step_id "),
         (json.dumps([raw_record(2), raw_record() | changes]), "record 2, step_id "),
     ):
-        with pytest.raises(AnnotationError) as caught:
+        with pytest.raises(LmmsEgoplanError) as caught:
             read(tmp_path, text)
         message = str(caught.value)
         assert message.startswith(f"{tmp_path / 'steps.json'}: 1 problem(s) in 2 records")
@@ -138,12 +139,12 @@ def test_wrong_records_are_named(tmp_path, changes, problem):
 
 def test_equal_keys_with_different_values(tmp_path):
     text = json.dumps(raw_record())[:-1] + ', "goal": "another"}'
-    with pytest.raises(AnnotationError, match="line 1, step_id 's1', goal: given twice, as 'goal' and as 'goal'"):
+    with pytest.raises(LmmsEgoplanError, match="line 1, step_id 's1', goal: given twice, as 'goal' and as 'goal'"):
         read(tmp_path, text)
 
 
 def test_step_ids_are_unique(tmp_path):
-    with pytest.raises(AnnotationError, match="record 3, step_id 's1', step_id: already used by record 1"):
+    with pytest.raises(LmmsEgoplanError, match="record 3, step_id 's1', step_id: already used by record 1"):
         read(tmp_path, json.dumps([raw_record(1), raw_record(2), raw_record(1)]))
 
 
@@ -161,21 +162,21 @@ def test_step_ids_are_unique(tmp_path):
     ],
 )
 def test_wrong_files(tmp_path, content, problem):
-    with pytest.raises(AnnotationError, match=re.escape(problem)) as caught:
+    with pytest.raises(LmmsEgoplanError, match=re.escape(problem)) as caught:
         read(tmp_path, content)
     assert str(caught.value).startswith(f"{tmp_path / 'steps.json'}: ")
 
 
 def test_unreadable_files(tmp_path):
-    with pytest.raises(AnnotationError, match="cannot read the annotations: No such file"):
+    with pytest.raises(LmmsEgoplanError, match="cannot read the annotations: No such file"):
         read_annotations(tmp_path / "absent")
     (tmp_path / "latin").write_bytes(b"\xff\xfe")
-    with pytest.raises(AnnotationError, match="latin: no text in UTF-8"):
+    with pytest.raises(LmmsEgoplanError, match="latin: no text in UTF-8"):
         read_annotations(tmp_path / "latin")
 
 
 def test_long_lists_of_problems_are_cut(tmp_path):
-    with pytest.raises(AnnotationError, match=r"30 problem\(s\) in 30 records(.|\n)*\.\.\. and 10 more") as caught:
+    with pytest.raises(LmmsEgoplanError, match=r"30 problem\(s\) in 30 records(.|\n)*\.\.\. and 10 more") as caught:
         read(tmp_path, json.dumps([raw_record(number, scenario=None) for number in range(30)]))
     assert str(caught.value).count("scenario: expected a text") == 20
 
@@ -187,13 +188,13 @@ def test_goalstep_steps_have_a_category_and_no_scenario(tmp_path):
     assert (record.category, record.scenario, record.is_goalstep) == ("make tea", None, True)
     (record,) = read(tmp_path, json.dumps([raw_record(category=3)]))
     assert (record.category, record.scenario, record.is_goalstep) == (None, "Assemble Furniture", False)
-    with pytest.raises(AnnotationError, match="category: expected a text, found 3"):
+    with pytest.raises(LmmsEgoplanError, match="category: expected a text, found 3"):
         read(tmp_path, json.dumps([raw | {"category": 3}]))
 
 
 def test_a_file_holds_the_benchmarks_steps_or_goalsteps(tmp_path):
     mixed = [raw_record(1), raw_record(2), raw_record(3, scenario=None, category="make tea")]
-    with pytest.raises(AnnotationError, match=r"category, first 's3'\).*scenario, first 's1'\).*a file of its own"):
+    with pytest.raises(LmmsEgoplanError, match=r"category, first 's3'\).*scenario, first 's1'\).*a file of its own"):
         read(tmp_path, json.dumps(mixed))
 
 
@@ -236,7 +237,7 @@ def test_anything_gives_records_or_one_error(tmp_path_factory, changes, as_lines
     path.write_text("\n".join(map(json.dumps, raws)) if as_lines else json.dumps(raws))
     try:
         records = read_annotations(path)
-    except AnnotationError as error:
+    except LmmsEgoplanError as error:
         records, message = [], str(error)
     if not records:
         assert message.startswith(f"{path}: ")
@@ -250,5 +251,5 @@ def test_anything_gives_records_or_one_error(tmp_path_factory, changes, as_lines
 
 def test_a_step_id_must_not_tell_the_labels(tmp_path):
     records = [raw_record(1, step_id="Hold_board 1-steady 7"), raw_record(2, step_id="a2")]
-    with pytest.raises(AnnotationError, match="step_id: the model is told it, and it must not tell local_intent"):
+    with pytest.raises(LmmsEgoplanError, match="step_id: the model is told it, and it must not tell local_intent"):
         read_annotations(write_annotations(tmp_path / "steps.jsonl", records))

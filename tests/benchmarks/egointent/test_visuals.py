@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmms_egoplan.benchmarks.egointent.visuals import media_shown, num_shown, step_frames, thin, visual_input
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError, count_video_frames, frame_times, read_video_frames
-from lmms_egoplan.media.sampling import SettingsError
 from media.files import SIZE, read_numbers, write_numbered_video
 
 FRAMES = 150
@@ -176,7 +176,7 @@ def test_absent_and_damaged_videos(tmp_path, folder):
 def test_wrong_settings_are_named(folder, setting, message):
     doc = row(folder / "constant.mp4", 1.0, 2.0)
     for ask in (visual_input, num_shown):
-        with pytest.raises(SettingsError, match=message):
+        with pytest.raises(LmmsEgoplanError, match=message):
             ask(doc, setting)
 
 

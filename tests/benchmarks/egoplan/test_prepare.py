@@ -7,8 +7,9 @@ import pytest
 from datasets import load_from_disk
 
 from example_record import RECORD
-from lmms_egoplan.benchmarks.egoplan.prepare import PrepareError, prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
 from lmms_egoplan.benchmarks.egoplan.prepared import DATA_FORMAT, PREPARED
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import frame_path
 from lmms_egoplan.storage import load_summary, split_dir
 from media.files import damage_packet, number_image, write_epic_folder, write_numbered_video
@@ -125,9 +126,9 @@ def test_test_split_has_no_answers(folders):
 def test_a_source_that_is_not_needed_may_be_left_out(folders):
     assert prepare(folders, QUESTIONS[:2], ego4d=None)["questions"] == 2
     assert prepare(folders, QUESTIONS[2:], epic=None)["questions"] == 1
-    with pytest.raises(PrepareError, match=r"1 of 3 questions .* Ego4D: .* --ego4d DIR .*ego4d-data.org"):
+    with pytest.raises(LmmsEgoplanError, match=r"1 of 3 questions .* Ego4D: .* --ego4d DIR .*ego4d-data.org"):
         prepare(folders, QUESTIONS, ego4d=None)
-    with pytest.raises(PrepareError, match=r"--epic-kitchens .*absent: no such folder .*epic-kitchens.github"):
+    with pytest.raises(LmmsEgoplanError, match=r"--epic-kitchens .*absent: no such folder .*epic-kitchens.github"):
         prepare(folders, QUESTIONS, epic="absent", skip_missing=True)
 
 
@@ -139,7 +140,7 @@ def test_missing_media_are_listed_and_nothing_is_written(folders):
         question(31, "Ego4D", "absent", 3),
         question(32, "EpicKitchens", "P01_02", 21),
     ]
-    with pytest.raises(PrepareError) as caught:
+    with pytest.raises(LmmsEgoplanError) as caught:
         prepare(folders, questions)
     message = str(caught.value)
     for part in (
@@ -185,7 +186,7 @@ def test_verify_finds_damaged_frames(folders):
     ]
     unverified = prepare(folders, questions)
     assert (unverified["questions"], "verified" in unverified) == (6, False)
-    with pytest.raises(PrepareError) as caught:
+    with pytest.raises(LmmsEgoplanError) as caught:
         prepare(folders, questions, verify=True)
     message = str(caught.value)
     for part in (
@@ -210,7 +211,7 @@ def test_a_left_out_source_can_be_skipped(folders):
     assert summary["missing"] == [
         {"video_source": "Ego4D", "video": "0a1b-2c", "reason": "--ego4d is not given", "sample_ids": [20]}
     ]
-    with pytest.raises(PrepareError, match="no question is left to prepare"):
+    with pytest.raises(LmmsEgoplanError, match="no question is left to prepare"):
         prepare(folders, QUESTIONS[2:], ego4d=None, skip_missing=True)
     assert load_summary("egoplan", "val") == summary
 
@@ -218,7 +219,7 @@ def test_a_left_out_source_can_be_skipped(folders):
 def test_long_lists_are_cut(folders):
     questions = [question(i, "Ego4D", f"absent-{i // 2}", 3) for i in range(100, 210)]
     with pytest.raises(
-        PrepareError, match=r"110 of 110 questions(.|\n)*in 55 videos(.|\n)*\.\.\. and 5 more"
+        LmmsEgoplanError, match=r"110 of 110 questions(.|\n)*in 55 videos(.|\n)*\.\.\. and 5 more"
     ) as caught:
         prepare(folders, questions)
     assert str(caught.value).count("(questions: 2)") == 50
@@ -234,7 +235,7 @@ def test_symlinks_do_not_lead_out(folders):
     write_numbered_video(folders / "elsewhere/v.mp4", 5)
     (folders / "ego4d/v.mp4").symlink_to(folders / "elsewhere/v.mp4")
     questions = [question(1, "EpicKitchens", "P02_01", 3), question(2, "Ego4D", "v", 3)]
-    with pytest.raises(PrepareError, match=r"P02_01 .*leads out of(.|\n)*v \(.*leads out of"):
+    with pytest.raises(LmmsEgoplanError, match=r"P02_01 .*leads out of(.|\n)*v \(.*leads out of"):
         prepare(folders, questions)
 
 
@@ -247,7 +248,7 @@ def test_a_frame_that_is_a_symlink_does_not_lead_out(folders):
     elsewhere = write_epic_folder(folders / "elsewhere", 5, 5)
     frame_path(folder, 5).unlink()
     frame_path(folder, 5).symlink_to(frame_path(elsewhere, 5))
-    with pytest.raises(PrepareError, match=r"frame_0000000005.jpg' leads out of"):
+    with pytest.raises(LmmsEgoplanError, match=r"frame_0000000005.jpg' leads out of"):
         prepare(folders, QUESTIONS)
     frame_path(folder, 5).rename(frame_path(folder, 21))
     write_epic_folder(folder, 5, 5)
@@ -268,7 +269,7 @@ def test_every_frame_up_to_the_observation_must_be_there(folders, spoil):
 
 
 def test_a_frame_far_beyond_the_folder_is_soon_missed(folders):
-    with pytest.raises(PrepareError, match=r"frame_0000000021.jpg: no such frame"):
+    with pytest.raises(LmmsEgoplanError, match=r"frame_0000000021.jpg: no such frame"):
         prepare(folders, [question(1, "EpicKitchens", "P01_02", 2**62, (2, 5))])
 
 

@@ -5,13 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from lmms_egoplan.benchmarks.egoplan.protocol import (
-    SettingsError,
-    lettered_question,
-    narrated_question,
-    parse_letter,
-    visual_input,
-)
+from lmms_egoplan.benchmarks.egoplan.protocol import lettered_question, narrated_question, parse_letter, visual_input
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import frame_path
 from patience import processor_time_below
 
@@ -69,7 +64,7 @@ def test_video(doc, tmp_path, monkeypatch):
     ],
 )
 def test_wrong_settings_are_named(doc, settings, message):
-    with pytest.raises(SettingsError, match=message):
+    with pytest.raises(LmmsEgoplanError, match=message):
         visual_input(doc, settings)
 
 

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from example_record import RECORD
-from lmms_egoplan.benchmarks.egoplan.records import AnnotationError, PastAction, read_annotations
+from lmms_egoplan.benchmarks.egoplan.records import PastAction, read_annotations
+from lmms_egoplan.errors import LmmsEgoplanError
 
 EXAMPLES = Path(__file__).parents[3] / "shared" / "data" / "egoplan" / "examples.json"
 
@@ -86,14 +87,14 @@ def test_test_split_has_no_answers(tmp_path):
     for raw in (private, private | {"golden_choice_idx": None, "answer": None}, RECORD):
         (record,) = read_annotations(write(tmp_path, [raw]), "test")
         assert (record.golden_choice_idx, record.answer) == (None, None)
-    with pytest.raises(AnnotationError, match="golden_choice_idx: expected one of A, B, C, D, found nothing"):
+    with pytest.raises(LmmsEgoplanError, match="golden_choice_idx: expected one of A, B, C, D, found nothing"):
         read_annotations(write(tmp_path, [private]), "val")
 
 
 @pytest.mark.parametrize(("change", "message"), WRONG)
 def test_wrong_field_is_named(tmp_path, change, message):
     path = write(tmp_path, [RECORD | {"sample_id": 1}, RECORD | change])
-    with pytest.raises(AnnotationError, match=r"annotations.json: (.|\n)*record 1, sample_id .*, .*" + message):
+    with pytest.raises(LmmsEgoplanError, match=r"annotations.json: (.|\n)*record 1, sample_id .*, .*" + message):
         read_annotations(path, "val")
 
 
@@ -101,20 +102,20 @@ def test_wrong_field_is_named(tmp_path, change, message):
 def test_wrong_action_is_named(tmp_path, position, change, message):
     raw = copy.deepcopy(RECORD)
     raw["task_progress_metadata"][position] |= change
-    with pytest.raises(AnnotationError, match=r"record 0, sample_id 7, task_progress_metadata" + message):
+    with pytest.raises(LmmsEgoplanError, match=r"record 0, sample_id 7, task_progress_metadata" + message):
         read_annotations(write(tmp_path, [raw]), "val")
 
 
 def test_missing_fields_are_all_named(tmp_path):
     for field in RECORD:
         raw = {key: value for key, value in RECORD.items() if key != field}
-        with pytest.raises(AnnotationError, match=f"{field}: .*found nothing"):
+        with pytest.raises(LmmsEgoplanError, match=f"{field}: .*found nothing"):
             read_annotations(write(tmp_path, [raw]), "val")
 
 
 def test_all_problems_are_counted_and_twenty_listed(tmp_path):
     raws = [RECORD | {"sample_id": i, "question": ""} for i in range(30)] + [RECORD | {"sample_id": 3}, "x"]
-    with pytest.raises(AnnotationError) as caught:
+    with pytest.raises(LmmsEgoplanError) as caught:
         read_annotations(write(tmp_path, raws), "val")
     lines = str(caught.value).splitlines()
     assert lines[0].endswith(
@@ -123,7 +124,7 @@ def test_all_problems_are_counted_and_twenty_listed(tmp_path):
     assert lines[1] == "  record 0, sample_id 0, question: expected a text, found ''"
     assert len(lines) == 22
     assert lines[-1] == "  ... and 12 more"
-    with pytest.raises(AnnotationError, match="record 1, sample_id 7, sample_id: already used by record 0"):
+    with pytest.raises(LmmsEgoplanError, match="record 1, sample_id 7, sample_id: already used by record 0"):
         read_annotations(write(tmp_path, [RECORD, RECORD]), "val")
 
 
@@ -139,15 +140,15 @@ def test_all_problems_are_counted_and_twenty_listed(tmp_path):
     ],
 )
 def test_wrong_files(tmp_path, content, message):
-    with pytest.raises(AnnotationError, match=f"annotations.json: {message}"):
+    with pytest.raises(LmmsEgoplanError, match=f"annotations.json: {message}"):
         read_annotations(write(tmp_path, content), "val")
 
 
 def test_unreadable_files(tmp_path):
-    with pytest.raises(AnnotationError, match=r"absent.json: cannot read the annotations: No such file"):
+    with pytest.raises(LmmsEgoplanError, match=r"absent.json: cannot read the annotations: No such file"):
         read_annotations(tmp_path / "absent.json", "val")
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(AnnotationError, match=r"binary.json: no JSON"):
+    with pytest.raises(LmmsEgoplanError, match=r"binary.json: no JSON"):
         read_annotations(tmp_path / "binary.json", "val")
 
 
@@ -171,7 +172,7 @@ def test_any_value_is_read_or_refused(tmp_path_factory, field, value, split):
     path = write(tmp_path_factory.getbasetemp(), [raw])
     try:
         (record,) = read_annotations(path, split)
-    except AnnotationError:
+    except LmmsEgoplanError:
         return
     assert len(set(record.choices)) == 4
     assert all(action.start_frame <= record.current_observation_frame for action in record.past_actions)

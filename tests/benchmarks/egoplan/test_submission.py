@@ -9,13 +9,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from example_summary import SUMMARY
-from lmms_egoplan.benchmarks.egoplan.submission import (
-    SubmissionError,
-    build_submission,
-    read_predictions,
-    write_predictions,
-)
+from lmms_egoplan.benchmarks.egoplan.submission import build_submission, read_predictions, write_predictions
 from lmms_egoplan.cli import app
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import save_split
 
 IDS = [3, 1, 2]
@@ -161,13 +157,13 @@ def test_predictions_file_is_read_like_samples(tmp_path):
 def test_wrong_files_are_named(tmp_path, text, message):
     path = tmp_path / "samples.jsonl"
     path.write_text(text)
-    with pytest.raises(SubmissionError, match=message) as error:
+    with pytest.raises(LmmsEgoplanError, match=message) as error:
         read_predictions(path)
     assert str(path) in str(error.value)
 
 
 def test_absent_file(tmp_path):
-    with pytest.raises(SubmissionError, match="cannot read"):
+    with pytest.raises(LmmsEgoplanError, match="cannot read"):
         read_predictions(tmp_path / "absent.jsonl")
 
 
@@ -175,7 +171,7 @@ def test_absent_file(tmp_path):
 def test_no_other_error(tmp_path_factory, content):
     path = tmp_path_factory.getbasetemp() / "any.jsonl"
     path.write_bytes(content)
-    with pytest.raises(SubmissionError):
+    with pytest.raises(LmmsEgoplanError):
         read_predictions(path)
 
 
@@ -188,5 +184,5 @@ def test_only_a_complete_submission_is_built(predictions, ids):
         submission = build_submission(predictions, ids)
         assert {(entry["sample_id"], entry["label"]) for entry in submission} == set(predictions)
     else:
-        with pytest.raises(SubmissionError):
+        with pytest.raises(LmmsEgoplanError):
             build_submission(predictions, ids)

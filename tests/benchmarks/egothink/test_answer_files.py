@@ -7,10 +7,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.egothink.source import write_source
-from lmms_egoplan.benchmarks.egothink.answer_files import StoredError, read_stored, with_questions, write_judged
+from lmms_egoplan.benchmarks.egothink.answer_files import read_stored, with_questions, write_judged
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.egothink.rating_files import between_levels, read_human, read_raters
 from lmms_egoplan.benchmarks.egothink.scoring import Answer, JudgedAnswer
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import DataMissingError
 
 
@@ -72,7 +73,7 @@ def test_all_kinds_of_files(tmp_path):
 def test_wrong_files_are_named(tmp_path, text, message):
     path = tmp_path / "answers.jsonl"
     path.write_text(text)
-    with pytest.raises(StoredError, match=message) as error:
+    with pytest.raises(LmmsEgoplanError, match=message) as error:
         read_stored([path])
     assert str(path) in str(error.value)
 
@@ -86,7 +87,7 @@ def test_halves_of_surrogate_pairs_are_replaced(tmp_path):
 
 def test_ids_are_unique_across_files(tmp_path):
     files = [judged_file(tmp_path / f"{name}.jsonl", [judged("existence/1")]) for name in "ab"]
-    with pytest.raises(StoredError, match=r"b.jsonl, line 1: id 'existence/1' is already in .*a.jsonl, line 1"):
+    with pytest.raises(LmmsEgoplanError, match=r"b.jsonl, line 1: id 'existence/1' is already in .*a.jsonl, line 1"):
         read_stored(files)
 
 
@@ -98,7 +99,9 @@ def test_answers_of_two_versions_are_not_put_together(tmp_path):
         (tmp_path / f"{time}_results.json").write_text(json.dumps(results))
     files = sorted(tmp_path.glob("*.jsonl"))
     for paths in ([tmp_path], files):
-        with pytest.raises(StoredError, match=r"several versions of the tasks.*: 1\.0 in .*1_samp.*, 2\.0 in .*2_samp"):
+        with pytest.raises(
+            LmmsEgoplanError, match=r"several versions of the tasks.*: 1\.0 in .*1_samp.*, 2\.0 in .*2_samp"
+        ):
             read_stored(paths)
     assert [len(read_stored([file])) for file in files] == [1, 1]
     for damaged in ("{", "[]", json.dumps({"versions": {"egothink_object_attribute": 1.0}})):
@@ -107,9 +110,9 @@ def test_answers_of_two_versions_are_not_put_together(tmp_path):
 
 
 def test_absent_and_empty_places(tmp_path):
-    with pytest.raises(StoredError, match="cannot be read"):
+    with pytest.raises(LmmsEgoplanError, match="cannot be read"):
         read_stored([tmp_path / "absent.jsonl"])
-    with pytest.raises(StoredError, match=r"no samples of egothink_\* below it"):
+    with pytest.raises(LmmsEgoplanError, match=r"no samples of egothink_\* below it"):
         read_stored([tmp_path])
 
 
@@ -121,7 +124,7 @@ def test_no_other_error(tmp_path_factory, content):
     path = tmp_path_factory.getbasetemp() / "any.jsonl"
     path.write_bytes(content)
     for read in (lambda: read_stored([path]), lambda: read_human(path)):
-        with pytest.raises(StoredError):
+        with pytest.raises(LmmsEgoplanError):
             read()
 
 
@@ -132,7 +135,7 @@ def test_questions_come_from_the_prepared_data(tmp_path):
         Answer("counting/2", "What is thing 2 of counting? ", "The counting 2.", "Two.", None),
         Answer("existence/1", "What is thing 1 of existence? ", "The existence 1.", "Yes.", None),
     ]
-    with pytest.raises(StoredError, match=r"b.jsonl, line 1: id 'counting/3' is no question of the prepared data"):
+    with pytest.raises(LmmsEgoplanError, match=r"b.jsonl, line 1: id 'counting/3' is no question of the prepared data"):
         with_questions(read_stored([judged_file(tmp_path / "b.jsonl", [judged("counting/3")])]))
 
 
@@ -174,7 +177,7 @@ def test_raters_get_different_names(tmp_path):
 )
 def test_wrong_ratings(tmp_path, record, message):
     path = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "Yes."} | record])
-    with pytest.raises(StoredError, match=message) as error:
+    with pytest.raises(LmmsEgoplanError, match=message) as error:
         read_raters([path], None)
     assert str(path) in str(error.value)
 
@@ -194,7 +197,7 @@ def test_means_of_several_raters_are_ratings(tmp_path):
 def test_ratings_of_different_answers_are_not_compared(tmp_path):
     first = judged_file(tmp_path / "a.jsonl", [judged("existence/1", "Yes.")])
     second = judged_file(tmp_path / "b.jsonl", [judged("existence/1", "No.")])
-    with pytest.raises(StoredError, match=r"b.jsonl, line 1: another answer to 'existence/1' than in .*a.jsonl"):
+    with pytest.raises(LmmsEgoplanError, match=r"b.jsonl, line 1: another answer to 'existence/1' than in .*a.jsonl"):
         read_raters([first, second], None)
 
 
@@ -225,7 +228,7 @@ def test_ratings_of_different_answers_are_not_compared(tmp_path):
 def test_wrong_human_ratings(tmp_path, text, message):
     path = tmp_path / "human.csv"
     path.write_text(text)
-    with pytest.raises(StoredError, match=message) as error:
+    with pytest.raises(LmmsEgoplanError, match=message) as error:
         read_human(path)
     assert str(path) in str(error.value)
 

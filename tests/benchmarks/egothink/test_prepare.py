@@ -9,7 +9,7 @@ from benchmarks.egothink.source import image_bytes, write_hub_copy, write_source
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink, question_type
 from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
-from lmms_egoplan.benchmarks.egothink.records import SourceError
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import load_summary, prepared_splits, split_dir
 
 PUBLISHED = Path(__file__).parents[3] / "shared" / "data" / "egothink"
@@ -97,7 +97,9 @@ def test_a_question_is_of_the_type_of_its_first_interrogative_word(question, kin
 
 def test_nothing_is_written_unless_all_is_right(source):
     (source / "Planning/assistance/images/2.jpg").unlink()
-    with pytest.raises(SourceError, match=r"Planning/assistance/annotations.json, record 2, image_path: no such image"):
+    with pytest.raises(
+        LmmsEgoplanError, match=r"Planning/assistance/annotations.json, record 2, image_path: no such image"
+    ):
         prepare_egothink(source)
     assert prepared_splits() == []
 
@@ -126,7 +128,7 @@ def test_hub_is_the_hub_and_a_folder_named_so_is_a_path(source, tmp_path, monkey
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     monkeypatch.chdir(tmp_path)
     source.rename("hub")
-    with pytest.raises(SourceError, match="cannot load it from the hub"):
+    with pytest.raises(LmmsEgoplanError, match="cannot load it from the hub"):
         prepare_egothink("hub")
     from_folder = prepare_egothink("./hub")
     assert from_folder[0]["source"] == str(tmp_path.resolve() / "hub")

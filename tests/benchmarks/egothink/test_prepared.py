@@ -3,7 +3,8 @@ import pytest
 from benchmarks.egothink.source import write_source
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
-from lmms_egoplan.storage import DataMissingError, StorageError, split_dir
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.storage import DataMissingError, split_dir
 
 
 @pytest.fixture(autouse=True)
@@ -34,5 +35,5 @@ def test_prepared_dimensions_are_found(tmp_path):
 def test_a_damaged_summary_is_an_error(tmp_path):
     prepare_egothink(write_source(tmp_path / "source"))
     (split_dir("egothink", "counting") / "summary.json").write_text("{")
-    with pytest.raises(StorageError, match=r"summary.json: damaged, prepare the split again"):
+    with pytest.raises(LmmsEgoplanError, match=r"summary.json: damaged, prepare the split again"):
         PREPARED.load("counting")

@@ -12,7 +12,8 @@ from PIL import Image, ImageFile
 
 from benchmarks.egothink.source import image_bytes, write_hub_copy, write_source
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from lmms_egoplan.benchmarks.egothink.records import SourceError, check_records, read_folder, read_hub
+from lmms_egoplan.benchmarks.egothink.records import check_records, read_folder, read_hub
+from lmms_egoplan.errors import LmmsEgoplanError
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def edit(source, folder, number, **fields):
 
 
 def error_of(source):
-    with pytest.raises(SourceError) as caught:
+    with pytest.raises(LmmsEgoplanError) as caught:
         check_records(read_folder(source))
     return str(caught.value)
 
@@ -70,7 +71,9 @@ def test_folders_and_files_that_are_missing_are_all_named(source):
         f"{source}/Localization/spatial/annotations.json: no JSON: ",
     ):
         assert part in message
-    with pytest.raises(SourceError, match=r"elsewhere: no such folder; DIR holds Object/existence/annotations.json"):
+    with pytest.raises(
+        LmmsEgoplanError, match=r"elsewhere: no such folder; DIR holds Object/existence/annotations.json"
+    ):
         read_folder(source / "elsewhere")
 
 
@@ -187,7 +190,7 @@ def test_damaged_images_are_decoded_or_refused(draft, image_format, changes, end
     message = ""
     try:
         (record,) = check_records([draft])
-    except SourceError as error:
+    except LmmsEgoplanError as error:
         message = str(error)
     if message:
         assert f"{draft.place}, image_path: " in message
@@ -207,7 +210,7 @@ def test_a_record_of_the_hub_is_checked_too(hub, tmp_path):
     edit(hub, "Planning/navigation", 2, answer=" ")
     (hub / "Forecast/images/1.jpg").write_bytes(b"none")
     write_hub_copy(hub, tmp_path)
-    with pytest.raises(SourceError) as caught:
+    with pytest.raises(LmmsEgoplanError) as caught:
         check_records(read_hub())
     for part in (
         "2 problem(s)",
@@ -218,20 +221,22 @@ def test_a_record_of_the_hub_is_checked_too(hub, tmp_path):
 
 
 def test_a_hub_without_network_is_one_clear_error(hub):
-    with pytest.raises(SourceError, match=r"config Object_existence: cannot load it from the hub: Couldn't reach") as e:
+    with pytest.raises(
+        LmmsEgoplanError, match=r"config Object_existence: cannot load it from the hub: Couldn't reach"
+    ) as e:
         read_hub()
     assert "Without the hub: lmms-egoplan data prepare egothink DIR" in str(e.value)
 
 
 def test_a_config_that_the_hub_lacks_is_named(hub, tmp_path):
     write_hub_copy(hub, tmp_path, configs=[d.hub_config for d in DIMENSIONS if d.name != "counting"])
-    with pytest.raises(SourceError, match=r"config Reasoning_counting: cannot load it from the hub: .*not found"):
+    with pytest.raises(LmmsEgoplanError, match=r"config Reasoning_counting: cannot load it from the hub: .*not found"):
         read_hub()
 
 
 def test_a_config_has_one_split(hub, tmp_path):
     write_hub_copy(hub, tmp_path, splits=("train", "test"))
-    with pytest.raises(SourceError, match=r"config Object_existence: expected one split, found 2: train, test"):
+    with pytest.raises(LmmsEgoplanError, match=r"config Object_existence: expected one split, found 2: train, test"):
         read_hub()
 
 
@@ -250,7 +255,7 @@ def test_a_config_has_question_answer_and_image(hub, tmp_path, columns, reason):
         path.write_bytes(b"PAR1")
     else:
         Dataset.from_dict(columns).to_parquet(path)
-    with pytest.raises(SourceError, match=f"config Object_existence: {reason}"):
+    with pytest.raises(LmmsEgoplanError, match=f"config Object_existence: {reason}"):
         read_hub()
 
 
@@ -259,5 +264,7 @@ def test_a_row_of_the_hub_without_image_is_an_error(hub, tmp_path):
     path = tmp_path / "EgoThink/EgoThink/Activity/test-00000-of-00001.parquet"
     features = Features({"question": Value("string"), "answer": Value("string"), "image": ImageFeature()})
     Dataset.from_list([{"question": "Q?", "answer": "A", "image": None}], features=features).to_parquet(path)
-    with pytest.raises(SourceError, match="config Activity, record 1, image: the dataset holds no image file here"):
+    with pytest.raises(
+        LmmsEgoplanError, match="config Activity, record 1, image: the dataset holds no image file here"
+    ):
         check_records(read_hub())

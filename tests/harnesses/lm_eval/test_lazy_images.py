@@ -22,9 +22,9 @@ from harnesses.lm_eval.prepared_sets import build, images_of
 from lmms_egoplan.benchmarks.actplan import prepared as actplan
 from lmms_egoplan.benchmarks.egothink import prepared as egothink
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages, stored_images
 from lmms_egoplan.media.frames import FrameError
-from lmms_egoplan.storage import StorageError
 from media.files import number_image, read_numbers
 from patience import FOREVER_S
 from runs.small_set import prepare_small_set
@@ -164,7 +164,7 @@ def test_data_that_were_prepared_anew_are_an_error(tmp_path, monkeypatch):
     prepare_egothink(write_source(tmp_path / "old", 4))
     requested = [images_of(instance) for instance in build("egothink_reasoning_counting").instances]
     prepare_egothink(write_source(tmp_path / "new", 5))
-    with pytest.raises(StorageError, match=r"egothink/counting: prepared anew .*run the command again"):
+    with pytest.raises(LmmsEgoplanError, match=r"egothink/counting: prepared anew .*run the command again"):
         list(requested[0])
     again = [images_of(instance) for instance in build("egothink_reasoning_counting").instances]
     assert [len(list(images)) for images in again] == [1] * 5

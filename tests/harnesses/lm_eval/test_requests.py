@@ -7,7 +7,7 @@ import pytest
 
 from harnesses.lm_eval.prepared_sets import EGOTHINK, TEXT_ONLY, WITH_IMAGES, build, images_of, load, manager
 from lmms_egoplan.benchmarks.egothink.protocol import FAMILIES
-from lmms_egoplan.harnesses.lm_eval.task import TaskSettingsError
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.storage import DataMissingError
 from media.files import read_number, read_numbers
@@ -97,7 +97,7 @@ def test_data_that_are_not_prepared_say_how(name, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["egothink_object_existence", "egothink_planning_assistance"])
 def test_prompts_of_no_family_name_the_choices(data, name):
-    with pytest.raises(TaskSettingsError, match=f"{name}: --metadata prompts=gpt5: one of default, ") as caught:
+    with pytest.raises(LmmsEgoplanError, match=f"{name}: --metadata prompts=gpt5: one of default, ") as caught:
         load(name, prompts="gpt5")
     assert all(backend in str(caught.value) for backend in BACKENDS)
 

@@ -9,9 +9,9 @@ from lmms_eval.api.instance import unwrap_generation_output
 from PIL import Image
 
 from harnesses.lmms_eval.small_requests import generate, generation_requests, ranking_requests
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lmms_eval.generation import AnswerGenerator
 from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
-from lmms_egoplan.harnesses.lmms_eval.messages import MediaError
 from lmms_egoplan.media.clip import Clip
 from lmms_egoplan.media.frames import read_frame_folder, read_video_frames
 from lmms_egoplan.ranking.loglikelihood import parse_loglikelihood
@@ -209,7 +209,7 @@ def test_a_missing_frame_is_named_with_its_question_when_its_turn_comes(checkpoi
             context, second, _, *rest = request.arguments
             request.arguments = (context, second, visuals, *rest)
         finished = []
-        with pytest.raises(MediaError, match=r"question small/4: .*frame_0000000007\.jpg: no such frame"):
+        with pytest.raises(LmmsEgoplanError, match=r"question small/4: .*frame_0000000007\.jpg: no such frame"):
             finished.extend(answer(requests))
         assert len(finished) >= len(requests) // 2
 

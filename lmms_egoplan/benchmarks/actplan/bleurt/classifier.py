@@ -13,6 +13,7 @@ from lmms_egoplan.benchmarks.actplan.bleurt.pairs import joined
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import pairs_text
 from lmms_egoplan.benchmarks.actplan.bleurt.tokens import encode_pair
 from lmms_egoplan.encoder import default_device
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import file_version
 from lmms_egoplan.validation import track
 
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
 BLEURT_VARIABLE = "LMMS_EGOPLAN_BLEURT"
 
 _BATCH = 32
-
-
-class ClassifierError(ValueError):
-    """A classifier cannot be loaded, made or used."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,7 @@ class PlanClassifier:
             The verdicts in the order of the pairs.
 
         Raises:
-            ClassifierError: the model gives something other than numbers.
+            LmmsEgoplanError: the model gives something other than numbers.
         """
         import torch
 
@@ -89,7 +86,7 @@ class PlanClassifier:
                 for index, probability in zip(batch, found, strict=True):
                     probabilities[index] = probability
         if any(probability != probability for probability in probabilities):
-            raise ClassifierError("the classifier gives no numbers (NaN): its weights are damaged; train it again")
+            raise LmmsEgoplanError("the classifier gives no numbers (NaN): its weights are damaged; train it again")
         return [
             Verdict(probability > 0.5, probability, each.truncated)
             for probability, each in zip(probabilities, tokens, strict=True)
@@ -117,7 +114,7 @@ def load_classifier(folder: str | Path) -> PlanClassifier:
     """Load what ``lmms-egoplan train bleurt`` has written; once per process.
 
     Raises:
-        ClassifierError: the folder has no classifier, or a damaged one.
+        LmmsEgoplanError: the folder has no classifier, or a damaged one.
     """
     path = Path(folder).resolve()
     weights = path / "model.safetensors"

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError, PlanClassifier, Verdict
+from lmms_egoplan.benchmarks.actplan.bleurt.classifier import PlanClassifier, Verdict
 from lmms_egoplan.benchmarks.actplan.bleurt.pairs import PlanPair, in_split, labelled_pairs, unknown_activities
 from lmms_egoplan.benchmarks.actplan.labelled_plans import MODELS, read_activities, read_published
+from lmms_egoplan.errors import LmmsEgoplanError
 
 
 @dataclass(frozen=True)
@@ -76,15 +77,15 @@ def evaluate_bleurt(
         plans, activities: files as for `read_published` and `read_activities`.
 
     Raises:
-        PublishedError: one of the files cannot be read or holds something else.
-        ClassifierError: the split has no plans.
+        LmmsEgoplanError: one of the files cannot be read or holds something else.
+        LmmsEgoplanError: the split has no plans.
     """
     instances, splits = read_published(plans), read_activities(activities)
     unknown = unknown_activities(instances, splits)
     pairs = labelled_pairs(in_split(instances, splits, split))
     if not pairs:
         known = sorted({splits[instance.activity] for instance in instances if instance.activity in splits})
-        raise ClassifierError(
+        raise LmmsEgoplanError(
             f"{plans}: no labelled plans of the split {split} in it; it has instances of {', '.join(known) or 'none'}"
         )
     verdicts = classifier.judge([(pair.gold, pair.candidate) for pair in pairs])

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import EARLIER_PAIRS
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.validation import shown
 
@@ -25,7 +25,7 @@ class RunFolder:
         `EARLIER_PAIRS` there was started with these, and goes on with these alone.
 
     Raises:
-        ClassifierError: the folder belongs to another run, or has other files.
+        LmmsEgoplanError: the folder belongs to another run, or has other files.
         OSError: it cannot be written.
     """
 
@@ -42,7 +42,7 @@ class RunFolder:
             )
             options = [f"--{name.replace('_', '-')} {stored.get(name)}" for name in names if not name.endswith(_DIGEST)]
             same = ["the same files and encoder"] * (len(options) < len(names)) + [" ".join(options)] * bool(options)
-            raise ClassifierError(
+            raise LmmsEgoplanError(
                 f"{path}: holds a run with other settings ({differing}); give another --out, or go on with that run: "
                 f"{' and '.join(same)}"
             )
@@ -87,10 +87,10 @@ class RunFolder:
         stored = _read(self.path / _SETTINGS)
         if stored is None and self.path.exists():
             if not self.path.is_dir():
-                raise ClassifierError(f"{self.path}: is a file; give another --out")
+                raise LmmsEgoplanError(f"{self.path}: is a file; give another --out")
             others = sorted(path.name for path in self.path.iterdir() if not path.name.startswith("."))
             if others:
-                raise ClassifierError(f"{self.path}: holds other files ({', '.join(others[:3])}); give another --out")
+                raise LmmsEgoplanError(f"{self.path}: holds other files ({', '.join(others[:3])}); give another --out")
         return None if stored is None else EARLIER_PAIRS | stored
 
     @staticmethod
@@ -111,4 +111,4 @@ def _read(path: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        raise ClassifierError(f"{path}: damaged; remove the folder {path.parent} and train again: {error}") from error
+        raise LmmsEgoplanError(f"{path}: damaged; remove the folder {path.parent} and train again: {error}") from error

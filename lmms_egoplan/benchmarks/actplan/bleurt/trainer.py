@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError
 from lmms_egoplan.benchmarks.actplan.bleurt.model import NewModel
 from lmms_egoplan.benchmarks.actplan.bleurt.pairs import PlanPair, TrainingPairs
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import Recipe
 from lmms_egoplan.benchmarks.actplan.bleurt.run_folder import RunFolder
 from lmms_egoplan.benchmarks.actplan.bleurt.tokens import encode_pair
+from lmms_egoplan.errors import LmmsEgoplanError
 
 if TYPE_CHECKING:
     from transformers import EvalPrediction, Trainer, TrainerCallback, TrainingArguments
@@ -54,7 +54,7 @@ def fit(
         tell: is told where the run goes on.
 
     Raises:
-        ClassifierError: more than one GPU or process, or training diverges.
+        LmmsEgoplanError: more than one GPU or process, or training diverges.
     """
     from transformers import Trainer
 
@@ -111,7 +111,7 @@ def _arguments(folder: RunFolder, recipe: Recipe) -> "TrainingArguments":
         remove_unused_columns=False,
     )
     if max(arguments.n_gpu, arguments.world_size) > 1:
-        raise ClassifierError("training uses one GPU in one process; choose one: CUDA_VISIBLE_DEVICES=0")
+        raise LmmsEgoplanError("training uses one GPU in one process; choose one: CUDA_VISIBLE_DEVICES=0")
     return arguments
 
 
@@ -152,7 +152,7 @@ def _epochs(folder: RunFolder, train: TrainingPairs, dataset: Any, start: float)
 
 def _accuracy(prediction: "EvalPrediction") -> dict[str, float]:
     if not np.isfinite(prediction.predictions).all():
-        raise ClassifierError("training has diverged (NaN); remove --out and train with a smaller --learning-rate")
+        raise LmmsEgoplanError("training has diverged (NaN); remove --out and train with a smaller --learning-rate")
     return {"accuracy": float((prediction.predictions.argmax(-1) == prediction.label_ids).mean())}
 
 

@@ -123,7 +123,7 @@ def read_planned(runs: Iterable[Run]) -> list[Planned]:
     """The tasks in these runs.
 
     Raises:
-        ReportError: a sample is not of the form that the tasks log, or an instance is there twice.
+        LmmsEgoplanError: a sample is not of the form that the tasks log, or an instance is there twice.
     """
     found = []
     for run in runs:

@@ -28,7 +28,7 @@ def compact(runs: Sequence[Run]) -> Table | None:
     """Longest common subsequences with gold plan 1, and what the plans are like; None where no run has the task.
 
     Raises:
-        ReportError: see `read_planned`.
+        LmmsEgoplanError: see `read_planned`.
     """
     planned = read_planned(runs)
     if not planned:

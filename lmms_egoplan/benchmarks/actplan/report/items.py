@@ -14,7 +14,7 @@ def items(runs: Sequence[Run]) -> list[Item]:
     """The instances with the plans of the runs with samples.
 
     Raises:
-        ReportError: as for `section`.
+        LmmsEgoplanError: as for `section`.
     """
     planned = [run for run in read_planned(runs) if run.plans]
     prepared, _ = prepared_instances()

@@ -102,7 +102,7 @@ def graded_runs(runs: Iterable[Run]) -> list[Graded]:
     """The task and its variants in these runs.
 
     Raises:
-        ReportError: a sample is not of the form that the task logs, or a step is there twice.
+        LmmsEgoplanError: a sample is not of the form that the task logs, or a step is there twice.
     """
     found = []
     for run in runs:

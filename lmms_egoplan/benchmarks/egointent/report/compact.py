@@ -35,7 +35,7 @@ def compact(runs: Sequence[Run]) -> Table | None:
     """Scores, 0 to 100, overall and by field; None where no run has the benchmark's task.
 
     Raises:
-        ReportError: see `graded_runs`.
+        LmmsEgoplanError: see `graded_runs`.
     """
     graded = graded_runs(runs)
     if not graded:

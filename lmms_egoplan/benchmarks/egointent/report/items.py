@@ -19,7 +19,7 @@ def items(runs: Sequence[Run]) -> list[Item]:
     """The steps with what the runs with samples answered.
 
     Raises:
-        ReportError: as for `section`.
+        LmmsEgoplanError: as for `section`.
     """
     graded = [run for run in graded_runs(runs) if run.steps]
     prepared, _ = prepared_steps()

@@ -16,7 +16,7 @@ def section(runs: Sequence[Run]) -> Section | None:
     """The benchmark's part of the report; None where no run has one of its tasks.
 
     Raises:
-        ReportError: a sample is not of the form that the task logs.
+        LmmsEgoplanError: a sample is not of the form that the task logs.
     """
     graded = graded_runs(runs)
     if not graded:

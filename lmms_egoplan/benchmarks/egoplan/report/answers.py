@@ -47,7 +47,7 @@ def read_answer(run: Run, task_run: TaskRun, sample: Mapping[str, Any]) -> tuple
     """One logged line.
 
     Raises:
-        ReportError: it is not of the form that the tasks log.
+        LmmsEgoplanError: it is not of the form that the tasks log.
     """
     try:
         predicted, scored, by_sum = sample["predictions"], sample.get("acc"), sample.get("acc_sum")

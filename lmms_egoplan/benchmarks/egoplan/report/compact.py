@@ -19,7 +19,7 @@ def compact(runs: Sequence[Run]) -> Table | None:
     """Accuracies in per cent; None where no run has one of the benchmark's tasks.
 
     Raises:
-        ReportError: see `read_series`.
+        LmmsEgoplanError: see `read_series`.
     """
     series = read_series(runs)
     if not series:

@@ -8,7 +8,8 @@ from typing import Any
 from lmms_egoplan.benchmarks.egoplan.report.answers import Docs, Key
 from lmms_egoplan.benchmarks.egoplan.report.series import Series
 from lmms_egoplan.benchmarks.egoplan.report.similarity import levels, similarities
-from lmms_egoplan.encoder import ENCODER_VARIABLE, EncoderError
+from lmms_egoplan.encoder import ENCODER_VARIABLE
+from lmms_egoplan.errors import LmmsEgoplanError
 
 # The least number of past actions in each bin: the paper's text does not tell those of Fig. 8.
 _BINS = (0, 1, 2, 4, 8, 16)
@@ -38,7 +39,7 @@ def similarity_levels(docs: Docs, encoder: str | None) -> tuple[dict[Key, int], 
     pairs = {key: (doc["task_goal"], doc["answer"]) for key, doc in docs.items()}
     try:
         found = similarities(pairs.values(), encoder)
-    except EncoderError as error:
+    except LmmsEgoplanError as error:
         return {}, "", _sentences(str(error))
     return levels({key: found.values[pair] for key, pair in pairs.items()}), found.measure, None
 

@@ -20,7 +20,7 @@ def items(runs: Sequence[Run]) -> list[Item]:
     """The questions with what the runs with samples answered, in the order of their ids.
 
     Raises:
-        ReportError: as for `section`.
+        LmmsEgoplanError: as for `section`.
     """
     series = read_series(runs)
     docs, _ = find_docs(each.answers or {} for each in series)

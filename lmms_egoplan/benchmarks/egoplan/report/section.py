@@ -25,7 +25,7 @@ def section(runs: Sequence[Run], encoder: str | None = None) -> Section | None:
         encoder: for the similarity of goal and answer, see `similarities`.
 
     Raises:
-        ReportError: a sample is not of the form that the tasks log, or the encoder cannot be loaded.
+        LmmsEgoplanError: a sample is not of the form that the tasks log, or the encoder cannot be loaded.
     """
     series = read_series(runs)
     if not series:

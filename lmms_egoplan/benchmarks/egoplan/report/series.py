@@ -79,7 +79,7 @@ def read_series(runs: Sequence[Run]) -> list[Series]:
     """The tasks of this benchmark, run by run, ``egoplan_val`` first.
 
     Raises:
-        ReportError: a sample is not of the form that the tasks log, or a question is there twice.
+        LmmsEgoplanError: a sample is not of the form that the tasks log, or a question is there twice.
     """
     own = [run for run in runs if any(map(_metrics, run.tasks.values()))]
     models = _models(own)

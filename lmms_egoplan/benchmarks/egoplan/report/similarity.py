@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from loguru import logger
 
 from lmms_egoplan.encoder import default_device, encoder_name, load_encoder
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import data_root
-from lmms_egoplan.report.document import ReportError
 from lmms_egoplan.storage import file_version, write_whole
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def similarities(pairs: Iterable[Pair], encoder: str | None = None) -> Similarit
             encoder (``LMMS_EGOPLAN_ENCODER``).
 
     Raises:
-        EncoderError: the sentence encoder cannot be loaded.
-        ReportError: the model for BERTScore cannot.
+        LmmsEgoplanError: the sentence encoder cannot be loaded.
+        LmmsEgoplanError: the model for BERTScore cannot.
     """
     wanted = sorted(set(pairs))
     kind, name = ("cosine", encoder_name()) if encoder is None else ("BERTScore", encoder)
@@ -129,7 +129,7 @@ def _bert_scores(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:
         layer = _LAYERS.get((model.config.model_type, depth), depth)
         embeddings = _token_embeddings(_texts(pairs), tokenizer, model, layer)
     except Exception as error:  # What is absent, cut, or no such model may raise anything.
-        raise ReportError(
+        raise LmmsEgoplanError(
             f"BERTScore with {name}: {type(error).__name__}: {error}; give the folder of a BERT-like model with its "
             "tokenizer, such as roberta-large, or none for the sentence encoder"
         ) from error

@@ -47,7 +47,7 @@ def graded_runs(runs: Sequence[Run]) -> list[Graded]:
     """The runs that have one of the tasks.
 
     Raises:
-        ReportError: a sample is not of the form that the tasks log, or a question is there twice.
+        LmmsEgoplanError: a sample is not of the form that the tasks log, or a question is there twice.
     """
     found = []
     for run in runs:

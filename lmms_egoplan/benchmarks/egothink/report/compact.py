@@ -23,7 +23,7 @@ def compact(runs: Sequence[Run]) -> Table | None:
     """Each dimension's score, 0 to 100, and their average; None where no run has one of the benchmark's tasks.
 
     Raises:
-        ReportError: see `graded_runs`.
+        LmmsEgoplanError: see `graded_runs`.
     """
     graded = graded_runs(runs)
     if not graded:

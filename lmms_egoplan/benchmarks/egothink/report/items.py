@@ -15,7 +15,7 @@ def items(runs: Sequence[Run]) -> list[Item]:
     """The questions with what the runs with samples answered, in the dimensions' order.
 
     Raises:
-        ReportError: as for `section`.
+        LmmsEgoplanError: as for `section`.
     """
     graded = graded_runs(runs)
     keys = list(dict.fromkeys(key for run in graded for key in run.answers))

@@ -4,24 +4,24 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from lmms_egoplan.benchmarks.egothink.answer_files import StoredError
 from lmms_egoplan.benchmarks.egothink.repeats import noise_by_dimension, read_repeated
-from lmms_egoplan.report.document import Column, ReportError, Row, Table
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.report.document import Column, Row, Table
 
 
 def judge_noise(judged: Sequence[Path]) -> Table | None:
     """Spread of ratings and scores in files of answers that a judge has rated several times; None without files.
 
     Raises:
-        ReportError: a file cannot be read, or holds something else.
+        LmmsEgoplanError: a file cannot be read, or holds something else.
     """
     rows = []
     stems = Counter(path.stem for path in judged)
     for path in judged:
         try:
             ratings, judges = read_repeated(path)
-        except StoredError as error:
-            raise ReportError(str(error)) from None
+        except LmmsEgoplanError as error:
+            raise LmmsEgoplanError(str(error)) from None
         for scope, noise in noise_by_dimension(ratings).items():
             changed = None if noise.changed is None else 100 * noise.changed
             spread = (min(noise.scores, default=None), max(noise.scores, default=None))

@@ -19,7 +19,7 @@ def section(runs: Sequence[Run]) -> Section | None:
     """The benchmark's part of the report; None where no run has one of its tasks.
 
     Raises:
-        ReportError: a sample is not of the form that the tasks log.
+        LmmsEgoplanError: a sample is not of the form that the tasks log.
     """
     graded = graded_runs(runs)
     if not graded:

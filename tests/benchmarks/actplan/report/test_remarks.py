@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.actplan.report.synthetic_runs import COUNT, GOOD, PART, WEAK, written_runs
 from lmms_egoplan.benchmarks.actplan import report as actplan
-from lmms_egoplan.report.document import ReportError
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import Answers, actplan_answers, write_run
 
@@ -94,7 +94,7 @@ def test_a_sample_of_another_form_is_an_error_that_names_the_run(runs, change, t
     task = run.tasks["actplan"]
     first, *others = task.samples
     broken = replace(task, samples=(first | {"lcs_norm": first["lcs_norm"] | change}, *others))
-    with pytest.raises(ReportError, match=rf"run {WEAK}, samples of actplan: .*{told}"):
+    with pytest.raises(LmmsEgoplanError, match=rf"run {WEAK}, samples of actplan: .*{told}"):
         actplan.section([replace(run, tasks={"actplan": broken})])
 
 

@@ -8,7 +8,7 @@ from benchmarks.egointent.report.synthetic_runs import COUNT, prepared_data, row
 from lmms_egoplan.benchmarks.egointent import report as egointent
 from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION
 from lmms_egoplan.benchmarks.egointent.protocol import PROMPT_VERSION
-from lmms_egoplan.report.document import ReportError
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import actplan_answers, egointent_answers, write_run
 
@@ -155,12 +155,12 @@ def test_a_logged_step_of_another_form_is_an_error(runs, change, told):
     doc = ["a"] if change is None else first["doc"] | change
     broken = replace(task, samples=(first | {"doc": doc}, *others))
     step = first["overall"]["step_id"]
-    with pytest.raises(ReportError, match=f"Third-7B, samples of egointent: step {step}: the logged step: {told}"):
+    with pytest.raises(LmmsEgoplanError, match=f"Third-7B, samples of egointent: step {step}: the logged step: {told}"):
         egointent.items([replace(run, tasks={"egointent": broken})])
 
 
 def test_a_sample_of_another_form_is_an_error(runs):
     task = runs[0].tasks["egointent"]
     changed = ({**task.samples[0], "overall": {"step_id": "step-0"}}, *task.samples[1:])
-    with pytest.raises(ReportError, match="First-7B, samples of egointent: expected a graded step"):
+    with pytest.raises(LmmsEgoplanError, match="First-7B, samples of egointent: expected a graded step"):
         egointent.section([replace(runs[0], tasks={"egointent": replace(task, samples=changed)})])

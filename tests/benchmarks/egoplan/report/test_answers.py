@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.egoplan.report.synthetic_runs import ANSWERS, COUNT, DOCS, near, own, percent, scores, written_runs
 from lmms_egoplan.benchmarks.egoplan import report as egoplan
-from lmms_egoplan.report.document import ReportError
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import egointent_answers, egoplan_answers, write_run
 
@@ -125,5 +125,5 @@ def test_samples_that_are_not_the_tasks(runs, damage):
     run = next(run for run in runs if run.name == "Small")
     task_run = run.tasks["egoplan_val"]
     damaged = replace(task_run, samples=(task_run.samples[0] | damage, *task_run.samples[1:]))
-    with pytest.raises(ReportError, match=r"run Small, samples of egoplan_val: .*Run again"):
+    with pytest.raises(LmmsEgoplanError, match=r"run Small, samples of egoplan_val: .*Run again"):
         egoplan.section([replace(run, tasks={"egoplan_val": damaged})])

@@ -11,8 +11,8 @@ from transformers import AutoModel, AutoTokenizer
 from benchmarks.actplan.tiny_encoder import write_encoder
 from lmms_egoplan.benchmarks.egoplan.report.similarity import LEVELS, levels, similarities
 from lmms_egoplan.demo.encoder import write_encoder as write_sentence_encoder
-from lmms_egoplan.encoder import ENCODER_VARIABLE, EncoderError, load_encoder
-from lmms_egoplan.report.document import ReportError
+from lmms_egoplan.encoder import ENCODER_VARIABLE, load_encoder
+from lmms_egoplan.errors import LmmsEgoplanError
 
 PAIRS = [
     ("make tea", "fill the kettle"),
@@ -123,7 +123,9 @@ def test_a_text_without_a_token_is_like_nothing(bert):
 
 
 def test_a_model_that_is_not_to_be_had(data):
-    with pytest.raises(ReportError, match=r"BERTScore with /no/such/folder: .*give the folder of a BERT-like model"):
+    with pytest.raises(
+        LmmsEgoplanError, match=r"BERTScore with /no/such/folder: .*give the folder of a BERT-like model"
+    ):
         similarities(PAIRS, "/no/such/folder")
     assert not (data / "egoplan").exists()
 
@@ -142,7 +144,7 @@ def test_without_a_model_sentence_embeddings_are_compared(data, monkeypatch):
 
 def test_without_any_encoder(data, monkeypatch):
     monkeypatch.setenv(ENCODER_VARIABLE, "/no/such/folder")
-    with pytest.raises(EncoderError, match="/no/such/folder cannot be loaded"):
+    with pytest.raises(LmmsEgoplanError, match="/no/such/folder cannot be loaded"):
         similarities(PAIRS)
     assert not (data / "egoplan").exists()
 

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.egothink.report.synthetic_runs import COUNT, prepared_data, records, rows, table, write_runs
 from lmms_egoplan.benchmarks.egothink import report as egothink
-from lmms_egoplan.report.document import ReportError
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import EGOTHINK_TASKS, actplan_answers, egothink_answers, egothink_bench, write_run
 
@@ -126,5 +126,5 @@ def test_a_sample_of_another_form_is_an_error(runs):
     task = run.tasks["egothink_object_existence"]
     changed = ({**task.samples[0], "score": {"id": "existence/1"}}, *task.samples[1:])
     broken = replace(run, tasks=run.tasks | {task.task: replace(task, samples=changed)})
-    with pytest.raises(ReportError, match="First-7B, samples of egothink_object_existence"):
+    with pytest.raises(LmmsEgoplanError, match="First-7B, samples of egothink_object_existence"):
         egothink.section([broken])

@@ -10,7 +10,7 @@ from lmms_egoplan.benchmarks.egothink import report as egothink
 from lmms_egoplan.benchmarks.egothink.repeats import write_repeated
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.cli import app
-from lmms_egoplan.report.document import ReportError
+from lmms_egoplan.errors import LmmsEgoplanError
 from report.synthetic import actplan_answers, egothink_answers, prepare_data, write_run
 
 RATINGS = {"existence/1": [1.0, 1.0], "existence/2": [0.0, 0.5], "existence/3": [1.0, None], "counting/1": [0.5, 0.5]}
@@ -89,7 +89,7 @@ def test_other_files_are_told(judged, change, message):
     lines = [json.loads(line) for line in judged.read_text().splitlines()]
     lines[1] |= change
     judged.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    with pytest.raises(ReportError, match="judged.jsonl, " + message):
+    with pytest.raises(LmmsEgoplanError, match="judged.jsonl, " + message):
         egothink.judge_noise([judged])
 
 

@@ -7,15 +7,11 @@ from typing import Any
 import datasets
 import evaluate
 
-from lmms_egoplan.benchmarks.actplan.bleurt.classifier import (
-    BLEURT_VARIABLE,
-    ClassifierError,
-    classifier_path,
-    load_classifier,
-)
+from lmms_egoplan.benchmarks.actplan.bleurt.classifier import BLEURT_VARIABLE, classifier_path, load_classifier
 from lmms_egoplan.benchmarks.actplan.evaluate_metrics import ACTPLAN_CITATION, ACTPLAN_URLS, check_texts
 from lmms_egoplan.benchmarks.actplan.reply import parsed_steps
 from lmms_egoplan.benchmarks.actplan.scoring import classify_plans
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.text import clean_text
 
 _DESCRIPTION = """\
@@ -60,7 +56,7 @@ class ActPlanClassifier(evaluate.Metric):
     def _compute(self, predictions: list[str], references: list[str], classifier: str | None = None) -> dict[str, Any]:
         folder = classifier_path(classifier)
         if folder is None:
-            raise ClassifierError(
+            raise LmmsEgoplanError(
                 f"no classifier: compute(..., classifier=FOLDER) or {BLEURT_VARIABLE} names the folder that "
                 "`lmms-egoplan train bleurt` has written"
             )
