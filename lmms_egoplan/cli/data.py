@@ -9,10 +9,10 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Column, Table
 
-from lmms_egoplan.benchmarks.actplan.prepared import PREPARED as ACTPLAN
-from lmms_egoplan.benchmarks.egointent.prepared import PREPARED as EGOINTENT
-from lmms_egoplan.benchmarks.egoplan.prepared import PREPARED as EGOPLAN
-from lmms_egoplan.benchmarks.egothink.prepared import PREPARED as EGOTHINK
+from lmms_egoplan.benchmarks.actplan.splits import PREPARED as ACTPLAN
+from lmms_egoplan.benchmarks.egointent.splits import PREPARED as EGOINTENT
+from lmms_egoplan.benchmarks.egoplan.splits import PREPARED as EGOPLAN
+from lmms_egoplan.benchmarks.egothink.splits import PREPARED as EGOTHINK
 from lmms_egoplan.cli.former_options import accepting
 from lmms_egoplan.cli.summaries import print_dimensions, print_release, print_summary
 from lmms_egoplan.errors import LmmsEgoplanError

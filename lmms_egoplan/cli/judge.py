@@ -117,7 +117,7 @@ def _print_scores(judged: Sequence["JudgedAnswer"]) -> None:
         plain_average,
         score_answer,
     )
-    from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
+    from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 
     table = Table("dimension", "answers", "judged", "score", "coverage")
     complete, incomplete = {}, []

@@ -19,8 +19,8 @@ from benchmarks.egointent.source import (
 from benchmarks.egointent.source import write_videos as write_egointent_videos
 from benchmarks.egothink.source import write_source
 from example_record import RECORD
-from lmms_egoplan.benchmarks.egointent.prepared import PREPARED as EGOINTENT
-from lmms_egoplan.benchmarks.egoplan.prepared import DATA_FORMAT
+from lmms_egoplan.benchmarks.egointent.splits import PREPARED as EGOINTENT
+from lmms_egoplan.benchmarks.egoplan.splits import DATA_FORMAT
 from lmms_egoplan.cli.data import app
 from lmms_egoplan.storage import split_dir
 from media.files import damage_packet, write_epic_folder, write_numbered_video
@@ -330,9 +330,9 @@ def test_data_of_another_format_are_shown_with_the_command_that_renews_them(fold
 def test_help_imports_nothing_heavy():
     program = (
         "import sys, lmms_egoplan.cli, lmms_egoplan.media.frames, lmms_egoplan.benchmarks.egoplan.prepare\n"
-        "import lmms_egoplan.benchmarks.egothink.prepare, lmms_egoplan.benchmarks.egothink.prepared\n"
+        "import lmms_egoplan.benchmarks.egothink.prepare, lmms_egoplan.benchmarks.egothink.splits\n"
         "import lmms_egoplan.benchmarks.egointent.prepare, lmms_egoplan.benchmarks.egointent.goalstep\n"
-        "import lmms_egoplan.benchmarks.actplan.prepare, lmms_egoplan.benchmarks.actplan.prepared\n"
+        "import lmms_egoplan.benchmarks.actplan.prepare, lmms_egoplan.benchmarks.actplan.splits\n"
         "sys.exit(','.join({'torch', 'datasets', 'av', 'lmms_eval'} & set(sys.modules)) or 0)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
+from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.cli import app
 from lmms_egoplan.judging.sanitize import make_harmless
 from lmms_egoplan.paths import LMMS_EVAL_TASKS

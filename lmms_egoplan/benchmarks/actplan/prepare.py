@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, SETTINGS, InstanceId, activity_type
-from lmms_egoplan.benchmarks.actplan.prepared import DATA_FORMAT
 from lmms_egoplan.benchmarks.actplan.records import Record, find_instances, read_instance
+from lmms_egoplan.benchmarks.actplan.splits import DATA_FORMAT
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import save_split, split_dir
 from lmms_egoplan.validation import listing, track

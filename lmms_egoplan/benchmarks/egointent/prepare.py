@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import fmean, median, quantiles
 from typing import TYPE_CHECKING, Any
 
-from lmms_egoplan.benchmarks.egointent.prepared import DATA_FORMAT, OFFICIAL
 from lmms_egoplan.benchmarks.egointent.records import Record, read_annotations
+from lmms_egoplan.benchmarks.egointent.splits import DATA_FORMAT, OFFICIAL
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError, check_video_frames, frame_times

@@ -9,7 +9,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_egoplan.benchmarks.egoplan.prepared import DATA_FORMAT, OFFICIAL
 from lmms_egoplan.benchmarks.egoplan.records import (
     EGO4D,
     EPIC_KITCHENS,
@@ -19,6 +18,7 @@ from lmms_egoplan.benchmarks.egoplan.records import (
     read_annotations,
 )
 from lmms_egoplan.benchmarks.egoplan.sources import Video, check_video, damaged_questions, frames_to_verify
+from lmms_egoplan.benchmarks.egoplan.splits import DATA_FORMAT, OFFICIAL
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError
 from lmms_egoplan.storage import save_split

@@ -7,8 +7,8 @@ from typing import Any
 from datasets import Dataset
 
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path, load_classifier
-from lmms_egoplan.benchmarks.actplan.prepared import PREPARED, only_counterfactual, only_normal  # noqa: F401
 from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, score_plans
+from lmms_egoplan.benchmarks.actplan.splits import PREPARED, only_counterfactual, only_normal  # noqa: F401
 from lmms_egoplan.encoder import load_encoder
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name, stored_images
 from lmms_egoplan.harnesses.lm_eval.task import Answered, TogetherScoredTask, without_images

@@ -7,8 +7,8 @@ from datasets import Dataset
 from PIL import Image
 
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path, load_classifier
-from lmms_egoplan.benchmarks.actplan.prepared import PREPARED, only_counterfactual, only_normal  # noqa: F401
 from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, score_plans
+from lmms_egoplan.benchmarks.actplan.splits import PREPARED, only_counterfactual, only_normal  # noqa: F401
 from lmms_egoplan.encoder import load_encoder
 from lmms_egoplan.harnesses.lmms_eval.filters import RequestFilter
 from lmms_egoplan.processes import is_first_process

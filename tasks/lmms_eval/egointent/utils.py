@@ -20,10 +20,10 @@ from lmms_egoplan.benchmarks.egointent.metrics import (  # noqa: F401
     parsed_share,
     suspect_share,
 )
-from lmms_egoplan.benchmarks.egointent.prepared import PREPARED
 from lmms_egoplan.benchmarks.egointent.protocol import PROMPT_VERSION, prompt_text  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
 from lmms_egoplan.benchmarks.egointent.scoring import JUDGE_VERSION, Prediction, grade  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import media_shown, num_shown, visual_input
 from lmms_egoplan.benchmarks.truncation import num_counted, truncated_share  # noqa: F401
 from lmms_egoplan.harnesses.lmms_eval.filters import RequestFilter

@@ -18,8 +18,8 @@ from lmms_egoplan.benchmarks.egoplan.metrics import (  # noqa: F401
     score_test_ranking,
     split_size,
 )
-from lmms_egoplan.benchmarks.egoplan.prepared import PREPARED
 from lmms_egoplan.benchmarks.egoplan.protocol import VisualInput, lettered_question, visual_input
+from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
 from lmms_egoplan.benchmarks.egoplan.submission import write_predictions
 from lmms_egoplan.harnesses.lmms_eval.filters import RequestFilter
 

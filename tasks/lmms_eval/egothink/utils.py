@@ -8,7 +8,6 @@ from PIL import Image
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.metrics import mean_over_dimensions  # noqa: F401
-from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
 from lmms_egoplan.benchmarks.egothink.protocol import (
     block_by_model_type,
     block_of_model,
@@ -18,6 +17,7 @@ from lmms_egoplan.benchmarks.egothink.protocol import (
     prompts_name,
 )
 from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, OTHERWISE, Answer, grade
+from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.harnesses.lmms_eval.filters import RequestFilter
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import loaded_model
 from lmms_egoplan.judging.startup import announce_judge

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from benchmarks.actplan.release import SCENES, instance_ids, task_description, write_instance, write_release
 from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, InstanceId, activity_type, parse_id
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
-from lmms_egoplan.benchmarks.actplan.prepared import PREPARED
+from lmms_egoplan.benchmarks.actplan.splits import PREPARED
 from lmms_egoplan.cli.data import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import load_summary, prepared_splits, split_dir

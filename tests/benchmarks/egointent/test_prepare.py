@@ -8,8 +8,8 @@ import pytest
 from benchmarks.egointent.source import FPS, VIDEO_IDS, raw_record, raw_records, write_annotations, write_videos
 from lmms_egoplan.benchmarks.egointent import prepare as preparing
 from lmms_egoplan.benchmarks.egointent.prepare import PAPER, prepare_egointent
-from lmms_egoplan.benchmarks.egointent.prepared import PREPARED
 from lmms_egoplan.benchmarks.egointent.records import Record
+from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import visual_input
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import DataMissingError, load_summary, split_dir, summary_path

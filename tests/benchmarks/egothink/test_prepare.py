@@ -8,7 +8,7 @@ from datasets import Image, load_from_disk
 from benchmarks.egothink.source import image_bytes, write_hub_copy, write_source
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink, question_type
-from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
+from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import load_summary, prepared_splits, split_dir
 

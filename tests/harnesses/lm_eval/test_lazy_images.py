@@ -19,8 +19,8 @@ from PIL import Image
 from benchmarks.actplan.release import instance_ids
 from benchmarks.egothink.source import shade, write_source
 from harnesses.lm_eval.prepared_sets import build, images_of
-from lmms_egoplan.benchmarks.actplan import prepared as actplan
-from lmms_egoplan.benchmarks.egothink import prepared as egothink
+from lmms_egoplan.benchmarks.actplan import splits as actplan
+from lmms_egoplan.benchmarks.egothink import splits as egothink
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages, stored_images

@@ -5,8 +5,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lmms_egoplan.benchmarks.actplan.prepare import SPLIT
-from lmms_egoplan.benchmarks.actplan.prepared import PREPARED
 from lmms_egoplan.benchmarks.actplan.report.plans import instance_key
+from lmms_egoplan.benchmarks.actplan.splits import PREPARED
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egointent.prepare import SPLIT
-from lmms_egoplan.benchmarks.egointent.prepared import PREPARED
 from lmms_egoplan.benchmarks.egointent.report.answers import Key
+from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.prepared import PREPARED
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, LETTERS
+from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
 from lmms_egoplan.report.by_question import unreadable
 from lmms_egoplan.report.runs import Run, TaskRun
 

@@ -5,8 +5,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lmms_egoplan.benchmarks.egothink.answer_files import dimension_of
-from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
 from lmms_egoplan.benchmarks.egothink.report.answers import Key
+from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -2,7 +2,7 @@ import pytest
 
 from benchmarks.actplan.release import write_release
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
-from lmms_egoplan.benchmarks.actplan.prepared import PREPARED
+from lmms_egoplan.benchmarks.actplan.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import DataMissingError, split_dir
 

@@ -2,7 +2,7 @@ import pytest
 
 from benchmarks.egothink.source import write_source
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
-from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
+from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import DataMissingError, split_dir
 
