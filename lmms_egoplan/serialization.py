@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, asdict, fields
 from typing import Any, TypeVar
 
+from lmms_egoplan.jsonl import decode
 from lmms_egoplan.validation import shown
 
 Carried = TypeVar("Carried")
@@ -29,8 +30,8 @@ def from_text(text: str, kind: type[Carried], what: str, is_right: Callable[[str
     """
     defaults = {field.name: _default(field) for field in fields(kind)}
     try:
-        values = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        values = decode(text)
+    except ValueError as error:
         raise ValueError(f"expected {what}, got {text!r:.200}: no JSON") from error
     expected = f"expected {what}, got {text!r:.200}: expected an object with {', '.join(defaults)}"
     if not isinstance(values, dict):

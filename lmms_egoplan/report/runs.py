@@ -1,6 +1,5 @@
 """Runs as lmms-eval and lm-eval leave them on the disk (``--output_path DIR --log_samples``)."""
 
-import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import decode
 from lmms_egoplan.report.logged_samples import HOW_TO_LOG, SampleFile, sample_file, start_time
 from lmms_egoplan.report.recompute import aggregations, former_names
 from lmms_egoplan.report.run_names import names_of
@@ -151,10 +151,10 @@ def _results(given: Path, skipped: list[str]) -> dict[Path, dict[str, Any]]:
         if not path.is_file():
             continue
         try:
-            content = json.loads(path.read_bytes())
+            content = decode(path.read_bytes())
         except OSError as error:
             skipped.append(f"{path}: cannot be read: {error.strerror}")
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             skipped.append(f"{path}: no JSON: {error}; if a run was stopped while it wrote this, run again")
         else:
             parts = [content.get(name) for name in ("results", "configs")] if isinstance(content, dict) else [None]
@@ -260,8 +260,8 @@ def _samples(path: Path, metrics: Sequence[str], former: Mapping[str, str]) -> I
 
 def _sample(where: str, line: bytes, metrics: Sequence[str], former: Mapping[str, str]) -> dict[str, Any]:
     try:
-        sample = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        sample = decode(line)
+    except ValueError as error:
         stopped = "was the run stopped while it wrote? Run again"
         raise _UnusableError(f"{where}: the file is left out: no JSON: {error}; {stopped}") from error
     if not isinstance(sample, dict):

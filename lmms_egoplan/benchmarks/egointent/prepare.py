@@ -14,8 +14,9 @@ from lmms_egoplan.benchmarks.egointent.splits import DATA_FORMAT, OFFICIAL
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError, check_video_frames, frame_times
+from lmms_egoplan.progress import counting, track
 from lmms_egoplan.storage import file_version, resolve_inside, save_split
-from lmms_egoplan.validation import counting, listing, track
+from lmms_egoplan.validation import listing
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -21,8 +21,9 @@ from lmms_egoplan.benchmarks.egoplan.sources import Video, check_video, damaged_
 from lmms_egoplan.benchmarks.egoplan.splits import DATA_FORMAT, OFFICIAL
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError
+from lmms_egoplan.progress import counting, track
 from lmms_egoplan.storage import save_split
-from lmms_egoplan.validation import counting, listing, track
+from lmms_egoplan.validation import listing
 
 if TYPE_CHECKING:
     from datasets import Dataset

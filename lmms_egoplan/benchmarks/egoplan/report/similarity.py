@@ -12,6 +12,7 @@ from loguru import logger
 
 from lmms_egoplan.encoder import default_device, encoder_name, load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import decode
 from lmms_egoplan.paths import data_root
 from lmms_egoplan.storage import file_version, write_whole
 
@@ -86,7 +87,7 @@ def _version(name: str) -> str:
 
 def _kept(path: Path) -> tuple[str, dict[Pair, float]]:
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        kept = decode(path.read_text(encoding="utf-8"))
         values = {(goal, answer): float(value) for goal, answer, value in kept["values"]}
         if not all(map(math.isfinite, values.values())):
             raise ValueError("a value is not finite")
