@@ -15,7 +15,7 @@ from lmms_egoplan.benchmarks.egoplan.report.similarity import LEVELS
 from lmms_egoplan.benchmarks.egoplan.report.tables import grouped_table, scores_table, table1, table3
 from lmms_egoplan.report.document import Headline, Section
 from lmms_egoplan.report.published_with_runs import beside
-from lmms_egoplan.report.runs import Run
+from lmms_egoplan.report.run import Run
 
 
 def section(runs: Sequence[Run], encoder: str | None = None) -> Section | None:

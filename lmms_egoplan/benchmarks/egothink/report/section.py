@@ -12,7 +12,7 @@ from lmms_egoplan.benchmarks.egothink.report.scores import CAPABILITIES, DECIMAL
 from lmms_egoplan.benchmarks.egothink.report.tables import comparison_table, score_table, table3
 from lmms_egoplan.report.document import Headline, Section
 from lmms_egoplan.report.published_with_runs import beside
-from lmms_egoplan.report.runs import Run
+from lmms_egoplan.report.run import Run
 
 
 def section(runs: Sequence[Run]) -> Section | None:
