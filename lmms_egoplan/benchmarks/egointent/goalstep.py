@@ -90,8 +90,7 @@ def build_records(goalstep: str | Path, videos: str | Path, before_end: float) -
 
     Raises:
         LmmsEgoplanError: the file cannot be read or is of another form (names the first 20 problems), `before_end` is
-            wrong, `videos` is no folder or holds none of the videos, or no record comes out.
-        LmmsEgoplanError: a video lies outside `videos`.
+            wrong, `videos` is no folder or holds none of the videos, a video lies outside it, or no record comes out.
     """
     if not 0 < before_end < math.inf:
         raise LmmsEgoplanError(f"--before-end {before_end}: expected seconds, a number above 0")

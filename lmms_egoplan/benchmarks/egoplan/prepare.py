@@ -69,8 +69,7 @@ def prepare_egoplan(
         ``matches``, whether file and paper agree (None likewise).
 
     Raises:
-        LmmsEgoplanError: the annotations are wrong.
-        LmmsEgoplanError: a folder or frames are missing; nothing is written.
+        LmmsEgoplanError: the annotations are wrong, or a folder or frames are missing; nothing is written.
     """
     records = read_annotations(annotations, split)
     roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
@@ -127,7 +126,7 @@ def _check_videos(records: Sequence[Record], roots: Roots) -> tuple[dict[int, Vi
             if root is None:
                 raise FrameError(f"{_OPTIONS[source]} is not given")
             video = check_video(root, group)
-        except (FrameError, LmmsEgoplanError) as error:
+        except LmmsEgoplanError as error:
             lost, reason = sample_ids, str(error)
         else:
             lost, reason = list(video.missing), video.reason

@@ -65,8 +65,8 @@ def split_ids(split: Split) -> list[int]:
     """Sample ids of a prepared split, all of the official file, in its order.
 
     Raises:
-        DataMissingError, LmmsEgoplanError: as for `PreparedData.load`.
-        LmmsEgoplanError: the split was prepared without some of its questions.
+        DataMissingError: the split is not prepared.
+        LmmsEgoplanError: its data are damaged or of another format, or it was prepared without some of its questions.
     """
     ids = list(PREPARED.load(split)["sample_id"])
     summary = load_summary("egoplan", split) or {}

@@ -31,7 +31,7 @@ class Draft:
     number: position in the dimension, from 1.
     place: names the record in messages.
     question, answer: whatever stands there.
-    read_image: gives the bytes of the image file; raises LmmsEgoplanError or LmmsEgoplanError, which names the field.
+    read_image: gives the bytes of the image file; raises LmmsEgoplanError, which names the field.
     repetition: tells keys that are there more than once; None without.
     """
 
