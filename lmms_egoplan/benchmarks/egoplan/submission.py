@@ -65,8 +65,7 @@ def split_ids(split: Split) -> list[int]:
     """Sample ids of a prepared split, all of the official file, in its order.
 
     Raises:
-        DataMissingError: the split is not prepared.
-        LmmsEgoplanError: its data are damaged or of another format, or it was prepared without some of its questions.
+        LmmsEgoplanError: as for `PreparedData.load`, or the split was prepared without some of its questions.
     """
     ids = list(PREPARED.load(split)["sample_id"])
     summary = load_summary("egoplan", split) or {}

@@ -193,9 +193,9 @@ def _read_image_file(folder: Path, names: Any) -> bytes:
         path = resolve_inside(folder, names[0])
     except LmmsEgoplanError as error:
         raise LmmsEgoplanError(f"image_path: {error}") from error
-    if not path.is_file():
-        raise LmmsEgoplanError(f"image_path: no such image: {path}")
     try:
+        if not path.is_file():
+            raise LmmsEgoplanError(f"image_path: no such image: {path}")
         data = path.read_bytes()
     except OSError as error:
         raise LmmsEgoplanError(f"image_path: cannot read {folder / names[0]}: {error.strerror}") from error
