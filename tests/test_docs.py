@@ -24,7 +24,8 @@ from patience import FOREVER_S
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 TASK_PAGES = sorted(ROOT.glob("tasks/*/*/*.md"))
-PAGES = [README, ROOT / "CHANGELOG.md", ROOT / "perf" / "README.md", *sorted(ROOT.glob("docs/*.md")), *TASK_PAGES]
+NAMED = [README, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", ROOT / "perf" / "README.md"]
+PAGES = [*NAMED, *sorted(ROOT.glob("docs/*.md")), *TASK_PAGES]
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PAGES}
 
 _BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<code>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.validation import REPEATED, JsonObject, is_text, listing, read_json, repeated_keys, shown
+from lmms_egoplan.jsonl import REPEATED, JsonObject, read_json, repeated_keys
+from lmms_egoplan.validation import is_text, listing, shown
 
 Split = Literal["val", "test"]
 
@@ -100,12 +101,7 @@ def read_annotations(path: str | Path, split: Split) -> list[Record]:
 
 
 def _load_list(path: Path, split: Split) -> list[Any]:
-    try:
-        content = read_json(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise LmmsEgoplanError(f"{path}: cannot read the annotations: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise LmmsEgoplanError(f"{path}: no JSON: {error}") from error
+    content = read_json(path, "annotations")
     if isinstance(content, JsonObject):
         if content.repeated:
             raise LmmsEgoplanError(f"{path}: {', '.join(map(shown, content.repeated))}: {REPEATED}")

@@ -1,6 +1,5 @@
 """EgoThink's answers in files: what a run or another framework has stored, and what judging writes."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +9,14 @@ from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.scoring import Answer, JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import decode, parse_record, read_lines
 from lmms_egoplan.report.logged_samples import HOW_TO_LOG, SampleFile, find_sample_files, sample_file
 from lmms_egoplan.report.task_versions import logged_version
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.text import clean_text
-from lmms_egoplan.validation import read_json, repetition
 
 _TASKS = "egothink_"
+_HOW = 'give a harness\'s samples, or lines such as {"id": "existence/1", "answer": "Yes."}'
 _NAMES = tuple(dimension.name for dimension in DIMENSIONS)
 
 
@@ -72,8 +72,8 @@ def with_questions(stored: Sequence[StoredAnswer]) -> list[Answer]:
     """The same answers, in the same order, with question and reference from the prepared data.
 
     Raises:
-        LmmsEgoplanError: an id is unknown, or its question was another one when the answer was given.
-        DataMissingError, LmmsEgoplanError: a dimension that is needed is not prepared, or damaged.
+        DataMissingError: a dimension that is needed is not prepared.
+        LmmsEgoplanError: it is damaged, an id is unknown, or its question was another one when the answer was given.
     """
     needed = {dimension_of(answer.id) for answer in stored}
     rows = {
@@ -130,18 +130,6 @@ def write_judged(path: Path, judged: Iterable[JudgedAnswer]) -> None:
     write_whole(path, "".join(f"{answer.to_text()}\n" for answer in judged))
 
 
-def read_text(path: Path) -> str:
-    """A file's text, with or without a byte order mark.
-
-    Raises:
-        LmmsEgoplanError: it cannot be read, or is no UTF-8.
-    """
-    try:
-        return path.read_bytes().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise LmmsEgoplanError(f"{path}: cannot be read: {error}") from error
-
-
 def _sample_files(path: Path) -> list[SampleFile]:
     named = sample_file(path)
     return find_sample_files(path, _TASKS) if path.is_dir() else [named] if named else []
@@ -152,8 +140,8 @@ def _check_versions(files: Iterable[SampleFile]) -> None:
     first: dict[str, SampleFile] = {}
     for file in files:
         try:
-            version = logged_version(json.loads(file.results.read_bytes()), file.task)
-        except (OSError, ValueError, RecursionError):
+            version = logged_version(decode(file.results.read_bytes()), file.task)
+        except (OSError, ValueError):
             continue
         if version is not None:
             first.setdefault(version, file)
@@ -166,12 +154,7 @@ def _check_versions(files: Iterable[SampleFile]) -> None:
 
 def _read_path(path: Path) -> list[StoredAnswer]:
     files = [file.path for file in find_sample_files(path, _TASKS)] if path.is_dir() else [path]
-    answers = [
-        _stored_answer(f"{file}, line {number}", line)
-        for file in files
-        for number, line in enumerate(read_text(file).split("\n"), 1)
-        if line.strip()
-    ]
+    answers = [_stored_answer(where, line) for file in files for where, line in read_lines(file)]
     if not answers:
         what = f"no samples of {_TASKS}* below it" if path.is_dir() else "no answers in it"
         raise LmmsEgoplanError(f"{path}: {what}; {HOW_TO_LOG}")
@@ -179,14 +162,7 @@ def _read_path(path: Path) -> list[StoredAnswer]:
 
 
 def _stored_answer(where: str, line: str) -> StoredAnswer:
-    try:
-        record = read_json(line)
-    except (ValueError, RecursionError) as error:
-        raise LmmsEgoplanError(
-            f'{where}: no JSON. Give a harness\'s samples, or lines such as {{"id": "existence/1", "answer": "Yes."}}'
-        ) from error
-    if problem := repetition(record):
-        raise LmmsEgoplanError(f"{where}: {problem}")
+    record = parse_record(where, line, _HOW)
     target = None
     if isinstance(record, dict) and isinstance(record.get("score"), dict):
         target = record.get("target") if isinstance(record.get("target"), str) else None

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from lmms_egoplan.benchmarks.egothink.answer_files import check_dimension, read_stored, read_text
+from lmms_egoplan.benchmarks.egothink.answer_files import check_dimension, read_stored
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.text import cell_text
 
 # Table 7.

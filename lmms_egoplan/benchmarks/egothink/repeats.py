@@ -6,11 +6,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.egothink.answer_files import dimension_of, read_stored, read_text
+from lmms_egoplan.benchmarks.egothink.answer_files import dimension_of, read_stored
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.rating_files import LEVELS
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import decode, read_lines
 from lmms_egoplan.judging.noise import Noise, noise, noise_of_average
 from lmms_egoplan.storage import write_whole
 
@@ -42,7 +43,7 @@ def read_repeated(path: Path) -> tuple[dict[str, list[float | None]], str]:
     ratings: dict[str, list[float | None]] = {}
     judges: set[str] = set()
     answers = read_stored([path])
-    lines = [json.loads(line) for line in read_text(path).split("\n") if line.strip()]
+    lines = [decode(line) for _, line in read_lines(path)]
     for stored, line in zip(answers, lines, strict=True):
         repeats = line.get("repeats")
         how = "give a file of lmms-egoplan judge egothink --repeats"

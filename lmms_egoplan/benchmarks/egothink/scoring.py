@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from loguru import logger
 
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest, RatingScale
-from lmms_egoplan.judging.missing_ratings import warn_of_unjudged
-from lmms_egoplan.judging.sanitize import make_harmless
+from lmms_egoplan.judging.missing_ratings import warn_of_missing_ratings
+from lmms_egoplan.judging.sanitize import sanitize
 from lmms_egoplan.serialization import from_text, to_text
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class JudgedAnswer:
     """An answer with what a judge made of it.
 
     id, answer, truncated, prompts: as in `Answer`.
-    suspect: whether the answer looks as if it wrote its own rating (`make_harmless`); no judge saw that part as it was.
+    suspect: whether the answer looks as if it wrote its own rating (`sanitize`); no judge saw that part as it was.
     rating: 0, 0.5 or 1; None where it is not judged.
     judgement: raw text of the judge's last reply; None if none came.
     judge: the model, as the endpoint names it; None where no judge is set.
@@ -175,7 +175,7 @@ def grade_repeatedly(
 
     The first time is what `grade` gives. What was asked before is not asked again, each time for itself.
     """
-    shown = [make_harmless(answer.answer) for answer in answers]
+    shown = [sanitize(answer.answer) for answer in answers]
     judgements: Sequence[Judgement | None] = [None] * (len(answers) * repeats)
     if settings is not None and answers:
         from lmms_egoplan.judging.judge import JudgeError, judge_all
@@ -198,7 +198,9 @@ def grade_repeatedly(
             [*zip(answers, shown, strict=True)] * repeats, judgements, strict=True
         )
     ]
-    warn_of_unjudged("EgoThink", [answer.id for answer in judged if answer.rating is None], len(judged), "answers")
+    warn_of_missing_ratings(
+        "EgoThink", [answer.id for answer in judged if answer.rating is None], len(judged), "answers"
+    )
     return [judged[repeat * len(answers) : (repeat + 1) * len(answers)] for repeat in range(repeats)]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, LETTERS
 from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
 from lmms_egoplan.report.by_question import unreadable
-from lmms_egoplan.report.runs import Run, TaskRun
+from lmms_egoplan.report.run import Run, TaskRun
 
 # Table 3.
 _DOMAINS = {"acc_epic_kitchens": EPIC_KITCHENS, "acc_ego4d": EGO4D}

@@ -9,7 +9,7 @@ from lmms_egoplan.benchmarks.egoplan.report.answers import Answered, Key, read_a
 from lmms_egoplan.report.by_question import by_question
 from lmms_egoplan.report.document import Value
 from lmms_egoplan.report.recompute import aggregations
-from lmms_egoplan.report.runs import Run, TaskRun
+from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.report.statistics import bootstrap_interval
 
 CHANCE = 25.0

@@ -10,7 +10,7 @@ from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.report.by_question import by_question, unreadable
 from lmms_egoplan.report.recompute import aggregations
-from lmms_egoplan.report.runs import Run, TaskRun
+from lmms_egoplan.report.run import Run, TaskRun
 
 NAMES = tuple(dimension.name for dimension in DIMENSIONS)
 _TASKS = {f"egothink_{dimension.capability}_{dimension.name}": dimension.name for dimension in DIMENSIONS}

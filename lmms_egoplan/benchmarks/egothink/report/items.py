@@ -8,7 +8,7 @@ from lmms_egoplan.benchmarks.egothink.report.answers import NAMES, graded_runs
 from lmms_egoplan.benchmarks.egothink.report.prepared import prepared_questions
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.report.document import Item, ShownAnswer, Verdict
-from lmms_egoplan.report.runs import Run
+from lmms_egoplan.report.run import Run
 
 
 def items(runs: Sequence[Run]) -> list[Item]:

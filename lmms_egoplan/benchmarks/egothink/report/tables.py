@@ -9,7 +9,7 @@ from lmms_egoplan.benchmarks.egothink.report.answers import Graded
 from lmms_egoplan.benchmarks.egothink.report.scores import DECIMALS, Part, number, part_of
 from lmms_egoplan.report.comparisons import comparisons
 from lmms_egoplan.report.document import Column, Row, Table
-from lmms_egoplan.report.published_with_runs import beside
+from lmms_egoplan.report.published_with_runs import published_with_runs
 from lmms_egoplan.report.statistics import RESAMPLES
 
 _SHARES = (
@@ -46,7 +46,7 @@ def table3(graded: Sequence[Graded], whole: Mapping[str, Part]) -> Table:
         | whole[run.name].values()
         for run in graded
     ]
-    return beside(
+    return published_with_runs(
         "Twelve dimensions, beside Table 3",
         load("table3"),
         own,
