@@ -29,7 +29,7 @@ class Draft:
     number: position in the dimension, from 1.
     place: names the record in messages.
     question, answer: whatever stands there.
-    read_image: gives the bytes of the image file; raises LmmsEgoplanError or LmmsEgoplanError, which names the field.
+    read_image: gives the bytes of the image file; raises LmmsEgoplanError, which names the field.
     repetition: tells keys that are there more than once; None without.
     """
 
@@ -194,11 +194,12 @@ def _read_image_file(folder: Path, names: Any) -> bytes:
         raise LmmsEgoplanError(f"image_path: expected a list with one file name, found {shown(names)}")
     try:
         path = resolve_inside(folder, names[0])
+    except LmmsEgoplanError as error:
+        raise LmmsEgoplanError(f"image_path: {error}") from error
+    try:
         if not path.is_file():
             raise LmmsEgoplanError(f"image_path: no such image: {path}")
         data = path.read_bytes()
-    except LmmsEgoplanError as error:
-        raise LmmsEgoplanError(f"image_path: {error}") from error
     except OSError as error:
         raise LmmsEgoplanError(f"image_path: cannot read {folder / names[0]}: {error.strerror}") from error
     check_image(data, f"image_path: {path}")
