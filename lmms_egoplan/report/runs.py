@@ -1,6 +1,7 @@
 """Runs as lmms-eval and lm-eval leave them on the disk (``--output_path DIR --log_samples``)."""
 
 import json
+import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -43,6 +44,11 @@ class TaskRun:
     config: dict[str, Any]
     samples: tuple[dict[str, Any], ...] | None
     version: str | None = None
+
+    def number(self, metric: str) -> int | float | None:
+        """A metric's value; None for NaN, for what is no number and for what is not there."""
+        value = self.metrics.get(metric)
+        return value if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 @dataclass(frozen=True)

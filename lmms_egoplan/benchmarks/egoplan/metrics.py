@@ -18,7 +18,7 @@ from lmms_egoplan.ranking.audits import audit_values
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, parse_loglikelihood
 
 # Table 3: EgoPlan-IT was made of Epic-Kitchens, so Ego4D is out of domain.
-_SOURCE_METRIC = {EPIC_KITCHENS: "acc_epic_kitchens", EGO4D: "acc_ego4d"}
+SOURCE_METRIC = {EPIC_KITCHENS: "acc_epic_kitchens", EGO4D: "acc_ego4d"}
 
 Values = dict[str, dict[str, Any]]
 
@@ -43,7 +43,7 @@ def score_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
         "acc": ranking.by_mean,
         "acc_sum": ranking.by_sum,
         "acc_bytes": ranking.by_bytes,
-        _SOURCE_METRIC[doc["video_source"]]: ranking.by_mean,
+        SOURCE_METRIC[doc["video_source"]]: ranking.by_mean,
     }
     gold = LETTERS.index(doc["golden_choice_idx"])
     accuracies = {
@@ -83,7 +83,7 @@ def score_reply(doc: Doc, replies: Sequence[str]) -> Values:
     right = letter == doc["golden_choice_idx"]
     return {
         "acc": _scored(doc, right),
-        _SOURCE_METRIC[doc["video_source"]]: _scored(doc, right),
+        SOURCE_METRIC[doc["video_source"]]: _scored(doc, right),
         "unparsed": _scored(doc, letter is None),
         "predictions": _prediction(doc, letter),
     } | _counts(doc, scored=True)

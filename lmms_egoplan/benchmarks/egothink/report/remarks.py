@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
 from lmms_egoplan.benchmarks.egothink.report.answers import Graded
 from lmms_egoplan.benchmarks.egothink.report.prepared import prepared_questions
-from lmms_egoplan.benchmarks.egothink.report.scores import Part, number
+from lmms_egoplan.benchmarks.egothink.report.scores import Part
 
 
 def remarks(graded: Sequence[Graded], whole: Mapping[str, Part]) -> Iterator[str]:
@@ -14,7 +14,7 @@ def remarks(graded: Sequence[Graded], whole: Mapping[str, Part]) -> Iterator[str
         part = whole[run.name]
         if missing := [name for name in DIMENSION_NAMES if name not in run.tasks]:
             yield f"{run.name}: no average, since these dimensions were not run: {', '.join(missing)}."
-        if unrated := [name for name, task in run.tasks.items() if number(task.metrics.get("score")) is None]:
+        if unrated := [name for name, task in run.tasks.items() if task.number("score") is None]:
             yield f"{run.name}: no score, since no answer is judged: {', '.join(unrated)}."
         if part.judged < part.questions:
             yield (
