@@ -87,10 +87,10 @@ def read_annotations(path: str | Path, split: Split) -> list[Record]:
     first_use: dict[int, int] = {}
     for index, raw in enumerate(raw_records):
         sample_id = raw.get("sample_id") if isinstance(raw, dict) else None
-        found = list(_problems(raw, split))
+        flaws = list(_problems(raw, split))
         if _is_int(sample_id) and first_use.setdefault(sample_id, index) != index:
-            found.append(("sample_id", f"already used by record {first_use[sample_id]}"))
-        problems += [f"record {index}, sample_id {shown(sample_id)}, {field}: {text}" for field, text in found]
+            flaws.append(("sample_id", f"already used by record {first_use[sample_id]}"))
+        problems += [f"record {index}, sample_id {shown(sample_id)}, {field}: {text}" for field, text in flaws]
     if problems:
         raise LmmsEgoplanError(
             f"{path}: {len(problems)} problems in {len(raw_records)} records; is it EgoPlan's annotation "

@@ -66,8 +66,7 @@ def split_ids(split: Split) -> list[int]:
     """Sample ids of a prepared split, all of the official file, in its order.
 
     Raises:
-        DataMissingError, LmmsEgoplanError: as for `PreparedData.load`.
-        LmmsEgoplanError: the split was prepared without some of its questions.
+        LmmsEgoplanError: as for `PreparedData.load`, or the split was prepared without some of its questions.
     """
     ids = list(PREPARED.load(split)["sample_id"])
     summary = load_summary("egoplan", split) or {}
@@ -102,7 +101,7 @@ def build_submission(
         "more than once": [sample_id for sample_id, count in counts.items() if count > 1],
         "not in the split": sorted(counts.keys() - set(ids)),
     }
-    problems = [f"{what}: {_listing(found)}" for what, found in wrong.items() if found]
+    problems = [f"{what}: {_listing(sample_ids)}" for what, sample_ids in wrong.items() if sample_ids]
     if problems:
         other = "val" if split == "test" else "test"
         raise LmmsEgoplanError(

@@ -72,8 +72,8 @@ def with_questions(stored: Sequence[StoredAnswer]) -> list[Answer]:
     """The same answers, in the same order, with question and reference from the prepared data.
 
     Raises:
-        LmmsEgoplanError: an id is unknown, or its question was another one when the answer was given.
-        DataMissingError, LmmsEgoplanError: a dimension that is needed is not prepared, or damaged.
+        DataMissingError: a dimension that is needed is not prepared.
+        LmmsEgoplanError: it is damaged, an id is unknown, or its question was another one when the answer was given.
     """
     needed = {dimension_of(answer.id) for answer in stored}
     rows = {

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 
 from benchmarks.egothink.judged_files import CONTENTS, judged, judged_file, write_lines
-from benchmarks.egothink.source import write_source
 from lmms_egoplan.benchmarks.egothink.answer_files import read_stored, with_questions
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.egothink.scoring import Answer
@@ -15,9 +14,8 @@ from lmms_egoplan.storage import DataMissingError
 
 
 @pytest.fixture
-def prepared(tmp_path, monkeypatch):
-    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
-    prepare_egothink(write_source(tmp_path / "source"))
+def prepared(data, source):
+    prepare_egothink(source)
 
 
 def test_all_kinds_of_files(tmp_path):
@@ -119,8 +117,8 @@ def test_questions_come_from_the_prepared_data(tmp_path):
         with_questions(read_stored([judged_file(tmp_path / "b.jsonl", [judged("counting/3")])]))
 
 
-def test_data_that_are_not_prepared(tmp_path, monkeypatch):
-    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+@pytest.mark.usefixtures("data")
+def test_data_that_are_not_prepared(tmp_path):
     stored = read_stored([judged_file(tmp_path / "a.jsonl", [judged("counting/2")])])
     with pytest.raises(DataMissingError, match="lmms-egoplan data prepare egothink"):
         with_questions(stored)

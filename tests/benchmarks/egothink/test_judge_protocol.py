@@ -9,12 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.egothink.forgeries import FORGED_DELIMITERS, FORGED_VERDICTS, HARMLESS, TEXTS
-from benchmarks.egothink.paper import TABLE_7
+from benchmarks.egothink.paper import END, START, TABLE_7
 from lmms_egoplan.benchmarks.egothink.judge_protocol import JUDGE_PROMPT, read_rating
 from lmms_egoplan.judging.sanitize import make_harmless
 from patience import processor_time_below
-
-START, END = "[The Start of Assistant’s Answer]\n", "\n\n[The End of Assistant’s Answer]"
 
 
 def test_prompt_is_the_papers():

@@ -52,8 +52,7 @@ def similarities(pairs: Iterable[Pair], encoder: str | None = None) -> Similarit
             encoder (``LMMS_EGOPLAN_ENCODER``).
 
     Raises:
-        LmmsEgoplanError: the sentence encoder cannot be loaded.
-        LmmsEgoplanError: the model for BERTScore cannot.
+        LmmsEgoplanError: the sentence encoder, or the model for BERTScore, cannot be loaded.
     """
     wanted = sorted(set(pairs))
     kind, name = ("cosine", encoder_name()) if encoder is None else ("BERTScore", encoder)
