@@ -10,15 +10,12 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, LETTERS
+from lmms_egoplan.benchmarks.egoplan.records import LETTERS, SOURCE_METRIC
 from lmms_egoplan.benchmarks.egoplan.reply import parse_letter
 from lmms_egoplan.benchmarks.egoplan.scoring import Ranking, rank
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.ranking.audits import audit_values
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, parse_loglikelihood
-
-# Table 3: EgoPlan-IT was made of Epic-Kitchens, so Ego4D is out of domain.
-SOURCE_METRIC = {EPIC_KITCHENS: "acc_epic_kitchens", EGO4D: "acc_ego4d"}
 
 Values = dict[str, dict[str, Any]]
 

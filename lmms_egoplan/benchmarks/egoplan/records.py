@@ -15,6 +15,8 @@ EPIC_KITCHENS = "EpicKitchens"
 EGO4D = "Ego4D"
 # Number of a video's first frame: EPIC's frame files count from 1, frames of Ego4D's videos from 0.
 FIRST_FRAME = {EPIC_KITCHENS: 1, EGO4D: 0}
+# The accuracy over a source's questions. Table 3: EgoPlan-IT was made of Epic-Kitchens, so Ego4D is out of domain.
+SOURCE_METRIC = {EPIC_KITCHENS: "acc_epic_kitchens", EGO4D: "acc_ego4d"}
 LETTERS = "ABCD"
 ANNOTATIONS_URL = "https://github.com/ChenYi99/EgoPlan"
 VIDEO_URLS = {EPIC_KITCHENS: "https://epic-kitchens.github.io", EGO4D: "https://ego4d-data.org"}

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.metrics import SOURCE_METRIC
-from lmms_egoplan.benchmarks.egoplan.records import LETTERS
+from lmms_egoplan.benchmarks.egoplan.records import LETTERS, SOURCE_METRIC
 from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
 from lmms_egoplan.report.by_question import unreadable
 from lmms_egoplan.report.runs import Run, TaskRun
