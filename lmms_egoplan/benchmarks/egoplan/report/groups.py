@@ -31,13 +31,19 @@ def bin_of(doc: Mapping[str, Any]) -> int:
 
 
 def similarity_levels(docs: Docs, encoder: str | None) -> tuple[dict[Key, int], str, str | None]:
-    """The level of each question, how similarity was measured, and why it was not."""
+    """The level of each question, how similarity was measured, and why it was not.
+
+    Raises:
+        LmmsEgoplanError: a model for BERTScore was asked for and cannot be loaded. The sentence encoder may be missing.
+    """
     if not docs:
         return {}, "", None
     pairs = {key: (doc["task_goal"], doc["answer"]) for key, doc in docs.items()}
     try:
         similar = similarities(pairs.values(), encoder)
     except LmmsEgoplanError as error:
+        if encoder is not None:
+            raise
         return {}, "", str(error)
     return levels({key: similar.values[pair] for key, pair in pairs.items()}), similar.measure, None
 
