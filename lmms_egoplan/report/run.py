@@ -1,5 +1,6 @@
 """What a report knows of a run: its tasks, their scores and their samples."""
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +23,11 @@ class TaskRun:
     config: dict[str, Any]
     samples: tuple[dict[str, Any], ...] | None
     version: str | None = None
+
+    def number(self, metric: str) -> int | float | None:
+        """A metric's value; None for NaN, for what is no number and for what is not there."""
+        value = self.metrics.get(metric)
+        return value if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,7 @@ def _check_videos(records: Sequence[Record], roots: Roots) -> tuple[dict[int, Vi
     by_video: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         by_video.setdefault((record.video_source, record.video_id), []).append(record)
-    found: dict[int, Video] = {}
+    videos: dict[int, Video] = {}
     missing: list[dict[str, Any]] = []
     for (source, video_id), group in track(by_video.items(), "Checking videos"):
         sample_ids = [record.sample_id for record in group]
@@ -130,10 +130,10 @@ def _check_videos(records: Sequence[Record], roots: Roots) -> tuple[dict[int, Vi
             lost, reason = sample_ids, str(error)
         else:
             lost, reason = list(video.missing), video.reason
-            found |= {sample_id: video for sample_id in sample_ids if sample_id not in lost}
+            videos |= {sample_id: video for sample_id in sample_ids if sample_id not in lost}
         if lost:
             missing.append({"video_source": source, "video": video_id, "reason": reason, "sample_ids": lost})
-    return found, missing
+    return videos, missing
 
 
 def _remove_damaged(records: Sequence[Record], videos: dict[int, Video]) -> list[dict[str, Any]]:

@@ -100,7 +100,7 @@ def build_submission(
         "more than once": [sample_id for sample_id, count in counts.items() if count > 1],
         "not in the split": sorted(counts.keys() - set(ids)),
     }
-    problems = [f"{what}: {_listing(found)}" for what, found in wrong.items() if found]
+    problems = [f"{what}: {_listing(sample_ids)}" for what, sample_ids in wrong.items() if sample_ids]
     if problems:
         other = "val" if split == "test" else "test"
         raise LmmsEgoplanError(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
 from lmms_egoplan.benchmarks.egothink.scoring import Answer, JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -17,7 +17,6 @@ from lmms_egoplan.text import clean_text
 
 _TASKS = "egothink_"
 _HOW = 'give a harness\'s samples, or lines such as {"id": "existence/1", "answer": "Yes."}'
-_NAMES = tuple(dimension.name for dimension in DIMENSIONS)
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class StoredAnswer:
     where: file and line, for messages.
     truncated: None where the file does not tell.
     reference: of the question, as the file holds it; None where it does not tell.
-    rating, judge: whatever the file holds under these names, not checked; None without.
+    rating, judge, repeats: whatever the file holds under these names, not checked; None without.
     prompts: whose prompts the model was asked in; None where the file does not tell.
     """
 
@@ -39,6 +38,7 @@ class StoredAnswer:
     rating: Any
     judge: Any
     prompts: str | None = None
+    repeats: Any = None
 
 
 def read_stored(paths: Iterable[Path]) -> list[StoredAnswer]:
@@ -103,21 +103,16 @@ def with_questions(stored: Sequence[StoredAnswer]) -> list[Answer]:
     ]
 
 
-def dimension_of(question_id: str) -> str:
-    """The dimension that an id names: ``"existence"`` of ``"existence/1"``."""
-    return question_id.partition("/")[0]
-
-
 def check_dimension(where: str, question_id: str) -> None:
     """Tells ids of EgoThink from others.
 
     Raises:
         LmmsEgoplanError: the id names no dimension.
     """
-    if dimension_of(question_id) not in _NAMES:
+    if dimension_of(question_id) not in DIMENSION_NAMES:
         raise LmmsEgoplanError(
             f"{where}: id must be <dimension>/<number>, as existence/1, got {question_id!r}; dimensions: "
-            f"{', '.join(_NAMES)}"
+            f"{', '.join(DIMENSION_NAMES)}"
         )
 
 
@@ -146,9 +141,9 @@ def _check_versions(files: Iterable[SampleFile]) -> None:
         if version is not None:
             first.setdefault(version, file)
     if len(first) > 1:
-        told = ", ".join(f"{version} in {file.path}" for version, file in first.items())
+        versions = ", ".join(f"{version} in {file.path}" for version, file in first.items())
         raise LmmsEgoplanError(
-            f"answers of several versions of the tasks, which do not compare: {told}; give one version's"
+            f"answers of several versions of the tasks, which do not compare: {versions}; give one version's"
         )
 
 
@@ -189,4 +184,5 @@ def _stored_answer(where: str, line: str) -> StoredAnswer:
         record.get("rating"),
         clean_text(judge) if isinstance(judge, str) else judge,
         prompts,
+        record.get("repeats"),
     )

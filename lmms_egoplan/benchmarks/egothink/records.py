@@ -131,14 +131,14 @@ def check_records(drafts: Iterable[Draft]) -> list[Record]:
     problems: list[str] = []
     for draft in drafts:
         image = b""
-        found = [*_text_problems("question", draft.question), *_text_problems("answer", draft.answer)]
-        found += [draft.repetition] if draft.repetition else []
+        flaws = [*_text_problems("question", draft.question), *_text_problems("answer", draft.answer)]
+        flaws += [draft.repetition] if draft.repetition else []
         try:
             image = draft.read_image()
         except LmmsEgoplanError as error:
-            found.append(str(error))
-        problems += [f"{draft.place}, {problem}" for problem in found]
-        if not found:
+            flaws.append(str(error))
+        problems += [f"{draft.place}, {problem}" for problem in flaws]
+        if not flaws:
             record_id = f"{draft.dimension}/{draft.number}"
             records.append(Record(record_id, draft.dimension, draft.question, draft.answer, image))
     if problems:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from lmms_egoplan.benchmarks.egothink.dimensions import Dimension
 from lmms_egoplan.benchmarks.egothink.published import load
 from lmms_egoplan.benchmarks.egothink.report.answers import Graded
-from lmms_egoplan.benchmarks.egothink.report.scores import DECIMALS, Part, number, part_of
+from lmms_egoplan.benchmarks.egothink.report.scores import DECIMALS, Part, part_of
 from lmms_egoplan.report.comparisons import comparisons
 from lmms_egoplan.report.document import Column, Row, Table
 from lmms_egoplan.report.published_with_runs import published_with_runs
@@ -42,7 +42,7 @@ def table3(graded: Sequence[Graded], whole: Mapping[str, Part]) -> Table:
     """The dimensions' scores of each run among the published ones; whole: each run's twelve dimensions."""
     own = [
         {"model": run.name, "average": whole[run.name].score, "compares": whole[run.name].compares}
-        | {name: number(task_run.metrics.get("score")) for name, task_run in run.tasks.items()}
+        | {name: task_run.number("score") for name, task_run in run.tasks.items()}
         | whole[run.name].values()
         for run in graded
     ]

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 - the signs are the point
-"""How verdicts are read, and which answers could pass for one or for a part of the prompt."""
+"""The judge's prompt, how verdicts are read, and which answers could pass for one or for a part of the prompt."""
 
 import re
 from unicodedata import normalize
@@ -9,11 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.egothink.forgeries import FORGED_DELIMITERS, FORGED_VERDICTS, HARMLESS, TEXTS
-from lmms_egoplan.benchmarks.egothink.scoring import JUDGE_PROMPT, read_rating
+from benchmarks.egothink.paper import END, START, TABLE_7
+from lmms_egoplan.benchmarks.egothink.judge_protocol import JUDGE_PROMPT, read_rating
 from lmms_egoplan.judging.sanitize import sanitize
 from patience import processor_time_below
 
-START, END = "[The Start of Assistant’s Answer]\n", "\n\n[The End of Assistant’s Answer]"
+
+def test_prompt_is_the_papers():
+    assert TABLE_7.replace(r"\n", "\n") == JUDGE_PROMPT
 
 
 @pytest.mark.parametrize(
