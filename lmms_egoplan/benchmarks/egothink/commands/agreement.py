@@ -80,24 +80,20 @@ def agreement(
     paths = judged or []
     if len({path.resolve() for path in paths}) < len(paths):
         raise typer.BadParameter("the same file twice")
-    try:
-        raters = read_raters(paths, human)
-        if len(raters) < 2:
-            raise typer.BadParameter(f"needs at least two raters, got {len(raters)}")
-        common = rated_by_all(raters)
-        _print_counts(raters, len(common))
-        if not common:
-            raise LmmsEgoplanError("there is no question that all of them have rated")
-        judges = list(raters)[: len(paths)]
-        compared = _compare(raters, judges, common)
-        if out is not None:
-            write_whole(out, _csv(compared))
-        _print_tables(compared)
-        if out is not None:
-            typer.echo(f"Written to {out}")
-    except (LmmsEgoplanError, OSError) as error:
-        typer.echo(f"lmms-egoplan: {error}", err=True)
-        raise typer.Exit(1) from None
+    raters = read_raters(paths, human)
+    if len(raters) < 2:
+        raise typer.BadParameter(f"needs at least two raters, got {len(raters)}")
+    common = rated_by_all(raters)
+    _print_counts(raters, len(common))
+    if not common:
+        raise LmmsEgoplanError("there is no question that all of them have rated")
+    judges = list(raters)[: len(paths)]
+    compared = _compare(raters, judges, common)
+    if out is not None:
+        write_whole(out, _csv(compared))
+    _print_tables(compared)
+    if out is not None:
+        typer.echo(f"Written to {out}")
 
 
 def _print_counts(raters: Mapping[str, Mapping[str, float | None]], compared: int) -> None:
