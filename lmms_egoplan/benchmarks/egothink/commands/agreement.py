@@ -1,4 +1,8 @@
-"""``lmms-egoplan agreement``: how far judges and people agree."""
+"""``lmms-egoplan agreement``: how far judges and people agree.
+
+The paper gives Pearson's r between judges and people put together (Table 9), the people's mean (Table 10: thirds of a
+point over 50 questions) and a kappa among three people (sec. 5.2).
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
