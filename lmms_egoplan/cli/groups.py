@@ -30,16 +30,14 @@ def add_benchmarks(app: typer.Typer, **own: typer.Typer) -> None:
     Args:
         own: groups that have commands already, by name.
     """
-    groups = {"": app} | own
+    groups = {"": app} | {group: typer.Typer(no_args_is_help=True) for group in _GROUPS} | own
     for benchmark in BENCHMARKS:
         commands = benchmark.load_commands()
         for path, command in commands.COMMANDS.items():
             group, _, name = path.rpartition(" ")
-            if group not in groups:
-                groups[group] = typer.Typer(no_args_is_help=True)
             groups[group].command(name, cls=accepting(*commands.FORMER_OPTIONS.get(path, ())))(command)
     for group, purpose in _GROUPS.items():
-        if group in groups:
+        if groups[group].registered_commands:
             above, _, name = group.rpartition(" ")
             examples = [f"Example: {example}" for example in helps(group)[:1]]
             groups[above].add_typer(groups[group], name=name, help="\n\n".join([purpose, *examples]))

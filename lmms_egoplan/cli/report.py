@@ -9,8 +9,8 @@ import typer
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.cli.helps import helps, joined
 
-_TABLES = [f"{each.title}'s {each.tables}" for each in BENCHMARKS if each.tables]
-_FIGURES = [f"{each.title}'s Fig. {each.figures}" for each in BENCHMARKS if each.figures]
+_TABLES = [f"{benchmark.title}'s {benchmark.tables}" for benchmark in BENCHMARKS if benchmark.tables]
+_FIGURES = [f"{benchmark.title}'s Fig. {benchmark.figures}" for benchmark in BENCHMARKS if benchmark.figures]
 HELP = f"""Write a page that puts runs beside the scores in the papers' tables.
 
 These are {joined(_TABLES).replace("'s ", "'s Tables ", 1)}. {joined(_FIGURES)} are drawn for the runs alone: the
@@ -53,11 +53,7 @@ def report(
     ] = None,
     similarity: Annotated[
         str | None,
-        typer.Option(
-            metavar="MODEL",
-            help=" ".join(helps("report --similarity")),
-            show_default=False,
-        ),
+        typer.Option(metavar="MODEL", help=" ".join(helps("report --similarity")), show_default=False),
     ] = None,
 ) -> None:
     """Write a report; `HELP` is the help."""

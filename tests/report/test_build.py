@@ -88,7 +88,7 @@ def page(whole):
 def test_the_page_has_a_section_for_each_benchmark(whole, page):
     out, built, _ = whole
     assert built.page == out / "index.html"
-    assert page.sections == ["summary", "egoplan", "egothink", "egointent", "actplan", "gallery"]
+    assert page.sections == ["summary", *COUNTS, "gallery"]
 
 
 def test_the_page_loads_nothing(page):
@@ -96,7 +96,7 @@ def test_the_page_loads_nothing(page):
 
 
 def test_both_runs_are_in_every_benchmark(page):
-    own = {section: [] for section in ("egoplan", "egothink", "egointent", "actplan")}
+    own = {section: [] for section in COUNTS}
     for table, rows in page.own.items():
         own[table.partition("_")[0]].append(rows)
     assert all(max(rows, default=0) >= 2 for rows in own.values()), own
