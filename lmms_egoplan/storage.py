@@ -175,6 +175,7 @@ class PreparedData:
     how: says, for a split's name, how to prepare it and where the data are to be had.
     data_format: number of the format that this version of the package reads; a summary without one is of format 1.
     official: how many questions each split has in the paper.
+    substitute: what a split with this summary holds in place of the benchmark's own data; None where it holds these.
 
     All methods but `check` raise `DataMissingError` where the split is not there, and `LmmsEgoplanError` where its
     summary is damaged or of another format.
@@ -185,6 +186,7 @@ class PreparedData:
     how: Callable[[str], str]
     data_format: int = 1
     official: Mapping[str, int] = field(default_factory=dict, hash=False)
+    substitute: Callable[[dict[str, Any]], str | None] = lambda _: None
 
     def check(self, split: str, summary: dict[str, Any]) -> None:
         """Check that a split with this summary is of the format that is read here.

@@ -16,6 +16,7 @@ import pytest
 from PIL import Image
 from typer.main import get_command
 
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.cli import app
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 from lmms_egoplan.report.task_versions import read_task_file
@@ -32,7 +33,7 @@ _BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<code>.*?)^(?P=ind
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (?P<title>.+)$", re.MULTILINE)
 _QUOTED = re.compile(r"`([^`\n]+(?:\n[^`\n]+)?)`")
-_TASK = re.compile(r"(?:egoplan|egothink|egointent|actplan)_[a-z_]+")
+_TASK = re.compile(rf"(?:{'|'.join(benchmark.name for benchmark in BENCHMARKS)})_[a-z_]+")
 _ENDS = {"&&", "||", ";", "|", "&", "(", ")", "{", "}", ">", ">>", "<"}
 
 page = pytest.mark.parametrize("name", TEXTS)

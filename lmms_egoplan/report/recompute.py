@@ -46,6 +46,15 @@ def former_names(config: Mapping[str, Any]) -> Mapping[str, str]:
     return _former_names().get(_scoring(config) or "", {})
 
 
+def shared_file(config: Mapping[str, Any]) -> str | None:
+    """The stem of the file in ``tasks/shared`` that scores a task; None for any task of another project.
+
+    Args:
+        config: as for `aggregations`.
+    """
+    return _shared_files().get(_scoring(config) or "")
+
+
 def recompute(task_run: TaskRun) -> dict[str, Any]:
     """The task's metrics from its samples; those that no sample has a value for are absent, as in the harness's own.
 
@@ -122,6 +131,12 @@ def aggregation_lists(folder: Path) -> dict[str, dict[str, str]]:
             )
         lists[name] = {metric["metric"]: metric["aggregation"] for metric in task["metric_list"]}
     return lists
+
+
+@cache
+def _shared_files() -> dict[str, str]:
+    paths = sorted(_SHARED.glob("*.yaml"))
+    return {read_task_file(path)["process_results"].rpartition(".")[2]: path.stem for path in paths}
 
 
 @cache

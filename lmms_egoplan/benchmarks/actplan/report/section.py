@@ -10,12 +10,13 @@ from lmms_egoplan.benchmarks.actplan.report.figures import figures
 from lmms_egoplan.benchmarks.actplan.report.published_with_runs import ablation, table3, table4
 from lmms_egoplan.benchmarks.actplan.report.remarks import remarks
 from lmms_egoplan.benchmarks.actplan.report.scores import all_scores, compared
+from lmms_egoplan.report.benchmark import NO_INPUTS, Inputs
 from lmms_egoplan.report.document import Headline, Section
 from lmms_egoplan.report.published_with_runs import published_with_runs
 from lmms_egoplan.report.run import Run
 
 
-def section(runs: Sequence[Run]) -> Section | None:
+def section(runs: Sequence[Run], inputs: Inputs = NO_INPUTS) -> Section | None:
     """The benchmark's part of the report; None where no run has one of its tasks.
 
     Raises:
