@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.serialization import from_text, to_text
 
 

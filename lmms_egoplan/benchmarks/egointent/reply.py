@@ -2,8 +2,7 @@
 
 import re
 
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
-from lmms_egoplan.benchmarks.egointent.protocol import PROMPT
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, PROMPT
 from lmms_egoplan.benchmarks.egointent.reply_labels import SHORT_NAME, Values, read_lines, short_names
 from lmms_egoplan.benchmarks.egointent.reply_markup import read_tables, read_tags
 from lmms_egoplan.benchmarks.egointent.reply_objects import read_objects

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Sequence
 from itertools import takewhile
 
-from lmms_egoplan.benchmarks.egointent.fields import ALIASES, FIELDS
+from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS
 
 # Not Unicode's cases, in which a dotless i is an i.
 FLAGS = re.VERBOSE | re.IGNORECASE | re.ASCII

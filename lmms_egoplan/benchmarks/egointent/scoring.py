@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
 from lmms_egoplan.benchmarks.egointent.graded import GradedStep
 from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION, SCALE, judge_prompt, read_ratings, scale_of
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
 from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest

@@ -21,7 +21,7 @@ from lmms_egoplan.benchmarks.egointent.diagnostics.frames import encode_frames
 from lmms_egoplan.benchmarks.egointent.diagnostics.judge_protocol import SCORES, diagnostics_prompt
 from lmms_egoplan.benchmarks.egointent.diagnostics.metrics import mean_diagnostics, score_diagnostics
 from lmms_egoplan.benchmarks.egointent.diagnostics.scoring import DiagnosedStep, diagnose
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.visuals import visual_input
 from lmms_egoplan.judging import DEMO, JudgeSettings
 from lmms_egoplan.media.frames import FrameError

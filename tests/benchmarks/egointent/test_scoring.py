@@ -11,8 +11,8 @@ from loguru import logger
 
 from judge_server import JudgeServer, Reply
 from judgement_rows import num_stored
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
 from lmms_egoplan.benchmarks.egointent.judge_protocol import judge_prompt, read_rating, read_ratings, scale_of
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.scoring import SCALE, GradedStep, Prediction, grade
 from lmms_egoplan.judging import DEMO, JudgeSettings, default_cache_path
 from patience import wait_until

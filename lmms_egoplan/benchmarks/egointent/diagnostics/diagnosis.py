@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.diagnostics.judge_protocol import SCORES, askable
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.serialization import from_text, to_text
 
 

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.egointent.report.synthetic_runs import COUNT, NAMES, prepared_data, records, write_runs
 from benchmarks.egointent.source import raw_record
 from lmms_egoplan.benchmarks.egointent import report as egointent
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.report.prepared import read_frames
 from lmms_egoplan.report.runs import read_runs
 from media.files import read_number

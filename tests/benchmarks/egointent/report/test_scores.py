@@ -21,7 +21,7 @@ from benchmarks.egointent.report.synthetic_runs import (
 )
 from lmms_egoplan.benchmarks.egointent import published
 from lmms_egoplan.benchmarks.egointent import report as egointent
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import egointent_answers, write_run
 
