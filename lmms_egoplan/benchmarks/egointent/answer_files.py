@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.egointent.graded import GradedStep
 from lmms_egoplan.benchmarks.egointent.records import has_goalstep_id
+from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.logged_samples import HOW_TO_LOG, SampleFile, find_sample_files, start_time
 from lmms_egoplan.report.task_versions import logged_version

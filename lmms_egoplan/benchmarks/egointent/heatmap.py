@@ -10,8 +10,8 @@ from statistics import fmean
 
 from lmms_egoplan.benchmarks.egointent import metrics
 from lmms_egoplan.benchmarks.egointent.answer_files import LoggedRun, LoggedStep
-from lmms_egoplan.benchmarks.egointent.graded import GradedStep
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
+from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.errors import LmmsEgoplanError
 
 # Runs that a warning names of those that are alike.

@@ -13,8 +13,8 @@ from dataclasses import asdict
 from statistics import fmean
 from typing import Any
 
-from lmms_egoplan.benchmarks.egointent.graded import GradedStep
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 
 Values = dict[str, dict[str, Any]]
 

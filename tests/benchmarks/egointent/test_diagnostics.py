@@ -16,11 +16,10 @@ from PIL import Image
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egointent import metrics
 from lmms_egoplan.benchmarks.egointent.diagnostics import scoring as diagnostics
-from lmms_egoplan.benchmarks.egointent.diagnostics.diagnosis import Diagnosis
 from lmms_egoplan.benchmarks.egointent.diagnostics.frames import encode_frames
 from lmms_egoplan.benchmarks.egointent.diagnostics.judge_protocol import SCORES, diagnostics_prompt
 from lmms_egoplan.benchmarks.egointent.diagnostics.metrics import mean_diagnostics, score_diagnostics
-from lmms_egoplan.benchmarks.egointent.diagnostics.scoring import DiagnosedStep, diagnose
+from lmms_egoplan.benchmarks.egointent.diagnostics.scoring import DiagnosedStep, Diagnosis, diagnose
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.visuals import visual_input
 from lmms_egoplan.judging import DEMO, JudgeSettings
@@ -55,7 +54,14 @@ def images(count=2, size=(64, 48)):
 
 
 def step_of(number=1, fields=FOUND, load=images, frames=2):
-    return DiagnosedStep(f"s{number}", fields, load, truncated=False, frames_shown=frames, frames_sampled=12)
+    return DiagnosedStep(
+        step_id=f"s{number}",
+        fields=fields,
+        load_images=load,
+        truncated=False,
+        frames_shown=frames,
+        frames_sampled=12,
+    )
 
 
 def numbered(number, **changes):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from benchmarks.egointent.paper import LAST_DIGIT, ROUNDING, TABLE_3
 from lmms_egoplan.benchmarks import truncation
 from lmms_egoplan.benchmarks.egointent import metrics
-from lmms_egoplan.benchmarks.egointent.graded import GradedStep
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 
 GRADED = GradedStep(
     step_id="s1",

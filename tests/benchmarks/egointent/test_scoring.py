@@ -77,7 +77,14 @@ def told(log):
 
 
 def prediction(number=1, fields=FOUND, references=REFERENCES):
-    return Prediction(f"s{number}", references, fields, truncated=False, frames_shown=6, frames_sampled=12)
+    return Prediction(
+        step_id=f"s{number}",
+        fields=fields,
+        references=references,
+        truncated=False,
+        frames_shown=6,
+        frames_sampled=12,
+    )
 
 
 def numbered(number, names=FIELDS):
