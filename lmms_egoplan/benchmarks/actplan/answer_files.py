@@ -9,7 +9,7 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.actplan.activities import activity_type, parse_id
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path
-from lmms_egoplan.benchmarks.actplan.labelled_plans import read_published
+from lmms_egoplan.benchmarks.actplan.labelled_plans import read_labelled_plans
 from lmms_egoplan.benchmarks.actplan.metrics import BREAKDOWNS, by_group, length_bin
 from lmms_egoplan.benchmarks.actplan.reply import official_steps, one_per_line
 from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, PlanScore, score_plans
@@ -150,7 +150,7 @@ def _plan(identifier: str, candidate: str, references: Sequence[str]) -> Generat
 
 def _published_plans(path: Path) -> list[StoredPlan]:
     stored = []
-    for instance in read_published(path):
+    for instance in read_labelled_plans(path):
         for labelled in instance.plans:
             golds = (instance.gold_1, instance.gold_2)
             in_order = golds if labelled.model == "GPT-4V" else golds[::-1]

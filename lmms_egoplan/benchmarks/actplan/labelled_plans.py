@@ -27,7 +27,7 @@ class LabelledPlan:
 
 
 @dataclass(frozen=True)
-class PublishedInstance:
+class LabelledInstance:
     """An instance's gold plans, at least one of which is there, and the models' plans for it.
 
     id: as `activities.InstanceId` writes it.
@@ -40,7 +40,7 @@ class PublishedInstance:
     plans: tuple[LabelledPlan, ...]
 
 
-def read_published(path: Path) -> list[PublishedInstance]:
+def read_labelled_plans(path: Path) -> list[LabelledInstance]:
     """Instances in the order of the file.
 
     Args:
@@ -52,7 +52,7 @@ def read_published(path: Path) -> list[PublishedInstance]:
         LmmsEgoplanError: the file cannot be read, has no instances, one twice, or one of another form; names line and
             field.
     """
-    instances: dict[str, PublishedInstance] = {}
+    instances: dict[str, LabelledInstance] = {}
     for where, line in _lines(path):
         instance = _instance(where, line)
         if instance.id in instances:
@@ -93,7 +93,7 @@ def _lines(path: Path) -> Iterator[tuple[str, str]]:
     return ((f"{path}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip())
 
 
-def _instance(where: str, line: str) -> PublishedInstance:
+def _instance(where: str, line: str) -> LabelledInstance:
     try:
         record = read_json(line)
     except (ValueError, RecursionError) as error:
@@ -120,7 +120,7 @@ def _instance(where: str, line: str) -> PublishedInstance:
         for field, correct in (("pos", True), ("neg", False))
         for text in _plans(where, record, f"{field}_{key}")
     )
-    return PublishedInstance(str(place), place.activity, *golds, plans)
+    return LabelledInstance(str(place), place.activity, *golds, plans)
 
 
 def _gold(where: str, record: Mapping[str, Any], field: str) -> str | None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lmms_egoplan.benchmarks.actplan.bleurt.classifier import load_classifier
+from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path, load_classifier
 from lmms_egoplan.benchmarks.actplan.lcs import lcs_lengths, lcs_norm
 from lmms_egoplan.benchmarks.actplan.reply import form_validity, official_steps, parsed_steps
 from lmms_egoplan.encoder import DEFAULT_ENCODER, encoder_name, load_encoder
@@ -31,6 +31,11 @@ class GeneratedPlan:
     text: str
     references: Sequence[Steps]
     truncated: bool | None = None
+
+    @classmethod
+    def of_reply(cls, doc: Mapping[str, Any], reply: str, truncated: bool | None = None) -> "GeneratedPlan":
+        """A model's reply about an instance, a row of the prepared dataset."""
+        return cls(doc["id"], reply, (doc["gold_plan_1"], doc["gold_plan_2"]), truncated)
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,26 @@ class PlanScore:
             "form_validity": self.form_validity,
             "plan_length": len(self.parsed),
         }
+
+
+def load_scorers(encoder: str, classifier: str | None) -> str | None:
+    """Load what scores plans, so that what is wrong with it is told before the evaluated model is asked.
+
+    Args:
+        encoder: as for `load_encoder`.
+        classifier: as for `classifier_path`.
+
+    Returns:
+        The classifier's folder; None where none is set.
+
+    Raises:
+        LmmsEgoplanError: one of the two cannot be loaded.
+    """
+    load_encoder(encoder)
+    folder = classifier_path(classifier)
+    if folder is not None:
+        load_classifier(folder)
+    return folder
 
 
 def score_plans(

@@ -40,9 +40,9 @@ _SHORT_KEY = re.compile(rf"(?P<quote>[\"'])(?P<name>{SHORT_NAME})(?P=quote)(?=\s
 def read_reply(text: str) -> dict[str, str]:
     """The fields that a reply holds, of `FIELDS` and in their order; a field that is missing is absent.
 
-    Read are JSON objects (`loose_objects.read_objects`) and, outside them, tags and tables (`marked_up`) and labelled
-    lines (`labelled.read_lines`). Where there are several, the one with the most fields counts, of equals the first,
-    and what it lacks is taken from the others in the same order; of a field that is there twice, the first counts.
+    Read are JSON objects (`read_objects`) and, outside them, tags and tables (`read_tags`, `read_tables`) and labelled
+    lines (`read_lines`). Where there are several, the one with the most fields counts, of equals the first, and what
+    it lacks is taken from the others in the same order; of a field that is there twice, the first counts.
     Objects come before tags, these before tables and lines. Behind ``Final answer:`` (or revised, corrected, updated)
     what stands there comes before all else; where something is called an initial guess or a draft, the last of equals
     counts, and the last of a field that is there twice.

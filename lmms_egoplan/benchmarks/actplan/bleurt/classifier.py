@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from loguru import logger
 
+from lmms_egoplan.benchmarks.actplan.bleurt.model import load_model
 from lmms_egoplan.benchmarks.actplan.bleurt.pairs import joined
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import pairs_text
 from lmms_egoplan.benchmarks.actplan.bleurt.tokens import encode_pair
@@ -123,6 +124,4 @@ def load_classifier(folder: str | Path) -> PlanClassifier:
 
 @cache
 def _load(path: Path, version: str) -> PlanClassifier:
-    from lmms_egoplan.benchmarks.actplan.bleurt.model import load_model
-
     return PlanClassifier(*load_model(path))

@@ -1,6 +1,6 @@
 """The lines of a plan as a model writes it: the calls in each, or its words without number, bullet and emphasis.
 
-The rules are those of `plans.parsed_steps`. Every search here is linear in the text's length, whatever it holds.
+The rules are those of `reply.parsed_steps`. Every search here is linear in the text's length, whatever it holds.
 """
 
 import json
@@ -104,7 +104,7 @@ _NOTHING = Line(0)
 
 
 def read_lines(text: str) -> list[Line]:
-    """A text's lines, with those of its JSON in place of it (rules 1 to 4 and 7 of `plans.parsed_steps`)."""
+    """A text's lines, with those of its JSON in place of it (rules 1 to 4 and 7 of `reply.parsed_steps`)."""
     lines: list[Line] = []
     for line, following in pairwise([*_without_json("\n".join(_final(text).splitlines())).splitlines(), ""]):
         if not _LETTER.search(line) or (line.lstrip().startswith("|") and _SEPARATOR.fullmatch(following)):
@@ -126,7 +126,7 @@ def ascii_form(text: str) -> str:
 
 
 def find_calls(line: str) -> list[tuple[int, int]]:
-    """Where the calls of a line begin and end that are not in other calls (rule 1 of `plans.parsed_steps`)."""
+    """Where the calls of a line begin and end that are not in other calls (rule 1 of `reply.parsed_steps`)."""
     line = ascii_form(line)
     if "(" not in line:
         return []
@@ -152,7 +152,7 @@ def find_calls(line: str) -> list[tuple[int, int]]:
 
 
 def _with_words(line: str, calls: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The calls of a line with the words before each name that belong to it (rule 2 of `plans.parsed_steps`)."""
+    """The calls of a line with the words before each name that belong to it (rule 2 of `reply.parsed_steps`)."""
     with_words: list[tuple[int, int]] = []
     position = 0
     for start, end in calls:
