@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.actplan.published_plans import ACTIVITIES, PLANS, record, write_plans
+from benchmarks.actplan.labelled_plans import ACTIVITIES, PLANS, record, write_plans
 from lmms_egoplan.benchmarks.actplan.labelled_plans import (
     LabelledInstance,
     LabelledPlan,

@@ -9,8 +9,7 @@ from media.files import read_number
 
 
 @pytest.fixture
-def docs(tmp_path, monkeypatch):
-    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+def docs(tmp_path, data):
     prepare_actplan(write_release(tmp_path / "source", 8))
     return PREPARED.load("test")
 

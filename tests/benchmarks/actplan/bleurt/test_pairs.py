@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from benchmarks.actplan.published_plans import ACTIVITIES, PLANS, record, write_plans
+from benchmarks.actplan.labelled_plans import ACTIVITIES, PLANS, record, write_plans
 from lmms_egoplan.benchmarks.actplan.bleurt.pairs import (
     PlanPair,
     TrainingPairs,

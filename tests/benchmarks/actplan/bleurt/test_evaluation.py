@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.actplan.published_plans import ACTIVITIES, PLANS, record, write_plans
+from benchmarks.actplan.labelled_plans import ACTIVITIES, PLANS, record, write_plans
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import Verdict, load_classifier
 from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import TABLE_5, PaperScores, evaluate_bleurt, score_verdicts
