@@ -19,8 +19,8 @@ from lmms_egoplan.validation import is_text, read_json, repetition, shown
 
 _FORM = '{"id": "...", "candidate": "...", "references": ["...", ...]}'
 _LABELS = ("correct", "commonsense")
-# A field that only the published plans have.
-_PUBLISHED = "gold_gpt"
+# A field that only the labelled plans' file has.
+_LABELLED = "gold_gpt"
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ def read_plans(path: Path) -> list[StoredPlan]:
     records = [(f"{path}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
     if not records:
         raise LmmsEgoplanError(f"{path}: no plans in it; expected JSON lines {_FORM}")
-    if _PUBLISHED in _load(*records[0]):
-        return _published_plans(path)
+    if _LABELLED in _load(*records[0]):
+        return _labelled_plans(path)
     return [_stored_plan(where, _load(where, line)) for where, line in records]
 
 
@@ -148,7 +148,7 @@ def _plan(identifier: str, candidate: str, references: Sequence[str]) -> Generat
     return GeneratedPlan(identifier, text, [official_steps(reference) for reference in lines])
 
 
-def _published_plans(path: Path) -> list[StoredPlan]:
+def _labelled_plans(path: Path) -> list[StoredPlan]:
     stored = []
     for instance in read_labelled_plans(path):
         for labelled in instance.plans:

@@ -14,7 +14,7 @@ from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
 from lmms_egoplan.judging.missing_ratings import warn_of_unjudged
 from lmms_egoplan.judging.reply import is_ended, without_thinking
 from lmms_egoplan.judging.sanitize import make_harmless
-from lmms_egoplan.serialization import from_text, to_text
+from lmms_egoplan.serialization import TextRecord
 
 if TYPE_CHECKING:
     from lmms_egoplan.judging.settings import JudgeSettings
@@ -38,7 +38,7 @@ class Prediction(StepAnswer):
 
 
 @dataclass(frozen=True)
-class GradedStep:
+class GradedStep(TextRecord):
     """A step's prediction and its ratings.
 
     step_id: of the record.
@@ -54,6 +54,8 @@ class GradedStep:
     media: the form in which the model was shown the frames, ``video`` or ``images`` for one (`media_shown`); None in
         what earlier versions logged.
     """
+
+    WHAT = "a graded step as `grade` leaves it"
 
     step_id: str
     fields: dict[str, str]
@@ -73,18 +75,9 @@ class GradedStep:
         """Fields that were not found in the reply."""
         return [field for field in FIELDS if field not in self.fields]
 
-    def to_text(self) -> str:
-        """For `from_text`; nothing that a harness strips from texts is in it."""
-        return to_text(self)
-
-    @classmethod
-    def from_text(cls, text: str) -> "GradedStep":
-        """Read what `to_text` wrote.
-
-        Raises:
-            ValueError: the text is something else.
-        """
-        return from_text(text, cls, "a graded step as `grade` leaves it", _is_right)
+    @staticmethod
+    def _is_right(name: str, values: Mapping[str, Any]) -> bool:
+        return is_kept_value(name, values, "ratings", {field: (field,) for field in FIELDS})
 
 
 @dataclass(frozen=True)
@@ -193,7 +186,3 @@ def _graded(prediction: Prediction, suspect: list[str], verdicts: Mapping[str, V
     """`verdicts` has the found fields, with None where no judge is set."""
     ratings, judged = kept_verdicts(FIELDS, verdicts)
     return GradedStep(**prediction.kept(), **judged, ratings=ratings, suspect=suspect)
-
-
-def _is_right(name: str, values: Mapping[str, Any]) -> bool:
-    return is_kept_value(name, values, "ratings", {field: (field,) for field in FIELDS})

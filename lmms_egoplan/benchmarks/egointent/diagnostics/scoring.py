@@ -27,7 +27,7 @@ from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
 from lmms_egoplan.judging.missing_ratings import warn_of_unjudged
 from lmms_egoplan.judging.sanitize import make_harmless
 from lmms_egoplan.media.frames import FrameError
-from lmms_egoplan.serialization import from_text, to_text
+from lmms_egoplan.serialization import TextRecord
 
 if TYPE_CHECKING:
     from lmms_egoplan.judging.settings import JudgeSettings
@@ -53,7 +53,7 @@ class DiagnosedStep(StepAnswer):
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(TextRecord):
     """A step's prediction and its scores.
 
     step_id: of the record.
@@ -68,6 +68,8 @@ class Diagnosis:
     reply: all that the model wrote, without its thinking; None in what earlier versions logged.
     media: the form in which the model was shown the frames (`media_shown`); None in what earlier versions logged.
     """
+
+    WHAT = "a diagnosis as `diagnose` leaves it"
 
     step_id: str
     fields: dict[str, str]
@@ -87,18 +89,9 @@ class Diagnosis:
         """Scores of which a field was not found in the reply."""
         return [name for name in SCORES if name not in askable(self.fields)]
 
-    def to_text(self) -> str:
-        """For `from_text`; nothing that a harness strips from texts is in it."""
-        return to_text(self)
-
-    @classmethod
-    def from_text(cls, text: str) -> "Diagnosis":
-        """Read what `to_text` wrote.
-
-        Raises:
-            ValueError: the text is something else.
-        """
-        return from_text(text, cls, "a diagnosis as `diagnose` leaves it", _is_right)
+    @staticmethod
+    def _is_right(name: str, values: Mapping[str, Any]) -> bool:
+        return is_kept_value(name, values, "scores", SCORES)
 
 
 _Key = tuple[int, str]
@@ -204,7 +197,3 @@ def _diagnosis(step: DiagnosedStep, suspect: list[str], judged: Mapping[str, Jud
     verdicts = {name: judgement and (judgement.rating, judgement) for name, judgement in judged.items()}
     scores, texts = kept_verdicts(SCORES, verdicts)
     return Diagnosis(**step.kept(), **texts, scores=scores, suspect=suspect)
-
-
-def _is_right(name: str, values: Mapping[str, Any]) -> bool:
-    return is_kept_value(name, values, "scores", SCORES)
