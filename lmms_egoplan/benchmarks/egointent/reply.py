@@ -59,15 +59,15 @@ def read_reply(text: str) -> dict[str, str]:
         text: a model's reply without its thinking, of any content; time is linear in its length.
     """
     text = _shorten(text)
-    found = _read(text)
-    if len(found) < len(FIELDS) and (plain := text.translate(_FULL_WIDTH)) != text:
-        found = max(found, _read(plain), key=len)
-    if not found:
+    fields = _read(text)
+    if len(fields) < len(FIELDS) and (plain := text.translate(_FULL_WIDTH)) != text:
+        fields = max(fields, _read(plain), key=len)
+    if not fields:
         keys = short_names({key["name"].lower() for key in _SHORT_KEY.finditer(text)})
-        found = (
+        fields = (
             _read(_SHORT_KEY.sub(lambda key: f'"{keys.get(key["name"].lower(), key["name"])}"', text)) if keys else {}
         )
-    return {field: found[field] for field in FIELDS if field in found}
+    return {field: fields[field] for field in FIELDS if field in fields}
 
 
 def _read(text: str) -> dict[str, str]:
@@ -83,10 +83,10 @@ def _read_part(text: str, last_first: bool = False) -> dict[str, str]:
     sources = [*objects, tags, *tables, [] if tags else read_lines(around)]
     if last_first:
         sources = [source[::-1] for source in reversed(sources)]
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for source in sorted(map(_answered, sources), key=len, reverse=True):
-        found = source | found
-    return found
+        fields = source | fields
+    return fields
 
 
 def _shorten(text: str) -> str:

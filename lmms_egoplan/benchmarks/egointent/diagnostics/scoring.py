@@ -135,8 +135,13 @@ def diagnose(
         )
         for index, step in enumerate(steps)
     ]
-    unjudged = [f"{each.step_id} {name}" for each in diagnoses for name, score in each.scores.items() if score is None]
-    asked = sum(len(askable(each.fields)) for each in diagnoses)
+    unjudged = [
+        f"{diagnosis.step_id} {name}"
+        for diagnosis in diagnoses
+        for name, score in diagnosis.scores.items()
+        if score is None
+    ]
+    asked = sum(len(askable(diagnosis.fields)) for diagnosis in diagnoses)
     warn_of_unjudged("EgoIntent diagnostics", unjudged, asked, "scores")
     return diagnoses
 
