@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import decode
 from lmms_egoplan.paths import data_root
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
     """
     path = summary_path(benchmark, split)
     try:
-        summary = json.loads(path.read_text(encoding="utf-8"))
+        summary = decode(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:

@@ -24,7 +24,8 @@ from patience import FOREVER_S
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 TASK_PAGES = sorted(ROOT.glob("tasks/*/*/*.md"))
-PAGES = [README, ROOT / "CHANGELOG.md", ROOT / "perf" / "README.md", *sorted(ROOT.glob("docs/*.md")), *TASK_PAGES]
+NAMED = [README, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", ROOT / "perf" / "README.md"]
+PAGES = [*NAMED, *sorted(ROOT.glob("docs/*.md")), *TASK_PAGES]
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PAGES}
 
 _BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<code>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
@@ -250,7 +251,7 @@ def test_variables_are_those_of_the_code():
 
 
 def test_arguments_of_hf_vlm_are_those_of_its_table():
-    source = (ROOT / "lmms_egoplan" / "backends" / "hf_vlm.py").read_text(encoding="utf-8")
+    source = (ROOT / "lmms_egoplan" / "harnesses" / "lmms_eval" / "hf_vlm.py").read_text(encoding="utf-8")
     (backend,) = (node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == "HFVLM")
     (start,) = (node for node in backend.body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
     table = TEXTS["docs/backends.md"].partition("## Arguments of `hf_vlm`")[2].partition("\n## ")[0]

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from lmms_egoplan.jsonl import decode
+
 # Python's text of a pair, a list where it comes from the response cache; ``nan`` and ``inf`` are no literals.
 _PAIR = re.compile(r"[(\[](?P<loss>[^,()\[\]]+), (?P<is_greedy>True|False)[)\]]")
 
@@ -151,8 +153,8 @@ def _parse_text(text: str) -> Any:
         except ValueError:
             return None
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return decode(text)
+    except ValueError:
         return None
 
 

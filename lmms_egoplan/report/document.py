@@ -1,4 +1,4 @@
-"""What a report is made of; how it is written is the affair of `writing` and `page`."""
+"""A report as a document: sections, tables, figures and the gallery's items; `writing` and `page` write them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from lmms_egoplan.report.document import Figure, Item, Section, Table
 from lmms_egoplan.report.recompute import aggregations
-from lmms_egoplan.report.runs import Run, TaskRun
+from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.report.task_versions import age, package_versions
 
 _LISTED = 3

@@ -10,7 +10,7 @@ from example_record import RECORD
 from lmms_egoplan.benchmarks.egoplan.records import PastAction, read_annotations
 from lmms_egoplan.errors import LmmsEgoplanError
 
-EXAMPLES = Path(__file__).parents[3] / "shared" / "data" / "egoplan" / "examples.json"
+EXAMPLES = Path(__file__).parents[4] / "shared" / "data" / "egoplan" / "examples.json"
 
 # (what to change, where; the problem that must be named)
 WRONG = [
@@ -148,7 +148,7 @@ def test_unreadable_files(tmp_path):
     with pytest.raises(LmmsEgoplanError, match=r"absent.json: cannot read the annotations: No such file"):
         read_annotations(tmp_path / "absent.json", "val")
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(LmmsEgoplanError, match=r"binary.json: no JSON"):
+    with pytest.raises(LmmsEgoplanError, match=r"binary.json: cannot read the annotations: no text in UTF-8"):
         read_annotations(tmp_path / "binary.json", "val")
 
 

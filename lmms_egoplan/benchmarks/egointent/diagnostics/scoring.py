@@ -24,8 +24,8 @@ from lmms_egoplan.benchmarks.egointent.judge_protocol import SCALE
 from lmms_egoplan.benchmarks.egointent.step_answer import StepAnswer, is_kept_value, kept_verdicts
 from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
-from lmms_egoplan.judging.missing_ratings import warn_of_unjudged
-from lmms_egoplan.judging.sanitize import make_harmless
+from lmms_egoplan.judging.missing_ratings import warn_of_missing_ratings
+from lmms_egoplan.judging.sanitize import sanitize
 from lmms_egoplan.media.frames import FrameError
 from lmms_egoplan.serialization import TextRecord
 
@@ -62,7 +62,7 @@ class Diagnosis(TextRecord):
     judgements: of each, raw text of the judge's last reply; None if none came or a field is missing.
     judges: of each, the model, as the endpoint names it; None where no judge is set or a field is missing.
     errors: of each, why there is no score; None if there is one.
-    suspect: the fields that look as if they wrote their own rating (`make_harmless`).
+    suspect: the fields that look as if they wrote their own rating (`sanitize`).
     truncated: whether the reply ends at the limit of new tokens; None where unknown.
     frames_shown, frames_sampled: how many frames the model was shown, of how many at 6 per second.
     reply: all that the model wrote, without its thinking; None in what earlier versions logged.
@@ -112,7 +112,7 @@ def diagnose(
         settings: the judge; None where none is set.
         show_progress: a progress bar for each part of the steps.
     """
-    harmless = [{field: make_harmless(text) for field, text in step.fields.items()} for step in steps]
+    sanitized = [{field: sanitize(text) for field, text in step.fields.items()} for step in steps]
     judgements: dict[_Key, Judgement] = {}
     if settings is not None and settings.model == DEMO:
         logger.warning(
@@ -121,7 +121,7 @@ def diagnose(
         settings = None
     if settings is not None:
         prompts = {
-            (index, name): diagnostics_prompt(name, {field: shown for field, (shown, _) in harmless[index].items()})
+            (index, name): diagnostics_prompt(name, {field: shown for field, (shown, _) in sanitized[index].items()})
             for index, step in enumerate(steps)
             for name in askable(step.fields)
         }
@@ -130,7 +130,7 @@ def diagnose(
     diagnoses = [
         _diagnosis(
             step,
-            [field for field, (_, suspect) in harmless[index].items() if suspect],
+            [field for field, (_, suspect) in sanitized[index].items() if suspect],
             {name: judgements.get((index, name)) for name in askable(step.fields)},
         )
         for index, step in enumerate(steps)
@@ -142,7 +142,7 @@ def diagnose(
         if score is None
     ]
     asked = sum(len(askable(diagnosis.fields)) for diagnosis in diagnoses)
-    warn_of_unjudged("EgoIntent diagnostics", unjudged, asked, "scores")
+    warn_of_missing_ratings("EgoIntent diagnostics", unjudged, asked, "scores")
     return diagnoses
 
 

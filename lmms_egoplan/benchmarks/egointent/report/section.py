@@ -9,7 +9,7 @@ from lmms_egoplan.benchmarks.egointent.report.remarks import remarks
 from lmms_egoplan.benchmarks.egointent.report.scores import DECIMALS, intervals_of, official_coverage
 from lmms_egoplan.benchmarks.egointent.report.tables import comparison_table, scenarios, score_table, table3
 from lmms_egoplan.report.document import Headline, Section
-from lmms_egoplan.report.runs import Run
+from lmms_egoplan.report.run import Run
 
 
 def section(runs: Sequence[Run]) -> Section | None:

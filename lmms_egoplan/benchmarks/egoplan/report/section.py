@@ -14,8 +14,8 @@ from lmms_egoplan.benchmarks.egoplan.report.series import CHANCE, DECIMALS, Seri
 from lmms_egoplan.benchmarks.egoplan.report.similarity import LEVELS
 from lmms_egoplan.benchmarks.egoplan.report.tables import grouped_table, scores_table, table1, table3
 from lmms_egoplan.report.document import Headline, Section
-from lmms_egoplan.report.published_with_runs import beside
-from lmms_egoplan.report.runs import Run
+from lmms_egoplan.report.published_with_runs import published_with_runs
+from lmms_egoplan.report.run import Run
 
 
 def section(runs: Sequence[Run], encoder: str | None = None) -> Section | None:
@@ -43,7 +43,7 @@ def section(runs: Sequence[Run], encoder: str | None = None) -> Section | None:
         similar
         and grouped_table("egoplan_similarity", "Accuracy by goal-answer similarity", "Similarity", similar, caption),
         *pairs(series),
-        beside(
+        published_with_runs(
             "Published: the test split",
             load("table4"),
             (),

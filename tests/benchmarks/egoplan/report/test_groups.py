@@ -15,33 +15,13 @@ from benchmarks.egoplan.report.synthetic_runs import (
     run_of,
     scores,
     task_of,
-    written_runs,
 )
 from lmms_egoplan.benchmarks.egoplan import report as egoplan
 from lmms_egoplan.benchmarks.egoplan.report.similarity import similarities
 from lmms_egoplan.encoder import ENCODER_VARIABLE
-from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.errors import LmmsEgoplanError
 
-
-@pytest.fixture(scope="module", autouse=True)
-def folder(tmp_path_factory):
-    with written_runs(tmp_path_factory.mktemp("egoplan")) as place:
-        yield place
-
-
-@pytest.fixture(scope="module")
-def bert(folder):
-    return str(folder / "bert")
-
-
-@pytest.fixture(scope="module")
-def runs(folder):
-    return read_runs([folder / "runs"]).runs
-
-
-@pytest.fixture(scope="module")
-def section(runs, bert):
-    return egoplan.section(runs, bert)
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def check_groups(section, key, groups):
@@ -82,3 +62,8 @@ def test_without_an_encoder_the_levels_alone_are_missing(runs, monkeypatch):
     assert "egoplan_similarity" not in keys
     (told,) = (remark for remark in found.remarks if remark.startswith("No accuracy by goal-answer similarity: "))
     assert f"cannot be reached.\nPoint {ENCODER_VARIABLE} to a local copy" in told
+
+
+def test_an_encoder_that_was_asked_for_must_be_there(runs):
+    with pytest.raises(LmmsEgoplanError, match="BERTScore with /no/such/folder"):
+        egoplan.section(runs, "/no/such/folder")
