@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, asdict, fields
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from lmms_egoplan.jsonl import decode
 from lmms_egoplan.validation import shown
@@ -52,3 +52,33 @@ def from_text(text: str, kind: type[Record], what: str, is_right: Callable[[str,
 
 def _default(field: Field) -> Any:
     return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+_Text = TypeVar("_Text", bound="TextRecord")
+
+
+class TextRecord:
+    """A dataclass with `to_text` and `from_text` as methods.
+
+    WHAT: names the record in the error.
+    """
+
+    WHAT: ClassVar[str]
+
+    def to_text(self) -> str:
+        """For `from_text`; nothing that a harness strips from texts is in it."""
+        return to_text(self)
+
+    @classmethod
+    def from_text(cls: type[_Text], text: str) -> _Text:
+        """Read what `to_text` wrote.
+
+        Raises:
+            ValueError: the text is something else.
+        """
+        return from_text(text, cls, cls.WHAT, cls._is_right)
+
+    @staticmethod
+    def _is_right(name: str, values: Mapping[str, Any]) -> bool:
+        """Whether the value under a field's name, of all values, is one that the field can have."""
+        raise NotImplementedError

@@ -21,8 +21,7 @@ from lmms_egoplan.benchmarks.actplan.records import find_instances, read_instanc
 from lmms_egoplan.benchmarks.actplan.reply import form_validity
 from lmms_egoplan.benchmarks.egointent import demo as egointent
 from lmms_egoplan.benchmarks.egointent import records as egointent_records
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
-from lmms_egoplan.benchmarks.egointent.protocol import prompt_text
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, prompt_text
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames
 from lmms_egoplan.benchmarks.egoplan import demo as egoplan
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, Record, read_annotations

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from benchmarks.egothink.source import write_source
 from lmms_egoplan.benchmarks.actplan.answer_files import read_plans
-from lmms_egoplan.benchmarks.actplan.labelled_plans import read_published
+from lmms_egoplan.benchmarks.actplan.labelled_plans import read_labelled_plans
 from lmms_egoplan.benchmarks.egointent.answer_files import read_runs as read_logged
 from lmms_egoplan.benchmarks.egointent.goalstep import build_records
 from lmms_egoplan.benchmarks.egointent.records import read_annotations as read_steps
@@ -52,7 +52,7 @@ def write(path, text):
             f"line 2, step_id 's1', 'event': {TWICE}",
         ),
         (
-            read_published,
+            read_labelled_plans,
             LmmsEgoplanError,
             '{"path": "a", "gold_gpt": [], "gold_gpt": []}',
             f"line 1: 'gold_gpt': {TWICE}",

@@ -32,11 +32,10 @@ from lmms_egoplan.benchmarks.actplan.activities import activity_type
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.actplan.reply import form_validity
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
-from lmms_egoplan.benchmarks.egointent.graded import GradedStep
 from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
-from lmms_egoplan.benchmarks.egointent.protocol import PROMPT_VERSION
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, PROMPT_VERSION
+from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer

@@ -10,7 +10,7 @@ from statistics import mean
 
 import pytest
 
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from lmms_egoplan.report.recompute import aggregation_lists, aggregations, check, recompute

@@ -13,7 +13,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from judge_server import JudgeServer, Reply
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import visual_input
 from lmms_egoplan.cli import app

@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks.actplan.slow import lcs, lines, normalised
 from lmms_egoplan.benchmarks.actplan.splits import PREPARED as ACTPLAN
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from runs.both_harnesses import (
     FEW_TOKENS,

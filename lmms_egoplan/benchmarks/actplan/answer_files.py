@@ -9,7 +9,7 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.actplan.activities import activity_type, parse_id
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path
-from lmms_egoplan.benchmarks.actplan.labelled_plans import read_published
+from lmms_egoplan.benchmarks.actplan.labelled_plans import read_labelled_plans
 from lmms_egoplan.benchmarks.actplan.metrics import BREAKDOWNS, by_group, length_bin
 from lmms_egoplan.benchmarks.actplan.reply import official_steps, one_per_line
 from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, PlanScore, score_plans
@@ -20,8 +20,8 @@ from lmms_egoplan.validation import is_text, shown
 
 _FORM = '{"id": "...", "candidate": "...", "references": ["...", ...]}'
 _LABELS = ("correct", "commonsense")
-# A field that only the published plans have.
-_PUBLISHED = "gold_gpt"
+# A field that only the labelled plans' file has.
+_LABELLED = "gold_gpt"
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ def read_plans(path: Path) -> list[StoredPlan]:
     lines = read_lines(path)
     if not lines:
         raise LmmsEgoplanError(f"{path}: no plans in it; expected JSON lines {_FORM}")
-    if _PUBLISHED in _load(*lines[0]):
-        return _published_plans(path)
+    if _LABELLED in _load(*lines[0]):
+        return _labelled_plans(path)
     return [_stored_plan(where, _load(where, line)) for where, line in lines]
 
 
@@ -74,15 +74,15 @@ def score_stored(stored: Sequence[StoredPlan]) -> dict[str, Any]:
     Raises:
         LmmsEgoplanError: one of the two cannot be loaded.
     """
-    scores = score_plans([each.plan for each in stored], classifier=classifier_path())
-    samples = [_sample(each, score) for each, score in zip(stored, scores, strict=True)]
-    measured = [_measured(each, score) for each, score in zip(stored, scores, strict=True)]
+    scores = score_plans([entry.plan for entry in stored], classifier=classifier_path())
+    samples = [_sample(entry, score) for entry, score in zip(stored, scores, strict=True)]
+    measured = [_measured(entry, score) for entry, score in zip(stored, scores, strict=True)]
     groups = {f"by_{name}": _groups(samples, measured, name) for name in (*BREAKDOWNS, "model")}
     summary = {
         "plans": len(stored),
         **_means(measured),
         "labelled": _labelled(measured),
-        "repeated_ids": len(stored) - len({(each.plan.id, each.model) for each in stored}),
+        "repeated_ids": len(stored) - len({(entry.plan.id, entry.model) for entry in stored}),
         "empty": sum(not score.official for score in scores),
         "unparsed": sum(not score.parsed for score in scores),
         "encoder": scores[0].encoder,
@@ -140,9 +140,9 @@ def _plan(identifier: str, candidate: str, references: Sequence[str]) -> Generat
     return GeneratedPlan(identifier, text, [official_steps(reference) for reference in lines])
 
 
-def _published_plans(path: Path) -> list[StoredPlan]:
+def _labelled_plans(path: Path) -> list[StoredPlan]:
     stored = []
-    for instance in read_published(path):
+    for instance in read_labelled_plans(path):
         for labelled in instance.plans:
             golds = (instance.gold_1, instance.gold_2)
             in_order = golds if labelled.model == "GPT-4V" else golds[::-1]
@@ -178,25 +178,24 @@ def _measured(stored: StoredPlan, score: PlanScore) -> dict[str, float | None]:
 def _groups(
     samples: Sequence[Mapping[str, Any]], measured: Sequence[Mapping[str, float | None]], name: str
 ) -> dict[str, dict[str, Any]]:
-    members = [
-        {"group": sample[name], "measures": each}
-        for sample, each in zip(samples, measured, strict=True)
+    plans = [
+        {"group": sample[name], "measures": measures}
+        for sample, measures in zip(samples, measured, strict=True)
         if name in sample
     ]
+    groups = {group: [plan["measures"] for plan in members] for group, members in by_group(plans).items()}
     return {
-        group: {"plans": len(part), **_means(part), "labelled": _labelled(part)}
-        for group, part in (
-            (group, [member["measures"] for member in found]) for group, found in by_group(members).items()
-        )
+        group: {"plans": len(measures), **_means(measures), "labelled": _labelled(measures)}
+        for group, measures in groups.items()
     }
 
 
 def _labelled(measures: Sequence[Mapping[str, float | None]]) -> dict[str, int]:
     """How many plans people have judged."""
-    return {name: sum(each[name] is not None for each in measures) for name in _LABELS}
+    return {name: sum(values[name] is not None for values in measures) for name in _LABELS}
 
 
 def _means(measures: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
     """Mean of each measure over the plans for which it is defined."""
-    defined = {name: [each[name] for each in measures if each[name] is not None] for name in measures[0]}
+    defined = {name: [values[name] for values in measures if values[name] is not None] for name in measures[0]}
     return {name: fmean(values) if values else None for name, values in defined.items()}

@@ -28,7 +28,7 @@ class LabelledPlan:
 
 
 @dataclass(frozen=True)
-class PublishedInstance:
+class LabelledInstance:
     """An instance's gold plans, at least one of which is there, and the models' plans for it.
 
     id: as `activities.InstanceId` writes it.
@@ -41,7 +41,7 @@ class PublishedInstance:
     plans: tuple[LabelledPlan, ...]
 
 
-def read_published(path: Path) -> list[PublishedInstance]:
+def read_labelled_plans(path: Path) -> list[LabelledInstance]:
     """Instances in the order of the file.
 
     Args:
@@ -53,7 +53,7 @@ def read_published(path: Path) -> list[PublishedInstance]:
         LmmsEgoplanError: the file cannot be read, has no instances, one twice, or one of another form; names line and
             field.
     """
-    instances: dict[str, PublishedInstance] = {}
+    instances: dict[str, LabelledInstance] = {}
     for where, line in read_lines(path):
         instance = _instance(where, line)
         if instance.id in instances:
@@ -86,7 +86,7 @@ def read_activities(path: Path) -> dict[str, Literal["train", "val", "test"]]:
     return activities
 
 
-def _instance(where: str, line: str) -> PublishedInstance:
+def _instance(where: str, line: str) -> LabelledInstance:
     record = parse_record(where, line, "expected a line as in finetuning_data.jsonl")
     if not isinstance(record, dict):
         raise LmmsEgoplanError(f"{where}: expected an object, found {shown(record)}")
@@ -108,7 +108,7 @@ def _instance(where: str, line: str) -> PublishedInstance:
         for field, correct in (("pos", True), ("neg", False))
         for text in _plans(where, record, f"{field}_{key}")
     )
-    return PublishedInstance(str(place), place.activity, *golds, plans)
+    return LabelledInstance(str(place), place.activity, *golds, plans)
 
 
 def _gold(where: str, record: Mapping[str, Any], field: str) -> str | None:

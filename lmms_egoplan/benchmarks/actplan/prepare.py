@@ -188,15 +188,15 @@ def _message(source: str | Path, records: Sequence[Record], strays: dict[str, st
 
 
 def _compare(records: Sequence[Record], kept: Sequence[Record]) -> dict[str, dict[str, Any]]:
-    found, prepared = _counts(records), _counts(kept)
+    counted, prepared = _counts(records), _counts(kept)
     return {
         name: {
             "prepared": prepared[name],
-            "source": found[name],
+            "source": counted[name],
             "paper": PAPER.get(name),
-            "matches": _matches(name, found[name]) if name in PAPER else None,
+            "matches": _matches(name, counted[name]) if name in PAPER else None,
         }
-        for name in found
+        for name in counted
     }
 
 

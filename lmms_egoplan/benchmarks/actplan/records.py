@@ -72,12 +72,12 @@ def find_instances(source: str | Path) -> tuple[list[InstanceId], dict[str, str]
         raise LmmsEgoplanError(f"{root}: no such folder; expected {LAYOUT}")
     if (root / "annotation").is_dir():
         raise LmmsEgoplanError(f"{root}: the instances are one folder below. Give that folder: {root / 'annotation'}")
-    found: list[InstanceId] = []
+    instances: list[InstanceId] = []
     strays: dict[str, str] = {}
-    _descend(root, (), found, strays)
-    if not found:
+    _descend(root, (), instances, strays)
+    if not instances:
         raise LmmsEgoplanError(f"{root}: no instance; expected {LAYOUT}")
-    return sorted(found), strays
+    return sorted(instances), strays
 
 
 def read_instance(source: str | Path, instance: InstanceId) -> Record:
@@ -117,9 +117,9 @@ def read_instance(source: str | Path, instance: InstanceId) -> Record:
     return Record(instance, description, tuple(images), *gold_plans, tuple(map(_storable, problems)), len(image_names))
 
 
-def _descend(root: Path, parts: tuple[str, ...], found: list[InstanceId], strays: dict[str, str]) -> None:
+def _descend(root: Path, parts: tuple[str, ...], instances: list[InstanceId], strays: dict[str, str]) -> None:
     if len(parts) == len(_LEVELS):
-        found.append(InstanceId(parts[0], parts[1], int(parts[2]), int(parts[3].removeprefix("sample_"))))
+        instances.append(InstanceId(parts[0], parts[1], int(parts[2]), int(parts[3].removeprefix("sample_"))))
         return
     expected, fits = _LEVELS[len(parts)]
     folders = [path for path in root.joinpath(*parts).iterdir() if path.is_dir()]
@@ -128,7 +128,7 @@ def _descend(root: Path, parts: tuple[str, ...], found: list[InstanceId], strays
         strays["/".join(parts)] = f"no folder in it; expected one: {expected}"
     for name in sorted(names):
         if fits(name):
-            _descend(root, (*parts, name), found, strays)
+            _descend(root, (*parts, name), instances, strays)
         else:
             strays[_storable("/".join((*parts, name)))] = f"expected {expected}"
 

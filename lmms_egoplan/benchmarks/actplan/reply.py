@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from lmms_egoplan.benchmarks.actplan.plan_lines import ascii_form, find_calls, read_lines
+from lmms_egoplan.benchmarks.actplan.reply_lines import ascii_form, find_calls, read_lines
 
 
 def official_steps(text: str) -> list[str]:
@@ -46,13 +46,13 @@ def parsed_steps(text: str) -> list[str]:
     1. A call is ``name(...)`` with no blank before the parenthesis, up to the one that closes it, calls inside it
        included. If none on its line does, it goes to the next call or to the line's end. ``cookie(s)`` is no call.
     2. One to three plain words directly before a name belong to its call, as in ``Walk to(table)``, unless one of them
-       begins sentences or titles (rules 3 and 4) or is a linking word, such as ``then`` (`plan_lines.LINKS`); linking
+       begins sentences or titles (rules 3 and 4) or is a linking word, such as ``then`` (`reply_lines.LINKS`); linking
        words before them are dropped.
     3. A line with calls gives these as steps. What stands around them is dropped, calls behind ``#`` or ``//`` too. It
        gives none if the text before its first call does not end with ``:`` and has more than 40 words, or begins with a
        word that sentences begin with, and steps do not (``I``, ``the``, ``this``, ``here`` and so on:
-       `plan_lines.PROSE`), has no number or bullet, and words follow its last call. Nor does it if that text begins
-       with a title's word (`plan_lines.TITLES`), unless this is a label: ``Plan:``, ``Step 1``, ``Action``.
+       `reply_lines.PROSE`), has no number or bullet, and words follow its last call. Nor does it if that text begins
+       with a title's word (`reply_lines.TITLES`), unless this is a label: ``Plan:``, ``Step 1``, ``Action``.
     4. A line without is a step of words, such as ``Wait until tea is ready``. Dropped are numbers (``1.``, ``(1)``,
        ``1)``, ``1.1``, ``II.``, ``Step 1:``, a number that is one sign), bullets, boxes and LaTeX's ``\item`` before
        it, and emphasis, backticks and quotation marks around all of it. Items that are numbered one after the other on

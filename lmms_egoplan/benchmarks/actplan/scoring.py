@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lmms_egoplan.benchmarks.actplan.bleurt.classifier import load_classifier
+from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path, load_classifier
 from lmms_egoplan.benchmarks.actplan.lcs import lcs_lengths, lcs_norm
 from lmms_egoplan.benchmarks.actplan.reply import form_validity, official_steps, parsed_steps
 from lmms_egoplan.encoder import DEFAULT_ENCODER, encoder_name, load_encoder
-from lmms_egoplan.serialization import from_text, to_text
+from lmms_egoplan.serialization import TextRecord
 from lmms_egoplan.text import clean_text
 
 if TYPE_CHECKING:
@@ -32,9 +32,14 @@ class GeneratedPlan:
     references: Sequence[Steps]
     truncated: bool | None = None
 
+    @classmethod
+    def of_reply(cls, doc: Mapping[str, Any], reply: str, truncated: bool | None = None) -> "GeneratedPlan":
+        """A model's reply about an instance, a row of the prepared dataset."""
+        return cls(doc["id"], reply, (doc["gold_plan_1"], doc["gold_plan_2"]), truncated)
+
 
 @dataclass(frozen=True)
-class PlanScore:
+class PlanScore(TextRecord):
     """A plan's two readings and what they score.
 
     id, truncated: as in `GeneratedPlan`.
@@ -53,6 +58,8 @@ class PlanScore:
         where that is `reference_lengths`.
     """
 
+    WHAT = "a scored plan as `score_plans` leaves it"
+
     id: str
     official: list[str]
     parsed: list[str]
@@ -67,19 +74,6 @@ class PlanScore:
     encoder: str
     classifier: str | None
     reference_lines: list[int | None] | None = None
-
-    def to_text(self) -> str:
-        """For `from_text`; nothing that a harness strips from texts is in it."""
-        return to_text(self)
-
-    @classmethod
-    def from_text(cls, text: str) -> "PlanScore":
-        """Read what `to_text` wrote.
-
-        Raises:
-            ValueError: the text is something else.
-        """
-        return from_text(text, cls, "a scored plan as `score_plans` leaves it", _is_right)
 
     def measures(self) -> dict[str, float | None]:
         """What is averaged over plans, by name; None where it is not defined.
@@ -102,6 +96,44 @@ class PlanScore:
             "form_validity": self.form_validity,
             "plan_length": len(self.parsed),
         }
+
+    @staticmethod
+    def _is_right(name: str, values: Mapping[str, Any]) -> bool:
+        value = values[name]
+        if name in ("id", "encoder"):
+            return isinstance(value, str)
+        if name == "classifier":
+            return value is None or isinstance(value, str)
+        if name in ("official", "parsed"):
+            return isinstance(value, list) and all(isinstance(step, str) for step in value)
+        if name == "reference_lines" and value is None:
+            return True
+        if name in ("reference_lengths", "reference_lines", "lcs_each", "lcs_parsed_each"):
+            count = len(values["lcs_each"]) if isinstance(values["lcs_each"], list) else 0
+            return isinstance(value, list) and 0 < len(value) == count and all(map(_is_count_or_none, value))
+        if name in ("form_validity", "bleurt_probability"):
+            return value is None or (isinstance(value, float) and 0 <= value <= 1)
+        return value is None or isinstance(value, bool)
+
+
+def load_scorers(encoder: str, classifier: str | None) -> str | None:
+    """Load what scores plans, so that what is wrong with it is told before the evaluated model is asked.
+
+    Args:
+        encoder: as for `load_encoder`.
+        classifier: as for `classifier_path`.
+
+    Returns:
+        The classifier's folder; None where none is set.
+
+    Raises:
+        LmmsEgoplanError: one of the two cannot be loaded.
+    """
+    load_encoder(encoder)
+    folder = classifier_path(classifier)
+    if folder is not None:
+        load_classifier(folder)
+    return folder
 
 
 def score_plans(
@@ -204,24 +236,6 @@ def _line_counts(references: Sequence[Steps], golds: Sequence[Steps]) -> list[in
 
 def _largest(values: Sequence[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
-
-
-def _is_right(name: str, values: Mapping[str, Any]) -> bool:
-    value = values[name]
-    if name in ("id", "encoder"):
-        return isinstance(value, str)
-    if name == "classifier":
-        return value is None or isinstance(value, str)
-    if name in ("official", "parsed"):
-        return isinstance(value, list) and all(isinstance(step, str) for step in value)
-    if name == "reference_lines" and value is None:
-        return True
-    if name in ("reference_lengths", "reference_lines", "lcs_each", "lcs_parsed_each"):
-        count = len(values["lcs_each"]) if isinstance(values["lcs_each"], list) else 0
-        return isinstance(value, list) and 0 < len(value) == count and all(map(_is_count_or_none, value))
-    if name in ("form_validity", "bleurt_probability"):
-        return value is None or (isinstance(value, float) and 0 <= value <= 1)
-    return value is None or isinstance(value, bool)
 
 
 def _is_count_or_none(value: Any) -> bool:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.egointent.graded import GradedStep
 from lmms_egoplan.benchmarks.egointent.records import has_goalstep_id
+from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_json, read_lines
 from lmms_egoplan.report.logged_samples import HOW_TO_LOG, SampleFile, find_sample_files, start_time
@@ -71,10 +71,10 @@ def read_runs(folders: Iterable[Path]) -> list[LoggedRun]:
     """
     files: dict[Path, SampleFile] = {}
     for folder in folders:
-        found = [file for file in find_sample_files(folder, TASK) if file.task != _NOT_GRADED]
-        if not found:
+        samples = [file for file in find_sample_files(folder, TASK) if file.task != _NOT_GRADED]
+        if not samples:
             raise LmmsEgoplanError(f"{folder}: no samples of {TASK} below it; {HOW_TO_LOG}")
-        files |= {file.path.resolve(): file for file in found}
+        files |= {file.path.resolve(): file for file in samples}
     runs = [(file, _results(file.results), _steps(file.path)) for file in files.values()]
     names = _distinct([_names(file, results) for file, results, _ in runs])
     return [
@@ -90,8 +90,8 @@ def prompt_versions(task: Mapping[str, Any]) -> tuple[str | None, str | None]:
         task: its settings, as a harness logs them.
     """
     metadata = task.get("metadata")
-    told = metadata if isinstance(metadata, dict) else {}
-    prompt, judge_prompt = (None if told.get(x) is None else str(told[x]) for x in ("prompt", "judge_prompt"))
+    versions = metadata if isinstance(metadata, dict) else {}
+    prompt, judge_prompt = (None if versions.get(x) is None else str(versions[x]) for x in ("prompt", "judge_prompt"))
     if '"together": true' in json.dumps(task.get("filter_list")):
         judge_prompt = f"{judge_prompt or 'unknown'} with all fields in one request"
     return prompt, judge_prompt
@@ -109,8 +109,8 @@ def _distinct(choices: Sequence[Sequence[str]]) -> list[str]:
 def _names(samples: SampleFile, results: dict[str, Any]) -> tuple[str, ...]:
     config = results.get("config")
     backend = config.get("model") if isinstance(config, dict) else None
-    found = (results.get("model_name"), backend, samples.path.resolve().parent.name)
-    full = next((name.strip().rstrip("/") for name in found if isinstance(name, str) and name.strip(" /")), "")
+    names = (results.get("model_name"), backend, samples.path.resolve().parent.name)
+    full = next((name.strip().rstrip("/") for name in names if isinstance(name, str) and name.strip(" /")), "")
     variant = "" if samples.task == TASK else f" ({samples.task})"
     full, time = clean_text(full), start_time(samples.results, results)
     return full.rpartition("/")[2] + variant, full + variant, f"{full}{variant} ({time})", str(samples.path)

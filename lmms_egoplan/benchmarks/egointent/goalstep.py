@@ -144,13 +144,13 @@ def absence(absent: Sequence[str], total: int) -> str:
 
 def _present(folder: Path) -> str:
     """What is there instead of the expected videos."""
-    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _VIDEO_SUFFIXES)
-    if not found:
+    videos = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _VIDEO_SUFFIXES)
+    if not videos:
         return "Videos that are there: none."
-    direct = next((path for path in found if path.parent == folder), found[0])
-    below = sum(path.parent != folder for path in found)
+    direct = next((path for path in videos if path.parent == folder), videos[0])
+    below = sum(path.parent != folder for path in videos)
     deeper = f" ({below} in folders below, which are not searched)" if below else ""
-    return f"Videos that are there: {len(found)}{deeper}, for example {direct.relative_to(folder)}."
+    return f"Videos that are there: {len(videos)}{deeper}, for example {direct.relative_to(folder)}."
 
 
 def write_records(records: Sequence[Record], path: str | Path) -> None:

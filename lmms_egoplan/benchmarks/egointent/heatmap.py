@@ -10,8 +10,8 @@ from statistics import fmean
 
 from lmms_egoplan.benchmarks.egointent import metrics
 from lmms_egoplan.benchmarks.egointent.answer_files import LoggedRun, LoggedStep
-from lmms_egoplan.benchmarks.egointent.graded import GradedStep
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
+from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.errors import LmmsEgoplanError
 
 # Runs that a warning names of those that are alike.
@@ -142,10 +142,10 @@ def _warnings(runs: Sequence[LoggedRun]) -> Iterator[str]:
 
 def _by_value(values: Mapping[str, str]) -> str:
     """What each value is the value of: "version 1: a, b; version 2: c"."""
-    told = []
+    lines = []
     for value in sorted(set(values.values())):
-        told.append(f"{value}: {_names([name for name, other in values.items() if other == value])}")
-    return "; ".join(told)
+        lines.append(f"{value}: {_names([name for name, other in values.items() if other == value])}")
+    return "; ".join(lines)
 
 
 def _names(names: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.judging.judgement import RatingScale
 
 # Goes up with every change of the prompts or of how a verdict is read: ratings of different versions do not compare.

@@ -1,7 +1,20 @@
-"""What a model is asked about a step. The paper prints no prompt: this one is the project's own."""
+"""What a model is asked about a step, and the fields of its answer (sec. 3.2).
+
+The paper prints no prompt: this one is the project's own.
+"""
 
 from collections.abc import Mapping
 from typing import Any
+
+# Sec. 3.2.
+FIELDS = ("local_intent", "global_intent", "next_step_plan")
+TITLES = {"local_intent": "Local intent", "global_intent": "Global intent", "next_step_plan": "Next-step plan"}
+# Other names of the fields; blanks and hyphens count as underscores, upper case as lower case.
+ALIASES = {
+    "procedural_intent": "global_intent",
+    "next_plan": "next_step_plan",
+    "next_step": "next_step_plan",
+}
 
 # Goes up with every change of `PROMPT`: scores of different versions do not compare.
 PROMPT_VERSION = "1"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.egointent.fields import ALIASES, FIELDS
+from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import REPEATED, JsonObject, decode_objects, parse, read_text
 from lmms_egoplan.paths import LMMS_EVAL_TASKS

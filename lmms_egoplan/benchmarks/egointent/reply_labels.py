@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Sequence
 from itertools import takewhile
 
-from lmms_egoplan.benchmarks.egointent.fields import ALIASES, FIELDS
+from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS
 
 # Not Unicode's cases, in which a dotless i is an i.
 FLAGS = re.VERBOSE | re.IGNORECASE | re.ASCII
@@ -70,15 +70,15 @@ def read_lines(text: str) -> Values:
     labels = [label for label in _LABEL.finditer(text) if label["end"] is None or _opens_line(text, label.start())]
     labels = sorted([*labels, *_short_labels(text, labels)], key=re.Match.start)
     starts = [*(label.start() for label in labels), len(text)]
-    found = []
+    values = []
     for label, end in zip(labels, starts[1:], strict=True):
         behind = text[label.end() : end]
         first = behind.partition("\n")[0]
         if _BLOCK.fullmatch(first):
             behind, first = behind[len(first) :], ""
         line = "" if label["end"] is not None else _plain(first)
-        found.append((field_of(label["name"]), line or _paragraph(behind)))
-    return found
+        values.append((field_of(label["name"]), line or _paragraph(behind)))
+    return values
 
 
 def short_names(names: Collection[str], known: Collection[str] = ()) -> dict[str, str]:
@@ -89,24 +89,24 @@ def short_names(names: Collection[str], known: Collection[str] = ()) -> dict[str
         known: fields that are there under other names.
     """
     for fields in _SHORT:
-        found = {name: field for name, field in fields.items() if name in names and field not in known}
-        if len(found) > 1 or (found and len(known) == len(FIELDS) - 1):
-            return found
+        counting = {name: field for name, field in fields.items() if name in names and field not in known}
+        if len(counting) > 1 or (counting and len(known) == len(FIELDS) - 1):
+            return counting
     return {}
 
 
 def _short_labels(text: str, labels: Sequence[re.Match[str]]) -> list[re.Match[str]]:
     """The lines that short names open, with a separator or as headings, where these count."""
     taken = {text.rfind("\n", 0, label.end("name")) for label in labels}
-    found = [
+    openings = [
         label
         for label in _SHORT_LABEL.finditer(text)
         if _opens_line(text, label.start())
         and (label["end"] is None or label[0].lstrip().startswith(("#", "**")))
         and text.rfind("\n", 0, label.end("name")) not in taken
     ]
-    fields = short_names({label["name"].lower() for label in found}, {field_of(label["name"]) for label in labels})
-    return [label for label in found if label["name"].lower() in fields]
+    fields = short_names({label["name"].lower() for label in openings}, {field_of(label["name"]) for label in labels})
+    return [label for label in openings if label["name"].lower() in fields]
 
 
 def _opens_line(text: str, position: int) -> bool:

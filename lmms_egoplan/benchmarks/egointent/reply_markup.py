@@ -38,14 +38,14 @@ def read_tags(text: str) -> Values:
     """
     tags = list(_TAG.finditer(text))
     ends = [*(tag.start() for tag in tags), len(text)][1:]
-    found: Values = []
+    values: Values = []
     closed = False
     for tag, end in zip(tags, ends, strict=True):
         field = field_of(tag["tag"] or tag["named"])
         attributes = tag["attributes"] or tag["more"] or ""
         if attributes.rstrip().endswith("/"):
             value = _ATTRIBUTE.search(attributes)
-            found += [(field, html.unescape(value[1] or value[2] or ""))] if value else []
+            values += [(field, html.unescape(value[1] or value[2] or ""))] if value else []
             closed |= value is not None
             continue
         start = tag.end()
@@ -55,8 +55,8 @@ def read_tags(text: str) -> Values:
         closed |= closing is not None
         if closing or end == len(text):
             value = _EMPHASIS.sub("", text[start : closing.start() if closing else end])
-            found.append((field, html.unescape(value).removesuffix("]]>")))
-    return found if closed else []
+            values.append((field, html.unescape(value).removesuffix("]]>")))
+    return values if closed else []
 
 
 def read_tables(text: str) -> tuple[list[Values], str]:
@@ -102,15 +102,15 @@ def _read_table(rows: Sequence[Sequence[str]]) -> Values:
             return [(name, cell) for name, cell in zip(row, below, strict=False) if name]
     answers = next((place for place, cell in enumerate(rows[0] if rows else ()) if _ANSWERS.fullmatch(cell)), None)
     values: Values = []
-    for row, found in zip(rows, fields, strict=True):
-        place = next((place for place, name in enumerate(found) if name), None)
+    for row, names_in_row in zip(rows, fields, strict=True):
+        place = next((place for place, name in enumerate(names_in_row) if name), None)
         if place is None:
             continue
         behind = [cell for cell in row[place + 1 :] if _LETTER.search(cell)]
         if answers is not None and place < answers < len(row):
-            values.append((found[place], row[answers]))
+            values.append((names_in_row[place], row[answers]))
         elif len(behind) == 1:
-            values.append((found[place], behind[0]))
+            values.append((names_in_row[place], behind[0]))
     return values
 
 

@@ -75,7 +75,7 @@ def read_objects(text: str) -> tuple[list[Values], str]:
 
 def _read_object(text: str, start: int) -> tuple[list[Values], int]:
     """The object that begins here and those inside it that hold a field, and where it ends."""
-    found: list[Values] = []
+    objects: list[Values] = []
     open_objects: list[Values] = [] if text[start] == "{" else [[]]
     position = start
     while token := _TOKEN.search(text, position):
@@ -83,7 +83,7 @@ def _read_object(text: str, start: int) -> tuple[list[Values], int]:
         name = token["key"] or token["bare"]
         if name is not None:
             if not open_objects[-1]:
-                found.append(open_objects[-1])
+                objects.append(open_objects[-1])
             value, position = _read_value(text, position)
             open_objects[-1].append((field_of(name), value))
         elif token["quote"] is not None:
@@ -93,8 +93,8 @@ def _read_object(text: str, start: int) -> tuple[list[Values], int]:
         elif token["brace"] == "}":
             open_objects.pop()
             if not open_objects:
-                return found, position
-    return found, len(text)
+                return objects, position
+    return objects, len(text)
 
 
 def _read_value(text: str, position: int) -> tuple[str, int]:

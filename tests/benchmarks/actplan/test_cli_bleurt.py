@@ -6,7 +6,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.actplan.published_plans import record, write_plans
+from benchmarks.actplan.labelled_plans import record, write_plans
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
 from lmms_egoplan.cli import app
 

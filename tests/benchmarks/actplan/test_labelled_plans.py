@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.actplan.published_plans import ACTIVITIES, PLANS, record, write_plans
+from benchmarks.actplan.labelled_plans import ACTIVITIES, PLANS, record, write_plans
 from lmms_egoplan.benchmarks.actplan.labelled_plans import (
+    LabelledInstance,
     LabelledPlan,
-    PublishedInstance,
     read_activities,
-    read_published,
+    read_labelled_plans,
 )
 from lmms_egoplan.errors import LmmsEgoplanError
 
 
 def test_reads_an_instance(tmp_path):
     plans, _ = write_plans(tmp_path, [record(3, gold_gemini=[], pos_gpt=["open(a)", "open(b)"])], ["train"])
-    assert read_published(plans) == [
-        PublishedInstance(
+    assert read_labelled_plans(plans) == [
+        LabelledInstance(
             "Scene_int/filling_a_box_3/0/sample_0",
             "filling_a_box_3",
             "walk_to(thing3) grab(thing3) place_inside(box, thing3)",
@@ -52,7 +52,7 @@ def test_reads_an_instance(tmp_path):
 def test_names_line_and_field(tmp_path, fields, message):
     plans, _ = write_plans(tmp_path, [record(1), record(0, **fields)], ["train", "val"])
     with pytest.raises(LmmsEgoplanError) as caught:
-        read_published(plans)
+        read_labelled_plans(plans)
     assert str(caught.value) == f"{plans}, line 2: {message}"
 
 
@@ -72,7 +72,7 @@ def test_refuses_other_files(tmp_path, text, message):
     path = tmp_path / "plans.jsonl"
     path.write_text(text)
     with pytest.raises(LmmsEgoplanError) as caught:
-        read_published(path)
+        read_labelled_plans(path)
     assert str(caught.value) == f"{path}{message}"
 
 
@@ -81,12 +81,12 @@ def test_an_instance_is_there_once(tmp_path):
     with pytest.raises(
         LmmsEgoplanError, match="line 2: path: instance Scene_int/filling_a_box_0/0/sample_0 is there tw"
     ):
-        read_published(plans)
+        read_labelled_plans(plans)
 
 
 def test_unreadable_files(tmp_path):
     (tmp_path / "latin").write_bytes(b"caf\xe9\ttrain")
-    for read in (read_published, read_activities):
+    for read in (read_labelled_plans, read_activities):
         for name in ("nothing", "latin", "."):
             with pytest.raises(LmmsEgoplanError, match="cannot be read"):
                 read(tmp_path / name)
@@ -118,14 +118,14 @@ def test_any_line_is_read_or_refused(tmp_path_factory, fields, cut):
     path = tmp_path_factory.getbasetemp() / "any.jsonl"
     path.write_text(json.dumps(record(0, **fields))[: 800 - cut])
     with contextlib.suppress(LmmsEgoplanError):
-        (instance,) = read_published(path)
+        (instance,) = read_labelled_plans(path)
         assert all(plan.text.strip() for plan in instance.plans)
         assert instance.gold_1 or instance.gold_2
 
 
 @pytest.mark.skipif(not PLANS.is_file(), reason="needs ../shared/data/actplan")
 def test_published_files():
-    instances, activities = read_published(PLANS), read_activities(ACTIVITIES)
+    instances, activities = read_labelled_plans(PLANS), read_activities(ACTIVITIES)
     assert Counter(activities.values()) == {"train": 60, "val": 20, "test": 20}
     assert Counter(activities[instance.activity] for instance in instances) == {"train": 240, "val": 81}
     labels = Counter((plan.model, plan.correct) for instance in instances for plan in instance.plans)

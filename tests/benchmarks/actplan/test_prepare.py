@@ -2,7 +2,6 @@ import os
 import shutil
 from collections import Counter
 from datetime import datetime
-from pathlib import Path
 from statistics import fmean
 
 import pytest
@@ -17,18 +16,15 @@ from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import load_summary, prepared_splits, split_dir
 from media.files import number_image, read_numbers
+from shared_data import DATA
 
-PUBLISHED = Path(__file__).parents[4] / "shared" / "data" / "actplan" / "annotation"
+pytestmark = pytest.mark.usefixtures("data")
+
+PUBLISHED = DATA / "actplan" / "annotation"
 COLUMNS = [
     "id", "scene", "activity", "setting", "activity_type", "task_description", "images", "gold_plan_1", "gold_plan_2",
     "split_size", "setting_size",
 ]  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def data(tmp_path, monkeypatch):
-    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
-    return tmp_path / "data"
 
 
 @pytest.fixture

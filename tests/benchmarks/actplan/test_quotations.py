@@ -8,8 +8,9 @@ import pytest
 
 from lmms_egoplan.benchmarks.actplan import published
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
+from shared_data import PAPERS
 
-PAPER = Path(__file__).resolve().parents[4] / "shared" / "papers" / "004_b6a630ce49eacae2.txt"
+PAPER = PAPERS / "004_b6a630ce49eacae2.txt"
 TABLES = Path(published.__file__).with_name("tables.json")
 
 

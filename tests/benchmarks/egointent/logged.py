@@ -2,9 +2,9 @@
 
 import json
 
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
-from lmms_egoplan.benchmarks.egointent.graded import GradedStep
 from lmms_egoplan.benchmarks.egointent.metrics import score_step
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 
 TIME = "20260101_120000"
 METADATA = {"version": 1.0, "prompt": "1", "judge_prompt": "1"}

@@ -1,7 +1,6 @@
 import json
 from collections import Counter
 from dataclasses import asdict
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -12,8 +11,9 @@ from lmms_egoplan.benchmarks.egointent import goalstep as building
 from lmms_egoplan.benchmarks.egointent.goalstep import build_records, write_records
 from lmms_egoplan.benchmarks.egointent.records import Record, read_annotations
 from lmms_egoplan.errors import LmmsEgoplanError
+from shared_data import DATA
 
-PUBLISHED = Path(__file__).parents[4] / "shared" / "data" / "ego4d-goalstep" / "goalstep_valid_public.json"
+PUBLISHED = DATA / "ego4d-goalstep" / "goalstep_valid_public.json"
 UID = "f20fb254-9648-40ea-a500-5493a1ad9eac"
 
 

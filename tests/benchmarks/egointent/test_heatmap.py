@@ -13,9 +13,9 @@ from PIL import Image
 
 from benchmarks.egointent.logged import METADATA, TIME, graded_step, sample, scenario_run, write_run
 from lmms_egoplan.benchmarks.egointent.answer_files import read_runs
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
 from lmms_egoplan.benchmarks.egointent.heatmap import make_heatmap
 from lmms_egoplan.benchmarks.egointent.heatmap_drawing import draw_heatmap, write_heatmap
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.errors import LmmsEgoplanError
 
 

@@ -1,8 +1,7 @@
 import pytest
 
 from benchmarks.egointent.source import raw_record
-from lmms_egoplan.benchmarks.egointent.fields import ALIASES, FIELDS
-from lmms_egoplan.benchmarks.egointent.protocol import PROMPT, prompt_text
+from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS, PROMPT, prompt_text
 
 
 def test_holds_the_step_id_and_nothing_else_of_the_record():

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
-from lmms_egoplan.benchmarks.egointent.protocol import PROMPT, prompt_text
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, PROMPT, prompt_text
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
 from patience import processor_time_below
 

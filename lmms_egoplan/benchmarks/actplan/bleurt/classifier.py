@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from loguru import logger
 
+from lmms_egoplan.benchmarks.actplan.bleurt.model import load_model
 from lmms_egoplan.benchmarks.actplan.bleurt.pairs import joined
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import pairs_text
 from lmms_egoplan.benchmarks.actplan.bleurt.tokens import encode_pair
@@ -82,14 +83,14 @@ class PlanClassifier:
                     return_tensors="pt",
                     verbose=False,
                 )
-                found = self._probabilities(inputs)
-                for index, probability in zip(batch, found, strict=True):
+                of_batch = self._probabilities(inputs)
+                for index, probability in zip(batch, of_batch, strict=True):
                     probabilities[index] = probability
         if any(probability != probability for probability in probabilities):
             raise LmmsEgoplanError("the classifier gives no numbers (NaN): its weights are damaged; train it again")
         return [
-            Verdict(probability > 0.5, probability, each.truncated)
-            for probability, each in zip(probabilities, tokens, strict=True)
+            Verdict(probability > 0.5, probability, pair.truncated)
+            for probability, pair in zip(probabilities, tokens, strict=True)
         ]
 
     def _probabilities(self, inputs: "BatchEncoding") -> list[float]:
@@ -123,6 +124,4 @@ def load_classifier(folder: str | Path) -> PlanClassifier:
 
 @cache
 def _load(path: Path, version: str) -> PlanClassifier:
-    from lmms_egoplan.benchmarks.actplan.bleurt.model import load_model
-
     return PlanClassifier(*load_model(path))

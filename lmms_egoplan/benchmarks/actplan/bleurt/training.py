@@ -20,7 +20,7 @@ from lmms_egoplan.benchmarks.actplan.bleurt.pairs import (
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import EARLIER_PAIRS, Recipe, paper_learning_rate
 from lmms_egoplan.benchmarks.actplan.bleurt.run_folder import RunFolder
 from lmms_egoplan.benchmarks.actplan.bleurt.trainer import Fitted, fit
-from lmms_egoplan.benchmarks.actplan.labelled_plans import read_activities, read_published
+from lmms_egoplan.benchmarks.actplan.labelled_plans import read_activities, read_labelled_plans
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import write_whole
 
@@ -41,7 +41,7 @@ def train_bleurt(
     repeated.
 
     Args:
-        plans, activities: files as for `read_published` and `read_activities`.
+        plans, activities: files as for `read_labelled_plans` and `read_activities`.
         encoder: as for `new_model`.
         out: folder of the run.
         tell: takes remarks for the user.
@@ -84,7 +84,7 @@ def train_bleurt(
 
 
 def _read(plans: Path, activities: Path, recipe: Recipe) -> _Data:
-    instances, splits = read_published(plans), read_activities(activities)
+    instances, splits = read_labelled_plans(plans), read_activities(activities)
     train, val = (in_split(instances, splits, split) for split in ("train", "val"))
     pairs, labelled = TrainingPairs(train, recipe), labelled_pairs(val)
     for split, usable in (("train", pairs), ("val", labelled)):

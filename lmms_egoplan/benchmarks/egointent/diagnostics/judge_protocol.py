@@ -7,7 +7,7 @@ time; NPF, whether the next action can start from the observed state. The prompt
 
 from collections.abc import Collection, Mapping
 
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 
 # Goes up with every change of the prompts or of what the judge is shown: scores of different versions do not compare.
 DIAGNOSTICS_VERSION = "1"

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from statistics import fmean
 from typing import Any
 
-from lmms_egoplan.benchmarks.egointent.diagnostics.diagnosis import Diagnosis
 from lmms_egoplan.benchmarks.egointent.diagnostics.judge_protocol import SCORES, askable
+from lmms_egoplan.benchmarks.egointent.diagnostics.scoring import Diagnosis
 from lmms_egoplan.benchmarks.egointent.metrics import Values, field_score, group_of
 
 

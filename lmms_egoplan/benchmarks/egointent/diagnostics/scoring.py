@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 from PIL import Image
 
-from lmms_egoplan.benchmarks.egointent.diagnostics.diagnosis import Diagnosis
 from lmms_egoplan.benchmarks.egointent.diagnostics.frames import (
     LONGER_SIDE,
     OPENAI_TOKENS,
@@ -22,11 +21,13 @@ from lmms_egoplan.benchmarks.egointent.diagnostics.judge_protocol import (
     diagnostics_prompt,
 )
 from lmms_egoplan.benchmarks.egointent.judge_protocol import SCALE
+from lmms_egoplan.benchmarks.egointent.step_answer import StepAnswer, is_kept_value, kept_verdicts
 from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
 from lmms_egoplan.judging.missing_ratings import warn_of_missing_ratings
 from lmms_egoplan.judging.sanitize import sanitize
 from lmms_egoplan.media.frames import FrameError
+from lmms_egoplan.serialization import TextRecord
 
 if TYPE_CHECKING:
     from lmms_egoplan.judging.settings import JudgeSettings
@@ -41,27 +42,56 @@ _CHUNK = 128
 _CHARACTERS_PER_TOKEN = 4
 
 
-@dataclass(frozen=True)
-class DiagnosedStep:
+@dataclass(frozen=True, kw_only=True)
+class DiagnosedStep(StepAnswer):
     """A model's answer about a step, to be diagnosed.
 
-    step_id: of the record.
-    fields: the predicted text of each field that was found in the reply, none of them empty.
     load_images: reads the frames that the model was shown, oldest first; called once, and only if they are needed.
-    truncated: whether the reply ends at the limit of new tokens; None where unknown.
-    frames_shown, frames_sampled: how many frames the model was shown, of how many at 6 per second.
-    reply: all that the model wrote, without its thinking; None where it is not kept.
-    media: the form of its visual input (`media_shown`); None where unknown.
     """
 
-    step_id: str
-    fields: Mapping[str, str]
     load_images: Callable[[], Sequence[Image.Image]]
+
+
+@dataclass(frozen=True)
+class Diagnosis(TextRecord):
+    """A step's prediction and its scores.
+
+    step_id: of the record.
+    fields: the predicted text of each field that was found in the reply.
+    scores: of each of `SCORES`, 0..100; 0 where one of its fields is missing, None where it is not judged.
+    judgements: of each, raw text of the judge's last reply; None if none came or a field is missing.
+    judges: of each, the model, as the endpoint names it; None where no judge is set or a field is missing.
+    errors: of each, why there is no score; None if there is one.
+    suspect: the fields that look as if they wrote their own rating (`sanitize`).
+    truncated: whether the reply ends at the limit of new tokens; None where unknown.
+    frames_shown, frames_sampled: how many frames the model was shown, of how many at 6 per second.
+    reply: all that the model wrote, without its thinking; None in what earlier versions logged.
+    media: the form in which the model was shown the frames (`media_shown`); None in what earlier versions logged.
+    """
+
+    WHAT = "a diagnosis as `diagnose` leaves it"
+
+    step_id: str
+    fields: dict[str, str]
+    scores: dict[str, float | None]
+    judgements: dict[str, str | None]
+    judges: dict[str, str | None]
+    errors: dict[str, str | None]
+    suspect: list[str]
     truncated: bool | None
     frames_shown: int
     frames_sampled: int
     reply: str | None = None
     media: str | None = None
+
+    @property
+    def missing(self) -> list[str]:
+        """Scores of which a field was not found in the reply."""
+        return [name for name in SCORES if name not in askable(self.fields)]
+
+    @staticmethod
+    def _is_right(name: str, values: Mapping[str, Any]) -> bool:
+        return is_kept_value(name, values, "scores", SCORES)
 
 
 _Key = tuple[int, str]
@@ -105,8 +135,13 @@ def diagnose(
         )
         for index, step in enumerate(steps)
     ]
-    unjudged = [f"{each.step_id} {name}" for each in diagnoses for name, score in each.scores.items() if score is None]
-    asked = sum(len(askable(each.fields)) for each in diagnoses)
+    unjudged = [
+        f"{diagnosis.step_id} {name}"
+        for diagnosis in diagnoses
+        for name, score in diagnosis.scores.items()
+        if score is None
+    ]
+    asked = sum(len(askable(diagnosis.fields)) for diagnosis in diagnoses)
     warn_of_missing_ratings("EgoIntent diagnostics", unjudged, asked, "scores")
     return diagnoses
 
@@ -164,25 +199,6 @@ def _unasked(settings: "JudgeSettings", error: str) -> Judgement:
 
 def _diagnosis(step: DiagnosedStep, suspect: list[str], judged: Mapping[str, Judgement | None]) -> Diagnosis:
     """`judged` has the scores that can be asked about, with None where no judge is set."""
-    scores: dict[str, float | None] = dict.fromkeys(SCORES, 0.0)
-    judgements, judges, errors = (dict[str, str | None].fromkeys(SCORES) for _ in range(3))
-    for name, judgement in judged.items():
-        if judgement is None:
-            scores[name], errors[name] = None, "no judge is set"
-            continue
-        scores[name] = None if judgement.rating is None else float(judgement.rating)
-        judgements[name], judges[name], errors[name] = judgement.reply, judgement.judge, judgement.error
-    return Diagnosis(
-        step_id=step.step_id,
-        fields=dict(step.fields),
-        scores=scores,
-        judgements=judgements,
-        judges=judges,
-        errors=errors,
-        suspect=suspect,
-        truncated=step.truncated,
-        frames_shown=step.frames_shown,
-        frames_sampled=step.frames_sampled,
-        media=step.media,
-        reply=step.reply,
-    )
+    verdicts = {name: judgement and (judgement.rating, judgement) for name, judgement in judged.items()}
+    scores, texts = kept_verdicts(SCORES, verdicts)
+    return Diagnosis(**step.kept(), **texts, scores=scores, suspect=suspect)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.answer_files import TASK, logged_group, prompt_versions
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
-from lmms_egoplan.benchmarks.egointent.graded import GradedStep
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
+from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.report.by_question import by_question, unreadable
 from lmms_egoplan.report.document import Value
 from lmms_egoplan.report.recompute import aggregations

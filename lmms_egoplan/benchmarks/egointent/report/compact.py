@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.report.answers import Graded, graded_runs
 from lmms_egoplan.benchmarks.egointent.report.scores import DECIMALS, is_by_demo, official_coverage

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
-from lmms_egoplan.benchmarks.egointent.graded import GradedStep
 from lmms_egoplan.benchmarks.egointent.prepare import PAPER
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS
 from lmms_egoplan.benchmarks.egointent.report.answers import Graded, Step
+from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.report.statistics import bootstrap_interval
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from lmms_egoplan.benchmarks.egointent.fields import TITLES
+from lmms_egoplan.benchmarks.egointent.protocol import TITLES
 from lmms_egoplan.benchmarks.egointent.published import load
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.report.answers import Graded

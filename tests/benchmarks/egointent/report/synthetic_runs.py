@@ -6,7 +6,7 @@ from statistics import fmean
 
 import pytest
 
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from report.synthetic import egointent_answers, prepare_data, write_run
 
 COUNT = 60

@@ -8,7 +8,7 @@ import datasets
 import evaluate
 
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import BLEURT_VARIABLE, classifier_path, load_classifier
-from lmms_egoplan.benchmarks.actplan.evaluate_metrics import ACTPLAN_CITATION, ACTPLAN_URLS, check_texts
+from lmms_egoplan.benchmarks.actplan.evaluate_metrics import check_texts, metric_info
 from lmms_egoplan.benchmarks.actplan.reply import parsed_steps
 from lmms_egoplan.benchmarks.actplan.scoring import classify_plans
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -45,13 +45,8 @@ class ActPlanClassifier(evaluate.Metric):
 
     def _info(self) -> evaluate.MetricInfo:
         text = datasets.Value("string")
-        return evaluate.MetricInfo(
-            description=_DESCRIPTION,
-            citation=ACTPLAN_CITATION,
-            inputs_description=_INPUTS,
-            features=datasets.Features({"predictions": text, "references": text}),
-            reference_urls=ACTPLAN_URLS,
-        )
+        features = datasets.Features({"predictions": text, "references": text})
+        return metric_info(_DESCRIPTION, _INPUTS, features)
 
     def _compute(self, predictions: list[str], references: list[str], classifier: str | None = None) -> dict[str, Any]:
         folder = classifier_path(classifier)

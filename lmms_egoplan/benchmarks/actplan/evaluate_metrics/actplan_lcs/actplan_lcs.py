@@ -5,7 +5,7 @@ from typing import Any
 import datasets
 import evaluate
 
-from lmms_egoplan.benchmarks.actplan.evaluate_metrics import ACTPLAN_CITATION, ACTPLAN_URLS, check_texts
+from lmms_egoplan.benchmarks.actplan.evaluate_metrics import check_texts, metric_info
 from lmms_egoplan.benchmarks.actplan.metrics import mean_score
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
 from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, score_plans
@@ -47,16 +47,9 @@ class ActPlanLCS(evaluate.Metric):
 
     def _info(self) -> evaluate.MetricInfo:
         text = datasets.Value("string")
-        return evaluate.MetricInfo(
-            description=_DESCRIPTION,
-            citation=ACTPLAN_CITATION,
-            inputs_description=_INPUTS,
-            features=[
-                datasets.Features({"predictions": text, "references": text}),
-                datasets.Features({"predictions": text, "references": datasets.Sequence(text)}),
-            ],
-            reference_urls=ACTPLAN_URLS,
-        )
+        one = datasets.Features({"predictions": text, "references": text})
+        several = datasets.Features({"predictions": text, "references": datasets.Sequence(text)})
+        return metric_info(_DESCRIPTION, _INPUTS, [one, several])
 
     def _compute(
         self, predictions: list[str], references: list[str] | list[list[str]], encoder: str = DEFAULT_ENCODER

@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from benchmarks.actplan.published_plans import record, write_plans
+from benchmarks.actplan.labelled_plans import record, write_plans
 from benchmarks.actplan.tiny_encoder import write_encoder
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import load_classifier
 from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import evaluate_bleurt
@@ -122,7 +122,7 @@ from itertools import count
 from pathlib import Path
 import torch
 sys.path.insert(0, sys.argv[1])
-from benchmarks.actplan.test_bleurt_training import RECIPE, train_bleurt
+from benchmarks.actplan.bleurt.test_training import RECIPE, train_bleurt
 updates, update = count(1), torch.optim.AdamW.step
 def killing(*args, **kwargs):
     if next(updates) == 8:
@@ -136,7 +136,7 @@ train_bleurt(*map(Path, sys.argv[2:4]), sys.argv[4], Path(sys.argv[5]), RECIPE)
 @pytest.mark.whole
 def test_killed_and_resumed_ends_the_same(whole, inputs, tmp_path):
     out = tmp_path / "run"
-    tests = str(Path(__file__).resolve().parents[2])
+    tests = str(Path(__file__).resolve().parents[3])
     command = [sys.executable, "-c", KILLED, tests, *map(str, inputs), str(out)]
     killed = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "HF_HUB_OFFLINE": "1"})
     assert killed.returncode == -signal.SIGKILL, killed.stderr

@@ -3,7 +3,6 @@
 import base64
 import io
 import json
-import math
 import re
 import tracemalloc
 
@@ -13,29 +12,23 @@ from hypothesis import strategies as st
 from loguru import logger
 from PIL import Image
 
+from benchmarks.egointent.diagnostics.diagnoses import diagnosis_of
 from judge_server import JudgeServer, Reply
-from lmms_egoplan.benchmarks.egointent import metrics
 from lmms_egoplan.benchmarks.egointent.diagnostics import scoring as diagnostics
-from lmms_egoplan.benchmarks.egointent.diagnostics.diagnosis import Diagnosis
 from lmms_egoplan.benchmarks.egointent.diagnostics.frames import encode_frames
 from lmms_egoplan.benchmarks.egointent.diagnostics.judge_protocol import SCORES, diagnostics_prompt
-from lmms_egoplan.benchmarks.egointent.diagnostics.metrics import mean_diagnostics, score_diagnostics
-from lmms_egoplan.benchmarks.egointent.diagnostics.scoring import DiagnosedStep, diagnose
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
+from lmms_egoplan.benchmarks.egointent.diagnostics.scoring import DiagnosedStep, Diagnosis, diagnose
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.visuals import visual_input
 from lmms_egoplan.judging import DEMO, JudgeSettings
 from lmms_egoplan.media.frames import FrameError
 from media.files import read_numbers, write_numbered_video
 
+pytestmark = pytest.mark.usefixtures("data")
+
 FOUND = {"local_intent": "line up a screw", "global_intent": "fix the bicycle", "next_step_plan": "tighten it"}
 REFERENCES = {"local_intent": "REFERENCE-A", "global_intent": "REFERENCE-B", "next_step_plan": "REFERENCE-C"}
 DOC = {"video_id": "v1", "scenario": "make tea", "environment": "indoor", "split_size": 4}
-
-
-@pytest.fixture(autouse=True)
-def data(tmp_path, monkeypatch):
-    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
-    return tmp_path
 
 
 @pytest.fixture
@@ -55,7 +48,14 @@ def images(count=2, size=(64, 48)):
 
 
 def step_of(number=1, fields=FOUND, load=images, frames=2):
-    return DiagnosedStep(f"s{number}", fields, load, truncated=False, frames_shown=frames, frames_sampled=12)
+    return DiagnosedStep(
+        step_id=f"s{number}",
+        fields=fields,
+        load_images=load,
+        truncated=False,
+        frames_shown=frames,
+        frames_sampled=12,
+    )
 
 
 def numbered(number, **changes):
@@ -301,54 +301,3 @@ def test_wrong_values_are_named(name, value):
     values = json.loads(diagnosis_of([1.0, 2.0, 3.0, 4.0]).to_text())
     with pytest.raises(ValueError, match=f"wrong value: .*{name}"):
         Diagnosis.from_text(json.dumps(values | {name: value}))
-
-
-def diagnosis_of(scores, found=FIELDS, number=1):
-    rated = dict(zip(SCORES, scores, strict=True))
-    judges = {
-        name: None if score is None or name not in diagnostics.askable(found) else "sees"
-        for name, score in rated.items()
-    }
-    nothing = dict.fromkeys(SCORES)
-    return Diagnosis(f"s{number}", dict.fromkeys(found, "text"), rated, nothing, judges, nothing, [], False, 6, 6)
-
-
-def values_of(*found):
-    return [score_diagnostics(DOC | {"step_id": each.step_id}, [each.to_text()]) for each in found]
-
-
-def aggregate(function, name, values):
-    return function([value[name] for value in values])
-
-
-def test_metrics():
-    values = values_of(
-        diagnosis_of([80.0, 60.0, 40.0, 20.0]),
-        diagnosis_of([None, 30.0, None, 10.0], number=2),
-        diagnosis_of([0.0, 0.0, 0.0, 90.0], ("next_step_plan",), number=3),
-    )
-    means = {"gf": 80 * 2 / 3, "hic": 30.0, "tpc": 40 * 2 / 3, "npf": 40.0}
-    for name, mean in means.items():
-        assert aggregate(metrics.field_score, name, values) == pytest.approx(mean)
-    assert aggregate(mean_diagnostics, "diagnostics", values) == pytest.approx(sum(means.values()) / 4)
-    assert aggregate(metrics.judge_coverage, "judge_coverage", values) == pytest.approx(7 / 9)
-    assert aggregate(metrics.parsed_share, "parsed", values) == pytest.approx(7 / 9)
-    assert aggregate(metrics.suspect_share, "suspect", values) == 0
-    assert aggregate(metrics.judge_models, "judge_model", values) == "sees"
-    assert aggregate(metrics.num_steps, "num_steps", values) == 3
-    assert aggregate(metrics.coverage, "coverage", values) == 0.75
-    assert [value["diagnostics"].get("score") for value in values] == [50.0, None, 22.5]
-    assert values[2]["diagnostics"]["missing"] == ["gf", "hic", "tpc"]
-    assert values[0]["diagnostics"]["scenario"] == "make tea"
-
-
-def test_nothing_judged_is_not_a_number():
-    values = values_of(diagnosis_of([None] * 4), diagnosis_of([0.0] * 4, (), number=2))
-    assert math.isnan(aggregate(metrics.field_score, "gf", values))
-    assert math.isnan(aggregate(mean_diagnostics, "diagnostics", values))
-    assert aggregate(metrics.judge_coverage, "judge_coverage", values) == 0
-
-
-def test_the_answer_to_another_step_is_refused():
-    with pytest.raises(ValueError, match="step s2 got the diagnosis of s1"):
-        score_diagnostics(DOC | {"step_id": "s2"}, [diagnosis_of([1.0] * 4).to_text()])

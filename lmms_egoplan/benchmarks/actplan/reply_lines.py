@@ -1,6 +1,6 @@
 """The lines of a plan as a model writes it: the calls in each, or its words without number, bullet and emphasis.
 
-The rules are those of `plans.parsed_steps`. Every search here is linear in the text's length, whatever it holds.
+The rules are those of `reply.parsed_steps`. Every search here is linear in the text's length, whatever it holds.
 """
 
 import json
@@ -104,7 +104,7 @@ _NOTHING = Line(0)
 
 
 def read_lines(text: str) -> list[Line]:
-    """A text's lines, with those of its JSON in place of it (rules 1 to 4 and 7 of `plans.parsed_steps`)."""
+    """A text's lines, with those of its JSON in place of it (rules 1 to 4 and 7 of `reply.parsed_steps`)."""
     lines: list[Line] = []
     for line, following in pairwise([*_without_json("\n".join(_final(text).splitlines())).splitlines(), ""]):
         if not _LETTER.search(line) or (line.lstrip().startswith("|") and _SEPARATOR.fullmatch(following)):
@@ -126,7 +126,7 @@ def ascii_form(text: str) -> str:
 
 
 def find_calls(line: str) -> list[tuple[int, int]]:
-    """Where the calls of a line begin and end that are not in other calls (rule 1 of `plans.parsed_steps`)."""
+    """Where the calls of a line begin and end that are not in other calls (rule 1 of `reply.parsed_steps`)."""
     line = ascii_form(line)
     if "(" not in line:
         return []
@@ -138,9 +138,9 @@ def find_calls(line: str) -> list[tuple[int, int]]:
         elif opened:
             closed[opened.pop()] = parenthesis.end()
     names = [
-        (found.start("marked" if found["marked"] else "name"), found.end() - 1)
-        for found in _NAME.finditer(line)
-        if found["marked"] or found["name"]
+        (match.start("marked" if match["marked"] else "name"), match.end() - 1)
+        for match in _NAME.finditer(line)
+        if match["marked"] or match["name"]
     ]
     calls: list[tuple[int, int]] = []
     position = 0
@@ -152,12 +152,12 @@ def find_calls(line: str) -> list[tuple[int, int]]:
 
 
 def _with_words(line: str, calls: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The calls of a line with the words before each name that belong to it (rule 2 of `plans.parsed_steps`)."""
+    """The calls of a line with the words before each name that belong to it (rule 2 of `reply.parsed_steps`)."""
     with_words: list[tuple[int, int]] = []
     position = 0
     for start, end in calls:
-        for found in _BREAK.finditer(line, position, start):
-            position = found.end()
+        for mark in _BREAK.finditer(line, position, start):
+            position = mark.end()
         if line[position:start].strip() and line[start - 1].isspace():
             words = list(dropwhile(lambda word: word[0].casefold() in LINKS, re.finditer(r"\S+", line[position:start])))
             if 1 <= len(words) <= 3 and all(map(_is_plain, words)):
@@ -206,9 +206,9 @@ def _steps(line: str, calls: Sequence[tuple[int, int]]) -> list[str]:
 def _numbered_items(line: str, indent: int, calls: Sequence[tuple[int, int]]) -> list[str]:
     """A line cut before the numbers that count on from the one it begins with, or from a 1 that a 2 follows."""
     numbers = [
-        (found.start(), int(found["number"]))
+        (number.start(), int(number["number"]))
         for (_, start), (end, _) in pairwise([(0, 0), *calls, (len(line), 0)])
-        for found in _NUMBER_INSIDE.finditer(line, start, end)
+        for number in _NUMBER_INSIDE.finditer(line, start, end)
     ]
     cuts = [0]
     expected = None
@@ -271,15 +271,15 @@ def _ends_with(text: str, mark: str) -> bool:
 
 def _final(text: str) -> str:
     """What stands after the last line that announces the final plan, if there is one."""
-    return text[max((found.end() for found in _FINAL.finditer(text)), default=0) :]
+    return text[max((title.end() for title in _FINAL.finditer(text)), default=0) :]
 
 
 def _without_json(text: str) -> str:
     """With the strings of the first JSON value as lines, in its place."""
-    found = _JSON.search(text)
-    if found is None:
+    opening = _JSON.search(text)
+    if opening is None:
         return text
-    start = found.start("value")
+    start = opening.start("value")
     try:
         # A long integer would take quadratic time.
         value, end = json.JSONDecoder(parse_int=float).raw_decode(text, start)

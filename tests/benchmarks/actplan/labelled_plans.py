@@ -1,10 +1,10 @@
-"""Published plans for tests: small ones made here, and the shortest of the real ones."""
+"""ActPlan-1K's labelled plans: small ones made here, and the shortest of the published ones."""
 
 import json
-from pathlib import Path
 
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "actplan"
-PLANS, ACTIVITIES = DATA / "plans_train_val.jsonl", DATA / "activities.txt"
+from shared_data import DATA
+
+PLANS, ACTIVITIES = (DATA / "actplan" / name for name in ("plans_train_val.jsonl", "activities.txt"))
 
 
 def record(number=0, **fields):

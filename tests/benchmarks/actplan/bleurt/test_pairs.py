@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from benchmarks.actplan.published_plans import ACTIVITIES, PLANS, record, write_plans
+from benchmarks.actplan.labelled_plans import ACTIVITIES, PLANS, record, write_plans
 from lmms_egoplan.benchmarks.actplan.bleurt.pairs import (
     PlanPair,
     TrainingPairs,
@@ -20,10 +20,10 @@ from lmms_egoplan.benchmarks.actplan.bleurt.pairs import (
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import Recipe
 from lmms_egoplan.benchmarks.actplan.bleurt.tokens import ACTION_TOKENS, encode_pair
 from lmms_egoplan.benchmarks.actplan.labelled_plans import (
+    LabelledInstance,
     LabelledPlan,
-    PublishedInstance,
     read_activities,
-    read_published,
+    read_labelled_plans,
 )
 from lmms_egoplan.benchmarks.actplan.reply import one_per_line
 from patience import processor_time_below
@@ -39,7 +39,7 @@ def tokenizer():
 
 
 def instances_of(folder, *records):
-    return read_published(write_plans(folder, records, ["train"] * len(records))[0])
+    return read_labelled_plans(write_plans(folder, records, ["train"] * len(records))[0])
 
 
 def drawn(instances, epochs=400, **recipe):
@@ -92,7 +92,7 @@ def same_activity(folder):
         record(2, gold_gpt=["cut(d) peel(e) eat(f)"], gold_gemini=[]),
     ]
     plans, _ = write_plans(folder, records, ["train"] * 4)
-    return read_published(plans)
+    return read_labelled_plans(plans)
 
 
 @pytest.mark.parametrize("shuffled", ["activity", "instance"])
@@ -160,7 +160,7 @@ def test_what_any_pair_is_made_of(golds, correct, wrong, recipe):
         LabelledPlan("GPT-4V", text, label) for texts, label in ((correct, True), (wrong, False)) for text in texts
     ]
     instances = [
-        PublishedInstance(f"scene{number}/activity/0/sample_0", "activity", first, second, tuple(plans))
+        LabelledInstance(f"scene{number}/activity/0/sample_0", "activity", first, second, tuple(plans))
         for number, (first, second) in enumerate(golds)
     ]
     training = TrainingPairs(instances, recipe)
@@ -233,14 +233,14 @@ def test_labelled_plans_stand_beside_the_gold_plan_of_the_other_model(tmp_path):
 
 def test_activities_without_a_split_are_counted(tmp_path):
     plans, activities = write_plans(tmp_path, [record(1), record(2), record(3)], ["train", None, "val"])
-    instances, splits = read_published(plans), read_activities(activities)
+    instances, splits = read_labelled_plans(plans), read_activities(activities)
     assert unknown_activities(instances, splits) == {"filling_a_box_2": 1}
     assert [instance.activity for instance in in_split(instances, splits, "val")] == ["filling_a_box_3"]
 
 
 @real_data
 def test_published_pairs(tokenizer):
-    instances, splits = read_published(PLANS), read_activities(ACTIVITIES)
+    instances, splits = read_labelled_plans(PLANS), read_activities(ACTIVITIES)
     assert Counter((p.source, p.correct) for p in labelled_pairs(in_split(instances, splits, "val"))) == {
         ("GPT-4V", True): 18,
         ("GPT-4V", False): 63,
