@@ -15,8 +15,7 @@ import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import SCALE, judge, request
-from lmms_egoplan.judging import JudgeError, JudgeSettings, default_cache_path, judge_all
-from lmms_egoplan.judging import asking as asking_module
+from lmms_egoplan.judging import JudgeError, JudgeSettings, default_cache_path, dispatch, judge_all
 from lmms_egoplan.judging import cache as cache_module
 from lmms_egoplan.judging import claims as claims_module
 from lmms_egoplan.judging.cache import JudgementCache, cache_key
@@ -165,7 +164,7 @@ def test_a_claim_is_renewed_while_its_prompt_is_asked(monkeypatch):
 
 
 def test_what_another_asks_is_waited_for_and_told(monkeypatch, capfd):
-    monkeypatch.setattr(asking_module, "_TICK_S", 0.1)
+    monkeypatch.setattr(dispatch, "_TICK_S", 0.1)
     claim("a", "another-machine 1 x", time.time() + 4)
     with JudgeServer(lambda *_: Reply()) as server:
         judgements = judge_all([request("a"), request("b")], SCALE, JudgeSettings("judge", server.url))
