@@ -7,6 +7,9 @@ from pathlib import Path
 from hypothesis import HealthCheck, settings
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+# sentence-transformers brings timm, which takes wandb if it is there: no test logs to it, and importing it into a process
+# that has loaded the harnesses takes many seconds.
+sys.modules["wandb"] = None
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = "1"  # the processes share the cores
 sys.path.insert(0, str(Path(__file__).parent))

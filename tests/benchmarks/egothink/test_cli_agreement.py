@@ -269,10 +269,8 @@ def test_means_of_many_raters_are_not_cut_at_80_columns(tmp_path, monkeypatch):
     existence = ["existence"]
     people = {f"annotator-number-{number}": random_ratings(number, names=existence) for number in range(9)}
     judge = judged_file(tmp_path / "a.jsonl", "gpt-4o-2024-11-20", random_ratings(20, names=existence))
-    lines = [
-        ["id", *people],
-        *([question, *(rated[question] for rated in people.values())] for question in random_ratings(0, names=existence)),
-    ]
+    questions = random_ratings(0, names=existence)
+    lines = [["id", *people], *([question, *(rated[question] for rated in people.values())] for question in questions)]
     with (tmp_path / "people.csv").open("w", newline="") as file:
         csv.writer(file).writerows(lines)
     result = run(judge, "--human", tmp_path / "people.csv")

@@ -12,32 +12,12 @@ from benchmarks.actplan.report.synthetic_runs import (
     WEAK,
     defined,
     interval,
-    logged_plans,
     mean,
     near,
     percent,
     rows,
-    written_runs,
 )
-from lmms_egoplan.benchmarks.actplan import report as actplan
 from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES
-from lmms_egoplan.report.runs import read_runs
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    with written_runs(tmp_path_factory.mktemp("actplan")) as place:
-        yield place
-
-
-@pytest.fixture(scope="module")
-def section(folder):
-    return actplan.section(read_runs([folder / "runs"]).runs)
-
-
-@pytest.fixture(scope="module")
-def logged(folder):
-    return logged_plans(folder)
 
 
 @pytest.mark.parametrize(

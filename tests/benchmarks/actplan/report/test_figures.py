@@ -2,20 +2,9 @@
 
 import pytest
 
-from benchmarks.actplan.report.synthetic_runs import GOOD, MUTE, PART, TEXT, WEAK, near, rows, written_runs
+from benchmarks.actplan.report.synthetic_runs import GOOD, MUTE, PART, TEXT, WEAK, near, rows
 from lmms_egoplan.benchmarks.actplan import report as actplan
 from lmms_egoplan.report.runs import read_runs
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    with written_runs(tmp_path_factory.mktemp("actplan")) as place:
-        yield place
-
-
-@pytest.fixture(scope="module")
-def section(folder):
-    return actplan.section(read_runs([folder / "runs"]).runs)
 
 
 def test_figures_show_the_numbers_of_the_tables(section):

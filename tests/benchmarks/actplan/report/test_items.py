@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.actplan.report.synthetic_runs import COUNT, GOOD, PART, TEXT, WEAK, answered, logged_plans, written_runs
+from benchmarks.actplan.report.synthetic_runs import COUNT, GOOD, PART, TEXT, WEAK, answered
 from lmms_egoplan.benchmarks.actplan import report as actplan
 from lmms_egoplan.report.runs import read_runs
 from media.files import read_numbers
@@ -10,24 +10,8 @@ from report.synthetic import Answers, actplan_answers, write_run
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    with written_runs(tmp_path_factory.mktemp("actplan")) as place:
-        yield place
-
-
-@pytest.fixture(scope="module")
-def runs(folder):
-    return read_runs([folder / "runs"]).runs
-
-
-@pytest.fixture(scope="module")
 def items(runs):
     return {item.key: item for item in actplan.items(runs)}
-
-
-@pytest.fixture(scope="module")
-def logged(folder):
-    return logged_plans(folder)
 
 
 def test_an_item_is_the_task_with_gold_plans_views_and_plans(items, logged):

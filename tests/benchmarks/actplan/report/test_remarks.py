@@ -4,27 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.actplan.report.synthetic_runs import COUNT, GOOD, PART, WEAK, written_runs
+from benchmarks.actplan.report.synthetic_runs import COUNT, GOOD, PART, WEAK
 from lmms_egoplan.benchmarks.actplan import report as actplan
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import Answers, actplan_answers, write_run
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    with written_runs(tmp_path_factory.mktemp("actplan")) as place:
-        yield place
-
-
-@pytest.fixture(scope="module")
-def runs(folder):
-    return read_runs([folder / "runs"]).runs
-
-
-@pytest.fixture(scope="module")
-def section(runs):
-    return actplan.section(runs)
 
 
 def test_remarks_tell_what_scores_are_over(section):

@@ -13,38 +13,14 @@ from benchmarks.actplan.report.synthetic_runs import (
     WEAK,
     defined,
     interval,
-    logged_plans,
     mean,
     near,
     rows,
-    written_runs,
 )
 from lmms_egoplan.benchmarks.actplan import report as actplan
 from lmms_egoplan.benchmarks.actplan.published import load
-from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.statistics import compare
 from lmms_egoplan.report.writing import csv_of, markdown_of
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    with written_runs(tmp_path_factory.mktemp("actplan")) as place:
-        yield place
-
-
-@pytest.fixture(scope="module")
-def runs(folder):
-    return read_runs([folder / "runs"]).runs
-
-
-@pytest.fixture(scope="module")
-def section(runs):
-    return actplan.section(runs)
-
-
-@pytest.fixture(scope="module")
-def logged(folder):
-    return logged_plans(folder)
 
 
 def test_every_score_is_the_mean_over_the_plans_it_is_defined_for(section, logged):

@@ -4,34 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.egointent.report.synthetic_runs import COUNT, prepared_data, rows, table, write_runs
+from benchmarks.egointent.report.synthetic_runs import COUNT, rows, table
 from lmms_egoplan.benchmarks.egointent import report as egointent
 from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION
 from lmms_egoplan.benchmarks.egointent.protocol import PROMPT_VERSION
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import actplan_answers, egointent_answers, write_run
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    return write_runs(tmp_path_factory.mktemp("runs"))
-
-
-@pytest.fixture(scope="module")
-def runs(written):
-    return read_runs([written]).runs
-
-
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory):
-    with prepared_data(tmp_path_factory.mktemp("data")) as root:
-        yield root
-
-
-@pytest.fixture(scope="module")
-def section(runs, prepared):
-    return egointent.section(runs)
 
 
 def test_a_run_without_samples_has_its_rows_alone(tmp_path, section):

@@ -2,31 +2,12 @@
 
 from statistics import fmean
 
-import pytest
-
-from benchmarks.egointent.report.synthetic_runs import COUNT, NAMES, prepared_data, records, write_runs
+from benchmarks.egointent.report.synthetic_runs import COUNT, NAMES, records
 from benchmarks.egointent.source import raw_record
 from lmms_egoplan.benchmarks.egointent import report as egointent
 from lmms_egoplan.benchmarks.egointent.fields import FIELDS
 from lmms_egoplan.benchmarks.egointent.report.prepared import read_frames
-from lmms_egoplan.report.runs import read_runs
 from media.files import read_number
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    return write_runs(tmp_path_factory.mktemp("runs"))
-
-
-@pytest.fixture(scope="module")
-def runs(written):
-    return read_runs([written]).runs
-
-
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory):
-    with prepared_data(tmp_path_factory.mktemp("data")) as root:
-        yield root
 
 
 def test_items_show_references_answers_and_frames(runs, written, prepared):

@@ -12,39 +12,16 @@ from benchmarks.egointent.report.synthetic_runs import (
     COUNT,
     NAMES,
     SCORES,
-    prepared_data,
     records,
     rows,
     score,
     table,
-    write_runs,
 )
 from lmms_egoplan.benchmarks.egointent import published
 from lmms_egoplan.benchmarks.egointent import report as egointent
 from lmms_egoplan.benchmarks.egointent.fields import FIELDS
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import egointent_answers, write_run
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    return write_runs(tmp_path_factory.mktemp("runs"))
-
-
-@pytest.fixture(scope="module")
-def runs(written):
-    return read_runs([written]).runs
-
-
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory):
-    with prepared_data(tmp_path_factory.mktemp("data")) as root:
-        yield root
-
-
-@pytest.fixture(scope="module")
-def section(runs, prepared):
-    return egointent.section(runs)
 
 
 @pytest.mark.parametrize("run", NAMES)

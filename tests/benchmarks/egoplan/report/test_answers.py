@@ -4,32 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.egoplan.report.synthetic_runs import ANSWERS, COUNT, DOCS, near, own, percent, scores, written_runs
+from benchmarks.egoplan.report.synthetic_runs import ANSWERS, COUNT, DOCS, near, own, percent, scores
 from lmms_egoplan.benchmarks.egoplan import report as egoplan
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import egointent_answers, egoplan_answers, write_run
 
-
-@pytest.fixture(scope="module", autouse=True)
-def folder(tmp_path_factory):
-    with written_runs(tmp_path_factory.mktemp("egoplan")) as place:
-        yield place
-
-
-@pytest.fixture(scope="module")
-def bert(folder):
-    return str(folder / "bert")
-
-
-@pytest.fixture(scope="module")
-def runs(folder):
-    return read_runs([folder / "runs"]).runs
-
-
-@pytest.fixture(scope="module")
-def section(runs, bert):
-    return egoplan.section(runs, bert)
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def test_what_is_missing_is_remarked(section):

@@ -15,22 +15,11 @@ from benchmarks.egoplan.report.synthetic_runs import (
     run_of,
     scores,
     task_of,
-    written_runs,
 )
 from lmms_egoplan.benchmarks.egoplan import report as egoplan
-from lmms_egoplan.report.runs import read_runs
 from media.files import read_numbers
 
-
-@pytest.fixture(scope="module", autouse=True)
-def folder(tmp_path_factory):
-    with written_runs(tmp_path_factory.mktemp("egoplan")) as place:
-        yield place
-
-
-@pytest.fixture(scope="module")
-def runs(folder):
-    return read_runs([folder / "runs"]).runs
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 @pytest.fixture(scope="module")

@@ -11,33 +11,13 @@ from benchmarks.egoplan.report.synthetic_runs import (
     percent,
     rows,
     scores,
-    written_runs,
 )
 from lmms_egoplan.benchmarks.egoplan import report as egoplan
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.statistics import compare, holm
 from report.synthetic import egoplan_answers, write_run
 
-
-@pytest.fixture(scope="module", autouse=True)
-def folder(tmp_path_factory):
-    with written_runs(tmp_path_factory.mktemp("egoplan")) as place:
-        yield place
-
-
-@pytest.fixture(scope="module")
-def bert(folder):
-    return str(folder / "bert")
-
-
-@pytest.fixture(scope="module")
-def runs(folder):
-    return read_runs([folder / "runs"]).runs
-
-
-@pytest.fixture(scope="module")
-def section(runs, bert):
-    return egoplan.section(runs, bert)
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def test_pairs_of_runs_in_a_task(section):

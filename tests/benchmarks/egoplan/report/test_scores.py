@@ -18,33 +18,13 @@ from benchmarks.egoplan.report.synthetic_runs import (
     run_of,
     scores,
     task_of,
-    written_runs,
 )
 from lmms_egoplan.benchmarks.egoplan import report as egoplan
 from lmms_egoplan.benchmarks.egoplan.published import load
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import write_run
 
-
-@pytest.fixture(scope="module", autouse=True)
-def folder(tmp_path_factory):
-    with written_runs(tmp_path_factory.mktemp("egoplan")) as place:
-        yield place
-
-
-@pytest.fixture(scope="module")
-def bert(folder):
-    return str(folder / "bert")
-
-
-@pytest.fixture(scope="module")
-def runs(folder):
-    return read_runs([folder / "runs"]).runs
-
-
-@pytest.fixture(scope="module")
-def section(runs, bert):
-    return egoplan.section(runs, bert)
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 @pytest.mark.parametrize("name", MAIN)

@@ -4,32 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.egothink.report.synthetic_runs import COUNT, prepared_data, records, rows, table, write_runs
+from benchmarks.egothink.report.synthetic_runs import COUNT, records, rows, table
 from lmms_egoplan.benchmarks.egothink import report as egothink
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import EGOTHINK_TASKS, actplan_answers, egothink_answers, egothink_bench, write_run
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    return write_runs(tmp_path_factory.mktemp("runs"))
-
-
-@pytest.fixture(scope="module")
-def runs(written):
-    return read_runs([written]).runs
-
-
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory):
-    with prepared_data(tmp_path_factory.mktemp("data")) as root:
-        yield root
-
-
-@pytest.fixture(scope="module")
-def section(runs, prepared):
-    return egothink.section(runs)
 
 
 def test_without_all_twelve_there_is_no_average(tmp_path):
