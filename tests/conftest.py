@@ -7,8 +7,8 @@ from pathlib import Path
 from hypothesis import HealthCheck, settings
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-# sentence-transformers brings timm, which takes wandb if it is there: no test logs to it, and importing it into a process
-# that has loaded the harnesses takes many seconds.
+# sentence-transformers brings timm, which imports wandb if it is there: many seconds in a process that has loaded the
+# harnesses, and no test logs to it.
 sys.modules["wandb"] = None
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = "1"  # the processes share the cores

@@ -263,7 +263,7 @@ def test_a_quote_in_double_brackets_is_a_rating_only_where_the_answer_is_that_nu
 )
 @pytest.mark.parametrize("start", ["", "[", "[ 1", "<", "]"])
 def test_time_is_linear(start, piece):
-    text = start + piece * (100_000 // len(unicodedata.normalize("NFKC", piece)))
-    with processor_time_below(30):
+    text = start + piece * (25_000 // len(unicodedata.normalize("NFKC", piece)))
+    with processor_time_below(2):  # usually a twentieth; in square time, many
         make_harmless(text)
         make_harmless(f"{text}[")

@@ -25,6 +25,8 @@ from lmms_egoplan.media.frames import (
 from media.files import SIZE, damage_packet, number_image, read_numbers, write_epic_folder, write_numbered_video
 
 FRAMES = 90
+SHORT = 60
+"""Every frame of many videos is read by itself, from the key frame before it on."""
 VIDEOS = {
     "constant": {},
     "all_intra": {"gop": 1, "b_frames": 0},
@@ -40,33 +42,33 @@ VIDEOS = {
 @pytest.fixture(scope="module", params=[(name, suffix) for name in VIDEOS for suffix in (".mp4", ".mkv", ".ts")])
 def video(request, tmp_path_factory):
     name, suffix = request.param
-    return write_numbered_video(tmp_path_factory.mktemp("video") / f"{name}{suffix}", FRAMES, **VIDEOS[name])
+    return write_numbered_video(tmp_path_factory.mktemp("video") / f"{name}{suffix}", SHORT, **VIDEOS[name])
 
 
 def test_every_frame_alone(video):
-    for index in range(FRAMES):
+    for index in range(SHORT):
         assert read_numbers(read_video_frames(video, [index])) == [index]
 
 
 def test_any_selection(video):
     choose = random.Random(0)
     for count in (0, 1, 2, 5, 40):
-        indices = [choose.randrange(FRAMES) for _ in range(count)]
+        indices = [choose.randrange(SHORT) for _ in range(count)]
         assert read_numbers(read_video_frames(video, indices)) == indices
-    everything = list(range(FRAMES))
+    everything = list(range(SHORT))
     assert read_numbers(read_video_frames(video, everything[::-1])) == everything[::-1]
 
 
 def test_counts_and_refuses_what_is_not_there(video):
-    assert count_video_frames(video) == FRAMES
-    for index in (-1, FRAMES, 10**6):
-        with pytest.raises(FrameError, match=rf"{video.name}: no frame {index}, the video has {FRAMES} frames"):
+    assert count_video_frames(video) == SHORT
+    for index in (-1, SHORT, 10**6):
+        with pytest.raises(FrameError, match=rf"{video.name}: no frame {index}, the video has {SHORT} frames"):
             read_video_frames(video, [0, index])
 
 
 def test_times_of_all_frames(video):
     name = video.stem
-    gaps = itertools.islice(itertools.cycle(VIDEOS[name].get("gaps", (1,))), FRAMES - 1)
+    gaps = itertools.islice(itertools.cycle(VIDEOS[name].get("gaps", (1,))), SHORT - 1)
     expected = [units / 30 for units in itertools.accumulate(gaps, initial=0)]
     times = list(frame_times(video))
     if video.suffix == ".mkv":  # stores milliseconds
@@ -225,7 +227,8 @@ def test_the_error_names_the_first_damaged_frame(tmp_path):
     assert read_numbers(read_video_frames(path, [59, 22, 0, 40])) == [59, 22, 0, 40]
 
 
-def test_no_frame_of_a_damaged_video_is_another_moment(tmp_path):
+@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 12), marks=pytest.mark.whole)])
+def test_no_frame_of_a_damaged_video_is_another_moment(tmp_path, seeds):
     """200 random bytes within 20 KB, as a bad disk or a broken download leaves them."""
     pixels = random.Random(1)
     noise = [Image.frombytes("RGB", (64, 64), pixels.randbytes(64 * 64 * 3)).resize((256, 192)) for _ in range(3)]
@@ -241,7 +244,7 @@ def test_no_frame_of_a_damaged_video_is_another_moment(tmp_path):
     assert read_numbers(whole) == list(range(60))
     content = path.read_bytes()
     refused = 0
-    for seed in range(12):
+    for seed in seeds:
         choose = random.Random(seed)
         spoilt = bytearray(content)
         start = choose.randrange(len(content) // 10, len(content) - 20000)
@@ -255,7 +258,7 @@ def test_no_frame_of_a_damaged_video_is_another_moment(tmp_path):
                 refused += 1
             else:
                 assert read_numbers([image.crop((64, 80, 192, 112))]) == [index], (seed, index)
-    assert 5 < refused < 55
+    assert len(seeds) / 2 < refused < 4.5 * len(seeds)
 
 
 @pytest.mark.parametrize(

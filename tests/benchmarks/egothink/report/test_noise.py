@@ -30,9 +30,8 @@ def judged(tmp_path):
 
 @pytest.fixture
 def run(tmp_path):
-    write_run(
-        tmp_path / "run", "lmms-eval", "org/A", {"egothink_object_existence": egothink_answers("existence", 3, 0.5)}
-    )
+    answers = {"egothink_object_existence": egothink_answers("existence", 3, 0.5)}
+    write_run(tmp_path / "run", "lmms-eval", "org/A", answers, log_samples=False)
     return tmp_path / "run"
 
 
@@ -64,7 +63,7 @@ def test_the_command_takes_the_files_beside_runs(judged, run, tmp_path):
 
 def test_files_without_a_run_of_the_benchmark_are_named(judged, tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
-    write_run(tmp_path / "other", "lmms-eval", "org/B", {"actplan": actplan_answers(4, 0.5)})
+    write_run(tmp_path / "other", "lmms-eval", "org/B", {"actplan": actplan_answers(4, 0.5)}, log_samples=False)
     prepare_data(tmp_path / "data", actplan=4)
     result = CliRunner().invoke(app, ["report", str(tmp_path / "other"), str(judged), "--out", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
