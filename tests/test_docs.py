@@ -250,7 +250,7 @@ def test_variables_are_those_of_the_code():
 
 
 def test_arguments_of_hf_vlm_are_those_of_its_table():
-    source = (ROOT / "lmms_egoplan" / "backends" / "hf_vlm.py").read_text(encoding="utf-8")
+    source = (ROOT / "lmms_egoplan" / "harnesses" / "lmms_eval" / "hf_vlm.py").read_text(encoding="utf-8")
     (backend,) = (node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == "HFVLM")
     (start,) = (node for node in backend.body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
     table = TEXTS["docs/backends.md"].partition("## Arguments of `hf_vlm`")[2].partition("\n## ")[0]

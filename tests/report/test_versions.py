@@ -58,7 +58,7 @@ def sections(tmp_path_factory):
             write_versions(path, (version, None))
         runs = read_runs([folder / "runs"]).runs
         for benchmark in (egoplan, egothink, egointent, actplan):
-            parts = parts_of(benchmark.__name__.rpartition(".")[2], runs)
+            parts = parts_of(benchmark.__name__.split(".")[-2], runs)
             assert [part.label for part in parts] == ["version 8.0", "version 7.0"]
             sections += [part.section(benchmark.section(part.runs)) for part in parts]
             items += [item for part in parts for item in part.items(benchmark.items(part.runs))]

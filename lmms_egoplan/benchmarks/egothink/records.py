@@ -194,11 +194,12 @@ def _read_image_file(folder: Path, names: Any) -> bytes:
         raise LmmsEgoplanError(f"image_path: expected a list with one file name, found {shown(names)}")
     try:
         path = resolve_inside(folder, names[0])
-        if not path.is_file():
-            raise LmmsEgoplanError(f"image_path: no such image: {path}")
-        data = path.read_bytes()
     except LmmsEgoplanError as error:
         raise LmmsEgoplanError(f"image_path: {error}") from error
+    if not path.is_file():
+        raise LmmsEgoplanError(f"image_path: no such image: {path}")
+    try:
+        data = path.read_bytes()
     except OSError as error:
         raise LmmsEgoplanError(f"image_path: cannot read {folder / names[0]}: {error.strerror}") from error
     check_image(data, f"image_path: {path}")

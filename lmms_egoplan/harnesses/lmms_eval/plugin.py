@@ -21,9 +21,9 @@ from lmms_egoplan.paths import LMMS_EVAL_TASKS
 
 # Where the judge's default model stands, by the name of a task's file or folder.
 _JUDGED = {
-    "egothink": "egothink.grading",
-    "egointent.yaml": "egointent.grading",
-    "egointent_diagnostics.yaml": "egointent.diagnostics",
+    "egothink": "egothink.scoring",
+    "egointent.yaml": "egointent.scoring",
+    "egointent_diagnostics.yaml": "egointent.diagnostics.scoring",
 }
 
 INCLUDE_PATH_HINT = "--include_path $(lmms-egoplan tasks-path)"

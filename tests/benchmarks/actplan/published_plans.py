@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "actplan"
+DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "actplan"
 PLANS, ACTIVITIES = DATA / "plans_train_val.jsonl", DATA / "activities.txt"
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, SETTINGS, InstanceId, activity_type, parse_id
 
-DEFINITIONS = Path(__file__).parents[3] / "shared" / "data" / "actplan" / "bddl" / "activity_definitions"
+DEFINITIONS = Path(__file__).parents[4] / "shared" / "data" / "actplan" / "bddl" / "activity_definitions"
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/"), min_size=1).filter(
     lambda name: name.strip() and name not in (".", "..")
 )

@@ -144,7 +144,7 @@ def test_help_names_the_authors_file_and_no_earlier_option(app):
 
 
 def test_help_loads_no_heavy_library():
-    modules = "card, classifier, evaluation, fitting, model, pairs, recipe, run_folder, tokens, training"
+    modules = "card, classifier, evaluation, trainer, model, pairs, recipe, run_folder, tokens, training"
     code = (
         f"from lmms_egoplan.benchmarks.actplan.bleurt import {modules}\n"
         "import sys\nfrom typer.testing import CliRunner\nfrom lmms_egoplan.cli import evaluate, train\n"

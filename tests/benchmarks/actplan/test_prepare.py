@@ -18,7 +18,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import load_summary, prepared_splits, split_dir
 from media.files import number_image, read_numbers
 
-PUBLISHED = Path(__file__).parents[3] / "shared" / "data" / "actplan" / "annotation"
+PUBLISHED = Path(__file__).parents[4] / "shared" / "data" / "actplan" / "annotation"
 COLUMNS = [
     "id", "scene", "activity", "setting", "activity_type", "task_description", "images", "gold_plan_1", "gold_plan_2",
     "split_size", "setting_size",

@@ -16,7 +16,7 @@ from lmms_egoplan.benchmarks.actplan.reply import (
 )
 from patience import processor_time_below
 
-ACTPLAN = Path(__file__).parents[3] / "shared" / "data" / "actplan"
+ACTPLAN = Path(__file__).parents[4] / "shared" / "data" / "actplan"
 needs_actplan = pytest.mark.skipif(not ACTPLAN.is_dir(), reason=f"needs the published data, {ACTPLAN}")
 
 CALLS = ["walk_to(table)", "grab(cup)", "place_inside(sink, cup)"]

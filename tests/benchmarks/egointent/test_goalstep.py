@@ -13,7 +13,7 @@ from lmms_egoplan.benchmarks.egointent.goalstep import build_records, write_reco
 from lmms_egoplan.benchmarks.egointent.records import Record, read_annotations
 from lmms_egoplan.errors import LmmsEgoplanError
 
-PUBLISHED = Path(__file__).parents[3] / "shared" / "data" / "ego4d-goalstep" / "goalstep_valid_public.json"
+PUBLISHED = Path(__file__).parents[4] / "shared" / "data" / "ego4d-goalstep" / "goalstep_valid_public.json"
 UID = "f20fb254-9648-40ea-a500-5493a1ad9eac"
 
 

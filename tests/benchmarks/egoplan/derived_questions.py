@@ -19,7 +19,7 @@ from PIL import Image, ImageDraw
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, FIRST_FRAME, LETTERS
 from lmms_egoplan.media.frames import frame_path, write_video
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 SIZE = (64, 48)
 
 _GOALSTEP = DATA / "ego4d-goalstep" / "goalstep_valid_public.json"

@@ -14,7 +14,7 @@ from lmms_egoplan.media.frames import frame_path
 from lmms_egoplan.storage import load_summary, split_dir
 from media.files import damage_packet, number_image, write_epic_folder, write_numbered_video
 
-EXAMPLES = Path(__file__).parents[3] / "shared" / "data" / "egoplan" / "examples.json"
+EXAMPLES = Path(__file__).parents[4] / "shared" / "data" / "egoplan" / "examples.json"
 
 
 def question(sample_id, source, video_id, observation, *past, goal="brew tea"):

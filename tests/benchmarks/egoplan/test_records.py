@@ -10,7 +10,7 @@ from example_record import RECORD
 from lmms_egoplan.benchmarks.egoplan.records import PastAction, read_annotations
 from lmms_egoplan.errors import LmmsEgoplanError
 
-EXAMPLES = Path(__file__).parents[3] / "shared" / "data" / "egoplan" / "examples.json"
+EXAMPLES = Path(__file__).parents[4] / "shared" / "data" / "egoplan" / "examples.json"
 
 # (what to change, where; the problem that must be named)
 WRONG = [

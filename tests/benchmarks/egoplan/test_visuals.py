@@ -8,7 +8,7 @@ from lmms_egoplan.benchmarks.egoplan.visuals import clip_images, progress_video,
 from lmms_egoplan.media.frames import DamagedFrameError, FrameError, count_video_frames, frame_path, read_video_frames
 from media.files import damage_packet, number_image, read_number, read_numbers, write_epic_folder, write_numbered_video
 
-EXAMPLES = Path(__file__).parents[3] / "shared" / "data" / "egoplan" / "examples.json"
+EXAMPLES = Path(__file__).parents[4] / "shared" / "data" / "egoplan" / "examples.json"
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import load_summary, prepared_splits, split_dir
 
-PUBLISHED = Path(__file__).parents[3] / "shared" / "data" / "egothink"
+PUBLISHED = Path(__file__).parents[4] / "shared" / "data" / "egothink"
 
 
 @pytest.fixture(autouse=True)

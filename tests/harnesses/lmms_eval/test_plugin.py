@@ -20,7 +20,7 @@ from lmms_egoplan.harnesses.lmms_eval.llava import DEFAULT_CHECKPOINT, PORTS, Ll
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from zoo import save
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 TASKS = {"egoplan_val", "egoplan_val_clips", "egoplan_val_generate", "egoplan_test", "egoplan_bench"}
 UPSTREAMS_LLAVA = "lmms_eval.models.simple.llava.Llava"
 

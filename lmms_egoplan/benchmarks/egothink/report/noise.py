@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lmms_egoplan.benchmarks.egothink.repeats import noise_by_dimension, read_repeated
-from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.document import Column, Row, Table
 
 
@@ -18,10 +17,7 @@ def judge_noise(judged: Sequence[Path]) -> Table | None:
     rows = []
     stems = Counter(path.stem for path in judged)
     for path in judged:
-        try:
-            ratings, judges = read_repeated(path)
-        except LmmsEgoplanError as error:
-            raise LmmsEgoplanError(str(error)) from None
+        ratings, judges = read_repeated(path)
         for scope, noise in noise_by_dimension(ratings).items():
             changed = None if noise.changed is None else 100 * noise.changed
             spread = (min(noise.scores, default=None), max(noise.scores, default=None))
