@@ -1,5 +1,6 @@
 """Tests run without a network, and find each other's helpers by module name."""
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -22,6 +23,15 @@ def pytest_configure(config):
     """A test that is named runs, also a long one."""
     if config.option.markexpr == "not whole" and any("::" in place for place in config.args):
         config.option.markexpr = ""
+
+
+def pytest_collection_finish():
+    """The harnesses collect garbage after each run: what all the imported modules hold is not looked through again."""
+    gc.freeze()
+
+
+def pytest_sessionfinish():
+    gc.unfreeze()
 
 
 def pytest_collection_modifyitems(items):
