@@ -14,6 +14,7 @@ sys.modules["wandb"] = None
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = "1"  # the processes share the cores
 sys.path.insert(0, str(Path(__file__).parent))
+gc.disable()  # while the modules are imported
 # An example may take long where other programs keep the cores busy.
 settings.register_profile("any-load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-load")
@@ -28,6 +29,7 @@ def pytest_configure(config):
 def pytest_collection_finish():
     """The harnesses collect garbage after each run: what all the imported modules hold is not looked through again."""
     gc.freeze()
+    gc.enable()
 
 
 def pytest_sessionfinish():
