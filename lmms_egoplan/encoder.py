@@ -69,7 +69,9 @@ def _load(name: str) -> "SentenceTransformer":
 
 
 def _message(name: str, problem: str) -> str:
-    return f"sentence encoder {name} cannot be loaded: {problem.strip()}\n{_HOW}"
+    problem = problem.strip()
+    end = "" if problem.endswith((".", "?", "!")) else "."
+    return f"sentence encoder {name} cannot be loaded: {problem}{end}\n{_HOW}"
 
 
 def default_device() -> str:

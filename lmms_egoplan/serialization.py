@@ -1,13 +1,14 @@
-"""The text in which a scored answer travels through a harness, which carries nothing but texts."""
+"""A scored answer as text and back: a harness hands nothing but texts from scoring to aggregation."""
 
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, asdict, fields
 from typing import Any, TypeVar
 
+from lmms_egoplan.jsonl import decode
 from lmms_egoplan.validation import shown
 
-Carried = TypeVar("Carried")
+Record = TypeVar("Record")
 
 
 def to_text(record: Any) -> str:
@@ -15,7 +16,7 @@ def to_text(record: Any) -> str:
     return json.dumps(asdict(record)).replace("<", r"\u003c")
 
 
-def from_text(text: str, kind: type[Carried], what: str, is_right: Callable[[str, Mapping[str, Any]], bool]) -> Carried:
+def from_text(text: str, kind: type[Record], what: str, is_right: Callable[[str, Mapping[str, Any]], bool]) -> Record:
     """Read what `to_text` wrote.
 
     Args:
@@ -29,8 +30,8 @@ def from_text(text: str, kind: type[Carried], what: str, is_right: Callable[[str
     """
     defaults = {field.name: _default(field) for field in fields(kind)}
     try:
-        values = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        values = decode(text)
+    except ValueError as error:
         raise ValueError(f"expected {what}, got {text!r:.200}: no JSON") from error
     expected = f"expected {what}, got {text!r:.200}: expected an object with {', '.join(defaults)}"
     if not isinstance(values, dict):
@@ -41,8 +42,8 @@ def from_text(text: str, kind: type[Carried], what: str, is_right: Callable[[str
             f"{expected}; absent: {', '.join(absent)}, which an earlier version of lmms-egoplan may not have written"
         )
     if unknown := [name for name in values if name not in defaults]:
-        told = ", ".join(map(shown, unknown))
-        raise ValueError(f"{expected}; not known: {told}, which a newer version may have written; update lmms-egoplan")
+        names = ", ".join(map(shown, unknown))
+        raise ValueError(f"{expected}; not known: {names}, which a newer version may have written; update lmms-egoplan")
     wrong = [name for name in defaults if not is_right(name, values)]
     if wrong:
         raise ValueError(f"expected {what}, got {text!r:.200}: wrong value: {', '.join(wrong)}")

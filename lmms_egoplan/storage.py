@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import decode
 from lmms_egoplan.paths import data_root
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
     """
     path = summary_path(benchmark, split)
     try:
-        summary = json.loads(path.read_text(encoding="utf-8"))
+        summary = decode(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
@@ -174,6 +175,7 @@ class PreparedData:
     how: says, for a split's name, how to prepare it and where the data are to be had.
     data_format: number of the format that this version of the package reads; a summary without one is of format 1.
     official: how many questions each split has in the paper.
+    substitute: what a split with this summary holds in place of the benchmark's own data; None where it holds these.
 
     All methods but `check` raise `DataMissingError` where the split is not there, and `LmmsEgoplanError` where its
     summary is damaged or of another format.
@@ -184,6 +186,7 @@ class PreparedData:
     how: Callable[[str], str]
     data_format: int = 1
     official: Mapping[str, int] = field(default_factory=dict, hash=False)
+    substitute: Callable[[dict[str, Any]], str | None] = lambda _: None
 
     def check(self, split: str, summary: dict[str, Any]) -> None:
         """Check that a split with this summary is of the format that is read here.

@@ -32,7 +32,7 @@ from lmms_egoplan.benchmarks.actplan.labelled_plans import PublishedInstance, re
 from lmms_egoplan.benchmarks.actplan.lcs import THRESHOLD, lcs_lengths
 from lmms_egoplan.benchmarks.actplan.reply import official_steps, one_per_line
 from lmms_egoplan.encoder import encoder_name, load_encoder
-from lmms_egoplan.validation import track
+from lmms_egoplan.progress import track
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -16,6 +16,7 @@ import pytest
 from PIL import Image
 from typer.main import get_command
 
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.cli import app
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 from lmms_egoplan.report.task_versions import read_task_file
@@ -24,14 +25,15 @@ from patience import FOREVER_S
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 TASK_PAGES = sorted(ROOT.glob("tasks/*/*/*.md"))
-PAGES = [README, ROOT / "CHANGELOG.md", ROOT / "perf" / "README.md", *sorted(ROOT.glob("docs/*.md")), *TASK_PAGES]
+NAMED = [README, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", ROOT / "perf" / "README.md"]
+PAGES = [*NAMED, *sorted(ROOT.glob("docs/*.md")), *TASK_PAGES]
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PAGES}
 
 _BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<code>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (?P<title>.+)$", re.MULTILINE)
 _QUOTED = re.compile(r"`([^`\n]+(?:\n[^`\n]+)?)`")
-_TASK = re.compile(r"(?:egoplan|egothink|egointent|actplan)_[a-z_]+")
+_TASK = re.compile(rf"(?:{'|'.join(benchmark.name for benchmark in BENCHMARKS)})_[a-z_]+")
 _ENDS = {"&&", "||", ";", "|", "&", "(", ")", "{", "}", ">", ">>", "<"}
 
 page = pytest.mark.parametrize("name", TEXTS)

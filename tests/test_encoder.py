@@ -1,5 +1,6 @@
 """Loading the sentence encoder: once, from where the user says, and with one clear error where that is not possible."""
 
+import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -33,7 +34,7 @@ def refusal(name):
         load_encoder(str(name))
     text = str(caught.value)
     assert text.startswith(f"sentence encoder {name} cannot be loaded: ")
-    assert f"{ENCODER_VARIABLE}=/path/to/all-MiniLM-L6-v2" in text
+    assert re.search(rf"[.?]\nPoint {ENCODER_VARIABLE} to .*{ENCODER_VARIABLE}=/path/to/all-MiniLM-L6-v2", text)
     assert "hf download" in text
     assert "get_model_path" in text
     return text.splitlines()[0]

@@ -86,7 +86,7 @@ def test_a_failure_leaves_the_older_split(data):
 def test_a_damaged_summary_is_an_error():
     save_split(Dataset.from_dict({"a": [1]}), "egoplan", "val", SUMMARY | {"questions": 1})
     summary = split_dir("egoplan", "val") / "summary.json"
-    for damaged in (b"{", b"\xff", json.dumps({"a": 1}).encode("utf-16")):
+    for damaged in (b"{", b"\xff", b"[" * 100_000, json.dumps({"a": 1}).encode("utf-16")):
         summary.write_bytes(damaged)
         with pytest.raises(LmmsEgoplanError, match=r"summary.json: damaged, prepare the split again"):
             load_summary("egoplan", "val")

@@ -1,4 +1,4 @@
-"""Many prompts to one judge at once, each reply stored before its slot asks the next."""
+"""Many prompts to one judge at once, each reply stored before its slot workers the next."""
 
 import asyncio
 import re
@@ -32,7 +32,7 @@ _FIRST = 10
 _TICK_S = 5.0
 
 
-class Asking:
+class Dispatcher:
     """One run over prompts that differ from each other.
 
     judgements: by prompt, what has come so far.
@@ -74,14 +74,14 @@ class Asking:
             Claims(keys, self._cache, self._read_stored, self._settle) as claims,
         ):
             slots = min(self._settings.concurrency, len(keys))
-            asking = [asyncio.create_task(self._ask(claims, endpoint)) for _ in range(slots)]
-            ticking = asyncio.create_task(self._tell_waits(claims))
+            workers = [asyncio.create_task(self._ask(claims, endpoint)) for _ in range(slots)]
+            ticker = asyncio.create_task(self._tell_waits(claims))
             try:
-                await asyncio.gather(*asking)
+                await asyncio.gather(*workers)
             finally:
-                for task in (*asking, ticking):
+                for task in (*workers, ticker):
                     task.cancel()
-                await asyncio.gather(*asking, ticking, return_exceptions=True)
+                await asyncio.gather(*workers, ticker, return_exceptions=True)
 
     async def _ask(self, claims: Claims, endpoint: Endpoint) -> None:
         while (key := await claims.take()) is not None:

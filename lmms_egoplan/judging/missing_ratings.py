@@ -1,4 +1,4 @@
-"""Telling which answers a judge has not rated."""
+"""The warning of answers that a judge has not rated."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from loguru import logger
 _LISTED = 20
 
 
-def warn_of_unjudged(title: str, names: Sequence[str], asked: int, what: str) -> None:
+def warn_of_missing_ratings(title: str, names: Sequence[str], asked: int, what: str) -> None:
     """One warning that names at most 20 of what is not judged, of `asked` in all; none where there is nothing to tell.
 
     Args:

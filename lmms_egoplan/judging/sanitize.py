@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 - the signs are the point
-"""Answers as a judge's prompt may hold them: they can pass neither for a part of it nor for a verdict or thinking."""
+"""Answers sanitised for a judge's prompt: they can pass neither for a part of it nor for a verdict or thinking."""
 
 import re
 import unicodedata
@@ -55,7 +55,7 @@ _SUSPECT = re.compile(
 )
 
 
-def make_harmless(answer: str) -> tuple[str, bool]:
+def sanitize(answer: str) -> tuple[str, bool]:
     r"""An answer as a judge may be shown it, and whether it is suspect.
 
     Everything is looked for in an NFKC-normalised copy without invisible characters, with escapes (``&#91;``,

@@ -1,4 +1,4 @@
-"""What benchmarks share in showing parts of videos: settings, even spacing, and reading many frames in batches."""
+"""Sampling frames, as benchmarks share it: settings, even spacing, and reading many frames in batches."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whether a computation path gives what full passes give, on a question at hand."""
+"""Equivalence of computation paths: whether one gives what full passes give, on a question at hand."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from lmms_egoplan.jsonl import decode
+
 # Python's text of a pair, a list where it comes from the response cache; ``nan`` and ``inf`` are no literals.
 _PAIR = re.compile(r"[(\[](?P<loss>[^,()\[\]]+), (?P<is_greedy>True|False)[)\]]")
 
@@ -151,8 +153,8 @@ def _parse_text(text: str) -> Any:
         except ValueError:
             return None
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return decode(text)
+    except ValueError:
         return None
 
 
@@ -173,5 +175,5 @@ def _is_count(value: Any) -> bool:
 def _unreadable(response: Any) -> ValueError:
     return ValueError(
         f"a loglikelihood response must be (loss, is_greedy), got {response!r:.200}; the backend does not "
-        "answer loglikelihood requests: use --model hf_vlm, or the egoplan_val_generate task"
+        "answer loglikelihood requests: use --model hf_vlm, or a task that has its answers written (*_generate)"
     )

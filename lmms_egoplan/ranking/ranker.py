@@ -49,7 +49,7 @@ class _Kind:
 
 
 class CandidateRanker:
-    """Ranks candidate continuations of a multimodal context by likelihood (EgoPlan-Bench, sec. 3.5).
+    """Ranks candidate continuations of a multimodal context by likelihood.
 
     Works with every model that ``AutoModelForImageTextToText`` loads. Vision encoder and context run once per question:
 

@@ -6,6 +6,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from lmms_egoplan.jsonl import decode
 from lmms_egoplan.storage import file_version
 
 
@@ -29,7 +30,7 @@ def folder_version(value: Any) -> str | None:
         return None
     entries = _files(folder)
     try:
-        base = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))["base_model_name_or_path"]
+        base = decode((folder / "adapter_config.json").read_text(encoding="utf-8"))["base_model_name_or_path"]
     except (OSError, ValueError, KeyError, TypeError):
         base = None
     if base is not None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.report.runs import Run, TaskRun
+from lmms_egoplan.report.run import Run, TaskRun
 
 Key = TypeVar("Key")
 Answer = TypeVar("Answer")

@@ -10,7 +10,7 @@ from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.report.document import Column, Row, Table
 from lmms_egoplan.report.gallery import clean
 from lmms_egoplan.report.page import percent, show
-from lmms_egoplan.report.runs import Run, TaskRun
+from lmms_egoplan.report.run import Run, TaskRun
 
 NOT_AVAILABLE = "n/a"
 DEMO_NOTE = f"The judge '{DEMO}' only compares words: its scores mean nothing."

@@ -1,4 +1,4 @@
-"""What a report is made of; how it is written is the affair of `writing` and `page`."""
+"""A report as a document: sections, tables, figures and the gallery's items; `writing` and `page` write them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -128,7 +128,7 @@ class Headline:
 class Section:
     """One benchmark's part of the report.
 
-    key: ``egoplan``, ``egothink``, ``egointent`` or ``actplan``.
+    key: the benchmark's name, which versions of a task may go on from.
     lead: one or two sentences: what is measured.
     remarks: what is wrong with or missing from the runs.
     """
@@ -165,7 +165,7 @@ class ShownAnswer:
 class Item:
     """A question of the gallery with what the runs said.
 
-    key: unique in the report: ``egoplan/115``, ``egothink/existence/1``.
+    key: unique in the report: the benchmark's name and the question's id in it, ``NAME/existence/1``.
     facts: what it can be filtered by: source, dimension, scenario, setting, ...
     references: the right answers, named.
     images: reads what the model was shown; None where that is not at hand.

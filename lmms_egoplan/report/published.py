@@ -18,8 +18,8 @@ Cell = str | float | None
 class PublishedTable:
     """A table as a paper prints it.
 
-    stem: benchmark and table, ``egoplan_table1``.
-    source: paper and table, ``EgoPlan-Bench, Table 1``.
+    stem: benchmark and table, ``NAME_table1``.
+    source: paper and table, ``TITLE, Table 1``.
     what: what its numbers are, in a sentence or two.
     label: the column that names a row; names may repeat.
     columns: in the paper's order, the label first.

@@ -28,7 +28,7 @@ _WORDS = {
 _APART_NOTE = "Own rows that are not over all official questions, or that the demo judge rated, are not marked best."
 
 
-def beside(
+def published_with_runs(
     title: str,
     published: PublishedTable,
     own: Sequence[Mapping[str, Value]],

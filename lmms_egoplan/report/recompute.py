@@ -6,15 +6,13 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import LM_EVAL_TASKS
+from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.report.task_versions import package_versions, read_task_file
 from lmms_egoplan.validation import listing, shown
-
-if TYPE_CHECKING:
-    from lmms_egoplan.report.runs import Run, TaskRun
 
 # Sums of floats in another order differ in the last digits.
 _TOLERANCE = 1e-9
@@ -48,7 +46,16 @@ def former_names(config: Mapping[str, Any]) -> Mapping[str, str]:
     return _former_names().get(_scoring(config) or "", {})
 
 
-def recompute(task_run: "TaskRun") -> dict[str, Any]:
+def shared_file(config: Mapping[str, Any]) -> str | None:
+    """The stem of the file in ``tasks/shared`` that scores a task; None for any task of another project.
+
+    Args:
+        config: as for `aggregations`.
+    """
+    return _shared_files().get(_scoring(config) or "")
+
+
+def recompute(task_run: TaskRun) -> dict[str, Any]:
     """The task's metrics from its samples; those that no sample has a value for are absent, as in the harness's own.
 
     Without samples, nothing.
@@ -70,7 +77,7 @@ def recompute(task_run: "TaskRun") -> dict[str, Any]:
     return found
 
 
-def check(run: "Run", task_run: "TaskRun") -> None:
+def check(run: Run, task_run: TaskRun) -> None:
     """Compare the harness's own scores with those from the samples; without samples there is nothing to compare.
 
     Numbers may differ by 1e-9 of their size; NaN equals NaN.
@@ -124,6 +131,12 @@ def aggregation_lists(folder: Path) -> dict[str, dict[str, str]]:
             )
         lists[name] = {metric["metric"]: metric["aggregation"] for metric in task["metric_list"]}
     return lists
+
+
+@cache
+def _shared_files() -> dict[str, str]:
+    paths = sorted(_SHARED.glob("*.yaml"))
+    return {read_task_file(path)["process_results"].rpartition(".")[2]: path.stem for path in paths}
 
 
 @cache

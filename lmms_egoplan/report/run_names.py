@@ -3,16 +3,13 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.gallery import clean
-
-if TYPE_CHECKING:
-    from lmms_egoplan.report.runs import Run
+from lmms_egoplan.report.run import Run
 
 
-def names_of(runs: "Mapping[Path, Run]", given: Mapping[Path, str]) -> dict[Path, str]:
+def names_of(runs: Mapping[Path, Run], given: Mapping[Path, str]) -> dict[Path, str]:
     """A name for each run, all different; names that were given stay unless two of them are the same.
 
     Args:
@@ -38,7 +35,7 @@ def names_of(runs: "Mapping[Path, Run]", given: Mapping[Path, str]) -> dict[Path
     return found | _distinct(others, found.values())
 
 
-def _ladder(path: Path, name: str, run: "Run") -> tuple[str, ...]:
+def _ladder(path: Path, name: str, run: Run) -> tuple[str, ...]:
     """Names for a run, each more telling than the one before."""
     told = [run.harness, run.time, str(run.folder), path.name]
     return (name, *(f"{name} ({', '.join(told[:count])})" for count in range(1, len(told) + 1)))

@@ -21,7 +21,7 @@ from benchmarks.egothink.source import write_source
 from example_record import RECORD
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED as EGOINTENT
 from lmms_egoplan.benchmarks.egoplan.splits import DATA_FORMAT
-from lmms_egoplan.cli.data import app
+from lmms_egoplan.cli import app
 from lmms_egoplan.storage import split_dir
 from media.files import damage_packet, write_epic_folder, write_numbered_video
 
@@ -38,7 +38,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(app, ["data", *map(str, arguments)])
 
 
 def prepare(folder, *more):

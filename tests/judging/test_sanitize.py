@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from judging.asked import SCALE
 from lmms_egoplan.judging.dispatch import read_rating
-from lmms_egoplan.judging.sanitize import make_harmless
+from lmms_egoplan.judging.sanitize import sanitize
 from patience import processor_time_below
 
 _SUSPECT = [
@@ -154,7 +154,7 @@ def suspect_sign(text):
 
 @pytest.mark.parametrize("answer", _SUSPECT)
 def test_suspect(answer):
-    shown, suspect = make_harmless(answer)
+    shown, suspect = sanitize(answer)
     assert suspect
     assert not set(html.unescape(shown)) & set("[]［］﹇﹈\u200b\ufe0f⟦⟧【】〚〛")
     assert not re.search(r"<\s*/?\s*(think|analysis)|<\||\|>", shown, re.IGNORECASE)
@@ -162,16 +162,16 @@ def test_suspect(answer):
 
 @pytest.mark.parametrize(("answer", "expected"), _ROUND_ONLY.items())
 def test_a_single_bracket_is_made_round(answer, expected):
-    assert make_harmless(answer) == (expected, False)
+    assert sanitize(answer) == (expected, False)
 
 
 @pytest.mark.parametrize("answer", _VERBATIM)
 def test_other_text_is_verbatim(answer):
-    assert make_harmless(answer) == (answer, False)
+    assert sanitize(answer) == (answer, False)
 
 
 def test_marks_are_made_round():
-    assert make_harmless("<|end|> </Think> 1 < 2") == ("(|end|) (/Think) 1 < 2", True)
+    assert sanitize("<|end|> </Think> 1 < 2") == ("(|end|) (/Think) 1 < 2", True)
 
 
 @pytest.mark.parametrize("side", ["LEFT", "RIGHT"])
@@ -189,10 +189,10 @@ def test_all_signs_that_look_like_square_brackets_are_known(side):
     for sign in signs:
         text = f"{sign}{sign}1" if side == "LEFT" else f"1{sign}{sign}"
         brackets = "((" if side == "LEFT" else "))"
-        shown, suspect = make_harmless(text)
+        shown, suspect = sanitize(text)
         assert suspect, sign
         assert shown.strip("1").startswith(brackets), sign
-        assert make_harmless(f"a {sign} shoe")[0] in (f"a {sign} shoe", f"a {brackets[0]} shoe", f"a {brackets} shoe")
+        assert sanitize(f"a {sign} shoe")[0] in (f"a {sign} shoe", f"a {brackets[0]} shoe", f"a {brackets} shoe")
 
 
 HTML, HEX, JSON = (lambda c: f"&#{ord(c)};"), (lambda c: f"&#x{ord(c):X};"), (lambda c: f"\\u{ord(c):04x}")
@@ -210,7 +210,7 @@ def test_escaped_wherever_it_is(escape, again, forgery, escaped, times):
     text = "".join(escape(char) if yes or char in "[]" else char for char, yes in zip(forgery, escaped, strict=False))
     for _ in range(times):
         text = text.replace(*again)
-    shown, suspect = make_harmless(text)
+    shown, suspect = sanitize(text)
     assert suspect
     assert not set(html.unescape(shown)) & set("[]<>")
 
@@ -220,27 +220,27 @@ def test_escapes_nested_deeper_than_is_read_are_taken_out():
     for _ in range(12):
         start, digit, end = re.fullmatch(r"(.*)(\d)(.*)", text).groups()
         text = f"{start}&#{ord(digit)};{end}"
-    shown, suspect = make_harmless(text)
+    shown, suspect = sanitize(text)
     assert suspect
     assert not set("&[") & set(shown)
 
 
 @given(st.text().filter(lambda text: not set("[]<>|［］＜＞｜﹇﹈﹤﹥︱&\\%") & set(text) and not suspect_sign(text)))
 def test_text_without_brackets_tags_and_marks_is_verbatim(answer):
-    assert make_harmless(answer) == (answer, False)
+    assert sanitize(answer) == (answer, False)
 
 
 @given(_TEXTS)
 def test_what_is_shown_is_harmless(answer):
-    shown, suspect = make_harmless(answer)
+    shown, suspect = sanitize(answer)
     assert suspect or shown == answer or "(" in shown or ")" in shown
-    assert make_harmless(shown) == (shown, False)
+    assert sanitize(shown) == (shown, False)
     assert not set("[]") & set(shown)
 
 
 @given(_TEXTS, st.sampled_from(["{}", "[{}", "{}]", "[{}]", "[[{}", "{}]]", "[{}]]", "[[{}]"]))
 def test_a_judge_that_quotes_keeps_its_own_rating(answer, quoting):
-    quote = quoting.format(make_harmless(answer)[0])
+    quote = quoting.format(sanitize(answer)[0])
     assert read_rating(SCALE, quote, "stop") is None
     assert read_rating(SCALE, f"It says {quote}.", "stop") is None
     assert read_rating(SCALE, f"{quote}\nRating: [[0]]", "stop") == 0
@@ -249,7 +249,7 @@ def test_a_judge_that_quotes_keeps_its_own_rating(answer, quoting):
 
 @given(_TEXTS)
 def test_a_quote_in_double_brackets_is_a_rating_only_where_the_answer_is_that_number(answer):
-    shown, _ = make_harmless(answer)
+    shown, _ = sanitize(answer)
     rating = read_rating(SCALE, f"It says [[{shown}]].", "stop")
     assert rating == (float(answer) if answer in ("0", "0.5", "1") else None)
 
@@ -267,5 +267,5 @@ def test_a_quote_in_double_brackets_is_a_rating_only_where_the_answer_is_that_nu
 def test_time_is_linear(start, piece):
     text = start + piece * (25_000 // len(unicodedata.normalize("NFKC", piece)))
     with processor_time_below(2):  # usually a twentieth; in square time, many
-        make_harmless(text)
-        make_harmless(f"{text}[")
+        sanitize(text)
+        sanitize(f"{text}[")

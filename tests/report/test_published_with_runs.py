@@ -7,14 +7,14 @@ import pytest
 
 from lmms_egoplan.report.document import Column
 from lmms_egoplan.report.page import show
-from lmms_egoplan.report.published_with_runs import beside
+from lmms_egoplan.report.published_with_runs import published_with_runs
 from report.printed_tables import DESCRIBED, FILES, load
 
 EXTRA = (Column("low", "Low", 2), Column("questions", "Questions"))
 
 
 def table(own, stem="egoplan_table1", extra=EXTRA, **more):
-    return beside("Beside", load(stem), own, extra, **more)
+    return published_with_runs("Beside", load(stem), own, extra, **more)
 
 
 def column(found, key):

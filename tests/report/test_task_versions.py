@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from lm_eval.tasks._yaml_loader import load_yaml
 from lmms_eval.utils import load_yaml_config
 
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 from lmms_egoplan.report.task_versions import age, logged_version, package_versions, version_text
-
-BENCHMARKS = ("actplan", "egointent", "egoplan", "egothink")
 
 
 def configs(folder):
@@ -75,7 +74,7 @@ def test_what_is_averaged_or_part_of_one_has_one_version(names):
 
 
 @pytest.mark.parametrize("folder", [LMMS_EVAL_TASKS, LM_EVAL_TASKS], ids=["lmms-eval", "lm-eval"])
-@pytest.mark.parametrize("benchmark", BENCHMARKS)
+@pytest.mark.parametrize("benchmark", [benchmark.name for benchmark in BENCHMARKS])
 def test_the_changelog_has_a_line_for_each_current_version(folder, benchmark):
     lines = (folder / benchmark / "README.md").read_text(encoding="utf-8").partition("## Changelog")[2].splitlines()
     told = {match[1] for line in lines if (match := re.match(r"[-*] \**(\d+\.\d+)\b", line))}

@@ -14,8 +14,9 @@ from lmms_egoplan.benchmarks.actplan.metrics import BREAKDOWNS, by_group, length
 from lmms_egoplan.benchmarks.actplan.reply import official_steps, one_per_line
 from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, PlanScore, score_plans
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.storage import write_whole
-from lmms_egoplan.validation import is_text, read_json, repetition, shown
+from lmms_egoplan.validation import is_text, shown
 
 _FORM = '{"id": "...", "candidate": "...", "references": ["...", ...]}'
 _LABELS = ("correct", "commonsense")
@@ -51,16 +52,12 @@ def read_plans(path: Path) -> list[StoredPlan]:
     Raises:
         LmmsEgoplanError: the file cannot be read or holds something else; names line and field.
     """
-    try:
-        lines = path.read_bytes().decode("utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise LmmsEgoplanError(f"{path}: cannot be read: {error}") from error
-    records = [(f"{path}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
-    if not records:
+    lines = read_lines(path)
+    if not lines:
         raise LmmsEgoplanError(f"{path}: no plans in it; expected JSON lines {_FORM}")
-    if _PUBLISHED in _load(*records[0]):
+    if _PUBLISHED in _load(*lines[0]):
         return _published_plans(path)
-    return [_stored_plan(where, _load(where, line)) for where, line in records]
+    return [_stored_plan(where, _load(where, line)) for where, line in lines]
 
 
 def score_stored(stored: Sequence[StoredPlan]) -> dict[str, Any]:
@@ -105,14 +102,9 @@ def write_scores(path: Path, scores: Mapping[str, Any]) -> None:
 
 
 def _load(where: str, line: str) -> dict[str, Any]:
-    try:
-        record = read_json(line)
-    except (ValueError, RecursionError) as error:
-        raise LmmsEgoplanError(f"{where}: no JSON; expected lines {_FORM}") from error
+    record = parse_record(where, line, f"expected lines {_FORM}")
     if not isinstance(record, dict):
         raise LmmsEgoplanError(f"{where}: expected an object {_FORM}, found {shown(record)}")
-    if problem := repetition(record):
-        raise LmmsEgoplanError(f"{where}: {problem}")
     return record
 
 

@@ -1,13 +1,14 @@
 """ActPlan-1K's published plans with human correctness labels, and the activities' splits."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from lmms_egoplan.benchmarks.actplan.activities import parse_id
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.validation import is_text, read_json, repetition, shown
+from lmms_egoplan.jsonl import parse_record, read_lines
+from lmms_egoplan.validation import is_text, shown
 
 SPLITS = ("train", "val", "test")
 # As Table 5 names them, and by the file's field names.
@@ -53,7 +54,7 @@ def read_published(path: Path) -> list[PublishedInstance]:
             field.
     """
     instances: dict[str, PublishedInstance] = {}
-    for where, line in _lines(path):
+    for where, line in read_lines(path):
         instance = _instance(where, line)
         if instance.id in instances:
             raise LmmsEgoplanError(f"{where}: path: instance {instance.id} is there twice; remove one of the lines")
@@ -73,7 +74,7 @@ def read_activities(path: Path) -> dict[str, Literal["train", "val", "test"]]:
         LmmsEgoplanError: the file cannot be read, has no activities, one twice, or a line of another form.
     """
     activities: dict[str, Any] = {}
-    for where, line in _lines(path):
+    for where, line in read_lines(path):
         name, _, split = (part.strip() for part in line.partition("\t"))
         if not name or split not in SPLITS:
             raise LmmsEgoplanError(f"{where}: expected an activity, a tab and train, val or test, found {shown(line)}")
@@ -85,23 +86,10 @@ def read_activities(path: Path) -> dict[str, Literal["train", "val", "test"]]:
     return activities
 
 
-def _lines(path: Path) -> Iterator[tuple[str, str]]:
-    try:
-        lines = path.read_bytes().decode("utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise LmmsEgoplanError(f"{path}: cannot be read: {error}") from error
-    return ((f"{path}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip())
-
-
 def _instance(where: str, line: str) -> PublishedInstance:
-    try:
-        record = read_json(line)
-    except (ValueError, RecursionError) as error:
-        raise LmmsEgoplanError(f"{where}: no JSON; expected a line as in finetuning_data.jsonl") from error
+    record = parse_record(where, line, "expected a line as in finetuning_data.jsonl")
     if not isinstance(record, dict):
         raise LmmsEgoplanError(f"{where}: expected an object, found {shown(record)}")
-    if problem := repetition(record):
-        raise LmmsEgoplanError(f"{where}: {problem}")
     place = parse_id(record["path"]) if is_text(record.get("path")) else None
     if place is None:
         raise LmmsEgoplanError(

@@ -7,8 +7,9 @@ import numpy as np
 from loguru import logger
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.progress import track
 from lmms_egoplan.text import clean_text
-from lmms_egoplan.validation import shown, track
+from lmms_egoplan.validation import shown
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

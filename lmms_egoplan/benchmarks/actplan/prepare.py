@@ -15,8 +15,9 @@ from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, SETTINGS,
 from lmms_egoplan.benchmarks.actplan.records import Record, find_instances, read_instance
 from lmms_egoplan.benchmarks.actplan.splits import DATA_FORMAT
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.progress import track
 from lmms_egoplan.storage import save_split, split_dir
-from lmms_egoplan.validation import listing, track
+from lmms_egoplan.validation import listing
 
 if TYPE_CHECKING:
     from datasets import Features

@@ -10,10 +10,11 @@ from typing import Any
 from lmms_egoplan.benchmarks.egointent.graded import GradedStep
 from lmms_egoplan.benchmarks.egointent.records import has_goalstep_id
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import parse_record, read_json, read_lines
 from lmms_egoplan.report.logged_samples import HOW_TO_LOG, SampleFile, find_sample_files, start_time
 from lmms_egoplan.report.task_versions import logged_version
 from lmms_egoplan.text import clean_text
-from lmms_egoplan.validation import is_text, read_json, repetition, shown
+from lmms_egoplan.validation import is_text, shown
 
 # And the beginning of the names of variants that users make of it, egointent_16.
 TASK = "egointent"
@@ -125,10 +126,7 @@ def _results(path: Path) -> dict[str, Any]:
     """The results that the harness wrote with the samples; empty without."""
     if not path.exists():
         return {}
-    try:
-        results = json.loads(_text(path))
-    except (ValueError, RecursionError) as error:
-        raise LmmsEgoplanError(f"{path}: no JSON: {error}; run again, or move it away") from error
+    results = read_json(path, how="run again, or move it away")
     if not isinstance(results, dict):
         raise LmmsEgoplanError(f"{path}: expected a harness's results, an object; run again, or move it away")
     return results
@@ -136,24 +134,17 @@ def _results(path: Path) -> dict[str, Any]:
 
 def _steps(path: Path) -> dict[str, LoggedStep]:
     steps: dict[str, LoggedStep] = {}
-    for number, line in enumerate(_text(path).split("\n"), 1):
-        if line.strip():
-            where = f"{path}, line {number}"
-            step = _step(where, line)
-            if steps.setdefault(step.graded.step_id, step) is not step:
-                raise LmmsEgoplanError(f"{where}: step {step.graded.step_id!r} is there twice; a file holds one run")
+    for where, line in read_lines(path):
+        step = _step(where, line)
+        if steps.setdefault(step.graded.step_id, step) is not step:
+            raise LmmsEgoplanError(f"{where}: step {step.graded.step_id!r} is there twice; a file holds one run")
     if not steps:
         raise LmmsEgoplanError(f"{path}: no samples in it; remove it, or run again")
     return steps
 
 
 def _step(where: str, line: str) -> LoggedStep:
-    try:
-        sample = read_json(line)
-    except (ValueError, RecursionError) as error:
-        raise LmmsEgoplanError(f"{where}: no JSON: {error}; was the run stopped while it wrote? Run again") from error
-    if problem := repetition(sample):
-        raise LmmsEgoplanError(f"{where}: {problem}")
+    sample = parse_record(where, line, "was the run stopped while it wrote? Run again")
     record = sample.get("overall") if isinstance(sample, dict) else None
     if not isinstance(record, dict):
         raise LmmsEgoplanError(
@@ -183,10 +174,3 @@ def logged_group(record: Mapping[str, Any], unverified: bool) -> tuple[str, bool
         return "category", True
     ids = record.get("step_id"), record.get("video_id")
     return "scenario", all(isinstance(text, str) for text in ids) and has_goalstep_id(*ids, unverified)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise LmmsEgoplanError(f"{path}: cannot be read: {error}") from error

@@ -17,8 +17,9 @@ from typing import Any
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_URL, VIDEO_ID, Record, is_seconds
 from lmms_egoplan.benchmarks.egointent.visuals import FPS
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import REPEATED, read_json, repeated_keys
 from lmms_egoplan.storage import resolve_inside, write_whole
-from lmms_egoplan.validation import REPEATED, is_text, listing, read_json, repeated_keys, shown
+from lmms_egoplan.validation import is_text, listing, shown
 
 # Goal-Step does not tell where a video was taken. By goal category, or by the group before its colon.
 _ENVIRONMENTS = {
@@ -89,8 +90,7 @@ def build_records(goalstep: str | Path, videos: str | Path, before_end: float) -
 
     Raises:
         LmmsEgoplanError: the file cannot be read or is of another form (names the first 20 problems), `before_end` is
-            wrong, `videos` is no folder or holds none of the videos, or no record comes out.
-        LmmsEgoplanError: a video lies outside `videos`.
+            wrong, `videos` is no folder or holds none of the videos, a video lies outside it, or no record comes out.
     """
     if not 0 < before_end < math.inf:
         raise LmmsEgoplanError(f"--before-end {before_end}: expected seconds, a number above 0")
@@ -213,12 +213,7 @@ def _leaf(segment: dict[str, Any], purpose: str) -> _Leaf:
 
 def _load(path: Path) -> list[dict[str, Any]]:
     """The file's videos, checked."""
-    try:
-        content = read_json(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise LmmsEgoplanError(f"{path}: cannot read the annotations: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise LmmsEgoplanError(f"{path}: no JSON: {error}") from error
+    content = read_json(path, "annotations")
     videos = content.get("videos") if isinstance(content, dict) else None
     if not isinstance(videos, list) or not videos:
         raise LmmsEgoplanError(

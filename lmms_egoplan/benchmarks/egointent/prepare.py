@@ -14,8 +14,9 @@ from lmms_egoplan.benchmarks.egointent.splits import DATA_FORMAT, OFFICIAL
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError, check_video_frames, frame_times
+from lmms_egoplan.progress import counting, track
 from lmms_egoplan.storage import file_version, resolve_inside, save_split
-from lmms_egoplan.validation import counting, listing, track
+from lmms_egoplan.validation import listing
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -74,8 +75,7 @@ def prepare_egointent(
         at 6 per second, before any cap) and ``split_size``.
 
     Raises:
-        LmmsEgoplanError: the annotations are wrong.
-        LmmsEgoplanError: the folder or footage is missing; nothing is written.
+        LmmsEgoplanError: the annotations are wrong, or the folder or footage is missing; nothing is written.
     """
     records = read_annotations(annotations)
     if not Path(videos).is_dir():
@@ -120,7 +120,7 @@ def _check_videos(records: Sequence[Record], root: str | Path) -> tuple[dict[str
             path = resolve_inside(root, f"{video_id}.mp4")
             span = _span(path)
             version = file_version(path.stat())
-        except (FrameError, LmmsEgoplanError, OSError) as error:
+        except (LmmsEgoplanError, OSError) as error:
             lost, reasons = [record.step_id for record in group], [str(error)]
         else:
             for record in group:

@@ -12,9 +12,9 @@ from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION, SCAL
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
 from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
-from lmms_egoplan.judging.missing_ratings import warn_of_unjudged
+from lmms_egoplan.judging.missing_ratings import warn_of_missing_ratings
 from lmms_egoplan.judging.reply import is_ended, without_thinking
-from lmms_egoplan.judging.sanitize import make_harmless
+from lmms_egoplan.judging.sanitize import sanitize
 
 if TYPE_CHECKING:
     from lmms_egoplan.judging.settings import JudgeSettings
@@ -96,25 +96,25 @@ def grade(
             field in any case.
         show_progress: a progress bar.
     """
-    harmless = [{field: make_harmless(text) for field, text in each.fields.items()} for each in predictions]
+    sanitized = [{field: sanitize(text) for field, text in each.fields.items()} for each in predictions]
     verdicts: dict[tuple[int, str], _Verdict] = {}
     if settings is not None:
         questions = []
         for index, prediction in enumerate(predictions):
-            shown = {field: harmless[index][field][0] for field in FIELDS if field in prediction.fields}
+            shown = {field: sanitized[index][field][0] for field in FIELDS if field in prediction.fields}
             parts = [tuple(shown)] if together and shown and settings.model != DEMO else [(field,) for field in shown]
             questions += [_question(index, prediction, {field: shown[field] for field in part}) for part in parts]
         verdicts = _judge(questions, settings, show_progress)
     steps = [
         _graded(
             prediction,
-            [field for field in FIELDS if field in prediction.fields and harmless[index][field][1]],
+            [field for field in FIELDS if field in prediction.fields and sanitized[index][field][1]],
             {field: verdicts.get((index, field)) for field in prediction.fields},
         )
         for index, prediction in enumerate(predictions)
     ]
     unjudged = [f"{step.step_id} {field}" for step in steps for field, rating in step.ratings.items() if rating is None]
-    warn_of_unjudged("EgoIntent", unjudged, sum(len(step.fields) for step in steps), "predicted fields")
+    warn_of_missing_ratings("EgoIntent", unjudged, sum(len(step.fields) for step in steps), "predicted fields")
     return steps
 
 

@@ -1,5 +1,7 @@
 """EgoIntent's prepared steps, the one split ``"test"``; see `prepare_egointent` for what it holds."""
 
+from typing import Any
+
 from lmms_egoplan.benchmarks.egointent.records import FORMAT, REPOSITORY_URL
 from lmms_egoplan.storage import PreparedData
 
@@ -17,4 +19,9 @@ def _how(_: str) -> str:
     )
 
 
-PREPARED = PreparedData("egointent", "EgoIntent's {} split", _how, DATA_FORMAT, OFFICIAL)
+def _substitute(summary: dict[str, Any]) -> str | None:
+    counts = summary.get("counts")
+    return "Goal-Step steps, not EgoIntent's" if isinstance(counts, dict) and "categories" in counts else None
+
+
+PREPARED = PreparedData("egointent", "EgoIntent's {} split", _how, DATA_FORMAT, OFFICIAL, _substitute)

@@ -21,8 +21,9 @@ from lmms_egoplan.benchmarks.egoplan.sources import Video, check_video, damaged_
 from lmms_egoplan.benchmarks.egoplan.splits import DATA_FORMAT, OFFICIAL
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError
+from lmms_egoplan.progress import counting, track
 from lmms_egoplan.storage import save_split
-from lmms_egoplan.validation import counting, listing, track
+from lmms_egoplan.validation import listing
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -68,8 +69,7 @@ def prepare_egoplan(
         ``matches``, whether file and paper agree (None likewise).
 
     Raises:
-        LmmsEgoplanError: the annotations are wrong.
-        LmmsEgoplanError: a folder or frames are missing; nothing is written.
+        LmmsEgoplanError: the annotations are wrong, or a folder or frames are missing; nothing is written.
     """
     records = read_annotations(annotations, split)
     roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
@@ -117,7 +117,7 @@ def _check_videos(records: Sequence[Record], roots: Roots) -> tuple[dict[int, Vi
     by_video: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         by_video.setdefault((record.video_source, record.video_id), []).append(record)
-    found: dict[int, Video] = {}
+    videos: dict[int, Video] = {}
     missing: list[dict[str, Any]] = []
     for (source, video_id), group in track(by_video.items(), "Checking videos"):
         sample_ids = [record.sample_id for record in group]
@@ -126,14 +126,14 @@ def _check_videos(records: Sequence[Record], roots: Roots) -> tuple[dict[int, Vi
             if root is None:
                 raise FrameError(f"{_OPTIONS[source]} is not given")
             video = check_video(root, group)
-        except (FrameError, LmmsEgoplanError) as error:
+        except LmmsEgoplanError as error:
             lost, reason = sample_ids, str(error)
         else:
             lost, reason = list(video.missing), video.reason
-            found |= {sample_id: video for sample_id in sample_ids if sample_id not in lost}
+            videos |= {sample_id: video for sample_id in sample_ids if sample_id not in lost}
         if lost:
             missing.append({"video_source": source, "video": video_id, "reason": reason, "sample_ids": lost})
-    return found, missing
+    return videos, missing
 
 
 def _remove_damaged(records: Sequence[Record], videos: dict[int, Video]) -> list[dict[str, Any]]:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.validation import REPEATED, JsonObject, is_text, listing, read_json, repeated_keys, shown
+from lmms_egoplan.jsonl import REPEATED, JsonObject, read_json, repeated_keys
+from lmms_egoplan.validation import is_text, listing, shown
 
 Split = Literal["val", "test"]
 
@@ -15,6 +16,8 @@ EPIC_KITCHENS = "EpicKitchens"
 EGO4D = "Ego4D"
 # Number of a video's first frame: EPIC's frame files count from 1, frames of Ego4D's videos from 0.
 FIRST_FRAME = {EPIC_KITCHENS: 1, EGO4D: 0}
+# The accuracy over a source's questions. Table 3: EgoPlan-IT was made of Epic-Kitchens, so Ego4D is out of domain.
+SOURCE_METRIC = {EPIC_KITCHENS: "acc_epic_kitchens", EGO4D: "acc_ego4d"}
 LETTERS = "ABCD"
 ANNOTATIONS_URL = "https://github.com/ChenYi99/EgoPlan"
 VIDEO_URLS = {EPIC_KITCHENS: "https://epic-kitchens.github.io", EGO4D: "https://ego4d-data.org"}
@@ -87,10 +90,10 @@ def read_annotations(path: str | Path, split: Split) -> list[Record]:
     first_use: dict[int, int] = {}
     for index, raw in enumerate(raw_records):
         sample_id = raw.get("sample_id") if isinstance(raw, dict) else None
-        found = list(_problems(raw, split))
+        flaws = list(_problems(raw, split))
         if _is_int(sample_id) and first_use.setdefault(sample_id, index) != index:
-            found.append(("sample_id", f"already used by record {first_use[sample_id]}"))
-        problems += [f"record {index}, sample_id {shown(sample_id)}, {field}: {text}" for field, text in found]
+            flaws.append(("sample_id", f"already used by record {first_use[sample_id]}"))
+        problems += [f"record {index}, sample_id {shown(sample_id)}, {field}: {text}" for field, text in flaws]
     if problems:
         raise LmmsEgoplanError(
             f"{path}: {len(problems)} problems in {len(raw_records)} records; is it EgoPlan's annotation "
@@ -100,12 +103,7 @@ def read_annotations(path: str | Path, split: Split) -> list[Record]:
 
 
 def _load_list(path: Path, split: Split) -> list[Any]:
-    try:
-        content = read_json(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise LmmsEgoplanError(f"{path}: cannot read the annotations: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise LmmsEgoplanError(f"{path}: no JSON: {error}") from error
+    content = read_json(path, "annotations")
     if isinstance(content, JsonObject):
         if content.repeated:
             raise LmmsEgoplanError(f"{path}: {', '.join(map(shown, content.repeated))}: {REPEATED}")

@@ -12,12 +12,16 @@ from typing import Any
 from lmms_egoplan.benchmarks.egoplan.records import LETTERS, Split
 from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.storage import load_summary, write_whole
-from lmms_egoplan.validation import read_json, repetition
 
 Prediction = tuple[int, str | None]
 
 _LISTED = 20
+_HOW = (
+    "give the run's *_samples_egoplan_test.jsonl or *_samples_egoplan_val.jsonl (--log_samples --output_path DIR), or "
+    "its predictions file"
+)
 
 
 def write_predictions(path: str | Path, predictions: Iterable[dict[str, Any]]) -> None:
@@ -36,12 +40,7 @@ def read_predictions(path: str | Path) -> list[Prediction]:
     Raises:
         LmmsEgoplanError: the file cannot be read or holds something else; names the line and the field.
     """
-    path = Path(path)
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise LmmsEgoplanError(f"{path}: cannot read the samples: {error}") from error
-    predictions = [_prediction(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    predictions = [_prediction(where, line) for where, line in read_lines(Path(path), "samples")]
     if not predictions:
         raise LmmsEgoplanError(f"{path}: no samples in it")
     return predictions
@@ -66,8 +65,7 @@ def split_ids(split: Split) -> list[int]:
     """Sample ids of a prepared split, all of the official file, in its order.
 
     Raises:
-        DataMissingError, LmmsEgoplanError: as for `PreparedData.load`.
-        LmmsEgoplanError: the split was prepared without some of its questions.
+        LmmsEgoplanError: as for `PreparedData.load`, or the split was prepared without some of its questions.
     """
     ids = list(PREPARED.load(split)["sample_id"])
     summary = load_summary("egoplan", split) or {}
@@ -102,7 +100,7 @@ def build_submission(
         "more than once": [sample_id for sample_id, count in counts.items() if count > 1],
         "not in the split": sorted(counts.keys() - set(ids)),
     }
-    problems = [f"{what}: {_listing(found)}" for what, found in wrong.items() if found]
+    problems = [f"{what}: {_listing(sample_ids)}" for what, sample_ids in wrong.items() if sample_ids]
     if problems:
         other = "val" if split == "test" else "test"
         raise LmmsEgoplanError(
@@ -122,17 +120,8 @@ def write_submission(path: str | Path, submission: Sequence[dict[str, Any]]) -> 
     write_whole(Path(path), json.dumps(submission, indent=1) + "\n")
 
 
-def _prediction(path: Path, number: int, line: str) -> Prediction:
-    where = f"{path}, line {number}"
-    try:
-        sample = read_json(line)
-    except (ValueError, RecursionError) as error:
-        raise LmmsEgoplanError(
-            f"{where}: no JSON. Give the run's *_samples_egoplan_test.jsonl or *_samples_egoplan_val.jsonl "
-            "(--log_samples --output_path DIR), or its predictions file"
-        ) from error
-    if problem := repetition(sample):
-        raise LmmsEgoplanError(f"{where}: {problem}")
+def _prediction(where: str, line: str) -> Prediction:
+    sample = parse_record(where, line, _HOW)
     if isinstance(sample, dict):
         sample = sample.get("predictions", sample)
     if not isinstance(sample, dict) or not {"sample_id", "prediction"} <= sample.keys():

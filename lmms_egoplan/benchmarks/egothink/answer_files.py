@@ -1,23 +1,22 @@
 """EgoThink's answers in files: what a run or another framework has stored, and what judging writes."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
 from lmms_egoplan.benchmarks.egothink.scoring import Answer, JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import decode, parse_record, read_lines
 from lmms_egoplan.report.logged_samples import HOW_TO_LOG, SampleFile, find_sample_files, sample_file
 from lmms_egoplan.report.task_versions import logged_version
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.text import clean_text
-from lmms_egoplan.validation import read_json, repetition
 
 _TASKS = "egothink_"
-_NAMES = tuple(dimension.name for dimension in DIMENSIONS)
+_HOW = 'give a harness\'s samples, or lines such as {"id": "existence/1", "answer": "Yes."}'
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class StoredAnswer:
     where: file and line, for messages.
     truncated: None where the file does not tell.
     reference: of the question, as the file holds it; None where it does not tell.
-    rating, judge: whatever the file holds under these names, not checked; None without.
+    rating, judge, repeats: whatever the file holds under these names, not checked; None without.
     prompts: whose prompts the model was asked in; None where the file does not tell.
     """
 
@@ -39,6 +38,7 @@ class StoredAnswer:
     rating: Any
     judge: Any
     prompts: str | None = None
+    repeats: Any = None
 
 
 def read_stored(paths: Iterable[Path]) -> list[StoredAnswer]:
@@ -72,8 +72,8 @@ def with_questions(stored: Sequence[StoredAnswer]) -> list[Answer]:
     """The same answers, in the same order, with question and reference from the prepared data.
 
     Raises:
-        LmmsEgoplanError: an id is unknown, or its question was another one when the answer was given.
-        DataMissingError, LmmsEgoplanError: a dimension that is needed is not prepared, or damaged.
+        DataMissingError: a dimension that is needed is not prepared.
+        LmmsEgoplanError: it is damaged, an id is unknown, or its question was another one when the answer was given.
     """
     needed = {dimension_of(answer.id) for answer in stored}
     rows = {
@@ -103,21 +103,16 @@ def with_questions(stored: Sequence[StoredAnswer]) -> list[Answer]:
     ]
 
 
-def dimension_of(question_id: str) -> str:
-    """The dimension that an id names: ``"existence"`` of ``"existence/1"``."""
-    return question_id.partition("/")[0]
-
-
 def check_dimension(where: str, question_id: str) -> None:
     """Tells ids of EgoThink from others.
 
     Raises:
         LmmsEgoplanError: the id names no dimension.
     """
-    if dimension_of(question_id) not in _NAMES:
+    if dimension_of(question_id) not in DIMENSION_NAMES:
         raise LmmsEgoplanError(
             f"{where}: id must be <dimension>/<number>, as existence/1, got {question_id!r}; dimensions: "
-            f"{', '.join(_NAMES)}"
+            f"{', '.join(DIMENSION_NAMES)}"
         )
 
 
@@ -130,18 +125,6 @@ def write_judged(path: Path, judged: Iterable[JudgedAnswer]) -> None:
     write_whole(path, "".join(f"{answer.to_text()}\n" for answer in judged))
 
 
-def read_text(path: Path) -> str:
-    """A file's text, with or without a byte order mark.
-
-    Raises:
-        LmmsEgoplanError: it cannot be read, or is no UTF-8.
-    """
-    try:
-        return path.read_bytes().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise LmmsEgoplanError(f"{path}: cannot be read: {error}") from error
-
-
 def _sample_files(path: Path) -> list[SampleFile]:
     named = sample_file(path)
     return find_sample_files(path, _TASKS) if path.is_dir() else [named] if named else []
@@ -152,26 +135,21 @@ def _check_versions(files: Iterable[SampleFile]) -> None:
     first: dict[str, SampleFile] = {}
     for file in files:
         try:
-            version = logged_version(json.loads(file.results.read_bytes()), file.task)
-        except (OSError, ValueError, RecursionError):
+            version = logged_version(decode(file.results.read_bytes()), file.task)
+        except (OSError, ValueError):
             continue
         if version is not None:
             first.setdefault(version, file)
     if len(first) > 1:
-        told = ", ".join(f"{version} in {file.path}" for version, file in first.items())
+        versions = ", ".join(f"{version} in {file.path}" for version, file in first.items())
         raise LmmsEgoplanError(
-            f"answers of several versions of the tasks, which do not compare: {told}; give one version's"
+            f"answers of several versions of the tasks, which do not compare: {versions}; give one version's"
         )
 
 
 def _read_path(path: Path) -> list[StoredAnswer]:
     files = [file.path for file in find_sample_files(path, _TASKS)] if path.is_dir() else [path]
-    answers = [
-        _stored_answer(f"{file}, line {number}", line)
-        for file in files
-        for number, line in enumerate(read_text(file).split("\n"), 1)
-        if line.strip()
-    ]
+    answers = [_stored_answer(where, line) for file in files for where, line in read_lines(file)]
     if not answers:
         what = f"no samples of {_TASKS}* below it" if path.is_dir() else "no answers in it"
         raise LmmsEgoplanError(f"{path}: {what}; {HOW_TO_LOG}")
@@ -179,14 +157,7 @@ def _read_path(path: Path) -> list[StoredAnswer]:
 
 
 def _stored_answer(where: str, line: str) -> StoredAnswer:
-    try:
-        record = read_json(line)
-    except (ValueError, RecursionError) as error:
-        raise LmmsEgoplanError(
-            f'{where}: no JSON. Give a harness\'s samples, or lines such as {{"id": "existence/1", "answer": "Yes."}}'
-        ) from error
-    if problem := repetition(record):
-        raise LmmsEgoplanError(f"{where}: {problem}")
+    record = parse_record(where, line, _HOW)
     target = None
     if isinstance(record, dict) and isinstance(record.get("score"), dict):
         target = record.get("target") if isinstance(record.get("target"), str) else None
@@ -213,4 +184,5 @@ def _stored_answer(where: str, line: str) -> StoredAnswer:
         record.get("rating"),
         clean_text(judge) if isinstance(judge, str) else judge,
         prompts,
+        record.get("repeats"),
     )

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
 from lmms_egoplan.benchmarks.egothink.records import HUB_DATASET, Record, check_records, read_folder, read_hub
 from lmms_egoplan.benchmarks.egothink.splits import DATA_FORMAT
+from lmms_egoplan.progress import track
 from lmms_egoplan.storage import save_split
-from lmms_egoplan.validation import track
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -1,4 +1,4 @@
-"""EgoThink's inference prompts (appendix C, Tables 5 and 6), by model family.
+"""What a model is asked: the inference prompts of each model family (appendix C, Tables 5 and 6).
 
 A printed ``\\n`` is a newline and the spaces around it are as printed; the tables' placeholders for the question
 (``{question}``, ``{prompt}``, ``{}``, ``{instruction}``, ``instruction``, ``question``) are all ``{question}``.
@@ -274,7 +274,7 @@ def prompt_text(question: str, settings: Mapping[str, Any]) -> str:
         question: of the record.
         settings: ``prompt`` and, for some, ``system``.
     """
-    prompt = _ask(settings["prompt"], question)
+    prompt = _filled(settings["prompt"], question)
     return f"{settings['system']}\n{prompt}" if "system" in settings else prompt
 
 
@@ -287,12 +287,12 @@ def prompt_messages(question: str, image: Any, settings: Mapping[str, Any]) -> l
         settings: ``prompt`` and, for some, ``system``.
     """
     before, placeholder, after = settings["prompt"].rpartition(_IMAGE)
-    content = [_text(_ask(before, question)), {"type": "image", "url": image}, _text(_ask(after, question))]
+    content = [_text(_filled(before, question)), {"type": "image", "url": image}, _text(_filled(after, question))]
     user = {"role": "user", "content": content if placeholder else content[1:]}
     return [{"role": "system", "content": [_text(settings["system"])]}, user] if "system" in settings else [user]
 
 
-def _ask(prompt: str, question: str) -> str:
+def _filled(prompt: str, question: str) -> str:
     return prompt.replace(_QUESTION, question)
 
 

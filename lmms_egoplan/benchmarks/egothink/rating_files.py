@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from lmms_egoplan.benchmarks.egothink.answer_files import check_dimension, read_stored, read_text
+from lmms_egoplan.benchmarks.egothink.answer_files import check_dimension, read_stored
+from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.text import cell_text
-
-# Table 7.
-LEVELS = (0.0, 0.5, 1.0)
 
 Rated = dict[str, float | None]
 """Question, then rating in [0, 1]; None for an answer that was not rated."""
@@ -26,7 +25,8 @@ def read_raters(judged: Sequence[Path], human: Path | None) -> dict[str, Rated]:
     """The ratings of every rater, by the rater's name.
 
     Args:
-        judged: what `stored.read_stored` reads, with ratings; each path is one rater, named after its judge model.
+        judged: what `answer_files.read_stored` reads, with ratings; each path is one rater, with the name of its judge
+            model.
         human: what `read_human` reads; each column is one rater.
 
     Returns:

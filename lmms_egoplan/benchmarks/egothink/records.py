@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import read_json, repetition
 from lmms_egoplan.media.image_files import check_image
+from lmms_egoplan.progress import track
 from lmms_egoplan.storage import resolve_inside, without_bars
-from lmms_egoplan.validation import is_text, listing, read_json, repetition, shown, track
+from lmms_egoplan.validation import is_text, listing, shown
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -29,7 +31,7 @@ class Draft:
     number: position in the dimension, from 1.
     place: names the record in messages.
     question, answer: whatever stands there.
-    read_image: gives the bytes of the image file; raises LmmsEgoplanError or LmmsEgoplanError, which names the field.
+    read_image: gives the bytes of the image file; raises LmmsEgoplanError, which names the field.
     repetition: tells keys that are there more than once; None without.
     """
 
@@ -129,14 +131,14 @@ def check_records(drafts: Iterable[Draft]) -> list[Record]:
     problems: list[str] = []
     for draft in drafts:
         image = b""
-        found = [*_text_problems("question", draft.question), *_text_problems("answer", draft.answer)]
-        found += [draft.repetition] if draft.repetition else []
+        flaws = [*_text_problems("question", draft.question), *_text_problems("answer", draft.answer)]
+        flaws += [draft.repetition] if draft.repetition else []
         try:
             image = draft.read_image()
         except LmmsEgoplanError as error:
-            found.append(str(error))
-        problems += [f"{draft.place}, {problem}" for problem in found]
-        if not found:
+            flaws.append(str(error))
+        problems += [f"{draft.place}, {problem}" for problem in flaws]
+        if not flaws:
             record_id = f"{draft.dimension}/{draft.number}"
             records.append(Record(record_id, draft.dimension, draft.question, draft.answer, image))
     if problems:
@@ -151,12 +153,7 @@ def _load_list(folder: Path) -> Sequence[Any]:
     path = folder / "annotations.json"
     if not folder.is_dir():
         raise LmmsEgoplanError(f"{folder}: no such folder")
-    try:
-        content = read_json(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise LmmsEgoplanError(f"{path}: cannot read the annotations: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise LmmsEgoplanError(f"{path}: no JSON: {error}") from error
+    content = read_json(path, "annotations")
     if not isinstance(content, list) or not content:
         raise LmmsEgoplanError(f"{path}: expected a list of records, found {shown(content)}")
     return content
@@ -196,9 +193,9 @@ def _read_image_file(folder: Path, names: Any) -> bytes:
         path = resolve_inside(folder, names[0])
     except LmmsEgoplanError as error:
         raise LmmsEgoplanError(f"image_path: {error}") from error
-    if not path.is_file():
-        raise LmmsEgoplanError(f"image_path: no such image: {path}")
     try:
+        if not path.is_file():
+            raise LmmsEgoplanError(f"image_path: no such image: {path}")
         data = path.read_bytes()
     except OSError as error:
         raise LmmsEgoplanError(f"image_path: cannot read {folder / names[0]}: {error.strerror}") from error

@@ -1,7 +1,5 @@
-# ruff: noqa: RUF001 - the paper's typographic signs
-"""Single-answer grading (sec. 4.1): what a judge is asked about an answer, and how its verdict is read."""
+"""Single-answer grading (sec. 4.1): answers as a judge has rated them."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType
@@ -9,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 
-from lmms_egoplan.judging.judgement import Judgement, JudgeRequest, RatingScale
-from lmms_egoplan.judging.missing_ratings import warn_of_unjudged
-from lmms_egoplan.judging.sanitize import make_harmless
+from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
+from lmms_egoplan.benchmarks.egothink.judge_protocol import JUDGE_PROMPT, SCALE
+from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
+from lmms_egoplan.judging.missing_ratings import warn_of_missing_ratings
+from lmms_egoplan.judging.sanitize import sanitize
 from lmms_egoplan.serialization import from_text, to_text
 
 if TYPE_CHECKING:
@@ -20,65 +20,9 @@ if TYPE_CHECKING:
 # The paper's GPT-4 is retired.
 DEFAULT_JUDGE = "gpt-4o-2024-11-20"
 
-# Table 7, to the letter.
-JUDGE_PROMPT = (
-    "[Instruction]\n"
-    "Please act as an impartial judge and evaluate the quality of the response provided by an AI assistant to the user "
-    "question displayed below. Your evaluation should consider correctness and helpfulness. You will be given a "
-    "reference answer and the assistant’s answer. Begin your evaluation by comparing the assistant’s answer with the "
-    "reference answer. Identify and correct any mistakes. The assistant has access to an image alongwith questions but "
-    "you will not be given images. Therefore, please consider only how the answer is close to the reference answer. If "
-    "the assistant’s answer is not exactly same as or similar to the answer, then he must be wrong. Be as objective as "
-    "possible. Discourage uninformative answers. Also, equally treat short and long answers and focus on the "
-    "correctness of answers. After providing your explanation, you must rate the response with either 0, 0.5 or 1 by "
-    "strictly following this format: “[rating]”, for example: “Rating: [[0.5]]”.\n"
-    "\n"
-    "[Question]\n"
-    "{question}\n"
-    "\n"
-    "[The Start of Reference Answer]\n"
-    "{ref_answer_1}\n"
-    "\n"
-    "[The End of Reference Answer]\n"
-    "\n"
-    "[The Start of Assistant’s Answer]\n"
-    "{answer}\n"
-    "\n"
-    "[The End of Assistant’s Answer]"
-)
-
 _JUDGE_LATER = "lmms-egoplan judge egothink SAMPLES --out FILE"
 # What a run can do without a judge.
 OTHERWISE = f"EgoThink's logged samples can be judged later: {_JUDGE_LATER}"
-# The prompt's own example, in whatever marks and behind whatever comma, colon or line break a judge quotes it; "the
-# example" alone is one where a quotation mark opens behind it.
-_QUOTE = r"[\"'`“”„‘’«»‹›「『]"
-_GAP = r"(?: [\s:;,.(*_>：，、–—-] | </?\w{1,10}> )"
-_EXAMPLE = re.compile(
-    rf"""
-    \b (?: (?: for \s+ (?:example|instance) | e\.? \s? g \b | such \s as ) (?: {_QUOTE} | {_GAP} )*
-    | examples? {_GAP}* {_QUOTE} (?: {_QUOTE} | {_GAP} )* )
-    (?: rating [\s*_"'`”]{{0,9}} [:：=]? [\s*_"'`“]{{0,9}} )? \[\[ \s* 0?\.50* \s* \]\]
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
-_BRACKETED = re.compile(r"\[\[([^\[\]]*)\]\]")
-_NUMBER = re.compile(r"[01](?:\.0*)?|0?\.50*")
-
-
-def read_rating(verdict: str) -> float | None:
-    """The rating in a judge's verdict: 0, 0.5 or 1.
-
-    The last ``[[x]]`` alone decides: where it holds anything else (``7``, ``-1``, ``rating``) there is no rating,
-    whatever was said before. The example in the prompt's own instruction ("for example: Rating: [[0.5]]") is no
-    rating, however it is quoted.
-    """
-    ratings = _BRACKETED.findall(_EXAMPLE.sub(" ", verdict))
-    last = ratings[-1].strip() if ratings else ""
-    return float(last) if _NUMBER.fullmatch(last) else None
-
-
-SCALE = RatingScale(read_rating, best=1)
 
 
 @dataclass(frozen=True)
@@ -104,7 +48,7 @@ class JudgedAnswer:
     """An answer with what a judge made of it.
 
     id, answer, truncated, prompts: as in `Answer`.
-    suspect: whether the answer looks as if it wrote its own rating (`make_harmless`); no judge saw that part as it was.
+    suspect: whether the answer looks as if it wrote its own rating (`sanitize`); no judge saw that part as it was.
     rating: 0, 0.5 or 1; None where it is not judged.
     judgement: raw text of the judge's last reply; None if none came.
     judge: the model, as the endpoint names it; None where no judge is set.
@@ -175,7 +119,7 @@ def grade_repeatedly(
 
     The first time is what `grade` gives. What was asked before is not asked again, each time for itself.
     """
-    shown = [make_harmless(answer.answer) for answer in answers]
+    shown = [sanitize(answer.answer) for answer in answers]
     judgements: Sequence[Judgement | None] = [None] * (len(answers) * repeats)
     if settings is not None and answers:
         from lmms_egoplan.judging.judge import JudgeError, judge_all
@@ -186,7 +130,7 @@ def grade_repeatedly(
             for answer, (text, _) in zip(answers, shown, strict=True)
         ]
         try:
-            dimensions = {answer.id.partition("/")[0] for answer in answers}
+            dimensions = {dimension_of(answer.id) for answer in answers}
             title = f"EgoThink {min(dimensions)}" if len(dimensions) == 1 else "EgoThink"
             judgements = judge_all(requests, SCALE, settings, title=title, show_progress=show_progress)
         except JudgeError as error:
@@ -198,7 +142,9 @@ def grade_repeatedly(
             [*zip(answers, shown, strict=True)] * repeats, judgements, strict=True
         )
     ]
-    warn_of_unjudged("EgoThink", [answer.id for answer in judged if answer.rating is None], len(judged), "answers")
+    warn_of_missing_ratings(
+        "EgoThink", [answer.id for answer in judged if answer.rating is None], len(judged), "answers"
+    )
     return [judged[repeat * len(answers) : (repeat + 1) * len(answers)] for repeat in range(repeats)]
 
 

@@ -14,10 +14,10 @@ from lm_eval.models.hf_vlms import DEFAULT_IMAGE_PLACEHOLDER, HFMultimodalLM
 from lm_eval.models.utils import resize_image
 from tqdm import tqdm
 
+from lmms_egoplan.harnesses.generation import AnswerGenerator, Question, batches
 from lmms_egoplan.harnesses.lm_eval import response_cache
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages
 from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, VIDEO, ShownAnswer
-from lmms_egoplan.harnesses.lmms_eval.generation import AnswerGenerator, Question, batches
 from lmms_egoplan.harnesses.prefetch import prefetch
 from lmms_egoplan.media.clip import Clip
 from lmms_egoplan.ranking import CandidateRanker, CandidateScore

@@ -284,7 +284,7 @@ class JudgedTask(TogetherScoredTask):
         """Try the judge.
 
         Raises:
-            JudgeError, LmmsEgoplanError: as `announce_judge`.
+            JudgeError, LmmsEgoplanError: see `announce_judge`.
         """
         announce_judge(self.DEFAULT_JUDGE, self.OTHERWISE)
 

@@ -9,7 +9,7 @@ import functools
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from lmms_eval.api.filter import Filter, FilterEnsemble
 from lmms_eval.api.instance import Instance
@@ -18,6 +18,7 @@ from loguru import logger
 
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, loaded_model
 from lmms_egoplan.judging import JudgeSettings, judge_settings
+from lmms_egoplan.judging.startup import announce_judge
 from lmms_egoplan.processes import num_processes
 from lmms_egoplan.text import clean_text
 
@@ -41,7 +42,7 @@ class Response:
 
 
 class RequestFilter(Filter):
-    """A filter whose `apply` may call `responses`, `settings`, `model` and `judge`.
+    """A filter whose `apply` may call `responses`, `settings` and `model`.
 
     What it and the log get can be written.
     """
@@ -87,17 +88,35 @@ class RequestFilter(Filter):
             inspect.ismethod(value) and value.__name__ == "doc_to_visual" for value in self.requests[0].args
         )
 
-    def judge(self, default_model: str) -> JudgeSettings | None:
-        """The judge that is set, with this process's share of the concurrency; None, too, with ``--predict_only``."""
-        settings = judge_settings(default_model)
-        if settings is None or getattr(self._task().args, "predict_only", False):
-            return None
-        return settings.shared_by(num_processes())
-
     def _task(self) -> Any:
         if not self.requests:
             raise RuntimeError("this lmms-eval does not apply filters with FilterEnsemble.apply(instances, docs)")
         return next(value.__self__ for value in self.requests[0].args if inspect.ismethod(value))
+
+
+class JudgedFilter(RequestFilter):
+    """A filter that has answers rated by a judge model; the judge is tried when the task is loaded.
+
+    DEFAULT_JUDGE, OTHERWISE: as `announce_judge` takes them.
+    """
+
+    DEFAULT_JUDGE: ClassVar[str]
+    OTHERWISE: ClassVar[str] = ""
+
+    def __init__(self) -> None:
+        """Try the judge.
+
+        Raises:
+            JudgeError, LmmsEgoplanError: as `announce_judge`.
+        """
+        announce_judge(self.DEFAULT_JUDGE, self.OTHERWISE)
+
+    def judge(self) -> JudgeSettings | None:
+        """The judge that is set, with this process's share of the concurrency; None, too, with ``--predict_only``."""
+        settings = judge_settings(self.DEFAULT_JUDGE)
+        if settings is None or getattr(self._task().args, "predict_only", False):
+            return None
+        return settings.shared_by(num_processes())
 
 
 def _truncated(request: Instance) -> bool | None:

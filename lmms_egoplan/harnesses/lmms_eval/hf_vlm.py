@@ -20,8 +20,8 @@ from tqdm import tqdm
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.generation import AnswerGenerator, Question, batches
 from lmms_egoplan.harnesses.lmms_eval import response_cache
-from lmms_egoplan.harnesses.lmms_eval.generation import AnswerGenerator, Question, batches
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
 from lmms_egoplan.harnesses.lmms_eval.messages import MediaLoader
 from lmms_egoplan.harnesses.lmms_eval.streaming import StreamedResponses

@@ -4,7 +4,6 @@ lmms-eval calls `register` through the entry-point group ``lmms_eval.models`` wh
 """
 
 import functools
-import importlib
 import importlib.util
 import inspect
 import sys
@@ -12,19 +11,14 @@ from collections.abc import Iterable, Iterator
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from pkgutil import resolve_name
 from types import ModuleType
 from typing import Any
 
 from loguru import logger
 
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
-
-# Where the judge's default model stands, by the name of a task's file or folder.
-_JUDGED = {
-    "egothink": "egothink.scoring",
-    "egointent.yaml": "egointent.scoring",
-    "egointent_diagnostics.yaml": "egointent.diagnostics.scoring",
-}
 
 INCLUDE_PATH_HINT = "--include_path $(lmms-egoplan tasks-path)"
 _TASKS_MODULE = "lmms_eval.tasks"
@@ -120,9 +114,8 @@ def _try_judges_early(tasks: ModuleType) -> None:
 
         matched = match_tasks(self, *args, **kwargs)
         names = {name for path in _own_files(self, matched) for name in (path.name, path.parent.name)}
-        for module in sorted(_JUDGED[name] for name in names & _JUDGED.keys()):
-            grading = importlib.import_module(f"lmms_egoplan.benchmarks.{module}")
-            announce_judge(grading.DEFAULT_JUDGE, getattr(grading, "OTHERWISE", ""))
+        for judge in (judge for benchmark in BENCHMARKS for judge in benchmark.judges if judge.tasks in names):
+            announce_judge(resolve_name(judge.default_model), resolve_name(judge.otherwise) if judge.otherwise else "")
         return matched
 
     TaskManager.match_tasks = with_judge_tried

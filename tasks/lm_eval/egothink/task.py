@@ -6,6 +6,7 @@ from typing import Any
 
 from datasets import Dataset
 
+from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
 from lmms_egoplan.benchmarks.egothink.protocol import backend_of_model_type, model_blocks, prompt_text, prompts_name
 from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, OTHERWISE, Answer, grade
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
@@ -46,8 +47,8 @@ class General(SystemPromptTask, JudgedTask):
 
     def score(self, answers: Sequence[Answered]) -> list[str]:
         prompts = prompts_name(model_blocks(self.PLANNING)[self.config.metadata["prompts"]], self.used_system_turn)
-        given = [Answer(a.doc["id"], a.doc["question"], a.doc["answer"], a.text, None, prompts) for a in answers]
-        return [answer.to_text() for answer in grade(given, self.judge(), show_progress=is_first_process())]
+        replies = [Answer(a.doc["id"], a.doc["question"], a.doc["answer"], a.text, None, prompts) for a in answers]
+        return [judged.to_text() for judged in grade(replies, self.judge(), show_progress=is_first_process())]
 
 
 class Planning(General):
@@ -58,8 +59,7 @@ class Planning(General):
 
 def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
     """The question's one image."""
-    dimension, _, _ = doc["id"].partition("/")
-    load = partial(stored_images, PREPARED, dimension, doc["data"], doc["row"], "image")
+    load = partial(stored_images, PREPARED, dimension_of(doc["id"]), doc["data"], doc["row"], "image")
     return LazyImages(images_name("EgoThink", doc, doc["id"]), load)
 
 

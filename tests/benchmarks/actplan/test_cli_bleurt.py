@@ -8,9 +8,11 @@ from typer.testing import CliRunner
 
 from benchmarks.actplan.published_plans import record, write_plans
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
-from lmms_egoplan.cli import evaluate, score, train
+from lmms_egoplan.cli import app
 
 pytestmark = pytest.mark.filterwarnings("ignore")
+
+TRAIN, EVALUATE, SCORE = ("train", "bleurt"), ("evaluate", "bleurt"), ("score", "actplan")
 
 
 @pytest.fixture(autouse=True)
@@ -26,8 +28,8 @@ def inputs(tmp_path_factory):
     return [str(plans), str(activities)], str(write_encoder(folder / "encoder"))
 
 
-def run(app, *arguments):
-    return CliRunner().invoke(app, ["bleurt", *map(str, arguments)])
+def run(command, *arguments):
+    return CliRunner().invoke(app, [*command, *map(str, arguments)])
 
 
 def test_trains_and_evaluates(inputs, tmp_path):
@@ -35,14 +37,14 @@ def test_trains_and_evaluates(inputs, tmp_path):
     out = tmp_path / "bleurt"
     settings = ["--epochs", 2, "--learning-rate", 1e-3, "--batch-size", 3, "--max-length", 40, "--seed", 1]
     for _ in range(2):
-        result = run(train.app, *files, "--encoder", encoder, "--out", out, *settings)
+        result = run(TRAIN, *files, "--encoder", encoder, "--out", out, *settings)
         assert result.exit_code == 0, result.output
         assert "Left out: 1 instances of filling_a_box_8, which " in result.stderr
         summary, written = result.stdout.splitlines()[-2:]
         assert summary.startswith("Best epoch ")
         assert "Val: GPT-4V " in summary
         assert written == f"Written to {out}"
-    result = run(evaluate.app, out, *files, "--split", "val")
+    result = run(EVALUATE, out, *files, "--split", "val")
     assert result.exit_code == 0, result.output
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.stdout.splitlines() if "│" in line]
     rows = {row[0]: row[1:] for row in rows}
@@ -64,15 +66,15 @@ def test_errors_are_one_message(inputs, tmp_path):
     files, encoder = inputs
     model = write_classifier(tmp_path / "model", encoder)
     none = str(tmp_path / "none")
-    for app, arguments, message in (
-        (evaluate.app, [none, *files, "--split", "val"], f"{none}: no folder with a trained classifier"),
-        (evaluate.app, [model, *files, "--split", "test"], "no labelled plans of the split test in it"),
-        (evaluate.app, [model, none, files[1], "--split", "val"], f"{none}: cannot be read"),
-        (train.app, [*files, "--encoder", none, "--out", tmp_path / "out"], f"{none}: no BERT-type checkpoint can be"),
-        (train.app, [*files, "--encoder", encoder, "--out", model], f"{model}: holds other files"),
-        (train.app, [files[0], none, "--encoder", encoder, "--out", model], f"{none}: cannot be read"),
+    for command, arguments, message in (
+        (EVALUATE, [none, *files, "--split", "val"], f"{none}: no folder with a trained classifier"),
+        (EVALUATE, [model, *files, "--split", "test"], "no labelled plans of the split test in it"),
+        (EVALUATE, [model, none, files[1], "--split", "val"], f"{none}: cannot be read"),
+        (TRAIN, [*files, "--encoder", none, "--out", tmp_path / "out"], f"{none}: no BERT-type checkpoint can be"),
+        (TRAIN, [*files, "--encoder", encoder, "--out", model], f"{model}: holds other files"),
+        (TRAIN, [files[0], none, "--encoder", encoder, "--out", model], f"{none}: cannot be read"),
     ):
-        result = run(app, *arguments)
+        result = run(command, *arguments)
         assert result.exit_code == 1, result.output
         assert f"lmms-egoplan: {message}" in result.stderr or message in result.stderr
         assert "Traceback" not in result.output
@@ -80,75 +82,74 @@ def test_errors_are_one_message(inputs, tmp_path):
         *(("--learning-rate", 0), ("--learning-rate", "nan"), ("--epochs", 0), ("--split", "train")),
         *(("--positives", "gold"), ("--shuffled", "scene")),
     ):
-        app = evaluate.app if option == "--split" else train.app
-        inputs = [model, *files] if app is evaluate.app else [*files, "--encoder", encoder, "--out", tmp_path / "out"]
-        assert run(app, *inputs, option, value).exit_code == 2
+        command = EVALUATE if option == "--split" else TRAIN
+        inputs = [model, *files] if command is EVALUATE else [*files, "--encoder", encoder, "--out", tmp_path / "out"]
+        assert run(command, *inputs, option, value).exit_code == 2
     assert not (tmp_path / "out").exists()
 
 
 def test_inputs_as_options_still_work(inputs, tmp_path):
     (plans, activities), encoder = inputs
     model, rest = str(write_classifier(tmp_path / "model", encoder)), ["--split", "val"]
-    expected = run(evaluate.app, model, plans, activities, *rest).stdout
+    expected = run(EVALUATE, model, plans, activities, *rest).stdout
     assert "accuracy" in expected
     for given in (
         ["--model", model, "--plans", plans, "--activities", activities],
         [f"--activities={activities}", f"--plans={plans}", "--model", model],
     ):
         for arguments in ([*given, *rest], [*rest, *given]):
-            result = run(evaluate.app, *arguments)
+            result = run(EVALUATE, *arguments)
             assert (result.exit_code, result.stdout) == (0, expected)
     training = ["--encoder", encoder, "--out", tmp_path / "out", "--epochs", 1, "--batch-size", 9]
-    assert run(train.app, "--activities", activities, "--plans", plans, *training).exit_code == 0
+    assert run(TRAIN, "--activities", activities, "--plans", plans, *training).exit_code == 0
 
 
 @pytest.mark.parametrize(
-    ("app", "arguments", "told"),
+    ("command", "arguments", "told"),
     [
-        (evaluate, ["m", "p", "a", "--plans", "q"], "--model, --plans, --activities: give each of them once, or all"),
-        (evaluate, ["p", "a", "--model", "m"], "or all inputs as arguments: MODEL PLANS ACTIVITIES"),
-        (evaluate, [*("--model", "m", "--plans", "p") * 2, "--activities", "a"], "give each of them once"),
+        (EVALUATE, ["m", "p", "a", "--plans", "q"], "--model, --plans, --activities: give each of them once, or all"),
+        (EVALUATE, ["p", "a", "--model", "m"], "or all inputs as arguments: MODEL PLANS ACTIVITIES"),
+        (EVALUATE, [*("--model", "m", "--plans", "p") * 2, "--activities", "a"], "give each of them once"),
         (
-            evaluate,
+            EVALUATE,
             ["--model", "m", "--plans", "p", "--activities"],
             "Invalid value for --activities: a value is missing",
         ),
-        (evaluate, ["a", "--model", "m", "--plans", "p", "--activities", "a"], "unexpected extra argument(s) (a)"),
-        (evaluate, ["m"], "Missing argument 'PLANS'"),
-        (evaluate, [], "Missing argument 'MODEL'"),
-        (train, ["p", "--plans", "p", "a"], "or all inputs as arguments: PLANS ACTIVITIES"),
-        (train, ["--activities", "a"], "--plans, --activities: give each of them once"),
-        (score, [], "Missing argument 'PLANS'"),
-        (score, ["p", "--plans", "q"], "unexpected extra argument(s) (p)"),
+        (EVALUATE, ["a", "--model", "m", "--plans", "p", "--activities", "a"], "unexpected extra argument(s) (a)"),
+        (EVALUATE, ["m"], "Missing argument 'PLANS'"),
+        (EVALUATE, [], "Missing argument 'MODEL'"),
+        (TRAIN, ["p", "--plans", "p", "a"], "or all inputs as arguments: PLANS ACTIVITIES"),
+        (TRAIN, ["--activities", "a"], "--plans, --activities: give each of them once"),
+        (SCORE, [], "Missing argument 'PLANS'"),
+        (SCORE, ["p", "--plans", "q"], "unexpected extra argument(s) (p)"),
     ],
 )
-def test_an_input_is_given_once(tmp_path, app, arguments, told):
+def test_an_input_is_given_once(tmp_path, command, arguments, told):
     required = {
-        evaluate: ["--split", "val"],
-        train: ["--encoder", "e", "--out", tmp_path / "out"],
-        score: ["--out", tmp_path / "out"],
+        EVALUATE: ["--split", "val"],
+        TRAIN: ["--encoder", "e", "--out", tmp_path / "out"],
+        SCORE: ["--out", tmp_path / "out"],
     }
-    command = "actplan" if app is score else "bleurt"
-    result = CliRunner().invoke(app.app, [command, *map(str, required[app]), *arguments])
+    result = run(command, *required[command], *arguments)
     assert result.exit_code == 2
     assert told in " ".join(result.stderr.replace("│", " ").split())
     assert "Traceback" not in result.output
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("app", [evaluate, train, score])
-def test_help_names_the_authors_file_and_no_earlier_option(app):
-    text = CliRunner().invoke(app.app, ["actplan" if app is score else "bleurt", "--help"]).stdout
+@pytest.mark.parametrize("command", [EVALUATE, TRAIN, SCORE])
+def test_help_names_the_authors_file_and_no_earlier_option(command):
+    text = run(command, "--help").stdout
     assert "finetuning_data.jsonl" in text
     assert not [name for name in ("--plans", "--activities", "--model", "plans_train_val") if name in text]
 
 
 def test_help_loads_no_heavy_library():
-    modules = "card, classifier, evaluation, trainer, model, pairs, recipe, run_folder, tokens, training"
+    modules = "card, classifier, evaluation, model, pairs, recipe, run_folder, tokens, trainer, training"
     code = (
         f"from lmms_egoplan.benchmarks.actplan.bleurt import {modules}\n"
-        "import sys\nfrom typer.testing import CliRunner\nfrom lmms_egoplan.cli import evaluate, train\n"
-        "results = [CliRunner().invoke(each.app, ['bleurt', '--help']) for each in (train, evaluate)]\n"
+        "import sys\nfrom typer.testing import CliRunner\nfrom lmms_egoplan.cli import app\n"
+        "results = [CliRunner().invoke(app, [group, 'bleurt', '--help']) for group in ('train', 'evaluate')]\n"
         "heavy = {'torch', 'datasets', 'transformers', 'sklearn', 'sentence_transformers'} & set(sys.modules)\n"
         "sys.exit(','.join(heavy) or max(result.exit_code for result in results))"
     )

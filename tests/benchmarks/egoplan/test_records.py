@@ -148,7 +148,7 @@ def test_unreadable_files(tmp_path):
     with pytest.raises(LmmsEgoplanError, match=r"absent.json: cannot read the annotations: No such file"):
         read_annotations(tmp_path / "absent.json", "val")
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(LmmsEgoplanError, match=r"binary.json: no JSON"):
+    with pytest.raises(LmmsEgoplanError, match=r"binary.json: cannot read the annotations: no text in UTF-8"):
         read_annotations(tmp_path / "binary.json", "val")
 
 

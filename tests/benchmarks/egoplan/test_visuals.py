@@ -1,14 +1,118 @@
+"""What a model is shown: which frames of the progress, and in which form."""
+
 import json
+from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 
 import av
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from PIL import Image
 
-from lmms_egoplan.benchmarks.egoplan.visuals import clip_images, progress_video, uniform_images
+from lmms_egoplan.benchmarks.egoplan.visuals import (
+    clip_frames,
+    clip_images,
+    progress_video,
+    uniform_frames,
+    uniform_images,
+    visual_input,
+)
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import DamagedFrameError, FrameError, count_video_frames, frame_path, read_video_frames
 from media.files import damage_packet, number_image, read_number, read_numbers, write_epic_folder, write_numbered_video
 
 EXAMPLES = Path(__file__).parents[4] / "shared" / "data" / "egoplan" / "examples.json"
+# The published example record: sample 115, "store cereal".
+PAST = [(36, 105), (111, 253), (274, 456), (457, 606), (689, 760)]
+
+frames = st.integers(0, 500)
+
+
+@st.composite
+def progress(draw):
+    """Overlapping actions by start, none starting after the observation, some ending after it."""
+    observation = draw(st.integers(0, 2000))
+    starts = sorted(draw(st.lists(st.integers(0, observation), max_size=8)))
+    return [(start, start + draw(frames)) for start in starts], observation
+
+
+def test_published_example():
+    assert uniform_frames(PAST, 760) == [36, 139, 243, 346, 450, 553, 657, 760]
+    clips = clip_frames(PAST, 760)
+    assert [(clip[0], clip[-1], len(clip)) for clip in clips] == [
+        (111, 253, 8),
+        (274, 456, 8),
+        (457, 606, 8),
+        (689, 760, 8),
+    ]
+
+
+def test_first_step_of_a_task():
+    assert uniform_frames([], 760) == [760]
+    assert clip_frames([], 760) == []
+
+
+def test_short_spans_give_each_frame_once():
+    assert uniform_frames([(5, 6)], 7) == [5, 6, 7]
+    assert uniform_frames([(7, 9)], 7) == [7]
+
+
+def test_short_actions_fill_their_clips():
+    assert clip_frames([(3, 3), (4, 6)], 9, frames_per_clip=4) == [[3, 3, 3, 3], [4, 5, 5, 6]]
+
+
+def test_one_frame_is_the_last():
+    assert uniform_frames(PAST, 760, 1) == [760]
+    assert clip_frames(PAST, 760, 2, 1) == [[606], [760]]
+
+
+def test_actions_are_cut_at_the_observation():
+    assert clip_frames([(10, 90), (20, 30)], 25, frames_per_clip=4) == [[10, 15, 20, 25], [20, 22, 23, 25]]
+
+
+@given(progress(), st.integers(1, 20))
+@example(([(0, 0)], 61), 15)  # in floating point, half a frame is more than that
+def test_uniform_frames_are_evenly_spaced_and_end_with_the_observation(progress, num_frames):
+    past, observation = progress
+    numbers = uniform_frames(past, observation, num_frames)
+    first = past[0][0] if past else observation
+    assert numbers[-1] == observation
+    assert len(numbers) == min(num_frames, observation - first + 1)
+    assert all(a < b for a, b in pairwise(numbers))
+    if len(numbers) > 1:
+        step = Fraction(observation - first, len(numbers) - 1)
+        assert all(abs(number - first - i * step) <= Fraction(1, 2) for i, number in enumerate(numbers))
+
+
+@given(progress(), st.integers(1, 6), st.integers(1, 12))
+def test_clips_stay_inside_their_actions_and_before_the_observation(progress, num_clips, frames_per_clip):
+    past, observation = progress
+    clips = clip_frames(past, observation, num_clips, frames_per_clip)
+    assert len(clips) == min(num_clips, len(past))
+    for clip, (start, stop) in zip(reversed(clips), reversed(past), strict=False):
+        last = min(stop, observation)
+        assert len(clip) == frames_per_clip
+        assert clip[-1] == last
+        assert clip[0] >= start
+        assert all(a <= b for a, b in pairwise(clip))
+        assert len(set(clip)) == min(frames_per_clip, last - start + 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: uniform_frames(PAST, 760, 0), "num_frames must be at least 1, got 0"),
+        (lambda: clip_frames(PAST, 760, 0, 8), "num_clips must be at least 1"),
+        (lambda: clip_frames(PAST, 760, 4, -1), "frames_per_clip must be at least 1"),
+        (lambda: uniform_frames(PAST, 600), "past action 689-760 must start"),
+        (lambda: clip_frames([(9, 8)], 10), "past action 9-8 must start"),
+    ],
+)
+def test_refuses_what_makes_no_sense(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
 
 
 @pytest.fixture(scope="module")
@@ -147,3 +251,45 @@ def test_a_damaged_frame_ends_with_what_to_do(tmp_path):
             show(damaged)
     assert read_numbers(uniform_images(row("Ego4D", path, 11, (0, 8)), 3)) == [0, 6, 11]
     assert read_numbers(uniform_images(row("Ego4D", path, 40, (36, 40)), 3)) == [36, 38, 40]
+
+
+@pytest.fixture
+def doc(media):
+    return row("EpicKitchens", media / "P01_02", 30, (1, 10), (11, 20), (21, 29))
+
+
+def test_frames(doc):
+    images = visual_input(doc, {"media": "frames", "num_frames": 6})
+    assert len(images) == 6
+    assert all(isinstance(image, Image.Image) for image in images)
+
+
+def test_clips_nested_and_flat(doc):
+    settings = {"num_clips": 2, "frames_per_clip": 3}
+    *clips, observation = visual_input(doc, settings | {"media": "clips"})
+    assert [len(clip) for clip in clips] == [3, 3]
+    flat = visual_input(doc, settings | {"media": "clip_frames"})
+    expected = [*clips[0], *clips[1], observation]
+    assert [image.tobytes() for image in flat] == [image.tobytes() for image in expected]
+
+
+def test_video(doc):
+    (path,) = visual_input(doc, {"media": "video"})
+    assert path.endswith(".mp4")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "media must be .* got None"),
+        ({"media": "film"}, "got 'film'"),
+        ({"media": "frames"}, "needs num_frames.* got None"),
+        ({"media": "frames", "num_frames": 0}, "at least 1, got 0"),
+        ({"media": "frames", "num_frames": True}, "got True"),
+        ({"media": "clips", "num_clips": 4}, "needs frames_per_clip"),
+        ({"media": "clip_frames", "num_clips": "4", "frames_per_clip": 1}, "needs num_clips.* got '4'"),
+    ],
+)
+def test_wrong_settings_are_named(doc, settings, message):
+    with pytest.raises(LmmsEgoplanError, match=message):
+        visual_input(doc, settings)

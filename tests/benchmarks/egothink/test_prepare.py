@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from datasets import Image, load_from_disk
 
-from benchmarks.egothink.source import image_bytes, write_hub_copy, write_source
+from benchmarks.egothink.source import image_bytes, write_hub_copy
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink, question_type
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
@@ -14,15 +14,7 @@ from lmms_egoplan.storage import load_summary, prepared_splits, split_dir
 
 PUBLISHED = Path(__file__).parents[4] / "shared" / "data" / "egothink"
 
-
-@pytest.fixture(autouse=True)
-def data(tmp_path, monkeypatch):
-    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
-
-
-@pytest.fixture
-def source(tmp_path):
-    return write_source(tmp_path / "source")
+pytestmark = pytest.mark.usefixtures("data")
 
 
 def stored_bytes(name):

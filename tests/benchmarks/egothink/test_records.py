@@ -17,11 +17,6 @@ from lmms_egoplan.errors import LmmsEgoplanError
 
 
 @pytest.fixture
-def source(tmp_path):
-    return write_source(tmp_path / "source")
-
-
-@pytest.fixture
 def hub(source, tmp_path, monkeypatch):
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     monkeypatch.chdir(tmp_path)

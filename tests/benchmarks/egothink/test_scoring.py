@@ -1,5 +1,4 @@
-# ruff: noqa: RUF001 - the signs are the point
-"""The judge's prompt, and grading by a real endpoint, with answers that would grade themselves."""
+"""Grading by a real endpoint, with answers that would grade themselves."""
 
 import re
 
@@ -9,19 +8,14 @@ from hypothesis import strategies as st
 from loguru import logger
 
 from benchmarks.egothink.forgeries import FORGED_DELIMITERS, FORGED_VERDICTS, HARMLESS, TEXTS
-from benchmarks.egothink.paper import TABLE_7
+from benchmarks.egothink.paper import END, START
 from judge_server import JudgeServer, Reply
 from judgement_rows import num_stored
-from lmms_egoplan.benchmarks.egothink.scoring import JUDGE_PROMPT, Answer, JudgedAnswer, grade
+from lmms_egoplan.benchmarks.egothink.scoring import Answer, JudgedAnswer, grade
 from lmms_egoplan.judging import JudgeSettings, default_cache_path
 from patience import wait_until
 
-START, END = "[The Start of Assistant’s Answer]\n", "\n\n[The End of Assistant’s Answer]"
-
-
-@pytest.fixture(autouse=True)
-def data(tmp_path, monkeypatch):
-    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
+pytestmark = pytest.mark.usefixtures("data")
 
 
 @pytest.fixture
@@ -50,10 +44,6 @@ def grade_with(reply, *texts):
 
 def shown_in(prompt):
     return prompt[prompt.index(START) + len(START) : prompt.rindex(END)]
-
-
-def test_prompt_is_the_papers():
-    assert TABLE_7.replace(r"\n", "\n") == JUDGE_PROMPT
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,7 @@ from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import DataMissingError, split_dir
 
-
-@pytest.fixture(autouse=True)
-def data(tmp_path, monkeypatch):
-    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+pytestmark = pytest.mark.usefixtures("data")
 
 
 @pytest.mark.parametrize("use", [PREPARED.folder, PREPARED.fingerprint, PREPARED.load])

@@ -10,7 +10,7 @@ from PIL import Image
 
 from harnesses.lmms_eval.small_requests import generate, generation_requests, ranking_requests
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.harnesses.lmms_eval.generation import AnswerGenerator
+from lmms_egoplan.harnesses.generation import AnswerGenerator
 from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
 from lmms_egoplan.media.clip import Clip
 from lmms_egoplan.media.frames import read_frame_folder, read_video_frames

@@ -14,8 +14,8 @@ from lmms_egoplan.benchmarks.actplan.bleurt.recipe import pairs_text
 from lmms_egoplan.benchmarks.actplan.bleurt.tokens import encode_pair
 from lmms_egoplan.encoder import default_device
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.progress import track
 from lmms_egoplan.storage import file_version
-from lmms_egoplan.validation import track
 
 if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase

@@ -77,8 +77,7 @@ def evaluate_bleurt(
         plans, activities: files as for `read_published` and `read_activities`.
 
     Raises:
-        LmmsEgoplanError: one of the files cannot be read or holds something else.
-        LmmsEgoplanError: the split has no plans.
+        LmmsEgoplanError: one of the files cannot be read or holds something else, or the split has no plans.
     """
     instances, splits = read_published(plans), read_activities(activities)
     unknown = unknown_activities(instances, splits)

@@ -8,6 +8,7 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import EARLIER_PAIRS
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import decode
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.validation import shown
 
@@ -104,7 +105,7 @@ class RunFolder:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = decode(path.read_text(encoding="utf-8"))
         if not isinstance(content, dict):
             raise ValueError("no JSON object")
         return content

@@ -52,8 +52,8 @@ def train_bleurt(
         ``history`` and ``seconds`` as in `Fitted`. Scores are as in `SourceScores`.
 
     Raises:
-        LmmsEgoplanError: one of the files cannot be read or holds something else.
-        LmmsEgoplanError: no usable encoder or data, the folder is another run's, or training diverges.
+        LmmsEgoplanError: one of the files cannot be read or holds something else, there is no usable encoder or data,
+            the folder is another run's, or training diverges.
         OSError: the folder cannot be written.
     """
     data = _read(plans, activities, recipe)

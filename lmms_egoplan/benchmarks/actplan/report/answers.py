@@ -14,7 +14,7 @@ from lmms_egoplan.benchmarks.actplan.report.plans import MEASURES, Mean, Plan, m
 from lmms_egoplan.report.by_question import by_question
 from lmms_egoplan.report.document import Value
 from lmms_egoplan.report.recompute import aggregations
-from lmms_egoplan.report.runs import Run, TaskRun
+from lmms_egoplan.report.run import Run, TaskRun
 
 _TASK, _TEXT_ONLY = "actplan", "actplan_text_only"
 # Tasks that ask for one part of the activities, which is no score of the benchmark.

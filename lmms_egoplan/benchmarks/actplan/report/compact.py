@@ -16,7 +16,7 @@ from lmms_egoplan.report.compact_tables import (
     share,
 )
 from lmms_egoplan.report.document import Table
-from lmms_egoplan.report.runs import Run
+from lmms_egoplan.report.run import Run
 
 # Against gold plan 1.
 _SCORES = ("lcs_norm", "lcs", "lcs_norm_parsed", "lcs_parsed", "form_validity", "plan_length")

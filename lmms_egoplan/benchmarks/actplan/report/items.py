@@ -7,7 +7,7 @@ from lmms_egoplan.benchmarks.actplan.report.answers import read_planned
 from lmms_egoplan.benchmarks.actplan.report.plans import Plan
 from lmms_egoplan.benchmarks.actplan.report.prepared import prepared_instances
 from lmms_egoplan.report.document import Item, ShownAnswer, Verdict
-from lmms_egoplan.report.runs import Run
+from lmms_egoplan.report.run import Run
 
 
 def items(runs: Sequence[Run]) -> list[Item]:

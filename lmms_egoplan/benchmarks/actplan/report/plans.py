@@ -11,7 +11,7 @@ from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, SETTINGS
 from lmms_egoplan.benchmarks.actplan.metrics import length_bin
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
 from lmms_egoplan.report.by_question import unreadable
-from lmms_egoplan.report.runs import Run, TaskRun
+from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.report.statistics import bootstrap_interval
 
 MEASURES = {

@@ -8,7 +8,7 @@ from lmms_egoplan.benchmarks.actplan.published import load
 from lmms_egoplan.benchmarks.actplan.report.answers import Planned, in_percent
 from lmms_egoplan.benchmarks.actplan.report.columns import ENDS, GOLD_NOTE, INTERVAL_NOTE, SHARES, SHARES_NOTE
 from lmms_egoplan.report.document import Column, Table, Value
-from lmms_egoplan.report.published_with_runs import beside
+from lmms_egoplan.report.published_with_runs import published_with_runs
 
 _CLASSIFIER_NOTE = (
     "The published correctness and commonsense are people's verdicts, which runs do not have. Correct by classifier is "
@@ -49,7 +49,7 @@ def table4(planned: Sequence[Planned]) -> Table:
         INTERVAL_NOTE,
         SHARES_NOTE,
     )
-    return beside("LCS, beside Table 4", load("table4"), own, extra, notes, main="norm_lcs")
+    return published_with_runs("LCS, beside Table 4", load("table4"), own, extra, notes, main="norm_lcs")
 
 
 def table3(planned: Sequence[Planned]) -> Table:
@@ -71,7 +71,7 @@ def table3(planned: Sequence[Planned]) -> Table:
     )  # fmt: skip
     notes = (_CLASSIFIER_NOTE, *((INTERVAL_NOTE, SHARES_NOTE) if own else ()))
     title = "Correctness, beside Table 3" if own else "Published: correctness, judged by people"
-    return beside(title, load("table3"), own, extra, notes)
+    return published_with_runs(title, load("table3"), own, extra, notes)
 
 
 def ablation(planned: Sequence[Planned]) -> tuple[Table, Table]:
@@ -102,8 +102,8 @@ def ablation(planned: Sequence[Planned]) -> tuple[Table, Table]:
         for number, head in enumerate(heads, 6)
     ]
     return (
-        beside(title[0], load("table6"), table6, (norm, classified, *SHARES), notes),
-        beside(title[1], load("table7"), table7, (*of_parts, *SHARES), notes),
+        published_with_runs(title[0], load("table6"), table6, (norm, classified, *SHARES), notes),
+        published_with_runs(title[1], load("table7"), table7, (*of_parts, *SHARES), notes),
     )
 
 

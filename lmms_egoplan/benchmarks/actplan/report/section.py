@@ -10,12 +10,13 @@ from lmms_egoplan.benchmarks.actplan.report.figures import figures
 from lmms_egoplan.benchmarks.actplan.report.published_with_runs import ablation, table3, table4
 from lmms_egoplan.benchmarks.actplan.report.remarks import remarks
 from lmms_egoplan.benchmarks.actplan.report.scores import all_scores, compared
+from lmms_egoplan.report.benchmark import NO_INPUTS, Inputs
 from lmms_egoplan.report.document import Headline, Section
-from lmms_egoplan.report.published_with_runs import beside
-from lmms_egoplan.report.runs import Run
+from lmms_egoplan.report.published_with_runs import published_with_runs
+from lmms_egoplan.report.run import Run
 
 
-def section(runs: Sequence[Run]) -> Section | None:
+def section(runs: Sequence[Run], inputs: Inputs = NO_INPUTS) -> Section | None:
     """The benchmark's part of the report; None where no run has one of its tasks.
 
     Raises:
@@ -28,7 +29,7 @@ def section(runs: Sequence[Run]) -> Section | None:
         table4(planned),
         table3(planned),
         *ablation(planned),
-        beside("Published: how far classifiers agree with people", load("table5"), ()),
+        published_with_runs("Published: how far classifiers agree with people", load("table5"), ()),
         all_scores(planned),
         by_setting(planned),
         by_group("actplan_by_length", "By length of gold plan 1", "Steps", "length", planned),

@@ -19,7 +19,7 @@ class Diagnosis:
     judgements: of each, raw text of the judge's last reply; None if none came or a field is missing.
     judges: of each, the model, as the endpoint names it; None where no judge is set or a field is missing.
     errors: of each, why there is no score; None if there is one.
-    suspect: the fields that look as if they wrote their own rating (`make_harmless`).
+    suspect: the fields that look as if they wrote their own rating (`sanitize`).
     truncated: whether the reply ends at the limit of new tokens; None where unknown.
     frames_shown, frames_sampled: how many frames the model was shown, of how many at 6 per second.
     reply: all that the model wrote, without its thinking; None in what earlier versions logged.

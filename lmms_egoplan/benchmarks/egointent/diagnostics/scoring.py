@@ -24,8 +24,8 @@ from lmms_egoplan.benchmarks.egointent.diagnostics.judge_protocol import (
 from lmms_egoplan.benchmarks.egointent.judge_protocol import SCALE
 from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
-from lmms_egoplan.judging.missing_ratings import warn_of_unjudged
-from lmms_egoplan.judging.sanitize import make_harmless
+from lmms_egoplan.judging.missing_ratings import warn_of_missing_ratings
+from lmms_egoplan.judging.sanitize import sanitize
 from lmms_egoplan.media.frames import FrameError
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def diagnose(
         settings: the judge; None where none is set.
         show_progress: a progress bar for each part of the steps.
     """
-    harmless = [{field: make_harmless(text) for field, text in step.fields.items()} for step in steps]
+    sanitized = [{field: sanitize(text) for field, text in step.fields.items()} for step in steps]
     judgements: dict[_Key, Judgement] = {}
     if settings is not None and settings.model == DEMO:
         logger.warning(
@@ -91,7 +91,7 @@ def diagnose(
         settings = None
     if settings is not None:
         prompts = {
-            (index, name): diagnostics_prompt(name, {field: shown for field, (shown, _) in harmless[index].items()})
+            (index, name): diagnostics_prompt(name, {field: shown for field, (shown, _) in sanitized[index].items()})
             for index, step in enumerate(steps)
             for name in askable(step.fields)
         }
@@ -100,14 +100,14 @@ def diagnose(
     diagnoses = [
         _diagnosis(
             step,
-            [field for field, (_, suspect) in harmless[index].items() if suspect],
+            [field for field, (_, suspect) in sanitized[index].items() if suspect],
             {name: judgements.get((index, name)) for name in askable(step.fields)},
         )
         for index, step in enumerate(steps)
     ]
     unjudged = [f"{each.step_id} {name}" for each in diagnoses for name, score in each.scores.items() if score is None]
     asked = sum(len(askable(each.fields)) for each in diagnoses)
-    warn_of_unjudged("EgoIntent diagnostics", unjudged, asked, "scores")
+    warn_of_missing_ratings("EgoIntent diagnostics", unjudged, asked, "scores")
     return diagnoses
 
 

@@ -13,7 +13,7 @@ from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
 from lmms_egoplan.report.by_question import by_question, unreadable
 from lmms_egoplan.report.document import Value
 from lmms_egoplan.report.recompute import aggregations
-from lmms_egoplan.report.runs import Run, TaskRun
+from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.validation import shown
 
 # What is used of a logged step.

@@ -19,7 +19,7 @@ from lmms_egoplan.report.compact_tables import (
     share,
 )
 from lmms_egoplan.report.document import Table
-from lmms_egoplan.report.runs import Run
+from lmms_egoplan.report.run import Run
 
 _SHARES = {
     "parsed": "parsed",

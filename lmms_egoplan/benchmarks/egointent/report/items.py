@@ -9,7 +9,7 @@ from lmms_egoplan.benchmarks.egointent.graded import GradedStep
 from lmms_egoplan.benchmarks.egointent.report.answers import Step, graded_runs
 from lmms_egoplan.benchmarks.egointent.report.prepared import frames, prepared_steps
 from lmms_egoplan.report.document import Item, ShownAnswer, Verdict
-from lmms_egoplan.report.runs import Run
+from lmms_egoplan.report.run import Run
 
 # Of a step's three ratings, the mean from which the gallery calls it right, and below which it calls it wrong.
 RIGHT, WRONG = 75, 25

@@ -8,11 +8,12 @@ from lmms_egoplan.benchmarks.egointent.report.figures import heatmap_figure, hea
 from lmms_egoplan.benchmarks.egointent.report.remarks import remarks
 from lmms_egoplan.benchmarks.egointent.report.scores import DECIMALS, intervals_of, official_coverage
 from lmms_egoplan.benchmarks.egointent.report.tables import comparison_table, scenarios, score_table, table3
+from lmms_egoplan.report.benchmark import NO_INPUTS, Inputs
 from lmms_egoplan.report.document import Headline, Section
-from lmms_egoplan.report.runs import Run
+from lmms_egoplan.report.run import Run
 
 
-def section(runs: Sequence[Run]) -> Section | None:
+def section(runs: Sequence[Run], inputs: Inputs = NO_INPUTS) -> Section | None:
     """The benchmark's part of the report; None where no run has one of its tasks.
 
     Raises:

@@ -13,7 +13,7 @@ from lmms_egoplan.benchmarks.egointent.report.items import RIGHT, WRONG
 from lmms_egoplan.benchmarks.egointent.report.scores import DECIMALS, OFFICIAL, SCORES, Intervals, compares, counts
 from lmms_egoplan.report.comparisons import comparisons
 from lmms_egoplan.report.document import Column, Row, Table
-from lmms_egoplan.report.published_with_runs import beside
+from lmms_egoplan.report.published_with_runs import published_with_runs
 from lmms_egoplan.report.statistics import RESAMPLES
 
 _TITLES = {"overall": "Overall", **TITLES, "indoor": "Indoor", "outdoor": "Outdoor"}
@@ -58,7 +58,7 @@ def table3(graded: Sequence[Graded], intervals: Intervals) -> Table:
         own.append({"model": run.name, "low": low, "high": high, "compares": compares(run)} | scores | run.shares())
     ends = (Column("low", "Low (overall)", DECIMALS), Column("high", "High (overall)", DECIMALS))
     notes = (_PROTOCOL_NOTE, f"Published scores are over {OFFICIAL:,} steps.", _INTERVAL_NOTE, _SHARES_NOTE)
-    return beside("Semantic consistency, beside Table 3", load("table3"), own, (*ends, *_SHARES), notes)
+    return published_with_runs("Semantic consistency, beside Table 3", load("table3"), own, (*ends, *_SHARES), notes)
 
 
 def score_table(graded: Sequence[Graded], intervals: Intervals) -> Table:

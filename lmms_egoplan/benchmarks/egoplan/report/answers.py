@@ -4,13 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, LETTERS
+from lmms_egoplan.benchmarks.egoplan.records import LETTERS, SOURCE_METRIC
 from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
 from lmms_egoplan.report.by_question import unreadable
-from lmms_egoplan.report.runs import Run, TaskRun
+from lmms_egoplan.report.run import Run, TaskRun
 
-# Table 3.
-_DOMAINS = {"acc_epic_kitchens": EPIC_KITCHENS, "acc_ego4d": EGO4D}
 # What is used of a logged question; its frames need more.
 _DOC_FIELDS = ("video_source", "question", "choices", "answer", "task_goal", "past_actions", "media_path")
 
@@ -29,7 +27,7 @@ class Answered:
     chosen: index of the choice.
     logprobs: of the choices, mean per token; None where the answer was written.
     text: None where the choices were ranked.
-    domain: `EPIC_KITCHENS` or `EGO4D`; like the video, None where there is no score.
+    domain: `records.EPIC_KITCHENS` or `EGO4D`; like the video, None where there is no score.
     doc: the prepared row, which lm-eval alone logs.
     """
 
@@ -58,7 +56,7 @@ def read_answer(run: Run, task_run: TaskRun, sample: Mapping[str, Any]) -> tuple
         ranked = predicted.get("choices")
         if ranked is not None and len(ranked) != len(LETTERS):
             raise ValueError(f"expected {len(LETTERS)} choices, got {len(ranked)}")
-        logprobs = ranked and tuple(None if each["loss"] is None else -each["loss"] for each in ranked)
+        logprobs = ranked and tuple(None if choice["loss"] is None else -choice["loss"] for choice in ranked)
         for record in filter(None, (scored, by_sum)):
             if record["score"] not in (0, 1):
                 raise ValueError(f"a score is to be 0 or 1, not {record['score']}")
@@ -72,7 +70,7 @@ def read_answer(run: Run, task_run: TaskRun, sample: Mapping[str, Any]) -> tuple
             chosen=None if predicted["prediction"] is None else LETTERS.index(predicted["prediction"]),
             logprobs=logprobs,
             text=_reply(sample) if ranked is None else None,
-            domain=next((domain for metric, domain in _DOMAINS.items() if metric in sample), None),
+            domain=next((source for source, metric in SOURCE_METRIC.items() if metric in sample), None),
             doc=doc,
         )
     except (KeyError, TypeError, ValueError) as error:
@@ -89,17 +87,17 @@ def _reply(sample: Mapping[str, Any]) -> str:
 
 def find_docs(answers: Iterable[Mapping[Key, Answered]]) -> tuple[Docs, str | None]:
     """Prepared rows of the questions that were asked, where need be as lm-eval logs them; and why there are none."""
-    asked = [pair for each in answers for pair in each.items()]
-    keys = {key for key, _ in asked}
-    videos = {key: answered.video_id for key, answered in asked if answered.video_id}
-    found = {key: answered.doc for key, answered in asked if answered.doc}
+    pairs = [pair for of_task in answers for pair in of_task.items()]
+    keys = {key for key, _ in pairs}
+    videos = {key: answered.video_id for key, answered in pairs if answered.video_id}
+    docs = {key: answered.doc for key, answered in pairs if answered.doc}
     problem = None
-    if asked:
+    if keys:
         try:
             for row in PREPARED.load("val"):
                 key = (row["split_size"], row["sample_id"], row["golden_choice_idx"])
                 if key in keys and videos.get(key, row["video_id"]) == row["video_id"]:
-                    found[key] = row
+                    docs[key] = row
         except (OSError, ValueError) as error:  # What is missing or damaged, of which `datasets` has many kinds.
             problem = str(error)
-    return found, problem
+    return docs, problem

@@ -6,7 +6,7 @@ from lmms_egoplan.benchmarks.egoplan.report.official import OFFICIAL, official_c
 from lmms_egoplan.benchmarks.egoplan.report.series import DECIMALS, Series, read_series
 from lmms_egoplan.report.compact_tables import COVERAGE_NOTE, Line, by_task, compact_table, number, scored, share
 from lmms_egoplan.report.document import Table
-from lmms_egoplan.report.runs import Run
+from lmms_egoplan.report.run import Run
 
 _RANKED = ("acc", "acc_sum", "acc_bytes")
 _SOURCES = ("acc_epic_kitchens", "acc_ego4d")

@@ -1,6 +1,5 @@
 """Accuracy by number of past actions and by goal-answer similarity."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 from lmms_egoplan.benchmarks.egoplan.report.answers import Docs, Key
 from lmms_egoplan.benchmarks.egoplan.report.series import Series
 from lmms_egoplan.benchmarks.egoplan.report.similarity import levels, similarities
-from lmms_egoplan.encoder import ENCODER_VARIABLE
 from lmms_egoplan.errors import LmmsEgoplanError
 
 # The least number of past actions in each bin: the paper's text does not tell those of Fig. 8.
@@ -33,27 +31,28 @@ def bin_of(doc: Mapping[str, Any]) -> int:
 
 
 def similarity_levels(docs: Docs, encoder: str | None) -> tuple[dict[Key, int], str, str | None]:
-    """The level of each question, how similarity was measured, and why it was not."""
+    """The level of each question, how similarity was measured, and why it was not.
+
+    Raises:
+        LmmsEgoplanError: a model for BERTScore was asked for and cannot be loaded. The sentence encoder may be missing.
+    """
     if not docs:
         return {}, "", None
     pairs = {key: (doc["task_goal"], doc["answer"]) for key, doc in docs.items()}
     try:
-        found = similarities(pairs.values(), encoder)
+        similar = similarities(pairs.values(), encoder)
     except LmmsEgoplanError as error:
-        return {}, "", _sentences(str(error))
-    return levels({key: found.values[pair] for key, pair in pairs.items()}), found.measure, None
-
-
-def _sentences(message: str) -> str:
-    """A full stop before the advice, which may stand on the same line in the report."""
-    return re.sub(rf"(?<![.?!])\n(?=Point {ENCODER_VARIABLE})", ".\n", message)
+        if encoder is not None:
+            raise
+        return {}, "", str(error)
+    return levels({key: similar.values[pair] for key, pair in pairs.items()}), similar.measure, None
 
 
 def group_series(
     series: Sequence[Series], groups: Mapping[Key, int], names: Sequence[str]
 ) -> dict[str, dict[str, tuple[Series, Part]]]:
     """By group and series; groups without a question are left out."""
-    found: dict[str, dict[str, tuple[Series, Part]]] = {}
+    parts: dict[str, dict[str, tuple[Series, Part]]] = {}
     for number, name in enumerate(names):
         for each in series:
             keys = [key for key in each.answers or () if groups.get(key) == number]
@@ -62,8 +61,8 @@ def group_series(
                 scores = [answered.score for answered in answers if answered.score is not None]
                 by_sum = [answered.score_by_sum for answered in answers if answered.score_by_sum is not None]
                 part = Part(_percent(scores), _percent(by_sum), each.interval(keys), len(scores))
-                found.setdefault(name, {})[each.name] = each, part
-    return found
+                parts.setdefault(name, {})[each.name] = each, part
+    return parts
 
 
 def _percent(scores: Sequence[float]) -> float | None:

@@ -11,7 +11,7 @@ from lmms_egoplan.benchmarks.egoplan.report.groups import BIN_NAMES, bin_of
 from lmms_egoplan.benchmarks.egoplan.report.series import read_series
 from lmms_egoplan.benchmarks.egoplan.visuals import uniform_images
 from lmms_egoplan.report.document import Item, ShownAnswer, Verdict
-from lmms_egoplan.report.runs import Run
+from lmms_egoplan.report.run import Run
 
 _DOMAIN_NAMES = {EPIC_KITCHENS: "EPIC-KITCHENS (in-domain)", EGO4D: "Ego4D (out-of-domain)"}
 

@@ -1,8 +1,9 @@
 """How far a run is over the benchmark's official questions."""
 
+from lmms_egoplan.benchmarks.egoplan import splits
 from lmms_egoplan.benchmarks.egoplan.report.series import Series
 
-OFFICIAL = 3355
+OFFICIAL = splits.OFFICIAL["val"]
 """Questions of EgoPlan-Val."""
 
 

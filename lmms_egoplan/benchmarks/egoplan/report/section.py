@@ -13,16 +13,17 @@ from lmms_egoplan.benchmarks.egoplan.report.remarks import remarks
 from lmms_egoplan.benchmarks.egoplan.report.series import CHANCE, DECIMALS, Series, read_series
 from lmms_egoplan.benchmarks.egoplan.report.similarity import LEVELS
 from lmms_egoplan.benchmarks.egoplan.report.tables import grouped_table, scores_table, table1, table3
+from lmms_egoplan.report.benchmark import NO_INPUTS, Inputs
 from lmms_egoplan.report.document import Headline, Section
-from lmms_egoplan.report.published_with_runs import beside
-from lmms_egoplan.report.runs import Run
+from lmms_egoplan.report.published_with_runs import published_with_runs
+from lmms_egoplan.report.run import Run
 
 
-def section(runs: Sequence[Run], encoder: str | None = None) -> Section | None:
+def section(runs: Sequence[Run], inputs: Inputs = NO_INPUTS) -> Section | None:
     """The benchmark's part of the report; None where no run has one of its tasks.
 
     Args:
-        encoder: for the similarity of goal and answer, see `similarities`.
+        inputs: ``similarity`` is the encoder for the similarity of goal and answer, see `similarities`.
 
     Raises:
         LmmsEgoplanError: a sample is not of the form that the tasks log, or the encoder cannot be loaded.
@@ -32,7 +33,7 @@ def section(runs: Sequence[Run], encoder: str | None = None) -> Section | None:
         return None
     docs, problem = find_docs(each.answers or {} for each in series)
     lengths = {key: bin_of(doc) for key, doc in docs.items()}
-    alike, caption, unlike = similarity_levels(docs, encoder)
+    alike, caption, unlike = similarity_levels(docs, inputs.similarity)
     past = group_series(series, lengths, BIN_NAMES)
     similar = group_series(series, alike, LEVELS)
     tables = [
@@ -43,7 +44,7 @@ def section(runs: Sequence[Run], encoder: str | None = None) -> Section | None:
         similar
         and grouped_table("egoplan_similarity", "Accuracy by goal-answer similarity", "Similarity", similar, caption),
         *pairs(series),
-        beside(
+        published_with_runs(
             "Published: the test split",
             load("table4"),
             (),
@@ -67,7 +68,7 @@ def section(runs: Sequence[Run], encoder: str | None = None) -> Section | None:
             "similarity of goal and right answer",
             similar,
             f"As Fig. 7 of the paper: three levels of the {caption}. That they are equal is the project's choice"
-            + (", and the paper takes BERTScore." if encoder is None else "."),
+            + (", and the paper takes BERTScore." if inputs.similarity is None else "."),
         ),
     ]
     return Section(

@@ -1,15 +1,13 @@
 """The runs' tasks, each with its scores and answers."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.report.answers import Answered, Key, read_answer
 from lmms_egoplan.report.by_question import by_question
 from lmms_egoplan.report.document import Value
 from lmms_egoplan.report.recompute import aggregations
-from lmms_egoplan.report.runs import Run, TaskRun
+from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.report.statistics import bootstrap_interval
 
 CHANCE = 25.0
@@ -53,10 +51,8 @@ class Series:
         value = self.number(metric)
         return None if value is None else 100 * value
 
-    def number(self, metric: str) -> Any:
-        """None for NaN and for what is not there."""
-        value = self.task_run.metrics.get(metric)
-        return value if isinstance(value, int | float) and math.isfinite(value) else None
+    def number(self, metric: str) -> int | float | None:
+        return self.task_run.number(metric)
 
     def interval(self, keys: Iterable[Key] | None = None) -> tuple[float, float] | None:
         """Of the accuracy over these questions, or all."""
@@ -120,5 +116,5 @@ def _is_main(task_run: TaskRun) -> bool:
 
 def _metrics(task_run: TaskRun) -> Mapping[str, str] | None:
     """The metrics of a task of this benchmark."""
-    told = aggregations(task_run.config) or {}
-    return told if told.get("acc", "").startswith("lmms_egoplan.benchmarks.egoplan.") else None
+    metrics = aggregations(task_run.config) or {}
+    return metrics if metrics.get("acc", "").startswith("lmms_egoplan.benchmarks.egoplan.") else None

@@ -12,6 +12,7 @@ from loguru import logger
 
 from lmms_egoplan.encoder import default_device, encoder_name, load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import decode
 from lmms_egoplan.paths import data_root
 from lmms_egoplan.storage import file_version, write_whole
 
@@ -52,8 +53,7 @@ def similarities(pairs: Iterable[Pair], encoder: str | None = None) -> Similarit
             encoder (``LMMS_EGOPLAN_ENCODER``).
 
     Raises:
-        LmmsEgoplanError: the sentence encoder cannot be loaded.
-        LmmsEgoplanError: the model for BERTScore cannot.
+        LmmsEgoplanError: the sentence encoder, or the model for BERTScore, cannot be loaded.
     """
     wanted = sorted(set(pairs))
     kind, name = ("cosine", encoder_name()) if encoder is None else ("BERTScore", encoder)
@@ -86,7 +86,7 @@ def _version(name: str) -> str:
 
 def _kept(path: Path) -> tuple[str, dict[Pair, float]]:
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        kept = decode(path.read_text(encoding="utf-8"))
         values = {(goal, answer): float(value) for goal, answer, value in kept["values"]}
         if not all(map(math.isfinite, values.values())):
             raise ValueError("a value is not finite")

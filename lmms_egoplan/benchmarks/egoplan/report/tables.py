@@ -8,7 +8,7 @@ from lmms_egoplan.benchmarks.egoplan.report.groups import Part
 from lmms_egoplan.benchmarks.egoplan.report.official import compares
 from lmms_egoplan.benchmarks.egoplan.report.series import CHANCE, DECIMALS, Series
 from lmms_egoplan.report.document import Column, Row, Table
-from lmms_egoplan.report.published_with_runs import beside
+from lmms_egoplan.report.published_with_runs import published_with_runs
 from lmms_egoplan.report.statistics import RESAMPLES
 
 _ENDS = (Column("low", "Low", DECIMALS), Column("high", "High", DECIMALS))
@@ -43,7 +43,7 @@ def table1(series: Sequence[Series]) -> Table:
     ]
     notes = (_PROTOCOL_NOTE, f"Chance: {CHANCE:g} %.", _INTERVAL_NOTE, _COUNTS_NOTE)
     extra = (_BY_SUM, *_ENDS, *_COUNTS)
-    return beside("Accuracy, beside Table 1", load("table1"), own, extra, notes if own else ())
+    return published_with_runs("Accuracy, beside Table 1", load("table1"), own, extra, notes if own else ())
 
 
 def table3(series: Sequence[Series]) -> Table:
@@ -58,7 +58,7 @@ def table3(series: Sequence[Series]) -> Table:
     ends = (replace(column, title=f"{column.title} (all)") for column in (_BY_SUM, *_ENDS))
     notes = (_PROTOCOL_NOTE, _INTERVAL_NOTE, _COUNTS_NOTE) if own else ()
     title = "In-domain (EPIC-KITCHENS) and out-of-domain (Ego4D), beside Table 3"
-    return beside(title, load("table3"), own, (*ends, *_COUNTS), notes)
+    return published_with_runs(title, load("table3"), own, (*ends, *_COUNTS), notes)
 
 
 def scores_table(series: Sequence[Series]) -> Table:

@@ -16,7 +16,7 @@ from lmms_egoplan.report.compact_tables import (
     share,
 )
 from lmms_egoplan.report.document import Table
-from lmms_egoplan.report.runs import Run
+from lmms_egoplan.report.run import Run
 
 
 def compact(runs: Sequence[Run]) -> Table | None:

@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 
-from lmms_egoplan.benchmarks.egothink.answer_files import dimension_of
-from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from lmms_egoplan.benchmarks.egothink.report.answers import NAMES, graded_runs
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, DIMENSIONS, dimension_of
+from lmms_egoplan.benchmarks.egothink.report.answers import graded_runs
 from lmms_egoplan.benchmarks.egothink.report.prepared import prepared_questions
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.report.document import Item, ShownAnswer, Verdict
-from lmms_egoplan.report.runs import Run
+from lmms_egoplan.report.run import Run
 
 
 def items(runs: Sequence[Run]) -> list[Item]:
@@ -21,14 +20,14 @@ def items(runs: Sequence[Run]) -> list[Item]:
     keys = list(dict.fromkeys(key for run in graded for key in run.answers))
     prepared, _ = prepared_questions(keys)
     found, uses = [], dict.fromkeys((question_id for question_id, _ in keys), 0)
-    for key in sorted(keys, key=lambda key: NAMES.index(dimension_of(key[0]))):
+    for key in sorted(keys, key=lambda key: DIMENSION_NAMES.index(dimension_of(key[0]))):
         question_id, reference = key
         said = {run.name: run.answers[key] for run in graded if key in run.answers}
         logged = next((answered.question for answered in said.values() if answered.question is not None), None)
         question, images = prepared.get(key, (logged or f"{question_id}: the question is not at hand", None))
         uses[question_id] += 1
         name = dimension_of(question_id)
-        (dimension,) = (each for each in DIMENSIONS if each.name == name)
+        dimension = DIMENSIONS[DIMENSION_NAMES.index(name)]
         found.append(
             Item(
                 key=f"egothink/{question_id}" + (f" ({uses[question_id]})" if uses[question_id] > 1 else ""),

@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from lmms_egoplan.benchmarks.egothink.answer_files import dimension_of
-from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from lmms_egoplan.benchmarks.egothink.rating_files import LEVELS
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, dimension_of
+from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
 from lmms_egoplan.benchmarks.egothink.report.answers import Graded
 from lmms_egoplan.benchmarks.egothink.report.scores import CAPABILITIES
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer

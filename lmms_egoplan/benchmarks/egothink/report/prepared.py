@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lmms_egoplan.benchmarks.egothink.answer_files import dimension_of
+from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
 from lmms_egoplan.benchmarks.egothink.report.answers import Key
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 

@@ -2,19 +2,19 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from lmms_egoplan.benchmarks.egothink.answer_files import dimension_of
-from lmms_egoplan.benchmarks.egothink.report.answers import NAMES, Graded
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
+from lmms_egoplan.benchmarks.egothink.report.answers import Graded
 from lmms_egoplan.benchmarks.egothink.report.prepared import prepared_questions
-from lmms_egoplan.benchmarks.egothink.report.scores import Part, number
+from lmms_egoplan.benchmarks.egothink.report.scores import Part
 
 
 def remarks(graded: Sequence[Graded], whole: Mapping[str, Part]) -> Iterator[str]:
     """A sentence or two for each; whole: each run's twelve dimensions."""
     for run in graded:
         part = whole[run.name]
-        if missing := [name for name in NAMES if name not in run.tasks]:
+        if missing := [name for name in DIMENSION_NAMES if name not in run.tasks]:
             yield f"{run.name}: no average, since these dimensions were not run: {', '.join(missing)}."
-        if unrated := [name for name, task in run.tasks.items() if number(task.metrics.get("score")) is None]:
+        if unrated := [name for name, task in run.tasks.items() if task.number("score") is None]:
             yield f"{run.name}: no score, since no answer is judged: {', '.join(unrated)}."
         if part.judged < part.questions:
             yield (
@@ -35,8 +35,8 @@ def remarks(graded: Sequence[Graded], whole: Mapping[str, Part]) -> Iterator[str
             )
     judges = {run.name: whole[run.name].judge for run in graded if whole[run.name].judge}
     if len(set(judges.values())) > 1:
-        told = "; ".join(f"{name}: {judge}" for name, judge in judges.items())
-        yield f"Different judges, whose scores do not compare: {told}."
+        names = "; ".join(f"{name}: {judge}" for name, judge in judges.items())
+        yield f"Different judges, whose scores do not compare: {names}."
     keys = [key for run in graded for key in run.answers]
     prepared, problems = prepared_questions(keys)
     if problems:

@@ -1,6 +1,5 @@
 """Scores of one or several dimensions of a run, with what they are over."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -10,6 +9,7 @@ from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
 from lmms_egoplan.benchmarks.egothink.report.answers import Graded
 from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.report.document import Value
+from lmms_egoplan.report.run import TaskRun
 from lmms_egoplan.report.statistics import stratified_interval
 
 DECIMALS = 1
@@ -66,10 +66,9 @@ class Part:
 def part_of(run: Graded, dimensions: Sequence[Dimension]) -> Part:
     """What these dimensions add up to in a run; samples give the interval, the harness's metrics the rest."""
     tasks = [run.tasks[dimension.name] for dimension in dimensions if dimension.name in run.tasks]
-    metrics = [task_run.metrics for task_run in tasks]
-    asked = [each.get("num_questions") or 0 for each in metrics]
-    known = [each.get("truncated_of") or 0 for each in metrics]
-    scores = [number(each.get("score")) for each in metrics]
+    asked = [task_run.metrics.get("num_questions") or 0 for task_run in tasks]
+    known = [task_run.metrics.get("truncated_of") or 0 for task_run in tasks]
+    scores = [task_run.number("score") for task_run in tasks]
     samples = [
         [sample["score"]["score"] for sample in task_run.samples if "score" in sample["score"]]
         for task_run in tasks
@@ -80,30 +79,26 @@ def part_of(run: Graded, dimensions: Sequence[Dimension]) -> Part:
         score=fmean(scores) if is_whole else None,
         interval=stratified_interval(samples) if is_whole and len(samples) == len(tasks) else None,
         questions=sum(asked),
-        judged=round(_total([each.get("judge_coverage") for each in metrics], asked)),
+        judged=round(_total(tasks, "judge_coverage", asked)),
         official=sum(dimension.instances for dimension in dimensions),
-        truncated=_total([each.get("truncated") for each in metrics], known) / sum(known) if sum(known) else None,
-        suspect=_total([each.get("suspect") for each in metrics], asked) / sum(asked) if sum(asked) else None,
-        judge=", ".join(sorted({judge for each in metrics for judge in _judge_names(each)})),
-        prompts="; ".join(sorted({name for each in metrics for name in _prompt_names(each)})),
+        truncated=_total(tasks, "truncated", known) / sum(known) if sum(known) else None,
+        suspect=_total(tasks, "suspect", asked) / sum(asked) if sum(asked) else None,
+        judge=", ".join(sorted({judge for task_run in tasks for judge in _judge_names(task_run.metrics)})),
+        prompts="; ".join(sorted({name for task_run in tasks for name in _prompt_names(task_run.metrics)})),
     )
 
 
 def _judge_names(metrics: Mapping[str, Any]) -> list[str]:
-    told = metrics.get("judge_model") or "none"
-    return [] if told == "none" else told.split(", ")
+    judges = metrics.get("judge_model") or "none"
+    return [] if judges == "none" else judges.split(", ")
 
 
 def _prompt_names(metrics: Mapping[str, Any]) -> list[str]:
     """None in runs of earlier versions, which do not tell."""
-    told = metrics.get("prompts")
-    return told.split("; ") if isinstance(told, str) else []
+    prompts = metrics.get("prompts")
+    return prompts.split("; ") if isinstance(prompts, str) else []
 
 
-def number(value: Any) -> float | None:
-    """A metric's value; None for NaN and for what is no number."""
-    return value if isinstance(value, int | float) and math.isfinite(value) else None
-
-
-def _total(shares: Iterable[Any], counts: Iterable[int]) -> float:
-    return sum((number(share) or 0) * count for share, count in zip(shares, counts, strict=True))
+def _total(tasks: Iterable[TaskRun], share: str, counts: Iterable[int]) -> float:
+    """Number of answers that the tasks' shares amount to."""
+    return sum((task_run.number(share) or 0) * count for task_run, count in zip(tasks, counts, strict=True))

@@ -10,12 +10,13 @@ from lmms_egoplan.benchmarks.egothink.report.judges import judges
 from lmms_egoplan.benchmarks.egothink.report.remarks import remarks
 from lmms_egoplan.benchmarks.egothink.report.scores import CAPABILITIES, DECIMALS, SINGLE, part_of
 from lmms_egoplan.benchmarks.egothink.report.tables import comparison_table, score_table, table3
+from lmms_egoplan.report.benchmark import NO_INPUTS, Inputs
 from lmms_egoplan.report.document import Headline, Section
-from lmms_egoplan.report.published_with_runs import beside
-from lmms_egoplan.report.runs import Run
+from lmms_egoplan.report.published_with_runs import published_with_runs
+from lmms_egoplan.report.run import Run
 
 
-def section(runs: Sequence[Run]) -> Section | None:
+def section(runs: Sequence[Run], inputs: Inputs = NO_INPUTS) -> Section | None:
     """The benchmark's part of the report; None where no run has one of its tasks.
 
     Raises:
@@ -32,7 +33,7 @@ def section(runs: Sequence[Run]) -> Section | None:
         judges(graded),
         comparison_table(graded),
         *(
-            beside(title, load(f"table{number}"), ())
+            published_with_runs(title, load(f"table{number}"), ())
             for number, title in (
                 (9, "Published: Pearson's r between judges, times 100"),
                 (10, "Published: people's grades of GPT-4V"),

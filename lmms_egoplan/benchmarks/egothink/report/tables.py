@@ -6,10 +6,10 @@ from dataclasses import replace
 from lmms_egoplan.benchmarks.egothink.dimensions import Dimension
 from lmms_egoplan.benchmarks.egothink.published import load
 from lmms_egoplan.benchmarks.egothink.report.answers import Graded
-from lmms_egoplan.benchmarks.egothink.report.scores import DECIMALS, Part, number, part_of
+from lmms_egoplan.benchmarks.egothink.report.scores import DECIMALS, Part, part_of
 from lmms_egoplan.report.comparisons import comparisons
 from lmms_egoplan.report.document import Column, Row, Table
-from lmms_egoplan.report.published_with_runs import beside
+from lmms_egoplan.report.published_with_runs import published_with_runs
 from lmms_egoplan.report.statistics import RESAMPLES
 
 _SHARES = (
@@ -42,11 +42,11 @@ def table3(graded: Sequence[Graded], whole: Mapping[str, Part]) -> Table:
     """The dimensions' scores of each run among the published ones; whole: each run's twelve dimensions."""
     own = [
         {"model": run.name, "average": whole[run.name].score, "compares": whole[run.name].compares}
-        | {name: number(task_run.metrics.get("score")) for name, task_run in run.tasks.items()}
+        | {name: task_run.number("score") for name, task_run in run.tasks.items()}
         | whole[run.name].values()
         for run in graded
     ]
-    return beside(
+    return published_with_runs(
         "Twelve dimensions, beside Table 3",
         load("table3"),
         own,

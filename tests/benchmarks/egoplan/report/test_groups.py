@@ -19,6 +19,7 @@ from benchmarks.egoplan.report.synthetic_runs import (
 from lmms_egoplan.benchmarks.egoplan import report as egoplan
 from lmms_egoplan.benchmarks.egoplan.report.similarity import similarities
 from lmms_egoplan.encoder import ENCODER_VARIABLE
+from lmms_egoplan.errors import LmmsEgoplanError
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -61,3 +62,8 @@ def test_without_an_encoder_the_levels_alone_are_missing(runs, monkeypatch):
     assert "egoplan_similarity" not in keys
     (told,) = (remark for remark in found.remarks if remark.startswith("No accuracy by goal-answer similarity: "))
     assert f"cannot be reached.\nPoint {ENCODER_VARIABLE} to a local copy" in told
+
+
+def test_an_encoder_that_was_asked_for_must_be_there(runs):
+    with pytest.raises(LmmsEgoplanError, match="BERTScore with /no/such/folder"):
+        egoplan.section(runs, "/no/such/folder")

@@ -98,7 +98,9 @@ def test_another_model_in_the_folder_computes_anew(data):
     assert first != second
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"measure": "m", "values": [["make tea", "x"]]}', '{"values": NaN}'])
+@pytest.mark.parametrize(
+    "content", ["{", "[]", "[" * 100_000, '{"measure": "m", "values": [["make tea", "x"]]}', '{"values": NaN}']
+)
 def test_damaged_values_are_computed_anew(bert, data, content):
     found = similarities(PAIRS, bert)
     kept(data).write_text(content)

@@ -18,24 +18,24 @@ def runs(written):
 
 
 @pytest.fixture(scope="session")
-def data(tmp_path_factory):
+def prepared_once(tmp_path_factory):
     with prepared_data(tmp_path_factory.mktemp("data")) as root:
         return root
 
 
 @pytest.fixture(scope="session")
-def made(runs, data):
+def made(runs, prepared_once):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LMMS_EGOPLAN_DATA", str(data))
+        patch.setenv("LMMS_EGOPLAN_DATA", str(prepared_once))
         return egothink.section(runs)
 
 
 @pytest.fixture(scope="module")
-def prepared(data):
-    """The prepared data, which are found while a module's tests run."""
+def prepared(prepared_once):
+    """The prepared prepared_once, which are found while a module's tests run."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LMMS_EGOPLAN_DATA", str(data))
-        yield data
+        patch.setenv("LMMS_EGOPLAN_DATA", str(prepared_once))
+        yield prepared_once
 
 
 @pytest.fixture(scope="module")

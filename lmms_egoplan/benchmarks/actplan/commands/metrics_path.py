@@ -1,8 +1,10 @@
 """``lmms-egoplan metrics-path``: where the library evaluate finds the metrics."""
 
+from pathlib import Path
+
 import typer
 
-from lmms_egoplan.paths import METRICS
+METRICS = Path(__file__).resolve().parents[1] / "evaluate_metrics"
 
 
 def metrics_path() -> None:

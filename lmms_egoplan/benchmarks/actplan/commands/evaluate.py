@@ -1,4 +1,4 @@
-"""``lmms-egoplan evaluate``: how good models are that a benchmark's metrics need."""
+"""``lmms-egoplan evaluate bleurt``: how good a classifier of correct plans is."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -7,25 +7,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from lmms_egoplan.cli.former_options import accepting
-from lmms_egoplan.cli.train import LabelledPlans, Splits
+from lmms_egoplan.benchmarks.actplan.commands.train import LabelledPlans, Splits
 
 if TYPE_CHECKING:
     from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import Evaluation
 
-app = typer.Typer(no_args_is_help=True)
 
-
-@app.callback()
-def evaluate() -> None:
-    """Measure models that a benchmark's metrics need.
-
-    Example: `lmms-egoplan evaluate bleurt classifier finetuning_data.jsonl activities.txt --split val`
-    """
-
-
-@app.command("bleurt", cls=accepting("--model", "--plans", "--activities"))
-def bleurt(
+def evaluate(
     model: Annotated[
         Path,
         typer.Argument(metavar="MODEL", help="The classifier: folder that `lmms-egoplan train bleurt` wrote."),
@@ -42,13 +30,8 @@ def bleurt(
     """
     from lmms_egoplan.benchmarks.actplan.bleurt.classifier import load_classifier
     from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import evaluate_bleurt
-    from lmms_egoplan.errors import LmmsEgoplanError
 
-    try:
-        evaluation = evaluate_bleurt(load_classifier(model), plans, activities, split)
-    except (LmmsEgoplanError, OSError) as error:
-        typer.echo(f"lmms-egoplan: {error}", err=True)
-        raise typer.Exit(1) from None
+    evaluation = evaluate_bleurt(load_classifier(model), plans, activities, split)
     for activity, count in evaluation.unknown_activities.items():
         typer.echo(f"Left out: {count} instances of {activity}, which {activities} does not name", err=True)
     _print_table(evaluation, split)

@@ -1,36 +1,19 @@
-"""``lmms-egoplan judge``: have stored answers judged."""
+"""``lmms-egoplan judge egothink``: have stored answers judged."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from lmms_egoplan.cli.former_options import accepting
-
 if TYPE_CHECKING:
     from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 
-app = typer.Typer(no_args_is_help=True)
 
-
-@app.callback()
-def judge() -> None:
-    """Judge stored answers.
-
-    LMMS_EGOPLAN_JUDGE_BASE_URL, LMMS_EGOPLAN_JUDGE_API_KEY and LMMS_EGOPLAN_JUDGE_MODEL set the judge. Without the
-    last, each benchmark asks its own default judge: EgoThink gpt-4o-2024-11-20, EgoIntent Qwen/Qwen3-32B, EgoIntent's
-    diagnostics Qwen/Qwen3-VL-32B-Instruct. With it, all of them ask that model.
-
-    Example: `lmms-egoplan judge egothink runs/my-model --out judged.jsonl`
-    """
-
-
-@app.command("egothink", cls=accepting("--samples"))
-def egothink(
+def judge(
     samples: Annotated[
         list[Path],
         typer.Argument(
@@ -73,43 +56,39 @@ def egothink(
     from lmms_egoplan.benchmarks.egothink.repeats import write_repeated
     from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, grade_repeatedly
     from lmms_egoplan.errors import LmmsEgoplanError
-    from lmms_egoplan.judging import HOW_TO_SET, JudgeError, judge_settings, probe
+    from lmms_egoplan.judging import HOW_TO_SET, judge_settings, probe
 
-    try:
-        settings = judge_settings(DEFAULT_JUDGE)
-        if settings is None:
-            _fail(f"no judge is set. Set a judge with\n{HOW_TO_SET}")
-        if concurrency is not None:
-            settings = replace(settings, concurrency=concurrency)
-        if out.is_dir() or any(out.resolve() == path.resolve() for path in samples):
-            _fail(f"{out}: --out must be another file than the samples, and no folder")
-        answers = with_questions(read_stored(samples))
-        out.parent.mkdir(parents=True, exist_ok=True)
-        probe(settings)
-        repeated = grade_repeatedly(answers, settings, repeats)
-        judged = repeated[0]
-        unjudged = sum(None in (answer.rating for answer in same) for same in zip(*repeated, strict=True))
-        written = out.with_name(f"{out.name}.partial") if unjudged and out.exists() else out
-        if repeats > 1:
-            write_repeated(written, repeated)
-        else:
-            write_judged(written, judged)
-        _print_scores(judged)
-        if repeats > 1:
-            _print_noise(repeated)
-    except (LmmsEgoplanError, JudgeError, OSError) as error:
-        _fail(error)
+    settings = judge_settings(DEFAULT_JUDGE)
+    if settings is None:
+        raise LmmsEgoplanError(f"no judge is set. Set a judge with\n{HOW_TO_SET}")
+    if concurrency is not None:
+        settings = replace(settings, concurrency=concurrency)
+    if out.is_dir() or any(out.resolve() == path.resolve() for path in samples):
+        raise LmmsEgoplanError(f"{out}: --out must be another file than the samples, and no folder")
+    answers = with_questions(read_stored(samples))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    probe(settings)
+    repeated = grade_repeatedly(answers, settings, repeats)
+    judged = repeated[0]
+    unjudged = sum(None in (answer.rating for answer in same) for same in zip(*repeated, strict=True))
+    written = out.with_name(f"{out.name}.partial") if unjudged and out.exists() else out
+    if repeats > 1:
+        write_repeated(written, repeated)
+    else:
+        write_judged(written, judged)
+    _print_scores(judged)
+    if repeats > 1:
+        _print_noise(repeated)
     typer.echo(f"Written to {written}")
     if unjudged:
-        _fail(
+        raise LmmsEgoplanError(
             f"{unjudged} of {len(judged)} answers are not judged{' in each repeat' if repeats > 1 else ''} ({written} "
             "says why). The same command asks for them again"
         )
 
 
 def _print_scores(judged: Sequence["JudgedAnswer"]) -> None:
-    from lmms_egoplan.benchmarks.egothink.answer_files import dimension_of
-    from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+    from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, dimension_of
     from lmms_egoplan.benchmarks.egothink.metrics import (
         judge_coverage,
         judge_models,
@@ -172,8 +151,3 @@ def _print_noise(repeated: Sequence[Sequence["JudgedAnswer"]]) -> None:
         )
     typer.echo(f"Judge noise: each answer judged {len(repeated)} times, over the answers with a rating each time")
     Console().print(table)
-
-
-def _fail(error: Exception | str) -> NoReturn:
-    typer.echo(f"lmms-egoplan: {error}", err=True)
-    raise typer.Exit(1) from None

@@ -1,4 +1,4 @@
-"""``lmms-egoplan train``: models that a benchmark's metrics need."""
+"""``lmms-egoplan train bleurt``: the classifier of correct plans."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import typer
 
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import Positives, Shuffled
-from lmms_egoplan.cli.former_options import accepting
 
 LabelledPlans = Annotated[
     Path,
@@ -19,20 +18,8 @@ Splits = Annotated[
     Path, typer.Argument(metavar="ACTIVITIES", help="The activities' splits: activities.txt beside the plans.")
 ]
 
-app = typer.Typer(no_args_is_help=True)
 
-
-@app.callback()
-def train() -> None:
-    """Train models that a benchmark's metrics need.
-
-    Example: `lmms-egoplan train bleurt finetuning_data.jsonl activities.txt --encoder Elron/bleurt-large-512
-    --out classifier`
-    """
-
-
-@app.command("bleurt", cls=accepting("--plans", "--activities"))
-def bleurt(
+def train(
     plans: LabelledPlans,
     activities: Splits,
     encoder: Annotated[
@@ -74,16 +61,11 @@ def bleurt(
     """
     from lmms_egoplan.benchmarks.actplan.bleurt.recipe import Recipe
     from lmms_egoplan.benchmarks.actplan.bleurt.training import train_bleurt
-    from lmms_egoplan.errors import LmmsEgoplanError
 
     if learning_rate is not None and not 0 < learning_rate < 1:
         raise typer.BadParameter("must be above 0 and below 1", param_hint="--learning-rate")
     recipe = Recipe(epochs, learning_rate, batch_size, max_length, seed, positives, shuffled)
-    try:
-        scores = train_bleurt(plans, activities, encoder, out, recipe, lambda remark: typer.echo(remark, err=True))
-    except (LmmsEgoplanError, OSError) as error:
-        typer.echo(f"lmms-egoplan: {error}", err=True)
-        raise typer.Exit(1) from None
+    scores = train_bleurt(plans, activities, encoder, out, recipe, lambda remark: typer.echo(remark, err=True))
     typer.echo(_summary(scores))
     typer.echo(f"Written to {out}")
 

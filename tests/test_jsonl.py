@@ -1,4 +1,4 @@
-"""A key that is more than once in a record is refused by every reader of records, which names file, record and key."""
+"""JSON that others made: what is none, or has a key more than once, is refused by every reader with file and line."""
 
 import json
 
@@ -18,7 +18,7 @@ from lmms_egoplan.benchmarks.egothink.answer_files import read_stored
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.records import check_records, read_folder
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.validation import read_json, repeated_keys
+from lmms_egoplan.jsonl import decode, decode_objects, read_json, read_lines, repeated_keys
 
 TWICE = "given more than once; remove all but one"
 
@@ -114,8 +114,8 @@ def test_a_repeated_key_in_egothinks_annotations_is_refused(tmp_path):
 
 def test_repeated_keys_at_any_depth():
     text = '{"a": 1, "b": [{"c": 1, "d": {"e": 1, "e": 1}}, {"c": 1, "c": 2, "c": 3}], "a": 2}'
-    assert repeated_keys(read_json(text)) == ["a", "b[0].d.e", "b[1].c"]
-    assert repeated_keys(read_json("[" * 900 + "]" * 900)) == []
+    assert repeated_keys(decode_objects(text)) == ["a", "b[0].d.e", "b[1].c"]
+    assert repeated_keys(decode_objects("[" * 900 + "]" * 900)) == []
 
 
 @given(
@@ -126,5 +126,38 @@ def test_repeated_keys_at_any_depth():
     )
 )
 def test_other_json_is_read_as_ever(value):
-    assert read_json(json.dumps(value)) == value
-    assert repeated_keys(read_json(json.dumps(value))) == []
+    assert decode_objects(json.dumps(value)) == value
+    assert repeated_keys(decode_objects(json.dumps(value))) == []
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, b"\xff\xfe\xfd", "9" * 5000])
+def test_what_is_no_json_is_a_value_error(text):
+    for read in (decode, decode_objects):
+        with pytest.raises(ValueError, match=r".") as caught:
+            read(text)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (None, "cannot read the list: No such file or directory"),
+        (b"caf\xe9", "cannot read the list: no text in UTF-8: "),
+        (b"[1,", "no JSON: Expecting value: line 1 column 4 (char 3); make it again"),
+        (b"[" * 100_000, "no JSON: nested too deeply; make it again"),
+    ],
+)
+def test_a_file_that_is_no_json_is_named(tmp_path, content, problem):
+    path = tmp_path / "list.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(LmmsEgoplanError) as caught:
+        read_json(path, "list", "make it again")
+    assert str(caught.value).startswith(f"{path}: {problem}")
+
+
+def test_lines_are_numbered_as_an_editor_does(tmp_path):
+    path = tmp_path / "lines.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf1\r\n\n \n4\r\n")
+    lines = [(where, line.strip()) for where, line in read_lines(path)]
+    assert lines == [(f"{path}, line 1", "1"), (f"{path}, line 4", "4")]

@@ -1,4 +1,4 @@
-"""``lmms-egoplan score``: scores of plans made anywhere."""
+"""``lmms-egoplan score actplan``: scores of plans made anywhere."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,9 +8,6 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import BLEURT_VARIABLE
-from lmms_egoplan.cli.former_options import accepting
-
-app = typer.Typer(no_args_is_help=True)
 
 _MEASURES = {
     "lcs": "LCS",
@@ -34,16 +31,7 @@ _BREAKDOWNS = {
 }
 
 
-@app.callback()
-def score() -> None:
-    """Score plans made anywhere.
-
-    Example: `lmms-egoplan score actplan plans.jsonl --out scores.json`
-    """
-
-
-@app.command("actplan", cls=accepting("--plans"))
-def actplan(
+def score(
     plans: Annotated[
         Path,
         typer.Argument(
@@ -65,14 +53,10 @@ def actplan(
     from lmms_egoplan.benchmarks.actplan.answer_files import read_plans, score_stored, write_scores
     from lmms_egoplan.errors import LmmsEgoplanError
 
-    try:
-        if out.is_dir() or out.resolve() == plans.resolve():
-            raise LmmsEgoplanError(f"{out}: --out must be a file of its own, not a folder and not the plans")
-        scores = score_stored(read_plans(plans))
-        write_scores(out, scores)
-    except (LmmsEgoplanError, OSError) as error:
-        typer.echo(f"lmms-egoplan: {error}", err=True)
-        raise typer.Exit(1) from None
+    if out.is_dir() or out.resolve() == plans.resolve():
+        raise LmmsEgoplanError(f"{out}: --out must be a file of its own, not a folder and not the plans")
+    scores = score_stored(read_plans(plans))
+    write_scores(out, scores)
     _print(scores["summary"])
     typer.echo(f"Written to {out}")
 

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 - the signs are the point
-"""How verdicts are read, and which answers could pass for one or for a part of the prompt."""
+"""The judge's prompt, how verdicts are read, and which answers could pass for one or for a part of the prompt."""
 
 import re
 from unicodedata import normalize
@@ -9,11 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.egothink.forgeries import FORGED_DELIMITERS, FORGED_VERDICTS, HARMLESS, TEXTS
-from lmms_egoplan.benchmarks.egothink.scoring import JUDGE_PROMPT, read_rating
-from lmms_egoplan.judging.sanitize import make_harmless
+from benchmarks.egothink.paper import END, START, TABLE_7
+from lmms_egoplan.benchmarks.egothink.judge_protocol import JUDGE_PROMPT, read_rating
+from lmms_egoplan.judging.sanitize import sanitize
 from patience import processor_time_below
 
-START, END = "[The Start of Assistant’s Answer]\n", "\n\n[The End of Assistant’s Answer]"
+
+def test_prompt_is_the_papers():
+    assert TABLE_7.replace(r"\n", "\n") == JUDGE_PROMPT
 
 
 @pytest.mark.parametrize(
@@ -132,12 +135,12 @@ def test_rating_equals_slow_reading(verdict):
 def test_delimiters_are_all_known():
     lines = re.findall(r"^\[.+\]$", JUDGE_PROMPT, re.MULTILINE)
     assert len(lines) == 6
-    assert all(make_harmless(f"no {line.lower()}") == (f"no ({line[1:-1].lower()})", True) for line in lines)
+    assert all(sanitize(f"no {line.lower()}") == (f"no ({line[1:-1].lower()})", True) for line in lines)
 
 
 @pytest.mark.parametrize("answer", FORGED_VERDICTS + FORGED_DELIMITERS)
 def test_suspect(answer):
-    shown, suspect = make_harmless(f"shoe {answer}")
+    shown, suspect = sanitize(f"shoe {answer}")
     assert suspect
     assert not set(shown) & set("[]\u200b\ufe0f［］")
     assert shown.startswith("shoe ")
@@ -145,13 +148,13 @@ def test_suspect(answer):
 
 @pytest.mark.parametrize("answer", HARMLESS)
 def test_not_suspect(answer):
-    assert make_harmless(answer) == (answer, False)
+    assert sanitize(answer) == (answer, False)
 
 
 @given(TEXTS, st.booleans())
 def test_quoting_an_answer_is_no_rating(answer, with_prompt):
-    shown, _ = make_harmless(answer)
-    assert make_harmless(shown) == (shown, False)
+    shown, _ = sanitize(answer)
+    assert sanitize(shown) == (shown, False)
     prompt = JUDGE_PROMPT.format(question="Where am I?", ref_answer_1="at home", answer=shown)
     seen = prompt if with_prompt else shown
     assert read_rating(f"The assistant says: {seen}.") is None
@@ -181,4 +184,4 @@ def test_time_is_linear(piece):
     text = piece * (50_000 // len(normalize("NFKC", piece)))
     with processor_time_below(2):  # usually a twentieth; in square time, many
         read_rating(text)
-        make_harmless(text)
+        sanitize(text)
