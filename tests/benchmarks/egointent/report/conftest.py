@@ -32,7 +32,7 @@ def made(runs, prepared_once):
 
 @pytest.fixture(scope="module")
 def prepared(prepared_once):
-    """The prepared prepared_once, which are found while a module's tests run."""
+    """The prepared data, which are found while a module's tests run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(prepared_once))
         yield prepared_once
