@@ -1,7 +1,6 @@
 """The help of every command at 80 columns: whole, with an example."""
 
 import re
-import subprocess
 import sys
 
 import pytest
@@ -73,10 +72,11 @@ def test_the_version_is_told():
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["run", "--help"], []])
-def test_lm_evals_help_tells_of_the_model_class(arguments):
+def test_lm_evals_help_tells_of_the_model_class(arguments, monkeypatch):
     pytest.importorskip("lm_eval")
-    command = [sys.executable, "-m", "lmms_egoplan", "lm-eval", *arguments]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    monkeypatch.setattr(sys, "argv", sys.argv)  # the command sets it
+    ran = CliRunner().invoke(app, ["lm-eval", *arguments])
+    assert ran.exit_code == 0, ran.output
     own, _, harness = ran.stdout.partition("usage: ")
     assert "hf-vlm-ranker" in own
     assert "Example: lmms-egoplan lm-eval" in own

@@ -70,10 +70,13 @@ def claims():
 
 def test_three_processes_ask_nothing_twice():
     with JudgeServer(lambda *_: Reply(delay=0.05)) as server:
-        processes = [start(server, 0, 60) for _ in range(3)]
+        processes = [start(server, first, first + 60) for first in (0, 0, 40)]
         assert [ratings_of(process) for process in processes] == [["1.0"] * 60] * 3
-        assert sorted(server.prompts) == sorted(f"prompt {n}" for n in range(60))
-    assert claims() == []
+        prompts = [f"prompt {n}" for n in range(100)]
+        assert sorted(server.prompts) == sorted(prompts)
+        assert claims() == []
+        assert [judgement.rating for judgement in judge(server.url, prompts)] == [1] * 100
+        assert len(server.prompts) == 100
 
 
 def test_a_refusal_by_another_process_is_taken_over():

@@ -261,9 +261,11 @@ def test_a_quote_in_double_brackets_is_a_rating_only_where_the_answer_is_that_nu
         *("&amp;", "&#38;", "&#", "&#0", "\\", "\\u", r"\N{a", r"\x{0", "%25", "%", "&a", "&#38", r"\x5c", "【", "「"),
     ],
 )
-@pytest.mark.parametrize("start", ["", "[", "[ 1", "<", "]"])
+@pytest.mark.parametrize(
+    "start", ["", "[", "<", pytest.param("[ 1", marks=pytest.mark.whole), pytest.param("]", marks=pytest.mark.whole)]
+)
 def test_time_is_linear(start, piece):
-    text = start + piece * (100_000 // len(unicodedata.normalize("NFKC", piece)))
-    with processor_time_below(30):
+    text = start + piece * (25_000 // len(unicodedata.normalize("NFKC", piece)))
+    with processor_time_below(2):  # usually a twentieth; in square time, many
         sanitize(text)
         sanitize(f"{text}[")

@@ -24,7 +24,7 @@ from lmms_egoplan.media.frames import (
 )
 from media.files import SIZE, damage_packet, number_image, read_numbers, write_epic_folder, write_numbered_video
 
-FRAMES = 90
+FRAMES = 60
 VIDEOS = {
     "constant": {},
     "all_intra": {"gop": 1, "b_frames": 0},
@@ -117,7 +117,7 @@ def test_edit_list_hides_frames(tmp_path):
     shown = FRAMES - 10
     assert count_video_frames(cut) == shown
     assert list(frame_times(cut)) == pytest.approx([index / 30 for index in range(shown)])
-    indices = [0, 3, 19, 20, 21, 50, shown - 1]
+    indices = [0, 3, 19, 20, 21, 40, shown - 1]
     assert read_numbers(read_video_frames(cut, indices)) == [index + 10 for index in indices]
 
 
@@ -192,7 +192,7 @@ def decoding_order(path):
 
 
 @pytest.mark.parametrize("kind", ["constant", "open_gop", "many_b_frames", "all_intra"])
-@pytest.mark.parametrize("number", [0, 13, 14, 15, 31, 32, 89])
+@pytest.mark.parametrize("number", [0, 13, 14, 15, 31, 32, 59])
 def test_damage_concerns_the_frames_that_need_it(tmp_path, kind, number):
     path = write_numbered_video(tmp_path / "v.mp4", FRAMES, **VIDEOS[kind])
     order, unused = decoding_order(path)
@@ -225,7 +225,8 @@ def test_the_error_names_the_first_damaged_frame(tmp_path):
     assert read_numbers(read_video_frames(path, [59, 22, 0, 40])) == [59, 22, 0, 40]
 
 
-def test_no_frame_of_a_damaged_video_is_another_moment(tmp_path):
+@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 12), marks=pytest.mark.whole)])
+def test_no_frame_of_a_damaged_video_is_another_moment(tmp_path, seeds):
     """200 random bytes within 20 KB, as a bad disk or a broken download leaves them."""
     pixels = random.Random(1)
     noise = [Image.frombytes("RGB", (64, 64), pixels.randbytes(64 * 64 * 3)).resize((256, 192)) for _ in range(3)]
@@ -241,7 +242,7 @@ def test_no_frame_of_a_damaged_video_is_another_moment(tmp_path):
     assert read_numbers(whole) == list(range(60))
     content = path.read_bytes()
     refused = 0
-    for seed in range(12):
+    for seed in seeds:
         choose = random.Random(seed)
         spoilt = bytearray(content)
         start = choose.randrange(len(content) // 10, len(content) - 20000)
@@ -255,7 +256,7 @@ def test_no_frame_of_a_damaged_video_is_another_moment(tmp_path):
                 refused += 1
             else:
                 assert read_numbers([image.crop((64, 80, 192, 112))]) == [index], (seed, index)
-    assert 5 < refused < 55
+    assert len(seeds) / 2 < refused < 4.5 * len(seeds)
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def steps(draw):
     return name, start, draw(st.one_of(moments, st.floats(0.01, 3).map(lambda duration: start + duration)))
 
 
-@pytest.mark.parametrize(("media", "examples"), [("frames", 300), ("clip", 150), ("video", 200)])
+@pytest.mark.parametrize(("media", "examples"), [("frames", 120), ("clip", 50), ("video", 50)])
 def test_nothing_outside_the_step_is_shown(folder, media, examples):
     @settings(max_examples=examples, deadline=None)
     @given(steps(), st.one_of(st.integers(1, 12), st.just(1000)))

@@ -3,6 +3,7 @@
 import json
 import math
 from argparse import Namespace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,7 @@ class Scripted(lmms):
         raise NotImplementedError
 
 
+@cache
 def manager(model_name=None, include=LMMS_EVAL_TASKS / "egoplan"):
     return TaskManager("ERROR", include_path=str(include), include_defaults=False, model_name=model_name)
 

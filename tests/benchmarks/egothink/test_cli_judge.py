@@ -1,6 +1,7 @@
 """``lmms-egoplan judge egothink`` on prepared data, stored answers and a real endpoint."""
 
 import json
+import shutil
 from collections import Counter
 
 import pytest
@@ -23,14 +24,24 @@ JUDGE_VARIABLES = (
 )  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def data(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
     """Two questions in each dimension: "What is thing 1 of counting? ", "The counting 1."."""
+    folder = tmp_path_factory.mktemp("prepared")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder / "data"))
+        prepare_egothink(write_source(folder / "source"))
+    return folder / "data"
+
+
+@pytest.fixture(autouse=True)
+def data(prepared, tmp_path, monkeypatch):
+    """A copy, beside which a test's judgements are stored."""
     for variable in JUDGE_VARIABLES:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("COLUMNS", "200")
-    prepare_egothink(write_source(tmp_path / "source"))
+    shutil.copytree(prepared, tmp_path / "data")
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from lmms_egoplan.benchmarks.actplan.bleurt.recipe import Recipe, paper_learning
 from lmms_egoplan.benchmarks.actplan.bleurt.training import train_bleurt
 from lmms_egoplan.errors import LmmsEgoplanError
 
-RECIPE = Recipe(epochs=5, learning_rate=1e-3, batch_size=4, max_length=128, seed=3)
+RECIPE = Recipe(epochs=3, learning_rate=1e-3, batch_size=4, max_length=128, seed=3)
 COUNT = 14
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -68,7 +68,7 @@ def test_a_finished_run(whole, inputs):
         "val_plans": 8,
         "unknown_activities": {"filling_a_box_13": 1},
     }
-    assert [entry["epoch"] for entry in scores["history"]] == [1, 2, 3, 4, 5]
+    assert [entry["epoch"] for entry in scores["history"]] == [1, 2, 3]
     assert all(entry.keys() == {"epoch", "train_loss", "val_loss", "val_accuracy"} for entry in scores["history"])
     accuracies = [entry["val_accuracy"] for entry in scores["history"]]
     assert scores["best_epoch"] == accuracies.index(max(accuracies)) + 1
@@ -88,9 +88,9 @@ def test_a_finished_run(whole, inputs):
 def test_the_model_card_tells_data_settings_and_scores(whole):
     out, scores, _ = whole
     card = (out / "README.md").read_text()
-    best = f"Epoch {scores['best_epoch']} of 5"
+    best = f"Epoch {scores['best_epoch']} of 3"
     for text in ("9 training instances", "8 labelled plans of 4 val instances", "without a split: 1", best, "0.001",
-                 "5 epochs", "| GPT-4V | 4 |", "seed 3", "on cpu in single precision", "Positive pairs: `mixed`",
+                 "3 epochs", "| GPT-4V | 4 |", "seed 3", "on cpu in single precision", "Positive pairs: `mixed`",
                  "of a gold plan of the same activity in another order"):  # fmt: skip
         assert text in card
     assert "{" not in card
@@ -180,7 +180,7 @@ def test_an_earlier_run_goes_on_as_it_began(earlier, inputs, tmp_path):
         assert sorted(path.name for path in out.rglob("*")) == before
     recipe, remarks = replace(RECIPE, shuffled="instance"), []
     train_bleurt(*inputs, stopped, recipe, remarks.append)
-    assert remarks[-1] == f"Going on from {stopped / 'checkpoints' / 'checkpoint-15'}"
+    assert remarks[-1] == f"Going on from {stopped / 'checkpoints' / 'checkpoint-9'}"
     assert same_end(stopped, finished)
     train_bleurt(*inputs, finished, recipe, remarks.append)
     assert remarks[-1] == f"{finished}: this run is finished"
@@ -208,7 +208,7 @@ def test_learns_what_can_be_learnt(inputs, tmp_path):
     simple = {"gold_gpt": ["grab(a)"], "gold_gemini": ["open(b)"], "pos_gemini": ["close(c)"]}
     records = [record(number, **simple, neg_gpt=["walk_to(z) switch-on(z)"]) for number in range(24)]
     plans, activities = write_plans(tmp_path, records, ["train"] * 16 + ["val"] * 8)
-    recipe = replace(RECIPE, epochs=16, learning_rate=3e-3)
+    recipe = replace(RECIPE, epochs=8, batch_size=2, learning_rate=3e-3)
     scores = train_bleurt(plans, activities, inputs[2], tmp_path / "run", recipe, print)
     assert scores["train"]["accuracy"] == scores["val_accuracy"] == 1
     pairs = [("grab(a)", "close(c)"), ("open(b)", "walk_to(z)\nswitch-on(z)")]
@@ -216,15 +216,22 @@ def test_learns_what_can_be_learnt(inputs, tmp_path):
     assert [verdict.correct for verdict in verdicts] == [True, False]
 
 
-@pytest.fixture
-def stopped(whole, inputs, tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def left(tmp_path_factory, inputs):
     """A run whose folder has all its checkpoints and no end: it was stopped before it could write its scores."""
-    out = tmp_path / "stopped"
-    with monkeypatch.context() as patch:
+    out = tmp_path_factory.mktemp("left") / "stopped"
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lmms_egoplan.benchmarks.actplan.bleurt.training.model_card", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             train_bleurt(*inputs, out, RECIPE, print)
-    last = out / "checkpoints" / "checkpoint-15"
+    return out
+
+
+@pytest.fixture
+def stopped(left, tmp_path):
+    """A copy of it, and its last checkpoint."""
+    out = shutil.copytree(left, tmp_path / "stopped")
+    last = out / "checkpoints" / "checkpoint-9"
     assert last.is_dir()
     return out, last
 
@@ -238,7 +245,7 @@ def test_stopped_at_the_very_end(stopped, whole, inputs, tmp_path):
 
 def test_half_written_and_half_removed_checkpoints(stopped, whole, inputs):
     out, last = stopped
-    half = last.with_name("checkpoint-18")
+    half = last.with_name("checkpoint-12")
     shutil.copytree(last, half)
     (half / "complete.json").unlink()
     (half / "optimizer.pt").write_bytes(b"half")
@@ -250,7 +257,7 @@ def test_half_written_and_half_removed_checkpoints(stopped, whole, inputs):
 def test_another_runs_folder_is_refused(whole, inputs, tmp_path):
     out, _, _ = whole
     for recipe, name in (
-        (replace(RECIPE, epochs=6), "epochs: 5 there, 6 now"),
+        (replace(RECIPE, epochs=4), "epochs: 3 there, 4 now"),
         (replace(RECIPE, seed=1), "seed: 3 there"),
     ):
         with pytest.raises(LmmsEgoplanError, match=rf"holds a run with other settings \({name}"):

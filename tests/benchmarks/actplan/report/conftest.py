@@ -1,3 +1,5 @@
+"""The runs of `synthetic_runs`, and what the report makes of them: written and computed once for all modules."""
+
 import pytest
 
 from benchmarks.actplan.report.synthetic_runs import logged_plans, written_runs
@@ -5,24 +7,42 @@ from lmms_egoplan.benchmarks.actplan import report as actplan
 from lmms_egoplan.report.runs import read_runs
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Data root and runs."""
+@pytest.fixture(scope="session")
+def written(tmp_path_factory):
     with written_runs(tmp_path_factory.mktemp("actplan")) as place:
-        yield place
+        return place
+
+
+@pytest.fixture(scope="session")
+def read(written):
+    return read_runs([written / "runs"]).runs
+
+
+@pytest.fixture(scope="session")
+def made(written, read):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(written / "data"))
+        return actplan.section(read)
 
 
 @pytest.fixture(scope="module")
-def runs(folder):
-    return read_runs([folder / "runs"]).runs
+def folder(written):
+    """Runs and prepared data, which are found while a module's tests run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(written / "data"))
+        yield written
 
 
 @pytest.fixture(scope="module")
-def section(runs):
-    return actplan.section(runs)
+def runs(read, folder):
+    return read
 
 
 @pytest.fixture(scope="module")
-def logged(folder):
-    """The plans that the runs logged, straight from their files."""
-    return logged_plans(folder)
+def section(made, folder):
+    return made
+
+
+@pytest.fixture(scope="session")
+def logged(written):
+    return logged_plans(written)

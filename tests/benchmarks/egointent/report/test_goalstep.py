@@ -26,8 +26,9 @@ def goalstep_answers(as_before=False):
     return Answers(docs, responses)
 
 
-@pytest.fixture(params=[False, True], ids=["now", "as_before"])
-def runs(request, tmp_path):
+@pytest.fixture(scope="module", params=[False, True], ids=["now", "as_before"])
+def runs(request, tmp_path_factory):
+    tmp_path = tmp_path_factory.mktemp("runs")
     write_run(tmp_path / "own", "lmms-eval", "org/Own-7B", {"egointent": egointent_answers(COUNT, 70, 1)})
     write_run(tmp_path / "goal", "lmms-eval", "org/Goal-7B", {"egointent": goalstep_answers(request.param)})
     found = sorted(read_runs([tmp_path]).runs, key=lambda run: run.name)
@@ -40,8 +41,12 @@ def runs(request, tmp_path):
     return [goalstep, own]
 
 
-def test_each_kind_has_a_table_and_a_heat_map_of_its_own(runs):
-    found = egointent.section(runs)
+@pytest.fixture(scope="module")
+def found(runs):
+    return egointent.section(runs)
+
+
+def test_each_kind_has_a_table_and_a_heat_map_of_its_own(found):
     scenarios, categories = (table(found, f"egointent_{name}") for name in ("scenarios", "categories"))
     assert [column.title for column in scenarios.columns] == ["Scenario", "Steps", "Own-7B"]
     assert [column.title for column in categories.columns] == ["Category", "Goal-Step steps", NAME]
@@ -58,8 +63,7 @@ def test_each_kind_has_a_table_and_a_heat_map_of_its_own(runs):
     assert "2 runs" not in own.description + goalstep.description
 
 
-def test_goalstep_runs_are_named_and_never_marked_best(runs):
-    found = egointent.section(runs)
+def test_goalstep_runs_are_named_and_never_marked_best(runs, found):
     beside = table(found, "egointent_table3")
     assert [row["model"] for row in rows(beside) if row["own"]] == ["Own-7B", NAME]
     assert {row["model"] for row in rows(table(found, "egointent_scores"))} == {"Own-7B", NAME}

@@ -3,6 +3,7 @@
 import json
 import math
 from contextlib import contextmanager
+from functools import cache
 from statistics import mean
 
 import pytest
@@ -66,6 +67,7 @@ def figure(section, key):
     return found
 
 
+@cache
 def scores(name, by="mean"):
     """Score of each question by its number: 1, 0, or None where a choice has no likelihood."""
     return [_score(doc, response, by) for doc, response in zip(DOCS, ANSWERS[name].responses, strict=True)]

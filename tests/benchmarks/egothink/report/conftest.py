@@ -1,4 +1,4 @@
-"""EgoThink's runs that never were, and prepared data, for the tests of a module."""
+"""The runs of `synthetic_runs`, and what the report makes of them: written and computed once for all modules."""
 
 import pytest
 
@@ -7,22 +7,37 @@ from lmms_egoplan.benchmarks.egothink import report as egothink
 from lmms_egoplan.report.runs import read_runs
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def written(tmp_path_factory):
     return write_runs(tmp_path_factory.mktemp("runs"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def runs(written):
     return read_runs([written]).runs
 
 
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory):
+@pytest.fixture(scope="session")
+def prepared_once(tmp_path_factory):
     with prepared_data(tmp_path_factory.mktemp("data")) as root:
-        yield root
+        return root
+
+
+@pytest.fixture(scope="session")
+def made(runs, prepared_once):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(prepared_once))
+        return egothink.section(runs)
 
 
 @pytest.fixture(scope="module")
-def section(runs, prepared):
-    return egothink.section(runs)
+def prepared(prepared_once):
+    """The prepared data, which are found while a module's tests run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(prepared_once))
+        yield prepared_once
+
+
+@pytest.fixture(scope="module")
+def section(made, prepared):
+    return made

@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.egothink.report.synthetic_runs import prepared_data, rows
+from benchmarks.egothink.report.synthetic_runs import rows
 from lmms_egoplan.benchmarks.egothink import report as egothink
 from lmms_egoplan.benchmarks.egothink.repeats import write_repeated
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
@@ -13,13 +13,9 @@ from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from report.synthetic import actplan_answers, egothink_answers, prepare_data, write_run
 
+pytestmark = pytest.mark.usefixtures("prepared")
+
 RATINGS = {"existence/1": [1.0, 1.0], "existence/2": [0.0, 0.5], "existence/3": [1.0, None], "counting/1": [0.5, 0.5]}
-
-
-@pytest.fixture(autouse=True)
-def prepared(tmp_path):
-    with prepared_data(tmp_path / "data"):
-        yield
 
 
 @pytest.fixture
@@ -34,9 +30,8 @@ def judged(tmp_path):
 
 @pytest.fixture
 def run(tmp_path):
-    write_run(
-        tmp_path / "run", "lmms-eval", "org/A", {"egothink_object_existence": egothink_answers("existence", 3, 0.5)}
-    )
+    answers = {"egothink_object_existence": egothink_answers("existence", 3, 0.5)}
+    write_run(tmp_path / "run", "lmms-eval", "org/A", answers, log_samples=False)
     return tmp_path / "run"
 
 
@@ -66,8 +61,9 @@ def test_the_command_takes_the_files_beside_runs(judged, run, tmp_path):
     assert "Not read" not in result.stderr
 
 
-def test_files_without_a_run_of_the_benchmark_are_named(judged, tmp_path):
-    write_run(tmp_path / "other", "lmms-eval", "org/B", {"actplan": actplan_answers(4, 0.5)})
+def test_files_without_a_run_of_the_benchmark_are_named(judged, tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    write_run(tmp_path / "other", "lmms-eval", "org/B", {"actplan": actplan_answers(4, 0.5)}, log_samples=False)
     prepare_data(tmp_path / "data", actplan=4)
     result = CliRunner().invoke(app, ["report", str(tmp_path / "other"), str(judged), "--out", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
