@@ -97,8 +97,11 @@ def _share_key(table: TimeTable, one: int, other: int) -> bool:
 
 def _decode_ahead(path: Path, table: TimeTable, wanted: Sequence[int]) -> "Iterator[tuple[int, VideoFrame]]":
     """Wanted positions in order, with several threads; ends at the first sign of damage."""
-    import av
+    import av.logging
 
+    # Older torchvision (0.21, for one) turns PyAV's log on. A decoding thread then waits for the interpreter's lock to
+    # log, and the thread that holds it waits for the decoder to close.
+    av.logging.set_level(None)
     with av.open(path) as container:
         stream = container.streams.video[0]
         stream.thread_type = "AUTO"

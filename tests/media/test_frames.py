@@ -1,6 +1,8 @@
 import itertools
 import os
 import random
+import subprocess
+import sys
 import wave
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -23,6 +25,7 @@ from lmms_egoplan.media.frames import (
     write_video,
 )
 from media.files import SIZE, damage_packet, number_image, read_numbers, write_epic_folder, write_numbered_video
+from patience import FOREVER_S
 
 FRAMES = 60
 VIDEOS = {
@@ -189,6 +192,25 @@ def decoding_order(path):
         container.streams.video[0].codec_context.skip_frame = "NONREF"
         kept = {times.index(frame.pts) for frame in container.decode(video=0)}
     return order, set(order) - kept
+
+
+LOGGING = """
+import sys
+import av.logging
+from lmms_egoplan.media.frames import read_video_frames
+
+av.logging.set_level(av.logging.ERROR)
+for _ in range(200):
+    read_video_frames(sys.argv[1], [30, 50])
+"""
+
+
+def test_a_decoder_that_logs_is_closed(tmp_path):
+    """Others turn PyAV's log on, such as torchvision 0.21; threads that decode and log must not lock each other up."""
+    path = damage_packet(write_numbered_video(tmp_path / "v.mp4", FRAMES), 40)
+    command = [sys.executable, "-c", LOGGING, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=FOREVER_S, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 @pytest.mark.parametrize("kind", ["constant", "open_gop", "many_b_frames", "all_intra"])

@@ -210,7 +210,8 @@ def test_learns_what_can_be_learnt(inputs, tmp_path):
     plans, activities = write_plans(tmp_path, records, ["train"] * 16 + ["val"] * 8)
     recipe = replace(RECIPE, epochs=8, batch_size=2, learning_rate=3e-3)
     scores = train_bleurt(plans, activities, inputs[2], tmp_path / "run", recipe, print)
-    assert scores["train"]["accuracy"] == scores["val_accuracy"] == 1
+    assert scores["val_accuracy"] == 1
+    assert scores["train"]["accuracy"] > 0.9  # of the first epoch whose accuracy on the validation plans is highest
     pairs = [("grab(a)", "close(c)"), ("open(b)", "walk_to(z)\nswitch-on(z)")]
     verdicts = load_classifier(tmp_path / "run").judge(pairs, show_progress=False)
     assert [verdict.correct for verdict in verdicts] == [True, False]
