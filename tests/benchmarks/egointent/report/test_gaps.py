@@ -65,14 +65,12 @@ def test_other_benchmarks_have_no_section(tmp_path):
 
 
 def test_versions_of_prompts_and_judges_that_differ_are_told(runs, tmp_path, prepared):
-    first, third = (
-        replace(run, tasks={"egointent": replace(run.tasks["egointent"], samples=None)}) for run in (runs[0], runs[2])
-    )
-    task = first.tasks["egointent"]
+    run = runs[0]
+    task = run.tasks["egointent"]
     versions = {"metadata": {"prompt": "2", "judge_prompt": "1"}, "filter_list": [{"filter": [{"together": True}]}]}
-    other = replace(first, name="Other", tasks={"egointent": replace(task, config=task.config | versions)})
-    untold = replace(first, name="Untold", tasks={"egointent": replace(task, config=task.config | {"metadata": None})})
-    found = egointent.section([first, other, untold, third])
+    other = replace(run, name="Other", tasks={"egointent": replace(task, config=task.config | versions)})
+    untold = replace(run, name="Untold", tasks={"egointent": replace(task, config=task.config | {"metadata": None})})
+    found = egointent.section([run, other, untold, runs[2]])
     prompts = {row["model"]: row["prompts"] for row in rows(table(found, "egointent_table3")) if row["own"]}
     assert prompts["First-7B"] == prompts["Third-7B"] == f"{PROMPT_VERSION}, {JUDGE_VERSION}"
     assert prompts["Untold"] == "unknown, unknown"

@@ -7,6 +7,7 @@ import pytest
 from benchmarks.egoplan.report.synthetic_runs import ANSWERS, COUNT, DOCS, near, own, percent, scores
 from lmms_egoplan.benchmarks.egoplan import report as egoplan
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import egointent_answers, egoplan_answers, write_run
 
@@ -24,7 +25,7 @@ def test_what_is_missing_is_remarked(section):
 def test_a_run_without_samples_has_its_scores(tmp_path, bert):
     write_run(tmp_path, "lmms-eval", "org/Small", {"egoplan_val": ANSWERS["Small"]}, log_samples=False)
     runs = read_runs([tmp_path]).runs
-    found = egoplan.section(runs, bert)
+    found = egoplan.section(runs, Inputs(bert))
     (row,) = own(found, "egoplan_table1")
     assert row["acc"] == near(percent(scores("Small")))
     assert (row["low"], row["high"]) == (None, None)
@@ -40,7 +41,7 @@ def test_without_prepared_data_lmms_eval_tells_no_question(tmp_path, monkeypatch
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "none"))
     write_run(tmp_path, "lmms-eval", "org/Small", {"egoplan_val": ANSWERS["Small"]})
     runs = read_runs([tmp_path]).runs
-    found = egoplan.section(runs, bert)
+    found = egoplan.section(runs, Inputs(bert))
     assert own(found, "egoplan_table1")
     assert "egoplan_past_actions" not in [table.key for table in found.tables]
     (told,) = (remark for remark in found.remarks if "lack their text" in remark)
@@ -56,7 +57,7 @@ def test_without_prepared_data_lm_eval_tells_its_questions(tmp_path, monkeypatch
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "none"))
     write_run(tmp_path, "lm-eval", "org/Small", {"egoplan_val": ANSWERS["Small"]})
     runs = read_runs([tmp_path]).runs
-    found = egoplan.section(runs, bert)
+    found = egoplan.section(runs, Inputs(bert))
     for key in ("egoplan_past_actions", "egoplan_similarity"):
         assert own(found, key) == [row for row in own(section, key) if row["run"] == "Small"]
     first = egoplan.items(runs)[0]
@@ -68,7 +69,7 @@ def test_questions_of_other_data_are_not_taken_for_these(tmp_path, bert):
     """They have the same ids."""
     write_run(tmp_path, "lmms-eval", "org/Small", {"egoplan_val": egoplan_answers(40, 0.5)})
     runs = read_runs([tmp_path]).runs
-    told = egoplan.section(runs, bert).remarks
+    told = egoplan.section(runs, Inputs(bert)).remarks
     assert any(remark.startswith("40 questions lack their text") and "do not have them" in remark for remark in told)
 
 
@@ -78,7 +79,7 @@ def test_questions_about_other_videos_are_not_taken_for_these(runs, bert):
     task_run = run.tasks["egoplan_val"]
     moved = {"acc": {"score": 1.0, "video_id": "P99_9"}}
     damaged = replace(task_run, samples=tuple(sample | moved for sample in task_run.samples))
-    told = egoplan.section([replace(run, tasks={"egoplan_val": damaged})], bert).remarks
+    told = egoplan.section([replace(run, tasks={"egoplan_val": damaged})], Inputs(bert)).remarks
     assert any(remark.startswith(f"{COUNT} questions lack their text") for remark in told)
 
 

@@ -16,6 +16,7 @@ from benchmarks.egoplan.report.synthetic_runs import (
     task_of,
 )
 from lmms_egoplan.benchmarks.egoplan import report as egoplan
+from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.runs import read_runs
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -59,7 +60,7 @@ def test_the_figure_of_all_accuracies(section):
 
 def test_names_are_not_formulas(folder, bert):
     (run,) = (run for run in read_runs([folder / "runs"]).runs if run.name == "Small")
-    found = egoplan.section([replace(run, name="a$b_c$d")], bert)
+    found = egoplan.section([replace(run, name="a$b_c$d")], Inputs(bert))
     for each in found.figures:
         drawing = each.draw()
         drawing.draw_without_rendering()

@@ -13,6 +13,7 @@ from benchmarks.egoplan.report.synthetic_runs import (
     scores,
 )
 from lmms_egoplan.benchmarks.egoplan import report as egoplan
+from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.statistics import compare, holm
 from report.synthetic import egoplan_answers, write_run
@@ -47,7 +48,9 @@ def test_runs_over_other_questions_are_not_compared(tmp_path, folder, bert):
     write_run(tmp_path, "lmms-eval", "org/Other", {"egoplan_val": egoplan_answers(40, 0.5)})
     runs = read_runs([tmp_path, folder / "runs"]).runs
     names = {
-        row[side] for row in rows(egoplan.section(runs, bert), "egoplan_comparisons") for side in ("first", "second")
+        row[side]
+        for row in rows(egoplan.section(runs, Inputs(bert)), "egoplan_comparisons")
+        for side in ("first", "second")
     }
     assert names == {"Big (lmms-eval)", "Small"}
     keys = [item.key for item in egoplan.items(runs)]
@@ -57,7 +60,7 @@ def test_runs_over_other_questions_are_not_compared(tmp_path, folder, bert):
 def test_a_model_that_one_harness_tells_by_its_path(tmp_path, bert):
     write_run(tmp_path, "lmms-eval", "Big", {"egoplan_val": ANSWERS[MAIN[0]]})
     write_run(tmp_path, "lm-eval", "/models/Big", {"egoplan_val_blind": ANSWERS["Small"]})
-    found = egoplan.section(read_runs([tmp_path]).runs, bert)
+    found = egoplan.section(read_runs([tmp_path]).runs, Inputs(bert))
     assert len(rows(found, "egoplan_tasks_1")) == 1
 
 
@@ -65,5 +68,5 @@ def test_the_end_of_two_paths_is_neither(tmp_path, bert):
     write_run(tmp_path, "lmms-eval", "Big", {"egoplan_val": ANSWERS[MAIN[0]]})
     for path in ("/one/Big", "/two/Big"):
         write_run(tmp_path, "lm-eval", path, {"egoplan_val_blind": ANSWERS["Small"]})
-    keys = [table.key for table in egoplan.section(read_runs([tmp_path]).runs, bert).tables]
+    keys = [table.key for table in egoplan.section(read_runs([tmp_path]).runs, Inputs(bert)).tables]
     assert not [key for key in keys if key.startswith("egoplan_tasks")]

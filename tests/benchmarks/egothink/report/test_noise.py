@@ -31,7 +31,7 @@ def judged(tmp_path):
 @pytest.fixture
 def run(tmp_path):
     answers = {"egothink_object_existence": egothink_answers("existence", 3, 0.5)}
-    write_run(tmp_path / "run", "lmms-eval", "org/A", answers, log_samples=False)
+    write_run(tmp_path / "run", "lmms-eval", "org/A", answers)
     return tmp_path / "run"
 
 
