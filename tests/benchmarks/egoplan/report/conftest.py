@@ -4,6 +4,7 @@ import pytest
 
 from benchmarks.egoplan.report.synthetic_runs import written_runs
 from lmms_egoplan.benchmarks.egoplan import report as egoplan
+from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.runs import read_runs
 
 
@@ -22,7 +23,7 @@ def read(written):
 def made(written, read):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(written))
-        return egoplan.section(read, str(written / "bert"))
+        return egoplan.section(read, Inputs(str(written / "bert")))
 
 
 @pytest.fixture(scope="module")

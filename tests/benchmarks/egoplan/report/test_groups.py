@@ -20,6 +20,7 @@ from lmms_egoplan.benchmarks.egoplan import report as egoplan
 from lmms_egoplan.benchmarks.egoplan.report.similarity import similarities
 from lmms_egoplan.encoder import ENCODER_VARIABLE
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.report.benchmark import Inputs
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -66,4 +67,4 @@ def test_without_an_encoder_the_levels_alone_are_missing(runs, monkeypatch):
 
 def test_an_encoder_that_was_asked_for_must_be_there(runs):
     with pytest.raises(LmmsEgoplanError, match="BERTScore with /no/such/folder"):
-        egoplan.section(runs, "/no/such/folder")
+        egoplan.section(runs, Inputs("/no/such/folder"))
