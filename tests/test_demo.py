@@ -27,6 +27,7 @@ from lmms_egoplan.benchmarks.egoplan import demo as egoplan
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, Record, read_annotations
 from lmms_egoplan.benchmarks.egothink import demo as egothink
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.cli import app
 from lmms_egoplan.demo.checkpoint import write_checkpoint
 from lmms_egoplan.demo.encoder import write_encoder
@@ -350,8 +351,9 @@ def test_demo_from_scenes_to_scores(tmp_path):
     result = CliRunner().invoke(app, ["demo", "--out", str(out)], env={"COLUMNS": "120"} | USERS_JUDGE)
 
     assert result.exit_code == 0, result.output
-    tasks = "egoplan_val,egoplan_val_clips,egoplan_val_generate,egothink_bench,egointent,actplan_bench"
-    assert f"-m lmms_eval --tasks {tasks} " in result.stdout
+    tasks = [task for benchmark in BENCHMARKS for task in benchmark.load_demo().TASKS]
+    assert {*egoplan.TASKS, *egothink.TASKS, *egointent.TASKS, *actplan.TASKS} <= {*tasks}
+    assert f"-m lmms_eval --tasks {','.join(tasks)} " in result.stdout
     assert " LMMS_EGOPLAN_JUDGE_MODEL=demo " in result.stdout
     steps = [result.stdout.index(f"\n{number}/6  ") for number in range(1, 7)]
     places = [result.stdout.index("The weights are random"), *steps, result.stdout.index("egoplan_val_clips")]
@@ -400,10 +402,12 @@ def test_demo_from_scenes_to_scores(tmp_path):
         (samples,) = out.glob(f"results/**/*_samples_{task}.jsonl")
         assert len(samples.read_text().splitlines()) == 6
         assert ("Norm. LCS", f"{plans['lcs_norm']:.3f}") in rows
-    assert not {path.name for path in out.iterdir()} & {"egointent", "actplan", *egoplan.TASKS, *egothink.TASKS}
+    assert not {path.name for path in out.iterdir()} & {"actplan", *tasks}
     page = out / "report" / "index.html"
     assert f"Report, to open in a browser: {page}" in result.stdout
     assert "egothink/existence/1" in page.read_text(encoding="utf-8")
+    for benchmark in BENCHMARKS:
+        assert [*out.glob(f"report/tables/{benchmark.name}_*.csv")]
     log = (out / "lmms-eval.log").read_text()
     assert "Ranking" in log
     assert log.index("This is intended") < log.index("Both target_delimiter")

@@ -29,7 +29,9 @@ class Finder(PathFinder):
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = Finder
 """
+# What `data` prepares, as tasks' names begin.
 COMMANDS = """
+PREPARED = ("egoplan", "egothink", "egointent", "actplan")
 from typer.testing import CliRunner
 from lmms_egoplan.cli import app
 
@@ -42,7 +44,7 @@ from lm_eval.tasks import TaskManager
 from lmms_egoplan.paths import LM_EVAL_TASKS
 
 manager = TaskManager(include_path=str(LM_EVAL_TASKS), include_defaults=False)
-loaded = manager.load(manager.all_subtasks)
+loaded = manager.load([name for name in manager.all_subtasks if name.startswith(PREPARED)])
 tasks = ["egoplan_val_blind", "egoplan_val_narrated", "actplan_text_only"]
 evaluated = lm_eval.simple_evaluate("dummy", tasks=tasks, task_manager=manager, bootstrap_iters=0)
 numbers = {name: {key: value for key, value in evaluated["results"][name].items() if "," in key} for name in tasks}
@@ -55,7 +57,8 @@ from lmms_eval.tasks import TaskManager
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 
 manager = TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False)
-loaded = manager.load_task_or_group([name for name in manager.all_subtasks if name != "egoplan_test"])
+names = [name for name in manager.all_subtasks if name.startswith(PREPARED) and name != "egoplan_test"]
+loaded = manager.load_task_or_group(names)
 print(json.dumps([said, sorted(loaded), get_model("hf_vlm").__name__, "lm_eval" in sys.modules]))
 """
 

@@ -12,6 +12,7 @@ import yaml
 from packaging.requirements import Requirement
 
 import lmms_egoplan
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
 
 ROOT = Path(__file__).parents[1]
 
@@ -51,7 +52,14 @@ def test_the_source_distribution_has_every_file_of_the_repository(tmp_path):
 def test_the_citation_is_of_this_version():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == lmms_egoplan.__version__
-    assert len(citation["references"]) == 4
+
+
+def test_the_citation_has_the_paper_of_each_benchmark():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    cited = [{reference["title"], reference["url"]} for reference in citation["references"]]
+    papers = [benchmark.paper for benchmark in BENCHMARKS if benchmark.paper]
+    assert len(cited) == len(papers)
+    assert all(paper in reference for paper, reference in zip(papers, cited, strict=True))
 
 
 def test_requirements_have_lower_bounds_alone(settings):

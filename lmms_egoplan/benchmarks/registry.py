@@ -50,7 +50,7 @@ class Benchmark:
 
     name: of its package, its tasks' folders and its prepared data; its tasks and files in ``tasks/shared`` begin so.
     title: as reports and helps say it.
-    paper: its title, or where it is.
+    paper: its title, or where it is; "" for none.
     tasks: names for ``--tasks`` that both harnesses know, the main one first.
     tables, figures: numbers of the paper's that a report shows; "" for none.
     splits: where its `PreparedData` stand, with the splits' official sizes.

@@ -8,7 +8,7 @@ from typing import Protocol
 class RenderedSet(Protocol):
     """A benchmark's small rendered set: its module ``demo``.
 
-    FOLDER: the folder that it fills.
+    FOLDER: the folder that it fills; no task's name, which lmms-eval would look for here, too.
     TASKS: of lmms-eval, that are run.
     SCORES: the metrics that must be numbers then, by task.
     """

@@ -11,6 +11,7 @@ from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.cli import app
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 from lmms_egoplan.report.benchmark import BenchmarkReport
+from lmms_egoplan.report.recompute import aggregation_lists
 from lmms_egoplan.report.task_versions import read_task_file
 from report.printed_tables import DESCRIBED
 
@@ -48,6 +49,7 @@ def test_hooks_are_there(benchmark):
     assert isinstance(benchmark.load_report(), BenchmarkReport)
     rendered, commands = benchmark.load_demo(), benchmark.load_commands()
     assert rendered.FOLDER
+    assert rendered.FOLDER not in names_in(LMMS_EVAL_TASKS / benchmark.name)
     assert set(rendered.TASKS) <= names_in(LMMS_EVAL_TASKS / benchmark.name)
     assert set(rendered.SCORES) <= names_in(LMMS_EVAL_TASKS / benchmark.name)
     assert callable(rendered.write)
@@ -65,7 +67,7 @@ def test_tasks_are_those_of_both_harnesses(benchmark):
 
 def test_tables_are_the_published_ones(benchmark):
     numbers = set()
-    for part in re.split(r", | and ", benchmark.tables):
+    for part in re.split(r", | and ", benchmark.tables) if benchmark.tables else ():
         first, _, last = part.partition(" to ")
         numbers |= {*range(int(first), int(last or first) + 1)}
     assert {f"{benchmark.name}_table{number}" for number in numbers} == {
@@ -80,6 +82,31 @@ def test_all_judged_tasks_have_their_judge(benchmark):
     listed = {judge.tasks for judge in benchmark.judges}
     assert {name for name in judged if not name.startswith("_") and folder.name not in listed} == listed - {folder.name}
     assert bool(judged) == bool(listed)
+
+
+def tasks_in(folder):
+    """The tasks' files, without those that others include and those of groups."""
+    contents = {path: read_task_file(path) for path in folder.glob("*.yaml")}
+    return {path: content for path, content in contents.items() if isinstance(content.get("task"), str)}
+
+
+def test_scoring_functions_have_names_of_their_own():
+    """A harness logs nothing else of them."""
+    shared = LMMS_EVAL_TASKS.parent / "shared"
+    assert len(aggregation_lists(shared)) == len([*shared.glob("*.yaml")])
+
+
+def test_cached_responses_are_bound_to_the_data(benchmark):
+    """lmms-eval's; lm-eval's base task writes the fingerprint into each document."""
+    for path, content in tasks_in(LMMS_EVAL_TASKS / benchmark.name).items():
+        assert content["metadata"].get("data"), path
+
+
+def test_no_answer_ends_at_an_empty_line(benchmark):
+    for tasks in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
+        for path, content in tasks_in(tasks / benchmark.name).items():
+            if content["output_type"] == "generate_until":
+                assert content["generation_kwargs"]["until"] == [], path
 
 
 def test_every_command_is_mounted(benchmark):

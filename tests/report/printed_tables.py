@@ -1,8 +1,11 @@
 """The published tables of all benchmarks, by name: ``egoplan_table1`` and so on."""
 
 import json
+from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
+
+import pandas as pd
 
 import lmms_egoplan.benchmarks
 
@@ -21,3 +24,12 @@ FILES = {f"{name}_{path.stem}": path for name, folder in _FOLDERS.items() for pa
 def load(stem):
     name, table = stem.split("_")
     return import_module(f"lmms_egoplan.benchmarks.{name}.published").load(table)
+
+
+def printed(stem):
+    """Cells as text, digits as in the print."""
+    return pd.read_csv(FILES[stem], dtype=str, keep_default_na=False, encoding="utf-8")
+
+
+def half_unit(number):
+    return Decimal(1).scaleb(number.as_tuple().exponent) / 2

@@ -1,4 +1,4 @@
-"""The whole report, of runs of both harnesses on all four benchmarks."""
+"""The whole report, of runs of both harnesses on several benchmarks."""
 
 import re
 from html.parser import HTMLParser

@@ -58,7 +58,8 @@ def sections(tmp_path_factory):
             path = write_run(folder / "runs", ("lmms-eval", "lm-eval")[seed // 2], f"org/{name}", tasks_of(seed))
             write_versions(path, (version, None))
         runs = read_runs([folder / "runs"]).runs
-        for benchmark in BENCHMARKS:
+        names = {task.partition("_")[0] for task in tasks_of(0)}
+        for benchmark in (benchmark for benchmark in BENCHMARKS if benchmark.name in names):
             parts, report = parts_of(benchmark.name, runs), benchmark.load_report()
             assert [part.label for part in parts] == ["version 8.0", "version 7.0"]
             sections += [part.section(report.section(part.runs, NO_INPUTS)) for part in parts]

@@ -1,4 +1,4 @@
-"""The four benchmarks' small sets, without a judge, and tiny models of the class that ranks."""
+"""The small sets of `prepared_sets`, without a judge, and tiny models of the class that ranks."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Small prepared sets of the four benchmarks, and their tasks as lm-eval loads them."""
+"""Small prepared sets of some benchmarks, and their tasks as lm-eval loads them."""
 
 from pathlib import Path
 
@@ -21,10 +21,11 @@ WITH_IMAGES = [
     *("actplan", "actplan_normal", "actplan_counterfactual"),
 ]
 TEXT_ONLY = ["egoplan_val_blind", "egoplan_val_narrated", "actplan_text_only"]
+BENCHMARKS = {name.partition("_")[0] for name in [*WITH_IMAGES, *TEXT_ONLY]}
 
 
 def prepare_all(folder: Path, questions: int = 3) -> None:
-    """Prepare all four below `folder`, which ``LMMS_EGOPLAN_DATA`` must name."""
+    """Prepare them all below `folder`, which ``LMMS_EGOPLAN_DATA`` must name."""
     prepare_small_set(folder, questions)
     prepare_egothink(write_source(folder / "egothink_source"))
     steps = write_annotations(folder / "steps.jsonl", raw_records())
