@@ -1,4 +1,4 @@
-"""Where things are: the installed folders of tasks and metrics, and the root of the prepared data."""
+"""Where things are: the installed folders of tasks, and the root of the prepared data."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,6 @@ def _installed_tasks() -> Path:
 
 LMMS_EVAL_TASKS = _installed_tasks() / "lmms_eval"
 LM_EVAL_TASKS = _installed_tasks() / "lm_eval"
-METRICS = Path(__file__).resolve().parent / "metrics"
 
 
 def data_root() -> Path:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import decode
 from lmms_egoplan.paths import data_root
 
 if TYPE_CHECKING:
@@ -19,11 +21,7 @@ _SUMMARY = "summary.json"
 _FIELDS = {"prepared": str, "split_size": int, "questions": int, "fingerprint": str, "missing": list}
 
 
-class StorageError(ValueError):
-    """A path leads out of its folder, or prepared data are damaged."""
-
-
-class DataMissingError(FileNotFoundError):
+class DataMissingError(LmmsEgoplanError, FileNotFoundError):
     """A split has not been prepared."""
 
 
@@ -38,19 +36,19 @@ def resolve_inside(root: str | Path, *parts: str) -> Path:
         The absolute path with all symlinks resolved; it need not exist.
 
     Raises:
-        StorageError: a part is not as above, or a symlink on the way leads out of `root`.
+        LmmsEgoplanError: a part is not as above, or a symlink on the way leads out of `root`.
     """
     for part in parts:
         pure = Path(part)
         if not part.strip() or not pure.parts or "\0" in part or pure.is_absolute() or ".." in pure.parts:
-            raise StorageError(f"{part!r} is not a name of something inside {root}")
+            raise LmmsEgoplanError(f"{part!r} is not a name of something inside {root}")
     try:
         base = Path(root).resolve()
         path = base.joinpath(*parts).resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        raise StorageError(f"{'/'.join(parts)!r} is not a name of something inside {root}: {error}") from error
+        raise LmmsEgoplanError(f"{'/'.join(parts)!r} is not a name of something inside {root}: {error}") from error
     if not path.is_relative_to(base):
-        raise StorageError(
+        raise LmmsEgoplanError(
             f"{'/'.join(parts)!r} leads out of {root}, to {path}; put the data itself there, not a symlink"
         )
     return path
@@ -143,21 +141,23 @@ def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
         ``format``, a whole number, except where an early version of the package prepared the split.
 
     Raises:
-        StorageError: the summary cannot be read, or one of these is absent or of another type.
+        LmmsEgoplanError: the summary cannot be read, or one of these is absent or of another type.
     """
     path = summary_path(benchmark, split)
     try:
-        summary = json.loads(path.read_text(encoding="utf-8"))
+        summary = decode(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        raise StorageError(f"{path}: damaged, prepare the split again: {error}") from error
+        raise LmmsEgoplanError(f"{path}: damaged, prepare the split again: {error}") from error
     if not isinstance(summary, dict):
-        raise StorageError(f"{path}: damaged, prepare the split again: expected an object")
+        raise LmmsEgoplanError(f"{path}: damaged, prepare the split again: expected an object")
     wrong = [name for name, expected in _FIELDS.items() if not isinstance(summary.get(name), expected)]
     wrong += [] if isinstance(summary.get("format", 1), int) else ["format"]
     if wrong:
-        raise StorageError(f"{path}: damaged, prepare the split again: absent or of the wrong type: {', '.join(wrong)}")
+        raise LmmsEgoplanError(
+            f"{path}: damaged, prepare the split again: absent or of the wrong type: {', '.join(wrong)}"
+        )
     return summary
 
 
@@ -175,9 +175,10 @@ class PreparedData:
     how: says, for a split's name, how to prepare it and where the data are to be had.
     data_format: number of the format that this version of the package reads; a summary without one is of format 1.
     official: how many questions each split has in the paper.
+    substitute: what a split with this summary holds in place of the benchmark's own data; None where it holds these.
 
-    All methods but `check` raise `DataMissingError` where the split is not there, and `StorageError` where its summary
-    is damaged or of another format.
+    All methods but `check` raise `DataMissingError` where the split is not there, and `LmmsEgoplanError` where its
+    summary is damaged or of another format.
     """
 
     benchmark: str
@@ -185,19 +186,20 @@ class PreparedData:
     how: Callable[[str], str]
     data_format: int = 1
     official: Mapping[str, int] = field(default_factory=dict, hash=False)
+    substitute: Callable[[dict[str, Any]], str | None] = lambda _: None
 
     def check(self, split: str, summary: dict[str, Any]) -> None:
         """Check that a split with this summary is of the format that is read here.
 
         Raises:
-            StorageError: it is not; says how to prepare it again.
+            LmmsEgoplanError: it is not; says how to prepare it again.
         """
         found = summary.get("format", 1)
         if found == self.data_format:
             return
         writer = "a newer" if found > self.data_format else "an earlier"
         source = summary.get("annotations") or summary.get("source") or "its files"
-        raise StorageError(
+        raise LmmsEgoplanError(
             f"{self.title.format(split)} in {split_dir(self.benchmark, split)}: {writer} version of lmms-egoplan "
             f"prepared it from {source}, in format {found}; this version reads format {self.data_format}. "
             f"{self.how(split)}"

@@ -18,7 +18,7 @@ EGO4D_SIZE, EGO4D_VIDEOS, EGO4D_LENGTH = (512, 288), 300, 9000
 def prepare(folder: Path, records: list[dict[str, Any]]) -> None:
     """Make media and annotations, and prepare the split below `folder`, which is its data root."""
     from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
-    from lmms_egoplan.frames import write_video
+    from lmms_egoplan.media.frames import write_video
 
     os.environ["LMMS_EGOPLAN_DATA"] = str(folder)
     videos = sorted({record["video_id"] for record in records if record["video_source"] == "Ego4D"})
@@ -59,7 +59,7 @@ def record(number: int) -> dict[str, Any]:
 
 def _write_epic_folders(root: Path) -> None:
     """Different frames for 4 seconds of 60, over and over."""
-    from lmms_egoplan.frames import frame_path
+    from lmms_egoplan.media.frames import frame_path
 
     files = []
     (root / "frames").mkdir(parents=True)

@@ -28,11 +28,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from lmms_egoplan.benchmarks.actplan.encoder import encoder_name, load_encoder
+from lmms_egoplan.benchmarks.actplan.labelled_plans import LabelledInstance, read_labelled_plans
 from lmms_egoplan.benchmarks.actplan.lcs import THRESHOLD, lcs_lengths
-from lmms_egoplan.benchmarks.actplan.plans import official_steps, one_per_line
-from lmms_egoplan.benchmarks.actplan.published import PublishedInstance, read_published
-from lmms_egoplan.checking import track
+from lmms_egoplan.benchmarks.actplan.reply import official_steps, one_per_line
+from lmms_egoplan.encoder import encoder_name, load_encoder
+from lmms_egoplan.progress import track
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -51,7 +51,7 @@ def main() -> None:
     parser.add_argument("--plans", type=Path, default=PLANS)
     parser.add_argument("--choose", choices=["first", "spread", "single"], default="first")
     arguments = parser.parse_args()
-    instances = read_published(arguments.plans)
+    instances = read_labelled_plans(arguments.plans)
     if arguments.choose == "single":
         pairs = _single_pairs(instances, arguments.pairs)
     else:
@@ -104,7 +104,7 @@ class _Reference:
         return cos_sim(one, two).item() >= THRESHOLD
 
 
-def _single_pairs(instances: list[PublishedInstance], count: int) -> list[Pair]:
+def _single_pairs(instances: list[LabelledInstance], count: int) -> list[Pair]:
     pairs = [
         _steps(plan.text, gold)
         for instance in instances
@@ -114,7 +114,7 @@ def _single_pairs(instances: list[PublishedInstance], count: int) -> list[Pair]:
     return [pairs[number * len(pairs) // count] for number in range(count)]
 
 
-def _pairs_of_instances(instances: list[PublishedInstance], count: int, spread: bool) -> list[Pair]:
+def _pairs_of_instances(instances: list[LabelledInstance], count: int, spread: bool) -> list[Pair]:
     whole = [instance for instance in instances if len(instance.plans) == 2 and instance.gold_1 and instance.gold_2]
     some = math.ceil(count / 4)
     chosen = [whole[number * len(whole) // some] for number in range(some)] if spread else whole[:some]

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from egoplan_media import EGO4D_SIZE, EPIC_SIZE, QUESTIONS, prepare, record
 
-from lmms_egoplan.checking import track
+from lmms_egoplan.progress import track
 
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
@@ -116,8 +116,8 @@ def _take_images(questions: "list[Instance]", arm: str) -> Iterator[tuple[float,
 def _opened(doc: Mapping[str, Any]) -> "list[Image.Image]":
     from PIL import Image
 
-    from lmms_egoplan.benchmarks.egoplan.layouts import uniform_frames
-    from lmms_egoplan.frames import frame_path
+    from lmms_egoplan.benchmarks.egoplan.visuals import uniform_frames
+    from lmms_egoplan.media.frames import frame_path
 
     past = [(action["start_frame"], action["stop_frame"]) for action in doc["past_actions"]]
     numbers = uniform_frames(past, doc["current_observation_frame"], FRAMES)

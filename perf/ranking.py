@@ -184,7 +184,7 @@ def _measure_pipeline(arguments: argparse.Namespace) -> None:
 
     On a CPU the model gets one core, so that decoding has another, as it has beside a GPU.
     """
-    from lmms_egoplan.backends.hf_vlm import HFVLM
+    from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -204,9 +204,9 @@ def _measure_pipeline(arguments: argparse.Namespace) -> None:
 def _measure_overlap(backend: Any, videos: list[Path], frames: int, title: str, repeats: int) -> None:
     from lmms_eval.api.instance import Instance
 
-    from lmms_egoplan.backends.hf_vlm import DECODING_THREADS, QUESTIONS_AHEAD
-    from lmms_egoplan.frames import read_video_frames
-    from lmms_egoplan.prefetch import prefetch
+    from lmms_egoplan.harnesses.lmms_eval.hf_vlm import DECODING_THREADS, QUESTIONS_AHEAD
+    from lmms_egoplan.harnesses.prefetch import prefetch
+    from lmms_egoplan.media.frames import read_video_frames
 
     def decode(index: int) -> list[Image.Image]:
         last = 200 + 5 * index
@@ -285,7 +285,7 @@ def _image(shape: str, seed: int) -> dict[str, Any]:
 
 def _write_video(path: Path, seed: int, size: tuple[int, int]) -> Path:
     """15 seconds of a textured scene that moves, 24 frames a second."""
-    from lmms_egoplan.frames import write_video
+    from lmms_egoplan.media.frames import write_video
 
     width, height = size
     coarse = np.random.default_rng(seed).integers(0, 255, (height // 8, (width + 360) // 8, 3), dtype=np.uint8)

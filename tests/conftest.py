@@ -1,5 +1,6 @@
 """Tests run without a network, and find each other's helpers by module name."""
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -7,9 +8,13 @@ from pathlib import Path
 from hypothesis import HealthCheck, settings
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+# sentence-transformers brings timm, which imports wandb if it is there: many seconds in a process that has loaded the
+# harnesses, and no test logs to it.
+sys.modules["wandb"] = None
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = "1"  # the processes share the cores
 sys.path.insert(0, str(Path(__file__).parent))
+gc.disable()  # while the modules are imported
 # An example may take long where other programs keep the cores busy.
 settings.register_profile("any-load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-load")
@@ -19,6 +24,16 @@ def pytest_configure(config):
     """A test that is named runs, also a long one."""
     if config.option.markexpr == "not whole" and any("::" in place for place in config.args):
         config.option.markexpr = ""
+
+
+def pytest_collection_finish():
+    """The harnesses collect garbage after each run: what all the imported modules hold is not looked through again."""
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_sessionfinish():
+    gc.unfreeze()
 
 
 def pytest_collection_modifyitems(items):

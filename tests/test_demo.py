@@ -15,21 +15,24 @@ from sentence_transformers import SentenceTransformer
 from transformers import AutoModelForImageTextToText, AutoProcessor
 from typer.testing import CliRunner
 
+from lmms_egoplan.benchmarks.actplan import demo as actplan
 from lmms_egoplan.benchmarks.actplan.activities import SETTINGS, activity_type
-from lmms_egoplan.benchmarks.actplan.plans import form_validity
 from lmms_egoplan.benchmarks.actplan.records import find_instances, read_instance
+from lmms_egoplan.benchmarks.actplan.reply import form_validity
+from lmms_egoplan.benchmarks.egointent import demo as egointent
 from lmms_egoplan.benchmarks.egointent import records as egointent_records
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
-from lmms_egoplan.benchmarks.egointent.prompt import prompt_text
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, prompt_text
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames
+from lmms_egoplan.benchmarks.egoplan import demo as egoplan
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, Record, read_annotations
+from lmms_egoplan.benchmarks.egothink import demo as egothink
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.cli import app
-from lmms_egoplan.demo import actplan, egointent, egoplan, egothink
 from lmms_egoplan.demo.checkpoint import write_checkpoint
 from lmms_egoplan.demo.encoder import write_encoder
 from lmms_egoplan.demo.scenes import FPS, SCENES, Scene
-from lmms_egoplan.frames import count_video_frames, read_frame_folder, read_video_frames
+from lmms_egoplan.media.frames import count_video_frames, read_frame_folder, read_video_frames
 
 EGOTHINK = Path(__file__).parents[2] / "shared" / "data" / "egothink"
 # A judge that answers nothing, and a key that nobody may see.
@@ -348,8 +351,9 @@ def test_demo_from_scenes_to_scores(tmp_path):
     result = CliRunner().invoke(app, ["demo", "--out", str(out)], env={"COLUMNS": "120"} | USERS_JUDGE)
 
     assert result.exit_code == 0, result.output
-    tasks = "egoplan_val,egoplan_val_clips,egoplan_val_generate,egothink_bench,egointent,actplan_bench"
-    assert f"-m lmms_eval --tasks {tasks} " in result.stdout
+    tasks = [task for benchmark in BENCHMARKS for task in benchmark.load_demo().TASKS]
+    assert {*egoplan.TASKS, *egothink.TASKS, *egointent.TASKS, *actplan.TASKS} <= {*tasks}
+    assert f"-m lmms_eval --tasks {','.join(tasks)} " in result.stdout
     assert " LMMS_EGOPLAN_JUDGE_MODEL=demo " in result.stdout
     steps = [result.stdout.index(f"\n{number}/6  ") for number in range(1, 7)]
     places = [result.stdout.index("The weights are random"), *steps, result.stdout.index("egoplan_val_clips")]
@@ -398,10 +402,12 @@ def test_demo_from_scenes_to_scores(tmp_path):
         (samples,) = out.glob(f"results/**/*_samples_{task}.jsonl")
         assert len(samples.read_text().splitlines()) == 6
         assert ("Norm. LCS", f"{plans['lcs_norm']:.3f}") in rows
-    assert not {path.name for path in out.iterdir()} & {"egointent", "actplan", *egoplan.TASKS, *egothink.TASKS}
+    assert not {path.name for path in out.iterdir()} & {"actplan", *tasks}
     page = out / "report" / "index.html"
     assert f"Report, to open in a browser: {page}" in result.stdout
     assert "egothink/existence/1" in page.read_text(encoding="utf-8")
+    for benchmark in BENCHMARKS:
+        assert [*out.glob(f"report/tables/{benchmark.name}_*.csv")]
     log = (out / "lmms-eval.log").read_text()
     assert "Ranking" in log
     assert log.index("This is intended") < log.index("Both target_delimiter")

@@ -16,22 +16,24 @@ import pytest
 from PIL import Image
 from typer.main import get_command
 
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.cli import app
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
-from lmms_egoplan.task_versions import read_task_file
+from lmms_egoplan.report.task_versions import read_task_file
 from patience import FOREVER_S
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 TASK_PAGES = sorted(ROOT.glob("tasks/*/*/*.md"))
-PAGES = [README, ROOT / "CHANGELOG.md", ROOT / "perf" / "README.md", *sorted(ROOT.glob("docs/*.md")), *TASK_PAGES]
+NAMED = [README, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", ROOT / "perf" / "README.md"]
+PAGES = [*NAMED, *sorted(ROOT.glob("docs/*.md")), *TASK_PAGES]
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PAGES}
 
 _BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<code>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (?P<title>.+)$", re.MULTILINE)
 _QUOTED = re.compile(r"`([^`\n]+(?:\n[^`\n]+)?)`")
-_TASK = re.compile(r"(?:egoplan|egothink|egointent|actplan)_[a-z_]+")
+_TASK = re.compile(rf"(?:{'|'.join(benchmark.name for benchmark in BENCHMARKS)})_[a-z_]+")
 _ENDS = {"&&", "||", ";", "|", "&", "(", ")", "{", "}", ">", ">>", "<"}
 
 page = pytest.mark.parametrize("name", TEXTS)
@@ -250,7 +252,7 @@ def test_variables_are_those_of_the_code():
 
 
 def test_arguments_of_hf_vlm_are_those_of_its_table():
-    source = (ROOT / "lmms_egoplan" / "backends" / "hf_vlm.py").read_text(encoding="utf-8")
+    source = (ROOT / "lmms_egoplan" / "harnesses" / "lmms_eval" / "hf_vlm.py").read_text(encoding="utf-8")
     (backend,) = (node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == "HFVLM")
     (start,) = (node for node in backend.body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
     table = TEXTS["docs/backends.md"].partition("## Arguments of `hf_vlm`")[2].partition("\n## ")[0]

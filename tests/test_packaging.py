@@ -12,6 +12,7 @@ import yaml
 from packaging.requirements import Requirement
 
 import lmms_egoplan
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
 
 ROOT = Path(__file__).parents[1]
 
@@ -37,14 +38,28 @@ def test_the_source_distribution_has_every_file_of_the_repository(tmp_path):
     (archive,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(archive) as packed:
         brought = {member.name.partition("/")[2] for member in packed if member.isfile()}
-    assert {"CHANGELOG.md", "CITATION.cff", ".ci/run", "perf/README.md", "tests/conftest.py"} <= brought
+    assert {
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "CONTRIBUTING.md",
+        ".ci/run",
+        "perf/README.md",
+        "tests/conftest.py",
+    } <= brought
     assert not set(files) - brought
 
 
 def test_the_citation_is_of_this_version():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == lmms_egoplan.__version__
-    assert len(citation["references"]) == 4
+
+
+def test_the_citation_has_the_paper_of_each_benchmark():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    cited = [{reference["title"], reference["url"]} for reference in citation["references"]]
+    papers = [benchmark.paper for benchmark in BENCHMARKS if benchmark.paper]
+    assert len(cited) == len(papers)
+    assert all(paper in reference for paper, reference in zip(papers, cited, strict=True))
 
 
 def test_requirements_have_lower_bounds_alone(settings):
@@ -52,3 +67,16 @@ def test_requirements_have_lower_bounds_alone(settings):
     for line in settings["options"]["install_requires"].split("\n"):
         if line:
             assert {part.operator for part in Requirement(line).specifier} == {">="}, line
+
+
+def test_every_folder_with_code_or_tasks_is_a_package(tmp_path):
+    """As `.ci/packages` writes the list."""
+    for name in ("setup.cfg", ".ci", "lmms_egoplan", "tasks"):
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, tmp_path / name)
+    (tmp_path / "lmms_egoplan" / "benchmarks" / "fifth").mkdir()
+    (tmp_path / "lmms_egoplan" / "benchmarks" / "fifth" / "records.py").touch()
+    subprocess.run([sys.executable, tmp_path / ".ci" / "packages"], check=True)
+    before, after = ((root / "setup.cfg").read_text(encoding="utf-8").splitlines() for root in (ROOT, tmp_path))
+    assert [line for line in after if line not in before] == ["    lmms_egoplan.benchmarks.fifth"]
+    assert [line for line in after if line in before] == before

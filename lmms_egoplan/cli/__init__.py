@@ -5,25 +5,17 @@ from typing import Annotated
 import typer
 
 from lmms_egoplan import __version__
-from lmms_egoplan.cli import (
-    agreement,
-    data,
-    demo,
-    evaluate,
-    heatmap,
-    judge,
-    lm_eval,
-    metrics_path,
-    report,
-    score,
-    show,
-    submit,
-    tasks_path,
-    train,
-)
+from lmms_egoplan.cli import data, demo, report, show, tasks_path
+from lmms_egoplan.cli.errors import TellingErrors
+from lmms_egoplan.cli.groups import add_benchmarks
+from lmms_egoplan.harnesses.lm_eval import command as lm_eval
+
+# Commands in the order of the help; others follow.
+_ORDER = ("demo", "tasks-path", "metrics-path", "lm-eval", "show", "report")
 
 app = typer.Typer(
     name="lmms-egoplan",
+    cls=TellingErrors,
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
@@ -52,19 +44,13 @@ def main(
 
 
 app.command("demo")(demo.demo)
-app.command("tasks-path")(tasks_path.tasks_path)
-app.command("metrics-path")(metrics_path.metrics_path)
+app.command("tasks-path", help=tasks_path.HELP)(tasks_path.tasks_path)
 app.command(
     "lm-eval",
+    help=lm_eval.HELP,
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
 )(lm_eval.lm_eval)
 app.command("show")(show.show)
-app.command("report")(report.report)
-app.add_typer(data.app, name="data")
-app.add_typer(submit.app, name="submit")
-app.add_typer(judge.app, name="judge")
-app.command("agreement")(agreement.agreement)
-app.add_typer(heatmap.app, name="heatmap")
-app.add_typer(score.app, name="score")
-app.add_typer(train.app, name="train")
-app.add_typer(evaluate.app, name="evaluate")
+app.command("report", help=report.HELP)(report.report)
+add_benchmarks(app, data=data.app)
+app.registered_commands.sort(key=lambda command: [*_ORDER, command.name].index(command.name))

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from lmms_egoplan.cli.requirements import require
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.harnesses.requirements import require
 
 
 def demo(
@@ -16,7 +17,7 @@ def demo(
 ) -> None:
     """Run an evaluation from images to scores, in lmms-eval itself, with a tiny model.
 
-    The demo makes a LLaVA of toy size and renders small sets of first-person scenes in the formats of the four
+    The demo makes a LLaVA of toy size and renders small sets of first-person scenes in the formats of all
     benchmarks. It prepares them, runs lmms-eval on them and writes the report. It takes about a minute and needs no
     network, no GPU and no judge model: a built-in judge compares words. The weights are random: the scores mean
     nothing.
@@ -24,10 +25,13 @@ def demo(
     Example: `lmms-egoplan demo --out /tmp/demo`
     """
     require("lmms_eval", "lmms-eval", "lmms-egoplan")
-    from lmms_egoplan.demo.run import DemoError, run_demo
+    from lmms_egoplan.demo.run import run_demo
+    from lmms_egoplan.report.runs import read_scores
+    from lmms_egoplan.report.terminal import print_runs
 
-    try:
-        run_demo(out, Console())
-    except (DemoError, OSError) as error:
-        typer.echo(f"lmms-egoplan: {error}", err=True)
-        raise typer.Exit(1) from None
+    console = Console()
+
+    def show_scores(results: Path) -> None:
+        print_runs(read_scores([results]).runs, console, BENCHMARKS)
+
+    run_demo(out, console, [benchmark.load_demo() for benchmark in BENCHMARKS], show_scores)

@@ -6,14 +6,35 @@ from typing import Annotated
 
 import typer
 
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.cli.helps import helps, joined
+
+_TABLES = [f"{benchmark.title}'s {benchmark.tables}" for benchmark in BENCHMARKS if benchmark.tables]
+_FIGURES = [f"{benchmark.title}'s Fig. {benchmark.figures}" for benchmark in BENCHMARKS if benchmark.figures]
+HELP = f"""Write a page that puts runs beside the scores in the papers' tables.
+
+These are {joined(_TABLES).replace("'s ", "'s Tables ", 1)}. {joined(_FIGURES)} are drawn for the runs alone: the
+papers print no numbers.
+
+`index.html` opens from disk: a summary, the papers' tables with the runs among them, intervals, comparisons, figures,
+and a gallery of the questions. Every table is also a CSV and a Markdown file, every figure an SVG and a PNG file.
+Scores are recomputed from the samples; a difference from the harness's own is an error.
+
+Example: `lmms-egoplan report runs/qwen runs/llava --name runs/qwen=Qwen2.5-VL-7B --out report`
+"""
+
 
 def report(
     runs: Annotated[
         list[Path],
         typer.Argument(
             metavar="RUNS",
-            help="Folders with runs of lmms-eval or lm-eval (`--output_path DIR --log_samples`), at any depth. "
-            "Files of `lmms-egoplan judge egothink --repeats N` add a table of judge noise.",
+            help=" ".join(
+                [
+                    "Folders with runs of lmms-eval or lm-eval (`--output_path DIR --log_samples`), at any depth.",
+                    *helps("report RUNS"),
+                ]
+            ),
             show_default=False,
         ),
     ],
@@ -32,46 +53,26 @@ def report(
     ] = None,
     similarity: Annotated[
         str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="BERT-like model (a name or a folder). Its BERTScore measures how similar EgoPlan's goals and answers "
-            "are, as in the paper's Fig. 7. Without it, a sentence encoder does.",
-            show_default=False,
-        ),
+        typer.Option(metavar="MODEL", help=" ".join(helps("report --similarity")), show_default=False),
     ] = None,
 ) -> None:
-    """Write a page that puts runs beside the scores in the papers' tables.
-
-    These are EgoPlan's Tables 1, 3 and 4, EgoThink's 3 and 9 to 11, EgoIntent's 3 and ActPlan-1K's 3 to 7. EgoPlan's
-    Fig. 7 and 8, EgoIntent's Fig. 7 and ActPlan-1K's Fig. 5 are drawn for the runs alone: the papers print no numbers.
-
-    `index.html` opens from disk: a summary, the papers' tables with the runs among them, intervals, comparisons,
-    figures, and a gallery of the questions. Every table is also a CSV and a Markdown file, every figure an SVG and a
-    PNG file. Scores are recomputed from the samples; a difference from the harness's own is an error.
-
-    Example: `lmms-egoplan report runs/qwen runs/llava --name runs/qwen=Qwen2.5-VL-7B --out report`
-    """
+    """Write a report; `HELP` is the help."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from lmms_egoplan.report.build import build_report
-    from lmms_egoplan.report.contents import ReportError
 
     started = time.monotonic()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    try:
-        with Progress(*columns, console=Console(stderr=True)) as bars:
-            shown = {}
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        shown = {}
 
-            def progress(what: str, done: int, total: int) -> None:
-                if what not in shown:
-                    shown[what] = bars.add_task(what, total=total)
-                bars.update(shown[what], completed=done, total=total)
+        def progress(what: str, done: int, total: int) -> None:
+            if what not in shown:
+                shown[what] = bars.add_task(what, total=total)
+            bars.update(shown[what], completed=done, total=total)
 
-            built = build_report(runs, out, _names(name or []), progress, similarity)
-    except (ReportError, OSError) as error:
-        typer.echo(f"lmms-egoplan: {error}", err=True)
-        raise typer.Exit(1) from None
+        built = build_report(runs, out, _names(name or []), BENCHMARKS, progress, similarity)
     for line in built.skipped:
         typer.echo(f"Not read: {line}", err=True)
     counts = {name: getattr(built, f"{name}s") for name in ("run", "benchmark", "table", "figure", "question")}

@@ -27,18 +27,14 @@ def show(
     """
     from rich.console import Console
 
-    from lmms_egoplan.report.contents import ReportError
+    from lmms_egoplan.benchmarks.registry import BENCHMARKS
+    from lmms_egoplan.errors import LmmsEgoplanError
     from lmms_egoplan.report.runs import read_scores
     from lmms_egoplan.report.terminal import print_runs
 
-    try:
-        read = read_scores(runs)
-        print_runs(read.runs, Console())
-    except (ReportError, OSError) as error:
-        typer.echo(f"lmms-egoplan: {error}", err=True)
-        raise typer.Exit(1) from None
+    read = read_scores(runs)
+    print_runs(read.runs, Console(), BENCHMARKS)
     for line in read.skipped:
         typer.echo(f"Not read: {line}", err=True)
     if read.without:
-        typer.echo(f"lmms-egoplan: no results in {', '.join(map(str, read.without))}", err=True)
-        raise typer.Exit(1)
+        raise LmmsEgoplanError(f"no results in {', '.join(map(str, read.without))}")

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from lmms_egoplan.cli.helps import helps
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 
 
@@ -15,15 +16,17 @@ class Harness(str, Enum):
 
 _FOLDERS = {Harness.LMMS_EVAL: LMMS_EVAL_TASKS, Harness.LM_EVAL: LM_EVAL_TASKS}
 
+HELP = f"""Print the folder of a harness's tasks.
+
+lm-eval always needs this folder. lmms-eval finds the tasks of runs by itself and needs the folder for lists only.
+
+Example: `lm-eval --include_path $(lmms-egoplan tasks-path --harness lm-eval) --tasks {helps("tasks-path --tasks")[0]}
+--model hf`, or `lmms-eval tasks list --include-path $(lmms-egoplan tasks-path)`
+"""
+
 
 def tasks_path(
     harness: Annotated[Harness, typer.Option(help="The harness that is to find the tasks.")] = Harness.LMMS_EVAL,
 ) -> None:
-    """Print the folder of a harness's tasks.
-
-    lm-eval always needs this folder. lmms-eval finds the tasks of runs by itself and needs the folder for lists only.
-
-    Example: `lm-eval --include_path $(lmms-egoplan tasks-path --harness lm-eval) --tasks egoplan_val_blind --model hf`,
-    or `lmms-eval tasks list --include-path $(lmms-egoplan tasks-path)`
-    """
+    """Print the folder of a harness's tasks; `HELP` is the help."""
     typer.echo(_FOLDERS[harness])

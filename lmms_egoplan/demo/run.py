@@ -7,7 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -15,14 +15,9 @@ from rich.markup import escape
 from rich.status import Status
 from rich.text import Text
 
-from lmms_egoplan.demo import actplan, egointent, egoplan, egothink
+from lmms_egoplan.demo.rendered_set import RenderedSet
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging import DEMO
-from lmms_egoplan.report.runs import read_scores
-from lmms_egoplan.report.terminal import print_runs
-
-# What each benchmark brings: its TASKS, the SCORES that they must give (a metric by task), the FOLDER that it
-# fills, and write(), which returns the arguments that prepare its data.
-_BENCHMARKS = (egoplan, egothink, egointent, actplan)
 
 _MARKER = ".lmms-egoplan-demo"
 _CHECKPOINT, _ENCODER, _DATA, _RESULTS, _REPORT = "checkpoint", "encoder", "data", "results", "report"
@@ -46,7 +41,7 @@ _NOTE = (
 _STEPS = (
     "Make a tiny LLaVA and a sentence encoder with random weights",
     "Render first-person scenes with questions about them",
-    "Prepare the data of the four benchmarks (lmms-egoplan data prepare)",
+    "Prepare the data of all benchmarks (lmms-egoplan data prepare)",
     "Ask the model all questions, and score its answers (lmms-eval)",
     "Write the report (lmms-egoplan report)",
     "Show the scores",
@@ -58,22 +53,21 @@ _EXPECTED = (
 )
 
 
-class DemoError(RuntimeError):
-    """The demo cannot use its folder, or a command that it runs has failed."""
-
-
-def run_demo(out: Path, console: Console) -> None:
+def run_demo(out: Path, console: Console, sets: Sequence[RenderedSet], show_scores: Callable[[Path], None]) -> None:
     """Make a tiny random LLaVA and the benchmarks' rendered sets, run lmms-eval on them, write the report, show scores.
 
     Args:
         out: folder for everything; made if absent. What an earlier demo made there is replaced.
+        sets: of the benchmarks.
+        show_scores: prints those of the runs in a folder.
 
     Raises:
-        DemoError: `out` holds something else, or a command failed or gave no results; then with the end of the log.
+        LmmsEgoplanError: `out` holds something else, or a command failed or gave no results; then with the end of the
+            log.
         OSError: `out` cannot be written to.
     """
     out = out.resolve()
-    _claim(out)
+    _claim(out, sets)
     steps = iter(enumerate(_STEPS, 1))
 
     def begin_step() -> None:
@@ -90,31 +84,31 @@ def run_demo(out: Path, console: Console) -> None:
         write_checkpoint(out / _CHECKPOINT)
         write_encoder(out / _ENCODER)
         begin_step()
-        preparations = [benchmark.write(out) for benchmark in _BENCHMARKS]
+        preparations = [rendered.write(out) for rendered in sets]
         begin_step()
         for arguments in preparations:
             _run([*_OWN_COMMAND, "data", "prepare", *arguments], out, status)
         begin_step()
-        command = _evaluation([task for benchmark in _BENCHMARKS for task in benchmark.TASKS])
+        command = _evaluation([task for rendered in sets for task in rendered.TASKS])
         _run(command, out, status, _EXPECTED)
-        _check_results(out)
+        _check_results(out, sets)
         begin_step()
         _run([*_OWN_COMMAND, "report", _RESULTS, "--out", _REPORT], out, status)
         begin_step()
-    print_runs(read_scores([out / _RESULTS]).runs, console)
-    _tell(out, command, console)
+    show_scores(out / _RESULTS)
+    _tell(out, command, console, sets)
 
 
-def _claim(out: Path) -> None:
+def _claim(out: Path, sets: Sequence[RenderedSet]) -> None:
     """Make the folder, or take what an earlier demo made out of it."""
     marker = out / _MARKER
     if out.exists() and not out.is_dir():
-        raise DemoError(f"{out} is no folder; choose another with --out")
+        raise LmmsEgoplanError(f"{out} is no folder; choose another with --out")
     if out.exists() and not marker.is_file() and any(out.iterdir()):
-        raise DemoError(f"{out} holds files that are not this demo's; choose another folder with --out")
+        raise LmmsEgoplanError(f"{out} holds files that are not this demo's; choose another folder with --out")
     out.mkdir(parents=True, exist_ok=True)
     marker.touch()
-    for name in (_CHECKPOINT, _ENCODER, _DATA, _RESULTS, _REPORT, *(benchmark.FOLDER for benchmark in _BENCHMARKS)):
+    for name in (_CHECKPOINT, _ENCODER, _DATA, _RESULTS, _REPORT, *(rendered.FOLDER for rendered in sets)):
         if (out / name).exists():
             shutil.rmtree(out / name)
     (out / _LOG).unlink(missing_ok=True)
@@ -170,14 +164,14 @@ def _as_typed(command: Sequence[str]) -> str:
     return " ".join([*(f"{name}={value}" for name, value in _ENVIRONMENT.items()), shlex.join(command)])
 
 
-def _failure(out: Path, reason: str) -> DemoError:
+def _failure(out: Path, reason: str) -> LmmsEgoplanError:
     lines = [line for line in (out / _LOG).read_text(encoding="utf-8").splitlines() if line]
-    return DemoError(
+    return LmmsEgoplanError(
         "\n".join([*lines[-_SHOWN_LINES:], f"the demo failed, the end of {out / _LOG} is above; {reason}"])
     )
 
 
-def _check_results(out: Path) -> None:
+def _check_results(out: Path, sets: Sequence[RenderedSet]) -> None:
     """Every score is there; lmms-eval exits with 0 after errors, too."""
     files = list((out / _RESULTS).rglob("*_results.json"))
     if len(files) != 1:
@@ -186,14 +180,14 @@ def _check_results(out: Path) -> None:
         task: {name.partition(",")[0]: value for name, value in metrics.items()}
         for task, metrics in json.loads(files[0].read_text(encoding="utf-8"))["results"].items()
     }
-    for benchmark in _BENCHMARKS:
-        for task, metric in benchmark.SCORES.items():
+    for rendered in sets:
+        for task, metric in rendered.SCORES.items():
             value = results.get(task, {}).get(metric)
             if not isinstance(value, int | float) or not math.isfinite(value):
                 raise _failure(out, f"{metric} of {task} is {value} in {files[0]}")
 
 
-def _tell(out: Path, command: Sequence[str], console: Console) -> None:
+def _tell(out: Path, command: Sequence[str], console: Console, sets: Sequence[RenderedSet]) -> None:
     def line(text: str) -> None:
         console.print(text, soft_wrap=True, markup=False, highlight=False)
 
@@ -203,7 +197,7 @@ def _tell(out: Path, command: Sequence[str], console: Console) -> None:
     for content, name in (
         ("tiny LLaVA", _CHECKPOINT),
         ("sentence encoder", _ENCODER),
-        *(("scenes, questions", benchmark.FOLDER) for benchmark in _BENCHMARKS),
+        *(("scenes, questions", rendered.FOLDER) for rendered in sets),
         ("prepared data", _DATA),
         ("results", written),
         ("samples, by task", written.with_name("*_samples_*.jsonl")),

@@ -4,7 +4,7 @@ from lmms_egoplan.judging.cache import default_cache_path
 from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.judging.judge import JudgeError, judge_all, probe
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest, RatingScale
-from lmms_egoplan.judging.settings import HOW_TO_SET, JudgeSettings, SettingsError, judge_settings
+from lmms_egoplan.judging.settings import HOW_TO_SET, JudgeSettings, judge_settings
 
 __all__ = [
     "DEMO",
@@ -14,7 +14,6 @@ __all__ = [
     "JudgeSettings",
     "Judgement",
     "RatingScale",
-    "SettingsError",
     "default_cache_path",
     "judge_all",
     "judge_settings",

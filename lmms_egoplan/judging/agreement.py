@@ -1,7 +1,6 @@
 """How far raters agree: Pearson's r and Cohen's kappa of pairs, Fleiss' kappa of three and more, each rater's mean.
 
-EgoThink gives Pearson's r between judges and people put together (Table 9), the people's mean (Table 10) and a kappa
-among three people (sec. 5.2). Every coefficient has a bootstrap interval.
+Every coefficient has a bootstrap interval.
 """
 
 import warnings
@@ -71,8 +70,7 @@ def gaps(ratings: Ratings) -> dict[str, tuple[int, int]]:
 def pooled(ratings: Ratings) -> dict[str, float | None]:
     """Several raters as one: the mean of their ratings of each question that all of them have.
 
-    None where one of them gave no rating. With three raters the mean is what EgoThink's Table 10 prints: thirds of a
-    point over 50 questions.
+    None where one of them gave no rating.
     """
     first, *others = ratings.values()
     columns = {

@@ -12,6 +12,7 @@ from email.utils import mktime_tz, parsedate_tz
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from lmms_egoplan.jsonl import decode
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.redaction import Redactor
 from lmms_egoplan.judging.reply import Reply, is_out_of_credit, read_reply
@@ -304,6 +305,6 @@ def _endpoint_message(error: "APIStatusError") -> str:
 def _plain_json(text: str) -> str:
     """JSON without ``\\u0041`` and the like, in which a key would not be found; other text as it is."""
     try:
-        return json.dumps(json.loads(text), ensure_ascii=False)
-    except (ValueError, RecursionError):
+        return json.dumps(decode(text), ensure_ascii=False)
+    except ValueError:
         return text

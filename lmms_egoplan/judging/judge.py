@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 
 from loguru import logger
 
-from lmms_egoplan.judging.asking import Asking, judgement_of
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.cache import CacheError, Entry, JudgementCache, cache_key, default_cache_path
 from lmms_egoplan.judging.demo import DEMO, judge_by_words
+from lmms_egoplan.judging.dispatch import Dispatcher, judgement_of
 from lmms_egoplan.judging.endpoint import (
     PARAMETERS,
     PROBING,
@@ -32,7 +33,7 @@ Result = TypeVar("Result")
 _PROBE = Prompt("Reply with the word: ready")
 
 
-class JudgeError(RuntimeError):
+class JudgeError(LmmsEgoplanError):
     """The judge cannot be asked, refuses, or is gone; the message has the endpoint's words and no secret.
 
     judgements: one per request, in order; those without a rating have their `error` set. Empty from `probe`.
@@ -92,12 +93,12 @@ def judge_all(
             missing = {prompt: ids for prompt, ids in answers.items() if prompt not in judgements}
             progress.start(cached=len(requests) - sum(map(len, missing.values())))
             if missing:
-                asking = Asking(missing, scale, settings, cache, progress)
+                dispatcher = Dispatcher(missing, scale, settings, cache, progress)
                 try:
-                    _run_apart(asking.run())
+                    _run_apart(dispatcher.run())
                 finally:
                     progress.close()
-                    judgements |= asking.judgements
+                    judgements |= dispatcher.judgements
             else:
                 progress.close()
     except CacheError as error:

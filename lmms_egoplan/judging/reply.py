@@ -1,10 +1,10 @@
 """What an endpoint sends back, read from its body."""
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Any
 
+from lmms_egoplan.jsonl import decode
 from lmms_egoplan.text import clean_text
 
 # Marks of thinking: tags, Mistral's brackets, Kimi's triangles, and gpt-oss' channels before the one that is shown.
@@ -54,8 +54,8 @@ class Reply:
 def read_reply(body: str) -> Reply:
     """Read the body of a chat completion, whatever it holds; nothing in it is taken for granted."""
     try:
-        completion = json.loads(body)
-    except (ValueError, RecursionError):
+        completion = decode(body)
+    except ValueError:
         return Reply(None, f"the body is not JSON: {clean_text(body[:80])!r}")
     choice = _get(_get(completion, "choices"), 0)
     text = _get(_get(choice, "message"), "content")
@@ -113,8 +113,8 @@ def is_out_of_credit(body: str) -> bool:
     What the message says does not count: some endpoints tell of a quota that is for a minute in the same words.
     """
     try:
-        error = _get(json.loads(body), "error")
-    except (ValueError, RecursionError):
+        error = _get(decode(body), "error")
+    except ValueError:
         return False
     return any(_get(error, name) in _OUT_OF_CREDIT for name in ("code", "type"))
 

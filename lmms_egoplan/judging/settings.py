@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from loguru import logger
 
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.demo import DEMO
 
 _MODEL = ("LMMS_EGOPLAN_JUDGE_MODEL", "MODEL_VERSION")
@@ -36,10 +37,6 @@ HOW_TO_SET = """\
 export LMMS_EGOPLAN_JUDGE_BASE_URL=https://api.openai.com/v1
 export LMMS_EGOPLAN_JUDGE_API_KEY=...
 export LMMS_EGOPLAN_JUDGE_MODEL=gpt-4o-2024-11-20   # replaces the default judge of every benchmark"""
-
-
-class SettingsError(ValueError):
-    """A variable of the environment does not say what it should; the message names it, and not its value."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ def judge_settings(default_model: str) -> JudgeSettings | None:
         default_model: asked where no model is set.
 
     Raises:
-        SettingsError: an address, key or number is malformed, or Azure's are incomplete.
+        LmmsEgoplanError: an address, key or number is malformed, or Azure's are incomplete.
     """
     model = _first(_MODEL) or default_model
     if model == DEMO:
@@ -98,7 +95,7 @@ def judge_settings(default_model: str) -> JudgeSettings | None:
         if endpoint is None and key is None:
             return None
         if endpoint is None or key is None:
-            raise SettingsError("API_TYPE=azure needs both AZURE_ENDPOINT and AZURE_API_KEY; one of them is not set")
+            raise LmmsEgoplanError("API_TYPE=azure needs both AZURE_ENDPOINT and AZURE_API_KEY; one of them is not set")
         version = _first(_AZURE_VERSION) or _DEFAULT_AZURE_VERSION
         return JudgeSettings(model, api_key=key, azure_endpoint=endpoint, azure_api_version=version, **_numbers())
     base_url, key = _url(_BASE_URL), _key(_API_KEY)
@@ -137,7 +134,7 @@ def _url(names: tuple[str, ...]) -> str | None:
     except ValueError:
         good = False
     if not good or "@" in url.netloc or url.query or url.fragment:
-        raise SettingsError(
+        raise LmmsEgoplanError(
             f"{name} is not an address like http://127.0.0.1:8000/v1 (http or https, no user, no query; a key goes "
             "into its own variable)"
         )
@@ -147,7 +144,7 @@ def _url(names: tuple[str, ...]) -> str | None:
 def _key(names: tuple[str, ...]) -> str | None:
     found = _named(names)
     if found and not (found[1].isascii() and found[1].isprintable() and " " not in found[1]):
-        raise SettingsError(f"{found[0]} must be printable ASCII without spaces")
+        raise LmmsEgoplanError(f"{found[0]} must be printable ASCII without spaces")
     return found[1] if found else None
 
 
@@ -180,5 +177,5 @@ def _whole_number(name: str, default: int, highest: int) -> int:
     text = os.environ.get(name, "").strip() or str(default)
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
     if not 1 <= number <= highest:
-        raise SettingsError(f"{name} is {text!r}; set a whole number from 1 to {highest}")
+        raise LmmsEgoplanError(f"{name} is {text!r}; set a whole number from 1 to {highest}")
     return number

@@ -19,7 +19,7 @@ def announce_judge(default_model: str, otherwise: str = "") -> None:
 
     Raises:
         JudgeError: the judge that is set cannot be reached, or refuses; or its cache cannot be used.
-        SettingsError: as for `judge_settings`.
+        LmmsEgoplanError: a setting of the judge is wrong, see `judge_settings`.
     """
     settings = judge_settings(default_model)
     if settings is not None:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from transformers.video_utils import VideoMetadata
 
-from lmms_egoplan.chat_templates import has_system_turn, has_video
+from lmms_egoplan.ranking.chat_templates import has_system_turn, has_video
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion, RankingError, is_per_token
 
 Message = dict[str, Any]

@@ -9,8 +9,8 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from lmms_egoplan.loglikelihood import PathUse
 from lmms_egoplan.ranking.encoding import Message
+from lmms_egoplan.ranking.loglikelihood import PathUse
 from lmms_egoplan.ranking.question import PathError
 from lmms_egoplan.ranking.ranker import CandidateRanker
 from lmms_egoplan.ranking.scores import CandidateScore

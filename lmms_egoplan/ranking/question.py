@@ -7,8 +7,10 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
+from lmms_egoplan.errors import LmmsEgoplanError
 
-class RankingError(ValueError):
+
+class RankingError(LmmsEgoplanError):
     """A question cannot be ranked; the message says which and why."""
 
 

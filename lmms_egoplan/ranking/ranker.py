@@ -8,12 +8,12 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from lmms_egoplan.loglikelihood import PathUse
-from lmms_egoplan.ranking.checking import SETTLING_TOLERANCE, Outcome, PathChecker, with_candidates
 from lmms_egoplan.ranking.decoder import DecoderPasses, UnsupportedPathError
 from lmms_egoplan.ranking.encoder_decoder import EncoderDecoderPasses, encoder_decoder_of
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
+from lmms_egoplan.ranking.equivalence import SETTLING_TOLERANCE, Outcome, PathChecker, with_candidates
 from lmms_egoplan.ranking.kinds import Extent, KindFinder, extent
+from lmms_egoplan.ranking.loglikelihood import PathUse
 from lmms_egoplan.ranking.output_layer import float32_logits
 from lmms_egoplan.ranking.question import EncodedQuestion, PathError, RankingError, check_length, on_device
 from lmms_egoplan.ranking.scores import CandidateScore
@@ -49,7 +49,7 @@ class _Kind:
 
 
 class CandidateRanker:
-    """Ranks candidate continuations of a multimodal context by likelihood (EgoPlan-Bench, sec. 3.5).
+    """Ranks candidate continuations of a multimodal context by likelihood.
 
     Works with every model that ``AutoModelForImageTextToText`` loads. Vision encoder and context run once per question:
 

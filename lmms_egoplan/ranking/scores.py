@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from lmms_egoplan.loglikelihood import PathUse
+from lmms_egoplan.ranking.loglikelihood import PathUse
 from lmms_egoplan.ranking.question import CandidateTokens
 
 

@@ -5,16 +5,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lmms_egoplan.logged_samples import sample_file
-from lmms_egoplan.report import actplan, egointent, egoplan, egothink
+from lmms_egoplan.report.benchmark import Inputs, ReportedBenchmark
 from lmms_egoplan.report.gallery import IMAGE_SECONDS
+from lmms_egoplan.report.logged_samples import sample_file
 from lmms_egoplan.report.page import write_page
 from lmms_egoplan.report.recompute import check
-from lmms_egoplan.report.runs import Run, read_runs
+from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.versions import parts_of
 from lmms_egoplan.report.writing import write_files
 
-_BENCHMARKS = {"egoplan": egoplan, "egothink": egothink, "egointent": egointent, "actplan": actplan}
 # Seconds for all, of which pictures get what the rest leaves, but never less than the second number.
 _SECONDS, _LEAST_FOR_PICTURES = 50.0, 5.0
 _TITLE = "Egocentric planning: runs beside the published results"
@@ -40,49 +40,51 @@ def build_report(
     folders: Sequence[Path],
     out: Path,
     names: Mapping[Path, str],
+    benchmarks: Sequence[ReportedBenchmark],
     progress: Callable[[str, int, int], None],
     similarity: str | None = None,
 ) -> Built:
     """Write ``index.html`` into `out`, with tables, figures and the gallery beside it.
 
     Args:
-        folders: see `read_runs`; and files of ``lmms-egoplan judge egothink --repeats``, for a table of judge noise.
+        folders: see `read_runs`; and `Inputs.judged`.
         names: see `read_runs`.
+        benchmarks: in the order of their sections.
         progress: is told what is being done, how much of it is done, and how much there is.
-        similarity: the encoder of EgoPlan's goal-answer similarity, as `similarities` takes it.
+        similarity: see `Inputs`.
 
     Raises:
-        ReportError: a path has no run, or a run's samples do not give the harness's own scores.
+        LmmsEgoplanError: a path has no run, or a run's samples do not give the harness's own scores.
         OSError: the folder cannot be written.
     """
     started = time.monotonic()
     judged = [path for path in folders if ".jsonl" in path.suffixes and path.is_file() and sample_file(path) is None]
+    inputs = Inputs(similarity, tuple(judged))
     read = read_runs([path for path in folders if path not in judged], names)
     for done, run in enumerate(read.runs, 1):
         for task_run in run.tasks.values():
             check(run, task_run)
         progress("scores recomputed, runs", done, len(read.runs))
-    sections, items = [], []
-    benchmarks = 0
-    for done, (name, benchmark) in enumerate(_BENCHMARKS.items(), 1):
-        settings = {"encoder": similarity} if benchmark is egoplan else {}
-        parts = parts_of(name, read.runs)
-        benchmarks += bool(parts)
+    sections, items, skipped = [], [], read.skipped
+    with_runs = 0
+    for done, benchmark in enumerate(benchmarks, 1):
+        report, own = benchmark.load_report(), []
+        parts = parts_of(benchmark.name, read.runs)
+        with_runs += bool(parts)
         for part in parts:
-            section = benchmark.section(part.runs, **settings)
+            section = report.section(part.runs, inputs)
             if section is not None:
-                sections.append(part.section(section))
-                items += part.items(benchmark.items(part.runs))
-        progress("benchmarks", done, len(_BENCHMARKS))
-    noise = egothink.judge_noise(judged)
-    if noise is not None:
-        sections = [
-            replace(each, tables=(*each.tables, noise)) if each.key == "egothink" else each for each in sections
-        ]
+                own.append(part.section(section))
+                items += part.items(report.items(part.runs))
+        table = report.inputs_table(inputs)
+        if table is not None and own:
+            own[0] = replace(own[0], tables=(*own[0].tables, table))
+        elif table is not None:
+            beside = f"no run of {benchmark.title} is there to show {table.title.lower()} beside"
+            skipped += tuple(f"{path}: left out, {beside}" for path in judged)
+        sections += own
+        progress("benchmarks", done, len(benchmarks))
     write_files(out, sections, progress)
-    skipped = read.skipped
-    if "egothink" not in {section.key for section in sections}:
-        skipped += tuple(f"{path}: left out, no run of EgoThink is there to show judge noise beside" for path in judged)
     remaining = _SECONDS - (time.monotonic() - started)
     write_page(
         out,
@@ -97,7 +99,7 @@ def build_report(
     return Built(
         page=out / "index.html",
         runs=len(read.runs),
-        benchmarks=benchmarks,
+        benchmarks=with_runs,
         tables=sum(len(section.tables) for section in sections),
         figures=sum(len(section.figures) for section in sections),
         questions=len(items),

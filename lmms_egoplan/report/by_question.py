@@ -3,16 +3,16 @@
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from lmms_egoplan.report.contents import ReportError
-from lmms_egoplan.report.runs import Run, TaskRun
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.report.run import Run, TaskRun
 
 Key = TypeVar("Key")
 Answer = TypeVar("Answer")
 
 
-def unreadable(run: Run, task_run: TaskRun, problem: object) -> ReportError:
+def unreadable(run: Run, task_run: TaskRun, problem: object) -> LmmsEgoplanError:
     """Tells what is wrong with a run's samples, and how to have them anew."""
-    return ReportError(
+    return LmmsEgoplanError(
         f"{run.folder}, run {run.name}, samples of {task_run.task}: {problem}. Run again, or leave the samples out: "
         f"{run.harness} --tasks {task_run.task} --model ... --output_path DIR --log_samples"
     )
@@ -27,12 +27,12 @@ def by_question(
         name: of a question, for a message.
 
     Raises:
-        ReportError: a question is there twice; names run, task and the first such question.
+        LmmsEgoplanError: a question is there twice; names run, task and the first such question.
     """
     found: dict[Key, Answer] = {}
     for key, answer in answers:
         if key in found:
-            raise ReportError(
+            raise LmmsEgoplanError(
                 f"{run.folder}, run {run.name}, samples of {task_run.task}: {name(key)} is there twice; were samples "
                 "of two runs put together? Run again, or leave the samples out"
             )

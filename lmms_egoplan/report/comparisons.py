@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
-from lmms_egoplan.report.contents import Column, Row, Table
+from lmms_egoplan.report.document import Column, Row, Table
 from lmms_egoplan.report.statistics import (
     EXACT_UP_TO,
     PERMUTATIONS,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from lmms_egoplan.report.contents import Figure, Headline, Item, Section, Table, Value
+from lmms_egoplan.report.document import Figure, Headline, Item, Section, Table, Value
 from lmms_egoplan.report.gallery import IMAGE_SECONDS, Progress, clean, write_gallery
 from lmms_egoplan.storage import write_whole
 

@@ -6,15 +6,13 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lmms_egoplan.checking import listing, shown
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import LM_EVAL_TASKS
-from lmms_egoplan.report.contents import ReportError
-from lmms_egoplan.task_versions import package_versions, read_task_file
-
-if TYPE_CHECKING:
-    from lmms_egoplan.report.runs import Run, TaskRun
+from lmms_egoplan.report.run import Run, TaskRun
+from lmms_egoplan.report.task_versions import package_versions, read_task_file
+from lmms_egoplan.validation import listing, shown
 
 # Sums of floats in another order differ in the last digits.
 _TOLERANCE = 1e-9
@@ -48,13 +46,22 @@ def former_names(config: Mapping[str, Any]) -> Mapping[str, str]:
     return _former_names().get(_scoring(config) or "", {})
 
 
-def recompute(task_run: "TaskRun") -> dict[str, Any]:
+def shared_file(config: Mapping[str, Any]) -> str | None:
+    """The stem of the file in ``tasks/shared`` that scores a task; None for any task of another project.
+
+    Args:
+        config: as for `aggregations`.
+    """
+    return _shared_files().get(_scoring(config) or "")
+
+
+def recompute(task_run: TaskRun) -> dict[str, Any]:
     """The task's metrics from its samples; those that no sample has a value for are absent, as in the harness's own.
 
     Without samples, nothing.
 
     Raises:
-        ReportError: the values in the samples are not those of the task.
+        LmmsEgoplanError: the values in the samples are not those of the task.
     """
     found = {}
     for metric, name in (aggregations(task_run.config) or {}).items():
@@ -63,21 +70,21 @@ def recompute(task_run: "TaskRun") -> dict[str, Any]:
             try:
                 found[metric] = _function(name)(values)
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-                raise ReportError(
+                raise LmmsEgoplanError(
                     f"samples of {task_run.task}: {metric} cannot be computed: {type(error).__name__}: {error}; were "
                     "they written by another version, or changed? Run again, or leave the samples out"
                 ) from error
     return found
 
 
-def check(run: "Run", task_run: "TaskRun") -> None:
+def check(run: Run, task_run: TaskRun) -> None:
     """Compare the harness's own scores with those from the samples; without samples there is nothing to compare.
 
     Numbers may differ by 1e-9 of their size; NaN equals NaN.
 
     Raises:
-        ReportError: they differ, or one has a metric that the other has not; names the run's folder, the task and the
-            first 10 metrics with both values, the number of questions before all others.
+        LmmsEgoplanError: they differ, or one has a metric that the other has not; names the run's folder, the task and
+            the first 10 metrics with both values, the number of questions before all others.
     """
     own = list(aggregations(task_run.config) or ())
     if task_run.samples is None or not own:
@@ -90,7 +97,7 @@ def check(run: "Run", task_run: "TaskRun") -> None:
         for difference in _differences(former.get(metric, metric), task_run.metrics.get(metric), found.get(metric))
     ]
     if differences:
-        raise ReportError(
+        raise LmmsEgoplanError(
             f"{run.folder}, run {run.name}, task {task_run.task}: the scores are not those of the "
             f"{len(task_run.samples)} samples:\n{listing(differences, _LISTED)}\n"
             "The file of samples is not whole, not of this run, or another version wrote it (the task's is "
@@ -111,7 +118,7 @@ def aggregation_lists(folder: Path) -> dict[str, dict[str, str]]:
         folder: with the YAML files that tell, for each kind of task, ``process_results`` and ``metric_list``.
 
     Raises:
-        ReportError: two files have scoring functions of one name, which logged samples would not tell apart.
+        LmmsEgoplanError: two files have scoring functions of one name, which logged samples would not tell apart.
     """
     lists: dict[str, dict[str, str]] = {}
     places: dict[str, Path] = {}
@@ -119,9 +126,17 @@ def aggregation_lists(folder: Path) -> dict[str, dict[str, str]]:
         task = read_task_file(path)
         name = task["process_results"].rpartition(".")[2]
         if (other := places.setdefault(name, path)) != path:
-            raise ReportError(f"{other} and {path}: both score with a function named {name}; give one another name")
+            raise LmmsEgoplanError(
+                f"{other} and {path}: both score with a function named {name}; give one another name"
+            )
         lists[name] = {metric["metric"]: metric["aggregation"] for metric in task["metric_list"]}
     return lists
+
+
+@cache
+def _shared_files() -> dict[str, str]:
+    paths = sorted(_SHARED.glob("*.yaml"))
+    return {read_task_file(path)["process_results"].rpartition(".")[2]: path.stem for path in paths}
 
 
 @cache

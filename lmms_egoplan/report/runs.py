@@ -1,19 +1,20 @@
-"""Runs as lmms-eval and lm-eval leave them on the disk (``--output_path DIR --log_samples``)."""
+"""Reading the runs that lmms-eval and lm-eval leave on the disk (``--output_path DIR --log_samples``)."""
 
-import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
-from lmms_egoplan.checking import listing, shown
-from lmms_egoplan.logged_samples import HOW_TO_LOG, SampleFile, sample_file, start_time
-from lmms_egoplan.report.contents import ReportError
-from lmms_egoplan.report.names import names_of
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import decode
+from lmms_egoplan.report.logged_samples import HOW_TO_LOG, SampleFile, sample_file, start_time
 from lmms_egoplan.report.recompute import aggregations, former_names
-from lmms_egoplan.task_versions import logged_version
+from lmms_egoplan.report.run import Run, Runs, TaskRun
+from lmms_egoplan.report.run_names import names_of
+from lmms_egoplan.report.task_versions import logged_version
+from lmms_egoplan.validation import listing, shown
 
 # What is heavy in a sample and in no table: prompts, raw responses, hashes, and lists that are the same in all.
 _LEFT_OUT = frozenset(
@@ -24,60 +25,6 @@ _STDERR = re.compile(r".+_stderr(_\w+)?")
 _CACHE = re.compile(r"(cache|rank_\d+)\.audit\.jsonl")
 _LISTED = 10
 _NO_SAMPLES = "no samples of a harness; lmms-egoplan agreement compares judged files"
-
-
-@dataclass(frozen=True)
-class TaskRun:
-    """One task of a run.
-
-    metrics: the harness's own values by the metric's present name (`former_names`), without standard errors.
-    config: the task's, as the harness logs it.
-    samples: one for each question, as logged, but metrics under their present names, without prompts, raw responses,
-        token counts and hashes; with the question itself, as ``doc``, in lm-eval alone. None where there are none that
-        can be read.
-    version: of the task, see `logged_version`.
-    """
-
-    task: str
-    metrics: dict[str, Any]
-    config: dict[str, Any]
-    samples: tuple[dict[str, Any], ...] | None
-    version: str | None = None
-
-
-@dataclass(frozen=True)
-class Run:
-    """What one results file tells, and the samples beside it.
-
-    name: different from those of the other runs read with it.
-    folder: where the files are.
-    model: as the harness names it.
-    time: see `start_time`.
-    tasks: those of this project by name; groups of tasks are left out. At least one, unless there are others.
-    others: all other tasks with results, by name; see `read_scores`.
-    """
-
-    name: str
-    folder: Path
-    harness: Literal["lmms-eval", "lm-eval"]
-    model: str
-    time: str
-    tasks: dict[str, TaskRun]
-    others: dict[str, TaskRun] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Runs:
-    """What was read.
-
-    runs: in the order of the paths that were given; below a folder by path.
-    skipped: what was left out or is missing, and why; a line each, which begins with the path.
-    without: the paths that were given and have no run.
-    """
-
-    runs: tuple[Run, ...]
-    skipped: tuple[str, ...]
-    without: tuple[Path, ...] = ()
 
 
 class _UnusableError(ValueError):
@@ -93,7 +40,7 @@ def read_runs(folders: Sequence[Path], names: Mapping[Path, str] = MappingProxyT
             their model's name. What is the same for several runs gets harness, time and folder, as far as needed.
 
     Raises:
-        ReportError: a path does not exist, has a name but no run, or there is no run at all.
+        LmmsEgoplanError: a path does not exist, has a name but no run, or there is no run at all.
     """
     return _read(folders, names, with_samples=True)
 
@@ -104,7 +51,7 @@ def read_scores(folders: Sequence[Path]) -> Runs:
     Other tasks than the project's are kept as well, as `Run.others`.
 
     Raises:
-        ReportError: a path does not exist, or there are no results at all.
+        LmmsEgoplanError: a path does not exist, or there are no results at all.
     """
     return _read(folders, {}, with_samples=False)
 
@@ -116,7 +63,9 @@ def _read(folders: Sequence[Path], names: Mapping[Path, str], with_samples: bool
     of_path: dict[Path, list[Path]] = {}
     for given in folders:
         if not given.exists():
-            raise ReportError(f"{given}: no such file or folder; give the --output_path of a run, or its results file")
+            raise LmmsEgoplanError(
+                f"{given}: no such file or folder; give the --output_path of a run, or its results file"
+            )
         found = _results(given, skipped)
         results |= found
         of_path[given] = list(found)
@@ -135,7 +84,7 @@ def _read(folders: Sequence[Path], names: Mapping[Path, str], with_samples: bool
     if not runs:
         told = f"\n{listing(lines, _LISTED)}" if lines else ""
         what = f"no run of the project's tasks; {HOW_TO_LOG}" if with_samples else "no results of a run"
-        raise ReportError(f"{', '.join(map(str, folders))}: {what}{told}")
+        raise LmmsEgoplanError(f"{', '.join(map(str, folders))}: {what}{told}")
     found = names_of(runs, names)
     without = tuple(given for given, paths in of_path.items() if runs.keys().isdisjoint(paths))
     return Runs(tuple(replace(run, name=found[path]) for path, run in runs.items()), lines, without)
@@ -149,10 +98,10 @@ def _results(given: Path, skipped: list[str]) -> dict[Path, dict[str, Any]]:
         if not path.is_file():
             continue
         try:
-            content = json.loads(path.read_bytes())
+            content = decode(path.read_bytes())
         except OSError as error:
             skipped.append(f"{path}: cannot be read: {error.strerror}")
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             skipped.append(f"{path}: no JSON: {error}; if a run was stopped while it wrote this, run again")
         else:
             parts = [content.get(name) for name in ("results", "configs")] if isinstance(content, dict) else [None]
@@ -258,8 +207,8 @@ def _samples(path: Path, metrics: Sequence[str], former: Mapping[str, str]) -> I
 
 def _sample(where: str, line: bytes, metrics: Sequence[str], former: Mapping[str, str]) -> dict[str, Any]:
     try:
-        sample = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        sample = decode(line)
+    except ValueError as error:
         stopped = "was the run stopped while it wrote? Run again"
         raise _UnusableError(f"{where}: the file is left out: no JSON: {error}; {stopped}") from error
     if not isinstance(sample, dict):

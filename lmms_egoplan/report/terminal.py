@@ -8,22 +8,19 @@ from rich.table import Column as RichColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from lmms_egoplan.report.actplan.compact import compact as actplan
-from lmms_egoplan.report.compact import other_tasks
-from lmms_egoplan.report.contents import ReportError, Section, Table
-from lmms_egoplan.report.egointent.compact import compact as egointent
-from lmms_egoplan.report.egoplan.compact import compact as egoplan
-from lmms_egoplan.report.egothink.compact import compact as egothink
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.report.benchmark import ReportedBenchmark
+from lmms_egoplan.report.compact_tables import other_tasks
+from lmms_egoplan.report.document import Section, Table
 from lmms_egoplan.report.gallery import clean
-from lmms_egoplan.report.runs import Run
+from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.versions import parts_of
 
-_BENCHMARKS = {"egoplan": egoplan, "egothink": egothink, "egointent": egointent, "actplan": actplan}
 # A run's column: its name and its cells go on in the next line where they are longer.
 _WIDEST = 26
 
 
-def print_runs(runs: Sequence[Run], console: Console) -> None:
+def print_runs(runs: Sequence[Run], console: Console, benchmarks: Sequence[ReportedBenchmark]) -> None:
     """Print when the runs were made, and the main scores of each benchmark and of all other tasks.
 
     A table has a column for each run; where these do not fit the console, the same rows follow for the next runs. Runs
@@ -31,11 +28,12 @@ def print_runs(runs: Sequence[Run], console: Console) -> None:
 
     Args:
         runs: with or without samples.
+        benchmarks: in the order of their tables.
 
     Raises:
-        ReportError: a run's results are not of the form that the project's tasks give.
+        LmmsEgoplanError: a run's results are not of the form that the project's tasks give.
     """
-    tables = list(compact_tables(runs))
+    tables = list(compact_tables(runs, benchmarks))
     for run in runs:
         _print_line(f"{run.name}: {run.harness}, {run.time}", console)
     told: set[str] = set()
@@ -47,26 +45,26 @@ def print_runs(runs: Sequence[Run], console: Console) -> None:
         told |= {*table.notes}
 
 
-def compact_tables(runs: Sequence[Run]) -> Iterator[Table]:
+def compact_tables(runs: Sequence[Run], benchmarks: Sequence[ReportedBenchmark]) -> Iterator[Table]:
     """The tables that `print_runs` prints.
 
     Raises:
-        ReportError: see `print_runs`.
+        LmmsEgoplanError: see `print_runs`.
     """
-    for name, compact in _BENCHMARKS.items():
-        for part in parts_of(name, runs):
+    for benchmark in benchmarks:
+        for part in parts_of(benchmark.name, runs):
             try:
-                table = compact(part.runs)
-            except ReportError:
+                table = benchmark.load_report().compact(part.runs)
+            except LmmsEgoplanError:
                 raise
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
                 folders = ", ".join(sorted({str(run.folder) for run in part.runs}))
-                raise ReportError(
-                    f"{folders}: the results of {name} cannot be read: {type(error).__name__}: {error}; were they "
-                    "changed? Run again"
+                raise LmmsEgoplanError(
+                    f"{folders}: the results of {benchmark.name} cannot be read: {type(error).__name__}: {error}; were "
+                    "they changed? Run again"
                 ) from error
             if table is not None:
-                yield from part.section(Section(name, table.title, "", tables=(table,))).tables
+                yield from part.section(Section(benchmark.name, table.title, "", tables=(table,))).tables
     others = other_tasks(runs)
     if others is not None:
         yield others

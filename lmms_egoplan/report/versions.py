@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lmms_egoplan.report.contents import Figure, Item, Section, Table
-from lmms_egoplan.report.recompute import aggregations
-from lmms_egoplan.report.runs import Run, TaskRun
-from lmms_egoplan.task_versions import age, package_versions
+from lmms_egoplan.report.document import Figure, Item, Section, Table
+from lmms_egoplan.report.recompute import shared_file
+from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.task_versions import age, package_versions
 
 _LISTED = 3
 
@@ -19,7 +19,7 @@ _Versions = Mapping[str, str | None]
 class Part:
     """Runs of one benchmark that compare.
 
-    benchmark: as in the names of this package's modules.
+    benchmark: its name; its tasks and its files in ``tasks/shared`` begin with it.
     runs: with the tasks of this part alone.
     versions: of these tasks, by task; None where the results do not tell.
     others: the same of the benchmark's other parts.
@@ -108,10 +108,13 @@ def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
     where both are this package's.
 
     Args:
-        benchmark: ``egoplan``, ``egothink``, ``egointent`` or ``actplan``.
+        benchmark: see `Part`.
     """
     own = [
-        (run, {name: task_run for name, task_run in run.tasks.items() if _benchmark(task_run) == benchmark})
+        (
+            run,
+            {name: task_run for name, task_run in run.tasks.items() if _is_of(benchmark, shared_file(task_run.config))},
+        )
         for run in runs
     ]
     kinds = {(name, task_run.version) for _, tasks in own for name, task_run in tasks.items()}
@@ -147,10 +150,9 @@ def _has_own(table: Table) -> bool:
     return any(row.is_own for row in table.rows)
 
 
-def _benchmark(task_run: TaskRun) -> str:
-    """Of a task, by its first metric's aggregation."""
-    function = next(iter((aggregations(task_run.config) or {}).values()), "")
-    return function.removeprefix("lmms_egoplan.benchmarks.").partition(".")[0]
+def _is_of(benchmark: str, name: str | None) -> bool:
+    """Whether a task or file of this name is the benchmark's."""
+    return name is not None and (name == benchmark or name.startswith(f"{benchmark}_"))
 
 
 def _compare(benchmark: str, first: tuple[str, str | None], second: tuple[str, str | None]) -> bool:
@@ -161,7 +163,7 @@ def _compare(benchmark: str, first: tuple[str, str | None], second: tuple[str, s
 
 def _is_of_package(benchmark: str, task: str, version: str | None) -> bool:
     """Whether this package has the version of the task or, of a variant under a user's name, of what it begins with."""
-    own = {name: version for name, version in package_versions().items() if name.startswith(benchmark)}
+    own = {name: version for name, version in package_versions().items() if _is_of(benchmark, name)}
     base = max((name for name in own if task.startswith(name)), key=len, default=None)
     return version == own[base] if base else version in own.values()
 

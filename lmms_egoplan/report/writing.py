@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from lmms_egoplan.report.contents import Figure, Section, Table
+from lmms_egoplan.report.document import Figure, Section, Table
 from lmms_egoplan.report.gallery import clean
 from lmms_egoplan.report.page import show
 from lmms_egoplan.storage import write_whole

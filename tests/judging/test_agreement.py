@@ -81,7 +81,7 @@ def test_coefficients_are_those_of_the_definitions(pairs):
 
 
 def test_intervals_are_percentiles_of_a_paired_bootstrap():
-    first, second = correlated(80)
+    first, second = correlated(40)
     source = random.Random(1)
     pearsons, kappas, unweighted = [], [], []
     for _ in range(1500):

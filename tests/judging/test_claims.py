@@ -15,8 +15,7 @@ import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import SCALE, judge, request
-from lmms_egoplan.judging import JudgeError, JudgeSettings, default_cache_path, judge_all
-from lmms_egoplan.judging import asking as asking_module
+from lmms_egoplan.judging import JudgeError, JudgeSettings, default_cache_path, dispatch, judge_all
 from lmms_egoplan.judging import cache as cache_module
 from lmms_egoplan.judging import claims as claims_module
 from lmms_egoplan.judging.cache import JudgementCache, cache_key
@@ -71,10 +70,13 @@ def claims():
 
 def test_three_processes_ask_nothing_twice():
     with JudgeServer(lambda *_: Reply(delay=0.05)) as server:
-        processes = [start(server, 0, 60) for _ in range(3)]
+        processes = [start(server, first, first + 60) for first in (0, 0, 40)]
         assert [ratings_of(process) for process in processes] == [["1.0"] * 60] * 3
-        assert sorted(server.prompts) == sorted(f"prompt {n}" for n in range(60))
-    assert claims() == []
+        prompts = [f"prompt {n}" for n in range(100)]
+        assert sorted(server.prompts) == sorted(prompts)
+        assert claims() == []
+        assert [judgement.rating for judgement in judge(server.url, prompts)] == [1] * 100
+        assert len(server.prompts) == 100
 
 
 def test_a_refusal_by_another_process_is_taken_over():
@@ -165,7 +167,7 @@ def test_a_claim_is_renewed_while_its_prompt_is_asked(monkeypatch):
 
 
 def test_what_another_asks_is_waited_for_and_told(monkeypatch, capfd):
-    monkeypatch.setattr(asking_module, "_TICK_S", 0.1)
+    monkeypatch.setattr(dispatch, "_TICK_S", 0.1)
     claim("a", "another-machine 1 x", time.time() + 4)
     with JudgeServer(lambda *_: Reply()) as server:
         judgements = judge_all([request("a"), request("b")], SCALE, JudgeSettings("judge", server.url))

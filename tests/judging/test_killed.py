@@ -53,11 +53,13 @@ def reply(prompt, before):
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
+    """The data of a process that nobody killed, and its ratings."""
     folder = tmp_path_factory.mktemp("undisturbed")
     with JudgeServer(reply) as server:
         ratings = result(start(server, folder, folder / "result.json"), folder / "result.json")
+        assert len(server.prompts) == COUNT
     assert [row[0] for row in ratings] == [number % 3 / 2 for number in range(COUNT)]
-    return ratings
+    return folder, ratings
 
 
 def test_nothing_that_had_arrived_is_asked_again(tmp_path, monkeypatch, undisturbed):
@@ -88,7 +90,7 @@ def test_nothing_that_had_arrived_is_asked_again(tmp_path, monkeypatch, undistur
         killed.set()
         assert not path.exists()
 
-        assert result(start(server, tmp_path, path), path) == undisturbed
+        assert result(start(server, tmp_path, path), path) == undisturbed[1]
         again = server.prompts[len(asked) :]
 
     assert len(arrived) >= COUNT // 2
@@ -97,9 +99,8 @@ def test_nothing_that_had_arrived_is_asked_again(tmp_path, monkeypatch, undistur
     assert len(again) == len(set(again))
 
 
-def test_a_third_run_asks_nothing(tmp_path, undisturbed):
-    path = tmp_path / "result.json"
+def test_a_second_run_asks_nothing(tmp_path, undisturbed):
+    folder, ratings = undisturbed
     with JudgeServer(reply) as server:
-        for _ in range(2):
-            assert result(start(server, tmp_path, path), path) == undisturbed
-        assert len(server.prompts) == COUNT
+        assert result(start(server, folder, tmp_path / "result.json"), tmp_path / "result.json") == ratings
+        assert server.prompts == []

@@ -18,18 +18,6 @@ def _process(server, first, last):
     return subprocess.Popen(script, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def test_processes_share_the_cache():
-    with JudgeServer(lambda *_: Reply(delay=0.02)) as server:
-        processes = [_process(server, 0, 60), _process(server, 40, 100)]
-        for process in processes:
-            out, err = process.communicate(timeout=FOREVER_S)
-            assert out.split() == ["1.0"] * 60, err
-        asked = len(server.prompts)
-        assert asked == 100
-        judge(server.url, [f"prompt {n}" for n in range(100)])
-        assert len(server.prompts) == asked
-
-
 def test_ctrl_c_stops_at_once_and_keeps_what_has_come():
     """Twenty replies come; four requests are in flight, and get none before the process has ended."""
     ended = threading.Event()

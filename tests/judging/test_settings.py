@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmms_egoplan.judging import HOW_TO_SET, JudgeSettings, SettingsError, judge_settings
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.judging import HOW_TO_SET, JudgeSettings, judge_settings
 from lmms_egoplan.judging.settings import _tell_of_borrowed_key
 
 _VARIABLES = (
@@ -93,7 +94,7 @@ def test_azure(settings):
     assert settings(**azure, AZURE_API_VERSION="2025-01-01").azure_api_version == "2025-01-01"
     assert settings(**azure, API_VERSION="2024-12-01").azure_api_version == "2024-12-01"
     assert settings(**azure, JUDGE_BASE_URL="http://localhost/v1").azure_endpoint is None
-    with pytest.raises(SettingsError, match="AZURE_ENDPOINT and AZURE_API_KEY"):
+    with pytest.raises(LmmsEgoplanError, match="AZURE_ENDPOINT and AZURE_API_KEY"):
         settings(API_TYPE="azure", AZURE_API_KEY="k")
 
 
@@ -111,7 +112,7 @@ def test_azure(settings):
     ],
 )
 def test_malformed_addresses_are_named_and_not_shown(settings, name, url):
-    with pytest.raises(SettingsError, match=f"{name} is not an address") as error:
+    with pytest.raises(LmmsEgoplanError, match=f"{name} is not an address") as error:
         settings(**{name: url})
     assert "s3" not in str(error.value)
 
@@ -119,7 +120,7 @@ def test_malformed_addresses_are_named_and_not_shown(settings, name, url):
 @pytest.mark.parametrize("number", ["0", "-1", "2.5", "many", "1000001", "²", "9" * 5000])
 @pytest.mark.parametrize(("name", "highest"), [("CONCURRENCY", 1000), ("TIMEOUT", 86400), ("MAX_TOKENS", 1000000)])
 def test_malformed_numbers_are_named(settings, name, highest, number):
-    with pytest.raises(SettingsError, match=rf"LMMS_EGOPLAN_JUDGE_{name} is .* from 1 to {highest}"):
+    with pytest.raises(LmmsEgoplanError, match=rf"LMMS_EGOPLAN_JUDGE_{name} is .* from 1 to {highest}"):
         settings(JUDGE_API_KEY="k", **{f"JUDGE_{name}": number})
 
 
@@ -138,7 +139,7 @@ def test_the_key_is_in_no_repr(key):
 
 
 def test_malformed_keys_are_named_and_not_shown(settings):
-    with pytest.raises(SettingsError, match="OPENAI_API_KEY must be printable ASCII") as error:
+    with pytest.raises(LmmsEgoplanError, match="OPENAI_API_KEY must be printable ASCII") as error:
         settings(OPENAI_API_KEY="sécret")
     assert "cret" not in str(error.value)
 

@@ -11,8 +11,7 @@ import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import SCALE, judge, request
-from lmms_egoplan.judging import JudgeSettings, judge_all
-from lmms_egoplan.judging import asking as asking_module
+from lmms_egoplan.judging import JudgeSettings, dispatch, judge_all
 from lmms_egoplan.judging import endpoint as endpoint_module
 from lmms_egoplan.judging import progress as progress_module
 from lmms_egoplan.judging.endpoint import JUDGING, PROBING
@@ -73,14 +72,14 @@ def dripping():
 
 def test_an_answer_that_never_ends_is_lost_too(monkeypatch):
     monkeypatch.setattr(endpoint_module, "_CONNECT_S", 1.0)
-    monkeypatch.setattr(asking_module, "JUDGING", replace(JUDGING, timeouts=0))
+    monkeypatch.setattr(dispatch, "JUDGING", replace(JUDGING, timeouts=0))
     with dripping() as url:
         (judgement,) = judge_all([request("a")], SCALE, JudgeSettings("judge", url, timeout=1), show_progress=False)
     assert judgement.error.startswith("no answer from the judge: Request timed out. No answer in 1 s")
 
 
 def test_the_line_tells_for_how_many_and_since_when(monkeypatch, capfd):
-    monkeypatch.setattr(asking_module, "_TICK_S", 0.1)
+    monkeypatch.setattr(dispatch, "_TICK_S", 0.1)
     monkeypatch.setattr(progress_module, "_LONG_S", 0.2)
     started = time.strftime("%H:%M")
     with JudgeServer(lambda prompt, _: Reply(delay=2 if prompt < "c" else 0)) as server:

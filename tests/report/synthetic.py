@@ -24,25 +24,24 @@ from typing import Any
 import yaml
 from datasets import Dataset
 
-from actplan.release import instance_ids, plan, task_description, variant, write_release
-from egointent.source import raw_record, write_annotations, write_videos
-from egothink.source import raw_records, write_source
+from benchmarks.actplan.release import instance_ids, plan, task_description, variant, write_release
+from benchmarks.egointent.source import raw_record, write_annotations, write_videos
+from benchmarks.egothink.source import raw_records, write_source
 from lmms_egoplan import __version__
 from lmms_egoplan.benchmarks.actplan.activities import activity_type
-from lmms_egoplan.benchmarks.actplan.plans import form_validity
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
-from lmms_egoplan.benchmarks.actplan.scores import PlanScore
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
-from lmms_egoplan.benchmarks.egointent.graded import GradedStep
-from lmms_egoplan.benchmarks.egointent.judge_prompts import JUDGE_VERSION
+from lmms_egoplan.benchmarks.actplan.reply import form_validity
+from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
+from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
-from lmms_egoplan.benchmarks.egointent.prompt import PROMPT_VERSION
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, PROMPT_VERSION
+from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from lmms_egoplan.benchmarks.egothink.grading import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
+from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from lmms_egoplan.storage import save_split
-from media import write_epic_folder, write_numbered_video
+from media.files import write_epic_folder, write_numbered_video
 
 LETTERS = "ABCD"
 EGOTHINK_TASKS = {f"egothink_{dimension.capability}_{dimension.name}": dimension for dimension in DIMENSIONS}

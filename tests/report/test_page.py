@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from lmms_egoplan.report.contents import ShownAnswer
+from lmms_egoplan.report.document import ShownAnswer
 from lmms_egoplan.report.page import percent, show, svg_of, write_page
 from patience import processor_time_below
 from report.two_models import LONG, SECTIONS, figure, plan_item

@@ -12,11 +12,11 @@ from lm_eval.tasks import TaskManager
 from typer.testing import CliRunner
 
 from lmms_egoplan.cli import app
-from lmms_egoplan.loglikelihood import LoglikelihoodPair
 from lmms_egoplan.paths import LM_EVAL_TASKS
+from lmms_egoplan.ranking.loglikelihood import LoglikelihoodPair
 from lmms_egoplan.report.recompute import check
 from lmms_egoplan.report.runs import read_runs
-from lmms_egoplan.task_versions import package_versions
+from lmms_egoplan.report.task_versions import package_versions
 from report.reading import only
 from report.synthetic import (
     EGOTHINK_TASKS,

@@ -10,9 +10,9 @@ from statistics import mean
 
 import pytest
 
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import LM_EVAL_TASKS
-from lmms_egoplan.report.contents import ReportError
 from lmms_egoplan.report.recompute import aggregation_lists, aggregations, check, recompute
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import (
@@ -226,7 +226,7 @@ def test_a_changed_score_is_an_error_that_names_run_task_metric_and_both_values(
     task = run.tasks["egoplan_val_blind"]
     record = task.samples[3]["acc"]
     other = changed(task, acc=record | {"score": 1 - record["score"]})
-    with pytest.raises(ReportError) as error:
+    with pytest.raises(LmmsEgoplanError) as error:
         check(run, other)
     message = str(error.value)
     assert (
@@ -240,17 +240,17 @@ def test_a_changed_score_is_an_error_that_names_run_task_metric_and_both_values(
 def test_samples_that_are_not_whole_or_doubled_are_an_error(run, task):
     whole = run.tasks[task]
     for samples in (whole.samples[:-1], (*whole.samples, whole.samples[0]), ()):
-        with pytest.raises(ReportError, match=r"samples:\n  num_(questions|steps|plans): \d+ in the results"):
+        with pytest.raises(LmmsEgoplanError, match=r"samples:\n  num_(questions|steps|plans): \d+ in the results"):
             check(run, replace(whole, samples=samples))
 
 
 def test_a_metric_that_only_one_side_has_is_an_error(run):
     task = run.tasks["actplan_text_only"]
     less = {name: value for name, value in task.metrics.items() if name != "bleurt_correct"}
-    with pytest.raises(ReportError, match=r"bleurt_correct .*: nothing in the results, 0\.\d+ from the samples"):
+    with pytest.raises(LmmsEgoplanError, match=r"bleurt_correct .*: nothing in the results, 0\.\d+ from the samples"):
         check(run, replace(task, metrics=less))
     samples = tuple({name: value for name, value in each.items() if name != "lcs"} for each in task.samples)
-    with pytest.raises(ReportError, match=r" lcs: [\d.]+ in the results, nothing from the samples"):
+    with pytest.raises(LmmsEgoplanError, match=r" lcs: [\d.]+ in the results, nothing from the samples"):
         check(run, replace(task, samples=samples))
 
 
@@ -280,7 +280,7 @@ def test_a_metric_under_its_former_name_is_read_and_compared(before_and_after):
         check(old, task)
         assert recompute(task).keys() == task.metrics.keys()
         with pytest.raises(
-            ReportError, match=r"bleurt_correct \(formerly bleurt_accuracy\): 0\.75 in the results, 0\."
+            LmmsEgoplanError, match=r"bleurt_correct \(formerly bleurt_accuracy\): 0\.75 in the results, 0\."
         ):
             check(old, replace(task, metrics=task.metrics | {"bleurt_correct": 0.75}))
 
@@ -308,7 +308,7 @@ def test_numbers_may_differ_in_the_last_digits(run, factor, is_equal):
     if is_equal:
         check(run, other)
     else:
-        with pytest.raises(ReportError, match="overall"):
+        with pytest.raises(LmmsEgoplanError, match="overall"):
             check(run, other)
 
 
@@ -322,7 +322,7 @@ def test_groups_are_compared_one_by_one(run):
         f"plans_by_length of 1-10: nothing in the results, {first} from the samples": dict(list(groups.items())[1:]),
     }
     for message, other in others.items():
-        with pytest.raises(ReportError, match=r"samples:\n  " + re.escape(message) + r"\nThe file"):
+        with pytest.raises(LmmsEgoplanError, match=r"samples:\n  " + re.escape(message) + r"\nThe file"):
             check(run, replace(task, metrics=task.metrics | {"plans_by_length": other}))
     check(run, replace(task, metrics=task.metrics | {"plans_by_length": dict(reversed(groups.items()))}))
 
@@ -333,7 +333,7 @@ def test_nan_equals_nan_and_no_number(tmp_path):
     task = run.tasks["egothink_object_existence"]
     assert math.isnan(task.metrics["score"])
     check(run, task)
-    with pytest.raises(ReportError, match=r"score: 0\.0 in the results, nan from the samples"):
+    with pytest.raises(LmmsEgoplanError, match=r"score: 0\.0 in the results, nan from the samples"):
         check(run, replace(task, metrics=task.metrics | {"score": 0.0}))
 
 
@@ -347,7 +347,7 @@ def test_nan_equals_nan_and_no_number(tmp_path):
     ],
 )
 def test_records_of_another_form_are_an_error_that_names_the_metric(run, metric, record):
-    with pytest.raises(ReportError, match=rf"samples of egoplan_val: {metric} cannot be computed: \w+Error"):
+    with pytest.raises(LmmsEgoplanError, match=rf"samples of egoplan_val: {metric} cannot be computed: \w+Error"):
         check(run, changed(run.tasks["egoplan_val"], **{metric: record}))
 
 
@@ -357,5 +357,5 @@ def test_two_scoring_functions_of_one_name_are_refused(tmp_path):
     (tmp_path / "a.yaml").write_text(text.format("egothink"))
     assert aggregation_lists(tmp_path) == {"score_answer": {}}
     (tmp_path / "b.yaml").write_text(text.format("fifth"))
-    with pytest.raises(ReportError, match=r"a\.yaml and .*b\.yaml: both score with a function named score_answer"):
+    with pytest.raises(LmmsEgoplanError, match=r"a\.yaml and .*b\.yaml: both score with a function named score_answer"):
         aggregation_lists(tmp_path)

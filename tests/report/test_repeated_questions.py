@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from lmms_egoplan.report import actplan, egointent, egoplan, egothink
-from lmms_egoplan.report.contents import ReportError
+from lmms_egoplan.benchmarks.actplan import report as actplan
+from lmms_egoplan.benchmarks.egointent import report as egointent
+from lmms_egoplan.benchmarks.egoplan import report as egoplan
+from lmms_egoplan.benchmarks.egothink import report as egothink
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.runs import read_runs
 from report.reading import all_tasks, only
 from report.synthetic import write_run
@@ -31,7 +34,7 @@ def test_a_question_that_is_there_twice_is_an_error_that_names_it(run, benchmark
     own = run.tasks[task]
     first, second, *others = own.samples
     broken = replace(own, samples=(first, second, *others[1:], second, first))
-    with pytest.raises(ReportError) as error:
+    with pytest.raises(LmmsEgoplanError) as error:
         benchmark.section([replace(run, tasks=run.tasks | {task: broken})])
     assert f"run Model-7B, samples of {task}: {question(second)} is there twice" in str(error.value)
     assert benchmark.section([run]) is not None

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from lmms_egoplan.report.contents import ReportError
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.runs import read_runs
 from report.reading import names_of, one_task
 from report.synthetic import egothink_answers, write_run
@@ -57,7 +57,7 @@ def test_one_name_for_several_runs_is_made_distinct(tmp_path):
 
 def test_a_name_for_a_place_without_a_run_is_an_error(tmp_path):
     write_run(tmp_path / "a", "lmms-eval", "m", one_task())
-    with pytest.raises(ReportError, match=r"b: has a name, but no run"):
+    with pytest.raises(LmmsEgoplanError, match=r"b: has a name, but no run"):
         read_runs([tmp_path], {tmp_path / "b": "Mine"})
 
 

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from lmms_egoplan.report.contents import ReportError
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.recompute import check
 from lmms_egoplan.report.runs import read_runs, read_scores
 from patience import processor_time_below
@@ -280,12 +280,12 @@ def test_a_folder_without_a_run_is_named(tmp_path):
 def test_no_run_at_all_is_an_error_that_says_what_was_found(tmp_path):
     path = write_run(tmp_path, "lmms-eval", "m", one_task())
     path.write_text("{")
-    with pytest.raises(ReportError, match=r"no run of the project's tasks; [\s\S]*--log_samples[\s\S]*no JSON"):
+    with pytest.raises(LmmsEgoplanError, match=r"no run of the project's tasks; [\s\S]*--log_samples[\s\S]*no JSON"):
         read_runs([tmp_path])
 
 
 def test_a_path_that_does_not_exist_is_an_error(tmp_path):
-    with pytest.raises(ReportError, match=r"gone: no such file or folder; give the --output_path"):
+    with pytest.raises(LmmsEgoplanError, match=r"gone: no such file or folder; give the --output_path"):
         read_runs([tmp_path / "gone"])
 
 
@@ -338,5 +338,5 @@ def test_paths_without_a_run_are_told(tmp_path):
     runs = read_scores([tmp_path / "empty", good, killed])
     assert runs.without == (tmp_path / "empty", killed)
     assert any(line.startswith(f"{killed}: no JSON") for line in runs.skipped)
-    with pytest.raises(ReportError, match="no results of a run"):
+    with pytest.raises(LmmsEgoplanError, match="no results of a run"):
         read_scores([tmp_path / "empty", killed])

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure as Drawing
 from PIL import Image
 
-from lmms_egoplan.report.contents import Column, Figure, Row, Section, Table
+from lmms_egoplan.report.document import Column, Figure, Row, Section, Table
 from lmms_egoplan.report.writing import csv_of, markdown_of, write_figure, write_files
 
 COLUMNS = (

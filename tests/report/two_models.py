@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure as Drawing
 from PIL import Image
 
-from lmms_egoplan.report.contents import Column, Figure, Headline, Item, Row, Section, ShownAnswer, Table, Value
+from lmms_egoplan.report.document import Column, Figure, Headline, Item, Row, Section, ShownAnswer, Table, Value
 
 SHORT, LONG = "qwen2-vl-7b", "llava-onevision-qwen2-7b-ov-hf_fine-tuned-on-egoplan-it_lora-r64_8-frames"
 HOSTILE = (

@@ -15,14 +15,14 @@ from lmms_eval import evaluator as lmms_eval
 from lmms_eval.tasks import TaskManager as LMMSTaskManager
 from transformers import AutoModelForImageTextToText, LlamaConfig, LlamaForCausalLM
 
-from actplan.release import write_release
-from egointent.source import raw_records, write_annotations, write_videos
-from egothink.source import write_source
+from benchmarks.actplan.release import write_release
+from benchmarks.egointent.source import raw_records, write_annotations, write_videos
+from benchmarks.egothink.source import write_source
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
-from lmms_egoplan.cli.lm_eval import RANKER
+from lmms_egoplan.harnesses.lm_eval.command import RANKER
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 from runs.answerer import save_answerer
 from runs.harness import Run

@@ -14,7 +14,7 @@ import torch
 from lm_eval.tasks import TaskManager
 from lm_eval.utils import handle_non_serializable
 
-from lmms_egoplan.lm_eval_adapter.ranker import HFVLMRanker
+from lmms_egoplan.harnesses.lm_eval.ranker import HFVLMRanker
 from lmms_egoplan.paths import LM_EVAL_TASKS
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForImageTextToText, AutoTokenizer
 
-from derived_questions import DATA, derive, render_media
+from benchmarks.egoplan.derived_questions import DATA, derive, render_media
 from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
 from zoo import save
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
-from media import write_epic_folder, write_numbered_video
+from media.files import write_epic_folder, write_numbered_video
 
 EPIC_VIDEO, EGO4D_VIDEO = "P01_02", "0a1b-2c"
 LAST = 40

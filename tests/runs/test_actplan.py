@@ -12,12 +12,12 @@ from lmms_eval.tasks import TaskManager, get_task_dict
 from transformers import AutoModelForImageTextToText
 from typer.testing import CliRunner
 
-from actplan.release import write_release
-from actplan.slow import is_call, lcs, lines, normalised
-from actplan.tiny_encoder import write_classifier, write_encoder
+from benchmarks.actplan.release import write_release
+from benchmarks.actplan.slow import is_call, lcs, lines, normalised
+from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import load_classifier
-from lmms_egoplan.benchmarks.actplan.prepared import PREPARED
-from lmms_egoplan.benchmarks.actplan.scores import PlanScore
+from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
+from lmms_egoplan.benchmarks.actplan.splits import PREPARED
 from lmms_egoplan.cli import app
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from runs.answerer import save_answerer

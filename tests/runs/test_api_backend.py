@@ -12,7 +12,7 @@ from lmms_eval.tasks import TaskManager
 from PIL import Image
 
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
-from media import read_numbers
+from media.files import read_numbers
 from runs.harness import metric
 from runs.small_set import prepare_small_set
 

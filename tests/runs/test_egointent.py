@@ -13,12 +13,12 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from judge_server import JudgeServer, Reply
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
-from lmms_egoplan.benchmarks.egointent.prepared import PREPARED
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import visual_input
 from lmms_egoplan.cli import app
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
-from media import read_numbers, write_numbered_video
+from media.files import read_numbers, write_numbered_video
 from runs.answerer import save_answerer
 from runs.harness import TWO_PROCESSES, run
 

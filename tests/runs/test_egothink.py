@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
+from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.cli import app
-from lmms_egoplan.judging.harmless import make_harmless
+from lmms_egoplan.judging.sanitize import sanitize
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from patience import FOREVER_S
 from runs.harness import TWO_PROCESSES, log, run, start
@@ -106,7 +106,7 @@ def assert_judged_as_asked(run, prompts, names):
         doc = questions[identifier]
         assert section(prompt, "Reference") == doc["answer"]
         assert f"[Question]\n{doc['question']}\n" in prompt
-        assert section(prompt, "Assistant\u2019s") == make_harmless(record["answer"])[0].strip("\n")
+        assert section(prompt, "Assistant\u2019s") == sanitize(record["answer"])[0].strip("\n")
         assert record["rating"] == rating(prompt)
         assert record["judge"] == "judge-of-tests-2"
         assert (record["error"] is None) == (record["rating"] is not None)

@@ -11,9 +11,9 @@ from lm_eval.models.huggingface import HFLM
 from loguru import logger
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from actplan.slow import lcs, lines, normalised
-from lmms_egoplan.benchmarks.actplan.prepared import PREPARED as ACTPLAN
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
+from benchmarks.actplan.slow import lcs, lines, normalised
+from lmms_egoplan.benchmarks.actplan.splits import PREPARED as ACTPLAN
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from runs.both_harnesses import (
     FEW_TOKENS,
@@ -190,10 +190,15 @@ def questions(data, task):
     return [(record, (done if task.endswith("narrated") else "") + record["question"]) for record in records]
 
 
+@pytest.fixture(scope="module")
+def in_transformers(language_model):
+    """The model and its tokenizer."""
+    return AutoModelForCausalLM.from_pretrained(language_model), AutoTokenizer.from_pretrained(language_model)
+
+
 @torch.no_grad()
-def direct(checkpoint, context, answer):
+def direct(model, tokenizer, context, answer):
     """The sum of the answer's log-probabilities and its tokens, from one pass over the whole text."""
-    model, tokenizer = AutoModelForCausalLM.from_pretrained(checkpoint), AutoTokenizer.from_pretrained(checkpoint)
     inputs = tokenizer(context + answer, return_tensors="pt", return_offsets_mapping=True)
     ids, offsets = inputs.input_ids[0], inputs.offset_mapping[0]
     assert ids[0] == tokenizer.bos_token_id
@@ -203,9 +208,14 @@ def direct(checkpoint, context, answer):
 
 
 @pytest.mark.parametrize("in_chat", [False, True])
-@pytest.mark.parametrize("task", ["egoplan_val_blind", "egoplan_val_narrated"])
-def test_language_models_rank_as_transformers_does(data, language_model, task, in_chat):
-    run = in_lm_eval(language_model, task, model="hf", apply_chat_template=in_chat)
+def test_language_models_rank_as_transformers_does(data, language_model, in_transformers, in_chat):
+    tasks = ["egoplan_val_blind", "egoplan_val_narrated"]
+    run = in_lm_eval(language_model, *tasks, model="hf", apply_chat_template=in_chat)
+    for task in tasks:
+        assert_ranked_as_transformers_does(data, in_transformers, run, task, in_chat)
+
+
+def assert_ranked_as_transformers_does(data, in_transformers, run, task, in_chat):
     found, ranked = logprobs(run, task), []
     samples = {sample["doc"]["sample_id"]: sample for sample in run.samples[task]}
     for record, question in questions(data, task):
@@ -214,7 +224,7 @@ def test_language_models_rank_as_transformers_does(data, language_model, task, i
         assert {arguments[0] for arguments in samples[record["sample_id"]]["arguments"]} == {context}
         # lm-eval sums the log-probability of white space at a context's end, too; it is no token of the choice.
         context, between = (context[:-1], "\n") if in_chat else (context, " ")
-        choices = [direct(language_model, context, between + record[f"choice_{letter}"]) for letter in "abcd"]
+        choices = [direct(*in_transformers, context, between + record[f"choice_{letter}"]) for letter in "abcd"]
         ranked.append([choice._replace(num_tokens=choice.num_tokens - in_chat) for choice in choices])
         expected = [(pytest.approx(choice.logprob, abs=1e-4), choice.num_tokens) for choice in ranked[-1]]
         assert found[record["sample_id"]] == expected
@@ -222,10 +232,10 @@ def test_language_models_rank_as_transformers_does(data, language_model, task, i
         assert metric(run.results[task], name) == pytest.approx(value), name
 
 
-def test_without_a_known_tokenizer_sums_alone_are_compared(language_model):
+def test_without_a_known_tokenizer_sums_alone_are_compared(language_model, in_transformers):
     task, words = "egoplan_val_blind", []
-    tokenizer = AutoTokenizer.from_pretrained(language_model)
-    model = HFLM(pretrained=AutoModelForCausalLM.from_pretrained(language_model), tokenizer=tokenizer)
+    pretrained, tokenizer = in_transformers
+    model = HFLM(pretrained=pretrained, tokenizer=tokenizer)
     sink = logger.add(words.append, level="WARNING")
     unknown = evaluate(model, [task])
     logger.remove(sink)

@@ -7,7 +7,7 @@ import sys
 import pytest
 from lmms_eval.evaluator import simple_evaluate
 
-from derived_questions import DATA, available
+from benchmarks.egoplan.derived_questions import DATA, available
 from patience import FOREVER_S
 from runs.harness import TWO_PROCESSES, Run, log, metric, run, start
 from runs.prepared_set import DERIVED, EXAMPLE_ID, EXAMPLES, prepare_set, save_letter_lover

@@ -9,7 +9,7 @@ from lmms_eval.evaluator import simple_evaluate
 from lmms_eval.tasks import TaskManager
 
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
-from media import number_image
+from media.files import number_image
 from ranking.reference import reference_loss
 from runs.harness import metric, run
 from runs.small_set import prepare_small_set

@@ -11,11 +11,11 @@ from lmms_eval.evaluator import simple_evaluate
 from lmms_eval.tasks import TaskManager
 from transformers import AutoProcessor, GenerationMixin
 
-from egointent.source import raw_record, write_annotations, write_videos
-from egothink.source import write_source
+from benchmarks.egointent.source import raw_record, write_annotations, write_videos
+from benchmarks.egothink.source import write_source
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
-from lmms_egoplan.benchmarks.egothink.prompts import FAMILIES
+from lmms_egoplan.benchmarks.egothink.protocol import FAMILIES
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from runs.both_harnesses import in_lm_eval, in_lmms_eval
 from runs.harness import _JUDGE
@@ -165,8 +165,8 @@ def test_answers_from_the_cache_say_what_was_shown(data, checkpoint, given, tmp_
 
 @pytest.mark.parametrize("run", [in_lmms, in_lm])
 def test_answers_to_earlier_inputs_are_not_served(data, checkpoint, given, tmp_path, run, monkeypatch):
-    from lmms_egoplan.backends import hf_vlm
-    from lmms_egoplan.lm_eval_adapter import ranker
+    from lmms_egoplan.harnesses.lm_eval import ranker
+    from lmms_egoplan.harnesses.lmms_eval import hf_vlm
 
     cache = str(tmp_path / "cache")
     with monkeypatch.context() as earlier:

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from lmms_egoplan.checking import is_text
+from lmms_egoplan.validation import is_text
 
 # By the number of the task description.
 SETTINGS = ("normal", "counterfactual")

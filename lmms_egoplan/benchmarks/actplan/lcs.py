@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from loguru import logger
 
-from lmms_egoplan.benchmarks.actplan.encoder import EncoderError
-from lmms_egoplan.checking import shown, track
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.progress import track
 from lmms_egoplan.text import clean_text
+from lmms_egoplan.validation import shown
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -36,7 +37,7 @@ def lcs_lengths(
         A number of steps for each pair; 0 where a plan is empty.
 
     Raises:
-        EncoderError: the encoder gives something other than numbers.
+        LmmsEgoplanError: the encoder gives something other than numbers.
     """
     steps = list(dict.fromkeys(step for pair in pairs if all(pair) for plan in pair for step in plan))
     embeddings = _embeddings(steps, encoder, show_progress)
@@ -86,7 +87,7 @@ def _embeddings(steps: list[str], encoder: "SentenceTransformer", show_progress:
     embeddings[order] = np.concatenate(vectors)
     broken = ~np.isfinite(embeddings).all(axis=1)
     if broken.any():
-        raise EncoderError(
+        raise LmmsEgoplanError(
             f"the sentence encoder gives no numbers for {broken.sum()} of {len(steps)} steps, the first "
             f"{shown(steps[broken.argmax()])}: its weights are damaged, take another copy"
         )

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import BLEURT_VARIABLE
-from lmms_egoplan.benchmarks.actplan.scores import PlanScore
+from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
 
 Values = dict[str, dict[str, Any]]
 

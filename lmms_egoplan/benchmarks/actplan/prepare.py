@@ -12,10 +12,12 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, SETTINGS, InstanceId, activity_type
-from lmms_egoplan.benchmarks.actplan.prepared import DATA_FORMAT
-from lmms_egoplan.benchmarks.actplan.records import Record, SourceError, find_instances, read_instance
-from lmms_egoplan.checking import listing, track
+from lmms_egoplan.benchmarks.actplan.records import Record, find_instances, read_instance
+from lmms_egoplan.benchmarks.actplan.splits import DATA_FORMAT
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.progress import track
 from lmms_egoplan.storage import save_split, split_dir
+from lmms_egoplan.validation import listing
 
 if TYPE_CHECKING:
     from datasets import Features
@@ -71,7 +73,7 @@ def prepare_actplan(source: str | Path, skip_missing: bool = False) -> dict[str,
         of these are of the row's setting).
 
     Raises:
-        SourceError: the data are wrong, or no instance is left; nothing is written.
+        LmmsEgoplanError: the data are wrong, or no instance is left; nothing is written.
         OSError: a folder cannot be read, or the split not be written (its size is needed twice).
     """
     instances, strays = find_instances(source)
@@ -82,7 +84,7 @@ def prepare_actplan(source: str | Path, skip_missing: bool = False) -> dict[str,
         records, fingerprint = _write_rows(source, instances, rows)
         kept = [record for record in records if not record.problems]
         if (strays or len(kept) < len(records)) and not (skip_missing and kept):
-            raise SourceError(_message(source, records, strays, skip_missing))
+            raise LmmsEgoplanError(_message(source, records, strays, skip_missing))
         summary = {
             "benchmark": "actplan",
             "format": DATA_FORMAT,
@@ -186,15 +188,15 @@ def _message(source: str | Path, records: Sequence[Record], strays: dict[str, st
 
 
 def _compare(records: Sequence[Record], kept: Sequence[Record]) -> dict[str, dict[str, Any]]:
-    found, prepared = _counts(records), _counts(kept)
+    counted, prepared = _counts(records), _counts(kept)
     return {
         name: {
             "prepared": prepared[name],
-            "source": found[name],
+            "source": counted[name],
             "paper": PAPER.get(name),
-            "matches": _matches(name, found[name]) if name in PAPER else None,
+            "matches": _matches(name, counted[name]) if name in PAPER else None,
         }
-        for name in found
+        for name in counted
     }
 
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmms_egoplan.benchmarks.actplan.activities import InstanceId, parse_id
-from lmms_egoplan.benchmarks.actplan.plans import official_steps
-from lmms_egoplan.checking import is_text
-from lmms_egoplan.images import ImageError, check_image
-from lmms_egoplan.storage import StorageError, resolve_inside
+from lmms_egoplan.benchmarks.actplan.reply import official_steps
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.image_files import check_image
+from lmms_egoplan.storage import resolve_inside
+from lmms_egoplan.validation import is_text
 
 REPOSITORY_URL = "https://github.com/HKUST-KnowComp/ActPlan-1K"
 LAYOUT = (
@@ -26,10 +27,6 @@ _LEVELS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("0 (normal) or 1 (counterfactual)", ("0", "1").__contains__),
     ("sample_<k>, k from 0", lambda name: parse_id(f"scene/activity/0/{name}") is not None),
 )
-
-
-class SourceError(ValueError):
-    """A source does not hold ActPlan-1K's data as they are released."""
 
 
 @dataclass(frozen=True)
@@ -67,20 +64,20 @@ def find_instances(source: str | Path) -> tuple[list[InstanceId], dict[str, str]
         its path below `source` and what was expected.
 
     Raises:
-        SourceError: there is no such folder or no instance.
+        LmmsEgoplanError: there is no such folder or no instance.
         OSError: a folder cannot be read.
     """
     root = Path(source)
     if not root.is_dir():
-        raise SourceError(f"{root}: no such folder; expected {LAYOUT}")
+        raise LmmsEgoplanError(f"{root}: no such folder; expected {LAYOUT}")
     if (root / "annotation").is_dir():
-        raise SourceError(f"{root}: the instances are one folder below. Give that folder: {root / 'annotation'}")
-    found: list[InstanceId] = []
+        raise LmmsEgoplanError(f"{root}: the instances are one folder below. Give that folder: {root / 'annotation'}")
+    instances: list[InstanceId] = []
     strays: dict[str, str] = {}
-    _descend(root, (), found, strays)
-    if not found:
-        raise SourceError(f"{root}: no instance; expected {LAYOUT}")
-    return sorted(found), strays
+    _descend(root, (), instances, strays)
+    if not instances:
+        raise LmmsEgoplanError(f"{root}: no instance; expected {LAYOUT}")
+    return sorted(instances), strays
 
 
 def read_instance(source: str | Path, instance: InstanceId) -> Record:
@@ -98,7 +95,7 @@ def read_instance(source: str | Path, instance: InstanceId) -> Record:
     def text(path: Path) -> str:
         try:
             return _read_text(source, path)
-        except (SourceError, StorageError) as error:
+        except LmmsEgoplanError as error:
             problems.append(str(error))
             return ""
 
@@ -115,14 +112,14 @@ def read_instance(source: str | Path, instance: InstanceId) -> Record:
             image = _read(source, folder / name)
             check_image(image, str(folder / name))
             images.append(image)
-        except (SourceError, StorageError, ImageError) as error:
+        except LmmsEgoplanError as error:
             problems.append(str(error))
     return Record(instance, description, tuple(images), *gold_plans, tuple(map(_storable, problems)), len(image_names))
 
 
-def _descend(root: Path, parts: tuple[str, ...], found: list[InstanceId], strays: dict[str, str]) -> None:
+def _descend(root: Path, parts: tuple[str, ...], instances: list[InstanceId], strays: dict[str, str]) -> None:
     if len(parts) == len(_LEVELS):
-        found.append(InstanceId(parts[0], parts[1], int(parts[2]), int(parts[3].removeprefix("sample_"))))
+        instances.append(InstanceId(parts[0], parts[1], int(parts[2]), int(parts[3].removeprefix("sample_"))))
         return
     expected, fits = _LEVELS[len(parts)]
     folders = [path for path in root.joinpath(*parts).iterdir() if path.is_dir()]
@@ -131,7 +128,7 @@ def _descend(root: Path, parts: tuple[str, ...], found: list[InstanceId], strays
         strays["/".join(parts)] = f"no folder in it; expected one: {expected}"
     for name in sorted(names):
         if fits(name):
-            _descend(root, (*parts, name), found, strays)
+            _descend(root, (*parts, name), instances, strays)
         else:
             strays[_storable("/".join((*parts, name)))] = f"expected {expected}"
 
@@ -139,20 +136,20 @@ def _descend(root: Path, parts: tuple[str, ...], found: list[InstanceId], strays
 def _read(source: str | Path, path: Path) -> bytes:
     inside = resolve_inside(source, str(path.relative_to(source)))
     if not inside.is_file():
-        raise SourceError(f"{path}: no such file")
+        raise LmmsEgoplanError(f"{path}: no such file")
     try:
         return inside.read_bytes()
     except OSError as error:
-        raise SourceError(f"{path}: cannot read it: {error.strerror}") from error
+        raise LmmsEgoplanError(f"{path}: cannot read it: {error.strerror}") from error
 
 
 def _read_text(source: str | Path, path: Path) -> str:
     try:
         text = _read(source, path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise SourceError(f"{path}: not encoded in UTF-8: {error.reason} at byte {error.start}") from error
+        raise LmmsEgoplanError(f"{path}: not encoded in UTF-8: {error.reason} at byte {error.start}") from error
     if not is_text(text):
-        raise SourceError(f"{path}: nothing but blanks in it")
+        raise LmmsEgoplanError(f"{path}: nothing but blanks in it")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

@@ -16,8 +16,10 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_URL, VIDEO_ID, Record, is_seconds
 from lmms_egoplan.benchmarks.egointent.visuals import FPS
-from lmms_egoplan.checking import REPEATED, is_text, listing, read_json, repeated_keys, shown
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import REPEATED, read_json, repeated_keys
 from lmms_egoplan.storage import resolve_inside, write_whole
+from lmms_egoplan.validation import is_text, listing, shown
 
 # Goal-Step does not tell where a video was taken. By goal category, or by the group before its colon.
 _ENVIRONMENTS = {
@@ -37,10 +39,6 @@ IRRELEVANT = "irrelevant to the goal, as annotated"
 TOO_SHORT = "too short for the truncation"
 LAST = "no step comes after it"
 ALIKE = "two of its three labels are the same text"
-
-
-class GoalStepError(ValueError):
-    """A file is not as Goal-Step publishes it, or gives no record."""
 
 
 @dataclass(frozen=True)
@@ -91,14 +89,13 @@ def build_records(goalstep: str | Path, videos: str | Path, before_end: float) -
         before_end: seconds, above 0.
 
     Raises:
-        GoalStepError: the file cannot be read or is of another form (names the first 20 problems), `before_end` is
-            wrong, `videos` is no folder or holds none of the videos, or no record comes out.
-        StorageError: a video lies outside `videos`.
+        LmmsEgoplanError: the file cannot be read or is of another form (names the first 20 problems), `before_end` is
+            wrong, `videos` is no folder or holds none of the videos, a video lies outside it, or no record comes out.
     """
     if not 0 < before_end < math.inf:
-        raise GoalStepError(f"--before-end {before_end}: expected seconds, a number above 0")
+        raise LmmsEgoplanError(f"--before-end {before_end}: expected seconds, a number above 0")
     if not Path(videos).is_dir():
-        raise GoalStepError(f"--videos {videos}: no such folder; it holds <video_uid>.mp4")
+        raise LmmsEgoplanError(f"--videos {videos}: no such folder; it holds <video_uid>.mp4")
     records: list[Record] = []
     left_out: Counter[str] = Counter()
     absent: list[str] = []
@@ -120,10 +117,10 @@ def build_records(goalstep: str | Path, videos: str | Path, before_end: float) -
                 else:
                     left_out[made] += 1
     if len(absent) == len(loaded):
-        raise GoalStepError(f"--videos {videos}: {absence(absent, len(loaded))}\n{_present(Path(videos))}")
+        raise LmmsEgoplanError(f"--videos {videos}: {absence(absent, len(loaded))}\n{_present(Path(videos))}")
     if not records:
         reasons = [f"{reason}: {count} steps" for reason, count in left_out.items()]
-        raise GoalStepError(f"{goalstep}: no step is left to write. Left out:\n{listing(reasons, _LISTED)}")
+        raise LmmsEgoplanError(f"{goalstep}: no step is left to write. Left out:\n{listing(reasons, _LISTED)}")
     return Built(records, left_out, len(loaded), tuple(absent))
 
 
@@ -147,13 +144,13 @@ def absence(absent: Sequence[str], total: int) -> str:
 
 def _present(folder: Path) -> str:
     """What is there instead of the expected videos."""
-    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _VIDEO_SUFFIXES)
-    if not found:
+    videos = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _VIDEO_SUFFIXES)
+    if not videos:
         return "Videos that are there: none."
-    direct = next((path for path in found if path.parent == folder), found[0])
-    below = sum(path.parent != folder for path in found)
+    direct = next((path for path in videos if path.parent == folder), videos[0])
+    below = sum(path.parent != folder for path in videos)
     deeper = f" ({below} in folders below, which are not searched)" if below else ""
-    return f"Videos that are there: {len(found)}{deeper}, for example {direct.relative_to(folder)}."
+    return f"Videos that are there: {len(videos)}{deeper}, for example {direct.relative_to(folder)}."
 
 
 def write_records(records: Sequence[Record], path: str | Path) -> None:
@@ -216,15 +213,10 @@ def _leaf(segment: dict[str, Any], purpose: str) -> _Leaf:
 
 def _load(path: Path) -> list[dict[str, Any]]:
     """The file's videos, checked."""
-    try:
-        content = read_json(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise GoalStepError(f"{path}: cannot read the annotations: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise GoalStepError(f"{path}: no JSON: {error}") from error
+    content = read_json(path, "annotations")
     videos = content.get("videos") if isinstance(content, dict) else None
     if not isinstance(videos, list) or not videos:
-        raise GoalStepError(
+        raise LmmsEgoplanError(
             f"{path}: expected an object with a list of videos, as in {GOALSTEP_URL}; found {shown(content)}"
         )
     problems: list[str] = []
@@ -236,7 +228,7 @@ def _load(path: Path) -> list[dict[str, Any]]:
             found.append(f"video_uid: begins with the same eight characters as that of video {other}")
         problems += [f"video {number}, {problem}" for problem in found]
     if problems:
-        raise GoalStepError(
+        raise LmmsEgoplanError(
             f"{path}: {len(problems)} problem(s) in {len(videos)} videos; is it one of the files of {GOALSTEP_URL}?\n"
             f"{listing(problems, _LISTED)}"
         )

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from lmms_egoplan.benchmarks.egointent import metrics
-from lmms_egoplan.benchmarks.egointent.graded import GradedStep
-from lmms_egoplan.benchmarks.egointent.logged_runs import LoggedRun, LoggedRunError, LoggedStep
+from lmms_egoplan.benchmarks.egointent.answer_files import LoggedRun, LoggedStep
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
+from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
+from lmms_egoplan.errors import LmmsEgoplanError
 
 # Runs that a warning names of those that are alike.
 _NAMED = 3
@@ -63,11 +64,11 @@ def make_heatmap(runs: Sequence[LoggedRun]) -> Heatmap:
     average; of equals, names decide.
 
     Raises:
-        LoggedRunError: some runs are over Goal-Step steps, others over the benchmark's.
+        LmmsEgoplanError: some runs are over Goal-Step steps, others over the benchmark's.
     """
     if len({run.is_goalstep for run in runs}) > 1:
         goalstep, own = (_names([run.name for run in runs if run.is_goalstep is kind]) for kind in (True, False))
-        raise LoggedRunError(
+        raise LmmsEgoplanError(
             f"runs over {GOALSTEP_STEPS} ({goalstep}) and over EgoIntent's own ({own}): steps and labels differ, so "
             "one heat map holds one kind; give the folders of either"
         )
@@ -141,10 +142,10 @@ def _warnings(runs: Sequence[LoggedRun]) -> Iterator[str]:
 
 def _by_value(values: Mapping[str, str]) -> str:
     """What each value is the value of: "version 1: a, b; version 2: c"."""
-    told = []
+    lines = []
     for value in sorted(set(values.values())):
-        told.append(f"{value}: {_names([name for name, other in values.items() if other == value])}")
-    return "; ".join(told)
+        lines.append(f"{value}: {_names([name for name, other in values.items() if other == value])}")
+    return "; ".join(lines)
 
 
 def _names(names: Sequence[str]) -> str:

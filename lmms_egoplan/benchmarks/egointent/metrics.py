@@ -13,8 +13,8 @@ from dataclasses import asdict
 from statistics import fmean
 from typing import Any
 
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
-from lmms_egoplan.benchmarks.egointent.graded import GradedStep
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 
 Values = dict[str, dict[str, Any]]
 
@@ -128,8 +128,8 @@ def media_used(values: Sequence[Mapping[str, Any]]) -> str:
     ``video`` for one, or ``video (298), images (2)``; ``unknown`` where a step's is not known.
     """
     counts = Counter(value["media"] or "unknown" for value in values)
-    told = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return told[0][0] if len(told) == 1 else ", ".join(f"{media} ({count})" for media, count in told)
+    forms = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return forms[0][0] if len(forms) == 1 else ", ".join(f"{media} ({count})" for media, count in forms)
 
 
 def unverified_share(values: Sequence[Mapping[str, Any]]) -> float:

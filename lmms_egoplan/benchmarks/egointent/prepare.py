@@ -9,12 +9,14 @@ from pathlib import Path
 from statistics import fmean, median, quantiles
 from typing import TYPE_CHECKING, Any
 
-from lmms_egoplan.benchmarks.egointent.prepared import DATA_FORMAT, OFFICIAL
 from lmms_egoplan.benchmarks.egointent.records import Record, read_annotations
+from lmms_egoplan.benchmarks.egointent.splits import DATA_FORMAT, OFFICIAL
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames
-from lmms_egoplan.checking import counting, listing, track
-from lmms_egoplan.frames import FrameError, check_video_frames, frame_times
-from lmms_egoplan.storage import StorageError, file_version, resolve_inside, save_split
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.frames import FrameError, check_video_frames, frame_times
+from lmms_egoplan.progress import counting, track
+from lmms_egoplan.storage import file_version, resolve_inside, save_split
+from lmms_egoplan.validation import listing
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -34,10 +36,6 @@ PAPER = {
 # duration is not known.
 TOLERANCE = 0.1
 _LISTED = 50
-
-
-class PrepareError(ValueError):
-    """Videos that the steps need are not there, or too short."""
 
 
 @dataclass(frozen=True)
@@ -77,17 +75,16 @@ def prepare_egointent(
         at 6 per second, before any cap) and ``split_size``.
 
     Raises:
-        AnnotationError: the annotations are wrong.
-        PrepareError: the folder or footage is missing; nothing is written.
+        LmmsEgoplanError: the annotations are wrong, or the folder or footage is missing; nothing is written.
     """
     records = read_annotations(annotations)
     if not Path(videos).is_dir():
-        raise PrepareError(f"--videos {videos}: no such folder; it holds <video_id>.mp4")
+        raise LmmsEgoplanError(f"--videos {videos}: no such folder; it holds <video_id>.mp4")
     footage, missing = _check_videos(records, videos)
     if verify:
         missing += _remove_damaged(records, footage)
     if missing and not (skip_missing and footage):
-        raise PrepareError(_missing_message(missing, len(records), skip_missing, verify))
+        raise LmmsEgoplanError(_missing_message(missing, len(records), skip_missing, verify))
     kept = [record for record in records if record.step_id in footage]
     rows = _rows(kept, footage, len(records))
     summary = {
@@ -123,7 +120,7 @@ def _check_videos(records: Sequence[Record], root: str | Path) -> tuple[dict[str
             path = resolve_inside(root, f"{video_id}.mp4")
             span = _span(path)
             version = file_version(path.stat())
-        except (FrameError, StorageError, OSError) as error:
+        except (LmmsEgoplanError, OSError) as error:
             lost, reasons = [record.step_id for record in group], [str(error)]
         else:
             for record in group:

@@ -1,17 +1,17 @@
 """EgoIntent's annotations: reading and checking every record."""
 
-import json
 import re
 import sys
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.egointent.fields import ALIASES, FIELDS
-from lmms_egoplan.checking import REPEATED, is_text, listing, shown
+from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import REPEATED, JsonObject, decode_objects, parse, read_text
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
+from lmms_egoplan.validation import is_text, listing, shown
 
 # The authors' release, which links the annotations.
 REPOSITORY_URL = "https://github.com/YePan2/EgoIntent"
@@ -27,10 +27,6 @@ VIDEO_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,127}")
 # Goal-Step's ids: a UUID, of a grouped video behind "grp-".
 _GOALSTEP_VIDEO_ID = re.compile(r"(grp-)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LISTED = 20
-
-
-class AnnotationError(ValueError):
-    """An annotation file is not of the form that the project reads."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +75,6 @@ def has_goalstep_id(step_id: str, video_id: str, unverified: bool) -> bool:
     return re.fullmatch(rf"{re.escape(video_id[:8])}_[1-9]\d*", step_id) is not None
 
 
-class _Pairs(list[tuple[str, Any]]):
-    """A JSON object as it stands: `dict` would drop all but the last of equal keys."""
-
-
 def read_annotations(path: str | Path) -> list[Record]:
     """Read an annotation file and check every record of it.
 
@@ -95,7 +87,7 @@ def read_annotations(path: str | Path) -> list[Record]:
         The records in the file's order.
 
     Raises:
-        AnnotationError: the file cannot be read, holds the benchmark's steps and Goal-Step's, or records are wrong;
+        LmmsEgoplanError: the file cannot be read, holds the benchmark's steps and Goal-Step's, or records are wrong;
             names the first 20 problems, each with the line or the record's number (from 1), step_id, field and what
             was found, and their total.
     """
@@ -108,7 +100,7 @@ def read_annotations(path: str | Path) -> list[Record]:
         if isinstance(raw, ValueError):
             problems.append(f"{place}: no JSON: {raw}")
             continue
-        if not isinstance(raw, _Pairs):
+        if not isinstance(raw, JsonObject):
             problems.append(f"{place}: expected an object, found {shown(raw)}")
             continue
         values, found = _by_field(raw)
@@ -120,15 +112,15 @@ def read_annotations(path: str | Path) -> list[Record]:
         if not found:
             records.append(_record(values))
     if problems:
-        raise AnnotationError(
+        raise LmmsEgoplanError(
             f"{path}: {len(problems)} problem(s) in {len(loaded)} records; the form is described in {FORMAT}\n"
             f"{listing(problems, _LISTED)}"
         )
     if not records:
-        raise AnnotationError(f"{path}: no records; the form is described in {FORMAT}")
+        raise LmmsEgoplanError(f"{path}: no records; the form is described in {FORMAT}")
     if len({record.is_goalstep for record in records}) > 1:
         first = {record.is_goalstep: record.step_id for record in reversed(records)}
-        raise AnnotationError(
+        raise LmmsEgoplanError(
             f"{path}: holds {GOALSTEP_STEPS} (with a category, first {first[True]!r}) and steps of the benchmark (with "
             f"a scenario, first {first[False]!r}); their scores do not compare. Put each into a file of its own"
         )
@@ -137,41 +129,29 @@ def read_annotations(path: str | Path) -> list[Record]:
 
 def _load(path: Path) -> Iterator[tuple[str, Any]]:
     """Each record with the text that names it in messages; a ValueError where a line is no JSON."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise AnnotationError(f"{path}: cannot read the annotations: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise AnnotationError(f"{path}: no text in UTF-8: {error}") from error
+    text = read_text(path, "annotations")
     if not text.lstrip().startswith("["):
         for number, line in enumerate(text.split("\n"), 1):
             if line.strip():
                 yield f"line {number}", _parse(line)
         return
-    content = _parse(text)
-    if isinstance(content, ValueError):
-        raise AnnotationError(f"{path}: no JSON: {content}")
-    for number, raw in enumerate(content, 1):
+    for number, raw in enumerate(parse(str(path), text), 1):
         yield f"record {number}", raw
 
 
 def _parse(text: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_Pairs)
-    except RecursionError:
-        return ValueError("nested too deeply")
+        return decode_objects(text)
     except ValueError as error:
         return error
 
 
-def _by_field(pairs: Iterable[tuple[str, Any]]) -> tuple[dict[str, Any], list[str]]:
+def _by_field(raw: JsonObject) -> tuple[dict[str, Any], list[str]]:
     """Values by field name, and the problem where a key is there twice or two keys give a field different values."""
-    pairs = list(pairs)
     values: dict[str, Any] = {}
-    counts = Counter(key for key, _ in pairs)
-    problems = [f"{shown(key)}: {REPEATED}" for key, count in counts.items() if count > 1]
+    problems = [f"{shown(key)}: {REPEATED}" for key in raw.repeated]
     keys: dict[str, str] = {}
-    for key, value in pairs:
+    for key, value in raw.items():
         name = re.sub(r"[\s_-]+", "_", key.strip().lower())
         field = ALIASES.get(name, name)
         if field not in values:

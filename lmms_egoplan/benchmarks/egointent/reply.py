@@ -2,11 +2,10 @@
 
 import re
 
-from lmms_egoplan.benchmarks.egointent.fields import FIELDS
-from lmms_egoplan.benchmarks.egointent.labelled import SHORT_NAME, Values, read_lines, short_names
-from lmms_egoplan.benchmarks.egointent.loose_objects import read_objects
-from lmms_egoplan.benchmarks.egointent.marked_up import read_tables, read_tags
-from lmms_egoplan.benchmarks.egointent.prompt import PROMPT
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, PROMPT
+from lmms_egoplan.benchmarks.egointent.reply_labels import SHORT_NAME, Values, read_lines, short_names
+from lmms_egoplan.benchmarks.egointent.reply_markup import read_tables, read_tags
+from lmms_egoplan.benchmarks.egointent.reply_objects import read_objects
 
 _WORD = re.compile(r"[^\W_]+")
 # By their words: "N/A" is "n a".
@@ -41,9 +40,9 @@ _SHORT_KEY = re.compile(rf"(?P<quote>[\"'])(?P<name>{SHORT_NAME})(?P=quote)(?=\s
 def read_reply(text: str) -> dict[str, str]:
     """The fields that a reply holds, of `FIELDS` and in their order; a field that is missing is absent.
 
-    Read are JSON objects (`loose_objects.read_objects`) and, outside them, tags and tables (`marked_up`) and labelled
-    lines (`labelled.read_lines`). Where there are several, the one with the most fields counts, of equals the first,
-    and what it lacks is taken from the others in the same order; of a field that is there twice, the first counts.
+    Read are JSON objects (`read_objects`) and, outside them, tags and tables (`read_tags`, `read_tables`) and labelled
+    lines (`read_lines`). Where there are several, the one with the most fields counts, of equals the first, and what
+    it lacks is taken from the others in the same order; of a field that is there twice, the first counts.
     Objects come before tags, these before tables and lines. Behind ``Final answer:`` (or revised, corrected, updated)
     what stands there comes before all else; where something is called an initial guess or a draft, the last of equals
     counts, and the last of a field that is there twice.
@@ -60,15 +59,15 @@ def read_reply(text: str) -> dict[str, str]:
         text: a model's reply without its thinking, of any content; time is linear in its length.
     """
     text = _shorten(text)
-    found = _read(text)
-    if len(found) < len(FIELDS) and (plain := text.translate(_FULL_WIDTH)) != text:
-        found = max(found, _read(plain), key=len)
-    if not found:
+    fields = _read(text)
+    if len(fields) < len(FIELDS) and (plain := text.translate(_FULL_WIDTH)) != text:
+        fields = max(fields, _read(plain), key=len)
+    if not fields:
         keys = short_names({key["name"].lower() for key in _SHORT_KEY.finditer(text)})
-        found = (
+        fields = (
             _read(_SHORT_KEY.sub(lambda key: f'"{keys.get(key["name"].lower(), key["name"])}"', text)) if keys else {}
         )
-    return {field: found[field] for field in FIELDS if field in found}
+    return {field: fields[field] for field in FIELDS if field in fields}
 
 
 def _read(text: str) -> dict[str, str]:
@@ -84,10 +83,10 @@ def _read_part(text: str, last_first: bool = False) -> dict[str, str]:
     sources = [*objects, tags, *tables, [] if tags else read_lines(around)]
     if last_first:
         sources = [source[::-1] for source in reversed(sources)]
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for source in sorted(map(_answered, sources), key=len, reverse=True):
-        found = source | found
-    return found
+        fields = source | fields
+    return fields
 
 
 def _shorten(text: str) -> str:

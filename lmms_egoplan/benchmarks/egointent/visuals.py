@@ -14,10 +14,11 @@ from typing import Any
 
 from PIL import Image
 
-from lmms_egoplan.clip import Clip
-from lmms_egoplan.frames import DamagedFrameError, FrameError, frame_times, read_video_frames, write_video
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.clip import Clip
+from lmms_egoplan.media.frames import DamagedFrameError, FrameError, frame_times, read_video_frames, write_video
+from lmms_egoplan.media.sampling import Doc, VisualInput, count_setting, evenly_spaced, read_in_batches
 from lmms_egoplan.paths import data_root
-from lmms_egoplan.showing import Doc, SettingsError, VisualInput, count_setting, evenly_spaced, read_in_batches
 from lmms_egoplan.storage import file_version, resolve_inside
 
 # Frames per second (sec. 4.1).
@@ -74,7 +75,7 @@ def num_shown(doc: Doc, settings: Mapping[str, Any]) -> int:
     """How many frames `visual_input` shows of a step; reads no video.
 
     Raises:
-        SettingsError: as for `visual_input`.
+        LmmsEgoplanError: as for `visual_input`.
     """
     return min(doc["num_frames"], _checked(settings)[1])
 
@@ -88,7 +89,7 @@ def media_shown(doc: Doc, settings: Mapping[str, Any], takes_video: bool | None)
             not known, and then a clip is ``clip``.
 
     Raises:
-        SettingsError: as for `visual_input`.
+        LmmsEgoplanError: as for `visual_input`.
     """
     media, _ = _checked(settings)
     if media != "clip":
@@ -132,7 +133,7 @@ def visual_input(doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
             Other entries are left alone.
 
     Raises:
-        SettingsError: an unknown ``media``, or a ``max_frames`` that is absent or no positive integer.
+        LmmsEgoplanError: an unknown ``media``, or a ``max_frames`` that is absent or no positive integer.
         FrameError: names the step; it has no frame, or other frames than when it was prepared, or one of them cannot
             be decoded.
     """
@@ -168,7 +169,7 @@ def step_images(doc: Doc, settings: Mapping[str, Any]) -> list[Image.Image]:
 def _checked(settings: Mapping[str, Any]) -> tuple[str, int]:
     media = settings.get("media")
     if media not in ("frames", "clip", "video"):
-        raise SettingsError(f"visual settings: media must be frames, clip or video, got {media!r}")
+        raise LmmsEgoplanError(f"visual settings: media must be frames, clip or video, got {media!r}")
     return media, count_setting(settings, "max_frames")
 
 

@@ -7,63 +7,17 @@ none for them.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from lmms_egoplan.audits import audit_values
-from lmms_egoplan.benchmarks.egoplan.protocol import parse_letter
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, LETTERS
-from lmms_egoplan.benchmarks.egoplan.visuals import Doc
-from lmms_egoplan.loglikelihood import Loglikelihood, parse_loglikelihood
-
-# Table 3: EgoPlan-IT was made of Epic-Kitchens, so Ego4D is out of domain.
-_SOURCE_METRIC = {EPIC_KITCHENS: "acc_epic_kitchens", EGO4D: "acc_ego4d"}
+from lmms_egoplan.benchmarks.egoplan.records import LETTERS, SOURCE_METRIC
+from lmms_egoplan.benchmarks.egoplan.reply import parse_letter
+from lmms_egoplan.benchmarks.egoplan.scoring import Ranking, rank
+from lmms_egoplan.media.sampling import Doc
+from lmms_egoplan.ranking.audits import audit_values
+from lmms_egoplan.ranking.loglikelihood import Loglikelihood, parse_loglikelihood
 
 Values = dict[str, dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """Index of the choice that each score prefers, the first of equals.
-
-    by_mean: highest mean log-probability per token; None if one is unknown. Sec. 3.5 says only "likelihood p(a|v, l)";
-        that the mean is meant is inferred from eq. 4, the score of a candidate in the training loss.
-    by_sum, by_bytes: highest sum of log-probabilities, the sum divided by the choice's UTF-8 bytes; None if one is
-        unknown (lmms-eval's stock backends give means, lm-eval's model classes sums; both with a token count).
-    tied: whether several choices share the best mean.
-
-    All are None if a score is not finite.
-    """
-
-    by_mean: int | None
-    by_sum: int | None
-    by_bytes: int | None
-    tied: bool
-
-
-def rank(scores: Sequence[Loglikelihood], choices: Sequence[str]) -> Ranking:
-    """Rank the choices of a question by their likelihoods (sec. 3.5).
-
-    Args:
-        scores: one per choice.
-        choices: their texts, at least one, none empty.
-
-    Raises:
-        ValueError: not one score per choice.
-    """
-    if len(scores) != len(choices):
-        raise ValueError(f"expected a score for each of {len(choices)} choices, got {len(scores)}")
-    losses, sums = [score.loss for score in scores], [score.logprob for score in scores]
-    if not all(math.isfinite(value) for value in losses + sums if value is not None):
-        return Ranking(None, None, None, tied=False)
-    by_mean, by_sum, by_bytes, tied = None, None, None, False
-    if None not in losses:
-        by_mean, tied = losses.index(min(losses)), losses.count(min(losses)) > 1
-    if None not in sums:
-        per_byte = [total / len(choice.encode()) for total, choice in zip(sums, choices, strict=True)]
-        by_sum, by_bytes = sums.index(max(sums)), per_byte.index(max(per_byte))
-    return Ranking(by_mean, by_sum, by_bytes, tied)
 
 
 def score_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
@@ -86,7 +40,7 @@ def score_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
         "acc": ranking.by_mean,
         "acc_sum": ranking.by_sum,
         "acc_bytes": ranking.by_bytes,
-        _SOURCE_METRIC[doc["video_source"]]: ranking.by_mean,
+        SOURCE_METRIC[doc["video_source"]]: ranking.by_mean,
     }
     gold = LETTERS.index(doc["golden_choice_idx"])
     accuracies = {
@@ -126,7 +80,7 @@ def score_reply(doc: Doc, replies: Sequence[str]) -> Values:
     right = letter == doc["golden_choice_idx"]
     return {
         "acc": _scored(doc, right),
-        _SOURCE_METRIC[doc["video_source"]]: _scored(doc, right),
+        SOURCE_METRIC[doc["video_source"]]: _scored(doc, right),
         "unparsed": _scored(doc, letter is None),
         "predictions": _prediction(doc, letter),
     } | _counts(doc, scored=True)

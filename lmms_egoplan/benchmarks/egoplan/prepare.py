@@ -9,8 +9,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_egoplan.benchmarks.egoplan.media import Video, check_video, damaged_questions, frames_to_verify
-from lmms_egoplan.benchmarks.egoplan.prepared import DATA_FORMAT, OFFICIAL
 from lmms_egoplan.benchmarks.egoplan.records import (
     EGO4D,
     EPIC_KITCHENS,
@@ -19,9 +17,13 @@ from lmms_egoplan.benchmarks.egoplan.records import (
     Split,
     read_annotations,
 )
-from lmms_egoplan.checking import counting, listing, track
-from lmms_egoplan.frames import FrameError
-from lmms_egoplan.storage import StorageError, save_split
+from lmms_egoplan.benchmarks.egoplan.sources import Video, check_video, damaged_questions, frames_to_verify
+from lmms_egoplan.benchmarks.egoplan.splits import DATA_FORMAT, OFFICIAL
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.frames import FrameError
+from lmms_egoplan.progress import counting, track
+from lmms_egoplan.storage import save_split
+from lmms_egoplan.validation import listing
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -35,10 +37,6 @@ _OPTIONS = {EPIC_KITCHENS: "--epic-kitchens", EGO4D: "--ego4d"}
 _LISTED = 50
 
 Roots = dict[str, str | Path | None]
-
-
-class PrepareError(ValueError):
-    """Videos that the questions need are not there."""
 
 
 def prepare_egoplan(
@@ -71,8 +69,7 @@ def prepare_egoplan(
         ``matches``, whether file and paper agree (None likewise).
 
     Raises:
-        AnnotationError: the annotations are wrong.
-        PrepareError: a folder or frames are missing; nothing is written.
+        LmmsEgoplanError: the annotations are wrong, or a folder or frames are missing; nothing is written.
     """
     records = read_annotations(annotations, split)
     roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
@@ -81,7 +78,7 @@ def prepare_egoplan(
     if verify:
         missing += _remove_damaged(records, videos)
     if missing and not (skip_missing and videos):
-        raise PrepareError(_missing_message(missing, len(records), skip_missing, verify))
+        raise LmmsEgoplanError(_missing_message(missing, len(records), skip_missing, verify))
     kept = [record for record in records if record.sample_id in videos]
     rows = _rows(kept, videos, len(records))
     summary = {
@@ -107,12 +104,12 @@ def _check_roots(records: Sequence[Record], roots: Roots, skip_missing: bool) ->
     for source, count in needed.items():
         root = roots[source]
         if root is None and not skip_missing:
-            raise PrepareError(
+            raise LmmsEgoplanError(
                 f"{count} of {len(records)} questions need videos of {source}: give their folder with "
                 f"{_OPTIONS[source]} DIR (download: {VIDEO_URLS[source]}), or --skip-missing to go without them"
             )
         if root is not None and not Path(root).is_dir():
-            raise PrepareError(f"{_OPTIONS[source]} {root}: no such folder (download: {VIDEO_URLS[source]})")
+            raise LmmsEgoplanError(f"{_OPTIONS[source]} {root}: no such folder (download: {VIDEO_URLS[source]})")
 
 
 def _check_videos(records: Sequence[Record], roots: Roots) -> tuple[dict[int, Video], list[dict[str, Any]]]:
@@ -120,7 +117,7 @@ def _check_videos(records: Sequence[Record], roots: Roots) -> tuple[dict[int, Vi
     by_video: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         by_video.setdefault((record.video_source, record.video_id), []).append(record)
-    found: dict[int, Video] = {}
+    videos: dict[int, Video] = {}
     missing: list[dict[str, Any]] = []
     for (source, video_id), group in track(by_video.items(), "Checking videos"):
         sample_ids = [record.sample_id for record in group]
@@ -129,14 +126,14 @@ def _check_videos(records: Sequence[Record], roots: Roots) -> tuple[dict[int, Vi
             if root is None:
                 raise FrameError(f"{_OPTIONS[source]} is not given")
             video = check_video(root, group)
-        except (FrameError, StorageError) as error:
+        except LmmsEgoplanError as error:
             lost, reason = sample_ids, str(error)
         else:
             lost, reason = list(video.missing), video.reason
-            found |= {sample_id: video for sample_id in sample_ids if sample_id not in lost}
+            videos |= {sample_id: video for sample_id in sample_ids if sample_id not in lost}
         if lost:
             missing.append({"video_source": source, "video": video_id, "reason": reason, "sample_ids": lost})
-    return found, missing
+    return videos, missing
 
 
 def _remove_damaged(records: Sequence[Record], videos: dict[int, Video]) -> list[dict[str, Any]]:

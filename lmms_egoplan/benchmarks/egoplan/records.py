@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from lmms_egoplan.checking import REPEATED, JsonObject, is_text, listing, read_json, repeated_keys, shown
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import REPEATED, JsonObject, read_json, repeated_keys
+from lmms_egoplan.validation import is_text, listing, shown
 
 Split = Literal["val", "test"]
 
@@ -14,6 +16,8 @@ EPIC_KITCHENS = "EpicKitchens"
 EGO4D = "Ego4D"
 # Number of a video's first frame: EPIC's frame files count from 1, frames of Ego4D's videos from 0.
 FIRST_FRAME = {EPIC_KITCHENS: 1, EGO4D: 0}
+# The accuracy over a source's questions. Table 3: EgoPlan-IT was made of Epic-Kitchens, so Ego4D is out of domain.
+SOURCE_METRIC = {EPIC_KITCHENS: "acc_epic_kitchens", EGO4D: "acc_ego4d"}
 LETTERS = "ABCD"
 ANNOTATIONS_URL = "https://github.com/ChenYi99/EgoPlan"
 VIDEO_URLS = {EPIC_KITCHENS: "https://epic-kitchens.github.io", EGO4D: "https://ego4d-data.org"}
@@ -27,10 +31,6 @@ _VIDEO_ID = {
 }
 _LISTED = 20
 _INT64_MAX = 2**63 - 1
-
-
-class AnnotationError(ValueError):
-    """An annotation file is not as EgoPlan publishes it."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def read_annotations(path: str | Path, split: Split) -> list[Record]:
         The records in the file's order.
 
     Raises:
-        AnnotationError: the file cannot be read, or records are wrong; names the first 20 problems, each with
+        LmmsEgoplanError: the file cannot be read, or records are wrong; names the first 20 problems, each with
             the record's position (from 0), sample_id, field and what was found, and their total.
     """
     path = Path(path)
@@ -90,12 +90,12 @@ def read_annotations(path: str | Path, split: Split) -> list[Record]:
     first_use: dict[int, int] = {}
     for index, raw in enumerate(raw_records):
         sample_id = raw.get("sample_id") if isinstance(raw, dict) else None
-        found = list(_problems(raw, split))
+        flaws = list(_problems(raw, split))
         if _is_int(sample_id) and first_use.setdefault(sample_id, index) != index:
-            found.append(("sample_id", f"already used by record {first_use[sample_id]}"))
-        problems += [f"record {index}, sample_id {shown(sample_id)}, {field}: {text}" for field, text in found]
+            flaws.append(("sample_id", f"already used by record {first_use[sample_id]}"))
+        problems += [f"record {index}, sample_id {shown(sample_id)}, {field}: {text}" for field, text in flaws]
     if problems:
-        raise AnnotationError(
+        raise LmmsEgoplanError(
             f"{path}: {len(problems)} problems in {len(raw_records)} records; is it EgoPlan's annotation "
             f"file for the {split} split?\n{listing(problems, _LISTED)}"
         )
@@ -103,27 +103,22 @@ def read_annotations(path: str | Path, split: Split) -> list[Record]:
 
 
 def _load_list(path: Path, split: Split) -> list[Any]:
-    try:
-        content = read_json(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise AnnotationError(f"{path}: cannot read the annotations: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise AnnotationError(f"{path}: no JSON: {error}") from error
+    content = read_json(path, "annotations")
     if isinstance(content, JsonObject):
         if content.repeated:
-            raise AnnotationError(f"{path}: {', '.join(map(shown, content.repeated))}: {REPEATED}")
+            raise LmmsEgoplanError(f"{path}: {', '.join(map(shown, content.repeated))}: {REPEATED}")
         lists = {key: value for key, value in content.items() if isinstance(value, list)}
         if len(lists) == 1:
             (content,) = lists.values()
         else:
             content = lists.get(_LIST_KEYS[split])
     if not isinstance(content, list):
-        raise AnnotationError(
+        raise LmmsEgoplanError(
             f"{path}: expected a list of records, or an object that holds one under one key or under "
             f"{_LIST_KEYS[split]!r}"
         )
     if not content:
-        raise AnnotationError(f"{path}: the list of records is empty")
+        raise LmmsEgoplanError(f"{path}: the list of records is empty")
     return content
 
 

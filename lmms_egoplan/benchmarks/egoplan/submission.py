@@ -9,18 +9,19 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.prepared import PREPARED
 from lmms_egoplan.benchmarks.egoplan.records import LETTERS, Split
-from lmms_egoplan.checking import read_json, repetition
+from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.storage import load_summary, write_whole
 
 Prediction = tuple[int, str | None]
 
 _LISTED = 20
-
-
-class SubmissionError(ValueError):
-    """Predictions cannot be read, or are no complete submission."""
+_HOW = (
+    "give the run's *_samples_egoplan_test.jsonl or *_samples_egoplan_val.jsonl (--log_samples --output_path DIR), or "
+    "its predictions file"
+)
 
 
 def write_predictions(path: str | Path, predictions: Iterable[dict[str, Any]]) -> None:
@@ -37,16 +38,11 @@ def read_predictions(path: str | Path) -> list[Prediction]:
             ``predictions``, or the prediction itself: ``{"sample_id": 115, "prediction": "A", ...}``.
 
     Raises:
-        SubmissionError: the file cannot be read or holds something else; names the line and the field.
+        LmmsEgoplanError: the file cannot be read or holds something else; names the line and the field.
     """
-    path = Path(path)
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SubmissionError(f"{path}: cannot read the samples: {error}") from error
-    predictions = [_prediction(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    predictions = [_prediction(where, line) for where, line in read_lines(Path(path), "samples")]
     if not predictions:
-        raise SubmissionError(f"{path}: no samples in it")
+        raise LmmsEgoplanError(f"{path}: no samples in it")
     return predictions
 
 
@@ -54,12 +50,12 @@ def split_of(path: str | Path) -> Split:
     """The split that the name of a samples or predictions file tells: ``"val"`` for ``egoplan_val*``, else ``"test"``.
 
     Raises:
-        SubmissionError: the name tells both.
+        LmmsEgoplanError: the name tells both.
     """
     name = Path(path).name
     val, test = "egoplan_val" in name, "egoplan_test" in name
     if val and test:
-        raise SubmissionError(
+        raise LmmsEgoplanError(
             f"{path}: its name tells both splits; say which one it is for: --split val or --split test"
         )
     return "val" if val else "test"
@@ -69,14 +65,13 @@ def split_ids(split: Split) -> list[int]:
     """Sample ids of a prepared split, all of the official file, in its order.
 
     Raises:
-        DataMissingError, StorageError: as for `PreparedData.load`.
-        SubmissionError: the split was prepared without some of its questions.
+        LmmsEgoplanError: as for `PreparedData.load`, or the split was prepared without some of its questions.
     """
     ids = list(PREPARED.load(split)["sample_id"])
     summary = load_summary("egoplan", split) or {}
     left_out = [sample_id for video in summary.get("missing", []) for sample_id in video.get("sample_ids", [])]
     if len(ids) < summary.get("split_size", 0):
-        raise SubmissionError(
+        raise LmmsEgoplanError(
             f"a submission holds every question of the {split} split, and {summary['split_size'] - len(ids)} of "
             f"{summary['split_size']} were left out when it was prepared{_named(left_out)}. Prepare it again with all "
             "videos, without --skip-missing, and run the model on them"
@@ -94,7 +89,7 @@ def build_submission(
         split: its name, for messages.
 
     Raises:
-        SubmissionError: ids without a prediction, with several, or unknown to the split; one message for all,
+        LmmsEgoplanError: ids without a prediction, with several, or unknown to the split; one message for all,
             with the first 20 of each kind and their number.
     """
     ids = list(ids)
@@ -105,10 +100,10 @@ def build_submission(
         "more than once": [sample_id for sample_id, count in counts.items() if count > 1],
         "not in the split": sorted(counts.keys() - set(ids)),
     }
-    problems = [f"{what}: {_listing(found)}" for what, found in wrong.items() if found]
+    problems = [f"{what}: {_listing(sample_ids)}" for what, sample_ids in wrong.items() if sample_ids]
     if problems:
         other = "val" if split == "test" else "test"
-        raise SubmissionError(
+        raise LmmsEgoplanError(
             f"the predictions are no submission for the {split} split of {len(ids)} questions. sample_ids "
             + "; ".join(problems)
             + (f". Are they of the {other} split? Then: --split {other}" if wrong["not in the split"] else "")
@@ -125,28 +120,19 @@ def write_submission(path: str | Path, submission: Sequence[dict[str, Any]]) -> 
     write_whole(Path(path), json.dumps(submission, indent=1) + "\n")
 
 
-def _prediction(path: Path, number: int, line: str) -> Prediction:
-    where = f"{path}, line {number}"
-    try:
-        sample = read_json(line)
-    except (ValueError, RecursionError) as error:
-        raise SubmissionError(
-            f"{where}: no JSON. Give the run's *_samples_egoplan_test.jsonl or *_samples_egoplan_val.jsonl "
-            "(--log_samples --output_path DIR), or its predictions file"
-        ) from error
-    if problem := repetition(sample):
-        raise SubmissionError(f"{where}: {problem}")
+def _prediction(where: str, line: str) -> Prediction:
+    sample = parse_record(where, line, _HOW)
     if isinstance(sample, dict):
         sample = sample.get("predictions", sample)
     if not isinstance(sample, dict) or not {"sample_id", "prediction"} <= sample.keys():
-        raise SubmissionError(
+        raise LmmsEgoplanError(
             f"{where}: no EgoPlan prediction: neither predictions nor sample_id and prediction are in it"
         )
     sample_id, letter = sample["sample_id"], sample["prediction"]
     if not isinstance(sample_id, int) or isinstance(sample_id, bool):
-        raise SubmissionError(f"{where}: sample_id must be an integer, got {sample_id!r}")
+        raise LmmsEgoplanError(f"{where}: sample_id must be an integer, got {sample_id!r}")
     if letter is not None and letter not in tuple(LETTERS):
-        raise SubmissionError(f"{where}: prediction must be A, B, C, D or null, got {letter!r}")
+        raise LmmsEgoplanError(f"{where}: prediction must be A, B, C, D or null, got {letter!r}")
     return sample_id, letter
 
 

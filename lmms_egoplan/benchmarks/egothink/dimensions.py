@@ -31,6 +31,11 @@ class Dimension:
     question_types: int
 
     @property
+    def task(self) -> str:
+        """Name of its task, in both harnesses."""
+        return f"egothink_{self.capability}_{self.name}"
+
+    @property
     def is_planning(self) -> bool:
         """Whether answers are detailed plans, not a few words (appendix C)."""
         return self.capability == PLANNING
@@ -51,3 +56,9 @@ DIMENSIONS = (
     Dimension("navigation", PLANNING, "Planning/navigation", "Planning_navigation", 50, 8.62, 18.44, 3),
     Dimension("assistance", PLANNING, "Planning/assistance", "Planning_assistance", 50, 12.98, 19.12, 3),
 )
+DIMENSION_NAMES = tuple(dimension.name for dimension in DIMENSIONS)
+
+
+def dimension_of(question_id: str) -> str:
+    """The dimension that an id names: ``"existence"`` of ``"existence/1"``."""
+    return question_id.partition("/")[0]

@@ -12,8 +12,8 @@ from typing import Any
 
 from loguru import logger
 
-from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from lmms_egoplan.benchmarks.egothink.grading import JudgedAnswer
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES
+from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 
 Values = dict[str, dict[str, Any]]
 
@@ -52,7 +52,8 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
 
 def mean_score(values: Sequence[Mapping[str, Any]]) -> float:
     """Mean over the judged answers, 0..100; NaN if none is judged."""
-    return _mean([value["score"] for value in values if "score" in value])
+    scores = [value["score"] for value in values if "score" in value]
+    return fmean(scores) if scores else math.nan
 
 
 def judge_coverage(values: Sequence[Mapping[str, Any]]) -> float:
@@ -92,11 +93,12 @@ def plain_average(scores: Mapping[str, float]) -> float:
     Raises:
         ValueError: not the twelve dimensions.
     """
-    names = [dimension.name for dimension in DIMENSIONS]
-    wrong = sorted(scores.keys() ^ set(names))
+    wrong = sorted(scores.keys() ^ set(DIMENSION_NAMES))
     if wrong:
-        raise ValueError(f"the average is over {len(names)} dimensions; missing or unknown: {', '.join(wrong)}")
-    return fmean(scores[name] for name in names)
+        raise ValueError(
+            f"the average is over {len(DIMENSION_NAMES)} dimensions; missing or unknown: {', '.join(wrong)}"
+        )
+    return fmean(scores[name] for name in DIMENSION_NAMES)
 
 
 def mean_over_dimensions(values: Sequence[float], sizes: Sequence[int], weight_by_size: bool) -> float:
@@ -106,15 +108,11 @@ def mean_over_dimensions(values: Sequence[float], sizes: Sequence[int], weight_b
         NaN, with an error in the log, unless there are twelve values: the harness counts a dimension twice where the
         group of its capability is run beside the group of all.
     """
-    if len(values) != len(DIMENSIONS):
+    if len(values) != len(DIMENSION_NAMES):
         logger.error(
-            f"EgoThink: no mean over {len(DIMENSIONS)} dimensions from {len(values)} values; run egothink_bench "
+            f"EgoThink: no mean over {len(DIMENSION_NAMES)} dimensions from {len(values)} values; run egothink_bench "
             "without the groups that it holds, it shows them in any case"
         )
         return math.nan
     weights = sizes if weight_by_size else [1] * len(sizes)
     return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)
-
-
-def _mean(numbers: Sequence[float]) -> float:
-    return fmean(numbers) if numbers else math.nan

@@ -11,9 +11,9 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
-from lmms_egoplan.benchmarks.egothink.prepared import DATA_FORMAT
 from lmms_egoplan.benchmarks.egothink.records import HUB_DATASET, Record, check_records, read_folder, read_hub
-from lmms_egoplan.checking import track
+from lmms_egoplan.benchmarks.egothink.splits import DATA_FORMAT
+from lmms_egoplan.progress import track
 from lmms_egoplan.storage import save_split
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def prepare_egothink(source: str | Path) -> list[dict[str, Any]]:
         ``prepared`` and ``paper`` and ``matches``: counts equal, lengths within `LENGTH_TOLERANCE`.
 
     Raises:
-        SourceError: the data are wrong; nothing is written.
+        LmmsEgoplanError: the data are wrong; nothing is written.
         OSError: a split cannot be written; those before it are in place.
     """
     drafts = read_hub() if source == HUB else read_folder(source)

@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
-from lmms_egoplan.checking import is_text, listing, read_json, repetition, shown, track
-from lmms_egoplan.images import ImageError, check_image
-from lmms_egoplan.storage import StorageError, resolve_inside, without_bars
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import read_json, repetition
+from lmms_egoplan.media.image_files import check_image
+from lmms_egoplan.progress import track
+from lmms_egoplan.storage import resolve_inside, without_bars
+from lmms_egoplan.validation import is_text, listing, shown
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -20,10 +23,6 @@ REPOSITORY_URL = "https://github.com/AdaCheng/EgoThink"
 _LISTED = 50
 
 
-class SourceError(ValueError):
-    """A source does not hold EgoThink's data as they are published."""
-
-
 @dataclass(frozen=True)
 class Draft:
     """A record as its source has it, unchecked.
@@ -32,7 +31,7 @@ class Draft:
     number: position in the dimension, from 1.
     place: names the record in messages.
     question, answer: whatever stands there.
-    read_image: gives the bytes of the image file; raises SourceError or ImageError, which names the field.
+    read_image: gives the bytes of the image file; raises LmmsEgoplanError, which names the field.
     repetition: tells keys that are there more than once; None without.
     """
 
@@ -68,17 +67,17 @@ def read_folder(source: str | Path) -> list[Draft]:
         source: holds ``Object/existence/annotations.json``, ``Object/existence/images/1.jpg`` and so on.
 
     Raises:
-        SourceError: a folder or an ``annotations.json`` is missing, or holds no list of records; all are listed.
+        LmmsEgoplanError: a folder or an ``annotations.json`` is missing, or holds no list of records; all are listed.
     """
     if not Path(source).is_dir():
-        raise SourceError(f"{source}: no such folder; {_layout()}")
+        raise LmmsEgoplanError(f"{source}: no such folder; {_layout()}")
     drafts: list[Draft] = []
     problems: list[str] = []
     for dimension in DIMENSIONS:
         folder = Path(source) / dimension.folder
         try:
             records = _load_list(folder)
-        except SourceError as error:
+        except LmmsEgoplanError as error:
             problems.append(str(error))
             continue
         for number, raw in enumerate(records, 1):
@@ -95,7 +94,7 @@ def read_folder(source: str | Path) -> list[Draft]:
                 )
             )
     if problems:
-        raise SourceError(f"{_listing(problems)}\n{_layout()}")
+        raise LmmsEgoplanError(f"{_listing(problems)}\n{_layout()}")
     return drafts
 
 
@@ -105,7 +104,7 @@ def read_hub() -> list[Draft]:
     Like `datasets.load_dataset`, takes a folder of that name below the working directory before the hub.
 
     Raises:
-        SourceError: the dataset cannot be had, or a config has not one split with question, answer and image.
+        LmmsEgoplanError: the dataset cannot be had, or a config has not one split with question, answer and image.
     """
     return [
         Draft(
@@ -125,25 +124,25 @@ def check_records(drafts: Iterable[Draft]) -> list[Record]:
     """Read all images and check all records.
 
     Raises:
-        SourceError: a question or an answer is no text, or an image is missing or cannot be decoded; names the
+        LmmsEgoplanError: a question or an answer is no text, or an image is missing or cannot be decoded; names the
             first 50 problems, each with folder, record (from 1) and field, and their total.
     """
     records: list[Record] = []
     problems: list[str] = []
     for draft in drafts:
         image = b""
-        found = [*_text_problems("question", draft.question), *_text_problems("answer", draft.answer)]
-        found += [draft.repetition] if draft.repetition else []
+        flaws = [*_text_problems("question", draft.question), *_text_problems("answer", draft.answer)]
+        flaws += [draft.repetition] if draft.repetition else []
         try:
             image = draft.read_image()
-        except (SourceError, ImageError) as error:
-            found.append(str(error))
-        problems += [f"{draft.place}, {problem}" for problem in found]
-        if not found:
+        except LmmsEgoplanError as error:
+            flaws.append(str(error))
+        problems += [f"{draft.place}, {problem}" for problem in flaws]
+        if not flaws:
             record_id = f"{draft.dimension}/{draft.number}"
             records.append(Record(record_id, draft.dimension, draft.question, draft.answer, image))
     if problems:
-        raise SourceError(
+        raise LmmsEgoplanError(
             f"{_listing(problems)}\nRecords are counted from 1. The data as published: {REPOSITORY_URL}, or the "
             f"dataset {HUB_DATASET} on the hub"
         )
@@ -153,15 +152,10 @@ def check_records(drafts: Iterable[Draft]) -> list[Record]:
 def _load_list(folder: Path) -> Sequence[Any]:
     path = folder / "annotations.json"
     if not folder.is_dir():
-        raise SourceError(f"{folder}: no such folder")
-    try:
-        content = read_json(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise SourceError(f"{path}: cannot read the annotations: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise SourceError(f"{path}: no JSON: {error}") from error
+        raise LmmsEgoplanError(f"{folder}: no such folder")
+    content = read_json(path, "annotations")
     if not isinstance(content, list) or not content:
-        raise SourceError(f"{path}: expected a list of records, found {shown(content)}")
+        raise LmmsEgoplanError(f"{path}: expected a list of records, found {shown(content)}")
     return content
 
 
@@ -175,40 +169,43 @@ def _load_config(dimension: Dimension) -> "Dataset":
             splits: DatasetDict = load_dataset(HUB_DATASET, dimension.hub_config)
     except Exception as error:  # datasets, hub client, HTTP client and pyarrow have no common base class
         cause = f": {error.__cause__}" if isinstance(error, DatasetGenerationError) else ""
-        raise SourceError(
+        raise LmmsEgoplanError(
             f"{where}: cannot load it from the hub: {error}{cause}\n"
             f"Without the hub: lmms-egoplan data prepare egothink DIR. {_layout()}"
         ) from error
     if len(splits) != 1:
-        raise SourceError(f"{where}: expected one split, found {len(splits)}: {', '.join(splits)}")
+        raise LmmsEgoplanError(f"{where}: expected one split, found {len(splits)}: {', '.join(splits)}")
     (dataset,) = splits.values()
     lacking = {"question", "answer", "image"}.difference(dataset.column_names)
     if lacking:
-        raise SourceError(f"{where}: no column {', '.join(sorted(lacking))} among {', '.join(dataset.column_names)}")
+        raise LmmsEgoplanError(
+            f"{where}: no column {', '.join(sorted(lacking))} among {', '.join(dataset.column_names)}"
+        )
     if not isinstance(dataset.features["image"], Image):
-        raise SourceError(f"{where}: column image: expected images, found {dataset.features['image']}")
+        raise LmmsEgoplanError(f"{where}: column image: expected images, found {dataset.features['image']}")
     return dataset.cast_column("image", Image(decode=False))
 
 
 def _read_image_file(folder: Path, names: Any) -> bytes:
     if not isinstance(names, list) or len(names) != 1 or not isinstance(names[0], str):
-        raise SourceError(f"image_path: expected a list with one file name, found {shown(names)}")
+        raise LmmsEgoplanError(f"image_path: expected a list with one file name, found {shown(names)}")
     try:
         path = resolve_inside(folder, names[0])
+    except LmmsEgoplanError as error:
+        raise LmmsEgoplanError(f"image_path: {error}") from error
+    try:
         if not path.is_file():
-            raise SourceError(f"image_path: no such image: {path}")
+            raise LmmsEgoplanError(f"image_path: no such image: {path}")
         data = path.read_bytes()
-    except StorageError as error:
-        raise SourceError(f"image_path: {error}") from error
     except OSError as error:
-        raise SourceError(f"image_path: cannot read {folder / names[0]}: {error.strerror}") from error
+        raise LmmsEgoplanError(f"image_path: cannot read {folder / names[0]}: {error.strerror}") from error
     check_image(data, f"image_path: {path}")
     return data
 
 
 def _read_image_cell(cell: dict[str, Any] | None) -> bytes:
     if cell is None or cell["bytes"] is None:
-        raise SourceError("image: the dataset holds no image file here")
+        raise LmmsEgoplanError("image: the dataset holds no image file here")
     check_image(cell["bytes"], "image")
     return cell["bytes"]
 

@@ -6,10 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from lmms_egoplan.benchmarks.egothink.grading import JudgedAnswer
-from lmms_egoplan.benchmarks.egothink.ratings import LEVELS
-from lmms_egoplan.benchmarks.egothink.stored import StoredError, dimension_of, read_stored, read_text
+from lmms_egoplan.benchmarks.egothink.answer_files import read_stored
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
+from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
+from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.noise import Noise, noise, noise_of_average
 from lmms_egoplan.storage import write_whole
 
@@ -36,19 +37,17 @@ def read_repeated(path: Path) -> tuple[dict[str, list[float | None]], str]:
     """The ratings of each answer by its id, one for each repeat, and the names of the judges.
 
     Raises:
-        StoredError: the file cannot be read, or an answer was not judged as often as the others, at least twice.
+        LmmsEgoplanError: the file cannot be read, or an answer was not judged as often as the others, at least twice.
     """
     ratings: dict[str, list[float | None]] = {}
     judges: set[str] = set()
-    answers = read_stored([path])
-    lines = [json.loads(line) for line in read_text(path).split("\n") if line.strip()]
-    for stored, line in zip(answers, lines, strict=True):
-        repeats = line.get("repeats")
-        how = "give a file of lmms-egoplan judge egothink --repeats"
+    how = "give a file of lmms-egoplan judge egothink --repeats"
+    for stored in read_stored([path]):
+        repeats = stored.repeats
         if not isinstance(repeats, list) or len(repeats) < 2:
-            raise StoredError(f"{stored.where}: repeats must be a list of two or more judgements; {how}")
+            raise LmmsEgoplanError(f"{stored.where}: repeats must be a list of two or more judgements; {how}")
         if ratings and len(repeats) != (count := len(next(iter(ratings.values())))):
-            raise StoredError(f"{stored.where}: {len(repeats)} repeats where the lines before have {count}; {how}")
+            raise LmmsEgoplanError(f"{stored.where}: {len(repeats)} repeats where the lines before have {count}; {how}")
         ratings[stored.id] = [_rating(stored.where, repeat) for repeat in repeats]
         judges |= {str(repeat.get("judge")) for repeat in repeats if repeat["rating"] is not None}
     return ratings, ", ".join(sorted(judges))
@@ -60,12 +59,12 @@ def noise_by_dimension(ratings: Mapping[str, Sequence[float | None]]) -> dict[st
     Args:
         ratings: of each answer by its id, as many as there are repeats, at least two.
     """
-    found = {}
-    for name in (dimension.name for dimension in DIMENSIONS):
-        percent = [_percent(repeated) for key, repeated in ratings.items() if dimension_of(key) == name]
+    noises = {}
+    for name in DIMENSION_NAMES:
+        percent = [_percent(repeated) for question, repeated in ratings.items() if dimension_of(question) == name]
         if percent:
-            found[name] = noise(percent)
-    return found | {AVERAGE: noise_of_average(list(found.values()))}
+            noises[name] = noise(percent)
+    return noises | {AVERAGE: noise_of_average(list(noises.values()))}
 
 
 def _percent(ratings: Iterable[float | None]) -> list[float | None]:
@@ -74,8 +73,8 @@ def _percent(ratings: Iterable[float | None]) -> list[float | None]:
 
 def _rating(where: str, repeat: Any) -> float | None:
     if not isinstance(repeat, dict) or "rating" not in repeat:
-        raise StoredError(f"{where}: repeats: expected objects with a rating, got {repeat!r:.80}")
+        raise LmmsEgoplanError(f"{where}: repeats: expected objects with a rating, got {repeat!r:.80}")
     rating = repeat["rating"]
     if rating is not None and (isinstance(rating, bool) or rating not in LEVELS):
-        raise StoredError(f"{where}: repeats: rating must be 0, 0.5, 1 or null, got {rating!r:.80}")
+        raise LmmsEgoplanError(f"{where}: repeats: rating must be 0, 0.5, 1 or null, got {rating!r:.80}")
     return rating

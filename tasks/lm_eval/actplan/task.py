@@ -6,12 +6,11 @@ from typing import Any
 
 from datasets import Dataset
 
-from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path, load_classifier
-from lmms_egoplan.benchmarks.actplan.encoder import load_encoder
-from lmms_egoplan.benchmarks.actplan.prepared import PREPARED, only_counterfactual, only_normal  # noqa: F401
-from lmms_egoplan.benchmarks.actplan.scores import GeneratedPlan, score_plans
-from lmms_egoplan.lm_eval_adapter.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name, stored_images
-from lmms_egoplan.lm_eval_adapter.task import Answered, TogetherScoredTask, without_images
+from lmms_egoplan.benchmarks.actplan.protocol import prompt_text
+from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, load_scorers, score_plans
+from lmms_egoplan.benchmarks.actplan.splits import PREPARED, only_counterfactual, only_normal  # noqa: F401
+from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name, stored_images
+from lmms_egoplan.harnesses.lm_eval.task import Answered, TogetherScoredTask, without_images
 from lmms_egoplan.processes import is_first_process
 
 
@@ -27,17 +26,13 @@ class Plans(TogetherScoredTask):
     def prepare_scoring(self) -> None:
         """Load encoder and classifier: what is wrong with them is told before the model is asked."""
         metadata = self.config.metadata
-        self._encoder = metadata["encoder"]
-        load_encoder(self._encoder)
-        self._classifier = classifier_path(metadata["bleurt"])
-        if self._classifier is not None:
-            load_classifier(self._classifier)
+        self._encoder, self._classifier = metadata["encoder"], load_scorers(metadata["encoder"], metadata["bleurt"])
 
     def documents(self, rows: Dataset) -> Dataset:
         return without_images(rows, "images")
 
     def score(self, answers: Sequence[Answered]) -> list[str]:
-        plans = [GeneratedPlan(a.doc["id"], a.text, (a.doc["gold_plan_1"], a.doc["gold_plan_2"])) for a in answers]
+        plans = [GeneratedPlan.of_reply(answer.doc, answer.text) for answer in answers]
         scores = score_plans(plans, self._encoder, self._classifier, show_progress=is_first_process())
         return [score.to_text() for score in scores]
 
@@ -50,4 +45,4 @@ def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
 
 def doc_to_text(doc: Mapping[str, Any]) -> str:
     """The task description as released, behind the views."""
-    return IMAGE_PLACEHOLDER * doc["num_images"] + doc["task_description"]
+    return IMAGE_PLACEHOLDER * doc["num_images"] + prompt_text(doc)

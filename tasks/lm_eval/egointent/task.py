@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from lmms_egoplan.benchmarks.egointent.grading import DEFAULT_JUDGE, JUDGE_VERSION, Prediction, grade  # noqa: F401
-from lmms_egoplan.benchmarks.egointent.prepared import PREPARED
-from lmms_egoplan.benchmarks.egointent.prompt import PROMPT_VERSION, prompt_text  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.protocol import PROMPT_VERSION, prompt_text  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.scoring import DEFAULT_JUDGE, JUDGE_VERSION, Prediction, grade  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import num_shown, step_images
-from lmms_egoplan.lm_eval_adapter.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name
-from lmms_egoplan.lm_eval_adapter.task import Answered, JudgedTask, TaskSettingsError
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name
+from lmms_egoplan.harnesses.lm_eval.task import Answered, JudgedTask
 from lmms_egoplan.processes import is_first_process
 
 # A clip, which a model class that takes videos shows as one, or images.
@@ -26,7 +27,7 @@ class Steps(JudgedTask):
 
     def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
         if (media := metadata.get("media", _MEDIA[0])) not in _MEDIA:
-            raise TaskSettingsError(f"{self.config.task}: --metadata media={media}: one of {', '.join(_MEDIA)}")
+            raise LmmsEgoplanError(f"{self.config.task}: --metadata media={media}: one of {', '.join(_MEDIA)}")
         return metadata
 
     def score(self, answers: Sequence[Answered]) -> list[str]:

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.prepared import PREPARED
-from lmms_egoplan.benchmarks.egoplan.protocol import lettered_question, narrated_question, visual_input  # noqa: F401
-from lmms_egoplan.benchmarks.egoplan.visuals import num_uniform_images
-from lmms_egoplan.lm_eval_adapter.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name
-from lmms_egoplan.lm_eval_adapter.task import Answered, RankedTask, TogetherScoredTask
+from lmms_egoplan.benchmarks.egoplan.protocol import lettered_question, narrated_question  # noqa: F401
+from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
+from lmms_egoplan.benchmarks.egoplan.visuals import num_uniform_images, visual_input
+from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name
+from lmms_egoplan.harnesses.lm_eval.task import Answered, RankedTask, TogetherScoredTask
 
 Doc = Mapping[str, Any]
 

@@ -6,18 +6,14 @@ from typing import Any
 
 from datasets import Dataset
 
-from lmms_egoplan.benchmarks.egothink.grading import DEFAULT_JUDGE, OTHERWISE, Answer, grade
-from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
-from lmms_egoplan.benchmarks.egothink.prompts import backend_of_model_type, model_blocks, prompt_text, prompts_name
-from lmms_egoplan.lm_eval_adapter.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name, stored_images
-from lmms_egoplan.lm_eval_adapter.model_type import model_type
-from lmms_egoplan.lm_eval_adapter.task import (
-    Answered,
-    JudgedTask,
-    SystemPromptTask,
-    TaskSettingsError,
-    without_images,
-)
+from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
+from lmms_egoplan.benchmarks.egothink.protocol import backend_of_model_type, model_blocks, prompt_text, prompts_name
+from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, OTHERWISE, Answer, grade
+from lmms_egoplan.benchmarks.egothink.splits import PREPARED
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name, stored_images
+from lmms_egoplan.harnesses.lm_eval.model_type import model_type
+from lmms_egoplan.harnesses.lm_eval.task import Answered, JudgedTask, SystemPromptTask, without_images
 from lmms_egoplan.processes import is_first_process
 
 # Of ``--metadata prompts``: those for the checkpoint's type.
@@ -40,7 +36,7 @@ class General(SystemPromptTask, JudgedTask):
             return metadata | {"prompts": backend_of_model_type(model_type(metadata))}
         if prompts is not None and prompts not in (names := model_blocks(self.PLANNING)):
             choices = ", ".join([*names, _BY_MODEL_TYPE])
-            raise TaskSettingsError(f"{self.config.task}: --metadata prompts={prompts}: one of {choices}")
+            raise LmmsEgoplanError(f"{self.config.task}: --metadata prompts={prompts}: one of {choices}")
         return metadata
 
     def documents(self, rows: Dataset) -> Dataset:
@@ -51,8 +47,8 @@ class General(SystemPromptTask, JudgedTask):
 
     def score(self, answers: Sequence[Answered]) -> list[str]:
         prompts = prompts_name(model_blocks(self.PLANNING)[self.config.metadata["prompts"]], self.used_system_turn)
-        given = [Answer(a.doc["id"], a.doc["question"], a.doc["answer"], a.text, None, prompts) for a in answers]
-        return [answer.to_text() for answer in grade(given, self.judge(), show_progress=is_first_process())]
+        replies = [Answer(a.doc["id"], a.doc["question"], a.doc["answer"], a.text, None, prompts) for a in answers]
+        return [judged.to_text() for judged in grade(replies, self.judge(), show_progress=is_first_process())]
 
 
 class Planning(General):
@@ -63,8 +59,7 @@ class Planning(General):
 
 def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
     """The question's one image."""
-    dimension, _, _ = doc["id"].partition("/")
-    load = partial(stored_images, PREPARED, dimension, doc["data"], doc["row"], "image")
+    load = partial(stored_images, PREPARED, dimension_of(doc["id"]), doc["data"], doc["row"], "image")
     return LazyImages(images_name("EgoThink", doc, doc["id"]), load)
 
 

@@ -6,11 +6,10 @@ from typing import Any
 from datasets import Dataset
 from PIL import Image
 
-from lmms_egoplan.backends.filters import RequestFilter
-from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path, load_classifier
-from lmms_egoplan.benchmarks.actplan.encoder import load_encoder
-from lmms_egoplan.benchmarks.actplan.prepared import PREPARED, only_counterfactual, only_normal  # noqa: F401
-from lmms_egoplan.benchmarks.actplan.scores import GeneratedPlan, score_plans
+from lmms_egoplan.benchmarks.actplan.protocol import prompt_text, views
+from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, load_scorers, score_plans
+from lmms_egoplan.benchmarks.actplan.splits import PREPARED, only_counterfactual, only_normal  # noqa: F401
+from lmms_egoplan.harnesses.lmms_eval.filters import RequestFilter
 from lmms_egoplan.processes import is_first_process
 
 
@@ -25,7 +24,7 @@ def __getattr__(name: str) -> str:
 
 def doc_to_visual(doc: Mapping[str, Any]) -> list[Image.Image]:
     """The views of the environment."""
-    return [image.convert("RGB") for image in doc["images"]]
+    return views(doc)
 
 
 def no_visual(doc: Mapping[str, Any]) -> list[Image.Image]:
@@ -34,8 +33,8 @@ def no_visual(doc: Mapping[str, Any]) -> list[Image.Image]:
 
 
 def doc_to_text(doc: Mapping[str, Any]) -> str:
-    """The task description as released; the instruction and the eight actions are part of it."""
-    return doc["task_description"]
+    """The task description as released."""
+    return prompt_text(doc)
 
 
 class Scored(RequestFilter):
@@ -48,18 +47,13 @@ class Scored(RequestFilter):
     """
 
     def __init__(self, encoder: str, bleurt: str | None = None) -> None:
-        load_encoder(encoder)
-        self._encoder = encoder
-        self._classifier = classifier_path(bleurt)
-        if self._classifier is not None:
-            load_classifier(self._classifier)
+        self._encoder, self._classifier = encoder, load_scorers(encoder, bleurt)
 
     def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
         golds = docs.select_columns(["id", "gold_plan_1", "gold_plan_2"])
-        plans = []
-        for response in self.responses(resps):
-            doc = golds[response.doc_id]
-            references = (doc["gold_plan_1"], doc["gold_plan_2"])
-            plans.append(GeneratedPlan(doc["id"], response.text, references, response.truncated))
+        plans = [
+            GeneratedPlan.of_reply(golds[response.doc_id], response.text, response.truncated)
+            for response in self.responses(resps)
+        ]
         scores = score_plans(plans, self._encoder, self._classifier, show_progress=is_first_process())
         return [score.to_text() for score in scores]

@@ -6,11 +6,10 @@ from typing import Any
 
 from datasets import Dataset
 
-from lmms_egoplan.backends.filters import RequestFilter
-from lmms_egoplan.benchmarks.egointent import diagnostics, grading
-from lmms_egoplan.benchmarks.egointent.diagnostics import DIAGNOSTICS_VERSION, DiagnosedStep, diagnose  # noqa: F401
-from lmms_egoplan.benchmarks.egointent.diagnostics_metrics import mean_diagnostics, score_diagnostics  # noqa: F401
-from lmms_egoplan.benchmarks.egointent.grading import JUDGE_VERSION, Prediction, grade  # noqa: F401
+from lmms_egoplan.benchmarks.egointent import scoring
+from lmms_egoplan.benchmarks.egointent.diagnostics import scoring as diagnostics
+from lmms_egoplan.benchmarks.egointent.diagnostics.metrics import mean_diagnostics, score_diagnostics  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.diagnostics.scoring import DIAGNOSTICS_VERSION, DiagnosedStep, diagnose  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.metrics import (  # noqa: F401
     coverage,
     field_score,
@@ -21,25 +20,19 @@ from lmms_egoplan.benchmarks.egointent.metrics import (  # noqa: F401
     parsed_share,
     suspect_share,
 )
-from lmms_egoplan.benchmarks.egointent.prepared import PREPARED
-from lmms_egoplan.benchmarks.egointent.prompt import PROMPT_VERSION, prompt_text  # noqa: F401
-from lmms_egoplan.benchmarks.egointent.reply import read_reply
+from lmms_egoplan.benchmarks.egointent.protocol import PROMPT_VERSION, prompt_text  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.scoring import JUDGE_VERSION, Prediction, grade  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import media_shown, num_shown, visual_input
-from lmms_egoplan.judging.startup import announce_judge
+from lmms_egoplan.benchmarks.truncation import num_counted, truncated_share  # noqa: F401
+from lmms_egoplan.harnesses.lmms_eval.filters import JudgedFilter, RequestFilter
+from lmms_egoplan.media.sampling import VisualInput
 from lmms_egoplan.processes import is_first_process
-from lmms_egoplan.showing import VisualInput
-from lmms_egoplan.truncation import num_counted, truncated_share  # noqa: F401
-
-_DEFAULT_JUDGES = {"TEST": grading.DEFAULT_JUDGE, "DIAGNOSED_TEST": diagnostics.DEFAULT_JUDGE}
 
 
 def __getattr__(name: str) -> str:
-    """Folder and fingerprint of the prepared steps, found when a task is loaded, not when listed.
-
-    That is before the model is asked anything, so the judge is tried here; the two tasks have different ones.
-    """
-    if name in _DEFAULT_JUDGES:
-        announce_judge(_DEFAULT_JUDGES[name])
+    """Folder and fingerprint of the prepared steps, found when a task is loaded, not when listed."""
+    if name == "TEST":
         return str(PREPARED.folder("test"))
     if name == "TEST_DATA":
         return PREPARED.fingerprint("test")
@@ -61,13 +54,16 @@ def _media(task_filter: RequestFilter, doc: Mapping[str, Any]) -> str:
     return media_shown(doc, task_filter.settings(), model and model.takes_video)
 
 
-class Judged(RequestFilter):
+class Judged(JudgedFilter):
     """Has all answers of the task judged together; gives on what `GradedStep.to_text` writes.
 
     together: all fields of a step in one request to the judge.
     """
 
+    DEFAULT_JUDGE = scoring.DEFAULT_JUDGE
+
     def __init__(self, together: bool = False) -> None:
+        super().__init__()
         self._together = together
 
     def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
@@ -76,30 +72,25 @@ class Judged(RequestFilter):
             doc = docs[response.doc_id]
             shown, media = num_shown(doc, self.settings()), _media(self, doc)
             predictions.append(Prediction.of_reply(doc, response.text, response.truncated, shown, media))
-        judge = self.judge(grading.DEFAULT_JUDGE)
-        steps = grade(predictions, judge, together=self._together, show_progress=is_first_process())
+        steps = grade(predictions, self.judge(), together=self._together, show_progress=is_first_process())
         return [step.to_text() for step in steps]
 
 
-class Diagnosed(RequestFilter):
+class Diagnosed(JudgedFilter):
     """Has all answers diagnosed together; gives on what `Diagnosis.to_text` writes."""
+
+    DEFAULT_JUDGE = diagnostics.DEFAULT_JUDGE
 
     def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
         shown = {"media": "frames", "max_frames": self.settings().get("max_frames")}
         steps = []
         for response in self.responses(resps):
             doc = docs[response.doc_id]
+            frames_shown, media = num_shown(doc, self.settings()), _media(self, doc)
+            load_images = partial(visual_input, doc, shown)
             steps.append(
-                DiagnosedStep(
-                    step_id=doc["step_id"],
-                    fields=read_reply(response.text),
-                    truncated=response.truncated,
-                    frames_shown=num_shown(doc, self.settings()),
-                    frames_sampled=doc["num_frames"],
-                    media=_media(self, doc),
-                    load_images=partial(visual_input, doc, shown),
-                    reply=response.text,
+                DiagnosedStep.of_reply(
+                    doc, response.text, response.truncated, frames_shown, media, load_images=load_images
                 )
             )
-        judge = self.judge(diagnostics.DEFAULT_JUDGE)
-        return [diagnosis.to_text() for diagnosis in diagnose(steps, judge, show_progress=is_first_process())]
+        return [diagnosis.to_text() for diagnosis in diagnose(steps, self.judge(), show_progress=is_first_process())]

@@ -10,7 +10,6 @@ from datasets import Dataset
 from lmms_eval.tasks._task_utils.file_utils import generate_submission_file
 from loguru import logger
 
-from lmms_egoplan.backends.filters import RequestFilter
 from lmms_egoplan.benchmarks.egoplan.metrics import (  # noqa: F401
     coverage,
     num_predictions,
@@ -19,9 +18,12 @@ from lmms_egoplan.benchmarks.egoplan.metrics import (  # noqa: F401
     score_test_ranking,
     split_size,
 )
-from lmms_egoplan.benchmarks.egoplan.prepared import PREPARED
-from lmms_egoplan.benchmarks.egoplan.protocol import VisualInput, lettered_question, visual_input
+from lmms_egoplan.benchmarks.egoplan.protocol import lettered_question
+from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
 from lmms_egoplan.benchmarks.egoplan.submission import write_predictions
+from lmms_egoplan.benchmarks.egoplan.visuals import visual_input
+from lmms_egoplan.harnesses.lmms_eval.filters import RequestFilter
+from lmms_egoplan.media.sampling import VisualInput
 
 _SPLITS = {
     "VAL": partial(PREPARED.folder, "val"),

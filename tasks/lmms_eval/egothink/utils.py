@@ -6,13 +6,9 @@ from typing import Any
 from datasets import Dataset
 from PIL import Image
 
-from lmms_egoplan.backends.filters import RequestFilter
-from lmms_egoplan.backends.loaded import loaded_model
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from lmms_egoplan.benchmarks.egothink.grading import DEFAULT_JUDGE, OTHERWISE, Answer, grade
 from lmms_egoplan.benchmarks.egothink.metrics import mean_over_dimensions  # noqa: F401
-from lmms_egoplan.benchmarks.egothink.prepared import PREPARED
-from lmms_egoplan.benchmarks.egothink.prompts import (
+from lmms_egoplan.benchmarks.egothink.protocol import (
     block_by_model_type,
     block_of_model,
     model_blocks,
@@ -20,7 +16,10 @@ from lmms_egoplan.benchmarks.egothink.prompts import (
     prompt_text,
     prompts_name,
 )
-from lmms_egoplan.judging.startup import announce_judge
+from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, OTHERWISE, Answer, grade
+from lmms_egoplan.benchmarks.egothink.splits import PREPARED
+from lmms_egoplan.harnesses.lmms_eval.filters import JudgedFilter
+from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import loaded_model
 from lmms_egoplan.processes import is_first_process
 
 _DIMENSIONS = {dimension.name.upper(): dimension.name for dimension in DIMENSIONS}
@@ -32,15 +31,11 @@ _ANY_CHECKPOINT = "hf_vlm"
 
 
 def __getattr__(name: str) -> str | dict[str, dict[str, Any]]:
-    """Folders and fingerprints of the prepared dimensions, and prompts: found when a task is loaded, not when listed.
-
-    That is before the model is asked anything, so the judge is tried here.
-    """
+    """Folders and fingerprints of prepared dimensions, and prompts: found when a task is loaded, not when listed."""
     if name in _PLANNING:
         planning = _PLANNING[name]
         return {**model_blocks(planning), _ANY_CHECKPOINT: block_by_model_type(planning)}
     if name in _DIMENSIONS:
-        announce_judge(DEFAULT_JUDGE, OTHERWISE)
         return str(PREPARED.folder(_DIMENSIONS[name]))
     if name.endswith("_DATA") and name.removesuffix("_DATA") in _DIMENSIONS:
         return PREPARED.fingerprint(_DIMENSIONS[name.removesuffix("_DATA")])
@@ -68,8 +63,11 @@ def _prompts(settings: Mapping[str, Any]) -> Mapping[str, str]:
     return block_of_model(settings, model and model.model_type)
 
 
-class Judged(RequestFilter):
+class Judged(JudgedFilter):
     """Has all answers of a task judged together; gives on what `JudgedAnswer.to_text` writes."""
+
+    DEFAULT_JUDGE = DEFAULT_JUDGE
+    OTHERWISE = OTHERWISE
 
     def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
         texts = docs.select_columns(["id", "question", "answer"])
@@ -81,5 +79,5 @@ class Judged(RequestFilter):
             doc = texts[response.doc_id]
             question = (doc["id"], doc["question"], doc["answer"])
             answers.append(Answer(*question, response.text, response.truncated, prompts))
-        judged = grade(answers, self.judge(DEFAULT_JUDGE), show_progress=is_first_process())
+        judged = grade(answers, self.judge(), show_progress=is_first_process())
         return [answer.to_text() for answer in judged]

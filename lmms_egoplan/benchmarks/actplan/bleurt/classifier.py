@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from loguru import logger
 
+from lmms_egoplan.benchmarks.actplan.bleurt.model import load_model
 from lmms_egoplan.benchmarks.actplan.bleurt.pairs import joined
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import pairs_text
 from lmms_egoplan.benchmarks.actplan.bleurt.tokens import encode_pair
-from lmms_egoplan.benchmarks.actplan.encoder import default_device
-from lmms_egoplan.checking import track
+from lmms_egoplan.encoder import default_device
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.progress import track
 from lmms_egoplan.storage import file_version
 
 if TYPE_CHECKING:
@@ -22,10 +24,6 @@ if TYPE_CHECKING:
 BLEURT_VARIABLE = "LMMS_EGOPLAN_BLEURT"
 
 _BATCH = 32
-
-
-class ClassifierError(ValueError):
-    """A classifier cannot be loaded, made or used."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ class PlanClassifier:
             The verdicts in the order of the pairs.
 
         Raises:
-            ClassifierError: the model gives something other than numbers.
+            LmmsEgoplanError: the model gives something other than numbers.
         """
         import torch
 
@@ -85,14 +83,14 @@ class PlanClassifier:
                     return_tensors="pt",
                     verbose=False,
                 )
-                found = self._probabilities(inputs)
-                for index, probability in zip(batch, found, strict=True):
+                of_batch = self._probabilities(inputs)
+                for index, probability in zip(batch, of_batch, strict=True):
                     probabilities[index] = probability
         if any(probability != probability for probability in probabilities):
-            raise ClassifierError("the classifier gives no numbers (NaN): its weights are damaged; train it again")
+            raise LmmsEgoplanError("the classifier gives no numbers (NaN): its weights are damaged; train it again")
         return [
-            Verdict(probability > 0.5, probability, each.truncated)
-            for probability, each in zip(probabilities, tokens, strict=True)
+            Verdict(probability > 0.5, probability, pair.truncated)
+            for probability, pair in zip(probabilities, tokens, strict=True)
         ]
 
     def _probabilities(self, inputs: "BatchEncoding") -> list[float]:
@@ -117,7 +115,7 @@ def load_classifier(folder: str | Path) -> PlanClassifier:
     """Load what ``lmms-egoplan train bleurt`` has written; once per process.
 
     Raises:
-        ClassifierError: the folder has no classifier, or a damaged one.
+        LmmsEgoplanError: the folder has no classifier, or a damaged one.
     """
     path = Path(folder).resolve()
     weights = path / "model.safetensors"
@@ -126,6 +124,4 @@ def load_classifier(folder: str | Path) -> PlanClassifier:
 
 @cache
 def _load(path: Path, version: str) -> PlanClassifier:
-    from lmms_egoplan.benchmarks.actplan.bleurt.model import load_model
-
     return PlanClassifier(*load_model(path))

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError, PlanClassifier, Verdict
+from lmms_egoplan.benchmarks.actplan.bleurt.classifier import PlanClassifier, Verdict
 from lmms_egoplan.benchmarks.actplan.bleurt.pairs import PlanPair, in_split, labelled_pairs, unknown_activities
-from lmms_egoplan.benchmarks.actplan.published import MODELS, read_activities, read_published
+from lmms_egoplan.benchmarks.actplan.labelled_plans import MODELS, read_activities, read_labelled_plans
+from lmms_egoplan.benchmarks.actplan.published import load
+from lmms_egoplan.errors import LmmsEgoplanError
 
 
 @dataclass(frozen=True)
@@ -19,16 +21,15 @@ class PaperScores:
     test: float
 
 
-TABLE_5 = {
-    "BLEURT-base": {
-        "GPT-4V": PaperScores(0.258, 79.0, 70.4),
-        "Gemini-Pro-1.5": PaperScores(0.258, 65.4, 65.4),
-    },
-    "BLEURT": {
-        "GPT-4V": PaperScores(0.367, 81.5, 76.5),
-        "Gemini-Pro-1.5": PaperScores(0.321, 75.3, 80.2),
-    },
-}
+def _paper_scores() -> dict[str, dict[str, PaperScores]]:
+    """Rows of Table 5 by classifier and the model that wrote the plans."""
+    scores: dict[str, dict[str, PaperScores]] = {}
+    for row in load("table5").rows:
+        scores.setdefault(row["model"], {})[row["vlm"]] = PaperScores(row["mcc"], row["val_acc"], row["test_acc"])
+    return scores
+
+
+TABLE_5 = _paper_scores()
 
 
 @dataclass(frozen=True)
@@ -73,18 +74,17 @@ def evaluate_bleurt(
     """Have a split's labelled plans classified, each beside a gold plan, which comes first however it was trained.
 
     Args:
-        plans, activities: files as for `read_published` and `read_activities`.
+        plans, activities: files as for `read_labelled_plans` and `read_activities`.
 
     Raises:
-        PublishedError: one of the files cannot be read or holds something else.
-        ClassifierError: the split has no plans.
+        LmmsEgoplanError: one of the files cannot be read or holds something else, or the split has no plans.
     """
-    instances, splits = read_published(plans), read_activities(activities)
+    instances, splits = read_labelled_plans(plans), read_activities(activities)
     unknown = unknown_activities(instances, splits)
     pairs = labelled_pairs(in_split(instances, splits, split))
     if not pairs:
         known = sorted({splits[instance.activity] for instance in instances if instance.activity in splits})
-        raise ClassifierError(
+        raise LmmsEgoplanError(
             f"{plans}: no labelled plans of the split {split} in it; it has instances of {', '.join(known) or 'none'}"
         )
     verdicts = classifier.judge([(pair.gold, pair.candidate) for pair in pairs])

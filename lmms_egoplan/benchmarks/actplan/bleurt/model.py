@@ -6,10 +6,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import EARLIER_PAIRS, Positives, Shuffled
 from lmms_egoplan.benchmarks.actplan.bleurt.tokens import ACTION_TOKENS
-from lmms_egoplan.checking import shown
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.validation import shown
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -42,7 +42,7 @@ def new_model(encoder: str, max_length: int, seed: int) -> NewModel:
         max_length: of a pair, in tokens.
 
     Raises:
-        ClassifierError: there is no such checkpoint, or it is of another type or incomplete.
+        LmmsEgoplanError: there is no such checkpoint, or it is of another type or incomplete.
     """
     import torch
     from transformers import AutoConfig, AutoTokenizer, set_seed
@@ -50,24 +50,24 @@ def new_model(encoder: str, max_length: int, seed: int) -> NewModel:
     try:
         config = AutoConfig.from_pretrained(encoder)
         if config.model_type != "bert":
-            raise ClassifierError(f"{encoder}: expected an encoder of the type bert, found {config.model_type}")
+            raise LmmsEgoplanError(f"{encoder}: expected an encoder of the type bert, found {config.model_type}")
         config.max_pair_length = min(max_length, config.max_position_embeddings)
         tokenizer = AutoTokenizer.from_pretrained(encoder)
         set_seed(seed)
         model, report = _model_class().from_pretrained(
             encoder, config=config, dtype=torch.float32, output_loading_info=True
         )
-    except ClassifierError:
+    except LmmsEgoplanError:
         raise
     except Exception as error:  # from the loaders of many file formats
-        raise ClassifierError(
+        raise LmmsEgoplanError(
             f"{encoder}: no BERT-type checkpoint can be loaded from there: {error}\nWithout a network, download it "
             "elsewhere (`hf download NAME --local-dir DIR`) and give the folder: --encoder DIR"
         ) from error
     missing = set(report["missing_keys"])
     if missing != _HEAD:
         what = f"lacks {', '.join(sorted(missing - _HEAD)[:3])}" if missing else "is a plan classifier already"
-        raise ClassifierError(f"{encoder}: {what}; give a checkpoint with all weights of a BERT encoder and no more")
+        raise LmmsEgoplanError(f"{encoder}: {what}; give a checkpoint with all weights of a BERT encoder and no more")
     digest = _digest(model, tokenizer)
     tokenizer.add_special_tokens({"extra_special_tokens": list(ACTION_TOKENS)}, replace_extra_special_tokens=False)
     if len(tokenizer) > config.vocab_size:
@@ -82,26 +82,26 @@ def load_model(folder: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]
     classifier was stored without these two, `EARLIER_PAIRS`.
 
     Raises:
-        ClassifierError: the folder has none, or a damaged one.
+        LmmsEgoplanError: the folder has none, or a damaged one.
     """
     import torch
     from transformers import AutoConfig, AutoTokenizer
 
     if not folder.is_dir():
-        raise ClassifierError(f"{folder}: no folder with a trained classifier; {_HOW}")
+        raise LmmsEgoplanError(f"{folder}: no folder with a trained classifier; {_HOW}")
     missing = [name for name in _FILES if not (folder / name).is_file()]
     if missing:
-        raise ClassifierError(f"{folder}: no trained classifier: it lacks {', '.join(missing)}; {_HOW}")
+        raise LmmsEgoplanError(f"{folder}: no trained classifier: it lacks {', '.join(missing)}; {_HOW}")
     try:
         config = AutoConfig.from_pretrained(folder)
         length = getattr(config, "max_pair_length", None)
         if config.architectures != [_CLASS] or not isinstance(length, int):
-            raise ClassifierError(
+            raise LmmsEgoplanError(
                 f"{folder}: holds {', '.join(config.architectures or ['another model'])}, no plan classifier; {_HOW}"
             )
         for (name, earlier), known in zip(EARLIER_PAIRS.items(), map(get_args, (Positives, Shuffled)), strict=True):
             if (stored := getattr(config, name, earlier)) not in known:
-                raise ClassifierError(
+                raise LmmsEgoplanError(
                     f"{folder / 'config.json'}: {name}: expected {' or '.join(known)}, found {shown(stored)}; {_HOW}"
                 )
             setattr(config, name, stored)
@@ -109,12 +109,12 @@ def load_model(folder: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]
         model, report = _model_class().from_pretrained(
             folder, config=config, dtype=torch.float32, output_loading_info=True
         )
-    except ClassifierError:
+    except LmmsEgoplanError:
         raise
     except Exception as error:  # from the loaders of many file formats
-        raise ClassifierError(f"{folder}: the classifier is damaged: {error}; {_HOW}") from error
+        raise LmmsEgoplanError(f"{folder}: the classifier is damaged: {error}; {_HOW}") from error
     if report["missing_keys"] or len(tokenizer) > config.vocab_size:
-        raise ClassifierError(f"{folder}: the classifier is damaged: weights and tokenizer are not complete; {_HOW}")
+        raise LmmsEgoplanError(f"{folder}: the classifier is damaged: weights and tokenizer are not complete; {_HOW}")
     return model.eval(), tokenizer
 
 

@@ -8,8 +8,8 @@ from math import factorial, prod
 
 from lmms_egoplan.benchmarks.actplan.activities import parse_id
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import Recipe
-from lmms_egoplan.benchmarks.actplan.plans import one_per_line
-from lmms_egoplan.benchmarks.actplan.published import PublishedInstance
+from lmms_egoplan.benchmarks.actplan.labelled_plans import LabelledInstance
+from lmms_egoplan.benchmarks.actplan.reply import one_per_line
 
 # Shares of the kinds of training pairs that are tried first; the rest is shuffled gold plans.
 POSITIVE_SHARE = 0.3
@@ -40,18 +40,18 @@ def joined(plan: str) -> str:
 
 
 def in_split(
-    instances: Sequence[PublishedInstance], activities: Mapping[str, str], split: str
-) -> list[PublishedInstance]:
+    instances: Sequence[LabelledInstance], activities: Mapping[str, str], split: str
+) -> list[LabelledInstance]:
     """The instances of a split's activities, in their order."""
     return [instance for instance in instances if activities.get(instance.activity) == split]
 
 
-def unknown_activities(instances: Sequence[PublishedInstance], activities: Mapping[str, str]) -> dict[str, int]:
+def unknown_activities(instances: Sequence[LabelledInstance], activities: Mapping[str, str]) -> dict[str, int]:
     """Activities without a split and the number of their instances, which belong to no split."""
     return dict(Counter(instance.activity for instance in instances if instance.activity not in activities))
 
 
-def labelled_pairs(instances: Sequence[PublishedInstance]) -> list[PlanPair]:
+def labelled_pairs(instances: Sequence[LabelledInstance]) -> list[PlanPair]:
     """Every labelled plan with the gold plan that was not made from that model's plan.
 
     GPT-4V's with gold plan 2, Gemini's with gold plan 1; with the other one where that is missing.
@@ -80,7 +80,7 @@ class TrainingPairs:
     without_pair: ids of the instances that have none: one plan, of equal steps. They are left out.
     """
 
-    def __init__(self, instances: Sequence[PublishedInstance], recipe: Recipe) -> None:
+    def __init__(self, instances: Sequence[LabelledInstance], recipe: Recipe) -> None:
         pools: dict[Hashable, list[_Steps]] = {}
         for instance in instances:
             pools.setdefault(_pool(instance, recipe), []).extend(map(_steps, _golds(instance)))
@@ -107,7 +107,7 @@ class TrainingPairs:
 class _Plans:
     """An instance's plans by what they serve for; `pool`: the gold plans that may be shuffled for it."""
 
-    def __init__(self, instance: PublishedInstance, pool: Sequence[_Steps], recipe: Recipe) -> None:
+    def __init__(self, instance: LabelledInstance, pool: Sequence[_Steps], recipe: Recipe) -> None:
         self.id = instance.id
         self._recipe = recipe
         golds = _golds(instance)
@@ -151,11 +151,11 @@ class _Plans:
         return orders > sum(sorted(other) == sorted(steps) for other in self._in_order)
 
 
-def _golds(instance: PublishedInstance) -> list[str]:
+def _golds(instance: LabelledInstance) -> list[str]:
     return [gold for gold in (instance.gold_1, instance.gold_2) if gold is not None]
 
 
-def _pool(instance: PublishedInstance, recipe: Recipe) -> Hashable:
+def _pool(instance: LabelledInstance, recipe: Recipe) -> Hashable:
     """What the instances have in common whose gold plans are shuffled for one another."""
     place = parse_id(instance.id)
     return (place.activity, place.setting) if recipe.shuffled == "activity" else instance.id

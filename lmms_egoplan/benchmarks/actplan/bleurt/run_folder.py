@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import EARLIER_PAIRS
-from lmms_egoplan.checking import shown
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import decode
 from lmms_egoplan.storage import write_whole
+from lmms_egoplan.validation import shown
 
 _SETTINGS = "run.json"
 _SCORES = "scores.json"
@@ -25,7 +26,7 @@ class RunFolder:
         `EARLIER_PAIRS` there was started with these, and goes on with these alone.
 
     Raises:
-        ClassifierError: the folder belongs to another run, or has other files.
+        LmmsEgoplanError: the folder belongs to another run, or has other files.
         OSError: it cannot be written.
     """
 
@@ -42,7 +43,7 @@ class RunFolder:
             )
             options = [f"--{name.replace('_', '-')} {stored.get(name)}" for name in names if not name.endswith(_DIGEST)]
             same = ["the same files and encoder"] * (len(options) < len(names)) + [" ".join(options)] * bool(options)
-            raise ClassifierError(
+            raise LmmsEgoplanError(
                 f"{path}: holds a run with other settings ({differing}); give another --out, or go on with that run: "
                 f"{' and '.join(same)}"
             )
@@ -87,10 +88,10 @@ class RunFolder:
         stored = _read(self.path / _SETTINGS)
         if stored is None and self.path.exists():
             if not self.path.is_dir():
-                raise ClassifierError(f"{self.path}: is a file; give another --out")
+                raise LmmsEgoplanError(f"{self.path}: is a file; give another --out")
             others = sorted(path.name for path in self.path.iterdir() if not path.name.startswith("."))
             if others:
-                raise ClassifierError(f"{self.path}: holds other files ({', '.join(others[:3])}); give another --out")
+                raise LmmsEgoplanError(f"{self.path}: holds other files ({', '.join(others[:3])}); give another --out")
         return None if stored is None else EARLIER_PAIRS | stored
 
     @staticmethod
@@ -104,11 +105,11 @@ class RunFolder:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = decode(path.read_text(encoding="utf-8"))
         if not isinstance(content, dict):
             raise ValueError("no JSON object")
         return content
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        raise ClassifierError(f"{path}: damaged; remove the folder {path.parent} and train again: {error}") from error
+        raise LmmsEgoplanError(f"{path}: damaged; remove the folder {path.parent} and train again: {error}") from error

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.benchmarks.actplan.bleurt.card import model_card
-from lmms_egoplan.benchmarks.actplan.bleurt.classifier import ClassifierError, PlanClassifier
+from lmms_egoplan.benchmarks.actplan.bleurt.classifier import PlanClassifier
 from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import score_by_source, score_verdicts
-from lmms_egoplan.benchmarks.actplan.bleurt.fitting import Fitted, fit
 from lmms_egoplan.benchmarks.actplan.bleurt.model import load_model, new_model
 from lmms_egoplan.benchmarks.actplan.bleurt.pairs import (
     PlanPair,
@@ -20,7 +19,9 @@ from lmms_egoplan.benchmarks.actplan.bleurt.pairs import (
 )
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import EARLIER_PAIRS, Recipe, paper_learning_rate
 from lmms_egoplan.benchmarks.actplan.bleurt.run_folder import RunFolder
-from lmms_egoplan.benchmarks.actplan.published import read_activities, read_published
+from lmms_egoplan.benchmarks.actplan.bleurt.trainer import Fitted, fit
+from lmms_egoplan.benchmarks.actplan.labelled_plans import read_activities, read_labelled_plans
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import write_whole
 
 
@@ -40,7 +41,7 @@ def train_bleurt(
     repeated.
 
     Args:
-        plans, activities: files as for `read_published` and `read_activities`.
+        plans, activities: files as for `read_labelled_plans` and `read_activities`.
         encoder: as for `new_model`.
         out: folder of the run.
         tell: takes remarks for the user.
@@ -51,8 +52,8 @@ def train_bleurt(
         ``history`` and ``seconds`` as in `Fitted`. Scores are as in `SourceScores`.
 
     Raises:
-        PublishedError: one of the files cannot be read or holds something else.
-        ClassifierError: no usable encoder or data, the folder is another run's, or training diverges.
+        LmmsEgoplanError: one of the files cannot be read or holds something else, there is no usable encoder or data,
+            the folder is another run's, or training diverges.
         OSError: the folder cannot be written.
     """
     data = _read(plans, activities, recipe)
@@ -83,12 +84,12 @@ def train_bleurt(
 
 
 def _read(plans: Path, activities: Path, recipe: Recipe) -> _Data:
-    instances, splits = read_published(plans), read_activities(activities)
+    instances, splits = read_labelled_plans(plans), read_activities(activities)
     train, val = (in_split(instances, splits, split) for split in ("train", "val"))
     pairs, labelled = TrainingPairs(train, recipe), labelled_pairs(val)
     for split, usable in (("train", pairs), ("val", labelled)):
         if not len(usable):
-            raise ClassifierError(f"{plans}: no usable instances of the split {split} in it, going by {activities}")
+            raise LmmsEgoplanError(f"{plans}: no usable instances of the split {split} in it, going by {activities}")
     counts = {
         "train_instances": len(train),
         "without_pair": pairs.without_pair,

@@ -1,0 +1,201 @@
+"""Plans in files, made anywhere, and their scores."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from lmms_egoplan.benchmarks.actplan.activities import activity_type, parse_id
+from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path
+from lmms_egoplan.benchmarks.actplan.labelled_plans import read_labelled_plans
+from lmms_egoplan.benchmarks.actplan.metrics import BREAKDOWNS, by_group, length_bin
+from lmms_egoplan.benchmarks.actplan.reply import official_steps, one_per_line
+from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, PlanScore, score_plans
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import parse_record, read_lines
+from lmms_egoplan.storage import write_whole
+from lmms_egoplan.validation import is_text, shown
+
+_FORM = '{"id": "...", "candidate": "...", "references": ["...", ...]}'
+_LABELS = ("correct", "commonsense")
+# A field that only the labelled plans' file has.
+_LABELLED = "gold_gpt"
+
+
+@dataclass(frozen=True)
+class StoredPlan:
+    """A plan as a file holds it.
+
+    plan: with its gold plans.
+    labels: what people said of it, under ``correct`` and ``commonsense`` (sec. 4.1); None where they did not.
+    model: that wrote it; None where the file does not tell.
+    """
+
+    plan: GeneratedPlan
+    labels: dict[str, bool | None]
+    model: str | None = None
+
+
+def read_plans(path: Path) -> list[StoredPlan]:
+    """Plans in the order of the file.
+
+    Args:
+        path: JSON lines with ``id`` (a text), ``candidate`` (the plan as text, may be empty), ``references`` (gold
+            plans 1, 2, ... as texts) and, optional, ``correct`` and ``commonsense`` (true, false, 1, 0 or null). A plan
+            has one step per line; where gold plan 1 has all steps on one line, as those in ``finetuning_data.jsonl``,
+            a plan on one line is taken apart like it. Or that file itself: GPT-4V's plans with gold plan 1, Gemini's
+            with gold plan 2 (as the authors' code does; the paper does not say), or with the other one where that is
+            missing.
+
+    Raises:
+        LmmsEgoplanError: the file cannot be read or holds something else; names line and field.
+    """
+    lines = read_lines(path)
+    if not lines:
+        raise LmmsEgoplanError(f"{path}: no plans in it; expected JSON lines {_FORM}")
+    if _LABELLED in _load(*lines[0]):
+        return _labelled_plans(path)
+    return [_stored_plan(where, _load(where, line)) for where, line in lines]
+
+
+def score_stored(stored: Sequence[StoredPlan]) -> dict[str, Any]:
+    """Score plans, with the encoder and the classifier that are set.
+
+    Returns:
+        ``samples``, for each plan what `PlanScore.measures` gives, the fields of `PlanScore`, ``lengths`` (steps of the
+        official reading of ``candidate`` and of ``references``), setting, activity type, labels and model where known;
+        and ``summary``: ``plans``, the means of all measures and labels with the number of labelled plans under
+        ``labelled``, ``repeated_ids`` (plans whose id was there before), ``empty``, ``unparsed``, ``encoder``,
+        ``classifier``, and the same means by setting, length of the
+        first reference, activity type and model. What is not defined is None.
+
+    Raises:
+        LmmsEgoplanError: one of the two cannot be loaded.
+    """
+    scores = score_plans([entry.plan for entry in stored], classifier=classifier_path())
+    samples = [_sample(entry, score) for entry, score in zip(stored, scores, strict=True)]
+    measured = [_measured(entry, score) for entry, score in zip(stored, scores, strict=True)]
+    groups = {f"by_{name}": _groups(samples, measured, name) for name in (*BREAKDOWNS, "model")}
+    summary = {
+        "plans": len(stored),
+        **_means(measured),
+        "labelled": _labelled(measured),
+        "repeated_ids": len(stored) - len({(entry.plan.id, entry.model) for entry in stored}),
+        "empty": sum(not score.official for score in scores),
+        "unparsed": sum(not score.parsed for score in scores),
+        "encoder": scores[0].encoder,
+        "classifier": scores[0].classifier,
+        **{name: values for name, values in groups.items() if values},
+    }
+    return {"samples": samples, "summary": summary}
+
+
+def write_scores(path: Path, scores: Mapping[str, Any]) -> None:
+    """Write what `score_stored` gave.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    write_whole(path, json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
+
+
+def _load(where: str, line: str) -> dict[str, Any]:
+    record = parse_record(where, line, f"expected lines {_FORM}")
+    if not isinstance(record, dict):
+        raise LmmsEgoplanError(f"{where}: expected an object {_FORM}, found {shown(record)}")
+    return record
+
+
+def _stored_plan(where: str, record: Mapping[str, Any]) -> StoredPlan:
+    identifier, candidate, references = (record.get(name) for name in ("id", "candidate", "references"))
+    if not is_text(identifier):
+        raise LmmsEgoplanError(f"{where}: id: expected a text, found {shown(identifier)}")
+    if not isinstance(candidate, str):
+        raise LmmsEgoplanError(f"{where}: candidate: expected the plan as text, found {shown(candidate)}")
+    if not isinstance(references, list) or not references:
+        raise LmmsEgoplanError(
+            f"{where}: references: expected a list of gold plans as texts, found {shown(references)}"
+        )
+    for number, reference in enumerate(references, 1):
+        if not is_text(reference):
+            raise LmmsEgoplanError(
+                f"{where}: references, entry {number}: expected a gold plan, found {shown(reference)}"
+            )
+    labels = {name: _label(where, name, record.get(name)) for name in _LABELS}
+    return StoredPlan(_plan(identifier, candidate, references), labels)
+
+
+def _label(where: str, name: str, value: Any) -> bool | None:
+    if value is not None and value not in (0, 1):
+        raise LmmsEgoplanError(f"{where}: {name}: expected true, false, 1, 0 or null, found {shown(value)}")
+    return None if value is None else bool(value)
+
+
+def _plan(identifier: str, candidate: str, references: Sequence[str]) -> GeneratedPlan:
+    lines = [one_per_line(reference) for reference in references]
+    on_one_line = lines[0].strip() != references[0].strip()
+    text = one_per_line(candidate) if on_one_line else candidate
+    return GeneratedPlan(identifier, text, [official_steps(reference) for reference in lines])
+
+
+def _labelled_plans(path: Path) -> list[StoredPlan]:
+    stored = []
+    for instance in read_labelled_plans(path):
+        for labelled in instance.plans:
+            golds = (instance.gold_1, instance.gold_2)
+            in_order = golds if labelled.model == "GPT-4V" else golds[::-1]
+            plan = _plan(instance.id, labelled.text, [next(gold for gold in in_order if gold is not None)])
+            stored.append(StoredPlan(plan, {"correct": labelled.correct, "commonsense": None}, labelled.model))
+    return stored
+
+
+def _sample(stored: StoredPlan, score: PlanScore) -> dict[str, Any]:
+    place = parse_id(stored.plan.id)
+    fields = asdict(score)
+    lines, steps = fields.pop("reference_lines"), fields.pop("reference_lengths")
+    return {
+        "id": score.id,
+        **({} if stored.model is None else {"model": stored.model}),
+        **score.measures(),
+        "lengths": {"candidate": len(score.official), "references": lines or steps},
+        **fields,
+        **({} if place is None else {"setting": place.setting, "activity_type": activity_type(place.activity)}),
+        "length": length_bin(score.reference_lengths[0]),
+        **{name: label for name, label in stored.labels.items() if label is not None},
+    }
+
+
+def _measured(stored: StoredPlan, score: PlanScore) -> dict[str, float | None]:
+    return {
+        **score.measures(),
+        "bleurt_correct": None if score.bleurt is None else float(score.bleurt),
+        **{name: None if label is None else float(label) for name, label in stored.labels.items()},
+    }
+
+
+def _groups(
+    samples: Sequence[Mapping[str, Any]], measured: Sequence[Mapping[str, float | None]], name: str
+) -> dict[str, dict[str, Any]]:
+    plans = [
+        {"group": sample[name], "measures": measures}
+        for sample, measures in zip(samples, measured, strict=True)
+        if name in sample
+    ]
+    groups = {group: [plan["measures"] for plan in members] for group, members in by_group(plans).items()}
+    return {
+        group: {"plans": len(measures), **_means(measures), "labelled": _labelled(measures)}
+        for group, measures in groups.items()
+    }
+
+
+def _labelled(measures: Sequence[Mapping[str, float | None]]) -> dict[str, int]:
+    """How many plans people have judged."""
+    return {name: sum(values[name] is not None for values in measures) for name in _LABELS}
+
+
+def _means(measures: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
+    """Mean of each measure over the plans for which it is defined."""
+    defined = {name: [values[name] for values in measures if values[name] is not None] for name in measures[0]}
+    return {name: fmean(values) if values else None for name, values in defined.items()}

@@ -1,0 +1,128 @@
+"""ActPlan-1K's published plans with human correctness labels, and the activities' splits."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from lmms_egoplan.benchmarks.actplan.activities import parse_id
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import parse_record, read_lines
+from lmms_egoplan.validation import is_text, shown
+
+SPLITS = ("train", "val", "test")
+# As Table 5 names them, and by the file's field names.
+MODELS = {"gpt": "GPT-4V", "gemini": "Gemini-Pro-1.5"}
+
+
+@dataclass(frozen=True)
+class LabelledPlan:
+    """A model's plan that people have judged (sec. 4.1).
+
+    text: as published, the steps separated by blanks.
+    """
+
+    model: Literal["GPT-4V", "Gemini-Pro-1.5"]
+    text: str
+    correct: bool
+
+
+@dataclass(frozen=True)
+class LabelledInstance:
+    """An instance's gold plans, at least one of which is there, and the models' plans for it.
+
+    id: as `activities.InstanceId` writes it.
+    """
+
+    id: str
+    activity: str
+    gold_1: str | None
+    gold_2: str | None
+    plans: tuple[LabelledPlan, ...]
+
+
+def read_labelled_plans(path: Path) -> list[LabelledInstance]:
+    """Instances in the order of the file.
+
+    Args:
+        path: JSON lines as ``finetuning_data.jsonl``: ``path`` (the instance's folder), ``activity``, ``gold_gpt`` and
+            ``gold_gemini`` (lists of at most one plan: gold plans 1 and 2), ``pos_gpt``, ``neg_gpt``, ``pos_gemini``,
+            ``neg_gemini`` (lists of a model's correct and wrong plans).
+
+    Raises:
+        LmmsEgoplanError: the file cannot be read, has no instances, one twice, or one of another form; names line and
+            field.
+    """
+    instances: dict[str, LabelledInstance] = {}
+    for where, line in read_lines(path):
+        instance = _instance(where, line)
+        if instance.id in instances:
+            raise LmmsEgoplanError(f"{where}: path: instance {instance.id} is there twice; remove one of the lines")
+        instances[instance.id] = instance
+    if not instances:
+        raise LmmsEgoplanError(f"{path}: no instances in it; expected JSON lines as in finetuning_data.jsonl")
+    return list(instances.values())
+
+
+def read_activities(path: Path) -> dict[str, Literal["train", "val", "test"]]:
+    """The split of every activity (sec. 4.2.2: 60, 20 and 20 activities).
+
+    Args:
+        path: lines as those of ``activities.txt``: an activity's name, a tab, its split.
+
+    Raises:
+        LmmsEgoplanError: the file cannot be read, has no activities, one twice, or a line of another form.
+    """
+    activities: dict[str, Any] = {}
+    for where, line in read_lines(path):
+        name, _, split = (part.strip() for part in line.partition("\t"))
+        if not name or split not in SPLITS:
+            raise LmmsEgoplanError(f"{where}: expected an activity, a tab and train, val or test, found {shown(line)}")
+        if name in activities:
+            raise LmmsEgoplanError(f"{where}: activity {name} is there twice; remove one of the lines")
+        activities[name] = split
+    if not activities:
+        raise LmmsEgoplanError(f"{path}: no activities in it; expected lines as in activities.txt")
+    return activities
+
+
+def _instance(where: str, line: str) -> LabelledInstance:
+    record = parse_record(where, line, "expected a line as in finetuning_data.jsonl")
+    if not isinstance(record, dict):
+        raise LmmsEgoplanError(f"{where}: expected an object, found {shown(record)}")
+    place = parse_id(record["path"]) if is_text(record.get("path")) else None
+    if place is None:
+        raise LmmsEgoplanError(
+            f"{where}: path: expected <scene>/<activity>/<n>/sample_<k>, found {shown(record.get('path'))}"
+        )
+    if record.get("activity") != place.activity:
+        raise LmmsEgoplanError(
+            f"{where}: activity: expected {place.activity}, as in path, found {shown(record.get('activity'))}"
+        )
+    golds = [_gold(where, record, f"gold_{key}") for key in MODELS]
+    if golds == [None, None]:
+        raise LmmsEgoplanError(f"{where}: gold_gpt and gold_gemini: both empty; an instance needs a gold plan")
+    plans = tuple(
+        LabelledPlan(model, text, correct)
+        for key, model in MODELS.items()
+        for field, correct in (("pos", True), ("neg", False))
+        for text in _plans(where, record, f"{field}_{key}")
+    )
+    return LabelledInstance(str(place), place.activity, *golds, plans)
+
+
+def _gold(where: str, record: Mapping[str, Any], field: str) -> str | None:
+    plans = _plans(where, record, field)
+    if len(plans) > 1:
+        raise LmmsEgoplanError(f"{where}: {field}: expected at most one gold plan, found {len(plans)}")
+    return plans[0] if plans else None
+
+
+def _plans(where: str, record: Mapping[str, Any], field: str) -> list[str]:
+    plans = record.get(field)
+    if not isinstance(plans, list):
+        raise LmmsEgoplanError(f"{where}: {field}: expected a list of plans, found {shown(plans)}")
+    for plan in plans:
+        if not is_text(plan):
+            raise LmmsEgoplanError(f"{where}: {field}: expected plans as texts, found {shown(plan)}")
+    return plans

@@ -1,0 +1,242 @@
+"""One plan's scores: both readings of it, its distance to the gold plans, its form, and the classifier's verdict."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path, load_classifier
+from lmms_egoplan.benchmarks.actplan.lcs import lcs_lengths, lcs_norm
+from lmms_egoplan.benchmarks.actplan.reply import form_validity, official_steps, parsed_steps
+from lmms_egoplan.encoder import DEFAULT_ENCODER, encoder_name, load_encoder
+from lmms_egoplan.serialization import TextRecord
+from lmms_egoplan.text import clean_text
+
+if TYPE_CHECKING:
+    from lmms_egoplan.benchmarks.actplan.bleurt.classifier import PlanClassifier, Verdict
+
+Steps = Sequence[str]
+
+
+@dataclass(frozen=True)
+class GeneratedPlan:
+    """A plan as a model wrote it, with the gold plans of its instance.
+
+    id: of the instance.
+    text: the model's answer.
+    references: gold plans 1, 2, ... as lines; empty where there is none.
+    truncated: whether the answer ends at the limit of new tokens; None where unknown.
+    """
+
+    id: str
+    text: str
+    references: Sequence[Steps]
+    truncated: bool | None = None
+
+    @classmethod
+    def of_reply(cls, doc: Mapping[str, Any], reply: str, truncated: bool | None = None) -> "GeneratedPlan":
+        """A model's reply about an instance, a row of the prepared dataset."""
+        return cls(doc["id"], reply, (doc["gold_plan_1"], doc["gold_plan_2"]), truncated)
+
+
+@dataclass(frozen=True)
+class PlanScore(TextRecord):
+    """A plan's two readings and what they score.
+
+    id, truncated: as in `GeneratedPlan`.
+    official: the plan's lines, as the authors' code takes them (`official_steps`).
+    parsed: the steps found in the text (`parsed_steps`).
+    reference_lengths: steps of gold plans 1, 2, ...; None where there is none.
+    lcs_each: LCS of the official reading with each gold plan, in steps; None where there is none.
+    lcs_parsed_each: the same of the parsed reading.
+    form_validity: share of the parsed steps that are of the form ``action(object)``; None without any.
+    bleurt: whether the classifier calls the plan correct; None where no classifier is set. Without a step: False.
+    bleurt_probability: that of being correct; None where the classifier was not asked.
+    bleurt_truncated: whether the classifier saw only a part; None where it was not asked.
+    encoder: name or path of the sentence encoder.
+    classifier: path of the classifier; None where none is set.
+    reference_lines: lines of gold plans 1, 2, ..., blank ones among them, as the official reading counts them; None
+        where that is `reference_lengths`.
+    """
+
+    WHAT = "a scored plan as `score_plans` leaves it"
+
+    id: str
+    official: list[str]
+    parsed: list[str]
+    reference_lengths: list[int | None]
+    lcs_each: list[int | None]
+    lcs_parsed_each: list[int | None]
+    form_validity: float | None
+    truncated: bool | None
+    bleurt: bool | None
+    bleurt_probability: float | None
+    bleurt_truncated: bool | None
+    encoder: str
+    classifier: str | None
+    reference_lines: list[int | None] | None = None
+
+    def measures(self) -> dict[str, float | None]:
+        """What is averaged over plans, by name; None where it is not defined.
+
+        ``lcs`` (steps) and ``lcs_norm`` (in [0, 1]) against gold plan 1, with ``_gold_2`` against gold plan 2, with
+        ``_best`` the larger of the two, with ``_parsed`` of the parsed reading against gold plan 1;
+        ``form_validity`` and ``plan_length`` (steps) of the parsed reading.
+        """
+        official = _norms(self.lcs_each, self.official, self.reference_lines or self.reference_lengths)
+        parsed = _norms(self.lcs_parsed_each, self.parsed, self.reference_lengths)
+        return {
+            "lcs_norm": official[0],
+            "lcs": self.lcs_each[0],
+            "lcs_norm_gold_2": official[1] if len(official) > 1 else None,
+            "lcs_gold_2": self.lcs_each[1] if len(self.lcs_each) > 1 else None,
+            "lcs_norm_best": _largest(official),
+            "lcs_best": _largest(self.lcs_each),
+            "lcs_norm_parsed": parsed[0],
+            "lcs_parsed": self.lcs_parsed_each[0],
+            "form_validity": self.form_validity,
+            "plan_length": len(self.parsed),
+        }
+
+    @staticmethod
+    def _is_right(name: str, values: Mapping[str, Any]) -> bool:
+        value = values[name]
+        if name in ("id", "encoder"):
+            return isinstance(value, str)
+        if name == "classifier":
+            return value is None or isinstance(value, str)
+        if name in ("official", "parsed"):
+            return isinstance(value, list) and all(isinstance(step, str) for step in value)
+        if name == "reference_lines" and value is None:
+            return True
+        if name in ("reference_lengths", "reference_lines", "lcs_each", "lcs_parsed_each"):
+            count = len(values["lcs_each"]) if isinstance(values["lcs_each"], list) else 0
+            return isinstance(value, list) and 0 < len(value) == count and all(map(_is_count_or_none, value))
+        if name in ("form_validity", "bleurt_probability"):
+            return value is None or (isinstance(value, float) and 0 <= value <= 1)
+        return value is None or isinstance(value, bool)
+
+
+def load_scorers(encoder: str, classifier: str | None) -> str | None:
+    """Load what scores plans, so that what is wrong with it is told before the evaluated model is asked.
+
+    Args:
+        encoder: as for `load_encoder`.
+        classifier: as for `classifier_path`.
+
+    Returns:
+        The classifier's folder; None where none is set.
+
+    Raises:
+        LmmsEgoplanError: one of the two cannot be loaded.
+    """
+    load_encoder(encoder)
+    folder = classifier_path(classifier)
+    if folder is not None:
+        load_classifier(folder)
+    return folder
+
+
+def score_plans(
+    plans: Sequence[GeneratedPlan],
+    encoder: str = DEFAULT_ENCODER,
+    classifier: str | None = None,
+    show_progress: bool = True,
+) -> list[PlanScore]:
+    """Score plans together: every distinct step is embedded once.
+
+    In the official reading, blank lines inside a plan count on both sides, as in the authors' code; in the parsed one
+    on neither. The classifier compares a plan with gold plan 1, or with the first that is there.
+
+    Args:
+        encoder: as for `load_encoder`.
+        classifier: folder of a classifier (`load_classifier`); without one no plan is called correct or wrong.
+
+    Returns:
+        The scores in the order of the plans.
+
+    Raises:
+        LmmsEgoplanError: one of the two cannot be loaded.
+    """
+    # Both before the work, so that neither is found wanting after it.
+    encoding, classifying = load_encoder(encoder), None if classifier is None else load_classifier(classifier)
+    texts = [clean_text(plan.text) for plan in plans]
+    official = [official_steps(text) for text in texts]
+    parsed = [parsed_steps(text) for text in texts]
+    golds = [[[line for line in reference if line.strip()] for reference in plan.references] for plan in plans]
+    pairs = {
+        (reading, index, number): pair
+        for index, plan in enumerate(plans)
+        for number, reference in enumerate(plan.references)
+        for reading, pair in (
+            ("official", (official[index], reference)),
+            ("parsed", (parsed[index], golds[index][number])),
+        )
+        if golds[index][number]
+    }
+    lengths = dict(zip(pairs, lcs_lengths(list(pairs.values()), encoding, show_progress), strict=True))
+    verdicts = classify_plans(golds, parsed, classifying, show_progress)
+    return [
+        PlanScore(
+            id=plan.id,
+            official=official[index],
+            parsed=parsed[index],
+            reference_lengths=[len(steps) or None for steps in golds[index]],
+            lcs_each=[lengths.get(("official", index, number)) for number in range(len(plan.references))],
+            lcs_parsed_each=[lengths.get(("parsed", index, number)) for number in range(len(plan.references))],
+            form_validity=form_validity(parsed[index]) if parsed[index] else None,
+            truncated=plan.truncated,
+            bleurt=None if classifier is None else verdict is not None and verdict.correct,
+            bleurt_probability=verdict.probability if verdict else None,
+            bleurt_truncated=verdict.truncated if verdict else None,
+            encoder=encoder_name(encoder),
+            classifier=classifier,
+            reference_lines=_line_counts(plan.references, golds[index]),
+        )
+        for index, (plan, verdict) in enumerate(zip(plans, verdicts, strict=True))
+    ]
+
+
+def classify_plans(
+    golds: Sequence[Sequence[Steps]],
+    parsed: Sequence[Steps],
+    classifier: "PlanClassifier | None",
+    show_progress: bool,
+) -> "list[Verdict | None]":
+    """The classifier's verdicts on plans, given the first gold plan that has steps.
+
+    Args:
+        golds: steps of gold plans 1, 2, ... of each plan.
+        parsed: the steps of each plan (`parsed_steps`).
+
+    Returns:
+        A verdict for each plan; None for those without a step or without a gold plan, and without a classifier.
+    """
+    verdicts: list[Verdict | None] = [None] * len(parsed)
+    if classifier is None:
+        return verdicts
+    asked = [index for index, steps in enumerate(parsed) if steps and any(golds[index])]
+    pairs = [(" ".join(next(steps for steps in golds[index] if steps)), " ".join(parsed[index])) for index in asked]
+    for index, verdict in zip(asked, classifier.judge(pairs, show_progress), strict=True):
+        verdicts[index] = verdict
+    return verdicts
+
+
+def _norms(lengths: Sequence[int | None], steps: Steps, reference_lengths: Sequence[int | None]) -> list[float | None]:
+    return [
+        None if length is None or reference is None else lcs_norm(length, len(steps), reference)
+        for length, reference in zip(lengths, reference_lengths, strict=True)
+    ]
+
+
+def _line_counts(references: Sequence[Steps], golds: Sequence[Steps]) -> list[int | None] | None:
+    has_blank_lines = any(len(lines) > len(steps) > 0 for lines, steps in zip(references, golds, strict=True))
+    counts = [len(lines) if steps else None for lines, steps in zip(references, golds, strict=True)]
+    return counts if has_blank_lines else None
+
+
+def _largest(values: Sequence[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _is_count_or_none(value: Any) -> bool:
+    return value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0)

@@ -1,0 +1,138 @@
+"""EgoIntent's own subcommands of ``lmms-egoplan``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lmms_egoplan.prepared_counts import SkipMissing, Verify, print_summary
+
+_LABELS = {
+    "median_sec": "median duration (s)",
+    "mean_sec": "mean duration (s)",
+    "p75_sec": "75th percentile (s)",
+    "above_10_sec": "above 10 s",
+}
+
+
+def prepare(
+    annotations: Annotated[
+        Path,
+        typer.Argument(metavar="ANNOTATIONS", help="The annotated steps, JSON lines.", show_default=False),
+    ],
+    videos: Annotated[
+        Path,
+        typer.Option(help="Folder with `<video_id>.mp4`.", show_default=False),
+    ],
+    skip_missing: SkipMissing = False,
+    verify: Verify = False,
+) -> None:
+    """Prepare EgoIntent from its annotated steps and their videos.
+
+    Example: `lmms-egoplan data prepare egointent egointent.jsonl --videos ego4d/full_scale`
+
+    To find damaged frames and go on without their steps, add `--verify --skip-missing`.
+
+    - Annotations: https://github.com/YePan2/EgoIntent
+    - Videos: https://ego4d-data.org
+    - The file's form is described in `egointent/FORMAT.md` below the folder that `lmms-egoplan tasks-path` prints.
+    """
+    from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
+
+    summary = prepare_egointent(annotations, videos, skip_missing, verify)
+    print_summary(summary, "steps", _LABELS)
+    if "categories" in summary["counts"]:
+        typer.echo("These are Goal-Step steps, not EgoIntent's: scores do not compare with the paper's.")
+    if summary["unverified"]:
+        typer.echo(f"Steps with labels that nobody has verified: {summary['unverified']}")
+
+
+def build(
+    goalstep: Annotated[
+        Path,
+        typer.Argument(metavar="GOALSTEP", help="Ego4D Goal-Step's annotation file.", show_default=False),
+    ],
+    videos: Annotated[
+        Path,
+        typer.Option(
+            help="Folder with `<video_uid>.mp4`; steps of videos that are not there are left out.", show_default=False
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option(help="The file to write, JSON lines, for `data prepare egointent`.", show_default=False)
+    ],
+    before_end: Annotated[float, typer.Option(help="Seconds before the end of a step at which it is cut.")] = 0.5,
+) -> None:
+    """Make Goal-Step steps: records of EgoIntent's form from Ego4D Goal-Step, whose labels nobody has verified.
+
+    They are not EgoIntent's steps, and their scores do not compare with the paper's.
+
+    Example: `lmms-egoplan data build egointent goalstep_valid_public.json --videos ego4d/full_scale --out steps.jsonl`
+
+    A video id that begins with `grp-` is that of a grouped video: several Ego4D videos joined end to end. Ego4D's
+    downloader brings all videos and the annotation file: `ego4d --datasets full_scale annotations --benchmarks goalstep
+    -o DIR`
+
+    - Goal-Step: https://github.com/facebookresearch/ego4d-goalstep
+    """
+    from lmms_egoplan.benchmarks.egointent.goalstep import absence, build_records, write_records
+
+    built = build_records(goalstep, videos, before_end)
+    write_records(built.records, out)
+    reasons = "; ".join(f"{count}: {reason}" for reason, count in built.left_out.most_common())
+    typer.echo(
+        f"{len(built.records)} Goal-Step steps of {len({record.video_id for record in built.records})} videos, all "
+        f"unverified, written to {out}\nLeft out: {reasons or 'none'}"
+    )
+    if built.absent:
+        typer.echo(f"Videos {absence(built.absent, built.videos)}")
+
+
+def heatmap(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUNS",
+            help="Folders with runs of lmms-eval or lm-eval (`--output_path DIR --log_samples`), at any depth. "
+            "Every run of egointent is a row.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option(help="The picture to write: .png, .svg, or .html for a page.", show_default=False)
+    ],
+) -> None:
+    """Draw EgoIntent's overall score by model and scenario.
+
+    The best model is on top, the hardest scenario on the left. Runs over Goal-Step steps (`data build egointent`) are
+    drawn by the categories of their goals, in a picture of their own.
+
+    Example: `lmms-egoplan heatmap egointent runs/qwen runs/internvl --out heatmap.png`
+    """
+    from lmms_egoplan.benchmarks.egointent.answer_files import read_runs
+    from lmms_egoplan.benchmarks.egointent.heatmap import make_heatmap
+    from lmms_egoplan.benchmarks.egointent.heatmap_drawing import SUFFIXES, write_heatmap
+
+    if out.suffix.lower() not in SUFFIXES:
+        raise typer.BadParameter(f"{out}: the suffix must be one of {', '.join(SUFFIXES)}", param_hint="--out")
+    drawn = make_heatmap(read_runs(runs))
+    write_heatmap(drawn, out)
+    for warning in drawn.warnings:
+        typer.echo(f"Warning: {warning}", err=True)
+    columns = "categories of Goal-Step steps" if drawn.is_goalstep else "scenarios"
+    typer.echo(f"{len(drawn.models)} x {len(drawn.scenarios)} (models x {columns}). {', '.join(drawn.notes)}")
+    typer.echo(f"Written to {out}")
+
+
+COMMANDS = {"data prepare egointent": prepare, "data build egointent": build, "heatmap egointent": heatmap}
+FORMER_OPTIONS = {
+    "data prepare egointent": ("--annotations",),
+    "data build egointent": ("--goalstep",),
+    "heatmap egointent": ("--results",),
+}
+HELPS = {
+    "data build": "`lmms-egoplan data build egointent goalstep_valid_public.json --videos ego4d/full_scale "
+    "--out steps.jsonl`",
+    "heatmap": "`lmms-egoplan heatmap egointent runs/qwen runs/internvl --out heatmap.png`",
+    "judge, defaults": "EgoIntent Qwen/Qwen3-32B, EgoIntent's diagnostics Qwen/Qwen3-VL-32B-Instruct",
+}

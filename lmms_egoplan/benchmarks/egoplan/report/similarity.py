@@ -1,0 +1,185 @@
+"""How alike EgoPlan's goals and right answers are (sec. 4.2, Fig. 7), and three levels of it."""
+
+import json
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from loguru import logger
+
+from lmms_egoplan.encoder import default_device, encoder_name, load_encoder
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import decode
+from lmms_egoplan.paths import data_root
+from lmms_egoplan.storage import file_version, write_whole
+
+if TYPE_CHECKING:
+    import numpy as np
+
+LEVELS = ("low", "middle", "high")
+
+# Whose tokens count: the layer that the authors of BERTScore found best, by kind and depth of the model.
+_LAYERS = {("bert", 12): 9, ("bert", 24): 18, ("roberta", 12): 10, ("roberta", 24): 17, ("distilbert", 6): 5}
+_BATCH = 64
+_MAX_TOKENS = 512
+_DECIMALS = 6
+
+Pair = tuple[str, str]
+Question = TypeVar("Question", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Similarities:
+    """values: by goal and answer, at most 1; measure: how they were computed, and with which model."""
+
+    values: dict[Pair, float]
+    measure: str
+
+
+def similarities(pairs: Iterable[Pair], encoder: str | None = None) -> Similarities:
+    """How alike the two texts of each pair are.
+
+    What was computed is kept below the prepared data (``egoplan/similarity``) and used again, while an encoder that is
+    a folder has the same files.
+
+    Args:
+        pairs: goal and answer.
+        encoder: a BERT-like model, folder or name on the hub, for BERTScore: F1 of greedy matching of token
+            embeddings by cosine (Zhang et al. 2020), without idf weights and baseline; special tokens may be matched
+            and weigh nothing, as in the authors' program. None: cosine of the sentence embeddings of ActPlan's
+            encoder (``LMMS_EGOPLAN_ENCODER``).
+
+    Raises:
+        LmmsEgoplanError: the sentence encoder, or the model for BERTScore, cannot be loaded.
+    """
+    wanted = sorted(set(pairs))
+    kind, name = ("cosine", encoder_name()) if encoder is None else ("BERTScore", encoder)
+    identity = f"{kind} {name} {_version(name)}"
+    path = data_root() / "egoplan" / "similarity" / f"{sha256(identity.encode()).hexdigest()[:16]}.json"
+    measure, values = _kept(path)
+    missing = [pair for pair in wanted if pair not in values]
+    if missing:
+        measure, found = _cosines(missing, name) if encoder is None else _bert_scores(missing, name)
+        values |= {pair: round(value, _DECIMALS) for pair, value in zip(missing, found, strict=True)}
+        _keep(path, measure, values)
+    return Similarities({pair: values[pair] for pair in wanted}, measure)
+
+
+def levels(values: Mapping[Question, float]) -> dict[Question, int]:
+    """Which of the three `LEVELS` each question is in; equals in the questions' order, which are to be sortable.
+
+    The levels are equally large; where three does not divide the number, they differ by one.
+    """
+    order = sorted(values, key=lambda question: (values[question], question))
+    return {question: place * len(LEVELS) // len(order) for place, question in enumerate(order)}
+
+
+def _version(name: str) -> str:
+    """Of the files in a folder; nothing for a name on the hub."""
+    folder = Path(name).expanduser()
+    files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
+    return " ".join(f"{path.relative_to(folder)}:{file_version(path.stat())}" for path in files)
+
+
+def _kept(path: Path) -> tuple[str, dict[Pair, float]]:
+    try:
+        kept = decode(path.read_text(encoding="utf-8"))
+        values = {(goal, answer): float(value) for goal, answer, value in kept["values"]}
+        if not all(map(math.isfinite, values.values())):
+            raise ValueError("a value is not finite")
+        return str(kept["measure"]), values
+    except FileNotFoundError:
+        return "", {}
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        logger.debug(f"{path}: computed anew: {type(error).__name__}: {error}")
+        return "", {}
+
+
+def _keep(path: Path, measure: str, values: Mapping[Pair, float]) -> None:
+    content = {"measure": measure, "values": [[*pair, value] for pair, value in sorted(values.items())]}
+    try:
+        write_whole(path, json.dumps(content, ensure_ascii=False))
+    except OSError as error:  # Prepared data may be shared and not ours to write; the next report computes again.
+        logger.debug(f"{path}: not kept: {error}")
+
+
+def _cosines(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:
+    import numpy as np
+
+    encoder = load_encoder(name)
+    texts = _texts(pairs)
+    found = encoder.encode(texts, batch_size=_BATCH, normalize_embeddings=True, show_progress_bar=False)
+    vectors = dict(zip(texts, np.asarray(found, dtype=float), strict=True))
+    measure = f"cosine of the sentence embeddings of {_shown(name)}"
+    return measure, [float(vectors[goal] @ vectors[answer]) for goal, answer in pairs]
+
+
+def _bert_scores(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = Path(name).expanduser()
+    source = str(folder) if folder.is_dir() else name
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source)
+        model = AutoModel.from_pretrained(source).eval().to(default_device())
+        depth = model.config.num_hidden_layers
+        layer = _LAYERS.get((model.config.model_type, depth), depth)
+        embeddings = _token_embeddings(_texts(pairs), tokenizer, model, layer)
+    except Exception as error:  # What is absent, cut, or no such model may raise anything.
+        raise LmmsEgoplanError(
+            f"BERTScore with {name}: {type(error).__name__}: {error}; give the folder of a BERT-like model with its "
+            "tokenizer, such as roberta-large, or none for the sentence encoder"
+        ) from error
+    measure = f"BERTScore (F1, without idf and rescaling) of {_shown(name)}, layer {layer} of {depth}"
+    return measure, [_f1(embeddings[goal], embeddings[answer]) for goal, answer in pairs]
+
+
+def _texts(pairs: Sequence[Pair]) -> list[str]:
+    return sorted({text for pair in pairs for text in pair}, key=lambda text: (len(text), text))
+
+
+def _shown(name: str) -> str:
+    """A folder by its last two parts."""
+    folder = Path(name).expanduser()
+    return "/".join(folder.resolve().parts[-2:]) if folder.is_dir() else name
+
+
+def _token_embeddings(
+    texts: Sequence[str], tokenizer: Any, model: Any, layer: int
+) -> "dict[str, tuple[np.ndarray, np.ndarray]]":
+    """By text: its tokens' vectors, of length 1, and whether a token is of the text, not a special one."""
+    import torch
+
+    found = {}
+    for start in range(0, len(texts), _BATCH):
+        batch = list(texts[start : start + _BATCH])
+        encoded = tokenizer(
+            batch,
+            padding=True,
+            truncation=True,
+            max_length=_MAX_TOKENS,
+            return_special_tokens_mask=True,
+            return_tensors="pt",
+        )
+        is_special = encoded.pop("special_tokens_mask").bool().numpy()
+        is_token = encoded["attention_mask"].bool().numpy()
+        with torch.inference_mode():
+            hidden = model(**encoded.to(model.device), output_hidden_states=True).hidden_states[layer]
+            vectors = torch.nn.functional.normalize(hidden.float(), dim=-1).cpu().numpy()
+        for row, text in enumerate(batch):
+            there = is_token[row]
+            found[text] = vectors[row][there], ~is_special[row][there]
+    return found
+
+
+def _f1(first: "tuple[np.ndarray, np.ndarray]", second: "tuple[np.ndarray, np.ndarray]") -> float:
+    """0 where a text has no token."""
+    (left, left_counts), (right, right_counts) = first, second
+    if not left_counts.any() or not right_counts.any():
+        return 0.0
+    cosines = left @ right.T
+    precision, recall = cosines.max(1)[left_counts].mean(), cosines.max(0)[right_counts].mean()
+    return float(2 * precision * recall / (precision + recall)) if precision + recall else 0.0

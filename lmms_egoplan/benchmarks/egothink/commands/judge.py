@@ -1,0 +1,153 @@
+"""``lmms-egoplan judge egothink``: have stored answers judged."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
+
+
+def judge(
+    samples: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Answers: a folder with runs, their files `*_samples_egothink_*.jsonl`, JSON lines with id and "
+            "answer, or files that this command wrote. Answers are judged as they are: remove the model's thinking.",
+            metavar="SAMPLES",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="The judged answers to write, as JSON lines. If FILE exists and some answers could not be judged, "
+            "FILE.partial is written instead.",
+            metavar="FILE",
+        ),
+    ],
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="Requests at a time; 32 by default.", show_default=False)
+    ] = None,
+    repeats: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=100,
+            help="Ask the judge so many times about each answer, and show how much its ratings differ. The judge is "
+            "asked at temperature 0: differences come from the endpoint (batches, several servers, rounding).",
+        ),
+    ] = 1,
+) -> None:
+    """Judge answers to EgoThink's questions, from a run or from another framework.
+
+    LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY set the endpoint, LMMS_EGOPLAN_JUDGE_MODEL the model
+    (gpt-4o-2024-11-20 by default). Judgements are stored as they come: after an interruption, the same command asks
+    for the rest only. Answers that the endpoint refused before are asked last.
+
+    Example: `lmms-egoplan judge egothink runs/my-model --out judged.jsonl`
+    """
+    from lmms_egoplan.benchmarks.egothink.answer_files import read_stored, with_questions, write_judged
+    from lmms_egoplan.benchmarks.egothink.repeats import write_repeated
+    from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, grade_repeatedly
+    from lmms_egoplan.errors import LmmsEgoplanError
+    from lmms_egoplan.judging import HOW_TO_SET, judge_settings, probe
+
+    settings = judge_settings(DEFAULT_JUDGE)
+    if settings is None:
+        raise LmmsEgoplanError(f"no judge is set. Set a judge with\n{HOW_TO_SET}")
+    if concurrency is not None:
+        settings = replace(settings, concurrency=concurrency)
+    if out.is_dir() or any(out.resolve() == path.resolve() for path in samples):
+        raise LmmsEgoplanError(f"{out}: --out must be another file than the samples, and no folder")
+    answers = with_questions(read_stored(samples))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    probe(settings)
+    repeated = grade_repeatedly(answers, settings, repeats)
+    judged = repeated[0]
+    unjudged = sum(None in (answer.rating for answer in same) for same in zip(*repeated, strict=True))
+    written = out.with_name(f"{out.name}.partial") if unjudged and out.exists() else out
+    if repeats > 1:
+        write_repeated(written, repeated)
+    else:
+        write_judged(written, judged)
+    _print_scores(judged)
+    if repeats > 1:
+        _print_noise(repeated)
+    typer.echo(f"Written to {written}")
+    if unjudged:
+        raise LmmsEgoplanError(
+            f"{unjudged} of {len(judged)} answers are not judged{' in each repeat' if repeats > 1 else ''} ({written} "
+            "says why). The same command asks for them again"
+        )
+
+
+def _print_scores(judged: Sequence["JudgedAnswer"]) -> None:
+    from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, dimension_of
+    from lmms_egoplan.benchmarks.egothink.metrics import (
+        judge_coverage,
+        judge_models,
+        mean_score,
+        plain_average,
+        score_answer,
+    )
+    from lmms_egoplan.benchmarks.egothink.splits import PREPARED
+
+    table = Table("dimension", "answers", "judged", "score", "coverage")
+    complete, incomplete = {}, []
+    for name in (dimension.name for dimension in DIMENSIONS):
+        answers = [answer for answer in judged if dimension_of(answer.id) == name]
+        if not answers:
+            continue
+        values = [score_answer({"id": answer.id}, [answer.to_text()]) for answer in answers]
+        rated = sum(answer.rating is not None for answer in answers)
+        questions = len(PREPARED.load(name))
+        score = mean_score([value["score"] for value in values])
+        coverage = judge_coverage([value["judge_coverage"] for value in values])
+        if rated == questions:
+            complete[name] = score
+        else:
+            incomplete.append(f"{name} ({rated} of {questions} questions rated)")
+        table.add_row(
+            name,
+            f"{len(answers)} of {questions}",
+            str(rated),
+            f"{score:.1f}" if rated else "n/a",
+            f"{coverage:.1%}",
+        )
+    Console().print(table)
+    if len(complete) == len(DIMENSIONS):
+        typer.echo(f"Average: {plain_average(complete):.1f}")
+    else:
+        without = len(DIMENSIONS) - len(complete) - len(incomplete)
+        example = f", e.g. {incomplete[0]}" if incomplete else ""
+        typer.echo(
+            f"Average: n/a. It needs a rating for every question of all {len(DIMENSIONS)} dimensions. Dimensions "
+            f"without answers: {without}. Incomplete ones: {len(incomplete)}{example}."
+        )
+    judges = [{"judge": answer.judge if answer.rating is not None else None} for answer in judged]
+    typer.echo(f"Judge: {judge_models(judges)}")
+
+
+def _print_noise(repeated: Sequence[Sequence["JudgedAnswer"]]) -> None:
+    from lmms_egoplan.benchmarks.egothink.repeats import noise_by_dimension
+
+    ratings = {same[0].id: [answer.rating for answer in same] for same in zip(*repeated, strict=True)}
+    table = Table("dimension", "answers", "scores", "SD of the score", "answers that change", "SD of a rating")
+    found = noise_by_dimension(ratings)
+    for name, noise in found.items():
+        table.add_row(
+            name,
+            f"{noise.answers} of {noise.answers + noise.left_out}",
+            " ".join(f"{score:.1f}" for score in noise.scores) or "n/a",
+            "n/a" if noise.score_sd is None else f"{noise.score_sd:.2f}",
+            "n/a" if noise.changed is None else f"{noise.changed:.1%}",
+            "n/a" if noise.rating_sd is None else f"{noise.rating_sd / 100:.3f}",
+        )
+    typer.echo(f"Judge noise: each answer judged {len(repeated)} times, over the answers with a rating each time")
+    Console().print(table)

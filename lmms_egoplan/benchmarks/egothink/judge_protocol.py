@@ -1,0 +1,66 @@
+# ruff: noqa: RUF001 - the paper's typographic signs
+"""What a judge is asked about an answer (Table 7), and how its verdict is read."""
+
+import re
+
+from lmms_egoplan.judging.judgement import RatingScale
+
+# The ratings that Table 7 allows.
+LEVELS = (0.0, 0.5, 1.0)
+
+# Table 7, to the letter.
+JUDGE_PROMPT = (
+    "[Instruction]\n"
+    "Please act as an impartial judge and evaluate the quality of the response provided by an AI assistant to the user "
+    "question displayed below. Your evaluation should consider correctness and helpfulness. You will be given a "
+    "reference answer and the assistant’s answer. Begin your evaluation by comparing the assistant’s answer with the "
+    "reference answer. Identify and correct any mistakes. The assistant has access to an image alongwith questions but "
+    "you will not be given images. Therefore, please consider only how the answer is close to the reference answer. If "
+    "the assistant’s answer is not exactly same as or similar to the answer, then he must be wrong. Be as objective as "
+    "possible. Discourage uninformative answers. Also, equally treat short and long answers and focus on the "
+    "correctness of answers. After providing your explanation, you must rate the response with either 0, 0.5 or 1 by "
+    "strictly following this format: “[rating]”, for example: “Rating: [[0.5]]”.\n"
+    "\n"
+    "[Question]\n"
+    "{question}\n"
+    "\n"
+    "[The Start of Reference Answer]\n"
+    "{ref_answer_1}\n"
+    "\n"
+    "[The End of Reference Answer]\n"
+    "\n"
+    "[The Start of Assistant’s Answer]\n"
+    "{answer}\n"
+    "\n"
+    "[The End of Assistant’s Answer]"
+)
+
+# The prompt's own example, in whatever marks and behind whatever comma, colon or line break a judge quotes it; "the
+# example" alone is one where a quotation mark opens behind it.
+_QUOTE = r"[\"'`“”„‘’«»‹›「『]"
+_GAP = r"(?: [\s:;,.(*_>：，、–—-] | </?\w{1,10}> )"
+_EXAMPLE = re.compile(
+    rf"""
+    \b (?: (?: for \s+ (?:example|instance) | e\.? \s? g \b | such \s as ) (?: {_QUOTE} | {_GAP} )*
+    | examples? {_GAP}* {_QUOTE} (?: {_QUOTE} | {_GAP} )* )
+    (?: rating [\s*_"'`”]{{0,9}} [:：=]? [\s*_"'`“]{{0,9}} )? \[\[ \s* 0?\.50* \s* \]\]
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_BRACKETED = re.compile(r"\[\[([^\[\]]*)\]\]")
+_NUMBER = re.compile(r"[01](?:\.0*)?|0?\.50*")
+
+
+def read_rating(verdict: str) -> float | None:
+    """The rating in a judge's verdict: 0, 0.5 or 1.
+
+    The last ``[[x]]`` alone decides: where it holds anything else (``7``, ``-1``, ``rating``) there is no rating,
+    whatever was said before. The example in the prompt's own instruction ("for example: Rating: [[0.5]]") is no
+    rating, however it is quoted.
+    """
+    ratings = _BRACKETED.findall(_EXAMPLE.sub(" ", verdict))
+    last = ratings[-1].strip() if ratings else ""
+    return float(last) if _NUMBER.fullmatch(last) else None
+
+
+SCALE = RatingScale(read_rating, best=1)

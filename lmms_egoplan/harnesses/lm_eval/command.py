@@ -1,0 +1,44 @@
+"""``lmms-egoplan lm-eval``: lm-eval's own command, with this package's model class."""
+
+import sys
+
+import typer
+
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.harnesses.requirements import require
+
+RANKER = ("hf-vlm-ranker", "lmms_egoplan.harnesses.lm_eval.ranker:HFVLMRanker")
+
+_TASK = BENCHMARKS[0].tasks[0]
+HELP = f"""Run lm-eval with `--model hf-vlm-ranker`, which scores continuations after images.
+
+All arguments are lm-eval's and go to it unchanged. lm-eval finds tasks by itself, but model classes only if they are
+registered before it starts.
+
+Example: `lmms-egoplan lm-eval --include_path $(lmms-egoplan tasks-path --harness lm-eval) --tasks {_TASK}
+--model hf-vlm-ranker --model_args pretrained=Qwen/Qwen2.5-VL-7B-Instruct --apply_chat_template`
+"""
+_BEFORE_ITS_OWN = f"""lmms-egoplan lm-eval is lm-eval's own command with one more model class:
+hf-vlm-ranker, a Hugging Face model that can score continuations after images.
+
+Example: lmms-egoplan lm-eval --model hf-vlm-ranker --tasks {_TASK} \\
+  --model_args pretrained=Qwen/Qwen2.5-VL-7B-Instruct --apply_chat_template \\
+  --include_path $(lmms-egoplan tasks-path --harness lm-eval)
+
+All arguments go to lm-eval unchanged. Its own help:
+"""
+
+
+def lm_eval(context: typer.Context) -> None:
+    """Run lm-eval; `HELP` is the help."""
+    if not context.args or {"-h", "--help"}.intersection(context.args):
+        typer.echo(_BEFORE_ITS_OWN)
+    require("lm_eval", "lm-eval", "lmms-egoplan[lm-eval]")
+    from lm_eval.__main__ import cli_evaluate
+    from lm_eval.api.registry import model_registry
+
+    name, target = RANKER
+    if name not in model_registry:
+        model_registry.register(name, target=target)
+    sys.argv = ["lm-eval", *context.args]
+    cli_evaluate()

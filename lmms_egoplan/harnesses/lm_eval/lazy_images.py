@@ -1,0 +1,96 @@
+"""Images that are read when they are used: lm-eval holds the images of all requests before the first one runs."""
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from PIL import Image
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.storage import PreparedData
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+IMAGE_PLACEHOLDER = "<image>"
+
+
+class LazyImages(str):
+    """The images of one request, read from disk each time they are iterated and kept nowhere.
+
+    lm-eval's model classes take a request's images from one iteration over ``request.args[2]["visual"]``. On the way
+    there it hashes requests (``--use_cache``), pickles them (``--cache_requests``) and logs them (``--log_samples``).
+    For all of that this is a text that says what is shown.
+
+    Args:
+        shown: another text for other images.
+        load: reads them; a partial of a function of a module, so that it can be pickled.
+        is_clip: they are a `Clip`, which a model class that takes videos may show as one.
+    """
+
+    __slots__ = ("_load", "is_clip")
+
+    def __new__(cls, shown: str, load: Callable[[], list[Image.Image]], is_clip: bool = False) -> "LazyImages":
+        self = super().__new__(cls, shown)
+        self._load = load
+        self.is_clip = is_clip
+        return self
+
+    def load(self) -> list[Image.Image]:
+        """The images, fresh; a `Clip` where they are one."""
+        return self._load()
+
+    def __iter__(self) -> Iterator[Image.Image]:  # type: ignore[override]
+        return iter(self._load())
+
+    def __getitem__(self, index: Any) -> Any:
+        """Images, not characters: lm-eval's API classes take the first ``max_images``.
+
+        Raises:
+            ValueError: a slice that leaves out images, which the question is about.
+        """
+        images = self._load()
+        taken = images[index]
+        if isinstance(index, slice) and len(taken) < len(images):
+            raise ValueError(
+                f"{self}: only {len(taken)} of {len(images)} images would be sent; give --model_args "
+                f"max_images={len(images)}"
+            )
+        return taken
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LazyImages, (str(self), self._load, self.is_clip)
+
+
+def images_name(benchmark: str, doc: Mapping[str, Any], what: str) -> str:
+    """Which images of a benchmark a document shows: another text for other data and for another version of the task.
+
+    lm-eval's ``--use_cache`` serves an earlier response where this text and the prompt are the same.
+
+    Args:
+        doc: as `PreparedTask` makes it.
+    """
+    return f"{benchmark} {doc['data']}, version {doc['version'].partition(',')[0]}, {what}"
+
+
+def stored_images(prepared: PreparedData, split: str, data: str, row: int, column: str) -> list[Image.Image]:
+    """The RGB images in one row of a prepared split, of which nothing else is read.
+
+    Args:
+        data: fingerprint of the split for which the request was built.
+        column: of images, or of lists of images.
+
+    Raises:
+        LmmsEgoplanError: the split has been prepared anew since then.
+    """
+    value = _column(prepared, split, data, column)[row][column]
+    return [image.convert("RGB") for image in (value if isinstance(value, list) else [value])]
+
+
+@functools.cache
+def _column(prepared: PreparedData, split: str, data: str, column: str) -> "Dataset":
+    if prepared.fingerprint(split) != data:
+        raise LmmsEgoplanError(
+            f"{prepared.folder(split)}: prepared anew since the requests were built; run the command again"
+        )
+    return prepared.load(split).select_columns([column])

@@ -1,0 +1,302 @@
+"""``--model hf-vlm-ranker``: lm-eval's ``hf-multimodal`` with likelihoods of continuations behind images."""
+
+import itertools
+import re
+from collections.abc import Iterator
+from copy import deepcopy
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import CacheHook
+from lm_eval.models.hf_vlms import DEFAULT_IMAGE_PLACEHOLDER, HFMultimodalLM
+from lm_eval.models.utils import resize_image
+from tqdm import tqdm
+
+from lmms_egoplan.harnesses.generation import AnswerGenerator, Question, batches
+from lmms_egoplan.harnesses.lm_eval import response_cache
+from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages
+from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, VIDEO, ShownAnswer
+from lmms_egoplan.harnesses.prefetch import prefetch
+from lmms_egoplan.media.clip import Clip
+from lmms_egoplan.ranking import CandidateRanker, CandidateScore
+from lmms_egoplan.ranking.ledger import PathLedger
+from lmms_egoplan.ranking.loglikelihood import LoglikelihoodPair
+from lmms_egoplan.ranking.question import ContextTooLongError, RankingError
+from lmms_egoplan.ranking.ranker import AUTO, RANKING_VERSION
+from lmms_egoplan.ranking.weights import folder_version, weights_version
+
+NAME = "hf-vlm-ranker"
+
+DECODING_THREADS = 2
+QUESTIONS_AHEAD = 4
+"""Questions whose images are read beyond the one that the model computes; bounds the memory they take."""
+
+BATCHES_STORED = 16
+"""Batches of answers that a killed run can lose at most."""
+
+# Arguments that change no answer.
+_WITHOUT_EFFECT = {"batch_size", "max_batch_size", "device"}
+
+Message = dict[str, Any]
+
+_LEADING_IMAGES = re.compile(rf"(?:\s*{DEFAULT_IMAGE_PLACEHOLDER})*")
+
+
+class ChatPrompt(str):
+    """A rendered chat prompt that still knows its messages, whose images stand as ``{"type": "image"}``.
+
+    A candidate is rendered as the assistant's turn behind them. That is not always the prompt with the candidate
+    appended: LLaVA-1.5's ends with ``ASSISTANT:`` and sets an answer off by a space.
+    """
+
+    messages: list[Message]
+
+    def __new__(cls, text: str, messages: list[Message]) -> "ChatPrompt":
+        self = super().__new__(cls, text)
+        self.messages = messages
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ChatPrompt, (str(self), self.messages)
+
+
+class HFVLMRanker(HFMultimodalLM):
+    """`HFMultimodalLM` that answers ``loglikelihood`` through `CandidateRanker`.
+
+    It takes the same arguments, and ``ranking_path`` (`CandidateRanker`'s ``path``). With ``--apply_chat_template``
+    messages are rendered by the model's chat template, without it a prompt is image placeholders and text. Then images
+    that a task hands over as a clip are a video, where processor and template take one. Generation is the parent's, for
+    clips that of lmms-eval's ``hf_vlm``; a prompt which does not fit is an error and never cut. Responses in
+    ``--use_cache`` serve the same weights and arguments only.
+    """
+
+    def __init__(self, pretrained: str, *args: Any, ranking_path: str = AUTO, **kwargs: Any) -> None:
+        super().__init__(pretrained, *args, **kwargs)
+        self._chat_ranker = CandidateRanker(self.model, self.processor, path=ranking_path)
+        self._plain_ranker = CandidateRanker(self.model, self.processor, apply_chat_template=False, path=ranking_path)
+        self._generator = AnswerGenerator(self.model, self.processor)
+        weights = weights_version(str(pretrained), getattr(self.model.config, "_commit_hash", None))
+        settings = {
+            name: folder_version(value) or str(value)
+            for name, value in sorted(kwargs.items())
+            if name not in _WITHOUT_EFFECT
+        }
+        self._identity = f"{weights} ranking {RANKING_VERSION} {ranking_path} {settings}"
+        self._ledger: PathLedger | None = None
+
+    def set_cache_hook(self, cache_hook: CacheHook) -> None:
+        """Called with ``--use_cache``: binds its keys to this model, and takes no path again that failed there."""
+        super().set_cache_hook(cache_hook)
+        if cache_hook.dbdict is None:
+            return
+        self._ledger = PathLedger(Path(cache_hook.dbdict.filename).absolute().parent, self._identity)
+        failed = self._ledger.failed()
+        for ranker in (self._chat_ranker, self._plain_ranker):
+            ranker.exclude(failed)
+        response_cache.bind(" without ".join([self._identity, *failed]))
+
+    @property
+    def tokenizer_name(self) -> str:
+        """Names the requests in lm-eval's request cache; those of the parent class have no `ChatPrompt`."""
+        return f"{super().tokenizer_name}-{NAME}"
+
+    def apply_chat_template(self, chat_history: list[Message], add_generation_prompt: bool = True) -> str:
+        """As the parent renders it; a prompt that an answer follows keeps its messages."""
+        messages = deepcopy(chat_history)  # the parent writes content lists into them
+        text = super().apply_chat_template(messages, add_generation_prompt)
+        return ChatPrompt(text, messages) if add_generation_prompt else text
+
+    def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
+        """Sum of the log-probabilities of each continuation, nats, and whether greedy decoding gives it.
+
+        The requests of one question, which stand together, share one pass over its images and text.
+
+        Raises:
+            RankingError: a question cannot be ranked, or is too long for the model (`ContextTooLongError`), or an
+                audit failed (`PathError`): then ``--use_cache`` serves nothing that came on that path any more.
+        """
+        questions = [list(group) for _, group in itertools.groupby(requests, key=_question)]
+        answers: list[tuple[float, bool]] = []
+        progress = tqdm(total=len(questions), desc="Ranking", unit="question", disable=disable_tqdm or self.rank != 0)
+        with progress:
+            for group, (messages, question_id) in self._loaded(questions):
+                continuations = [request.args[1] for request in group]
+                candidates = list(dict.fromkeys(continuations))
+                ranker = self._chat_ranker if isinstance(group[0].args[0], ChatPrompt) else self._plain_ranker
+                scores = self._scores(ranker, messages, candidates, question_id)
+                pairs = {
+                    candidate: LoglikelihoodPair(score.logprob, score.is_greedy, score.num_tokens, score.use)
+                    for candidate, score in zip(candidates, scores, strict=True)
+                }
+                for request in group:
+                    answers.append(pairs[request.args[1]])
+                    self.cache_hook.add_partial("loglikelihood", request.args, answers[-1])
+                progress.update()
+        return answers
+
+    def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
+        """The parent's, which takes requests with images or without, but not both at once; and clips.
+
+        With ``--use_cache`` some requests at a time, whose answers are stored before the next. An answer to a clip is
+        a `ShownAnswer`.
+        """
+        answers: dict[int, str] = {}
+        is_stored = self.cache_hook.dbdict is not None
+        kinds = [(len(request.args) > 2, self._is_clip(request)) for request in requests]
+        for kind in sorted(set(kinds)):
+            chosen = [index for index, each in enumerate(kinds) if each == kind]
+            generate = self._answer_clips if kind[1] else super().generate_until
+            step = BATCHES_STORED * int(self.batch_size) if is_stored else max(1, len(chosen))
+            for start in range(0, len(chosen), step):
+                part = chosen[start : start + step]
+                generated = generate([requests[index] for index in part], disable_tqdm)
+                answers.update(zip(part, generated, strict=True))
+                for index in part:
+                    self.cache_hook.add_partial("generate_until", requests[index].args, answers[index])
+        return [answers[index] for index in range(len(requests))]
+
+    def tok_batch_multimodal_encode(
+        self,
+        strings: list[str],
+        images: list[list[Any]],
+        padding_side: str = "left",
+        left_truncate_len: int | None = None,
+        truncation: bool = False,
+    ) -> Any:
+        """The parent's, which would cut prompts that leave no room for the answer, and their images with them.
+
+        Raises:
+            ContextTooLongError: there is such a prompt.
+        """
+        processor, bos = self.processor, self.tokenizer.bos_token
+        if bos and strings[0].startswith(bos):  # a template's own; the tokenizer would set another before it
+            self.processor = partial(processor, add_special_tokens=False)
+        try:
+            encoding = super().tok_batch_multimodal_encode(strings, images, padding_side)
+        finally:
+            self.processor = processor
+        _check_length(encoding["input_ids"].shape[1], left_truncate_len, strings)
+        return encoding
+
+    def tok_batch_encode(
+        self,
+        strings: list[str],
+        padding_side: str = "left",
+        left_truncate_len: int | None = None,
+        truncation: bool = False,
+    ) -> tuple[Any, Any]:
+        """The same for prompts without images."""
+        ids, mask = super().tok_batch_encode(strings, padding_side)
+        _check_length(ids.shape[1], left_truncate_len, strings)
+        return ids, mask
+
+    def _scores(
+        self, ranker: CandidateRanker, messages: list[Message], candidates: list[str], question_id: str
+    ) -> list[CandidateScore]:
+        if self._ledger is None:
+            return ranker.score(messages, candidates, question_id)
+        return self._ledger.score(ranker, messages, candidates, question_id)
+
+    def _is_clip(self, request: Instance) -> bool:
+        """Whether the images of a request are frames that the model gets as a video; one frame is an image."""
+        context, _, *media = request.args
+        visual = media[0]["visual"] if media else None
+        is_clip = isinstance(visual, LazyImages) and visual.is_clip
+        return is_clip and isinstance(context, ChatPrompt) and self._generator.takes_video
+
+    def _answer_clips(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
+        answers: list[str] = []
+        progress = tqdm(total=len(requests), desc="Generating", disable=disable_tqdm or self.rank != 0)
+        with progress:
+            loaded = self._loaded([[request] for request in requests])
+            for batch in batches(loaded, int(self.batch_size)):
+                arguments = {"max_gen_toks": self.max_gen_toks} | batch[0][0][0].args[1]
+                questions, question_ids = zip(*(question for _, question in batch), strict=True)
+                for messages, answer in zip(
+                    questions, self._generator.generate(questions, arguments, question_ids), strict=True
+                ):
+                    kinds = {item["type"] for message in messages for item in message["content"]}
+                    answers.append(ShownAnswer(answer.text, VIDEO if "video" in kinds else IMAGES))
+                progress.update(len(batch))
+        return answers
+
+    def _loaded(self, questions: list[list[Instance]]) -> Iterator[tuple[list[Instance], Question]]:
+        """Each question's requests, chat messages and id; images are read while the model computes."""
+
+        def load(group: list[Instance]) -> Question:
+            return self._messages(group), f"{group[0].task_name}/{group[0].doc_id}"
+
+        return prefetch(questions, load, workers=DECODING_THREADS, ahead=QUESTIONS_AHEAD)
+
+    def _messages(self, group: list[Instance]) -> list[Message]:
+        """The messages of a question with its images in their places, resized as the parent does for generation."""
+        context, _, *media = group[0].args
+        visual = media[0]["visual"] if media else ()
+        shown = visual.load() if isinstance(visual, LazyImages) else visual
+        fps = shown.fps if isinstance(shown, Clip) else None
+        size = (self.image_width, self.image_height, self.image_max_side)
+        images = [resize_image(image, *size).convert("RGB") for image in list(shown)[: self.max_images]]
+        messages = context.messages if isinstance(context, ChatPrompt) else [_plain_message(context)]
+        places = sum(item["type"] == "image" for message in messages for item in message["content"])
+        if places != len(images):
+            raise RankingError(
+                f"question {group[0].task_name}/{group[0].doc_id}: {len(images)} images for {places} placeholders "
+                f"{DEFAULT_IMAGE_PLACEHOLDER} in its prompt"
+            )
+        if len(images) > 1 and self._is_clip(group[0]):
+            return _with_video(messages, Clip(images, fps))
+        remaining = iter(images)
+        return [
+            {
+                **message,
+                "content": [
+                    {"type": "image", "image": next(remaining)} if item["type"] == "image" else item
+                    for item in message["content"]
+                ],
+            }
+            for message in messages
+        ]
+
+
+def _with_video(messages: list[Message], clip: Clip) -> list[Message]:
+    """The messages with a clip where its first frame would stand, and no other frame."""
+    places = iter(range(len(clip)))
+    return [
+        {
+            **message,
+            "content": [
+                {"type": "video", "video": clip} if item["type"] == "image" else item
+                for item in message["content"]
+                if item["type"] != "image" or next(places) == 0
+            ],
+        }
+        for message in messages
+    ]
+
+
+def _check_length(length: int, limit: int | None, prompts: list[str]) -> None:
+    if limit is not None and length > limit:
+        raise ContextTooLongError(
+            f"{NAME}: a prompt has {length} tokens, and {limit} fit beside the answer; show it fewer or smaller images "
+            "(--metadata num_frames=N or max_frames=N). It is one of: "
+            + " / ".join(repr(prompt[-80:]) for prompt in prompts)
+        )
+
+
+def _question(request: Instance) -> tuple[Any, ...]:
+    context, _, *media = request.args
+    return request.task_name, request.doc_id, context, id(media[0]["visual"]) if media else None
+
+
+def _plain_message(context: str) -> Message:
+    """A prompt without a chat template: all images, then the text, which is how `CandidateRanker` writes it."""
+    images = _LEADING_IMAGES.match(context)[0]
+    text = context[len(images) :]
+    if DEFAULT_IMAGE_PLACEHOLDER in text:
+        raise RankingError(
+            f"{NAME}: without --apply_chat_template images stand before the text, not in: {text[:200]!r}"
+        )
+    content = [{"type": "image"}] * images.count(DEFAULT_IMAGE_PLACEHOLDER) + [{"type": "text", "text": text}]
+    return {"role": "user", "content": content}

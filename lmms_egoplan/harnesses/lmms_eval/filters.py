@@ -1,0 +1,147 @@
+"""Filters of lmms-eval that know which document each response answers.
+
+The harness hands a filter a task's responses on this rank and the whole dataset. With ``--limit``, ``--offset`` or
+several ranks nothing tells which response belongs to which document, and token counts are not passed on at all.
+So the ensemble that applies the filters is made to show them the requests first.
+"""
+
+import functools
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from lmms_eval.api.filter import Filter, FilterEnsemble
+from lmms_eval.api.instance import Instance
+from lmms_eval.api.reasoning import parse_reasoning_tags_config, strip_reasoning_tags
+from loguru import logger
+
+from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, loaded_model
+from lmms_egoplan.judging import JudgeSettings, judge_settings
+from lmms_egoplan.judging.startup import announce_judge
+from lmms_egoplan.processes import num_processes
+from lmms_egoplan.text import clean_text
+
+# The default of the harness's --reasoning_tags, for runs that its command line did not start.
+_REASONING_TAGS = '[["<think>", "</think>"], ["<analysis>", "</analysis>"]]'
+
+
+@dataclass(frozen=True)
+class Response:
+    """One answer of the evaluated model.
+
+    doc_id: index of its document in the dataset.
+    text: without reasoning and without white space around it.
+    truncated: whether the limit on new tokens ended it; None if the backend gives no token counts, or the answer
+        comes from the harness's response cache, which keeps none.
+    """
+
+    doc_id: int
+    text: str
+    truncated: bool | None
+
+
+class RequestFilter(Filter):
+    """A filter whose `apply` may call `responses`, `settings` and `model`.
+
+    What it and the log get can be written.
+    """
+
+    requests: Sequence[Instance] | None = None
+
+    def responses(self, resps: Sequence[Sequence[str]]) -> list[Response]:
+        """Each request's first response.
+
+        The harness strips reasoning only after the filters, so that is done here, with the tags that it would use.
+
+        Raises:
+            RuntimeError: the harness did not show the requests.
+        """
+        task = self._task()
+        configured = parse_reasoning_tags_config(
+            cli_value=_REASONING_TAGS if task.args is None else getattr(task.args, "reasoning_tags", None),
+            task_value=task.config.reasoning_tags,
+        )
+        found = [
+            Response(request.doc_id, strip_reasoning_tags(texts[0], configured or []), _truncated(request))
+            for request, texts in zip(self.requests or (), resps, strict=True)
+        ]
+        unknown = sum(response.truncated is None for response in found)
+        if unknown:
+            logger.warning(
+                f"{task.task_name}: {unknown} of {len(found)} answers come without a token count; the share of "
+                "truncated answers is over the others"
+            )
+        return found
+
+    def settings(self) -> Mapping[str, Any]:
+        """The task's block of settings for the model."""
+        return self._task().lmms_eval_specific_kwargs or {}
+
+    def model(self) -> LoadedModel | None:
+        """The evaluated model; None where its backend is none of this package's."""
+        return loaded_model(str(self._task().model_name))
+
+    def asks_in_messages(self) -> bool:
+        """Whether the backend gets the task's chat messages: the harness's chat backends do."""
+        return callable(self._task().config.doc_to_messages) and not any(
+            inspect.ismethod(value) and value.__name__ == "doc_to_visual" for value in self.requests[0].args
+        )
+
+    def _task(self) -> Any:
+        if not self.requests:
+            raise RuntimeError("this lmms-eval does not apply filters with FilterEnsemble.apply(instances, docs)")
+        return next(value.__self__ for value in self.requests[0].args if inspect.ismethod(value))
+
+
+class JudgedFilter(RequestFilter):
+    """A filter that has answers rated by a judge model; the judge is tried when the task is loaded.
+
+    DEFAULT_JUDGE, OTHERWISE: as `announce_judge` takes them.
+    """
+
+    DEFAULT_JUDGE: ClassVar[str]
+    OTHERWISE: ClassVar[str] = ""
+
+    def __init__(self) -> None:
+        """Try the judge.
+
+        Raises:
+            JudgeError, LmmsEgoplanError: as `announce_judge`.
+        """
+        announce_judge(self.DEFAULT_JUDGE, self.OTHERWISE)
+
+    def judge(self) -> JudgeSettings | None:
+        """The judge that is set, with this process's share of the concurrency; None, too, with ``--predict_only``."""
+        settings = judge_settings(self.DEFAULT_JUDGE)
+        if settings is None or getattr(self._task().args, "predict_only", False):
+            return None
+        return settings.shared_by(num_processes())
+
+
+def _truncated(request: Instance) -> bool | None:
+    counts = request.token_counts[0] if request.token_counts else None
+    limit = next((value.get("max_new_tokens") for value in request.args if isinstance(value, dict)), None)
+    if limit is None or counts is None or counts.output_tokens is None:
+        return None
+    return counts.output_tokens >= limit
+
+
+def _show_requests_to_filters() -> None:
+    apply = FilterEnsemble.apply
+
+    @functools.wraps(apply)
+    def show_and_apply(self: FilterEnsemble, instances: list[Instance], *args: Any, **kwargs: Any) -> None:
+        ours = [each for each in self.filters if isinstance(each, RequestFilter)]
+        for each in ours:
+            each.requests = instances
+        if ours:
+            # The harness logs them beside the filters' output, and loses the whole file to one that cannot be written.
+            for instance in instances:
+                instance.resps = [clean_text(resp) if isinstance(resp, str) else resp for resp in instance.resps]
+        apply(self, instances, *args, **kwargs)
+
+    FilterEnsemble.apply = show_and_apply
+
+
+_show_requests_to_filters()

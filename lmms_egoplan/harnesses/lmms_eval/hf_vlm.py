@@ -1,0 +1,275 @@
+"""``--model hf_vlm``: any transformers vision-language checkpoint in lmms-eval, likelihoods included."""
+
+import atexit
+import hashlib
+import inspect
+import itertools
+import json
+import os
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from accelerate import Accelerator
+from lmms_eval.api.instance import GenerationResult, Instance, TokenCounts
+from lmms_eval.api.model import lmms
+from lmms_eval.protocol import ChatMessages
+from tqdm import tqdm
+from transformers import AutoModelForImageTextToText, AutoProcessor
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.generation import AnswerGenerator, Question, batches
+from lmms_egoplan.harnesses.lmms_eval import response_cache
+from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
+from lmms_egoplan.harnesses.lmms_eval.messages import MediaLoader
+from lmms_egoplan.harnesses.lmms_eval.streaming import StreamedResponses
+from lmms_egoplan.harnesses.prefetch import prefetch
+from lmms_egoplan.ranking import CandidateRanker, CandidateScore
+from lmms_egoplan.ranking.ledger import PathLedger
+from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
+from lmms_egoplan.ranking.ranker import AUTO, RANKING_VERSION
+from lmms_egoplan.ranking.weights import weights_version
+
+DECODING_THREADS = 2
+QUESTIONS_AHEAD = 4
+"""Questions whose frames are decoded beyond the one that the model computes; bounds the memory they take."""
+
+_CACHE_RUN_ID, _OWN_RUN_IDS = "LMMS_CACHE_RUN_ID", "hf_vlm-"
+
+
+class HFVLM(lmms):
+    """lmms-eval backend over `CandidateRanker` and transformers' ``generate``.
+
+    Args:
+        pretrained: checkpoint name or folder, anything ``AutoModelForImageTextToText`` loads.
+        dtype: ``auto`` (the checkpoint's), ``bfloat16``, ``float16`` or ``float32``.
+        device: ``cuda``, ``cuda:1``, ``cpu``; by default this process's accelerator, or the CPU.
+        device_map: as transformers takes it, to spread a model over several devices (``auto``).
+        attn_implementation: as transformers takes it; ``sdpa`` and ``eager`` allow the fastest ranking.
+        max_frames_num: most frames of a video file.
+        batch_size: questions per ``generate`` call; ranking takes a question with all candidates at a time.
+        revision: the checkpoint's revision.
+        trust_remote_code: run code that comes with the checkpoint.
+        score_eos: add the end-of-turn token to every candidate.
+        ranking_path: ``auto``, or the path that ranking takes: ``packed``, ``cached``, ``shared`` or ``full``
+            (`CandidateRanker`).
+    """
+
+    is_simple = True
+    NAME = "hf_vlm"
+
+    def __init__(
+        self,
+        pretrained: str,
+        dtype: str = "auto",
+        device: str | None = None,
+        device_map: str | None = None,
+        attn_implementation: str | None = None,
+        max_frames_num: int = 8,
+        batch_size: int | str = 1,
+        max_batch_size: int | None = None,
+        revision: str = "main",
+        trust_remote_code: bool = False,
+        score_eos: bool = False,
+        ranking_path: str = AUTO,
+    ) -> None:
+        super().__init__()
+        self.accelerator = Accelerator()
+        atexit.register(_leave_processes)
+        self._rank = self.accelerator.process_index
+        self._world_size = self.accelerator.num_processes
+        alone = self._world_size == 1
+        self._device = torch.device(device) if device and alone else self.accelerator.device
+        if not str(batch_size).isdecimal() or int(batch_size) < 1:
+            raise ValueError(f"hf_vlm: batch_size must be a whole number of at least 1, got {batch_size!r}")
+        self.batch_size_per_gpu = int(batch_size)
+        loading = {"revision": revision, "trust_remote_code": trust_remote_code}
+        self._model = AutoModelForImageTextToText.from_pretrained(
+            pretrained,
+            dtype=dtype,
+            device_map=device_map or {"": self._device},
+            attn_implementation=attn_implementation,
+            **loading,
+        ).eval()
+        processor = AutoProcessor.from_pretrained(pretrained, **loading)
+        self._ranker = CandidateRanker(self._model, processor, score_eos=bool(score_eos), path=ranking_path)
+        self._generator = AnswerGenerator(self._model, processor)
+        self._media = MediaLoader(self._generator.takes_video, int(max_frames_num))
+        model_type = self._model.config.model_type
+        remember(LoadedModel(self.NAME, model_type, self._generator.takes_video, self._generator.has_system_turn))
+        weights = weights_version(pretrained, getattr(self._model.config, "_commit_hash", None))
+        self._identity = f"{weights} ranking {RANKING_VERSION}"
+        self._ledger: PathLedger | None = None
+        _resume_response_cache(
+            self._identity, dtype, attn_implementation, max_frames_num, score_eos, ranking_path, self._world_size
+        )
+        response_cache.bind(self)
+
+    @property
+    def device(self) -> torch.device:
+        return self._device
+
+    @property
+    def batch_size(self) -> int:
+        return self.batch_size_per_gpu
+
+    def loglikelihood(self, requests: list[Instance]) -> Sequence[GenerationResult]:
+        """Mean token loss and greedy flag of each continuation (lmms-eval's convention: lower is better).
+
+        The requests of one question are ranked in one go. White space around a continuation is dropped: the chat
+        template sets an answer off from its question by itself. Every text is a `LoglikelihoodText`, which the
+        harness's own ``multiple_choice`` scoring can unpack (not so what comes back from its response cache).
+
+        Raises:
+            LmmsEgoplanError: what a question shows cannot be loaded.
+            RankingError: a question cannot be ranked, or is too long for the model (`ContextTooLongError`), or an
+                audit failed (`PathError`): then ``--use_cache`` serves nothing that came on that path any more.
+        """
+        return StreamedResponses(self._rank_all(requests), len(requests))
+
+    def generate_until(self, requests: list[Instance]) -> Sequence[GenerationResult]:
+        """Generate an answer to each request, greedily unless its arguments ask for sampling.
+
+        Raises:
+            LmmsEgoplanError: what a question shows cannot be loaded.
+            ContextTooLongError: a question alone exceeds the model's positions.
+        """
+        return StreamedResponses(self._generate_all(requests), len(requests))
+
+    def generate_until_multi_round(self, requests: list[Instance]) -> list[str]:
+        raise NotImplementedError(
+            "hf_vlm does not support generate_until_multi_round: it answers one turn; use a backend that "
+            "holds a dialogue"
+        )
+
+    def open_cache(self, folder: Path) -> str:
+        """What binds responses in ``--use_cache`` to this model; paths that failed there are not taken again."""
+        settings = [self._identity, str(self._model.dtype), self._model.config._attn_implementation]
+        self._ledger = PathLedger(folder, " ".join(settings))
+        failed = self._ledger.failed()
+        self._ranker.exclude(failed)
+        return " without ".join([self._identity, *failed])
+
+    def clean(self) -> None:
+        for name in ("_ranker", "_generator"):  # which hold the model, too
+            vars(self).pop(name, None)
+        super().clean()
+
+    def _rank_all(self, requests: list[Instance]) -> Generator[GenerationResult, None, None]:
+        def question_of(request: Instance) -> tuple[Any, ...]:
+            context, _, _, doc_id, task, split = request.args
+            return task, split, doc_id, context
+
+        questions = [list(group) for _, group in itertools.groupby(requests, key=question_of)]
+        with self._progress(len(questions), "Ranking", "question") as progress:
+            for group, (messages, question_id) in self._loaded(questions):
+                continuations = [self._continuation(request) for request in group]
+                candidates = list(dict.fromkeys(continuations))
+                scores = self._scores(messages, candidates, question_id)
+                texts = {
+                    candidate: LoglikelihoodText.encode(Loglikelihood(s.nll, s.num_tokens, s.is_greedy, use=s.use))
+                    for candidate, s in zip(candidates, scores, strict=True)
+                }
+                progress.update()
+                yield from (GenerationResult(texts[continuation]) for continuation in continuations)
+
+    def _scores(self, messages: list[dict[str, Any]], candidates: list[str], question_id: str) -> list[CandidateScore]:
+        if self._ledger is None:
+            return self._ranker.score(messages, candidates, question_id)
+        return self._ledger.score(self._ranker, messages, candidates, question_id)
+
+    def _generate_all(self, requests: list[Instance]) -> Generator[GenerationResult, None, None]:
+        with self._progress(len(requests), "Generating", "question") as progress:
+            loaded = self._loaded([[request] for request in requests])
+            for batch in batches(loaded, self.batch_size):
+                arguments = batch[0][0][0].args[1]
+                messages, question_ids = zip(*(question for _, question in batch), strict=True)
+                answers = self._generator.generate(messages, arguments, question_ids)
+                progress.update(len(batch))
+                for answer in answers:
+                    tokens = TokenCounts(answer.input_tokens, answer.output_tokens)
+                    yield GenerationResult(answer.text, tokens)
+
+    def _loaded(self, questions: list[list[Instance]]) -> Iterator[tuple[list[Instance], Question]]:
+        """Each question's requests, chat messages and id; frames are decoded while the model computes."""
+
+        def load(group: list[Instance]) -> Question:
+            context, _, doc_to_visual, doc_id, task, split = group[0].args
+            is_written = group[0].request_type == "generate_until"
+            doc = self.task_dict[task][split][doc_id]
+            question_id = f"{task}/{doc_id}"
+            if isinstance(doc, dict) and "sample_id" in doc:
+                question_id += f" (sample_id {doc['sample_id']})"
+            try:
+                if is_written and (messages := self._messages_with_system(doc_to_visual, doc)):
+                    return messages, question_id
+                visuals = doc_to_visual(doc) if doc_to_visual else None
+                return self._media.messages(context, visuals or []), question_id
+            except (OSError, ValueError) as error:
+                raise LmmsEgoplanError(f"question {question_id}: {error}") from error
+
+        return prefetch(questions, load, workers=DECODING_THREADS, ahead=QUESTIONS_AHEAD)
+
+    def _messages_with_system(self, doc_to_visual: Any, doc: Any) -> list[dict[str, Any]] | None:
+        """The chat messages that the task has for a document, where a system message is among them; else None.
+
+        Tasks make them for the harness's chat backends. A request's text holds no turns, so it cannot tell a system
+        prompt from the question.
+        """
+        task = getattr(doc_to_visual, "__self__", None)
+        to_messages = getattr(getattr(task, "config", None), "doc_to_messages", None)
+        if not callable(to_messages):
+            return None
+        settings, parameters = task.lmms_eval_specific_kwargs, inspect.signature(to_messages).parameters
+        # The harness asks for the settings by this name; some tasks have another name for their second parameter.
+        has_name = "lmms_eval_specific_kwargs" in parameters or any(
+            parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()
+        )
+        if settings is not None and has_name:
+            asked = to_messages(doc, lmms_eval_specific_kwargs=settings)
+        elif settings is not None and len(parameters) == 2:
+            asked = to_messages(doc, settings)
+        else:
+            asked = to_messages(doc)
+        if not any(isinstance(message, dict) and message.get("role") == "system" for message in asked or ()):
+            return None
+        messages = ChatMessages(messages=asked).to_hf_messages()
+        for message in messages:
+            message["content"] = [
+                loaded
+                for item in message["content"]
+                for loaded in ([item] if item["type"] == "text" else self._media.items(item[item["type"]]))
+            ]
+        return messages
+
+    def _continuation(self, request: Instance) -> str:
+        """The continuation; tasks of type ``loglikelihood`` hand over a function of the document instead."""
+        _, continuation, _, doc_id, task, split = request.args
+        if callable(continuation):
+            continuation = continuation(self.task_dict[task][split][doc_id])
+        return continuation.strip()
+
+    def _progress(self, total: int, description: str, unit: str) -> tqdm:
+        return tqdm(total=total, desc=description, unit=unit, disable=self.rank != 0)
+
+
+def _leave_processes() -> None:
+    """End gloo's threads while Python still runs: one that outlives it can abort a process whose work is done.
+
+    The launcher then stops the other processes, of which the first may not have saved the results yet.
+    """
+    if dist.is_available() and dist.is_initialized() and dist.get_backend() == "gloo":
+        dist.destroy_process_group()
+
+
+def _resume_response_cache(*arguments: Any) -> None:
+    """Let the harness's ``--use_cache`` find what a killed run of the same model has stored.
+
+    The harness files the responses of an unfinished run under an id and reads them again only under that id, which is a
+    random one unless this variable, its own, sets it. A user's own id stays.
+    """
+    digest = hashlib.sha256(json.dumps(arguments, default=str).encode()).hexdigest()[:16]
+    if os.environ.get(_CACHE_RUN_ID, _OWN_RUN_IDS).startswith(_OWN_RUN_IDS):
+        os.environ[_CACHE_RUN_ID] = f"{_OWN_RUN_IDS}{digest}"

@@ -1,0 +1,33 @@
+"""``--model llava`` where the LLaVA-NeXT package, which lmms-eval's own ``llava`` needs, is absent."""
+
+from typing import Any
+
+from loguru import logger
+
+from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
+
+DEFAULT_CHECKPOINT = "llava-hf/llava-1.5-7b-hf"
+
+PORTS = {
+    "liuhaotian/llava-v1.5-7b": "llava-hf/llava-1.5-7b-hf",
+    "liuhaotian/llava-v1.5-13b": "llava-hf/llava-1.5-13b-hf",
+    "liuhaotian/llava-v1.6-vicuna-7b": "llava-hf/llava-v1.6-vicuna-7b-hf",
+    "liuhaotian/llava-v1.6-vicuna-13b": "llava-hf/llava-v1.6-vicuna-13b-hf",
+    "liuhaotian/llava-v1.6-mistral-7b": "llava-hf/llava-v1.6-mistral-7b-hf",
+    "liuhaotian/llava-v1.6-34b": "llava-hf/llava-v1.6-34b-hf",
+}
+"""The original checkpoints and their transformers ports."""
+
+
+class Llava(HFVLM):
+    """`HFVLM` with LLaVA-1.5-7B by default; original checkpoint names resolve to their transformers ports."""
+
+    NAME = "llava"
+
+    def __init__(self, pretrained: str = DEFAULT_CHECKPOINT, **kwargs: Any) -> None:
+        checkpoint = PORTS.get(pretrained, pretrained)
+        logger.warning(
+            f"llava: the LLaVA-NeXT package is not installed; running {checkpoint} with the hf_vlm backend"
+            + (f" (the transformers port of {pretrained})" if checkpoint != pretrained else "")
+        )
+        super().__init__(pretrained=checkpoint, **kwargs)

@@ -1,0 +1,92 @@
+"""What a task shows (images, videos, paths to either, lists of frames) and its text, as chat messages."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from lmms_egoplan.media.clip import Clip
+
+IMAGE_SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}
+IMAGE_PLACEHOLDER = "<image>"
+
+
+class MediaLoader:
+    """Turns a task's visuals into content items of a chat message.
+
+    Args:
+        takes_video: whether the model takes videos; where it does not, a video's frames are images. A single frame
+            always is one.
+        max_frames_num: most frames of a video file, evenly spaced, the last one kept. Frames that a task has chosen
+            itself are never thinned.
+    """
+
+    def __init__(self, takes_video: bool, max_frames_num: int) -> None:
+        self._takes_video = takes_video
+        self._max_frames_num = max_frames_num
+
+    def messages(self, text: str, visuals: Sequence[Any]) -> list[dict[str, Any]]:
+        """One user turn: the media first, then the text.
+
+        If the text has exactly one ``<image>`` per visual, each visual stands where its placeholder does.
+
+        Raises:
+            TypeError: a visual is no image, path or list of frames.
+        """
+        items = [self.items(visual) for visual in visuals]
+        pieces = text.split(IMAGE_PLACEHOLDER)
+        if visuals and len(pieces) == len(visuals) + 1:
+            content = [_text(pieces[0])]
+            for media, piece in zip(items, pieces[1:], strict=True):
+                content += [*media, _text(piece)]
+        else:
+            content = [*(item for media in items for item in media), _text(text)]
+        return [{"role": "user", "content": [item for item in content if item.get("text") != ""]}]
+
+    def items(self, visual: Any) -> list[dict[str, Any]]:
+        """Content items of one visual: a video, or images.
+
+        Raises:
+            TypeError: it is no image, path or list of frames.
+        """
+        if isinstance(visual, Image.Image):
+            return [{"type": "image", "image": visual.convert("RGB")}]
+        if isinstance(visual, (str, Path)):
+            path = Path(visual)
+            if path.suffix.lower() in IMAGE_SUFFIXES:
+                with Image.open(path) as image:
+                    return [{"type": "image", "image": image.convert("RGB")}]
+            return self._video_items(self._read_video(path))
+        if isinstance(visual, (list, tuple)) and visual and all(isinstance(v, Image.Image) for v in visual):
+            rgb = (frame.convert("RGB") for frame in visual)
+            return self._video_items(Clip(rgb, getattr(visual, "fps", None)))
+        raise TypeError(
+            f"hf_vlm takes images, paths of images and videos, and lists of frames, got {type(visual).__name__}"
+        )
+
+    def _video_items(self, frames: Clip) -> list[dict[str, Any]]:
+        if self._takes_video and len(frames) > 1:  # some video processors refuse a single frame
+            return [{"type": "video", "video": frames}]
+        return [{"type": "image", "image": frame} for frame in frames]
+
+    def _read_video(self, path: Path) -> Clip:
+        from lmms_egoplan.media.frames import frame_times, read_video_frames
+
+        times = frame_times(path)
+        positions = _evenly_spaced(len(times), self._max_frames_num)
+        span = times[positions[-1]] - times[positions[0]]
+        return Clip(read_video_frames(path, positions), (len(positions) - 1) / span if span else None)
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _evenly_spaced(count: int, limit: int) -> list[int]:
+    """At most ``limit`` of ``count`` indices, evenly spaced, with first and last (for 1 the last alone)."""
+    if count <= limit:
+        return list(range(count))
+    if limit == 1:
+        return [count - 1]
+    return [round(index * (count - 1) / (limit - 1)) for index in range(limit)]

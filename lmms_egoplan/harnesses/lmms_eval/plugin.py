@@ -1,0 +1,137 @@
+"""Makes lmms-eval know this package's models and tasks; the only module that touches its registries.
+
+lmms-eval calls `register` through the entry-point group ``lmms_eval.models`` while it starts.
+"""
+
+import functools
+import importlib.util
+import inspect
+import sys
+from collections.abc import Iterable, Iterator
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from pkgutil import resolve_name
+from types import ModuleType
+from typing import Any
+
+from loguru import logger
+
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.paths import LMMS_EVAL_TASKS
+
+INCLUDE_PATH_HINT = "--include_path $(lmms-egoplan tasks-path)"
+_TASKS_MODULE = "lmms_eval.tasks"
+
+
+def register() -> Iterable[Any]:
+    """Make the tasks findable; return manifests of ``hf_vlm``, and of ``llava`` where upstream's cannot run.
+
+    ``lmms_eval.tasks``, which loads torch, is not imported for it: the tasks are added when the harness does so.
+    Never raises for what a newer harness has changed: the other tasks and models must go on working.
+    """
+    if tasks := sys.modules.get(_TASKS_MODULE):
+        _change_task_manager(tasks)
+    elif importlib.util.find_spec(_TASKS_MODULE) is None:
+        _warn_that_tasks_are_not_registered(f"it has no {_TASKS_MODULE}")
+    elif not any(isinstance(finder, _TasksFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _TasksFinder())
+    from lmms_eval.models.registry_v2 import ModelManifest
+
+    manifests = [ModelManifest("hf_vlm", simple_class_path="lmms_egoplan.harnesses.lmms_eval.hf_vlm.HFVLM")]
+    if not _llava_package_is_installed():
+        manifests.append(ModelManifest("llava", simple_class_path="lmms_egoplan.harnesses.lmms_eval.llava.Llava"))
+    return manifests
+
+
+def _llava_package_is_installed() -> bool:
+    """Whether the LLaVA-NeXT package, which lmms-eval's own ``llava`` backend needs, is there."""
+    spec = importlib.util.find_spec("llava")
+    return spec is not None and spec.origin is not None
+
+
+class _TasksFinder(MetaPathFinder):
+    """Finds ``lmms_eval.tasks`` as the other finders do; once executed, the module gets `_change_task_manager`."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if fullname != _TASKS_MODULE:
+            return None
+        others = (finder for finder in sys.meta_path if not isinstance(finder, _TasksFinder))
+        spec = next(filter(None, (finder.find_spec(fullname, path, target) for finder in others)), None)
+        if spec is None or spec.loader is None:
+            return spec
+        execute = spec.loader.exec_module
+
+        def execute_and_change(module: ModuleType) -> None:
+            execute(module)
+            _change_task_manager(module)
+
+        spec.loader.exec_module = execute_and_change  # type: ignore[method-assign]
+        return spec
+
+
+def _change_task_manager(tasks: ModuleType) -> None:
+    _register_tasks(tasks)
+    _try_judges_early(tasks)
+
+
+def _register_tasks(tasks: ModuleType) -> None:
+    """Add the package's task folder to what every `TaskManager` indexes."""
+    try:
+        TaskManager = tasks.TaskManager
+        initialize_tasks = TaskManager.initialize_tasks
+        parameters = inspect.signature(initialize_tasks).parameters
+    except AttributeError as error:
+        return _warn_that_tasks_are_not_registered(str(error))
+    if not {"include_path", "include_defaults"} <= set(parameters):
+        return _warn_that_tasks_are_not_registered("TaskManager.initialize_tasks has other parameters")
+
+    @functools.wraps(initialize_tasks)
+    def with_own_tasks(
+        self: Any, include_path: str | list[str] | None = None, include_defaults: bool = True, **kwargs: Any
+    ) -> Any:
+        paths = [include_path] if isinstance(include_path, str) else list(include_path or ())
+        own = str(LMMS_EVAL_TASKS)
+        if include_defaults and own not in paths:
+            paths.append(own)
+        return initialize_tasks(self, include_path=paths or None, include_defaults=include_defaults, **kwargs)
+
+    TaskManager.initialize_tasks = with_own_tasks
+    return None
+
+
+def _try_judges_early(tasks: ModuleType) -> None:
+    """Try the judge when tasks are chosen, before a model is loaded; what this misses, loading a task finds."""
+    try:
+        TaskManager = tasks.TaskManager
+        match_tasks = TaskManager.match_tasks
+    except AttributeError:
+        return
+
+    @functools.wraps(match_tasks)
+    def with_judge_tried(self: Any, *args: Any, **kwargs: Any) -> Any:
+        from lmms_egoplan.judging.startup import announce_judge
+
+        matched = match_tasks(self, *args, **kwargs)
+        names = {name for path in _own_files(self, matched) for name in (path.name, path.parent.name)}
+        for judge in (judge for benchmark in BENCHMARKS for judge in benchmark.judges if judge.tasks in names):
+            announce_judge(resolve_name(judge.default_model), resolve_name(judge.otherwise) if judge.otherwise else "")
+        return matched
+
+    TaskManager.match_tasks = with_judge_tried
+
+
+def _own_files(manager: Any, names: Iterable[str]) -> Iterator[Path]:
+    """Files below the package's tasks that tasks, groups and tags of these names come from."""
+    for name in names:
+        entry = manager.task_index.get(name, {})
+        if entry.get("type") == "tag":
+            yield from _own_files(manager, entry["task"])
+        elif LMMS_EVAL_TASKS in (path := Path(entry.get("yaml_path") or "")).parents:
+            yield path
+
+
+def _warn_that_tasks_are_not_registered(reason: str) -> None:
+    logger.warning(
+        f"lmms-egoplan: this lmms-eval does not let a plugin add tasks ({reason}); run with {INCLUDE_PATH_HINT}"
+    )

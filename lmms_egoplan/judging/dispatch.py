@@ -1,0 +1,237 @@
+"""Many prompts to one judge at once, each reply stored before its slot workers the next."""
+
+import asyncio
+import re
+import time
+from collections.abc import Sequence
+from datetime import datetime, timezone
+
+from lmms_egoplan.judging.cache import Entry, Failure, JudgementCache, cache_key
+from lmms_egoplan.judging.claims import Claims
+from lmms_egoplan.judging.endpoint import (
+    JUDGING,
+    PARAMETERS,
+    Endpoint,
+    NoAnswerError,
+    RefusedError,
+    RefusedRequestError,
+)
+from lmms_egoplan.judging.judgement import Judgement, Prompt, RatingScale
+from lmms_egoplan.judging.progress import Progress
+from lmms_egoplan.judging.reading import read_rating
+from lmms_egoplan.judging.reply import Reply, is_cut, is_ended
+from lmms_egoplan.judging.settings import MAX_TOKENS, JudgeSettings
+
+# A reply without a rating is asked again twice.
+_ASKS = 3
+# So many answers in a row without a reply end the run, or twice as many as are asked at once if that is more.
+_LEAST_IN_A_ROW = 8
+# Where the first so many answers that are asked are all refused in the same words, so would be all others.
+_FIRST = 10
+# Seconds between looks at what is waited for.
+_TICK_S = 5.0
+
+
+class Dispatcher:
+    """One run over prompts that differ from each other.
+
+    judgements: by prompt, what has come so far.
+    """
+
+    def __init__(
+        self,
+        prompts: dict[Prompt, Sequence[str]],
+        scale: RatingScale,
+        settings: JudgeSettings,
+        cache: JudgementCache,
+        progress: Progress,
+    ) -> None:
+        """`prompts` tells the ids of the answers that hang on each prompt."""
+        self.judgements: dict[Prompt, Judgement] = {}
+        self._prompts, self._scale, self._settings = prompts, scale, settings
+        self._cache, self._progress = cache, progress
+        self._keys = {cache_key(settings.model, PARAMETERS, prompt): prompt for prompt in prompts}
+        self._started = time.time()
+        self._asked = self._without_reply = 0
+        self._first_refusals: list[str] = []
+
+    async def run(self) -> None:
+        """Ask for all, `settings.concurrency` at a time: what was never asked before what has failed before.
+
+        However it ends, requests in flight are cancelled and what has come is stored first.
+
+        Raises:
+            ClientError: nothing can be asked from this environment.
+            RefusedError: at the first refusal that concerns all requests; names its answer. Or all of the first ten
+                answers are refused in the same words.
+            NoAnswerError: many answers in a row ended without any reply; names how many, and the last cause.
+        """
+        failures = self._cache.load_failures(self._keys)
+        self._failed_before = {key: _words(failure.error) for key, failure in failures.items()}
+        keys = sorted(self._keys, key=self._failed_before.__contains__)
+        async with (
+            Endpoint(self._settings, self._progress.retry, JUDGING) as endpoint,
+            Claims(keys, self._cache, self._read_stored, self._settle) as claims,
+        ):
+            slots = min(self._settings.concurrency, len(keys))
+            workers = [asyncio.create_task(self._ask(claims, endpoint)) for _ in range(slots)]
+            ticker = asyncio.create_task(self._tell_waits(claims))
+            try:
+                await asyncio.gather(*workers)
+            finally:
+                for task in (*workers, ticker):
+                    task.cancel()
+                await asyncio.gather(*workers, ticker, return_exceptions=True)
+
+    async def _ask(self, claims: Claims, endpoint: Endpoint) -> None:
+        while (key := await claims.take()) is not None:
+            prompt = self._keys[key]
+            ids = self._prompts[prompt]
+            self._asked += 1
+            number, refusal, is_answered = self._asked, None, True
+            self._progress.ask(key)
+            try:
+                judgement = await self._judge(prompt, endpoint)
+            except RefusedRequestError as error:
+                refusal = str(error)
+                judgement = self._unrated(f"the judge refuses this request: {refusal}")
+            except NoAnswerError as error:
+                is_answered = False
+                judgement = self._unrated(f"no answer from the judge: {error}")
+            except RefusedError as error:
+                raise RefusedError(f"{error} (asked about {ids[0]})") from error
+            self.judgements[prompt] = judgement
+            claims.finish(key, self._outcome(prompt, judgement) if is_answered else None)
+            if judgement.rating is not None:
+                self._progress.finish(key, judged=len(ids))
+            else:
+                self._progress.finish(key, failed=len(ids), refused=len(ids) * (refusal is not None))
+            if refusal is not None and number <= _FIRST:
+                self._check_first(key, refusal)
+            self._without_reply = 0 if is_answered else self._without_reply + 1
+            if self._without_reply >= max(_LEAST_IN_A_ROW, 2 * self._settings.concurrency):
+                raise NoAnswerError(f"{self._without_reply} prompts in a row got no reply ({judgement.error})")
+
+    async def _judge(self, prompt: Prompt, endpoint: Endpoint) -> Judgement:
+        for ask in range(_ASKS):
+            if ask:
+                self._progress.retry()
+            reply, seconds = await endpoint.ask(prompt)
+            is_at_limit = self._is_at_limit(reply)
+            self._progress.tokens += (reply.prompt_tokens or 0) + (reply.completion_tokens or 0)
+            self._progress.cut += is_at_limit
+            rating = None if is_at_limit else read_rating(self._scale, reply.text, reply.finish)
+            judgement = Judgement(
+                rating=rating,
+                reply=reply.text,
+                judge=reply.model or self._settings.model,
+                error=None if rating is not None else self._why(reply, is_at_limit),
+                prompt_tokens=reply.prompt_tokens,
+                completion_tokens=reply.completion_tokens,
+                seconds=seconds,
+                finish="length" if is_at_limit else reply.finish,
+            )
+            if rating is not None:
+                break
+        return judgement
+
+    def _is_at_limit(self, reply: Reply) -> bool:
+        """Whether a limit ended the reply; some servers always give ``stop``."""
+        return is_cut(reply.finish) or reply.completion_tokens == self._settings.max_tokens
+
+    def _why(self, reply: Reply, is_at_limit: bool) -> str:
+        """Why the last reply has no rating."""
+        reason = f"finish_reason {reply.finish!r}"
+        if is_at_limit:
+            count = "an unknown number of" if reply.completion_tokens is None else reply.completion_tokens
+            why = (
+                f"it was cut off after {count} tokens ({reason}); the limit is {self._settings.max_tokens}, which "
+                f"{MAX_TOKENS} sets"
+            )
+        elif is_ended(reply.finish) is False:
+            why = f"it was stopped before its end ({reason})"
+        else:
+            where = "" if is_ended(reply.finish) else f" at its end ({reason})"
+            why = reply.problem or f"there is no rating in it{where}"
+        return f"the judge's last of {_ASKS} replies cannot be used: {why}"
+
+    def _check_first(self, key: str, refusal: str) -> None:
+        words = _words(refusal)
+        # Where the endpoint has judged others, one that was refused before says nothing about all.
+        is_known = self._progress.cached > self._progress.elsewhere.total()
+        if is_known and self._failed_before.get(key, "").endswith(words):
+            return
+        self._first_refusals.append(words)
+        if len(self._first_refusals) == _FIRST and len(set(self._first_refusals)) == 1:
+            raise RefusedError(f"{refusal} (so for all of the first {_FIRST} answers)")
+
+    def _read_stored(self, outcome: Entry | Failure) -> Judgement | None:
+        """What another process has stored during this run, about what this one would ask as well."""
+        if isinstance(outcome, Entry):
+            return judgement_of(outcome, self._scale)
+        is_mine = outcome.endpoint == self._settings.where and outcome.max_tokens == self._settings.max_tokens
+        if outcome.time < self._started or not is_mine:
+            return None
+        return Judgement(None, outcome.reply, outcome.model, error=outcome.error, finish=outcome.finish)
+
+    def _settle(self, key: str, judgement: Judgement) -> None:
+        prompt = self._keys[key]
+        self.judgements[prompt] = judgement
+        answers = len(self._prompts[prompt])
+        self._progress.finish(**{"failed" if judgement.rating is None else "cached": answers})
+
+    async def _tell_waits(self, claims: Claims) -> None:
+        while True:
+            await asyncio.sleep(_TICK_S)
+            self._progress.asked_elsewhere = claims.busy
+            self._progress.wait()
+
+    def _unrated(self, error: str) -> Judgement:
+        return Judgement(None, None, self._settings.model, error=error)
+
+    def _outcome(self, prompt: Prompt, judgement: Judgement) -> Entry | Failure:
+        if judgement.rating is None:
+            return Failure(
+                error=judgement.error or "",
+                reply=judgement.reply,
+                model=judgement.judge,
+                endpoint=self._settings.where,
+                max_tokens=self._settings.max_tokens,
+                finish=judgement.finish,
+                time=time.time(),
+            )
+        assert judgement.reply is not None
+        return Entry(
+            prompt=prompt.text,
+            reply=judgement.reply,
+            rating=judgement.rating,
+            model=judgement.judge,
+            endpoint=self._settings.where,
+            prompt_tokens=judgement.prompt_tokens,
+            completion_tokens=judgement.completion_tokens,
+            seconds=judgement.seconds,
+            time=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            finish=judgement.finish,
+        )
+
+
+def judgement_of(entry: Entry, scale: RatingScale) -> Judgement | None:
+    """What a stored reply says, as the scale reads it now; None for no rating."""
+    rating = read_rating(scale, entry.reply, entry.finish)
+    if rating is None:
+        return None
+    return Judgement(
+        rating=rating,
+        reply=entry.reply,
+        judge=entry.model,
+        cached=True,
+        prompt_tokens=entry.prompt_tokens,
+        completion_tokens=entry.completion_tokens,
+        seconds=entry.seconds,
+        finish=entry.finish,
+    )
+
+
+def _words(refusal: str) -> str:
+    """A refusal without its numbers, which may be the request's own."""
+    return re.sub(r"\d+", "0", refusal)

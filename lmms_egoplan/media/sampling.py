@@ -1,0 +1,44 @@
+"""Sampling frames, as benchmarks share it: settings, even spacing, and reading many frames in batches."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from PIL import Image
+
+from lmms_egoplan.errors import LmmsEgoplanError
+
+_BATCH = 32
+
+Doc = Mapping[str, Any]
+VisualInput = list[Image.Image | list[Image.Image] | str]
+
+
+def count_setting(settings: Mapping[str, Any], name: str) -> int:
+    """The count that ``settings["media"]`` needs under `name`, at least 1.
+
+    Raises:
+        LmmsEgoplanError: it is absent or no positive integer.
+    """
+    value = settings.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise LmmsEgoplanError(
+            f"visual settings: media {settings['media']} needs {name}, an integer of at least 1, got "
+            f"{value!r} (a model's own block of settings replaces the default block as a whole)"
+        )
+    return value
+
+
+def evenly_spaced(first: int, last: int, count: int) -> list[int]:
+    """`count` (at least 1) numbers from `first` to `last`, rounded half up; `last` alone for one."""
+    gaps = count - 1
+    if gaps == 0:
+        return [last]
+    return [first + (2 * i * (last - first) + gaps) // (2 * gaps) for i in range(count)]
+
+
+def read_in_batches(
+    read: Callable[[Sequence[int]], list[Image.Image]], numbers: Sequence[int]
+) -> Iterator[Image.Image]:
+    """The frames of `numbers` in their order, of which no more than 32 are read at a time."""
+    for start in range(0, len(numbers), _BATCH):
+        yield from read(numbers[start : start + _BATCH])

@@ -1,0 +1,56 @@
+"""What commands that prepare data have in common: two options, and counts beside the paper's."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+
+from lmms_egoplan.storage import split_dir, summary_path
+
+SkipMissing = Annotated[
+    bool, typer.Option("--skip-missing", help="Leave out what has no undamaged files, instead of stopping.")
+]
+Verify = Annotated[
+    bool,
+    typer.Option(
+        "--verify",
+        help="Also decode every frame that a task may read (minutes to hours). Damaged frames count as missing.",
+    ),
+]
+
+
+def print_summary(summary: dict[str, Any], unit: str, labels: Mapping[str, str]) -> None:
+    """Print the summary of a split of videos.
+
+    Args:
+        unit: what it counts in.
+        labels: see `print_counts`.
+    """
+    print_counts(summary["counts"], labels, "annotations", "file")
+    if summary["missing"]:
+        state = "missing or damaged" if summary.get("verified") else "missing"
+        left_out = summary["split_size"] - summary["questions"]
+        typer.echo(
+            f"Left out: {left_out} {unit}. Frames are {state} in {len(summary['missing'])} videos, which are listed "
+            f"under missing in {summary_path(summary['benchmark'], summary['split'])}\n"
+            f"Results will cover {summary['questions']} of {summary['split_size']} {unit}."
+        )
+    if summary.get("verified"):
+        typer.echo(f"Verified: every frame that a task may read was decoded for all {summary['questions']} {unit}.")
+    typer.echo(f"Written to {split_dir(summary['benchmark'], summary['split'])}")
+
+
+def print_counts(counts: dict[str, dict[str, Any]], labels: Mapping[str, str], key: str, origin: str) -> None:
+    """Print prepared numbers beside those in the origin (under `key`) and in the paper, where it tells them.
+
+    Args:
+        labels: of counts by their name; the others are labelled with their name.
+    """
+    prepared = Column("prepared", no_wrap=True)
+    table = Table("", prepared, f"in the {origin}", "in the paper", f"{origin} as in the paper", pad_edge=False)
+    for name, count in counts.items():
+        numbers = ("" if number is None else str(number) for number in (count["prepared"], count[key], count["paper"]))
+        table.add_row(labels.get(name, name), *numbers, {True: "yes", False: "no", None: ""}[count["matches"]])
+    Console().print(table)

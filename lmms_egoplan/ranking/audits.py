@@ -1,0 +1,51 @@
+"""What a task's results say of the computation paths that ranked its questions, and of the audits."""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.ranking.loglikelihood import Loglikelihood
+
+METRICS = ("ranking_audits", "ranking_audit_difference")
+
+
+def audit_values(scores: Sequence[Loglikelihood]) -> dict[str, dict[str, Any]]:
+    """A question's values of `METRICS`; none where the backend does not tell its paths.
+
+    Args:
+        scores: of the question's candidates.
+    """
+    use = next((score.use for score in scores if score.use is not None), None)
+    if use is None:
+        return {}
+    value = asdict(use) | {"rejected": list(use.rejected)}
+    return dict.fromkeys(METRICS, value)
+
+
+def num_audits(values: Sequence[Mapping[str, Any]]) -> int:
+    """Questions that full passes were computed for, too, to be compared with.
+
+    Raises:
+        LmmsEgoplanError: a path that questions of a kind were ranked on was rejected by another question of that kind.
+    """
+    used: dict[tuple[str, str], int] = defaultdict(int)
+    for value in values:
+        used[value["kind"], value["path"]] += 1
+    for value in values:
+        for path in value["rejected"]:
+            if count := used.get((value["kind"], path)):
+                raise LmmsEgoplanError(
+                    f"{count} questions ({value['kind']}) were ranked on the path {path}, which is inexact for another "
+                    "question of that kind; no score of this run is to be used. Run again with --model_args "
+                    "...,ranking_path=full, where each candidate takes a full pass"
+                )
+    return sum(value["audit"] is not None for value in values)
+
+
+def largest_difference(values: Sequence[Mapping[str, Any]]) -> float:
+    """The largest difference of a mean loss from a full pass in any audit, nats; NaN without audits."""
+    num_audits(values)
+    return max((value["audit"] for value in values if value["audit"] is not None), default=math.nan)

@@ -1,0 +1,179 @@
+"""The text form in which a candidate's likelihood travels through an evaluation harness.
+
+lmms-eval turns everything a model answers into text on its way to the scoring, and its response cache keeps
+text only. So a candidate's score is a string here, JSON that says what it holds. Stock ``multiple_choice``
+scoring, which unpacks each response into ``(loss, is_greedy)``, can unpack this string too, fresh from the
+model; from the response cache it comes back as a plain string, which `parse_loglikelihood` alone reads.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lmms_egoplan.jsonl import decode
+
+# Python's text of a pair, a list where it comes from the response cache; ``nan`` and ``inf`` are no literals.
+_PAIR = re.compile(r"[(\[](?P<loss>[^,()\[\]]+), (?P<is_greedy>True|False)[)\]]")
+
+
+@dataclass(frozen=True)
+class PathUse:
+    """How `lmms_egoplan.ranking.CandidateRanker` computed a question.
+
+    path: ``packed``, ``cached``, ``shared`` or ``full``.
+    kind: the questions that the path was chosen for: kinds of media, and limits of the model that they pass.
+    audit: where full passes were computed, too, the largest difference of a mean loss from them, nats; else None.
+    rejected: the paths that this question showed to be inexact for its kind.
+    """
+
+    path: str
+    kind: str
+    audit: float | None = None
+    rejected: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Loglikelihood:
+    """What a backend says of one candidate.
+
+    loss: mean negative log-likelihood per candidate token, nats, lmms-eval's convention (lower is better);
+        NaN where the backend could not score the candidate; None where only the sum is known.
+    num_tokens: tokens of the candidate, at least 1; None where the backend does not tell (stock backends).
+    is_greedy: whether greedy decoding would produce the candidate; None where unknown.
+    logprob: sum of the candidate's token log-probabilities, nats, lm-eval's convention (higher is better); None where
+        only the mean is known.
+    use: how it was computed; None where the backend does not tell.
+    """
+
+    loss: float | None
+    num_tokens: int | None = None
+    is_greedy: bool | None = None
+    logprob: float | None = None
+    use: PathUse | None = None
+
+    def __post_init__(self) -> None:
+        if self.loss is not None and self.num_tokens is not None:
+            object.__setattr__(self, "logprob", -self.loss * self.num_tokens)
+
+
+def of_sum(logprob: float, is_greedy: bool | None, num_tokens: int | None, use: PathUse | None = None) -> Loglikelihood:
+    """What lm-eval's convention tells of a candidate: the sum of its log-probabilities, and its tokens if counted."""
+    if num_tokens is None:
+        return Loglikelihood(None, None, is_greedy, logprob, use)
+    return Loglikelihood(-logprob / num_tokens, num_tokens, is_greedy, use=use)
+
+
+class LoglikelihoodPair(tuple):
+    """lm-eval's ``(logprob, is_greedy)``, which also tells the candidate's ``num_tokens`` and the `PathUse`."""
+
+    num_tokens: int
+    use: PathUse | None
+
+    def __new__(
+        cls, logprob: float, is_greedy: bool, num_tokens: int, use: PathUse | None = None
+    ) -> "LoglikelihoodPair":
+        self = super().__new__(cls, (logprob, is_greedy))
+        self.num_tokens, self.use = num_tokens, use
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LoglikelihoodPair, (*self, self.num_tokens, self.use)
+
+
+class LoglikelihoodText(str):
+    """A candidate's score as JSON text that also unpacks into ``(loss, is_greedy)``.
+
+    ``loss, is_greedy = LoglikelihoodText.encode(Loglikelihood(0.5, 3, False))`` gives ``0.5, False``.
+    """
+
+    __slots__ = ()
+
+    def strip(self, chars: str | None = None) -> "LoglikelihoodText":
+        """Itself: lmms-eval strips every response before it is scored, which would leave a plain string."""
+        return self
+
+    @classmethod
+    def encode(cls, score: Loglikelihood) -> "LoglikelihoodText":
+        fields = {"loss": score.loss, "num_tokens": score.num_tokens, "is_greedy": score.is_greedy}
+        if score.loss is None:
+            fields["logprob"] = score.logprob
+        if score.use is not None:
+            fields["use"] = asdict(score.use)
+        return cls(json.dumps(fields))
+
+    def __iter__(self) -> Iterator[Any]:
+        score = parse_loglikelihood(str(self))
+        return iter((score.loss, score.is_greedy))
+
+
+def parse_loglikelihood(response: Any) -> Loglikelihood:
+    """Read a response to a ``loglikelihood`` request, whichever backend gave it.
+
+    Reads `LoglikelihoodText` (fresh or from the response cache), a ``(loss, is_greedy)`` pair and the text of
+    such a pair, which is what a stock backend's answer has become when the scoring sees it.
+
+    Raises:
+        ValueError: the response is none of these.
+    """
+    parsed = _parse_text(response) if isinstance(response, str) else response
+    use = None
+    match parsed:
+        case {"loss": float() | int() as loss, **fields}:
+            num_tokens, is_greedy = fields.get("num_tokens"), fields.get("is_greedy")
+            use = _read_use(fields.get("use"), response)
+        case {
+            "loss": None,
+            "logprob": float() | int() as logprob,
+            "num_tokens": None,
+            "is_greedy": is_greedy,
+            **fields,
+        } if isinstance(is_greedy, bool | None) and not isinstance(logprob, bool):
+            num_tokens, loss = None, None
+            use = _read_use(fields.get("use"), response)
+        case (float() | int() as loss, bool() as is_greedy):
+            num_tokens = None
+        case _:
+            raise _unreadable(response)
+    if isinstance(loss, bool) or not _is_count(num_tokens) or not isinstance(is_greedy, bool | None):
+        raise _unreadable(response)
+    try:
+        if loss is None:
+            return Loglikelihood(None, None, is_greedy, float(logprob), use)
+        return Loglikelihood(float(loss), num_tokens, is_greedy, use=use)
+    except OverflowError as error:
+        raise _unreadable(response) from error
+
+
+def _parse_text(text: str) -> Any:
+    if pair := _PAIR.fullmatch(text):
+        try:
+            return float(pair["loss"]), pair["is_greedy"] == "True"
+        except ValueError:
+            return None
+    try:
+        return decode(text)
+    except ValueError:
+        return None
+
+
+def _read_use(value: Any, response: Any) -> PathUse | None:
+    match value:
+        case None:
+            return None
+        case {"path": str(path), "kind": str(kind), "audit": None | float() | int() as audit, "rejected": [*rejected]}:
+            if all(isinstance(name, str) for name in rejected) and not isinstance(audit, bool):
+                return PathUse(path, kind, audit, tuple(rejected))
+    raise _unreadable(response)
+
+
+def _is_count(value: Any) -> bool:
+    return value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 1)
+
+
+def _unreadable(response: Any) -> ValueError:
+    return ValueError(
+        f"a loglikelihood response must be (loss, is_greedy), got {response!r:.200}; the backend does not "
+        "answer loglikelihood requests: use --model hf_vlm, or a task that has its answers written (*_generate)"
+    )

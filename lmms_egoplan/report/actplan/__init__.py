@@ -1,6 +1,0 @@
-"""ActPlan-1K: plans beside the published scores, by setting, length and type of activity, and plan by plan."""
-
-from lmms_egoplan.report.actplan.items import items
-from lmms_egoplan.report.actplan.section import section
-
-__all__ = ["items", "section"]

@@ -1,6 +1,0 @@
-"""EgoPlan: accuracies beside Tables 1 and 3, by past actions and by goal-answer similarity, and the questions."""
-
-from lmms_egoplan.report.egoplan.items import items
-from lmms_egoplan.report.egoplan.section import section
-
-__all__ = ["items", "section"]

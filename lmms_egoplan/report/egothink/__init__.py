@@ -1,7 +1,0 @@
-"""EgoThink: twelve dimensions and six capabilities, who judged them, and what was asked and answered."""
-
-from lmms_egoplan.report.egothink.items import items
-from lmms_egoplan.report.egothink.noise import judge_noise
-from lmms_egoplan.report.egothink.section import section
-
-__all__ = ["items", "judge_noise", "section"]

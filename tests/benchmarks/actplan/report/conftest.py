@@ -1,0 +1,48 @@
+"""The runs of `synthetic_runs`, and what the report makes of them: written and computed once for all modules."""
+
+import pytest
+
+from benchmarks.actplan.report.synthetic_runs import logged_plans, written_runs
+from lmms_egoplan.benchmarks.actplan import report as actplan
+from lmms_egoplan.report.runs import read_runs
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory):
+    with written_runs(tmp_path_factory.mktemp("actplan")) as place:
+        return place
+
+
+@pytest.fixture(scope="session")
+def read(written):
+    return read_runs([written / "runs"]).runs
+
+
+@pytest.fixture(scope="session")
+def made(written, read):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(written / "data"))
+        return actplan.section(read)
+
+
+@pytest.fixture(scope="module")
+def folder(written):
+    """Runs and prepared data, which are found while a module's tests run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(written / "data"))
+        yield written
+
+
+@pytest.fixture(scope="module")
+def runs(read, folder):
+    return read
+
+
+@pytest.fixture(scope="module")
+def section(made, folder):
+    return made
+
+
+@pytest.fixture(scope="session")
+def logged(written):
+    return logged_plans(written)

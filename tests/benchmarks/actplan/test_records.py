@@ -1,0 +1,200 @@
+import os
+from io import BytesIO
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from benchmarks.actplan.release import instance_ids, task_description, write_instance, write_release
+from lmms_egoplan.benchmarks.actplan.activities import InstanceId
+from lmms_egoplan.benchmarks.actplan.records import find_instances, read_instance
+from lmms_egoplan.errors import LmmsEgoplanError
+from media.files import number_image
+
+TEA = InstanceId("Rs_int", "making_tea", 0, 0)
+STEPS = ["walk_to(cabinet)", "open(cabinet)", "grab(teapot)"]
+
+
+@pytest.fixture
+def source(tmp_path):
+    write_instance(tmp_path / "annotation", TEA, [number_image(n) for n in range(3)], STEPS, STEPS[:2])
+    return tmp_path / "annotation"
+
+
+def problems_of(source):
+    return read_instance(source, TEA).problems
+
+
+def test_finds_every_instance_in_order(tmp_path):
+    write_release(tmp_path / "release", 60)
+    found, strays = find_instances(tmp_path / "release")
+    assert found == sorted(instance_ids(60))
+    assert strays == {}
+    for sample in (10, 2):
+        write_instance(tmp_path / "release", InstanceId("Rs_int", "making_tea", 1, sample), [], [], [])
+    found, _ = find_instances(str(tmp_path / "release"))
+    tea = [instance.sample for instance in found if (instance.scene, instance.activity) == ("Rs_int", "making_tea")]
+    assert tea[-2:] == [2, 10]
+
+
+def test_passes_over_what_is_no_part_of_the_layout(source):
+    folder = source / str(TEA)
+    for name in ("README.md", "Rs_int/notes.txt", "Rs_int/making_tea/.DS_Store", "Rs_int/making_tea/0/problem7.bddl"):
+        (source / name).write_text("x")
+    for name in ("plan_gemini.txt", "plan_gold_3.txt", ".DS_Store", "._00014.png", "notes.md"):
+        (folder / name).write_bytes(b"\xff")
+    for name in (".git/a/0/sample_0", "__MACOSX/Rs_int/making_tea/0/sample_0", "Rs_int/making_tea/.cache"):
+        (source / name).mkdir(parents=True)
+    (folder / "more").mkdir()
+    assert find_instances(source) == ([TEA], {})
+    record = read_instance(source, TEA)
+    assert record.problems == ()
+    assert len(record.images) == 3
+
+
+def test_folders_that_do_not_fit_the_layout_are_named(source):
+    for name in ("making_tea/2/sample_0", "making_tea/zero/sample_0", "making_tea/0/sample_", "making_tea/0/sample_01"):
+        (source / "Rs_int" / name).mkdir(parents=True)
+    (source / "Rs_int/making_tea/1").mkdir()
+    (source / "Rs_int/storing_food").mkdir()
+    (source / "Merom_0_int").mkdir()
+    os.mkdir(os.fsencode(source) + b"/R\xe9sidence")  # noqa: PTH102
+    found, strays = find_instances(source)
+    assert found == [TEA]
+    assert strays == {
+        "Merom_0_int": "no folder in it; expected one: the name of an activity",
+        "R\\udce9sidence": "expected the name of a scene",
+        "Rs_int/making_tea/0/sample_": "expected sample_<k>, k from 0",
+        "Rs_int/making_tea/0/sample_01": "expected sample_<k>, k from 0",
+        "Rs_int/making_tea/1": "no folder in it; expected one: sample_<k>, k from 0",
+        "Rs_int/making_tea/2": "expected 0 (normal) or 1 (counterfactual)",
+        "Rs_int/making_tea/zero": "expected 0 (normal) or 1 (counterfactual)",
+        "Rs_int/storing_food": "no folder in it; expected one: 0 (normal) or 1 (counterfactual)",
+    }
+
+
+def test_a_source_without_instances_shows_the_layout(tmp_path, source):
+    (tmp_path / "empty").mkdir()
+    for folder, reason in (
+        (tmp_path / "absent", "no such folder"),
+        (tmp_path / "empty", "no instance"),
+        (source / "Rs_int", "no instance"),
+    ):
+        with pytest.raises(LmmsEgoplanError) as caught:
+            find_instances(folder)
+        message = str(caught.value)
+        assert message.startswith(f"{folder}: {reason}; expected DIR/<scene>/<activity>/<n>/sample_<k>/ with images")
+        assert "https://github.com/HKUST-KnowComp/ActPlan-1K" in message
+    with pytest.raises(
+        LmmsEgoplanError, match=f"{tmp_path}: the instances are one folder below. Give that folder: {source}$"
+    ):
+        find_instances(tmp_path)
+
+
+def test_reads_an_instance_as_released(source):
+    record = read_instance(source, TEA)
+    images = sorted((source / str(TEA)).glob("*.png"))
+    assert record.id == TEA
+    assert record.task_description == task_description(TEA)
+    assert record.images == tuple(path.read_bytes() for path in images)
+    assert (list(record.gold_plan_1), list(record.gold_plan_2)) == (STEPS, STEPS[:2])
+    assert record.problems == ()
+
+
+def test_images_of_all_kinds_come_in_the_order_of_their_names(source):
+    folder = source / str(TEA)
+    for path in folder.glob("*.png"):
+        path.unlink()
+    names = ("00002.JPG", "00010.png", "00009.jpeg", "00001.jpg")
+    for number, name in enumerate(names):
+        number_image(number).save(folder / name, "PNG" if name.endswith("png") else "JPEG")
+    assert read_instance(source, TEA).images == tuple((folder / name).read_bytes() for name in sorted(names))
+
+
+@given(
+    steps=st.lists(st.from_regex(r"\A[a-z]+\([a-z_0-9, ]*\)\Z"), min_size=1),
+    ends=st.sampled_from(("\n", "\r\n", "\r", "\n\n", " \t\n", "\n  ")),
+    mark=st.booleans(),
+    last=st.booleans(),
+)
+def test_plans_are_read_line_by_line(tmp_path_factory, steps, ends, mark, last):
+    folder = tmp_path_factory.getbasetemp() / "plans"
+    if not folder.exists():
+        write_instance(folder, TEA, [number_image(1)], STEPS, None)
+    text = ends.join(steps) + (ends if last else "")
+    (folder / str(TEA) / "plan_gold_1.txt").write_bytes(text.encode("utf-8-sig" if mark else "utf-8"))
+    record = read_instance(folder, TEA)
+    assert (list(record.gold_plan_1), record.gold_plan_2, record.problems) == (steps, (), ())
+
+
+def test_a_byte_order_mark_and_windows_line_breaks_are_not_text(source):
+    path = source / str(TEA) / "../task_description_0.txt"
+    path.write_bytes("The task: café.\r\n\r\nGenerate.  \r\n".encode("utf-8-sig"))
+    assert read_instance(source, TEA).task_description == "The task: café.\n\nGenerate.  \n"
+
+
+def test_one_gold_plan_is_enough(source):
+    (source / str(TEA) / "plan_gold_1.txt").unlink()
+    record = read_instance(source, TEA)
+    assert (record.gold_plan_1, list(record.gold_plan_2), record.problems) == ((), STEPS[:2], ())
+    (source / str(TEA) / "plan_gold_2.txt").unlink()
+    assert problems_of(source) == (f"{source / str(TEA)}: no gold plan: neither plan_gold_1.txt nor plan_gold_2.txt",)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "nothing but blanks in it"),
+        (b"\xef\xbb\xbf \r\n\t\n", "nothing but blanks in it"),
+        (b"walk_to(caf\xe9)\n", "not encoded in UTF-8: invalid continuation byte at byte 11"),
+        ("walk_to(table)\n".encode("utf-16"), "not encoded in UTF-8: invalid start byte at byte 0"),
+    ],
+)
+@pytest.mark.parametrize("name", ["plan_gold_1.txt", "plan_gold_2.txt", "../task_description_0.txt"])
+def test_a_text_that_is_none_is_a_problem(source, name, content, reason):
+    path = (source / str(TEA) / name).resolve()
+    path.write_bytes(content)
+    assert problems_of(source) == (f"{path}: {reason}",)
+
+
+def test_everything_that_is_wrong_is_told(source):
+    folder = source / str(TEA)
+    (folder.parent / "task_description_0.txt").unlink()
+    for name in ("plan_gold_1.txt", "00014.png"):
+        (folder / name).unlink()
+        (folder / name).mkdir()
+    buffer = BytesIO()
+    Image.effect_noise((200, 200), 90).save(buffer, "JPEG")
+    (folder / "00055.png").write_bytes(buffer.getvalue()[:999])
+    (folder / "00096.png").write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
+    reasons = (
+        f"{folder.parent}/task_description_0.txt: no such file",
+        f"{folder}/plan_gold_1.txt: no such file",
+        f"{folder}/00014.png: no such file",
+        f"{folder}/00055.png: cannot decode the image: OSError: ",
+        f"{folder}/00096.png: no image, or an empty or unknown file",
+    )
+    for problem, reason in zip(problems_of(source), reasons, strict=True):
+        assert problem.startswith(reason)
+    for path in folder.glob("*.png"):
+        path.rmdir() if path.is_dir() else path.unlink()
+    assert problems_of(source)[-1] == f"{folder}: no image (png, jpg or jpeg)"
+
+
+def test_links_do_not_lead_out_of_the_source(source, tmp_path):
+    folder = source / str(TEA)
+    for name in ("plan_gold_2.txt", "00014.png"):
+        (folder / name).rename(tmp_path / name)
+        (folder / name).symlink_to(tmp_path / name)
+    (folder / "00055.png").unlink()
+    (folder / "00055.png").symlink_to("00096.png")
+    first, second = problems_of(source)
+    assert f"'{TEA}/plan_gold_2.txt' leads out of {source}, to {tmp_path}/plan_gold_2.txt" in first
+    assert f"'{TEA}/00014.png' leads out of {source}" in second
+
+
+def test_a_name_that_is_no_utf8_can_be_told(source):
+    with open(os.fsencode(source / str(TEA)) + b"/caf\xe9.png", "wb"):  # noqa: PTH123
+        pass
+    assert problems_of(source) == (f"{source / str(TEA)}/caf\\udce9.png: no image, or an empty or unknown file",)

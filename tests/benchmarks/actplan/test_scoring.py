@@ -1,0 +1,183 @@
+import json
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.actplan.slow import lcs, normalised
+from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
+from lmms_egoplan.benchmarks.actplan.bleurt.classifier import load_classifier
+from lmms_egoplan.benchmarks.actplan.metrics import (
+    LENGTH_BINS,
+    classifier_names,
+    coverage,
+    length_bin,
+    mean_by_group,
+    mean_score,
+    plans_by_group,
+    score_plan,
+)
+from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, PlanScore, score_plans
+
+pytestmark = pytest.mark.usefixtures("real_encoder")
+
+GOLD = ["walk_to(table)", "grab(cup)", "walk_to(sink)", "place_inside(sink, cup)"]
+OTHER = ["walk_to(table)", "grab(the_cup)"]
+
+
+def score(text, *references, **more) -> PlanScore:
+    (scored,) = score_plans([GeneratedPlan("a/b/0/sample_0", text, references, **more)], show_progress=False)
+    return scored
+
+
+def test_a_plan_equal_to_gold_plan_1():
+    measures = score("\n".join(GOLD), GOLD, OTHER).measures()
+    assert measures["lcs"] == measures["lcs_best"] == measures["lcs_parsed"] == 4
+    assert measures["lcs_norm"] == measures["form_validity"] == 1
+    assert measures["lcs_gold_2"] == lcs(GOLD, OTHER) == 2
+    assert measures["lcs_norm_gold_2"] == 0.5
+
+
+def test_readings_differ_where_a_plan_is_wrapped():
+    """The authors' split takes every line as it stands: that plan has lines that are no steps."""
+    text = "Here is the plan:\n\n" + "\n".join(f"{n}. **{step}**" for n, step in enumerate(GOLD, 1))
+    scored = score(text, GOLD)
+    assert len(scored.official) == 6
+    assert scored.parsed == GOLD
+    measures = scored.measures()
+    assert measures["lcs_norm_parsed"] == 1
+    assert measures["lcs"] == lcs(scored.official, GOLD)
+    assert measures["lcs_norm"] == normalised(measures["lcs"], scored.official, GOLD) < 1
+
+
+@pytest.mark.parametrize("text", ["", " \n\n", "\t"])
+def test_an_empty_plan_scores_0(text):
+    scored = score(text, GOLD, OTHER)
+    measures = scored.measures()
+    assert (scored.official, scored.parsed) == ([], [])
+    assert [measures[name] for name in ("lcs", "lcs_norm", "lcs_best", "lcs_norm_parsed", "plan_length")] == [0] * 5
+    assert measures["form_validity"] is None
+
+
+def test_an_absent_gold_plan_has_no_score():
+    measures = score("\n".join(GOLD), GOLD, []).measures()
+    assert measures["lcs_gold_2"] is measures["lcs_norm_gold_2"] is None
+    assert measures["lcs_norm_best"] == 1
+    measures = score("\n".join(GOLD), [], OTHER).measures()
+    assert measures["lcs"] is measures["lcs_norm"] is measures["lcs_norm_parsed"] is None
+    assert measures["lcs_best"] == 2
+
+
+def test_plans_keep_their_order():
+    texts = ["\n".join(GOLD[:count]) for count in (3, 1, 4, 0, 2)]
+    plans = [GeneratedPlan(str(number), text, (GOLD,)) for number, text in enumerate(texts)]
+    assert [scored.measures()["lcs"] for scored in score_plans(plans, show_progress=False)] == [3, 1, 4, 0, 2]
+
+
+def test_the_classifier_compares_with_the_first_gold_plan_there_is(tmp_path):
+    folder = str(write_classifier(tmp_path / "classifier", write_encoder(tmp_path / "bert")))
+    texts = ["\n".join(GOLD), "1. " + GOLD[0], "", "I'm sorry, I can't help with that."]
+    plans = [GeneratedPlan(text, text, references) for text in texts for references in ((GOLD, OTHER), ([], OTHER))]
+    scored = score_plans(plans, classifier=folder, show_progress=False)
+    for plan, each in zip(plans, scored, strict=True):
+        gold = next(reference for reference in plan.references if reference)
+        if not each.parsed:
+            assert (each.bleurt, each.bleurt_probability, each.bleurt_truncated) == (False, None, None)
+            continue
+        pair = (" ".join(gold), " ".join(each.parsed))
+        (verdict,) = load_classifier(folder).judge([pair], show_progress=False)
+        assert each.bleurt == verdict.correct
+        assert each.bleurt_probability == pytest.approx(verdict.probability, abs=1e-6)
+    assert {each.bleurt is None for each in scored} == {False}
+
+
+@given(st.text(), st.booleans() | st.none())
+@settings(deadline=None, max_examples=50)
+def test_text_and_back(text, truncated):
+    scored = score(text, GOLD, truncated=truncated)
+    carried = scored.to_text()
+    assert "<" not in carried
+    assert carried == carried.strip()
+    assert PlanScore.from_text(carried) == scored
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"lcs_each": [-1]},
+        {"lcs_each": [1, 2]},
+        {"lcs_each": []},
+        {"official": "walk"},
+        {"form_validity": 2.0},
+        {"bleurt": "yes"},
+        {"encoder": None},
+        {"parsed": None},
+    ],
+)
+def test_another_text_is_no_scored_plan(change):
+    values = json.loads(score("\n".join(GOLD), GOLD).to_text())
+    for text in (json.dumps(values | change), json.dumps({**values, "more": 1}), "[]", "walk_to(table)", "[" * 100000):
+        with pytest.raises(ValueError, match="expected a scored plan"):
+            PlanScore.from_text(text)
+
+
+DOC = {
+    "id": "a/b/0/sample_0",
+    "setting": "normal",
+    "activity": "b",
+    "activity_type": "other",
+    "split_size": 4,
+    "gold_plan_1": GOLD,
+    "gold_plan_2": [],
+}
+
+
+def test_values_of_a_plan():
+    scored = score("\n".join(GOLD[:2]), GOLD, [], truncated=True)
+    values = score_plan(DOC, [scored.to_text()])
+    assert values["lcs_norm"]["score"] == 0.5
+    assert values["lcs_norm"]["parsed"] == GOLD[:2]
+    assert values["lcs_norm"]["activity"] == "b"
+    assert values["lcs_norm_gold_2"] == {"activity": "b"}
+    assert "bleurt_correct" not in values
+    assert math.isnan(mean_score([values["lcs_norm_gold_2"]]))
+    assert coverage([values["coverage"]] * 3) == 0.75
+    assert values["by_length"] == values["parsed_by_length"] == {"group": "1-10", "mean_of": 0.5}
+    assert not [name for name in values if name.startswith("bleurt_by")]
+    with pytest.raises(ValueError, match="got the scored plan of"):
+        score_plan(DOC | {"id": "another"}, [scored.to_text()])
+    judged = replace(scored, bleurt=True, bleurt_probability=0.75, bleurt_truncated=False, classifier="/models/bleurt")
+    values = score_plan(DOC, [judged.to_text()])
+    assert values["bleurt_correct"] == {"score": 1.0, "truncated": False, "activity": "b"}
+    assert values["bleurt_truncated"] == {"truncated": False}
+    assert values["bleurt_by_setting"] == {"group": "normal", "mean_of": 1.0}
+    assert classifier_names([values["bleurt_model"]]) == "/models/bleurt"
+    assert classifier_names([{"name": None}]) == "none: LMMS_EGOPLAN_BLEURT is not set"
+
+
+def test_bins_of_lengths():
+    names = [length_bin(steps) for steps in range(1, 200)]
+    assert [names.count(name) for name in dict.fromkeys(names)] == [10] * len(LENGTH_BINS) + [199 - LENGTH_BINS[-1]]
+    assert (names[0], names[9], names[10], names[-1]) == ("1-10", "1-10", "11-20", "51+")
+    assert length_bin(None) == "unknown"
+
+
+def test_groups_are_in_order_and_over_what_is_defined():
+    values = [
+        {"group": group} if score is None else {"group": group, "mean_of": score}
+        for group, score in (
+            ("51+", 1),
+            ("1-10", None),
+            ("11-20", None),
+            ("51+", 0.000_04),
+            ("1-10", 3),
+            ("unknown", 1),
+        )
+    ]
+    means = mean_by_group(values)
+    assert list(means) == list(plans_by_group(values)) == ["unknown", "1-10", "11-20", "51+"]
+    assert (means["51+"], means["1-10"]) == (0.5, 3)
+    assert math.isnan(means["11-20"])
+    assert plans_by_group(values) == {"unknown": 1, "1-10": 1, "11-20": 0, "51+": 2}

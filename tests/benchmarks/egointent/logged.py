@@ -1,0 +1,56 @@
+"""Runs of EgoIntent as lmms-eval leaves them on the disk."""
+
+import json
+
+from lmms_egoplan.benchmarks.egointent.metrics import score_step
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
+
+TIME = "20260101_120000"
+METADATA = {"version": 1.0, "prompt": "1", "judge_prompt": "1"}
+
+
+def graded_step(step_id, ratings, judge="qwen", found=FIELDS):
+    """A step with these ratings of local intent, global intent and next-step plan."""
+    rated = dict(zip(FIELDS, ratings, strict=True))
+    judges = {field: judge if field in found and rated[field] is not None else None for field in FIELDS}
+    errors = {field: "no reply" if rated[field] is None else None for field in FIELDS}
+    nothing = dict.fromkeys(FIELDS)
+    return GradedStep(step_id, dict.fromkeys(found, "text"), rated, nothing, judges, errors, [], False, 6, 6)
+
+
+def sample(step, scenario="make tea", unverified=False, category=None, video_id="v1"):
+    """The logged line of a step; with a category, of a Goal-Step step."""
+    doc = {
+        "step_id": step.step_id,
+        "video_id": video_id,
+        "scenario": None if category else scenario,
+        "category": category,
+        "environment": "indoor",
+        "unverified": unverified,
+        "split_size": 10,
+    }
+    return {"doc_id": 0, "target": step.step_id, **score_step(doc, [step.to_text()])}
+
+
+def write_run(folder, samples, model="org/Model-7B", time=TIME, metadata=METADATA, together=False):
+    """The samples and the results of a run; returns `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = "".join(json.dumps(line) + "\n" for line in samples)
+    (folder / f"{time}_samples_egointent.jsonl").write_text(lines, encoding="utf-8")
+    filters = [{"name": "judged", "filter": [{"function": "<class 'utils.Judged'>", "together": together}]}]
+    results = {
+        "model_name": model,
+        "config": {"model": "hf_vlm", "model_args": f"pretrained={model}"},
+        "configs": {"egointent": {"metadata": metadata, "filter_list": filters}},
+    }
+    (folder / f"{time}_results.json").write_text(json.dumps(results), encoding="utf-8")
+    return folder
+
+
+def scenario_run(folder, scores, model, judge="qwen"):
+    """A run of which each scenario's only step has one rating in all fields."""
+    lines = [
+        sample(graded_step(f"{scenario}-1", [float(score)] * 3, judge), scenario) for scenario, score in scores.items()
+    ]
+    return write_run(folder, lines, model)

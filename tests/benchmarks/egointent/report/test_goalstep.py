@@ -1,0 +1,89 @@
+"""Runs over Goal-Step steps in the report: named so everywhere, by category, apart from the benchmark's."""
+
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.egointent.report.synthetic_runs import COUNT, rows, table
+from lmms_egoplan.benchmarks.egointent import report as egointent
+from lmms_egoplan.report.recompute import check
+from lmms_egoplan.report.runs import read_runs
+from report.synthetic import Answers, egointent_answers, write_run
+
+NAME = "Goal-7B (Goal-Step steps)"
+
+
+def goalstep_answers(as_before=False):
+    """Over Goal-Step steps; `as_before` with their category as scenario, as versions before 1.2 logged it."""
+    answers = egointent_answers(COUNT, 60, 4)
+    docs, responses = [], []
+    for number, (doc, (text,)) in enumerate(zip(answers.docs, answers.responses, strict=True), 1):
+        video_id = f"{doc['video_id'][-1]:0>8}-9648-40ea-a500-5493a1ad9eac"
+        step_id = f"{video_id[:8]}_{number}"
+        named = {} if as_before else {"scenario": None, "category": doc["scenario"].lower()}
+        docs.append(doc | {"step_id": step_id, "video_id": video_id, "unverified": True} | named)
+        responses.append([text.replace(f'"{doc["step_id"]}"', f'"{step_id}"')])
+    return Answers(docs, responses)
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["now", "as_before"])
+def runs(request, tmp_path_factory):
+    tmp_path = tmp_path_factory.mktemp("runs")
+    write_run(tmp_path / "own", "lmms-eval", "org/Own-7B", {"egointent": egointent_answers(COUNT, 70, 1)})
+    write_run(tmp_path / "goal", "lmms-eval", "org/Goal-7B", {"egointent": goalstep_answers(request.param)})
+    found = sorted(read_runs([tmp_path]).runs, key=lambda run: run.name)
+    for run in found:
+        check(run, run.tasks["egointent"])
+    goalstep, own = found
+    if request.param:
+        task = replace(goalstep.tasks["egointent"], version="1.1")
+        goalstep = replace(goalstep, tasks={"egointent": task})
+    return [goalstep, own]
+
+
+@pytest.fixture(scope="module")
+def found(runs):
+    return egointent.section(runs)
+
+
+def test_each_kind_has_a_table_and_a_heat_map_of_its_own(found):
+    scenarios, categories = (table(found, f"egointent_{name}") for name in ("scenarios", "categories"))
+    assert [column.title for column in scenarios.columns] == ["Scenario", "Steps", "Own-7B"]
+    assert [column.title for column in categories.columns] == ["Category", "Goal-Step steps", NAME]
+    assert len(rows(scenarios)) == len(rows(categories)) == 5
+    own, goalstep = found.figures
+    assert (own.key, own.title) == ("egointent_heatmap", "Overall score by scenario")
+    assert (goalstep.key, goalstep.title) == (
+        "egointent_goalstep_heatmap",
+        "Goal-Step steps: overall score by category",
+    )
+    for figure, name in ((own, "Own-7B"), (goalstep, NAME)):
+        (axes,) = figure.draw().axes
+        assert [label.get_text() for label in axes.get_yticklabels()] == [name]
+    assert "2 runs" not in own.description + goalstep.description
+
+
+def test_goalstep_runs_are_named_and_never_marked_best(runs, found):
+    beside = table(found, "egointent_table3")
+    assert [row["model"] for row in rows(beside) if row["own"]] == ["Own-7B", NAME]
+    assert {row["model"] for row in rows(table(found, "egointent_scores"))} == {"Own-7B", NAME}
+    assert {line.run: line.metric for line in found.headlines} == {
+        "Own-7B": "overall",
+        "Goal-7B": "overall (Goal-Step steps)",
+    }
+    assert any(remark.startswith(f"{NAME}: steps, labels and cuts are Goal-Step's") for remark in found.remarks)
+    kinds = {tuple(sorted(item.facts)) for item in egointent.items(runs) if NAME in item.answers}
+    assert kinds == {("category", "environment", "references")}
+
+
+def test_goalstep_steps_do_not_compare_even_if_they_are_as_many(runs):
+    goalstep, _ = runs
+    metrics = {"num_steps": 3014, "coverage": 1.0, "parsed": 1.0, "judge_coverage": 1.0}
+    task = goalstep.tasks["egointent"]
+    task = replace(task, samples=None, metrics=task.metrics | metrics)
+    found = egointent.section([replace(goalstep, tasks={"egointent": task})])
+    (row,) = (row for row in table(found, "egointent_table3").rows if row.is_own)
+    assert (row.values[0], row.compares) == (NAME, False)
+    assert [each.key for each in found.tables if each.key in ("egointent_scenarios", "egointent_categories")] == [
+        "egointent_categories"
+    ]

@@ -1,0 +1,150 @@
+"""EgoIntent's scores in the report, compared with slow computations from the logged lines."""
+
+import csv
+import io
+import random
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from benchmarks.egointent.report.synthetic_runs import (
+    COUNT,
+    NAMES,
+    SCORES,
+    records,
+    rows,
+    score,
+    table,
+)
+from lmms_egoplan.benchmarks.egointent import published
+from lmms_egoplan.benchmarks.egointent import report as egointent
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.report.runs import read_runs
+from report.synthetic import egointent_answers, write_run
+
+
+@pytest.mark.parametrize("run", NAMES)
+def test_table_3_has_the_scores_of_each_run_and_what_they_are_over(section, written, run):
+    (row,) = (row for row in rows(table(section, "egointent_table3")) if row["own"] and row["model"] == NAMES[run])
+    steps = records(written, run)
+    assert {name: row[name] for name in SCORES} == pytest.approx({name: score(steps, name) for name in SCORES})
+    found = sum(len(step["fields"]) for step in steps)
+    judged = sum(step["ratings"][field] is not None for step in steps for field in step["fields"])
+    cut = [step["truncated"] for step in steps if step["truncated"] is not None]
+    assert row["questions"] == len(steps) == COUNT
+    assert row["parsed"] == pytest.approx(100 * found / (3 * COUNT))
+    assert row["judged"] == pytest.approx(100 * judged / found)
+    assert row["truncated"] == (pytest.approx(100 * sum(cut) / len(cut)) if cut else None)
+    assert (row["coverage"], row["unverified"], row["suspect"]) == (100, 0, 0)
+    assert row["judge"] == ("other" if run == "c" else "org/judge")
+    assert row["low"] < row["overall"] < row["high"]
+
+
+def test_table_3_keeps_what_is_published(section):
+    path = Path(published.__file__).with_name("table3.csv")
+    printed = {row["model"]: row for row in csv.DictReader(io.StringIO(path.read_text()))}
+    shown = {row["model"]: row for row in rows(table(section, "egointent_table3")) if not row["own"]}
+    assert shown.keys() == printed.keys()
+    for model, row in printed.items():
+        assert [shown[model][name] for name in SCORES] == [float(row[name]) for name in SCORES]
+        assert shown[model]["questions"] is None
+
+
+def test_intervals_are_those_of_a_bootstrap_that_draws_videos(section, written):
+    heads = ("Overall", "Local intent", "Global intent", "Next-step plan", "Indoor", "Outdoor")
+    titles = dict(zip(SCORES, heads, strict=True))
+    found = {(row["score_of"], row["model"]): row for row in rows(table(section, "egointent_scores"))}
+    assert len(found) == len(SCORES) * len(NAMES)
+    chance = random.Random(5)
+    for run in "ab":
+        steps = records(written, run)
+        videos = {}
+        for step in steps:
+            videos.setdefault(step["video_id"], []).append(step)
+        drawn = [
+            [step for group in chance.choices([*videos.values()], k=len(videos)) for step in group] for _ in range(1000)
+        ]
+        for name in SCORES:
+            row = found[titles[name], NAMES[run]]
+            values = sorted(score(resample, name) for resample in drawn)
+            low, high = values[25], values[975]
+            assert row["low"] == pytest.approx(low, abs=0.15 * (high - low))
+            assert row["high"] == pytest.approx(high, abs=0.15 * (high - low))
+            chosen = [step for step in steps if name not in ("indoor", "outdoor") or step["environment"] == name]
+            assert row["score"] == pytest.approx(score(steps, name))
+            assert (row["steps"], row["videos"]) == (len(chosen), len({step["video_id"] for step in chosen}))
+            fields = [name] if name in FIELDS else FIELDS
+            assert row["rated"] == sum(step["ratings"][field] is not None for step in chosen for field in fields)
+
+
+def test_steps_of_one_video_give_no_interval(tmp_path):
+    answers = egointent_answers(COUNT, 50, 1)
+    for doc in answers.docs:
+        doc["video_id"] = "one"
+    write_run(tmp_path, "lmms-eval", "org/Model-7B", {"egointent": answers})
+    found = egointent.section(read_runs([tmp_path]).runs)
+    assert {(row["low"], row["high"]) for row in rows(table(found, "egointent_scores"))} == {(None, None)}
+    assert found.headlines[0].interval is None
+
+
+def test_headlines_tell_the_overall_score_and_what_it_is_over(section, written):
+    for line, run in zip(section.headlines, NAMES, strict=True):
+        steps = records(written, run)
+        unjudged = sum(rating is None for step in steps for rating in step["ratings"].values())
+        assert (line.run, line.metric, line.decimals, line.questions) == (NAMES[run], "overall", 2, COUNT)
+        assert line.value == pytest.approx(score(steps, "overall"))
+        assert line.coverage == pytest.approx(COUNT / 3014 * (1 - unjudged / (3 * COUNT)))
+        assert line.interval[0] < line.value < line.interval[1]
+    assert [line.truncated is None for line in section.headlines] == [False, False, True]
+
+
+def test_scenarios_have_the_overall_score_of_their_steps(section, written):
+    found = rows(table(section, "egointent_scenarios"))
+    steps = {name: records(written, run) for run, name in NAMES.items()}
+    assert len(found) == len({step["scenario"] for step in steps["First-7B"]})
+    averages = []
+    for row in found:
+        of_scenario = {n: [s for s in each if s["scenario"] == row["scenario"]] for n, each in steps.items()}
+        assert {name: row[name] for name in steps} == pytest.approx(
+            {name: score(each, "overall") for name, each in of_scenario.items()}
+        )
+        assert row["steps"] == len(of_scenario["First-7B"])
+        averages.append(fmean(row[name] for name in steps))
+    assert averages == sorted(averages)
+
+
+def test_pairs_are_compared_over_the_steps_with_all_ratings(section, written):
+    found = rows(table(section, "egointent_comparisons"))
+    assert len(found) == 3
+    ratings = {
+        name: {
+            step["step_id"]: fmean(step["ratings"].values())
+            for step in records(written, run)
+            if None not in step["ratings"].values()
+        }
+        for run, name in NAMES.items()
+    }
+    for row in found:
+        first, second = ratings[row["first"]], ratings[row["second"]]
+        common = first.keys() & second.keys()
+        assert row["questions"] == len(common)
+        assert row["difference"] == pytest.approx(fmean(first[key] - second[key] for key in common))
+        # Four videos have 16 ways to flip signs.
+        assert (16 * row["p_value"]) == pytest.approx(round(16 * row["p_value"]))
+
+
+def test_the_heat_map_shows_runs_by_scenarios(section):
+    (figure,) = section.figures
+    (axes,) = figure.draw().axes
+    found = rows(table(section, "egointent_scenarios"))
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["First-7B", "Third-7B", "Second-7B"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["Overall", *(row["scenario"] for row in found)]
+    shown = [text.get_text().rstrip("*") for text in axes.texts]
+    overall = {row["model"]: row["overall"] for row in rows(table(section, "egointent_table3")) if row["own"]}
+    assert shown == [
+        f"{value:.1f}"
+        for name in ("First-7B", "Third-7B", "Second-7B")
+        for value in (overall[name], *(row[name] for row in found))
+    ]
+    assert "First-7B" in figure.description

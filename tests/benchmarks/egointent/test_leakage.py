@@ -1,0 +1,105 @@
+"""No input ever shows a frame at or after a step's truncation point, or before its start."""
+
+from itertools import accumulate, cycle, islice
+
+import av
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lmms_egoplan.benchmarks.egointent.visuals import num_shown, step_frames, visual_input
+from lmms_egoplan.media.frames import FrameError
+from media.files import read_number, read_numbers, write_numbered_video
+
+FRAMES = 120
+FPS = 30
+VIDEOS = {
+    "constant.mp4": {},
+    "variable.mp4": {"gaps": (1, 4, 2), "b_frames": 3},
+    "bursts.mp4": {"gaps": (1, 1, 1, 40), "b_frames": 5, "gop": 30},
+    "open_gop.mp4": {"b_frames": 3, "gop": 10, "open_gop": True},
+    "one_key_frame.mkv": {"gaps": (2, 3), "gop": 1000},
+    "late_start.ts": {"gaps": (3, 1), "start": 45},
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("steps")
+    for name, options in VIDEOS.items():
+        write_numbered_video(folder / name, FRAMES, fps=FPS, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder / "data"))
+        yield folder
+
+
+def times_written(name):
+    """Seconds at which each number is shown, by what the test wrote."""
+    gaps = cycle(VIDEOS[name].get("gaps", (1,)))
+    return [units / FPS for units in accumulate(islice(gaps, FRAMES - 1), initial=0)]
+
+
+def numbers_in(media, shown):
+    if media == "frames":
+        return read_numbers(shown)
+    if media == "clip":
+        return read_numbers(*shown)
+    with av.open(*shown) as container:
+        return [read_number(frame.to_image()) for frame in container.decode(video=0)]
+
+
+@st.composite
+def steps(draw):
+    """A video and a step that may begin before it, end after it, or hold no frame."""
+    name = draw(st.sampled_from(sorted(VIDEOS)))
+    times = times_written(name)
+    # A frame's own time is where a wrong comparison shows; 0.001 beside it, mkv's rounding does no harm.
+    edges = st.builds(lambda time, beside: time + beside, st.sampled_from(times), st.sampled_from([-0.001, 0.0, 0.001]))
+    moments = st.one_of(edges, st.floats(-0.5, times[-1] + 0.5))
+    if name.endswith(".mkv"):
+        moments = st.floats(-0.5, times[-1] + 0.5).map(lambda time: round(time, 2) + 0.005)
+    start = draw(moments)
+    return name, start, draw(st.one_of(moments, st.floats(0.01, 3).map(lambda duration: start + duration)))
+
+
+@pytest.mark.parametrize(("media", "examples"), [("frames", 120), ("clip", 50), ("video", 50)])
+def test_nothing_outside_the_step_is_shown(folder, media, examples):
+    @settings(max_examples=examples, deadline=None)
+    @given(steps(), st.one_of(st.integers(1, 12), st.just(1000)))
+    def check(step, max_frames):
+        name, start, end = step
+        inside = {number for number, time in enumerate(times_written(name)) if start <= time < end}
+        doc = {"step_id": "s1", "video_id": name, "video_path": str(folder / name), "start_sec": start, "end_sec": end}
+        if not inside:
+            with pytest.raises(FrameError):
+                visual_input(doc | {"num_frames": 1}, {"media": media, "max_frames": max_frames})
+            return
+        doc["num_frames"] = len(step_frames(folder / name, start, end))
+        wanted = {"media": media, "max_frames": max_frames}
+        numbers = numbers_in(media, visual_input(doc, wanted))
+        assert set(numbers) <= inside
+        assert numbers == sorted(set(numbers))
+        assert len(numbers) == num_shown(doc, wanted)
+
+    check()
+
+
+@pytest.mark.parametrize("name", VIDEOS)
+def test_truncated_at_every_single_frame(folder, name):
+    """Truncation at a frame's own time never lets it in, and lets in the one before it."""
+    times = times_written(name)
+    for number in range(1, FRAMES):
+        end = (times[number - 1] + times[number]) / 2 if name.endswith(".mkv") else times[number]
+        assert max(step_frames(folder / name, times[0], end)) < number
+        assert step_frames(folder / name, times[number] - 0.002, times[-1] + 1)[0] == number
+
+
+def test_a_video_cut_before_the_truncation_point_gives_the_same(folder, tmp_path):
+    """What comes at or after it plays no part: without those frames, the same ones are shown."""
+    for name in ("constant.mp4", "variable.mp4"):
+        times = times_written(name)
+        for end in (50, 51, 53):
+            whole = step_frames(folder / name, times[20], times[end])
+            cut = write_numbered_video(tmp_path / f"{end}_{name}", end, fps=FPS, **VIDEOS[name])
+            assert step_frames(cut, times[20], times[end]) == whole
+            assert set(whole) <= set(range(20, end))

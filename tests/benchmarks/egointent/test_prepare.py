@@ -1,0 +1,249 @@
+import os
+import re
+from datetime import datetime
+
+import numpy
+import pytest
+
+from benchmarks.egointent.source import FPS, VIDEO_IDS, raw_record, raw_records, write_annotations, write_videos
+from lmms_egoplan.benchmarks.egointent import prepare as preparing
+from lmms_egoplan.benchmarks.egointent.prepare import PAPER, prepare_egointent
+from lmms_egoplan.benchmarks.egointent.records import Record
+from lmms_egoplan.benchmarks.egointent.splits import PREPARED
+from lmms_egoplan.benchmarks.egointent.visuals import visual_input
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.storage import DataMissingError, load_summary, split_dir, summary_path
+from media.files import damage_packet, write_numbered_video
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    write_videos(tmp_path / "videos")
+    return tmp_path
+
+
+def prepare(folder, records, skip_missing=False):
+    return prepare_egointent(
+        write_annotations(folder / "steps.jsonl", records), folder / "videos", skip_missing=skip_missing
+    )
+
+
+def test_writes_every_step(folder):
+    summary = prepare(folder, raw_records())
+    dataset = PREPARED.load("test")
+    assert dataset[0] == {
+        "step_id": "s1",
+        "video_id": "0a1b-2c",
+        "start_sec": 0.5,
+        "end_sec": 0.9,
+        "local_intent": "hold board 1 steady",
+        "global_intent": "assemble frame 1",
+        "next_step_plan": "drive screw 1 in",
+        "scenario": "Assemble Furniture",
+        "environment": "indoor",
+        "event": "Build Shelf",
+        "goal": "put up a shelf",
+        "unverified": False,
+        "category": None,
+        "video_path": str((folder / "videos" / "0a1b-2c.mp4").resolve()),
+        "num_frames": 3,
+        "split_size": 6,
+    }
+    assert set(Record.__dataclass_fields__) < set(dataset.column_names)
+    assert dataset["step_id"][:] == [f"s{number}" for number in range(1, 7)]
+    assert dataset["num_frames"][:] == [3, 9, 3, 3, 3, 3]
+    assert dataset["environment"][:] == ["indoor"] * 4 + ["outdoor"] * 2
+    assert (dataset[2]["event"], dataset[2]["goal"]) == (None, None)
+    assert summary == load_summary("egointent", "test")
+
+
+def test_summary_compares_with_the_paper(folder):
+    summary = prepare(folder, raw_records())
+    assert datetime.fromisoformat(summary.pop("prepared")).tzinfo
+    assert len(summary.pop("fingerprint")) == 64
+    assert summary == {
+        "benchmark": "egointent",
+        "format": 2,
+        "split": "test",
+        "annotations": str((folder / "steps.jsonl").resolve()),
+        "split_size": 6,
+        "questions": 6,
+        "unverified": 1,
+        "missing": [],
+        "counts": {
+            "steps": {"prepared": 6, "annotations": 6, "paper": 3014, "matches": False},
+            "scenarios": {"prepared": 3, "annotations": 3, "paper": 15, "matches": False},
+            "videos": {"prepared": 2, "annotations": 2, "paper": 32, "matches": False},
+            "median_sec": {"prepared": 0.4, "annotations": 0.4, "paper": 1.87, "matches": False},
+            "mean_sec": {"prepared": 0.58, "annotations": 0.58, "paper": 3.42, "matches": False},
+            "p75_sec": {"prepared": 0.4, "annotations": 0.4, "paper": 3.57, "matches": False},
+            "above_10_sec": {"prepared": 0, "annotations": 0, "paper": 183, "matches": False},
+        },
+    }
+
+
+def test_goalstep_steps_have_categories_which_the_paper_does_not_count(folder):
+    steps = [
+        raw_record(number, scenario=None, category=f"make {number % 2}", unverified=True) for number in range(1, 4)
+    ]
+    summary = prepare(folder, steps)
+    assert summary["counts"]["categories"] == {"prepared": 2, "annotations": 2, "paper": None, "matches": None}
+    assert "scenarios" not in summary["counts"]
+    rows = PREPARED.load("test")
+    assert rows["scenario"][:] == [None] * 3
+    assert rows["category"][:] == ["make 1", "make 0", "make 1"]
+
+
+def test_data_of_an_earlier_version_are_refused_with_the_command(folder):
+    prepare(folder, raw_records())
+    path = summary_path("egointent", "test")
+    path.write_text(path.read_text().replace('"format": 2', '"format": 1'))
+    with pytest.raises(
+        LmmsEgoplanError, match=r"in format 1; this version reads format 2. .*lmms-egoplan data prepare egoint"
+    ):
+        PREPARED.load("test")
+
+
+def test_durations_are_told_as_numpy_tells_them(folder):
+    write_numbered_video(folder / "videos" / "long.mp4", 30, fps=1)
+    lengths = [0.31, 10.0, 10.01, 2.2, 1.87, 20.5, 3.57]
+    steps = [raw_record(i, video_id="long", start_sec=2, end_sec=2 + length) for i, length in enumerate(lengths)]
+    counts = prepare(folder, steps)["counts"]
+    prepared = {name: count["prepared"] for name, count in counts.items()}
+    assert prepared["median_sec"] == 3.57
+    assert prepared["mean_sec"] == round(numpy.mean(lengths), 2)
+    assert prepared["p75_sec"] == round(numpy.percentile(lengths, 75), 2)
+    assert prepared["above_10_sec"] == 2
+    counts = prepare(folder, steps[3:4])["counts"]
+    assert {counts[name]["prepared"] for name in ("median_sec", "mean_sec", "p75_sec")} == {2.2}
+
+
+def test_the_papers_counts_match(folder):
+    for number in range(32):
+        os.link(folder / "videos" / "0a1b-2c.mp4", folder / "videos" / f"v{number}.mp4")
+    steps = [
+        raw_record(number, video_id=f"v{number % 32}", scenario=f"scenario {number % 15}", start_sec=1, end_sec=1.5)
+        for number in range(3014)
+    ]
+    counts = prepare(folder, steps)["counts"]
+    assert [name for name, count in counts.items() if count["matches"]] == ["steps", "scenarios", "videos"]
+    assert counts["steps"]["prepared"] == PAPER["steps"]
+
+
+def test_missing_footage_is_listed_and_nothing_is_written(folder):
+    (folder / "videos" / "damaged.mp4").write_bytes(b"no video")
+    (folder / "elsewhere").mkdir()
+    write_videos(folder / "elsewhere", ["linked"])
+    (folder / "videos" / "linked.mp4").symlink_to(folder / "elsewhere" / "linked.mp4")
+    steps = [
+        *raw_records(),
+        raw_record(10, video_id="absent"),
+        raw_record(11, video_id="absent"),
+        raw_record(12, video_id="damaged"),
+        raw_record(13, video_id="linked"),
+        raw_record(14, start_sec=3, end_sec=4.2),
+        raw_record(15, start_sec=50, end_sec=60.5),
+        raw_record(16, start_sec=0.001, end_sec=0.002),
+    ]
+    with pytest.raises(LmmsEgoplanError) as caught:
+        prepare(folder, steps)
+    message = str(caught.value)
+    for part in (
+        "7 of 13 steps have no footage, in 4 videos:",
+        f"absent (steps: 2, first 's10'): {folder}/videos/absent.mp4: cannot open the video: No such file",
+        f"damaged (steps: 1, first 's12'): {folder}/videos/damaged.mp4: cannot read the video",
+        "linked (steps: 1, first 's13'): 'linked.mp4' leads out of",
+        f"0a1b-2c (steps: 3, first 's14'): {folder}/videos/0a1b-2c.mp4: lasts from 0.00 to 4.00 s, step 's14' from "
+        "3.00 to 4.20",
+        "--skip-missing",
+    ):
+        assert part in message
+    assert not split_dir("egointent", "test").exists()
+
+    summary = prepare(folder, steps, skip_missing=True)
+    assert (summary["questions"], summary["split_size"]) == (6, 13)
+    assert summary["counts"]["steps"]["prepared"] == 6
+    assert summary["counts"]["steps"]["annotations"] == 13
+    assert {entry["video"]: entry["step_ids"] for entry in summary["missing"]} == {
+        "absent": ["s10", "s11"],
+        "damaged": ["s12"],
+        "linked": ["s13"],
+        "0a1b-2c": ["s14", "s15", "s16"],
+    }
+    assert all(entry["reason"] in message for entry in summary["missing"])
+    assert PREPARED.load("test")["split_size"][:] == [13] * 6
+
+    with pytest.raises(LmmsEgoplanError, match="no step is left to prepare"):
+        prepare(folder, steps[6:], skip_missing=True)
+    assert load_summary("egointent", "test") == summary
+
+
+def test_long_lists_are_cut(folder):
+    with pytest.raises(LmmsEgoplanError, match=r"60 of 60 steps .* 60 videos(.|\n)*\.\.\. and 10 more") as caught:
+        prepare(folder, [raw_record(number, video_id=f"absent-{number}") for number in range(60)])
+    assert str(caught.value).count("(steps: 1") == 50
+
+
+@pytest.mark.parametrize("gaps", [(1,), (1, 4, 2)])
+def test_steps_lie_inside_their_videos_by_time_stamps(folder, gaps):
+    write_videos(folder / "videos", frames=30, gaps=gaps)
+    end = sum(gaps[number % len(gaps)] for number in range(29)) / FPS + gaps[28 % len(gaps)] / FPS
+    assert prepare(folder, [raw_record(start_sec=0, end_sec=end + 0.09)])["missing"] == []
+    with pytest.raises(LmmsEgoplanError, match=re.escape(f"lasts from 0.00 to {end:.2f} s, step 's1' from 0.00 to")):
+        prepare(folder, [raw_record(start_sec=0, end_sec=end + 0.12)])
+
+
+def test_a_step_between_two_frames_has_no_footage(folder):
+    write_videos(folder / "videos", frames=30, gaps=(30,))
+    assert prepare(folder, [raw_record(start_sec=1.0, end_sec=1.5)])["questions"] == 1
+    assert PREPARED.load("test")["num_frames"][:] == [1]
+    with pytest.raises(LmmsEgoplanError, match=r"no frame from 1.01 s to before 2.0 s"):
+        prepare(folder, [raw_record(start_sec=1.01, end_sec=2.0)])
+
+
+def test_the_fingerprint_tells_data_apart(folder):
+    steps = raw_records()
+    seen = [prepare(folder, steps)["fingerprint"]]
+    write_videos(folder / "videos", ["another"])
+    assert prepare(folder, steps)["fingerprint"] == seen[0] == PREPARED.fingerprint("test")
+    os.utime(folder / "videos" / f"{VIDEO_IDS[1]}.mp4", ns=(0, 7))
+    seen.append(prepare(folder, steps)["fingerprint"])
+    seen.append(prepare(folder, steps[::-1])["fingerprint"])
+    seen.append(prepare(folder, [steps[0] | {"local_intent": "rest"}, *steps[1:]])["fingerprint"])
+    seen.append(prepare(folder, steps[1:])["fingerprint"])
+    assert len(set(seen)) == 5
+
+
+def test_wrong_input_ends_with_one_error(folder):
+    with pytest.raises(LmmsEgoplanError, match="environment: expected indoor or outdoor"):
+        prepare(folder, [raw_record(environment=None)])
+    with pytest.raises(LmmsEgoplanError, match=r"--videos .*absent: no such folder; it holds <video_id>.mp4"):
+        prepare_egointent(write_annotations(folder / "steps.jsonl", raw_records()), folder / "absent", True)
+
+
+def test_unprepared_data_say_what_to_run(folder):
+    with pytest.raises(DataMissingError, match=r"EgoIntent's test split is not prepared .* data prepare egointent"):
+        PREPARED.load("test")
+    assert preparing.SPLIT == "test"
+
+
+def test_verify_finds_damaged_frames(folder):
+    records = raw_records()
+    video = folder / "videos" / f"{records[0]['video_id']}.mp4"
+    damage_packet(video, 12)
+    assert prepare(folder, records)["missing"] == []
+    annotations = folder / "steps.jsonl"
+    with pytest.raises(
+        LmmsEgoplanError, match=rf"no footage or damaged frames(.|\n)*{video}: frame \d+, at .* s, cannot be"
+    ):
+        prepare_egointent(annotations, folder / "videos", verify=True)
+    summary = prepare_egointent(annotations, folder / "videos", skip_missing=True, verify=True)
+    assert summary["verified"] is True
+    (entry,) = summary["missing"]
+    lost = set(entry["step_ids"])
+    assert lost
+    for row in PREPARED.load("test"):
+        assert row["step_id"] not in lost
+        visual_input(row, {"media": "frames", "max_frames": 60})
+    assert len(lost) + summary["questions"] == len(records)

@@ -1,0 +1,113 @@
+"""Runs of EgoPlan that never were, in both harnesses, and what is counted from their answers by other means."""
+
+import json
+import math
+from contextlib import contextmanager
+from functools import cache
+from statistics import mean
+
+import pytest
+
+from benchmarks.actplan.tiny_encoder import write_encoder
+from lmms_egoplan.report.statistics import bootstrap_interval
+from report.synthetic import egoplan_answers, egoplan_docs, egoplan_replies, prepare_data, write_run
+
+COUNT = 91
+DOCS = egoplan_docs(COUNT)
+LETTERS = "ABCD"
+# By the name of the series in the report; "Big" is run in both harnesses.
+ANSWERS = {
+    "Big (lmms-eval)": egoplan_answers(COUNT, 0.6, 1),
+    "Big (lmms-eval) (egoplan_val_clips)": egoplan_answers(COUNT, 0.5, 2),
+    "Big (lmms-eval) (egoplan_val_generate)": egoplan_replies(COUNT, 0.5, 3, unparsed=0.2),
+    "Small": egoplan_answers(COUNT, 0.3, 4, unscored=0.2),
+    "Big (lm-eval) (egoplan_val_blind)": egoplan_answers(COUNT, 0.3, 5),
+    "Big (lm-eval) (egoplan_val_narrated)": egoplan_answers(COUNT, 0.8, 6),
+}
+MAIN = ["Big (lmms-eval)", "Big (lmms-eval) (egoplan_val_clips)", "Small"]
+
+
+@contextmanager
+def written_runs(folder):
+    """`folder` with prepared data, which are found while this lasts, ``runs`` and an encoder, ``bert``."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
+        prepare_data(folder, egoplan=COUNT)
+        for harness, name, model in (
+            ("lmms-eval", "Big (lmms-eval)", "org/Big"),
+            ("lmms-eval", "Small", "org/Small"),
+            ("lm-eval", "Big (lm-eval)", "org/Big"),
+        ):
+            answers = {task_of(key): ANSWERS[key] for key in ANSWERS if run_of(key) == name}
+            write_run(folder / "runs", harness, model, answers)
+        write_encoder(folder / "bert")
+        yield folder
+
+
+def task_of(name):
+    return name.rpartition("(")[2].rstrip(")") if "egoplan_val" in name else "egoplan_val"
+
+
+def run_of(name):
+    return name.removesuffix(f" ({task_of(name)})")
+
+
+def rows(section, key):
+    (table,) = (table for table in section.tables if table.key == key)
+    names = [column.key for column in table.columns]
+    return [dict(zip(names, row.values, strict=True)) | {"is_own": row.is_own} for row in table.rows]
+
+
+def own(section, key):
+    return [row for row in rows(section, key) if row["is_own"]]
+
+
+def figure(section, key):
+    (found,) = (each for each in section.figures if each.key == key)
+    return found
+
+
+@cache
+def scores(name, by="mean"):
+    """Score of each question by its number: 1, 0, or None where a choice has no likelihood."""
+    return [_score(doc, response, by) for doc, response in zip(DOCS, ANSWERS[name].responses, strict=True)]
+
+
+def _score(doc, response, by):
+    if len(response) == 1:
+        return float(response[0] == f"{doc['golden_choice_idx']}.")
+    told = [json.loads(text) for text in response]
+    if any(math.isnan(choice["loss"]) for choice in told):
+        return None
+    sums = [-choice["loss"] * choice["num_tokens"] for choice in told]
+    bytes_ = [len(text.encode()) for text in doc["choices"]]
+    values = {
+        "mean": [-choice["loss"] for choice in told],
+        "sum": sums,
+        "bytes": [one / other for one, other in zip(sums, bytes_, strict=True)],
+    }[by]
+    return float(LETTERS[values.index(max(values))] == doc["golden_choice_idx"])
+
+
+def percent(values):
+    known = [value for value in values if value is not None]
+    return 100 * mean(known) if known else None
+
+
+def interval(name, numbers=range(COUNT)):
+    found = scores(name)
+    known = [number for number in numbers if found[number] is not None]
+    return bootstrap_interval([100 * found[number] for number in known], [DOCS[number]["video_id"] for number in known])
+
+
+def of_source(name, source):
+    return percent(value for value, doc in zip(scores(name), DOCS, strict=True) if doc["video_source"] == source)
+
+
+def near(value):
+    return pytest.approx(value, rel=1e-9)
+
+
+def group_of(doc):
+    count = len(doc["past_actions"])
+    return "0" if count == 0 else "1" if count == 1 else "2 to 3" if count < 4 else "4 to 7" if count < 8 else "8 to 15"

@@ -1,0 +1,111 @@
+"""What EgoPlan's part of the report says of runs that are not whole, or whose questions are not at hand."""
+
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.egoplan.report.synthetic_runs import ANSWERS, COUNT, DOCS, near, own, percent, scores
+from lmms_egoplan.benchmarks.egoplan import report as egoplan
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.report.benchmark import Inputs
+from lmms_egoplan.report.runs import read_runs
+from report.synthetic import egointent_answers, egoplan_answers, write_run
+
+pytestmark = pytest.mark.usefixtures("folder")
+
+
+def test_what_is_missing_is_remarked(section):
+    told = "\n".join(section.remarks)
+    assert f"the annotation file has {COUNT} questions, EgoPlan-Val 3,355" in told
+    unscored = scores("Small").count(None)
+    assert f"Small: {unscored} of {COUNT} questions have no score" in told
+    assert "lack their text" not in told
+
+
+def test_a_run_without_samples_has_its_scores(tmp_path, bert):
+    write_run(tmp_path, "lmms-eval", "org/Small", {"egoplan_val": ANSWERS["Small"]}, log_samples=False)
+    runs = read_runs([tmp_path]).runs
+    found = egoplan.section(runs, Inputs(bert))
+    (row,) = own(found, "egoplan_table1")
+    assert row["acc"] == near(percent(scores("Small")))
+    assert (row["low"], row["high"]) == (None, None)
+    assert [table.key for table in found.tables] == [
+        "egoplan_table1", "egoplan_table3", "egoplan_scores", "egoplan_table4",
+    ]  # fmt: skip
+    assert [each.key for each in found.figures] == ["egoplan_accuracy"]
+    assert any("no samples" in remark for remark in found.remarks)
+    assert egoplan.items(runs) == []
+
+
+def test_without_prepared_data_lmms_eval_tells_no_question(tmp_path, monkeypatch, bert):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "none"))
+    write_run(tmp_path, "lmms-eval", "org/Small", {"egoplan_val": ANSWERS["Small"]})
+    runs = read_runs([tmp_path]).runs
+    found = egoplan.section(runs, Inputs(bert))
+    assert own(found, "egoplan_table1")
+    assert "egoplan_past_actions" not in [table.key for table in found.tables]
+    (told,) = (remark for remark in found.remarks if "lack their text" in remark)
+    assert told.startswith(f"{COUNT} questions lack")
+    assert "lmms-egoplan data prepare egoplan" in told
+    first = egoplan.items(runs)[0]
+    assert first.choices == ("A", "B", "C", "D")
+    assert first.images is None
+    assert first.facts == {"source": "EPIC-KITCHENS (in-domain)"}
+
+
+def test_without_prepared_data_lm_eval_tells_its_questions(tmp_path, monkeypatch, bert, section):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "none"))
+    write_run(tmp_path, "lm-eval", "org/Small", {"egoplan_val": ANSWERS["Small"]})
+    runs = read_runs([tmp_path]).runs
+    found = egoplan.section(runs, Inputs(bert))
+    for key in ("egoplan_past_actions", "egoplan_similarity"):
+        assert own(found, key) == [row for row in own(section, key) if row["run"] == "Small"]
+    first = egoplan.items(runs)[0]
+    assert first.question == DOCS[0]["question"]
+    assert first.images is None
+
+
+def test_questions_of_other_data_are_not_taken_for_these(tmp_path, bert):
+    """They have the same ids."""
+    write_run(tmp_path, "lmms-eval", "org/Small", {"egoplan_val": egoplan_answers(40, 0.5)})
+    runs = read_runs([tmp_path]).runs
+    told = egoplan.section(runs, Inputs(bert)).remarks
+    assert any(remark.startswith("40 questions lack their text") and "do not have them" in remark for remark in told)
+
+
+def test_questions_about_other_videos_are_not_taken_for_these(runs, bert):
+    """They have the same ids and right letters, in an annotation file of the same length."""
+    run = next(run for run in runs if run.name == "Small")
+    task_run = run.tasks["egoplan_val"]
+    moved = {"acc": {"score": 1.0, "video_id": "P99_9"}}
+    damaged = replace(task_run, samples=tuple(sample | moved for sample in task_run.samples))
+    told = egoplan.section([replace(run, tasks={"egoplan_val": damaged})], Inputs(bert)).remarks
+    assert any(remark.startswith(f"{COUNT} questions lack their text") for remark in told)
+
+
+def test_runs_of_other_benchmarks_alone_have_no_section(tmp_path):
+    write_run(tmp_path, "lmms-eval", "org/Small", {"egointent": egointent_answers(10, 50)})
+    runs = read_runs([tmp_path]).runs
+    assert egoplan.section(runs) is None
+    assert egoplan.items(runs) == []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"target": "E"},
+        {"split_size": {"split_size": None}},
+        {"predictions": {"prediction": "A"}},
+        {"predictions": {"sample_id": 1, "prediction": "AB"}},
+        {"predictions": {"sample_id": 1, "prediction": "A", "choices": [{"loss": 1.0}]}},
+        {"predictions": {"sample_id": 1, "prediction": "A", "choices": [{}] * 4}},
+        {"acc": {"score": 0.5, "video_id": "P01_1"}},
+        {"doc": {"question": "What next?"}},
+    ],
+)
+def test_samples_that_are_not_the_tasks(runs, damage):
+    run = next(run for run in runs if run.name == "Small")
+    task_run = run.tasks["egoplan_val"]
+    damaged = replace(task_run, samples=(task_run.samples[0] | damage, *task_run.samples[1:]))
+    with pytest.raises(LmmsEgoplanError, match=r"run Small, samples of egoplan_val: .*Run again"):
+        egoplan.section([replace(run, tasks={"egoplan_val": damaged})])

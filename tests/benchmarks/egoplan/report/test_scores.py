@@ -1,0 +1,144 @@
+"""EgoPlan's tables of scores in the report, beside what is counted here from the same answers."""
+
+from dataclasses import replace
+from statistics import mean
+
+import pytest
+
+from benchmarks.egoplan.report.synthetic_runs import (
+    ANSWERS,
+    COUNT,
+    MAIN,
+    interval,
+    near,
+    of_source,
+    own,
+    percent,
+    rows,
+    run_of,
+    scores,
+    task_of,
+)
+from lmms_egoplan.benchmarks.egoplan import report as egoplan
+from lmms_egoplan.benchmarks.egoplan.published import load
+from lmms_egoplan.report.benchmark import Inputs
+from lmms_egoplan.report.runs import read_runs
+from report.synthetic import write_run
+
+pytestmark = pytest.mark.usefixtures("folder")
+
+
+@pytest.mark.parametrize("name", MAIN)
+def test_table_1_has_the_runs_that_rank_behind_the_video(section, name):
+    (row,) = (row for row in own(section, "egoplan_table1") if row["model"] == name)
+    assert row["acc"] == near(percent(scores(name)))
+    assert (row["low"], row["high"]) == near(interval(name))
+    assert row["questions"] == COUNT - scores(name).count(None)
+    assert row["coverage"] == near(100 * row["questions"] / COUNT)
+    assert row["llm"] is None
+    assert row["acc_sum"] == near(percent(scores(name, "sum")))
+
+
+def test_table_1_is_the_papers_with_own_rows_among_it(section):
+    found = rows(section, "egoplan_table1")
+    assert sorted(row["model"] for row in found if row["is_own"]) == MAIN
+    published = {(row["model"], row["acc"]) for row in load("table1").rows}
+    assert {(row["model"], row["acc"]) for row in found if not row["is_own"]} == published
+    shown = [round(row["acc"], 2) for row in found]
+    assert shown == sorted(shown, reverse=True)
+
+
+def test_table_3_parts_the_domains(section):
+    found = {row["model"]: row for row in own(section, "egoplan_table3")}
+    assert sorted(found) == MAIN
+    for name, row in found.items():
+        assert row["id"] == near(of_source(name, "EpicKitchens"))
+        assert row["od"] == near(of_source(name, "Ego4D"))
+        assert row["all"] == near(percent(scores(name)))
+        assert row["acc_sum"] == near(percent(scores(name, "sum")))
+        assert (row["low"], row["high"]) == near(interval(name))
+
+
+@pytest.mark.parametrize(
+    ("changed", "compares"),
+    [
+        ({}, True),
+        ({"predictions": 3354}, False),
+        ({"split_size": 3356}, False),
+        ({"predictions": 91, "num_questions": 91, "split_size": 91}, False),
+    ],
+)
+def test_only_all_official_questions_compare_with_the_published_rows(runs, bert, changed, compares):
+    run = next(run for run in runs if run.name == "Small")
+    metrics = {"predictions": 3355, "num_questions": 3355, "split_size": 3355} | changed
+    task = replace(run.tasks["egoplan_val"], samples=None, metrics=run.tasks["egoplan_val"].metrics | metrics)
+    found = egoplan.section([replace(run, tasks={"egoplan_val": task})], Inputs(bert))
+    for key in ("egoplan_table1", "egoplan_table3"):
+        (table,) = (table for table in found.tables if table.key == key)
+        assert [row.compares for row in table.rows if row.is_own] == [compares]
+    assert found.headlines[0].coverage == near(metrics["predictions"] / 3355)
+
+
+def test_table_4_is_published_alone(section):
+    assert [row["acc"] for row in rows(section, "egoplan_table4")] == [row["acc"] for row in load("table4").rows]
+    assert not own(section, "egoplan_table4")
+
+
+def test_all_scores_of_each_run(section):
+    found = own(section, "egoplan_scores")
+    assert len(found) == len(ANSWERS)
+    for row in found:
+        (name,) = (key for key in ANSWERS if (run_of(key), task_of(key)) == (row["run"], row["task"]))
+        is_written = row["task"] == "egoplan_val_generate"
+        assert row["acc"] == near(percent(scores(name)))
+        assert (row["low"], row["high"]) == near(interval(name))
+        assert row["acc_sum"] == (None if is_written else near(percent(scores(name, "sum"))))
+        assert row["acc_bytes"] == (None if is_written else near(percent(scores(name, "bytes"))))
+        assert row["acc_epic_kitchens"] == near(of_source(name, "EpicKitchens"))
+        assert row["acc_ego4d"] == near(of_source(name, "Ego4D"))
+        assert row["ties"] == (None if is_written else 0)
+        unparsed = [reply == ["I cannot tell."] for reply in ANSWERS[name].responses]
+        assert row["unparsed"] == (near(100 * mean(unparsed)) if is_written else None)
+        assert row["asked"] == COUNT
+        assert row["questions"] == COUNT - scores(name).count(None)
+
+
+def test_headlines_tell_each_runs_main_task(section):
+    found = {headline.run: headline for headline in section.headlines}
+    assert {name: each.task for name, each in found.items()} == {
+        "Big (lmms-eval)": "egoplan_val",
+        "Small": "egoplan_val",
+        "Big (lm-eval)": "egoplan_val_blind",
+    }
+    small = found["Small"]
+    assert small.value == near(percent(scores("Small")))
+    assert small.interval == near(interval("Small"))
+    assert small.questions == COUNT - scores("Small").count(None) < COUNT
+    assert small.coverage == near(small.questions / 3355)
+    assert (small.chance, small.truncated) == (25, None)
+    assert small.beside == (("by sum", near(percent(scores("Small", "sum")))),)
+
+
+def test_a_backend_that_tells_means_alone_has_no_accuracy_by_sum(runs, bert):
+    run = next(run for run in runs if run.name == "Small")
+    task = run.tasks["egoplan_val"]
+    metrics = {name: value for name, value in task.metrics.items() if name not in ("acc_sum", "acc_bytes")}
+    samples = [
+        {name: value for name, value in sample.items() if name not in ("acc_sum", "acc_bytes")}
+        for sample in task.samples
+    ]
+    means = replace(run, tasks={"egoplan_val": replace(task, metrics=metrics, samples=samples)})
+    found = egoplan.section([means], Inputs(bert))
+    assert found.headlines[0].beside == (("by sum", None),)
+    assert found.headlines[0].value == near(percent(scores("Small")))
+    for key in ("egoplan_table1", "egoplan_table3", "egoplan_past_actions"):
+        assert {row["acc_sum"] for row in own(found, key)} == {None}
+
+
+def test_only_a_written_answer_can_be_truncated(section, tmp_path, bert):
+    assert not any(headline.is_generated for headline in section.headlines)
+    task = "egoplan_val_generate"
+    write_run(tmp_path, "lmms-eval", "org/Small", {task: ANSWERS[f"Big (lmms-eval) ({task})"]})
+    (headline,) = egoplan.section(read_runs([tmp_path]).runs, Inputs(bert)).headlines
+    assert (headline.run, headline.task) == ("Small", task)
+    assert headline.is_generated

@@ -1,0 +1,136 @@
+"""Values of single questions, and the aggregations over a run."""
+
+import json
+import math
+
+import pytest
+
+from lmms_egoplan.benchmarks.egoplan import metrics
+from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText, of_sum
+
+CHOICES = ["put", "take cereal bag", "éplucher l'oignon", "open cupboard"]
+
+
+def make_doc(source="EpicKitchens", gold="B", **changes):
+    return {
+        "sample_id": 115,
+        "video_source": source,
+        "video_id": "P01_13",
+        "choices": CHOICES,
+        "golden_choice_idx": gold,
+        "split_size": 10,
+    } | changes
+
+
+def encode(losses, tokens=(1, 3, 9, 2)):
+    return [
+        str(LoglikelihoodText.encode(Loglikelihood(loss, number, False)))
+        for loss, number in zip(losses, tokens, strict=True)
+    ]
+
+
+def test_each_score_may_prefer_another_choice():
+    values = metrics.score_ranking(make_doc(), encode([2.0, 0.5, 0.6, 0.6]))
+    scores = {name: value["score"] for name, value in values.items() if "score" in value}
+    assert scores == {"acc": 1.0, "acc_sum": 0.0, "acc_bytes": 0.0, "acc_epic_kitchens": 1.0}
+    assert values["predictions"]["prediction"] == "B"
+    assert values["predictions"]["choices"][1] == {
+        "loss": 0.5,
+        "logprob": -1.5,
+        "num_tokens": 3,
+        "is_greedy": False,
+    }
+
+
+def test_source_decides_the_domain():
+    values = metrics.score_ranking(make_doc("Ego4D"), encode([2.0, 0.5, 0.6, 0.6]))
+    assert values["acc_ego4d"] == {"score": 1.0, "video_id": "P01_13"}
+    assert "acc_epic_kitchens" not in values
+
+
+def test_tie_goes_to_the_first_choice():
+    values = metrics.score_ranking(make_doc(), encode([2.0, 0.5, 0.5, 0.6]))
+    assert values["ties"] == {"tied": True}
+    assert values["acc"]["score"] == 1.0
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])
+def test_question_with_a_loss_that_is_not_finite_is_not_scored(loss):
+    values = metrics.score_ranking(make_doc(), encode([2.0, 0.5, loss, 0.6]))
+    assert not [name for name in values if name.startswith("acc")]
+    assert values["coverage"] == {"scored": False, "split_size": 10}
+    assert values["predictions"]["prediction"] is None
+    assert values["predictions"]["choices"][2]["loss"] is None
+    json.dumps(values, allow_nan=False)
+
+
+def test_stock_backends_have_no_sums():
+    values = metrics.score_ranking(make_doc(), [f"({loss}, False)" for loss in (2.0, 0.5, 0.6, 0.6)])
+    assert values["acc"]["score"] == 1.0
+    assert not {"acc_sum", "acc_bytes"} & values.keys()
+    assert values["predictions"]["choices"][0]["logprob"] is None
+
+
+@pytest.mark.parametrize("counts", [[None] * 4, [1, None, 9, 2]])
+def test_sums_without_counts_give_no_accuracy_by_the_papers_score(counts):
+    """As of lm-eval's model classes: the sums prefer A, and C by its bytes, though B by its letters."""
+    responses = [
+        str(LoglikelihoodText.encode(of_sum(logprob, False, count)))
+        for logprob, count in zip((-2.0, -3.0, -3.5, -2.9), counts, strict=True)
+    ]
+    for gold in "ABCD":
+        values = metrics.score_ranking(make_doc(gold=gold), responses)
+        scores = {name: value["score"] for name, value in values.items() if "score" in value}
+        assert scores == {"acc_sum": float(gold == "A"), "acc_bytes": float(gold == "C")}
+    assert values["predictions"]["prediction"] is None
+    assert values["predictions"]["choices"][1] == {
+        "loss": None,
+        "logprob": -3.0,
+        "num_tokens": None,
+        "is_greedy": False,
+    }
+    assert values["ties"] == {"tied": False}
+    assert metrics.coverage([values["coverage"]]) == metrics.num_predictions([values["predictions"]]) == 0
+    json.dumps(values, allow_nan=False)
+
+
+@pytest.mark.parametrize("logprob", [math.nan, -math.inf])
+def test_question_with_a_sum_that_is_not_finite_is_not_scored(logprob):
+    sums = (-2.0, -3.0, logprob, -2.9)
+    values = metrics.score_ranking(make_doc(), [LoglikelihoodText.encode(of_sum(each, False, None)) for each in sums])
+    assert not [name for name in values if name.startswith("acc")]
+    assert values["predictions"]["choices"][2]["logprob"] is None
+    json.dumps(values, allow_nan=False)
+
+
+def test_test_questions_have_no_accuracy():
+    values = metrics.score_test_ranking(make_doc(gold=None), encode([2.0, 0.5, 0.6, 0.6]))
+    assert values.keys() == {"ties", "predictions", "coverage", "split_size", "num_questions"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "score", "unparsed"), [("B.", 1.0, 0.0), ("The answer is C", 0.0, 0.0), ("B or C", 0.0, 1.0)]
+)
+def test_reply(reply, score, unparsed):
+    values = metrics.score_reply(make_doc("Ego4D"), [reply])
+    assert values["acc"]["score"] == values["acc_ego4d"]["score"] == score
+    assert values["unparsed"]["score"] == unparsed
+    assert (values["predictions"]["prediction"] is None) == bool(unparsed)
+
+
+def test_aggregations_over_a_run():
+    questions = [
+        metrics.score_ranking(make_doc(gold="B"), encode([2.0, 0.5, 0.6, 0.6])),
+        metrics.score_ranking(make_doc(gold="A"), encode([2.0, 0.5, 0.5, 0.6])),
+        metrics.score_ranking(make_doc(gold="A"), encode([2.0, math.nan, 0.5, 0.6])),
+    ]
+
+    def values(name):
+        return [question[name] for question in questions if name in question]
+
+    assert metrics.mean_score(values("acc")) == 0.5
+    assert metrics.num_ties(values("ties")) == 1
+    assert metrics.num_predictions(values("predictions")) == 2
+    assert metrics.num_questions(values("num_questions")) == 3
+    assert metrics.split_size(values("split_size")) == 10
+    assert metrics.coverage(values("coverage")) == 0.2

@@ -1,0 +1,304 @@
+import json
+import os
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from datasets import load_from_disk
+
+from example_record import RECORD
+from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.splits import DATA_FORMAT, PREPARED
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.frames import frame_path
+from lmms_egoplan.storage import load_summary, split_dir
+from media.files import damage_packet, number_image, write_epic_folder, write_numbered_video
+
+EXAMPLES = Path(__file__).parents[4] / "shared" / "data" / "egoplan" / "examples.json"
+
+
+def question(sample_id, source, video_id, observation, *past, goal="brew tea"):
+    return RECORD | {
+        "sample_id": sample_id,
+        "video_source": source,
+        "video_id": video_id,
+        "task_goal": goal,
+        "question": f"What next, in order to {goal}?",
+        "current_observation_frame": observation,
+        "task_progress_metadata": [
+            {"narration_text": f"step {i}", "start_frame": start, "stop_frame": stop}
+            for i, (start, stop) in enumerate(past)
+        ],
+    }
+
+
+QUESTIONS = [
+    question(11, "EpicKitchens", "P01_02", 20, (2, 9), (8, 25)),
+    question(12, "EpicKitchens", "P01_02", 1),
+    question(20, "Ego4D", "0a1b-2c", 29, (0, 12), goal="wash car"),
+]
+
+
+@pytest.fixture
+def folders(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    write_epic_folder(tmp_path / "epic" / "P01" / "rgb_frames" / "P01_02", 1, 20)
+    write_numbered_video(tmp_path / "ego4d" / "0a1b-2c.mp4", 30)
+    return tmp_path
+
+
+def prepare(folder, questions, split="val", epic="epic", ego4d="ego4d", skip_missing=False, verify=False):
+    (folder / "annotations.json").write_text(json.dumps(questions))
+    roots = [None if name is None else folder / name for name in (epic, ego4d)]
+    return prepare_egoplan(folder / "annotations.json", split, *roots, skip_missing, verify)
+
+
+def test_writes_every_question(folders):
+    summary = prepare(folders, QUESTIONS)
+    dataset = load_from_disk(split_dir("egoplan", "val"))["val"]
+    epic = folders / "epic" / "P01" / "rgb_frames" / "P01_02"
+    assert dataset[0] == {
+        "sample_id": 11,
+        "video_source": "EpicKitchens",
+        "video_id": "P01_02",
+        "task_goal": "brew tea",
+        "question": "What next, in order to brew tea?",
+        "choices": ["fill kettle", "pour water", "open drawer", "wash cup"],
+        "golden_choice_idx": "B",
+        "answer": "pour water",
+        "current_observation_frame": 20,
+        "past_actions": [
+            {"narration_text": "step 0", "start_frame": 2, "stop_frame": 9},
+            {"narration_text": "step 1", "start_frame": 8, "stop_frame": 25},
+        ],
+        "media_path": str(epic.resolve()),
+        "split_size": 3,
+    }
+    assert dataset[1]["past_actions"] == []
+    assert dataset[2]["media_path"] == str((folders / "ego4d" / "0a1b-2c.mp4").resolve())
+    assert {name: dataset.features[name].dtype for name in ("sample_id", "split_size")} == {
+        "sample_id": "int64",
+        "split_size": "int64",
+    }
+    assert summary == load_summary("egoplan", "val")
+
+
+def test_summary_compares_with_the_paper(folders):
+    summary = prepare(folders, QUESTIONS)
+    assert datetime.fromisoformat(summary.pop("prepared")).tzinfo
+    assert len(summary.pop("fingerprint")) == 64
+    assert summary == {
+        "benchmark": "egoplan",
+        "format": DATA_FORMAT,
+        "split": "val",
+        "annotations": str((folders / "annotations.json").resolve()),
+        "split_size": 3,
+        "questions": 3,
+        "missing": [],
+        "counts": {
+            "questions": {"prepared": 3, "annotations": 3, "paper": 3355, "matches": False},
+            "task_goals": {"prepared": 2, "annotations": 2, "paper": 2407, "matches": False},
+            "EpicKitchens": {"prepared": 2, "annotations": 2, "paper": 2432, "matches": False},
+            "Ego4D": {"prepared": 1, "annotations": 1, "paper": 923, "matches": False},
+        },
+    }
+
+
+def test_the_official_numbers_match(folders):
+    def goal(i):
+        return f"goal {i % 2407}"
+
+    epic = [question(i, "EpicKitchens", "P01_02", 1, goal=goal(i)) for i in range(2432)]
+    ego4d = [question(i, "Ego4D", "0a1b-2c", i % 30, goal=goal(i)) for i in range(2432, 3355)]
+    counts = prepare(folders, epic + ego4d)["counts"]
+    assert all(count["matches"] for count in counts.values())
+    assert {count["prepared"] == count["paper"] for count in counts.values()} == {True}
+
+
+def test_test_split_has_no_answers(folders):
+    summary = prepare(folders, QUESTIONS, split="test")
+    dataset = load_from_disk(split_dir("egoplan", "test"))["test"]
+    assert dataset["golden_choice_idx"][:] == dataset["answer"][:] == [None] * 3
+    assert summary["counts"]["questions"]["paper"] == 1584
+    assert summary["counts"]["Ego4D"] == {"prepared": 1, "annotations": 1, "paper": None, "matches": None}
+
+
+def test_a_source_that_is_not_needed_may_be_left_out(folders):
+    assert prepare(folders, QUESTIONS[:2], ego4d=None)["questions"] == 2
+    assert prepare(folders, QUESTIONS[2:], epic=None)["questions"] == 1
+    with pytest.raises(LmmsEgoplanError, match=r"1 of 3 questions .* Ego4D: .* --ego4d DIR .*ego4d-data.org"):
+        prepare(folders, QUESTIONS, ego4d=None)
+    with pytest.raises(LmmsEgoplanError, match=r"--epic-kitchens .*absent: no such folder .*epic-kitchens.github"):
+        prepare(folders, QUESTIONS, epic="absent", skip_missing=True)
+
+
+def test_missing_media_are_listed_and_nothing_is_written(folders):
+    frame_path(folders / "epic/P01/rgb_frames/P01_02", 2).unlink()
+    questions = [
+        *QUESTIONS,
+        question(30, "Ego4D", "0a1b-2c", 30),
+        question(31, "Ego4D", "absent", 3),
+        question(32, "EpicKitchens", "P01_02", 21),
+    ]
+    with pytest.raises(LmmsEgoplanError) as caught:
+        prepare(folders, questions)
+    message = str(caught.value)
+    for part in (
+        "the frames of 4 of 6 questions are missing",
+        "2 from EpicKitchens (--epic-kitchens; download: https://epic-kitchens.github.io)",
+        "2 from Ego4D (--ego4d; download: https://ego4d-data.org)",
+        "in 3 videos",
+        f"P01_02 (questions: 2): {folders}/epic/P01/rgb_frames/P01_02/frame_0000000002.jpg: no such frame; questions "
+        "need all from 2 to 21",
+        f"0a1b-2c (questions: 1): {folders}/ego4d/0a1b-2c.mp4: 30 frames, but questions need them up to frame 30",
+        f"absent (questions: 1): {folders}/ego4d/absent.mp4: cannot open the video: No such file",
+        "--skip-missing",
+    ):
+        assert part in message
+    assert not split_dir("egoplan", "val").exists()
+
+    summary = prepare(folders, questions, skip_missing=True)
+    assert (summary["questions"], summary["split_size"]) == (2, 6)
+    assert [(video["video_source"], video["video"], video["sample_ids"]) for video in summary["missing"]] == [
+        ("EpicKitchens", "P01_02", [11, 32]),
+        ("Ego4D", "0a1b-2c", [30]),
+        ("Ego4D", "absent", [31]),
+    ]
+    assert all(video["reason"] in message for video in summary["missing"])
+    assert load_summary("egoplan", "val") == summary
+    assert summary["counts"]["Ego4D"] == {"prepared": 1, "annotations": 3, "paper": 923, "matches": False}
+    dataset = load_from_disk(split_dir("egoplan", "val"))["val"]
+    assert dataset["sample_id"][:] == [12, 20]
+    assert dataset["split_size"][:] == [6, 6]
+
+
+def test_verify_finds_damaged_frames(folders):
+    """Frames 24 to 35 are one group of pictures; the damage makes 27 and what follows it undecodable."""
+    write_numbered_video(folders / "ego4d/0a1b-2c.mp4", 60)
+    damage_packet(folders / "ego4d/0a1b-2c.mp4", 25)
+    frame = frame_path(folders / "epic/P01/rgb_frames/P01_02", 12)
+    frame.write_bytes(frame.read_bytes()[:400])
+    questions = [
+        *QUESTIONS,
+        question(21, "Ego4D", "0a1b-2c", 24),
+        question(22, "Ego4D", "0a1b-2c", 59, (36, 40)),
+        question(23, "Ego4D", "0a1b-2c", 59, (20, 40)),
+    ]
+    unverified = prepare(folders, questions)
+    assert (unverified["questions"], "verified" in unverified) == (6, False)
+    with pytest.raises(LmmsEgoplanError) as caught:
+        prepare(folders, questions, verify=True)
+    message = str(caught.value)
+    for part in (
+        "the frames of 3 of 6 questions are missing or damaged",
+        f"P01_02 (questions: 1): {frame}: cannot read the frame: ",
+        f"0a1b-2c (questions: 2): {folders}/ego4d/0a1b-2c.mp4: frame ",
+        " s, cannot be decoded: the file is damaged ",
+        "--skip-missing",
+    ):
+        assert part in message
+    assert load_summary("egoplan", "val") == unverified
+
+    summary = prepare(folders, questions, skip_missing=True, verify=True)
+    assert summary["verified"] is True
+    assert [entry["sample_ids"] for entry in summary["missing"]] == [[11], [20, 23]]
+    dataset = load_from_disk(split_dir("egoplan", "val"))["val"]
+    assert dataset["sample_id"][:] == [12, 21, 22]
+
+
+def test_a_left_out_source_can_be_skipped(folders):
+    summary = prepare(folders, QUESTIONS, ego4d=None, skip_missing=True)
+    assert summary["missing"] == [
+        {"video_source": "Ego4D", "video": "0a1b-2c", "reason": "--ego4d is not given", "sample_ids": [20]}
+    ]
+    with pytest.raises(LmmsEgoplanError, match="no question is left to prepare"):
+        prepare(folders, QUESTIONS[2:], ego4d=None, skip_missing=True)
+    assert load_summary("egoplan", "val") == summary
+
+
+def test_long_lists_are_cut(folders):
+    questions = [question(i, "Ego4D", f"absent-{i // 2}", 3) for i in range(100, 210)]
+    with pytest.raises(
+        LmmsEgoplanError, match=r"110 of 110 questions(.|\n)*in 55 videos(.|\n)*\.\.\. and 5 more"
+    ) as caught:
+        prepare(folders, questions)
+    assert str(caught.value).count("(questions: 2)") == 50
+    summary = prepare(folders, [*questions, *QUESTIONS], skip_missing=True)
+    assert [video["sample_ids"] for video in summary["missing"]] == [[i, i + 1] for i in range(100, 210, 2)]
+
+
+def test_symlinks_do_not_lead_out(folders):
+    (folders / "elsewhere").mkdir()
+    (folders / "epic/P02").mkdir()
+    (folders / "epic/P02/rgb_frames").symlink_to(folders / "elsewhere")
+    write_epic_folder(folders / "elsewhere/P02_01", 1, 3)
+    write_numbered_video(folders / "elsewhere/v.mp4", 5)
+    (folders / "ego4d/v.mp4").symlink_to(folders / "elsewhere/v.mp4")
+    questions = [question(1, "EpicKitchens", "P02_01", 3), question(2, "Ego4D", "v", 3)]
+    with pytest.raises(LmmsEgoplanError, match=r"P02_01 .*leads out of(.|\n)*v \(.*leads out of"):
+        prepare(folders, questions)
+
+
+def test_a_frame_that_is_a_symlink_does_not_lead_out(folders):
+    folder = folders / "epic/P01/rgb_frames/P01_02"
+    frame_path(folder, 5).unlink()
+    frame_path(folder, 5).symlink_to(frame_path(folder, 4).name)
+    assert prepare(folders, QUESTIONS)["missing"] == []
+
+    elsewhere = write_epic_folder(folders / "elsewhere", 5, 5)
+    frame_path(folder, 5).unlink()
+    frame_path(folder, 5).symlink_to(frame_path(elsewhere, 5))
+    with pytest.raises(LmmsEgoplanError, match=r"frame_0000000005.jpg' leads out of"):
+        prepare(folders, QUESTIONS)
+    frame_path(folder, 5).rename(frame_path(folder, 21))
+    write_epic_folder(folder, 5, 5)
+    assert prepare(folders, QUESTIONS)["missing"] == []
+
+
+@pytest.mark.parametrize(
+    "spoil", [lambda path: None, lambda path: path.symlink_to("gone.jpg"), lambda path: path.mkdir()]
+)
+def test_every_frame_up_to_the_observation_must_be_there(folders, spoil):
+    path = frame_path(folders / "epic/P01/rgb_frames/P01_02", 13)
+    path.unlink()
+    spoil(path)
+    summary = prepare(folders, [*QUESTIONS, question(13, "EpicKitchens", "P01_02", 12, (1, 4))], skip_missing=True)
+    (video,) = summary["missing"]
+    assert video["sample_ids"] == [11]
+    assert video["reason"].startswith(f"{path}: no such frame")
+
+
+def test_a_frame_far_beyond_the_folder_is_soon_missed(folders):
+    with pytest.raises(LmmsEgoplanError, match=r"frame_0000000021.jpg: no such frame"):
+        prepare(folders, [question(1, "EpicKitchens", "P01_02", 2**62, (2, 5))])
+
+
+def test_the_fingerprint_tells_data_apart(folders):
+    frames, film = folders / "epic/P01/rgb_frames/P01_02", folders / "ego4d/0a1b-2c.mp4"
+    seen = [prepare(folders, QUESTIONS)["fingerprint"]]
+    write_epic_folder(frames, 21, 22)
+    assert prepare(folders, QUESTIONS)["fingerprint"] == seen[0] == PREPARED.fingerprint("val")
+
+    number_image(3).save(frame_path(frames, 9), quality=50)
+    seen.append(prepare(folders, QUESTIONS)["fingerprint"])
+    os.utime(film, ns=(0, 7))
+    seen.append(prepare(folders, QUESTIONS)["fingerprint"])
+    seen.append(prepare(folders, QUESTIONS[::-1])["fingerprint"])
+    seen.append(prepare(folders, [*QUESTIONS[:2], QUESTIONS[2] | {"task_goal": "dry car"}])["fingerprint"])
+    assert len(set(seen)) == 5
+
+
+def test_published_example(folders):
+    if not EXAMPLES.exists():
+        pytest.skip(f"{EXAMPLES} is absent")
+    folder = folders / "epic" / "P01" / "rgb_frames" / "P01_13"
+    write_epic_folder(folder, 36, 760)
+    summary = prepare_egoplan(EXAMPLES, "val", folders / "epic", None)
+    assert summary["questions"] == summary["split_size"] == 1
+    (row,) = load_from_disk(split_dir("egoplan", "val"))["val"]
+    assert (row["sample_id"], row["answer"], len(row["past_actions"])) == (
+        115,
+        "put cereal box into cupboard",
+        5,
+    )
+    assert row["media_path"] == str(folder.resolve())

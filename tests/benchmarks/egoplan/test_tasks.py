@@ -1,0 +1,304 @@
+"""The tasks in the real harness: loading, requests, scoring, aggregation, files."""
+
+import json
+import math
+from argparse import Namespace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from datasets import Dataset
+from lmms_eval.api.instance import GenerationResult
+from lmms_eval.api.model import lmms
+from lmms_eval.evaluator import simple_evaluate
+from lmms_eval.tasks import TaskManager
+from PIL import Image
+
+from example_summary import SUMMARY
+from lmms_egoplan.benchmarks.egoplan.submission import read_predictions
+from lmms_egoplan.paths import LMMS_EVAL_TASKS
+from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
+from lmms_egoplan.storage import DataMissingError, save_split
+from media.files import read_numbers, write_epic_folder, write_numbered_video
+
+VAL_TASKS = ["egoplan_val", "egoplan_val_clips", "egoplan_val_generate"]
+SPLIT_SIZE = 5
+CHOICES = ["put box away", "take bag", "éplucher l'oignon", "close box"]
+# Losses of the four choices, gold letter and video of each question: right, wrong, tied (right), not scored.
+QUESTIONS = {
+    11: ([0.1, 0.9, 0.8, 0.7], "A", "P01_13"),
+    12: ([0.1, 0.9, 0.8, 0.7], "B", "P01_13"),
+    13: ([0.9, 0.2, 0.2, 0.7], "B", "film"),
+    14: ([0.9, math.nan, 0.2, 0.7], "B", "film"),
+}
+
+
+@pytest.fixture(scope="module")
+def media(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("media")
+    return {
+        "P01_13": str(write_epic_folder(folder / "P01_13", 1, 50)),
+        "film": str(write_numbered_video(folder / "film.mp4", 60)),
+    }
+
+
+@pytest.fixture
+def data(media, tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    save_data(media, "0123abcd")
+
+
+def save_data(media, fingerprint):
+    for split in ("val", "test"):
+        rows = [
+            {
+                "sample_id": sample_id,
+                "video_source": "EpicKitchens" if video == "P01_13" else "Ego4D",
+                "video_id": video,
+                "task_goal": "store cereal",
+                "question": f"Question {sample_id}: what next?",
+                "choices": CHOICES,
+                "golden_choice_idx": gold if split == "val" else None,
+                "answer": CHOICES["ABCD".index(gold)] if split == "val" else None,
+                "current_observation_frame": 40,
+                "past_actions": [
+                    {"narration_text": "step", "start_frame": start, "stop_frame": start + 4}
+                    for start in range(5, 35, 5)
+                ],
+                "media_path": media[video],
+                "split_size": SPLIT_SIZE,
+            }
+            for sample_id, (_, gold, video) in QUESTIONS.items()
+        ]
+        save_split(Dataset.from_list(rows), "egoplan", split, SUMMARY | {"fingerprint": fingerprint})
+
+
+class Scripted(lmms):
+    """A backend that answers from `QUESTIONS` and notes what it is shown."""
+
+    def __init__(self, stock=False):
+        super().__init__()
+        self.stock = stock
+        self.shown = []
+
+    def __str__(self):
+        """What the harness's response cache knows a model by."""
+        return "scripted"
+
+    def loglikelihood(self, requests):
+        answers = []
+        for context, choice, doc_to_visual, doc_id, task, split in (request.args for request in requests):
+            doc = self.task_dict[task][split][doc_id]
+            self.shown.append((context, choice, doc_to_visual(doc)))
+            loss = QUESTIONS[doc["sample_id"]][0][CHOICES.index(choice)]
+            score = Loglikelihood(loss, len(choice.split()), False)
+            answers.append((loss, False) if self.stock else GenerationResult(LoglikelihoodText.encode(score)))
+        return answers
+
+    def generate_until(self, requests):
+        answers = []
+        for context, settings, doc_to_visual, doc_id, task, split in (request.args for request in requests):
+            doc = self.task_dict[task][split][doc_id]
+            self.shown.append((context, settings, doc_to_visual(doc)))
+            answers.append({11: "A", 12: "The answer is B.", 13: "A or B", 14: "C) close box"}[doc["sample_id"]])
+        return answers
+
+    def generate_until_multi_round(self, requests):
+        raise NotImplementedError
+
+
+@cache
+def manager(model_name=None, include=LMMS_EVAL_TASKS / "egoplan"):
+    return TaskManager("ERROR", include_path=str(include), include_defaults=False, model_name=model_name)
+
+
+def load(name, **settings):
+    return manager(**settings).load_task_or_group(name)[name]
+
+
+def evaluate(model, tasks, output_path=None, use_cache=None, **settings):
+    arguments = Namespace(output_path=output_path, process_with_media=False, reasoning_tags=None)
+    return simple_evaluate(
+        model=model,
+        tasks=tasks,
+        task_manager=manager(**settings),
+        cli_args=arguments,
+        bootstrap_iters=0,
+        use_cache=use_cache,
+    )
+
+
+def test_index_needs_no_data(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
+    found = manager()
+    assert found.all_subtasks == sorted(["egoplan_test", *VAL_TASKS])
+    assert found.all_groups == ["egoplan_bench"]
+    assert sorted(found.task_index["egocentric_planning"]["task"]) == found.all_subtasks
+
+
+@pytest.mark.usefixtures("data")
+def test_group_members():
+    ((_, members),) = manager().load_task_or_group("egoplan_bench").items()
+    assert sorted(members) == VAL_TASKS
+
+
+@pytest.mark.parametrize(
+    ("task", "file"), [("egoplan_val", "EgoPlan_validation.json"), ("egoplan_test", "EgoPlan_test.json")]
+)
+def test_missing_data_is_one_error(task, file, tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
+    with pytest.raises(DataMissingError, match=f"data prepare egoplan {file}") as error:
+        load(task)
+    assert "https://ego4d-data.org" in str(error.value)
+
+
+@pytest.mark.usefixtures("data")
+def test_val_from_requests_to_results():
+    model = Scripted()
+    output = evaluate(model, ["egoplan_val"])
+    results = {
+        name.removesuffix(",none"): value
+        for name, value in output["results"]["egoplan_val"].items()
+        if isinstance(value, int | float)
+    }
+    expected = {
+        "acc": 2 / 3,
+        "acc_sum": 2 / 3,
+        "acc_bytes": 1 / 3,
+        "acc_epic_kitchens": 1 / 2,
+        "acc_ego4d": 1.0,
+        "ties": 1,
+        "predictions": 3,
+        "coverage": 3 / 5,
+        "split_size": 5,
+        "num_questions": 4,
+    }
+    assert {name: results[name] for name in expected} == pytest.approx(expected)
+    assert not [value for value in output["results"]["egoplan_val"].values() if isinstance(value, list)]
+    # Two questions share a video: their clustered standard error is not the naive one.
+    assert 0 < results["acc_stderr_clustered"] < results["acc_stderr_clt"]
+    assert "ties_stderr_clt" not in results
+
+    assert [shown[:2] for shown in model.shown[:4]] == [("Question 11: what next?", text) for text in CHOICES]
+    assert read_numbers(model.shown[0][2]) == [5, 10, 15, 20, 25, 30, 35, 40]
+    assert {len(shown[2]) for shown in model.shown} == {8}
+
+    sample = output["samples"]["egoplan_val"][0]
+    assert sample["acc"] == {"score": 1.0, "video_id": "P01_13"}
+    assert sample["target"] == "A"
+    assert sample["predictions"]["prediction"] == "A"
+    assert sample["predictions"]["choices"][2] == {
+        "loss": 0.8,
+        "logprob": -1.6,
+        "num_tokens": 2,
+        "is_greedy": False,
+    }
+    json.dumps([sample["predictions"] for sample in output["samples"]["egoplan_val"]], allow_nan=False)
+
+
+@pytest.mark.usefixtures("data")
+def test_val_with_a_stock_backend():
+    results = evaluate(Scripted(stock=True), ["egoplan_val"])["results"]["egoplan_val"]
+    assert results["acc,none"] == pytest.approx(2 / 3)
+    assert results["coverage,none"] == pytest.approx(3 / 5)
+    assert "acc_sum,none" not in results
+    assert "acc_bytes,none" not in results
+
+
+@pytest.mark.usefixtures("data")
+def test_test_split_writes_predictions(tmp_path):
+    output = evaluate(Scripted(), ["egoplan_test"], output_path=str(tmp_path / "runs"))
+    results = output["results"]["egoplan_test"]
+    assert not [name for name in results if name.startswith("acc")]
+    assert results["predictions,none"] == 3
+    (path,) = (tmp_path / "runs" / "submissions").iterdir()
+    assert read_predictions(path) == [(11, "A"), (12, "A"), (13, "B"), (14, None)]
+
+
+@pytest.mark.usefixtures("data")
+def test_generate():
+    model = Scripted()
+    results = evaluate(model, ["egoplan_val_generate"])["results"]["egoplan_val_generate"]
+    assert results["acc,none"] == 2 / 4
+    assert results["acc_epic_kitchens,none"] == 1.0
+    assert results["acc_ego4d,none"] == 0.0
+    assert results["unparsed,none"] == 1 / 4
+    assert results["predictions,none"] == 3
+    assert results["coverage,none"] == 4 / 5
+    context, settings, images = model.shown[0]
+    assert context.split("\n")[:3] == ["Question 11: what next?", "A. put box away", "B. take bag"]
+    assert settings["max_new_tokens"] <= 32
+    assert settings["until"] == []
+    assert not settings["do_sample"]
+    assert all(isinstance(image, Image.Image) for image in images)
+
+
+@pytest.mark.usefixtures("data")
+def test_cached_responses_are_those_of_the_data(media, tmp_path):
+    """Data that were prepared anew are scored anew, though questions and choices read the same."""
+
+    def num_scored():
+        model = Scripted()
+        tasks = [*VAL_TASKS, "egoplan_test"]
+        evaluate(model, tasks, use_cache=str(tmp_path / "cache"), output_path=str(tmp_path / "runs"))
+        return len(model.shown)
+
+    everything = num_scored()
+    assert everything == 3 * 16 + 4
+    assert num_scored() == 0
+    save_data(media, "4567cdef")
+    assert num_scored() == everything
+
+
+@pytest.mark.usefixtures("data")
+def test_generate_makes_chat_messages():
+    tasks = manager().load_task_or_group("egoplan_val_generate", task_type="chat")
+    task = tasks["egoplan_val_generate"]
+    (message,) = task.doc_to_messages(task.eval_docs[0])
+    types = [part["type"] for part in message["content"]]
+    assert types == ["image"] * 8 + ["text"]
+
+
+@pytest.mark.usefixtures("data")
+@pytest.mark.parametrize(
+    ("task", "model", "shapes"),
+    [
+        ("egoplan_val", "hf_vlm", [None] * 8),
+        ("egoplan_val", "llava", [None] * 6),
+        ("egoplan_val_generate", "llava_hf", [None] * 6),
+        ("egoplan_val_clips", "hf_vlm", [8, 8, 8, 8, None]),
+        ("egoplan_val_clips", "llava", [None] * 5),
+        ("egoplan_val_clips", "llava_hf", [None] * 5),
+        ("egoplan_val_clips", "llava_onevision", [None] * 33),
+    ],
+)
+def test_what_each_model_is_shown(task, model, shapes):
+    loaded = load(task, model_name=model)
+    shown = loaded.doc_to_visual(loaded.eval_docs[0])
+    assert [len(part) if isinstance(part, list) else None for part in shown] == shapes
+
+
+@pytest.mark.usefixtures("data")
+def test_video_backends_get_a_file():
+    loaded = load("egoplan_val", model_name="llava_vid")
+    (path,) = loaded.doc_to_visual(loaded.eval_docs[2])
+    assert Path(path).suffix == ".mp4"
+    assert Path(path).is_file()
+
+
+@pytest.mark.usefixtures("data")
+def test_counts_change_in_a_task_of_ones_own(tmp_path):
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "egoplan_val_16.yaml").write_text(
+        f"include: {LMMS_EVAL_TASKS}/egoplan/egoplan_val.yaml\n"
+        "task: egoplan_val_16\n"
+        "lmms_eval_specific_kwargs:\n"
+        "  default:\n"
+        "    media: frames\n"
+        "    num_frames: 16\n"
+    )
+    model = Scripted()
+    results = evaluate(model, ["egoplan_val_16"], include=own)["results"]["egoplan_val_16"]
+    assert results["acc,none"] == pytest.approx(2 / 3)
+    assert {len(shown[2]) for shown in model.shown} == {16}

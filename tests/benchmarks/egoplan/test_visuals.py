@@ -1,0 +1,295 @@
+"""What a model is shown: which frames of the progress, and in which form."""
+
+import json
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+
+import av
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from PIL import Image
+
+from lmms_egoplan.benchmarks.egoplan.visuals import (
+    clip_frames,
+    clip_images,
+    progress_video,
+    uniform_frames,
+    uniform_images,
+    visual_input,
+)
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.frames import DamagedFrameError, FrameError, count_video_frames, frame_path, read_video_frames
+from media.files import damage_packet, number_image, read_number, read_numbers, write_epic_folder, write_numbered_video
+
+EXAMPLES = Path(__file__).parents[4] / "shared" / "data" / "egoplan" / "examples.json"
+# The published example record: sample 115, "store cereal".
+PAST = [(36, 105), (111, 253), (274, 456), (457, 606), (689, 760)]
+
+frames = st.integers(0, 500)
+
+
+@st.composite
+def progress(draw):
+    """Overlapping actions by start, none starting after the observation, some ending after it."""
+    observation = draw(st.integers(0, 2000))
+    starts = sorted(draw(st.lists(st.integers(0, observation), max_size=8)))
+    return [(start, start + draw(frames)) for start in starts], observation
+
+
+def test_published_example():
+    assert uniform_frames(PAST, 760) == [36, 139, 243, 346, 450, 553, 657, 760]
+    clips = clip_frames(PAST, 760)
+    assert [(clip[0], clip[-1], len(clip)) for clip in clips] == [
+        (111, 253, 8),
+        (274, 456, 8),
+        (457, 606, 8),
+        (689, 760, 8),
+    ]
+
+
+def test_first_step_of_a_task():
+    assert uniform_frames([], 760) == [760]
+    assert clip_frames([], 760) == []
+
+
+def test_short_spans_give_each_frame_once():
+    assert uniform_frames([(5, 6)], 7) == [5, 6, 7]
+    assert uniform_frames([(7, 9)], 7) == [7]
+
+
+def test_short_actions_fill_their_clips():
+    assert clip_frames([(3, 3), (4, 6)], 9, frames_per_clip=4) == [[3, 3, 3, 3], [4, 5, 5, 6]]
+
+
+def test_one_frame_is_the_last():
+    assert uniform_frames(PAST, 760, 1) == [760]
+    assert clip_frames(PAST, 760, 2, 1) == [[606], [760]]
+
+
+def test_actions_are_cut_at_the_observation():
+    assert clip_frames([(10, 90), (20, 30)], 25, frames_per_clip=4) == [[10, 15, 20, 25], [20, 22, 23, 25]]
+
+
+@given(progress(), st.integers(1, 20))
+@example(([(0, 0)], 61), 15)  # in floating point, half a frame is more than that
+def test_uniform_frames_are_evenly_spaced_and_end_with_the_observation(progress, num_frames):
+    past, observation = progress
+    numbers = uniform_frames(past, observation, num_frames)
+    first = past[0][0] if past else observation
+    assert numbers[-1] == observation
+    assert len(numbers) == min(num_frames, observation - first + 1)
+    assert all(a < b for a, b in pairwise(numbers))
+    if len(numbers) > 1:
+        step = Fraction(observation - first, len(numbers) - 1)
+        assert all(abs(number - first - i * step) <= Fraction(1, 2) for i, number in enumerate(numbers))
+
+
+@given(progress(), st.integers(1, 6), st.integers(1, 12))
+def test_clips_stay_inside_their_actions_and_before_the_observation(progress, num_clips, frames_per_clip):
+    past, observation = progress
+    clips = clip_frames(past, observation, num_clips, frames_per_clip)
+    assert len(clips) == min(num_clips, len(past))
+    for clip, (start, stop) in zip(reversed(clips), reversed(past), strict=False):
+        last = min(stop, observation)
+        assert len(clip) == frames_per_clip
+        assert clip[-1] == last
+        assert clip[0] >= start
+        assert all(a <= b for a, b in pairwise(clip))
+        assert len(set(clip)) == min(frames_per_clip, last - start + 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: uniform_frames(PAST, 760, 0), "num_frames must be at least 1, got 0"),
+        (lambda: clip_frames(PAST, 760, 0, 8), "num_clips must be at least 1"),
+        (lambda: clip_frames(PAST, 760, 4, -1), "frames_per_clip must be at least 1"),
+        (lambda: uniform_frames(PAST, 600), "past action 689-760 must start"),
+        (lambda: clip_frames([(9, 8)], 10), "past action 9-8 must start"),
+    ],
+)
+def test_refuses_what_makes_no_sense(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.fixture(scope="module")
+def media(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("media")
+    write_epic_folder(folder / "P01_02", 1, 150)
+    write_numbered_video(folder / "video.mp4", 200, gaps=(1, 3), gop=30)
+    write_numbered_video(folder / "long.mp4", 9000, gop=250)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+def row(source, path, observation, *past):
+    return {
+        "video_source": source,
+        "video_id": path.stem,
+        "media_path": str(path),
+        "current_observation_frame": observation,
+        "past_actions": [{"narration_text": "x", "start_frame": start, "stop_frame": stop} for start, stop in past],
+    }
+
+
+def sources(media):
+    return [("EpicKitchens", media / "P01_02"), ("Ego4D", media / "video.mp4")]
+
+
+def test_uniform_images(media):
+    for source, path in sources(media):
+        doc = row(source, path, 120, (10, 30), (20, 140))
+        assert read_numbers(uniform_images(doc, 5)) == [10, 38, 65, 93, 120]
+        assert len(uniform_images(doc)) == 8
+        assert read_numbers(uniform_images(row(source, path, 77))) == [77]
+
+
+def test_clip_images(media):
+    for source, path, fps in zip(*zip(*sources(media), strict=True), (60, 30), strict=True):
+        clips, observation = clip_images(row(source, path, 50, (1, 5), (10, 30), (20, 90)), 2, 3)
+        assert [read_numbers(clip) for clip in clips] == [[10, 20, 30], [20, 35, 50]]
+        assert read_number(observation) == 50
+        # 10 to 30 and 20 to 50 in steps of 10 and 15 frames.
+        assert [clip.fps for clip in clips] == [fps / 10, fps / 15]
+        (short,), _ = clip_images(row(source, path, 50, (7, 7)), 1, 3)
+        assert (read_numbers(short), short.fps) == ([7, 7, 7], 2 * fps)
+        (single,), _ = clip_images(row(source, path, 50, (10, 30)), 1, 1)
+        assert (len(single), single.fps) == (1, None)
+        clips, observation = clip_images(row(source, path, 50))
+        assert (clips, read_number(observation)) == ([], 50)
+
+
+def test_progress_video_ends_with_the_observation(media, data):
+    for source, path, fps in zip(*zip(*sources(media), strict=True), (60, 30), strict=True):
+        doc = row(source, path, 131, (11, 200))
+        video = Path(progress_video(doc))
+        assert video.parent == data / "egoplan" / "progress_videos"
+        assert video.name.startswith(f"{source}_{path.stem}_11_131_")
+        frames = count_video_frames(video)
+        numbers = read_numbers(read_video_frames(video, range(frames)))
+        assert (numbers[0], numbers[-1]) == (11, 131)
+        assert numbers == sorted(set(numbers))
+        with av.open(video) as container:
+            rate = float(container.streams.video[0].average_rate)
+        assert rate <= 4.001
+        assert (frames - 1) / rate == pytest.approx(120 / fps, rel=1e-2)
+
+
+def test_progress_video_is_written_once(media):
+    doc = row("EpicKitchens", media / "P01_02", 90, (1, 20))
+    path = Path(progress_video(doc))
+    written = path.stat().st_mtime_ns
+    assert progress_video(doc) == str(path)
+    assert path.stat().st_mtime_ns == written
+
+
+def test_progress_video_is_written_anew_for_other_media(tmp_path):
+    video, folder = tmp_path / "v.mp4", tmp_path / "P01_02"
+    write_numbered_video(video, 40)
+    write_epic_folder(folder, 1, 40)
+    docs = [row("Ego4D", video, 30, (20, 25)), row("EpicKitchens", folder, 30, (20, 25))]
+    old = [progress_video(doc) for doc in docs]
+    write_numbered_video(video, 50, gop=7)
+    number_image(25).save(frame_path(folder, 30), quality=60)
+    new = [progress_video(doc) for doc in docs]
+    assert len({*old, *new}) == 4
+    assert read_number(read_video_frames(new[1], [count_video_frames(new[1]) - 1])[0]) == 25
+
+
+def test_progress_video_of_one_observation(media):
+    path = progress_video(row("EpicKitchens", media / "P01_02", 90))
+    assert read_numbers(read_video_frames(path, range(count_video_frames(path)))) == [90]
+
+
+def test_long_progress_is_thinned(media):
+    path = progress_video(row("Ego4D", media / "long.mp4", 8999, (0, 10)))
+    assert count_video_frames(path) == 256
+    assert read_numbers(read_video_frames(path, [0, 100, 255])) == [0, 3529, 8999]
+
+
+def test_missing_frames_leave_no_video(media, data):
+    with pytest.raises(FrameError, match=r"frame_0000000151.jpg: no such frame"):
+        progress_video(row("EpicKitchens", media / "P01_02", 151, (100, 120)))
+    assert list(data.rglob("*.mp4")) == []
+
+
+def test_nothing_after_the_observation_is_read(tmp_path):
+    """The published example, on a folder that holds no frame after its observation."""
+    if not EXAMPLES.exists():
+        pytest.skip(f"{EXAMPLES} is absent")
+    (record,) = json.loads(EXAMPLES.read_text())["EgoPlan_validation"]
+    folder = write_epic_folder(tmp_path / "P01_13", 36, 760)
+    doc = record | {"media_path": str(folder), "past_actions": record["task_progress_metadata"]}
+    assert not frame_path(folder, 761).exists()
+    assert read_numbers(uniform_images(doc)) == [36, 139, 243, 346, 450, 553, 657, 760]
+    clips, observation = clip_images(doc)
+    assert [(read_number(clip[0]), read_number(clip[-1])) for clip in clips] == [
+        (111, 253),
+        (274, 456),
+        (457, 606),
+        (689, 760),
+    ]
+    assert read_number(observation) == 760
+    video = progress_video(doc)
+    assert read_number(read_video_frames(video, [count_video_frames(video) - 1])[0]) == 760
+
+
+def test_a_damaged_frame_ends_with_what_to_do(tmp_path):
+    path = damage_packet(write_numbered_video(tmp_path / "v.mp4", 48), 13)
+    damaged = row("Ego4D", path, 23, (0, 20)) | {"sample_id": 115}
+    message = r"sample_id 115: .*v.mp4: frame \d+, at 0\.\d+ s, .* --verify --skip-missing"
+    for show in (uniform_images, clip_images, progress_video):
+        with pytest.raises(DamagedFrameError, match=message):
+            show(damaged)
+    assert read_numbers(uniform_images(row("Ego4D", path, 11, (0, 8)), 3)) == [0, 6, 11]
+    assert read_numbers(uniform_images(row("Ego4D", path, 40, (36, 40)), 3)) == [36, 38, 40]
+
+
+@pytest.fixture
+def doc(media):
+    return row("EpicKitchens", media / "P01_02", 30, (1, 10), (11, 20), (21, 29))
+
+
+def test_frames(doc):
+    images = visual_input(doc, {"media": "frames", "num_frames": 6})
+    assert len(images) == 6
+    assert all(isinstance(image, Image.Image) for image in images)
+
+
+def test_clips_nested_and_flat(doc):
+    settings = {"num_clips": 2, "frames_per_clip": 3}
+    *clips, observation = visual_input(doc, settings | {"media": "clips"})
+    assert [len(clip) for clip in clips] == [3, 3]
+    flat = visual_input(doc, settings | {"media": "clip_frames"})
+    expected = [*clips[0], *clips[1], observation]
+    assert [image.tobytes() for image in flat] == [image.tobytes() for image in expected]
+
+
+def test_video(doc):
+    (path,) = visual_input(doc, {"media": "video"})
+    assert path.endswith(".mp4")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "media must be .* got None"),
+        ({"media": "film"}, "got 'film'"),
+        ({"media": "frames"}, "needs num_frames.* got None"),
+        ({"media": "frames", "num_frames": 0}, "at least 1, got 0"),
+        ({"media": "frames", "num_frames": True}, "got True"),
+        ({"media": "clips", "num_clips": 4}, "needs frames_per_clip"),
+        ({"media": "clip_frames", "num_clips": "4", "frames_per_clip": 1}, "needs num_clips.* got '4'"),
+    ],
+)
+def test_wrong_settings_are_named(doc, settings, message):
+    with pytest.raises(LmmsEgoplanError, match=message):
+        visual_input(doc, settings)

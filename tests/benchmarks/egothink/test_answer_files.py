@@ -1,0 +1,124 @@
+"""Stored answers: what is read, and what is refused by file, line and field."""
+
+import json
+
+import pytest
+from hypothesis import given
+
+from benchmarks.egothink.judged_files import CONTENTS, judged, judged_file, write_lines
+from lmms_egoplan.benchmarks.egothink.answer_files import read_stored, with_questions
+from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
+from lmms_egoplan.benchmarks.egothink.scoring import Answer
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.storage import DataMissingError
+
+
+@pytest.fixture
+def prepared(data, source):
+    prepare_egothink(source)
+
+
+def test_all_kinds_of_files(tmp_path):
+    plain = write_lines(tmp_path / "plain.jsonl", [{"id": "existence/1", "answer": "a\u2028b", "score": 0.5}])
+    plain.write_bytes(b"\xef\xbb\xbf" + plain.read_bytes().replace(b"\n", b"\r\n") + b"\n")
+    record = {"id": "existence/2", "answer": "", "truncated": True, "rating": 0.5, "judge": "x", "score": 50.0}
+    run = tmp_path / "run"
+    write_lines(run / "m" / "2_samples_egothink_object_existence.jsonl", [{"doc_id": 0, "score": record}])
+    write_lines(run / "m" / "1_samples_egothink_activity.jsonl", [{"score": record | {"id": "activity/7"}}])
+    write_lines(run / "m" / "1_samples_egoplan_val.jsonl", [{"predictions": {}}])
+    own = judged_file(tmp_path / "own.jsonl", [judged("counting/1", "<b>é")])
+    found = read_stored([plain, run, own])
+    assert [(answer.id, answer.answer, answer.truncated, answer.rating, answer.judge) for answer in found] == [
+        ("existence/1", "a\u2028b", None, None, None),
+        ("activity/7", "", True, 0.5, "x"),
+        ("existence/2", "", True, 0.5, "x"),
+        ("counting/1", "<b>é", None, 1.0, "judge-a"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no answers in it"),
+        ("\n \n", "no answers in it"),
+        ('{"id": "existence/1", "answer": ""}\n{', "line 2: no JSON"),
+        ("[1]", "line 1: expected an object"),
+        ("{}", "line 1: id must be a text, got 'nothing'"),
+        ('{"id": 1, "answer": ""}', "line 1: id must be a text, got 1"),
+        ('{"id": "existence/1"}', "line 1: answer must be a text, got 'nothing'"),
+        ('{"score": {"id": "existence/1", "answer": null}}', "line 1: answer must be a text, got None"),
+        ('{"id": "existance/1", "answer": ""}', r"line 1: id must be <dimension>/<number>.*'existance/1'"),
+        ('{"id": "existence/1", "answer": "", "truncated": 1}', "line 1: truncated must be"),
+        ('{"id": "existence/1", "answer": ""}\n' * 2, r"line 2: id 'existence/1' is already in .*line 1"),
+    ],
+)
+def test_wrong_files_are_named(tmp_path, text, message):
+    path = tmp_path / "answers.jsonl"
+    path.write_text(text)
+    with pytest.raises(LmmsEgoplanError, match=message) as error:
+        read_stored([path])
+    assert str(path) in str(error.value)
+
+
+def test_halves_of_surrogate_pairs_are_replaced(tmp_path):
+    record = r'{"id": "existence/1", "answer": "a \ud83d", "judge": "j\udc00"}'
+    (tmp_path / "a.jsonl").write_text(record)
+    (stored,) = read_stored([tmp_path / "a.jsonl"])
+    assert (stored.answer, stored.judge) == ("a ?", "j?")
+
+
+def test_ids_are_unique_across_files(tmp_path):
+    files = [judged_file(tmp_path / f"{name}.jsonl", [judged("existence/1")]) for name in "ab"]
+    with pytest.raises(LmmsEgoplanError, match=r"b.jsonl, line 1: id 'existence/1' is already in .*a.jsonl, line 1"):
+        read_stored(files)
+
+
+def test_answers_of_two_versions_are_not_put_together(tmp_path):
+    for time, dimension, version in (("1", "object_existence", 1.0), ("2", "object_attribute", 2.0)):
+        name = dimension.partition("_")[2]
+        write_lines(tmp_path / f"{time}_samples_egothink_{dimension}.jsonl", [{"id": f"{name}/1", "answer": "Yes."}])
+        results = {"versions": {f"egothink_{dimension}": version}}
+        (tmp_path / f"{time}_results.json").write_text(json.dumps(results))
+    files = sorted(tmp_path.glob("*.jsonl"))
+    for paths in ([tmp_path], files):
+        with pytest.raises(
+            LmmsEgoplanError, match=r"several versions of the tasks.*: 1\.0 in .*1_samp.*, 2\.0 in .*2_samp"
+        ):
+            read_stored(paths)
+    assert [len(read_stored([file])) for file in files] == [1, 1]
+    for damaged in ("{", "[]", json.dumps({"versions": {"egothink_object_attribute": 1.0}})):
+        (tmp_path / "2_results.json").write_text(damaged)
+        assert len(read_stored([tmp_path])) == 2
+
+
+def test_absent_and_empty_places(tmp_path):
+    with pytest.raises(LmmsEgoplanError, match="cannot be read"):
+        read_stored([tmp_path / "absent.jsonl"])
+    with pytest.raises(LmmsEgoplanError, match=r"no samples of egothink_\* below it"):
+        read_stored([tmp_path])
+
+
+@given(CONTENTS)
+def test_no_other_error(tmp_path_factory, content):
+    path = tmp_path_factory.getbasetemp() / "any.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(LmmsEgoplanError):
+        read_stored([path])
+
+
+@pytest.mark.usefixtures("prepared")
+def test_questions_come_from_the_prepared_data(tmp_path):
+    stored = read_stored([judged_file(tmp_path / "a.jsonl", [judged("counting/2", "Two."), judged("existence/1")])])
+    assert with_questions(stored) == [
+        Answer("counting/2", "What is thing 2 of counting? ", "The counting 2.", "Two.", None),
+        Answer("existence/1", "What is thing 1 of existence? ", "The existence 1.", "Yes.", None),
+    ]
+    with pytest.raises(LmmsEgoplanError, match=r"b.jsonl, line 1: id 'counting/3' is no question of the prepared data"):
+        with_questions(read_stored([judged_file(tmp_path / "b.jsonl", [judged("counting/3")])]))
+
+
+@pytest.mark.usefixtures("data")
+def test_data_that_are_not_prepared(tmp_path):
+    stored = read_stored([judged_file(tmp_path / "a.jsonl", [judged("counting/2")])])
+    with pytest.raises(DataMissingError, match="lmms-egoplan data prepare egothink"):
+        with_questions(stored)

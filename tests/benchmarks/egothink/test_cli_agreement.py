@@ -1,0 +1,283 @@
+"""``lmms-egoplan agreement`` on real files."""
+
+import csv
+import random
+import re
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from lmms_egoplan.benchmarks.egothink.answer_files import write_judged
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
+from lmms_egoplan.cli import app
+from lmms_egoplan.judging.agreement import agreement, fleiss_kappa
+
+LEVELS = (0.0, 0.5, 1.0)
+NAMES = [dimension.name for dimension in DIMENSIONS]
+SOME = NAMES[:4]
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def judged_file(path, judge, ratings):
+    write_judged(
+        path,
+        [
+            JudgedAnswer(question, "An answer.", None, False, rating, None, judge, None if rating is not None else "no")
+            for question, rating in ratings.items()
+        ],
+    )
+    return path
+
+
+def random_ratings(seed, per_dimension=12, names=NAMES):
+    source = random.Random(seed)
+    return {f"{name}/{number}": source.choice(LEVELS) for name in names for number in range(1, per_dimension + 1)}
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["agreement", *map(str, arguments)])
+
+
+def rows(output):
+    """Cells of the printed tables' rows."""
+    return [[cell.strip() for cell in line.strip("│┃").split("│")] for line in output.splitlines() if "│" in line]
+
+
+def test_two_judges_and_people(tmp_path):
+    first, second, ann = (random_ratings(seed, names=SOME) for seed in range(3))
+    first["existence/1"] = None
+    del second["activity/3"]
+    files = [judged_file(tmp_path / "a.jsonl", "gpt [x]", first), judged_file(tmp_path / "b.jsonl", "qwen", second)]
+    human = tmp_path / "human.csv"
+    human.write_text("id,Ann\n" + "".join(f"{question},{rating}\n" for question, rating in ann.items()))
+    out = tmp_path / "new" / "agreement.csv"
+    result = run(*files, "--human", human, "--out", out)
+    assert result.exit_code == 0, result.output
+    for line in (
+        "Compared: 46 of 48 questions. Left out: 2",
+        "gpt [x]: 0 not in the file, 1 without a rating",
+        "qwen: 1 not in the file, 0 without a rating",
+        "gpt [x] and qwen",
+        "gpt [x] and Ann",
+        "qwen and Ann",
+    ):
+        assert line in result.stdout
+
+    with out.open(newline="") as file:
+        table = list(csv.DictReader(file))
+    assert list(table[0]) == [
+        "first", "second", "dimension", "questions", "first_mean", "second_mean",
+        "pearson", "pearson_low", "pearson_high",
+        "kappa_unweighted", "kappa_unweighted_low", "kappa_unweighted_high",
+        "kappa_linear", "kappa_linear_low", "kappa_linear_high",
+        "fleiss_kappa", "fleiss_kappa_low", "fleiss_kappa_high", "undefined_resamples",
+    ]  # fmt: skip
+    together = [row for row in table if not row["second"]]
+    table = [row for row in table if row["second"]]
+    assert [row["dimension"] for row in table[::3]] == [*SOME, "overall"]
+    assert {row["first"] for row in together} == {"gpt [x], qwen, Ann"}
+    common = [question for question in ann if question not in ("existence/1", "activity/3")]
+    for row in table:
+        questions = [q for q in common if row["dimension"] in ("overall", q.split("/")[0])]
+        raters = {"gpt [x]": first, "qwen": second, "Ann": ann}
+        expected = agreement(*([raters[row[side]][q] for q in questions] for side in ("first", "second")), LEVELS)
+        assert int(row["questions"]) == len(questions)
+        for side in ("first", "second"):
+            mean = sum(raters[row[side]][question] for question in questions) / len(questions)
+            assert float(row[f"{side}_mean"]) == pytest.approx(mean)
+        for name in ("pearson", "kappa_unweighted", "kappa_linear"):
+            estimate = getattr(expected, name)
+            found = tuple(float(row[column]) for column in (name, f"{name}_low", f"{name}_high"))
+            assert found == (estimate.value, estimate.low, estimate.high)
+    for row in together:
+        questions = [q for q in common if row["dimension"] in ("overall", q.split("/")[0])]
+        expected = fleiss_kappa([[rated[q] for q in questions] for rated in raters.values()], LEVELS)
+        assert float(row["fleiss_kappa"]) == expected.value
+    means, pair, *_ = (row for row in rows(result.stdout) if row[0] == "overall")
+    assert means[1:] == [f"{100 * sum(rated[q] for q in common) / 46:.1f}" for rated in raters.values()]
+    assert pair[1] == "46"
+    assert pair[2].startswith(f"{float(table[-3]['pearson']):.2f} [{float(table[-3]['pearson_low']):.2f}, ")
+
+
+@pytest.mark.filterwarnings("error")
+def test_constant_ratings_give_no_number(tmp_path, recwarn):
+    constant = {f"existence/{number}": 1.0 for number in range(1, 6)}
+    varied = constant | {"existence/1": 0.0}
+    files = [judged_file(tmp_path / f"{name}.jsonl", name, r) for name, r in (("a", constant), ("b", varied))]
+    out = tmp_path / "agreement.csv"
+    result = run(*files, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert rows(result.stdout) == [
+        *([name, "100.0", "80.0"] for name in ("existence", "overall")),
+        *([name, "5", "n/a", "n/a", "n/a"] for name in ("existence", "overall")),
+    ]
+    nothing = ",".join(["n/a"] * 9)
+    lines = [f"a,b,{name},5,1.0,0.8,{nothing},,,,0" for name in ("existence", "overall")]
+    assert out.read_text().splitlines()[1:] == lines
+    assert not recwarn.list
+
+
+@pytest.mark.filterwarnings("error")
+def test_resamples_that_are_left_out_are_shown(tmp_path):
+    ratings = {f"existence/{number}": float(number == 1) for number in range(1, 6)}
+    result = run(*(judged_file(tmp_path / f"{name}.jsonl", name, ratings) for name in "ab"))
+    assert result.exit_code == 0, result.output
+    (*_, row, _) = rows(result.stdout)
+    assert row[1:] == ["5*", *["1.00 [1.00, 1.00]"] * 3]
+    left_out = re.search(r"\* resamples .* left out of the interval: up to (\d+) of 2000", result.stdout)
+    assert int(left_out[1]) == pytest.approx(2000 * 0.8**5, abs=80)
+
+
+def test_people_alone(tmp_path):
+    human = tmp_path / "human.csv"
+    human.write_text("id,Ann,Bob\nexistence/1,0,0\nexistence/2,1,1\nexistence/3,,1\n")
+    result = run("--human", human)
+    assert result.exit_code == 0, result.output
+    assert "Compared: 2 of 3 questions. Left out: 1" in result.stdout
+
+
+def people_file(path, people):
+    lines = [
+        f"{question},{','.join(f'{rated[question]:g}' for rated in people.values())}" for question in people["Ann"]
+    ]
+    path.write_text("\n".join([f"id,{','.join(people)}", *lines]))
+    return path
+
+
+def test_people_are_put_together_as_the_paper_does(tmp_path):
+    """Table 10 prints the mean of three people, Table 9 a judge's correlation with it."""
+    people = {name: random_ratings(seed, names=["existence"]) for seed, name in enumerate(("Ann", "Bob", "Cem"))}
+    judge = random_ratings(7, names=["existence"])
+    out = tmp_path / "agreement.csv"
+    human = people_file(tmp_path / "human.csv", people)
+    result = run(judged_file(tmp_path / "a.jsonl", "gpt", judge), "--human", human, "--out", out)
+    assert result.exit_code == 0, result.output
+    with out.open(newline="") as file:
+        table = {(row["first"], row["second"]): row for row in csv.DictReader(file) if row["dimension"] == "overall"}
+    mean = [sum(rated[question] for rated in people.values()) / 3 for question in judge]
+    row = table["gpt", "mean of 3 people"]
+    assert float(row["second_mean"]) == pytest.approx(sum(mean) / 12)
+    assert float(row["pearson"]) == pytest.approx(agreement(list(judge.values()), mean, None).pearson.value)
+    assert row["kappa_unweighted"] == row["kappa_linear"] == "n/a"
+    assert float(table["Ann", "Bob"]["kappa_unweighted"]) <= 1
+    assert ("mean of 3 people", "Ann") not in table
+    assert (
+        float(table["Ann, Bob, Cem", ""]["fleiss_kappa"])
+        == fleiss_kappa([list(rated.values()) for rated in people.values()], LEVELS).value
+    )
+    assert float(table["gpt, Ann, Bob, Cem", ""]["fleiss_kappa"]) <= 1
+
+
+def test_a_column_of_means_has_no_kappa_and_is_not_put_together(tmp_path):
+    people = {name: random_ratings(seed, names=["existence"]) for seed, name in enumerate(("Ann", "Bob"))}
+    people["Panel"] = people["Ann"] | {"existence/4": 0.833}
+    out = tmp_path / "agreement.csv"
+    result = run("--human", people_file(tmp_path / "human.csv", people), "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "Panel: 1 ratings are none of 0, 0.5 and 1, first 0.833 of existence/4; taken as means" in result.stdout
+    with out.open(newline="") as file:
+        table = {(row["first"], row["second"]): row for row in csv.DictReader(file) if row["dimension"] == "overall"}
+    assert list(table) == [("mean of 2 people", "Panel"), ("Ann", "Bob"), ("Ann", "Panel"), ("Bob", "Panel")]
+    assert table["Ann", "Panel"]["kappa_linear"] == "n/a"
+    assert float(table["Ann", "Panel"]["pearson"]) > 0.9
+
+
+def test_tables_of_coefficients_fit_80_columns(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    first, other = random_ratings(0, 58), random_ratings(1, 58)
+    second = {
+        question: other[question] if number % 4 == 0 else first[question] for number, question in enumerate(first)
+    }
+    files = [judged_file(tmp_path / f"{n}.jsonl", f"judge-{n}", rated) for n, rated in enumerate((first, second))]
+    result = run(*files)
+    coefficients = [row for row in rows(result.stdout) if len(row) == 5]
+    assert [row[0] for row in coefficients] == [*NAMES, "overall"]
+    assert coefficients[-1][1] == "696"
+    assert all("]" in row[2] for row in coefficients)
+
+
+def test_nothing_in_common(tmp_path):
+    files = [
+        judged_file(tmp_path / f"{name}.jsonl", name, {f"{name}/1": 1.0, f"{name}/2": 0.0})
+        for name in ("existence", "activity")
+    ]
+    out = tmp_path / "agreement.csv"
+    result = run(*files, "--out", out)
+    assert result.exit_code == 1
+    assert "no question that all of them have rated" in result.stderr
+    assert not out.exists()
+
+
+def test_usage_errors(tmp_path):
+    file = judged_file(tmp_path / "a.jsonl", "a", random_ratings(0))
+    for arguments, message in (((), "two raters, got 0"), ((file,), "two raters, got 1"), ((file, file), "twice")):
+        result = run(*arguments)
+        assert result.exit_code == 2
+        assert message in result.stderr
+
+
+def test_wrong_human_ratings_end_with_one_message(tmp_path):
+    human = tmp_path / "human.csv"
+    human.write_text("id,Ann\nexistence/1,2\n")
+    result = run(judged_file(tmp_path / "a.jsonl", "a", random_ratings(0)), "--human", human)
+    assert result.exit_code == 1
+    assert (
+        result.stderr
+        == f"lmms-egoplan: {human}, line 2, column Ann: expected a number from 0 to 1, or nothing, got '2'\n"
+    )
+
+
+def test_help_has_an_example():
+    result = run("--help")
+    assert result.exit_code == 0
+    assert "Example:" in result.output
+
+
+def test_help_imports_nothing_heavy():
+    program = (
+        "import sys, lmms_egoplan.cli, lmms_egoplan.judging.agreement, lmms_egoplan.benchmarks.egothink.rating_files\n"
+        "heavy = {'torch', 'datasets', 'openai', 'scipy', 'sklearn', 'numpy', 'lmms_eval'}\n"
+        "sys.exit(','.join(heavy & set(sys.modules)) or 0)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_names_that_look_like_formulas_are_harmless_and_read_back(tmp_path):
+    ratings = random_ratings(5, names=["existence"])
+    judge = judged_file(tmp_path / "a.jsonl", "=HYPERLINK(A1) \ud83d", ratings)
+    human = tmp_path / "human.csv"
+    human.write_text("id,'+Ann,@Bob\n" + "".join(f"{key},{value},{value}\n" for key, value in ratings.items()))
+    out = tmp_path / "agreement.csv"
+    result = run(judge, "--human", human, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "+Ann" in result.output
+    assert "'+Ann" not in result.output
+    with out.open(newline="") as lines:
+        names = {row[column] for row in csv.DictReader(lines) if row["second"] for column in ("first", "second")}
+    assert names == {"'=HYPERLINK(A1) ?", "mean of 2 people", "'+Ann", "'@Bob"}
+
+
+def test_means_of_many_raters_are_not_cut_at_80_columns(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    existence = ["existence"]
+    people = {f"annotator-number-{number}": random_ratings(number, names=existence) for number in range(9)}
+    judge = judged_file(tmp_path / "a.jsonl", "gpt-4o-2024-11-20", random_ratings(20, names=existence))
+    questions = random_ratings(0, names=existence)
+    lines = [["id", *people], *([question, *(rated[question] for rated in people.values())] for question in questions)]
+    with (tmp_path / "people.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(lines)
+    result = run(judge, "--human", tmp_path / "people.csv")
+    assert result.exit_code == 0, result.output
+    means = result.stdout[: result.stdout.index(" and ")]
+    assert "…" not in means
+    told = [cell for row in rows(means) if row[0] == "overall" for cell in row[1:]]
+    assert len(told) == 11  # The judge, the people together and each of the nine.
+    for rated in people.values():
+        assert f"{100 * sum(rated.values()) / len(rated):.1f}" in told

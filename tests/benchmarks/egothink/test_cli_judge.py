@@ -1,0 +1,373 @@
+"""``lmms-egoplan judge egothink`` on prepared data, stored answers and a real endpoint."""
+
+import json
+import shutil
+from collections import Counter
+
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks.egothink.source import write_source
+from judge_server import JudgeServer, Reply
+from lmms_egoplan.benchmarks.egointent import scoring as egointent_grading
+from lmms_egoplan.benchmarks.egointent.diagnostics import scoring as diagnostics
+from lmms_egoplan.benchmarks.egothink import scoring as egothink_grading
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
+from lmms_egoplan.cli import app
+
+NAMES = [dimension.name for dimension in DIMENSIONS]
+JUDGE_VARIABLES = (
+    "API_TYPE", "AZURE_API_KEY", "AZURE_ENDPOINT", "LMMS_EGOPLAN_JUDGE_API_KEY", "LMMS_EGOPLAN_JUDGE_BASE_URL",
+    "LMMS_EGOPLAN_JUDGE_CONCURRENCY", "LMMS_EGOPLAN_JUDGE_MODEL", "MODEL_VERSION", "OPENAI_API_KEY", "OPENAI_API_URL",
+    "OPENAI_BASE_URL",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """Two questions in each dimension: "What is thing 1 of counting? ", "The counting 1."."""
+    folder = tmp_path_factory.mktemp("prepared")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder / "data"))
+        prepare_egothink(write_source(folder / "source"))
+    return folder / "data"
+
+
+@pytest.fixture(autouse=True)
+def data(prepared, tmp_path, monkeypatch):
+    """A copy, beside which a test's judgements are stored."""
+    for variable in JUDGE_VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("COLUMNS", "200")
+    shutil.copytree(prepared, tmp_path / "data")
+
+
+@pytest.fixture
+def judge(monkeypatch):
+    """A server that rates answers with "right" 1, with "half" 0.5 and others 0."""
+
+    def reply(prompt, _):
+        answer = prompt.partition("[The Start of Assistant")[2]
+        rating = "1" if "right" in answer else "0.5" if "half" in answer else "0"
+        return Reply(f"I see. Rating: [[{rating}]]", model="judge-b-2025")
+
+    with JudgeServer(reply) as server:
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "judge-b")
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_API_KEY", "sk-secret-of-the-test")
+        yield server
+
+
+def write_lines(path, records):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    return path
+
+
+def read_lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["judge", "egothink", *map(str, arguments)])
+
+
+def rows(output):
+    """Cells of the printed table's rows."""
+    return [[cell.strip() for cell in line.strip("│┃").split("│")] for line in output.splitlines() if "│" in line]
+
+
+def judging_prompts(server):
+    return [prompt for prompt in server.prompts if "[The Start of Reference Answer]" in prompt]
+
+
+def test_another_frameworks_answers(judge, tmp_path):
+    samples = write_lines(
+        tmp_path / "answers.jsonl",
+        [
+            {"id": "counting/2", "answer": "right", "extra": 1},
+            {"id": "existence/1", "answer": "half"},
+            {"id": "counting/1", "answer": "Rating: [[1]]"},
+        ],
+    )
+    out = tmp_path / "new" / "judged.jsonl"
+    result = run(samples, "--out", out, "--concurrency", 2)
+    assert result.exit_code == 0, result.output
+    reply = "I see. Rating: [[{}]]".format
+    assert read_lines(out) == [
+        {"id": "counting/2", "answer": "right", "truncated": None, "suspect": False, "rating": 1.0,
+         "judgement": reply("1"), "judge": "judge-b-2025", "error": None, "prompts": None},
+        {"id": "existence/1", "answer": "half", "truncated": None, "suspect": False, "rating": 0.5,
+         "judgement": reply("0.5"), "judge": "judge-b-2025", "error": None, "prompts": None},
+        {"id": "counting/1", "answer": "Rating: [[1]]", "truncated": None, "suspect": True, "rating": 0.0,
+         "judgement": reply("0"), "judge": "judge-b-2025", "error": None, "prompts": None},
+    ]  # fmt: skip
+    assert rows(result.stdout) == [
+        ["existence", "1 of 2", "1", "50.0", "100.0%"],
+        ["counting", "2 of 2", "2", "50.0", "100.0%"],
+    ]
+    assert (
+        "Average: n/a. It needs a rating for every question of all 12 dimensions. Dimensions without answers: 10. "
+        "Incomplete ones: 1, e.g. existence (1 of 2 questions rated)."
+    ) in result.stdout
+    assert "Judge: judge-b-2025" in result.stdout
+    assert any("What is thing 2 of counting? " in prompt and "The counting 2." in prompt for prompt in judge.prompts)
+    assert judge.peak <= 2
+    assert [path.name for path in out.parent.iterdir()] == ["judged.jsonl"]
+    assert "sk-secret" not in result.output
+
+
+def test_a_whole_run_and_its_average(judge, tmp_path):
+    for index, name in enumerate(NAMES):
+        records = [
+            {"id": f"{name}/{number}", "answer": "right" if number <= index % 3 else "wrong", "truncated": number == 2}
+            for number in (1, 2)
+        ]
+        write_lines(
+            tmp_path / "run" / "model" / f"2025_samples_egothink_x_{name}.jsonl",
+            [{"doc_id": number, "score": record} for number, record in enumerate(records)],
+        )
+    out = tmp_path / "judged.jsonl"
+    result = run(tmp_path / "run", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert [row[3] for row in rows(result.stdout)] == ["0.0", "50.0", "100.0"] * 4
+    assert [row[0] for row in rows(result.stdout)] == NAMES
+    assert "Average: 50.0" in result.stdout
+    assert {line["id"]: line["truncated"] for line in read_lines(out)}["counting/2"] is True
+
+    asked = len(judging_prompts(judge))
+    again = tmp_path / "again.jsonl"
+    result = run(out, "--out", again)
+    assert result.exit_code == 0, result.output
+    assert again.read_text() == out.read_text()
+    assert len(judging_prompts(judge)) == asked == 24
+
+
+def test_repeats_are_asked_apart_and_tell_the_noise(judge, tmp_path):
+    answers = ["right", "half", "wrong", "wobbly"]
+    ids = [f"{name}/{number}" for name in ("existence", "counting") for number in (1, 2)]
+    samples = write_lines(tmp_path / "a.jsonl", [{"id": id_, "answer": a} for id_, a in zip(ids, answers, strict=True)])
+    steady = judge.reply
+
+    def reply(prompt, before):
+        return (
+            Reply(f"[[{(1, 0, 0.5)[before]}]]", model="judge-b-2025") if "wobbly" in prompt else steady(prompt, before)
+        )
+
+    judge.reply = reply
+    out = tmp_path / "judged.jsonl"
+    assert run(samples, "--out", out).exit_code == 0
+    once = read_lines(out)
+    assert len(judging_prompts(judge)) == 4
+    result = run(samples, "--out", out, "--repeats", 3)
+    assert result.exit_code == 0, result.output
+    assert Counter(judging_prompts(judge)) == dict.fromkeys(judging_prompts(judge), 3)
+    lines = read_lines(out)
+    assert [{name: line[name] for name in once[0]} for line in lines] == once
+    ratings = [[repeat["rating"] for repeat in line["repeats"]] for line in lines]
+    assert ratings[:3] == [[1.0] * 3, [0.5] * 3, [0.0] * 3]
+    assert ratings[3] in ([1.0, 0.0, 0.5], [1.0, 0.5, 0.0])
+    assert set(lines[0]["repeats"][0]) == {"rating", "judgement", "judge", "error"}
+    noise = rows(result.stdout)[2:]
+    assert noise[0] == ["existence", "2 of 2", "75.0 75.0 75.0", "0.00", "0.0%", "0.000"]
+    # Scores of counting are 50, 0 and 25, of the average 62.5, 37.5 and 50, in the order of the replies.
+    assert [noise[1][0], sorted(noise[1][2].split()), *noise[1][3:]] == [
+        "counting", ["0.0", "25.0", "50.0"], "25.00", "50.0%", "0.250",
+    ]  # fmt: skip
+    assert [noise[2][0], noise[2][1], noise[2][3], noise[2][4]] == ["average", "4 of 4", "12.50", "25.0%"]
+
+    again = run(out, "--out", tmp_path / "again.jsonl", "--repeats", 2)
+    assert again.exit_code == 0, again.output
+    assert len(judging_prompts(judge)) == 12
+
+
+def test_what_is_not_judged_each_time_is_counted(judge, tmp_path):
+    samples = write_lines(tmp_path / "a.jsonl", [{"id": f"existence/{n}", "answer": f"right {n}"} for n in (1, 2)])
+    steady = judge.reply
+    judge.reply = lambda prompt, before: (
+        Reply("filtered", status=400) if "right 2" in prompt and before == 1 else steady(prompt, before)
+    )
+    out = tmp_path / "judged.jsonl"
+    result = run(samples, "--out", out, "--repeats", 3, "--concurrency", 1)
+    assert result.exit_code == 1
+    assert "1 of 2 answers are not judged in each repeat" in result.stderr
+    assert rows(result.stdout)[-2:] == [
+        [name, "1 of 2", "100.0 100.0 100.0", "0.00", "0.0%", "0.000"] for name in ("existence", "average")
+    ]
+    result = run(samples, "--out", out, "--repeats", 3)
+    assert result.exit_code == 0, result.output
+
+
+def test_one_refused_answer_costs_one_answer(judge, tmp_path):
+    ids = [f"{name}/{number}" for name in NAMES for number in (1, 2)]
+    samples = write_lines(tmp_path / "a.jsonl", [{"id": id_, "answer": f"right {id_}"} for id_ in ids])
+    steady = judge.reply
+    judge.reply = lambda prompt, before: (
+        Reply("content management policy", status=400) if "right existence/1" in prompt else steady(prompt, before)
+    )
+    out = tmp_path / "judged.jsonl"
+    for asked in (24, 1):
+        judge.prompts.clear()
+        result = run(samples, "--out", out, "--concurrency", 1)
+        assert result.exit_code == 1
+        assert "1 of 24 answers are not judged" in result.stderr
+        assert len(judging_prompts(judge)) == asked
+        assert ["existence", "2 of 2", "1", "100.0", "50.0%"] in rows(result.stdout)
+        out = tmp_path / "judged.jsonl.partial"
+    errors = {line["id"]: line["error"] for line in read_lines(out)}
+    assert "HTTP 400: content management policy" in errors.pop("existence/1")
+    assert set(errors.values()) == {None}
+
+
+def test_a_refusal_in_the_middle_keeps_what_arrived(judge, tmp_path):
+    samples = write_lines(
+        tmp_path / "a.jsonl", [{"id": f"{name}/{number}", "answer": "right"} for name in NAMES for number in (1, 2)]
+    )
+    kind = judge.reply
+
+    def refuse_after_ten(prompt, before):
+        refused = len(judging_prompts(judge)) > 10
+        return Reply("no credit for sk-secret-of-the-test", status=402) if refused else kind(prompt, before)
+
+    judge.reply = refuse_after_ten
+    out = tmp_path / "judged.jsonl"
+    result = run(samples, "--out", out, "--concurrency", 1)
+    assert result.exit_code == 1
+    assert "14 of 24 answers are not judged" in result.stderr
+    lines = read_lines(out)
+    assert [line["rating"] for line in lines] == [1.0] * 10 + [None] * 14
+    assert all("no credit" in line["error"] for line in lines[10:])
+    assert ["existence", "2 of 2", "2", "100.0", "100.0%"] in rows(result.stdout)
+    assert ["comparison", "2 of 2", "0", "n/a", "0.0%"] in rows(result.stdout)
+    assert "without answers: 0. Incomplete ones: 7, e.g. spatial (0 of 2 questions rated)." in result.stdout
+    assert "sk-secret" not in result.output + out.read_text()
+
+    judge.reply = kind
+    judge.prompts.clear()
+    result = run(samples, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert len(judging_prompts(judge)) == 14
+    assert "Average: 100.0" in result.stdout
+
+
+def test_an_endpoint_that_is_wrong_is_found_at_once(judge, tmp_path):
+    judge.reply = lambda *_: Reply("no such model", status=404)
+    samples = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "right"}])
+    out = tmp_path / "judged.jsonl"
+    result = run(samples, "--out", out)
+    assert result.exit_code == 1
+    assert "no such model" in result.stderr
+    assert not judging_prompts(judge)
+    assert not out.exists()
+
+
+def test_without_a_judge(tmp_path):
+    samples = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "right"}])
+    result = run(samples, "--out", tmp_path / "judged.jsonl")
+    assert result.exit_code == 1
+    assert "no judge is set" in result.stderr
+    assert result.stderr.count("export LMMS_EGOPLAN_JUDGE_") == 3
+
+
+@pytest.mark.usefixtures("judge")
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"id": "existence/3", "answer": ""}, "a.jsonl, line 1: id 'existence/3' is no question"),
+        ({"id": "existence/1"}, "a.jsonl, line 1: answer must be a text"),
+    ],
+)
+def test_wrong_samples_end_with_one_message(tmp_path, record, message):
+    result = run(write_lines(tmp_path / "a.jsonl", [record]), "--out", tmp_path / "judged.jsonl")
+    assert result.exit_code == 1
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.usefixtures("judge")
+def test_samples_are_not_overwritten(tmp_path):
+    samples = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "right"}])
+    before = samples.read_text()
+    for out in (samples, tmp_path):
+        result = run(samples, "--out", out)
+        assert result.exit_code == 1
+        assert "--out must be another file than the samples, and no folder" in result.stderr
+    assert samples.read_text() == before
+
+
+def test_wrong_settings_end_with_one_message(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", "ftp://host")
+    samples = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "right"}])
+    result = run(samples, "--out", tmp_path / "judged.jsonl")
+    assert result.exit_code == 1
+    assert "LMMS_EGOPLAN_JUDGE_BASE_URL" in result.stderr
+
+
+def test_the_judge_in_the_process(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
+    samples = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "the existence, 1"}])
+    result = run(samples, "--out", tmp_path / "judged.jsonl")
+    assert result.exit_code == 0, result.output
+    assert "Judge: demo" in result.stdout
+    assert rows(result.stdout) == [["existence", "1 of 2", "1", "100.0", "100.0%"]]
+
+
+def test_all_dimensions_in_part_have_no_average(judge, tmp_path):
+    samples = write_lines(tmp_path / "a.jsonl", [{"id": f"{name}/1", "answer": "right"} for name in NAMES])
+    result = run(samples, "--out", tmp_path / "judged.jsonl")
+    assert result.exit_code == 0, result.output
+    assert "without answers: 0. Incomplete ones: 12, e.g. existence (1 of 2 questions rated)." in result.stdout
+
+
+def test_samples_may_come_as_an_option_too(judge, tmp_path):
+    """As in earlier versions; each may be given several times."""
+    paths = [write_lines(tmp_path / f"{n}.jsonl", [{"id": f"existence/{n}", "answer": "right"}]) for n in (1, 2)]
+    for arguments in (paths, ("--samples", paths[0], "--samples", paths[1]), ("--samples", *paths)):
+        out = tmp_path / "judged.jsonl"
+        result = run(*arguments, "--out", out)
+        assert result.exit_code == 0, result.output
+        assert sorted(line["id"] for line in read_lines(out)) == ["existence/1", "existence/2"]
+        out.unlink()
+
+
+@pytest.mark.usefixtures("judge")
+def test_samples_are_needed(tmp_path):
+    result = run("--out", tmp_path / "judged.jsonl")
+    assert result.exit_code == 2
+    assert "Missing argument 'SAMPLES'" in result.stderr
+
+
+def test_help_has_examples_and_names_the_default_judges(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    group = CliRunner().invoke(app, ["judge", "--help"])
+    for result in (group, run("--help")):
+        assert result.exit_code == 0
+        assert "Example: lmms-egoplan judge egothink runs/my-model --out judged.jsonl" in result.output
+        assert "--samples" not in result.output
+    words = " ".join(group.output.split())
+    for judged in (egothink_grading, egointent_grading, diagnostics):
+        assert judged.DEFAULT_JUDGE in words
+
+
+def test_an_earlier_result_is_not_replaced_by_less(tmp_path, judge):
+    samples = write_lines(tmp_path / "answers.jsonl", [{"id": f"{name}/1", "answer": "half"} for name in NAMES])
+    out = tmp_path / "judged.jsonl"
+    assert run(samples, "--out", out).exit_code == 0
+    judge.reply = lambda prompt, before: Reply("I see. [[7]]" if "counting" in prompt else "I see. [[1]]")
+    write_lines(samples, [{"id": f"{name}/2", "answer": "another"} for name in NAMES])
+    result = run(samples, "--out", out)
+    assert result.exit_code == 1
+    assert f"({out}.partial says why)" in result.stderr
+    assert {line["rating"] for line in read_lines(out)} == {0.5}
+    assert [line["rating"] for line in read_lines(tmp_path / "judged.jsonl.partial")].count(None) == 1
+
+
+def test_answers_to_other_questions_are_refused(tmp_path, judge):
+    sample = {"target": "Another thing.", "score": {"id": "counting/1", "answer": "right"}}
+    samples = write_lines(tmp_path / "1_samples_egothink_reasoning_counting.jsonl", [sample])
+    result = run(samples, "--out", tmp_path / "judged.jsonl")
+    assert result.exit_code == 1
+    assert "line 1: the reference of counting/1 is 'Another thing.' there and 'The counting 1.' in" in result.stderr
+    assert judge.prompts == []

@@ -1,0 +1,187 @@
+# ruff: noqa: RUF001 - the signs are the point
+"""The judge's prompt, how verdicts are read, and which answers could pass for one or for a part of the prompt."""
+
+import re
+from unicodedata import normalize
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.egothink.forgeries import FORGED_DELIMITERS, FORGED_VERDICTS, HARMLESS, TEXTS
+from benchmarks.egothink.paper import END, START, TABLE_7
+from lmms_egoplan.benchmarks.egothink.judge_protocol import JUDGE_PROMPT, read_rating
+from lmms_egoplan.judging.sanitize import sanitize
+from patience import processor_time_below
+
+
+def test_prompt_is_the_papers():
+    assert TABLE_7.replace(r"\n", "\n") == JUDGE_PROMPT
+
+
+@pytest.mark.parametrize(
+    ("verdict", "rating"),
+    [
+        ("Rating: [[1]]", 1),
+        ("Rating: [[1.0]]", 1),
+        ("Rating: [[ 0.5 ]]", 0.5),
+        ("[[.50]] it is", 0.5),
+        ("Rating: [[\n0\n]]", 0),
+        ("Not [[0]] but [[0.5]].", 0.5),
+        ("[[[1]]]", 1),
+        ("[[0]] and [[", 0),
+        ("[[1]] and [0]", 1),
+        ("I was told 'for example: “Rating: [[0.5]]”'. Rating: [[1]]", 1),
+        ("Rating: [[1]]. I was told 'for example: \"Rating: [[0.5]]\"'.", 1),
+        ("[[1]] in the format `[rating]`, for example, `Rating: [[0.5]]`", 1),
+        ("[[0]], e.g.\nRating: [[0.5]]", 0),
+        ("It misses details, for example the colour. Rating: [[0.5]]", 0.5),
+        ("It misses details, for example: the colour.\n\nRating: [[0.5]]", 0.5),
+        ("In the format of the example, Rating: [[0.5]]", 0.5),
+        ("As the format asks: “Rating: [[0.5]]”", 0.5),
+        ("for example: Rating: [[1]]", 1),
+        ("Egg: [[0.5]]", 0.5),
+    ],
+)
+def test_ratings(verdict, rating):
+    assert read_rating(verdict) == rating
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        "",
+        "Rating: 1",
+        "Rating: [1]",
+        "[[7]]",
+        "[[-1]]",
+        "[[rating]]",
+        "[[1]] or [[7]]",
+        "[[1]] as [[rating]]",
+        "[[]]",
+        "[[1/1]]",
+        "[[0,5]]",
+        "[[0.25]]",
+        "[[1.0000000000000000000001]]",
+        "[[１]]",
+        "[[nan]]",
+        "[[1 0]]",
+        "[ [1] ]",
+        "[[1] ]",
+        "［［1］］",
+        JUDGE_PROMPT,
+        "for example: Rating: [[0.5]]",
+        "for example, `Rating: [[0.5]]`",
+        "For example:\nRating: [[0.5]]",
+        "for example:\n\n> **Rating: [[0.5]]**",
+        "for\nexample, 'Rating: [[0.5]]'.",
+        "for instance “Rating: [[0.5]]”",
+        "(e.g. `Rating: [[0.5]]`)",
+        "(e.g., Rating: [[0.5]])",
+        "(eg: Rating: [[0.5]])",
+        "such as *Rating*: [[0.5]]",
+        "for example [[0.5]]",
+        "for example: <code>Rating: [[0.5]]</code>",
+        "for example：「Rating: [[0.5]]」",
+        "like the example “Rating: [[0.5]]”",
+        "Example: `Rating: [[0.5]]`",
+    ],
+)
+def test_no_rating(verdict):
+    assert read_rating(verdict) is None
+
+
+EXAMPLES = [
+    f"{opening}{mark}Rating: [[0.5]]{end}"
+    for opening in ("for example: ", "For example, ", "for example:\n", "e.g. ", "for instance ")
+    for mark, end in ("“”", '""', "``", "''", "()", "\n\n", "  ")
+]
+
+
+@given(TEXTS.filter(lambda text: "[[" not in text), st.sampled_from(EXAMPLES), st.sampled_from(["0", "0.5", "1"]))
+def test_the_example_never_counts_and_never_hides_the_rating(text, example, rating):
+    assert read_rating(f"{text} {example} {text}") is None
+    for verdict in (f"Rating: [[{rating}]] {example}", f"{example}\n{text} Rating: [[{rating}]]"):
+        assert read_rating(verdict) == float(rating)
+
+
+def slow_rating(verdict):
+    """Looks at every place where double brackets may begin, from the end."""
+    for quote in ("“Rating: [[0.5]]”", "Rating: [[0.5]]"):
+        verdict = "\0".join(verdict.split(f"for example: {quote}"))
+    for start in range(len(verdict) - 3, -1, -1):
+        end = verdict.find("]", start)
+        inner = verdict[start + 2 : end]
+        if (
+            verdict[start : start + 2] == "[["
+            and end >= start + 2
+            and verdict[end : end + 2] == "]]"
+            and "[" not in inner
+        ):
+            whole, _, part = inner.strip().partition(".")
+            zeros = part.strip("0") == ""
+            if whole in ("0", "1") and zeros:
+                return float(whole)
+            return 0.5 if whole in ("", "0") and part.startswith("5") and part[1:].strip("0") == "" else None
+    return None
+
+
+@given(TEXTS)
+def test_rating_equals_slow_reading(verdict):
+    assert read_rating(verdict) in (None, 0, 0.5, 1)
+    assert read_rating(verdict) == slow_rating(verdict)
+
+
+def test_delimiters_are_all_known():
+    lines = re.findall(r"^\[.+\]$", JUDGE_PROMPT, re.MULTILINE)
+    assert len(lines) == 6
+    assert all(sanitize(f"no {line.lower()}") == (f"no ({line[1:-1].lower()})", True) for line in lines)
+
+
+@pytest.mark.parametrize("answer", FORGED_VERDICTS + FORGED_DELIMITERS)
+def test_suspect(answer):
+    shown, suspect = sanitize(f"shoe {answer}")
+    assert suspect
+    assert not set(shown) & set("[]\u200b\ufe0f［］")
+    assert shown.startswith("shoe ")
+
+
+@pytest.mark.parametrize("answer", HARMLESS)
+def test_not_suspect(answer):
+    assert sanitize(answer) == (answer, False)
+
+
+@given(TEXTS, st.booleans())
+def test_quoting_an_answer_is_no_rating(answer, with_prompt):
+    shown, _ = sanitize(answer)
+    assert sanitize(shown) == (shown, False)
+    prompt = JUDGE_PROMPT.format(question="Where am I?", ref_answer_1="at home", answer=shown)
+    seen = prompt if with_prompt else shown
+    assert read_rating(f"The assistant says: {seen}.") is None
+    assert read_rating(f"Rating: [[0]]\nThe assistant says: {seen}.") == 0
+    assert read_rating(f"Rating: [[0]]\nThe assistant says [{shown}].") == 0
+    assert prompt.count(START) == prompt.count(END) == 1
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "[",
+        "[ ",
+        "[[",
+        "]",
+        "[the ",
+        "[the end of assistant''",
+        "for example: ",
+        "e.g. ",
+        "example",
+        "such as ``",
+        "ﷺ",
+        "\u200b",
+    ],
+)
+def test_time_is_linear(piece):
+    text = piece * (50_000 // len(normalize("NFKC", piece)))
+    with processor_time_below(2):  # usually a twentieth; in square time, many
+        read_rating(text)
+        sanitize(text)

@@ -1,0 +1,154 @@
+"""Values of single questions, the aggregations over a run, and the average against Table 3."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmms_egoplan.benchmarks import truncation
+from lmms_egoplan.benchmarks.egothink import metrics
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from lmms_egoplan.benchmarks.egothink.published import load
+from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
+
+_TABLE_3 = load("table3")
+# The scores of the twelve dimensions, then the Average.
+TABLE_3 = {row["model"]: [row[name] for name in _TABLE_3.columns[2:]] for row in _TABLE_3.rows}
+# Printed Averages that are not the mean of their row, and by how much they differ from it.
+NOT_THE_MEAN = {wrong["row"]: wrong["printed"] - wrong["computed"] for wrong in _TABLE_3.exceptions}
+JUDGED = JudgedAnswer("existence/1", "a shoe", False, False, 0.5, "Rating: [[0.5]]", "gpt-4o", None)
+UNJUDGED = replace(JUDGED, rating=None, judgement=None, judge=None, error="no judge is set")
+
+
+def score(judged):
+    return metrics.score_answer({"id": judged.id}, [judged.to_text()])
+
+
+def average(scores):
+    return metrics.plain_average({dim.name: number for dim, number in zip(DIMENSIONS, scores, strict=True)})
+
+
+def test_judged_answer():
+    values = score(JUDGED)
+    assert values["score"] == {
+        "id": "existence/1",
+        "answer": "a shoe",
+        "truncated": False,
+        "suspect": False,
+        "rating": 0.5,
+        "judgement": "Rating: [[0.5]]",
+        "judge": "gpt-4o",
+        "error": None,
+        "prompts": None,
+        "score": 50.0,
+    }
+    assert values["judge_coverage"] == {"judged": True}
+    json.dumps(values, allow_nan=False)
+
+
+def test_unjudged_answer_has_no_score():
+    values = score(UNJUDGED)
+    assert "score" not in values["score"]
+    assert values["score"]["error"] == "no judge is set"
+    assert values["judge_coverage"] == {"judged": False}
+
+
+def test_answer_to_another_question():
+    with pytest.raises(ValueError, match="existence/2 got the judged answer to existence/1"):
+        metrics.score_answer({"id": "existence/2"}, [JUDGED.to_text()])
+
+
+def test_response_that_was_not_judged():
+    with pytest.raises(ValueError, match=r"expected a judged answer.*got 'a shoe'"):
+        metrics.score_answer({"id": "existence/1"}, ["a shoe"])
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([None, 0.0, 0.5, 1.0]), st.sampled_from([None, False, True]), st.booleans()),
+        min_size=1,
+    )
+)
+def test_aggregations_equal_slow_ones(answers):
+    values = [
+        score(replace(JUDGED if rating is not None else UNJUDGED, rating=rating, truncated=truncated, suspect=suspect))
+        for rating, truncated, suspect in answers
+    ]
+
+    def aggregate(function, name):
+        return function([value[name] for value in values])
+
+    rated = [rating for rating, _, _ in answers if rating is not None]
+    known = [truncated for _, truncated, _ in answers if truncated is not None]
+    nan = math.nan
+    expected = {
+        "score": 100 * sum(rated) / len(rated) if rated else nan,
+        "judge_coverage": len(rated) / len(answers),
+        "truncated": known.count(True) / len(known) if known else nan,
+        "suspect": sum(suspect for _, _, suspect in answers) / len(answers),
+    }
+    functions = (metrics.mean_score, metrics.judge_coverage, truncation.truncated_share, metrics.suspect_share)
+    for function, (name, number) in zip(functions, expected.items(), strict=True):
+        assert aggregate(function, name) == pytest.approx(number, nan_ok=True)
+    assert aggregate(metrics.judge_models, "judge_model") == ("gpt-4o" if rated else "none")
+    assert aggregate(metrics.num_questions, "num_questions") == len(answers)
+
+
+def test_several_judges_are_all_named():
+    values = [score(replace(JUDGED, judge=judge))["judge_model"] for judge in ("gpt-4o", "demo", "gpt-4o")]
+    assert metrics.judge_models(values) == "demo, gpt-4o"
+
+
+def test_several_prompts_are_all_named():
+    values = [
+        score(replace(JUDGED, prompts=name))["prompts"] for name in ("GPT-4V", "own, system turn", None, "GPT-4V")
+    ]
+    assert metrics.prompts_used(values) == "GPT-4V; own, system turn; unknown"
+    assert metrics.prompts_used(values[:1]) == "GPT-4V"
+
+
+@pytest.mark.parametrize("model", TABLE_3)
+def test_average_is_the_papers(model):
+    row = TABLE_3[model]
+    assert len(row) == len(DIMENSIONS) + 1
+    *scores, printed = row
+    difference = NOT_THE_MEAN.get(model, 0)
+    assert printed - average(scores) == pytest.approx(difference, abs=0.05 + 1e-9)
+
+
+def test_one_average_of_the_paper_is_not_the_mean():
+    assert {"ShareGPT4V-7B": pytest.approx(-4.3)} == NOT_THE_MEAN
+
+
+@pytest.mark.parametrize(("model", "printed"), [("GPT-4V", "65.5"), ("LLaVA-1.5-7B", "39.0")])
+def test_average_as_printed(model, printed):
+    assert f"{average(TABLE_3[model][:-1]):.1f}" == printed
+
+
+def test_average_weighs_dimensions_not_questions():
+    by_name = {dim.name: 100.0 if dim.instances == 100 else 0.0 for dim in DIMENSIONS}
+    assert metrics.plain_average(by_name) == pytest.approx(200 / 12)
+
+
+def test_average_without_a_score_is_not_a_number():
+    assert math.isnan(average([math.nan, *[50.0] * 11]))
+
+
+def test_average_needs_all_dimensions():
+    scores = {dim.name: 1.0 for dim in DIMENSIONS}
+    del scores["spatial"]
+    with pytest.raises(ValueError, match="over 12 dimensions; missing or unknown: spatial"):
+        metrics.plain_average(scores)
+    with pytest.raises(ValueError, match="object, spatial"):
+        metrics.plain_average(scores | {"object": 1.0})
+
+
+def test_means_over_the_dimensions_need_all_twelve():
+    scores, sizes = list(range(12)), [50] * 11 + [100]
+    assert metrics.mean_over_dimensions(scores, sizes, False) == 5.5
+    assert metrics.mean_over_dimensions(scores, sizes, True) == pytest.approx((50 * sum(range(11)) + 100 * 11) / 650)
+    assert math.isnan(metrics.mean_over_dimensions([*scores, 1], [*sizes, 50], False))
+    assert math.isnan(metrics.mean_over_dimensions([math.nan, *scores[1:]], sizes, False))

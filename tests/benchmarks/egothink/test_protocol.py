@@ -1,0 +1,163 @@
+"""The prompts against the paper's tables as printed, and how a question gets into them."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lmms_eval.models import AVAILABLE_CHAT_TEMPLATE_MODELS, AVAILABLE_SIMPLE_MODELS
+from lmms_eval.protocol import ChatMessages
+from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+
+from benchmarks.egothink.paper import TABLE_5, TABLE_6
+from lmms_egoplan.benchmarks.egothink.protocol import (
+    FAMILIES,
+    backend_of_model_type,
+    block_by_model_type,
+    block_of_model,
+    model_blocks,
+    prompt_messages,
+    prompt_text,
+    prompts_name,
+)
+
+IMAGE = object()
+# Whatever stands for the question in a printed prompt.
+PLACEHOLDER = re.compile(r"\{\w*\}|(?<=\n )instruction(?=\n)|(?<=Question: )question\b")
+QUESTIONS = st.text() | st.lists(st.sampled_from(["{question}", "{}", "{0}", "<image>", "{", "}", "%s", "a"])).map(
+    "".join
+)
+
+
+@pytest.mark.parametrize("planning", [False, True], ids=["general", "planning"])
+def test_prompts_are_the_papers(planning):
+    for family, (name, cell) in zip(FAMILIES, (TABLE_6 if planning else TABLE_5).items(), strict=True):
+        assert family.name == name.replace(" (System prompts)", "").replace("Otter-Image", "Otter Image")
+        expected, placeholders = PLACEHOLDER.subn("{question}", cell.replace(r"\n", "\n"))
+        assert placeholders == (not family.is_system)
+        assert (family.planning if planning else family.general) == expected
+
+
+def test_system_prompts_are_those_of_llava():
+    assert [family.name for family in FAMILIES if family.is_system] == ["LLaVA series models"]
+    assert "(System prompts)" in list(TABLE_5)[3]
+
+
+@pytest.mark.parametrize("planning", [False, True])
+def test_every_backend_has_one_family(planning):
+    backends = [backend for family in FAMILIES for backend in family.backends]
+    assert len(set(backends)) == len(backends)
+    assert sum(backend.startswith(("llava", "video_llava")) for backend in backends) == 9
+    blocks = model_blocks(planning)
+    assert list(blocks) == backends
+    assert {"default", "llava_hf", "blip2", "mplug_owl_video"} <= blocks.keys()
+    assert [name for name, block in blocks.items() if "system" in block] == list(FAMILIES[3].backends)
+
+
+def test_blocks_are_fresh():
+    blocks = model_blocks(False)
+    blocks["llava"].clear()
+    blocks["default"]["prompt"] = ""
+    assert model_blocks(False)["llava_hf"] == model_blocks(False)["llava"]
+    assert model_blocks(False)["default"]["prompt"]
+
+
+@pytest.mark.parametrize("block", model_blocks(False).values(), ids=model_blocks(False))
+@given(question=QUESTIONS)
+def test_the_question_is_in_every_prompt_as_it_is(block, question):
+    before, after = block["prompt"].split("{question}")
+    system = f"{block['system']}\n" if "system" in block else ""
+    assert prompt_text(question, block) == system + before + question + after
+
+    *system, user = prompt_messages(question, IMAGE, block)
+    texts = [item["text"] for item in user["content"] if item["type"] == "text"]
+    image = [item["url"] for item in user["content"] if item["type"] == "image"]
+    assert image == [IMAGE]
+    assert "".join(texts) == (before + question + after).replace(before, before.replace("<image>", ""), 1)
+    assert len(system) == ("system" in block)
+
+
+def test_messages_without_a_system_prompt():
+    assert prompt_messages("Where am I?", IMAGE, model_blocks(True)["default"]) == [
+        {
+            "role": "user",
+            "content": [
+                {"type": "image", "url": IMAGE},
+                {
+                    "type": "text",
+                    "text": "Answer your question in a detailed and helpful way. Question: Where am I? Short answer:",
+                },
+            ],
+        }
+    ]
+
+
+def test_messages_with_a_system_prompt():
+    system, user = prompt_messages("Where am I?", IMAGE, model_blocks(False)["llava_hf"])
+    assert system["role"] == "system"
+    assert system["content"][0]["text"].endswith("Keep your answer as short as possible!")
+    assert user == {
+        "role": "user",
+        "content": [{"type": "image", "url": IMAGE}, {"type": "text", "text": "Where am I?"}],
+    }
+
+
+def test_messages_with_a_place_for_the_image():
+    (user,) = prompt_messages("Where am I?", IMAGE, model_blocks(False)["mplug_owl"])
+    before, image, after = user["content"]
+    assert before["text"].endswith("as short as possible. \n ")
+    assert image == {"type": "image", "url": IMAGE}
+    assert after["text"] == "\n Question: Where am I? \n Short answer:"
+
+
+@pytest.mark.parametrize("backend", ["default", "llava", "openflamingo"])
+def test_messages_are_what_the_harness_reads(backend):
+    messages = prompt_messages("Where am I?", IMAGE, model_blocks(False)[backend])
+    images, videos, audios = ChatMessages(messages=messages).extract_media()
+    assert (images, videos, audios) == ([IMAGE], [], [])
+
+
+def test_backends_that_run_today_have_the_harness_name():
+    known = AVAILABLE_SIMPLE_MODELS.keys() | AVAILABLE_CHAT_TEMPLATE_MODELS.keys()
+    assert set(FAMILIES[3].backends) | {"instructblip", "mplug_owl_video"} <= known
+    assert {name for name in known if name.startswith("llava")} <= set(FAMILIES[3].backends)
+
+
+@pytest.mark.parametrize("planning", [False, True])
+def test_the_prompts_for_a_model_type_are_its_familys(planning):
+    chosen = block_by_model_type(planning)
+    types = {model_type: family for family in FAMILIES for model_type in family.model_types}
+    assert {"llava", "llava_next", "llava_onevision", "instructblip", "blip-2"} <= types.keys()
+    for model_type, family in types.items():
+        block = block_of_model(chosen, model_type)
+        assert block == model_blocks(planning)[family.backends[0]]
+        assert backend_of_model_type(model_type) == family.backends[0]
+    for model_type in ("qwen2_5_vl", "internvl", "", None):
+        assert block_of_model(chosen, model_type) == model_blocks(planning)["default"]
+        assert backend_of_model_type(model_type) == "default"
+
+
+def test_model_types_are_those_of_transformers():
+    known = set(MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES)
+    named = [model_type for family in FAMILIES for model_type in family.model_types]
+    assert set(named) <= known
+    assert len(set(named)) == len(named)
+    assert {name for name in known if "llava" in name} == set(FAMILIES[3].model_types)
+
+
+def test_settings_without_model_types_are_for_every_model():
+    own = {"prompt": "Say: {question}"}
+    assert block_of_model(own, "llava") is own
+    assert prompts_name(own, is_system_turn=True) == "own"
+    assert prompts_name(own | {"system": "Be brief."}, is_system_turn=False) == "own, in the user turn"
+
+
+@pytest.mark.parametrize("planning", [False, True])
+def test_prompts_have_their_familys_name(planning):
+    for family in FAMILIES:
+        block = model_blocks(planning)[family.backends[0]]
+        place = ", system turn" if family.is_system else ""
+        assert prompts_name(block, is_system_turn=True) == family.name + place
+    # As the harness leaves it, which adds the default's entries to all blocks.
+    everything = model_blocks(planning) | model_blocks(planning)["default"]
+    assert prompts_name(everything, is_system_turn=False) == "GPT-4V"

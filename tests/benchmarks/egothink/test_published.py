@@ -1,0 +1,72 @@
+"""What EgoThink's tables have, as printed, and what is odd about them."""
+
+import pytest
+
+from report.printed_tables import DESCRIBED, load, printed
+
+ROWS = {"egothink_table3": 21, "egothink_table9": 3, "egothink_table10": 1, "egothink_table11": 18}
+
+
+@pytest.mark.parametrize("stem", ROWS)
+def test_as_many_rows_as_in_the_paper(stem):
+    assert len(printed(stem)) == ROWS[stem]
+    number = stem.partition("_table")[2]
+    assert load(stem).source == f"EgoThink, Table {number}"
+
+
+def test_these_are_all_tables():
+    assert {stem for stem in DESCRIBED if stem.startswith("egothink_")} == set(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("stem", "told"),
+    [
+        ("egothink_table3", ("Section 4.2", "60.0 in navigation", "64.0")),
+        ("egothink_table3", ("Section 4.2", "localization", "comparison", "50.0 to 48.0")),
+        ("egothink_table3", ("Section 1", "activity and counting", "best in both")),
+        ("egothink_table9", ("Section 5.2", "0.81")),
+        ("egothink_table10", ("means of three people's grades",)),
+    ],
+)
+def test_contradictions_inside_the_paper_are_notes_of_the_tables(stem, told):
+    assert any(all(part in note for part in told) for note in load(stem).notes)
+
+
+def test_cells_are_empty_where_half_of_a_symmetric_table_is():
+    empty = {
+        (stem, column): count
+        for stem in ROWS
+        for column in DESCRIBED[stem]["scores"]
+        if (count := (printed(stem)[column] == "").sum())
+    }
+    assert empty == {("egothink_table9", "gpt_3_5_turbo"): 1, ("egothink_table9", "claude_2"): 2}
+
+
+def test_one_number_has_two_decimals():
+    assert "18.06" in set(printed("egothink_table11")["planning_assistance_claude_2"])
+    assert load("egothink_table11").decimals["planning_assistance_claude_2"] == 1
+
+
+def test_text_against_table_3():
+    """What the notes of Table 3 say of its own numbers."""
+    table = printed("egothink_table3").set_index("model")
+    gpt_4v, blip = table.loc["GPT-4V"], table.loc["BLIP-2-11B"]
+    dimensions = DESCRIBED["egothink_table3"]["derived"][0]["of"]
+    assert gpt_4v["navigation"] == "64.0"
+    assert [name for name in dimensions if float(blip[name]) > float(gpt_4v[name])] == [
+        "location",
+        "spatial",
+        "comparison",
+    ]
+    for name in ("activity", "counting"):
+        assert float(gpt_4v[name]) == table[name].astype(float).max()
+
+
+def test_table_10_has_means_of_three_people():
+    """Over 50 questions: thirds of a point that grades of 0, 0.5 and 1 of three people can give, but for one score."""
+    row = printed("egothink_table10").iloc[0]
+    possible = {f"{100 * halves / 300:.1f}" for halves in range(301)}
+    of_one = {f"{100 * halves / 100:.1f}" for halves in range(101)}
+    scores = [row[name] for name in DESCRIBED["egothink_table10"]["scores"]]
+    assert [score in possible for score in scores] == [False, True, True, True, True]
+    assert [score in of_one for score in scores] == [False, False, False, True, True]

@@ -1,0 +1,147 @@
+"""The registry: what it names is there, and no shared module knows a benchmark by its name."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+import lmms_egoplan
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.cli import app
+from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
+from lmms_egoplan.report.benchmark import BenchmarkReport
+from lmms_egoplan.report.recompute import aggregation_lists
+from lmms_egoplan.report.task_versions import read_task_file
+from report.printed_tables import DESCRIBED
+
+PACKAGE = Path(lmms_egoplan.__file__).parent
+# The package's own name, its variables, and the key of the page's theme in a browser.
+OWN_NAMES = re.compile(r"lmms[-_]egoplan\w*|LmmsEgoplan\w*|egoplan-report-theme", re.IGNORECASE)
+GOALSTEP = r"goal-?step"
+
+
+@pytest.fixture(params=BENCHMARKS, ids=lambda benchmark: benchmark.name)
+def benchmark(request):
+    return request.param
+
+
+def names_in(folder):
+    """Of the tasks and groups in a folder."""
+    found = set()
+    for path in folder.glob("*.yaml"):
+        content = read_task_file(path)
+        found |= {name for key in ("task", "group") if isinstance(name := content.get(key), str)}
+    return found
+
+
+def test_every_folder_of_a_benchmark_is_in_the_registry():
+    folders = {path.parent.name for path in (PACKAGE / "benchmarks").glob("*/splits.py")}
+    assert [benchmark.name for benchmark in BENCHMARKS] == list(dict.fromkeys(b.name for b in BENCHMARKS))
+    assert {benchmark.name for benchmark in BENCHMARKS} == folders
+    for tasks in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
+        assert {path.name for path in tasks.iterdir() if any(path.glob("*.yaml"))} == folders
+
+
+def test_hooks_are_there(benchmark):
+    assert benchmark.load_splits().benchmark == benchmark.name
+    assert benchmark.load_splits().official
+    assert isinstance(benchmark.load_report(), BenchmarkReport)
+    rendered, commands = benchmark.load_demo(), benchmark.load_commands()
+    assert rendered.FOLDER
+    assert rendered.FOLDER not in names_in(LMMS_EVAL_TASKS / benchmark.name)
+    assert set(rendered.TASKS) <= names_in(LMMS_EVAL_TASKS / benchmark.name)
+    assert set(rendered.SCORES) <= names_in(LMMS_EVAL_TASKS / benchmark.name)
+    assert callable(rendered.write)
+    assert f"data prepare {benchmark.name}" in commands.COMMANDS
+    assert commands.FORMER_OPTIONS.keys() <= commands.COMMANDS.keys()
+
+
+def test_tasks_are_those_of_both_harnesses(benchmark):
+    assert benchmark.tasks
+    for tasks in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
+        assert set(benchmark.tasks) <= names_in(tasks / benchmark.name)
+        assert all(re.match(rf"{benchmark.name}(_|$)", name) for name in names_in(tasks / benchmark.name))
+    assert any(LMMS_EVAL_TASKS.parent.glob(f"shared/{benchmark.name}*.yaml"))
+
+
+def test_tables_are_the_published_ones(benchmark):
+    numbers = set()
+    for part in re.split(r", | and ", benchmark.tables) if benchmark.tables else ():
+        first, _, last = part.partition(" to ")
+        numbers |= {*range(int(first), int(last or first) + 1)}
+    assert {f"{benchmark.name}_table{number}" for number in numbers} == {
+        stem for stem in DESCRIBED if stem.startswith(f"{benchmark.name}_")
+    }
+
+
+def test_all_judged_tasks_have_their_judge(benchmark):
+    """A task is judged where its filter's answers are."""
+    folder = LMMS_EVAL_TASKS / benchmark.name
+    judged = {path.name for path in folder.glob("*.yaml") if "judged" in str(read_task_file(path).get("filter_list"))}
+    listed = {judge.tasks for judge in benchmark.judges}
+    assert {name for name in judged if not name.startswith("_") and folder.name not in listed} == listed - {folder.name}
+    assert bool(judged) == bool(listed)
+
+
+def tasks_in(folder):
+    """The tasks' files, without those that others include and those of groups."""
+    contents = {path: read_task_file(path) for path in folder.glob("*.yaml")}
+    return {path: content for path, content in contents.items() if isinstance(content.get("task"), str)}
+
+
+def test_scoring_functions_have_names_of_their_own():
+    """A harness logs nothing else of them."""
+    shared = LMMS_EVAL_TASKS.parent / "shared"
+    assert len(aggregation_lists(shared)) == len([*shared.glob("*.yaml")])
+
+
+def test_cached_responses_are_bound_to_the_data(benchmark):
+    """lmms-eval's; lm-eval's base task writes the fingerprint into each document."""
+    for path, content in tasks_in(LMMS_EVAL_TASKS / benchmark.name).items():
+        assert content["metadata"].get("data"), path
+
+
+def test_no_answer_ends_at_an_empty_line(benchmark):
+    for tasks in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
+        for path, content in tasks_in(tasks / benchmark.name).items():
+            if content["output_type"] == "generate_until":
+                assert content["generation_kwargs"]["until"] == [], path
+
+
+def test_every_command_is_mounted(benchmark):
+    for path in benchmark.load_commands().COMMANDS:
+        command = get_command(app)
+        for name in path.split():
+            command = command.commands[name]
+        assert command.help
+
+
+def files_of_all():
+    """Modules, templates and task files that are no benchmark's own."""
+    own = {PACKAGE / "benchmarks" / benchmark.name for benchmark in BENCHMARKS}
+    for path in sorted(PACKAGE.rglob("*")):
+        if path.suffix in (".py", ".js", ".jinja", ".css") and not own & {*path.parents}:
+            yield path
+
+
+def test_no_shared_module_names_a_benchmark():
+    """In comments and docstrings neither; only the registry, and the names of files in ``tasks/shared``."""
+    names = re.compile("|".join([GOALSTEP, *(re.escape(benchmark.name) for benchmark in BENCHMARKS)]), re.IGNORECASE)
+    scanned = [path for path in files_of_all() if path != PACKAGE / "benchmarks" / "registry.py"]
+    assert len(scanned) > 100
+    naming = [
+        f"{path.relative_to(PACKAGE)}:{number}: {line.strip()}"
+        for path in scanned
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if names.search(OWN_NAMES.sub("", line))
+    ]
+    assert naming == []
+    assert not [path for path in scanned if names.search(path.relative_to(PACKAGE).as_posix())]
+
+
+def test_no_benchmarks_task_names_another(benchmark):
+    others = re.compile("|".join(other.name for other in BENCHMARKS if other is not benchmark), re.IGNORECASE)
+    for tasks in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
+        for path in [*(tasks / benchmark.name).glob("*.yaml"), *(tasks / benchmark.name).glob("*.py")]:
+            assert not others.search(OWN_NAMES.sub("", path.read_text(encoding="utf-8"))), path

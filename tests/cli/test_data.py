@@ -1,0 +1,339 @@
+import json
+import re
+import subprocess
+import sys
+from statistics import fmean
+
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks.actplan.release import instance_ids, write_release
+from benchmarks.egointent.source import (
+    goalstep_video,
+    raw_record,
+    raw_records,
+    segment,
+    write_annotations,
+    write_goalstep,
+)
+from benchmarks.egointent.source import write_videos as write_egointent_videos
+from benchmarks.egothink.source import write_source
+from example_record import RECORD
+from lmms_egoplan.benchmarks.egointent.splits import PREPARED as EGOINTENT
+from lmms_egoplan.benchmarks.egoplan.splits import DATA_FORMAT
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.cli import app
+from lmms_egoplan.storage import split_dir
+from media.files import damage_packet, write_epic_folder, write_numbered_video
+
+FIRST_STEP = RECORD | {"current_observation_frame": 5, "task_progress_metadata": []}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("COLUMNS", "300")
+    write_epic_folder(tmp_path / "epic" / "P01" / "rgb_frames" / "P01_02", 5, 5)
+    (tmp_path / "a.json").write_text(json.dumps([FIRST_STEP, FIRST_STEP | {"sample_id": 8, "video_id": "P01_03"}]))
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["data", *map(str, arguments)])
+
+
+def prepare(folder, *more):
+    return run(
+        "prepare", "egoplan", folder / "a.json", "--split", "val",
+        "--epic-kitchens", folder / "epic", *more,
+    )  # fmt: skip
+
+
+def rows(output):
+    """Cells of the printed table's rows."""
+    return [[cell.strip() for cell in line.strip("│┃").split("│")] for line in output.splitlines() if "│" in line]
+
+
+def status_rows(result):
+    """Cells of the rows of `data status`."""
+    lines = [line.strip() for line in result.stdout.splitlines()]
+    first = next(number for number, line in enumerate(lines) if set(line) == {"─"})
+    table = [re.split(r"  +", line) for line in lines[first + 1 :]]
+    return [row for row in table if len(row) == 7]
+
+
+def test_missing_frames_end_with_one_message(folder):
+    result = prepare(folder)
+    assert result.exit_code == 1
+    assert "lmms-egoplan: the frames of 1 of 2 questions are missing" in result.stderr
+    assert "--skip-missing" in result.stderr
+    assert "Traceback" not in result.output
+    assert not split_dir("egoplan", "val").exists()
+
+
+def test_prepares_and_shows_what_is_there(folder):
+    result = prepare(folder, "--skip-missing")
+    assert result.exit_code == 0, result.output
+    assert ["questions", "1", "2", "3355", "no"] in rows(result.stdout)
+    assert ["task goals", "1", "1", "2407", "no"] in rows(result.stdout)
+    assert ["Ego4D", "0", "0", "923", "no"] in rows(result.stdout)
+    summary = split_dir("egoplan", "val") / "summary.json"
+    left_out = "Left out: 1 questions. Frames are missing in 1 videos, which are listed under missing in"
+    assert f"{left_out} {summary}" in result.stdout
+    assert "Results will cover 1 of 2 questions." in result.stdout
+    assert str(split_dir("egoplan", "val")) in result.stdout
+
+    result = run("status")
+    assert result.exit_code == 0
+    ((*counts, time),) = status_rows(result)
+    assert counts == ["egoplan", "val", "1", "2", "1", "3355"]
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d \d\d:\d\d", time)
+    assert result.stdout.startswith(f"Prepared in {folder / 'data'} (")
+
+
+def test_status_fits_a_narrow_terminal_and_cuts_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / ("a-folder-with-a-long-name" * 5)))
+    monkeypatch.setenv("COLUMNS", "80")
+    told = {"split_size": 1234, "questions": 1200, "fingerprint": "", "missing": []}
+    for benchmark, split in (("egothink", "forecasting"), ("egoplan", "test"), ("egointent", "test"), ("mine", "new")):
+        more = {"counts": {"categories": {}}, "format": EGOINTENT.data_format} if benchmark == "egointent" else {}
+        path = split_dir(benchmark, split) / "summary.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps({**told, **more, "prepared": "2026-01-01T00:30:00+02:00"}))
+    result = run("status")
+    assert result.exit_code == 0, result.output
+    time = "2025-12-31 22:30"
+    assert status_rows(result) == [
+        ["egointent", "test", "1200", "1234", "34", "n/a", time],
+        ["egoplan", "test", "1200", "1234", "34", "1584", time],
+        ["egothink", "forecasting", "1200", "1234", "34", "100", time],
+        ["mine", "new", "1200", "1234", "34", "n/a", time],
+    ]
+    first, *table = result.stdout.splitlines()
+    assert str(tmp_path) in first
+    assert max(map(len, table)) <= 80
+    assert "…" not in result.stdout
+    assert "time (UTC)" in result.stdout
+    assert "egointent/test: Goal-Step steps, not EgoIntent's." in result.stdout
+
+
+@pytest.mark.parametrize("counts", [None, 3, "categories", []])
+def test_status_of_a_summary_with_other_counts(folder, counts):
+    path = split_dir("egointent", "test") / "summary.json"
+    path.parent.mkdir(parents=True)
+    told = {"prepared": "2026-01-01T00:30:00+00:00", "split_size": 1, "questions": 1, "fingerprint": "", "missing": []}
+    path.write_text(json.dumps({**told, "counts": counts, "format": EGOINTENT.data_format}))
+    result = run("status")
+    assert result.exit_code == 0, result.output
+    assert "Goal-Step" not in result.stdout
+
+
+def test_counts_are_not_cut_at_80_columns(folder, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    result = run("prepare", "egothink", write_source(folder / "egothink"))
+    assert result.exit_code == 0, result.output
+    assert "forecasting" in result.stdout
+    assert "…" not in result.stdout
+
+
+def test_verify_refuses_damaged_videos_or_goes_on_without(folder):
+    questions = [FIRST_STEP, FIRST_STEP | {"sample_id": 9, "video_source": "Ego4D", "video_id": "v"}]
+    (folder / "a.json").write_text(json.dumps(questions))
+    damage_packet(write_numbered_video(folder / "ego4d" / "v.mp4", 30), 1)
+    ego4d = ("--ego4d", folder / "ego4d")
+    result = prepare(folder, *ego4d)
+    assert result.exit_code == 0, result.output
+    assert "Verified" not in result.stdout
+    result = prepare(folder, *ego4d, "--verify")
+    assert result.exit_code == 1
+    assert "Decoding frames" in result.stderr
+    assert "2/2" in result.stderr
+    assert f"v (questions: 1): {folder}/ego4d/v.mp4: frame 5, at 0.167 s, cannot be decoded" in result.stderr
+    result = prepare(folder, *ego4d, "--verify", "--skip-missing")
+    assert result.exit_code == 0, result.output
+    assert "Left out: 1 questions. Frames are missing or damaged in 1 videos" in result.stdout
+    assert "Verified: every frame that a task may read was decoded for all 1 questions" in result.stdout
+
+
+def test_status_without_data_says_what_to_run(folder):
+    result = run("status")
+    assert result.exit_code == 0
+    assert f"Nothing is prepared in {folder / 'data'}" in result.stdout
+    for benchmark in BENCHMARKS:
+        assert f"lmms-egoplan data prepare {benchmark.name} --help" in result.stdout
+
+
+def test_prepares_egothink_and_compares_with_the_paper(folder):
+    source = write_source(folder / "egothink")
+    record = {"image_path": ["1.jpg"], "question": "What am I doing?", "answer": "tightening screws"}
+    (source / "Activity" / "annotations.json").write_text(json.dumps([record] * 100))
+    result = run("prepare", "egothink", source)
+    assert result.exit_code == 0, result.output
+    (bar,) = (line for line in result.stderr.splitlines() if line.strip())
+    assert re.fullmatch(r"Checking questions and images .* 122/122 [\d.,]+/s \d:\d\d:\d\d", bar.strip())
+    table = rows(result.stdout)
+    assert len(table) == 12
+    different = "question words, answer words, question types"
+    assert ["existence", "2 (50)", "6.00 (6.82)", "3.00 (1.60)", "1 (2)", f"no: instances, {different}"] in table
+    assert ["activity", "100 (100)", "4.00 (4.71)", "2.00 (2.42)", "1 (2)", f"no: {different}"] in table
+    assert "as in the paper's Table 4 if within 0.2" in result.stdout
+    assert "concepts, scenes and videos cannot be counted" in result.stdout
+    assert f"122 questions from {source.resolve()}" in result.stdout
+    assert f"Written to {split_dir('egothink', 'activity').parent}" in result.stdout
+
+    result = run("status")
+    first, *rest = status_rows(result)
+    assert first[:6] == ["egothink", "activity", "100", "100", "0", "100"]
+    assert len(rest) == 11
+
+
+def test_wrong_egothink_data_end_with_one_message(folder):
+    source = write_source(folder / "egothink")
+    (source / "Forecast" / "images" / "2.jpg").unlink()
+    result = run("prepare", "egothink", source)
+    assert result.exit_code == 1
+    assert "lmms-egoplan: EgoThink's data have 1 problem(s):" in result.stderr
+    assert f"{source}/Forecast/annotations.json, record 2, image_path: no such image" in result.stderr
+    assert "Traceback" not in result.output
+    assert not split_dir("egothink", "existence").exists()
+
+
+def test_prepares_egointent_and_compares_with_the_paper(folder):
+    videos = write_egointent_videos(folder / "videos")
+    annotations = write_annotations(folder / "steps.jsonl", [*raw_records(), raw_record(9, video_id="absent")])
+    result = run("prepare", "egointent", annotations, "--videos", videos)
+    assert result.exit_code == 1
+    assert "lmms-egoplan: 1 of 7 steps have no footage" in result.stderr
+    assert "Traceback" not in result.output
+
+    result = run("prepare", "egointent", annotations, "--videos", videos, "--skip-missing")
+    assert result.exit_code == 0, result.output
+    table = rows(result.stdout)
+    assert ["steps", "6", "7", "3014", "no"] in table
+    assert ["scenarios", "3", "3", "15", "no"] in table
+    assert ["median duration (s)", "0.4", "0.4", "1.87", "no"] in table
+    assert ["above 10 s", "0", "0", "183", "no"] in table
+    assert "Results will cover 6 of 7 steps" in result.stdout
+    assert "Steps with labels that nobody has verified: 1" in result.stdout
+    assert f"Written to {split_dir('egointent', 'test')}" in result.stdout
+
+    result = run("status")
+    ((*counts, _),) = status_rows(result)
+    assert counts == ["egointent", "test", "6", "7", "1", "3014"]
+
+
+def test_prepares_actplan_and_compares_with_the_paper(folder):
+    source = write_release(folder / "annotation", 40)
+    first = source / str(next(instance_ids(1)))
+    (first / "00014.png").write_bytes(b"")
+    (source / "Rs_int" / "making_tea" / "2" / "sample_0").mkdir(parents=True)
+    result = run("prepare", "actplan", folder)
+    assert result.exit_code == 1
+    assert f"Give that folder: {source}" in result.stderr
+
+    result = run("prepare", "actplan", source)
+    assert result.exit_code == 1
+    assert "lmms-egoplan: ActPlan-1K's data have 2 problem(s):" in result.stderr
+    assert f"{first}/00014.png: no image" in result.stderr
+    assert "Traceback" not in result.output
+    assert not split_dir("actplan", "test").exists()
+
+    result = run("prepare", "actplan", source, "--skip-missing")
+    assert result.exit_code == 0, result.output
+    table = rows(result.stdout)
+    assert ["normal activities", "19", "19", "100", "no"] in table
+    assert ["normal instances", "20", "21", "825", "no"] in table
+    assert ["counterfactual instances", "19", "19", "362", "no"] in table
+    steps = str(round(fmean(3 + 7 * n % 58 for n, instance in enumerate(instance_ids(40)) if instance.description), 2))
+    assert ["mean steps, counterfactual", steps, steps, "31.93", "no"] in table
+    assert ["instances, putting away", "6", "6", "", ""] in table
+    assert "Gold plan 1 is missing in 0 of 39 prepared instances, gold plan 2 in 4" in result.stdout
+    assert "Left out: 1 instances (2 folders" in result.stdout
+    assert "Results will cover 39 of 40 instances" in result.stdout
+    assert f"Written to {split_dir('actplan', 'test')}" in result.stdout
+
+    result = run("status")
+    ((*counts, _),) = status_rows(result)
+    assert counts == ["actplan", "test", "39", "40", "1", "1187"]
+
+
+def test_builds_egointent_from_goalstep_and_prepares_it(folder):
+    video = goalstep_video("0a1b-2c", segment(0, 1, "mould"), segment(1, 2.5, "bake"), segment(2.5, 4, "eat"))
+    goalstep = write_goalstep(folder / "goalstep.json", video, goalstep_video("kitchen.3", segment(0, 1, "wait")))
+    videos = write_egointent_videos(folder / "videos", ["0a1b-2c"])
+    steps = folder / "out" / "steps.jsonl"
+    result = run("build", "egointent", goalstep, "--videos", videos, "--out", steps)
+    assert result.exit_code == 0, result.output
+    assert f"2 Goal-Step steps of 1 videos, all unverified, written to {steps}" in result.stdout
+    assert "Left out: 1: no step comes after it; 1: video is not in the folder" in result.stdout
+    assert "Videos not in the folder: 1 of Goal-Step's 2 videos, for example kitchen.3.mp4." in result.stdout
+    result = run("prepare", "egointent", steps, "--videos", videos)
+    assert result.exit_code == 0, result.output
+    assert "Steps with labels that nobody has verified: 2" in result.stdout
+    assert "Goal-Step steps, not EgoIntent's" in result.stdout
+    table = rows(result.stdout)
+    assert ["categories", "1", "1", "", ""] in table
+    assert "scenarios" not in {row[0] for row in table}
+    ((*counts, _),) = status_rows(run("status"))
+    assert counts == ["egointent", "test", "2", "2", "0", "n/a"]
+
+    written = steps.read_text()
+    for wrong in (["--before-end", "nan"], ["--before-end", "9"], ["--videos", folder / "absent"]):
+        result = run("build", "egointent", goalstep, "--videos", videos, "--out", steps, *wrong)
+        assert result.exit_code == 1
+        assert result.stderr.startswith("lmms-egoplan: ")
+        assert "Traceback" not in result.output
+    assert steps.read_text() == written
+
+
+@pytest.mark.parametrize("content", ["{", "[{}]", "[]"])
+def test_wrong_annotations_end_with_one_message(folder, content):
+    (folder / "a.json").write_text(content)
+    result = prepare(folder)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"lmms-egoplan: {folder / 'a.json'}: ")
+
+
+def test_damaged_summary_ends_with_one_message(folder):
+    prepare(folder, "--skip-missing")
+    path = split_dir("egoplan", "val") / "summary.json"
+    summary = json.loads(path.read_text())
+    del summary["prepared"]
+    for damaged in ("{", "[]", json.dumps(summary)):
+        path.write_text(damaged)
+        result = run("status")
+        assert result.exit_code == 1
+        assert "summary.json: damaged, prepare the split again" in result.stderr
+        assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(("found", "writer"), [(DATA_FORMAT - 1, "an earlier"), (DATA_FORMAT + 1, "a newer")])
+def test_data_of_another_format_are_shown_with_the_command_that_renews_them(folder, found, writer):
+    prepare(folder, "--skip-missing")
+    path = split_dir("egoplan", "val") / "summary.json"
+    summary = json.loads(path.read_text())
+    assert summary["format"] == DATA_FORMAT
+    path.write_text(json.dumps(summary | {"format": found}))
+    result = run("status")
+    assert result.exit_code == 1
+    assert status_rows(result)[0][:4] == ["egoplan", "val", "1", "2"]
+    assert result.stderr.startswith(
+        f"lmms-egoplan: EgoPlan's val split in {path.parent}: {writer} version of lmms-egoplan prepared it from "
+        f"{folder / 'a.json'}, in format {found}; this version reads format {DATA_FORMAT}. Prepare it with: "
+        "lmms-egoplan data prepare egoplan EgoPlan_validation.json --split val "
+    )
+    assert prepare(folder, "--skip-missing").exit_code == 0
+    assert run("status").exit_code == 0
+
+
+def test_help_imports_nothing_heavy():
+    program = (
+        "import sys, lmms_egoplan.cli, lmms_egoplan.media.frames, lmms_egoplan.benchmarks.egointent.goalstep\n"
+        "from importlib import import_module\n"
+        "from lmms_egoplan.benchmarks.registry import BENCHMARKS\n"
+        "for benchmark in BENCHMARKS:\n"
+        "    benchmark.load_splits()\n"
+        "    import_module(f'lmms_egoplan.benchmarks.{benchmark.name}.prepare')\n"
+        "sys.exit(','.join({'torch', 'datasets', 'av', 'lmms_eval'} & set(sys.modules)) or 0)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,194 @@
+"""``lmms-egoplan report`` on real files."""
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from lmms_egoplan.cli import app
+from report.synthetic import actplan_answers, prepare_data, write_run
+
+COUNT = 8
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
+        prepare_data(folder, actplan=COUNT)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def environment(data, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(data))
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def write_runs(folder):
+    """Of two harnesses."""
+    for seed, harness in enumerate(("lmms-eval", "lm-eval")):
+        write_run(folder / harness, harness, f"org/Model-{seed}", {"actplan": actplan_answers(COUNT, 0.7, seed)})
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """With two runs of two harnesses."""
+    return write_runs(tmp_path)
+
+
+def report(*arguments):
+    result = CliRunner().invoke(app, ["report", *map(str, arguments)])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def page_of(out):
+    return (out / "index.html").read_text(encoding="utf-8")
+
+
+def strips_of(out):
+    return {path.name: (path.stat().st_mtime_ns, path.stat().st_ino) for path in (out / "gallery/images").iterdir()}
+
+
+@pytest.fixture(scope="module")
+def twice(data, tmp_path_factory):
+    """The folder of a report of one run and then of both, each as the command told, and the first one's pictures.
+
+    Between the two, files are there that neither report has.
+    """
+    folder = write_runs(tmp_path_factory.mktemp("twice"))
+    out = folder / "out"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(data))
+        patch.setenv("COLUMNS", "200")
+        first = report(folder / "lm-eval", "--out", out)
+        strips = strips_of(out)
+        for name in ("tables/old.csv", "tables/old.md", "tables/mine.txt", "figures/old.svg", "figures/old.png"):
+            (out / name).touch()
+        second = report(folder, "--out", out)
+    return out, first, strips, second
+
+
+def test_one_line_sums_up_and_one_tells_where_the_page_is(twice):
+    out, *_, result = twice
+    assert result.exit_code == 0, result.output
+    tables, figures = (len([*(out / name).glob("actplan_*")]) // 2 for name in ("tables", "figures"))
+    assert re.fullmatch(
+        rf"2 runs, 1 benchmarks?, {tables} tables, {figures} figures, {COUNT} questions in \d+ s\n"
+        rf"Written to {re.escape(str(out / 'index.html'))}\n",
+        result.stdout,
+    )
+    assert "Not read" not in result.stderr
+
+
+def test_files_of_an_earlier_report_that_this_one_lacks_are_deleted(twice):
+    out, *_ = twice
+    assert not [path.name for path in out.rglob("old.*")]
+    assert (out / "tables" / "mine.txt").exists()
+
+
+def test_a_second_report_takes_the_pictures_of_the_first(twice):
+    out, first, before, second = twice
+    assert "pictures" in first.stderr
+    assert len(before) == COUNT
+    assert "pictures" not in second.stderr
+    assert strips_of(out) == before
+    assert all(name in page_of(out) for name in ("Model-0", "Model-1"))
+
+
+def test_a_name_that_is_given_is_in_the_page(folder):
+    """With a tag, a sign of equality and characters that no page can show."""
+    name = f"{folder / 'lm-eval'}=The <best> temp=0.5 a\x1bb\ud800"
+    result = report(folder, "--out", folder / "out", "--name", name)
+    assert result.exit_code == 0, result.output
+    page = page_of(folder / "out")
+    assert "The &lt;best&gt; temp=0.5 a\u241bb\ufffd" in page
+    assert "Model-0" in page
+    assert '<bdi class="name">Model-1</bdi>' not in page
+
+
+@pytest.mark.parametrize("name", ["folder", "=name", "folder=", " = "])
+def test_a_malformed_name_is_a_usage_error(folder, name):
+    result = report(folder, "--out", folder / "out", "--name", name)
+    assert result.exit_code == 2
+    assert "is not of the form DIR=NAME" in result.stderr
+    assert "--name" in result.stderr
+    assert not (folder / "out").exists()
+
+
+def test_a_name_for_no_run_is_an_error(folder):
+    result = report(folder / "lm-eval", "--out", folder / "out", "--name", f"{folder / 'lmms-eval'}=name")
+    assert result.exit_code == 1
+    assert f"lmms-egoplan: {folder / 'lmms-eval'}: has a name, but no run" in result.stderr
+
+
+def test_a_line_that_is_missing_from_the_samples_is_one_error(folder):
+    (samples,) = folder.rglob("*samples_actplan_2*.jsonl")
+    samples.write_text("".join(samples.read_text().splitlines(keepends=True)[:-1]))
+    result = report(folder, "--out", folder / "out")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    message = result.stderr[result.stderr.index("lmms-egoplan: ") :]
+    assert message.count("lmms-egoplan: ") == 1
+    assert message.startswith(f"lmms-egoplan: {samples.parent}, run Model-1, task actplan: ")
+    assert f"{COUNT} in the results, {COUNT - 1} from the samples" in message
+    assert "Traceback" not in result.output
+    assert not (folder / "out").exists()
+
+
+def test_results_that_are_cut_off_are_named_and_skipped(folder):
+    (results,) = folder.rglob("*_results.json")
+    results.write_text(results.read_text()[:-100])
+    result = report(folder, "--out", folder / "out")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("1 run, 1 benchmark, ")
+    skipped = [line for line in result.stderr.splitlines() if line.startswith("Not read: ")]
+    assert skipped[0].startswith(f"Not read: {results}: no JSON: ")
+    page = page_of(folder / "out")
+    assert "Not read:" in page
+    assert str(results) in page
+    assert "Model-0" not in page.replace(str(results.parent), "")
+
+
+def test_a_run_without_samples_is_in_the_tables_and_said_to_have_none(folder):
+    for samples in folder.rglob("*.jsonl"):
+        samples.unlink()
+    result = report(folder, "--out", folder / "out")
+    assert result.exit_code == 0, result.output
+    assert result.stderr.count("no samples of actplan, so there are scores alone") == 2
+    assert "0 questions" in result.stdout
+    assert all(name in page_of(folder / "out") for name in ("Model-0", "Model-1"))
+
+
+def test_no_run_at_all_is_one_error(tmp_path):
+    foreign = tmp_path / "foreign.json"
+    foreign.write_text(json.dumps({"a": 1}))
+    result = report(tmp_path, "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert f"lmms-egoplan: {tmp_path}: no run of the project's tasks; " in result.stderr
+    assert "--log_samples" in result.stderr
+    assert str(foreign) in result.stderr
+    result = report(tmp_path / "nowhere", "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert f"lmms-egoplan: {tmp_path / 'nowhere'}: no such file or folder; " in result.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_one_error(folder):
+    (folder / "out").write_text("a file")
+    result = report(folder / "lm-eval", "--out", folder / "out")
+    assert result.exit_code == 1
+    assert result.stderr.count("lmms-egoplan: ") == 1
+    assert str(folder / "out") in result.stderr
+
+
+def test_help_has_an_example_and_a_report_needs_runs_and_a_folder(folder):
+    result = report("--help")
+    assert result.exit_code == 0
+    assert "Example: lmms-egoplan report runs/qwen runs/llava --name runs/qwen=Qwen2.5-VL-7B --out report" in " ".join(
+        result.stdout.split()
+    )
+    assert report("--out", folder / "out").exit_code == report(folder).exit_code == 2

@@ -1,0 +1,52 @@
+"""The small sets of `prepared_sets`, without a judge, and tiny models of the class that ranks."""
+
+import os
+
+import pytest
+from loguru import logger
+
+from harnesses.lm_eval.asking import ARGUMENTS, FAMILIES
+from harnesses.lm_eval.prepared_sets import prepare_all
+from lmms_egoplan.harnesses.lm_eval.ranker import HFVLMRanker
+from runs.harness import _JUDGE
+from zoo import save
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in os.environ:
+            if name.startswith(_JUDGE):
+                patch.delenv(name)
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
+        prepare_all(folder)
+        yield folder
+
+
+@pytest.fixture
+def warned():
+    """What is warned of while the test runs."""
+    messages = []
+    sink = logger.add(messages.append, level="WARNING", format="{message}")
+    yield messages
+    logger.remove(sink)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    """Tiny ones."""
+    folder = tmp_path_factory.mktemp("checkpoints")
+    return {name: str(save(name, folder / name)) for name in FAMILIES}
+
+
+@pytest.fixture(scope="module")
+def chat(checkpoint):
+    """Models that are asked in chat prompts."""
+    return {name: HFVLMRanker(checkpoint[name], **ARGUMENTS) for name in FAMILIES}
+
+
+@pytest.fixture(scope="module")
+def plain(checkpoint):
+    """Models that render no prompt."""
+    return {name: HFVLMRanker(checkpoint[name], **ARGUMENTS) for name in FAMILIES}

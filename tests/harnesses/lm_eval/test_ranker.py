@@ -1,0 +1,235 @@
+"""The model class that ranks behind images, against independent full passes."""
+
+import shutil
+from functools import partial
+
+import dill
+import numpy as np
+import pytest
+import torch
+from lm_eval.api.model import CachingLM
+from lm_eval.models.utils import resize_image
+from transformers import AutoModelForImageTextToText
+
+from harnesses.lm_eval.asking import (
+    ARGUMENTS,
+    CANDIDATES,
+    FAMILIES,
+    LONG,
+    TEXTS,
+    lazy,
+    pictures,
+    plain_answer,
+    prompt,
+    ranking,
+)
+from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages
+from lmms_egoplan.harnesses.lm_eval.ranker import HFVLMRanker
+from lmms_egoplan.ranking import ContextTooLongError, PathError, RankingError
+from ranking.reference import reference_loss
+from zoo.unusual import save_faulty
+
+
+def messages(text, images):
+    content = [{"type": "image", "image": image} for image in images]
+    return [{"role": "user", "content": [*content, {"type": "text", "text": text}]}]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_chat_prompts_give_the_sums_of_full_passes(chat, name, count):
+    requests, expected = [], []
+    for doc_id, text in enumerate(TEXTS):
+        images = lazy(doc_id, count) if count else None
+        requests += ranking(doc_id, prompt(text, count, chat[name]), CANDIDATES, images)
+        passes = [reference_loss(name, messages(text, pictures(doc_id, count)), each) for each in CANDIDATES]
+        expected += [(-loss * tokens, tokens) for loss, tokens in passes]
+    answers = chat[name].loglikelihood(requests)
+    np.testing.assert_allclose([total for total, _ in answers], [total for total, _ in expected], atol=1e-3)
+    assert [answer.num_tokens for answer in answers] == [tokens for _, tokens in expected]
+    assert max(tokens for _, tokens in expected) > 5
+
+
+# Without its template's delimiters Qwen2.5-VL itself takes one image only.
+@pytest.mark.parametrize(
+    ("name", "count"), [("llava", 0), ("llava", 1), ("llava", 3), ("qwen2_5_vl", 0), ("qwen2_5_vl", 1)]
+)
+def test_plain_prompts_give_the_sums_and_flags_of_full_passes(plain, name, count):
+    model, requests, expected = plain[name], [], []
+    for doc_id, text in enumerate(TEXTS):
+        images = lazy(doc_id, count) if count else None
+        candidates = [" " + candidate for candidate in CANDIDATES] + [likeliest(model, text, pictures(doc_id, count))]
+        requests += ranking(doc_id, prompt(text, count), candidates, images)
+        expected += [plain_answer(model, text, each, pictures(doc_id, count)) for each in candidates]
+    answers = model.loglikelihood(requests)
+    np.testing.assert_allclose([total for total, _ in answers], [total for total, _, _ in expected], atol=1e-3)
+    assert [answer.num_tokens for answer in answers] == [tokens for _, tokens, _ in expected]
+    flags = [flag for _, flag in answers]
+    assert flags == [flag for _, _, flag in expected]
+    assert set(flags) == {True, False}
+
+
+def likeliest(model, text, images):
+    """The first visible token that greedy decoding would not refuse, as text."""
+    inputs = model.processor(
+        text=model.processor.image_token * len(images) + text, images=images or None, return_tensors="pt"
+    )
+    with torch.no_grad():
+        token = model.model(**inputs).logits[0, -1].argmax()
+    return model.tokenizer.decode([token])
+
+
+@pytest.mark.parametrize("place", ["What {} is this?", "What is this? {}"])
+def test_plain_images_behind_text_are_refused(plain, place):
+    requests = ranking(0, place.format("<image>"), [" mug"], lazy(0, 1))
+    with pytest.raises(RankingError, match=r"images stand before the text.*What "):
+        plain["llava"].loglikelihood(requests)
+
+
+def test_chat_images_stand_where_the_prompt_places_them(chat):
+    model = chat["qwen2_5_vl"]
+    context = model.apply_chat_template([{"role": "user", "content": "First <image> then <image> and now?"}])
+    content = [
+        {"type": "text", "text": "First "}, {"type": "image", "image": pictures(0, 1)[0]},
+        {"type": "text", "text": " then "}, {"type": "image", "image": pictures(1, 1)[0]},
+        {"type": "text", "text": " and now?"},
+    ]  # fmt: skip
+    expected = [reference_loss("qwen2_5_vl", [{"role": "user", "content": content}], each) for each in CANDIDATES]
+    answers = model.loglikelihood(ranking(0, context, CANDIDATES, lazy(0, 2)))
+    np.testing.assert_allclose([total for total, _ in answers], [-loss * n for loss, n in expected], atol=1e-3)
+
+
+@pytest.mark.parametrize("shown", [0, 1, 3])
+@pytest.mark.parametrize("kind", ["chat", "plain"])
+def test_images_without_placeholders_of_their_own_are_refused(chat, plain, kind, shown):
+    model = {"chat": chat, "plain": plain}[kind]["qwen2_5_vl"]
+    context = prompt("Next?", 2, model if kind == "chat" else None)
+    with pytest.raises(RankingError, match=f"question task/7: {shown} images for 2 placeholders"):
+        model.loglikelihood(ranking(7, context, [" mug"], lazy(0, shown)))
+
+
+def test_mixed_and_repeated_requests_are_answered_in_order(chat):
+    """Ranks with fewer questions than others get their last request again."""
+    model = chat["qwen2_5_vl"]
+    questions = [
+        ranking(number, prompt(TEXTS[number % 3], count, model), CANDIDATES, lazy(number, count) if count else None)
+        for number, count in enumerate([1, 0, 2, 0, 1])
+    ]
+    alone = [answer for question in questions for answer in model.loglikelihood(question)]
+    together = model.loglikelihood([request for question in questions for request in question])
+    np.testing.assert_allclose([total for total, _ in together], [total for total, _ in alone], atol=1e-4)
+    assert len({round(total, 4) for total, _ in alone}) == len(alone)
+    last = questions[-1]
+    padded = model.loglikelihood([*last, last[-1], last[-1]])
+    np.testing.assert_allclose(
+        [total for total, _ in padded], [t for t, _ in [*alone[-5:], alone[-1], alone[-1]]], atol=1e-4
+    )
+
+
+def test_equal_prompts_with_other_images_are_other_questions(chat):
+    model = chat["llava"]
+    context = prompt("Next?", 1, model)
+    together = model.loglikelihood(
+        [*ranking(0, context, CANDIDATES, lazy(0, 1)), *ranking(0, context, CANDIDATES, lazy(9, 1))]
+    )
+    alone = model.loglikelihood(ranking(0, context, CANDIDATES, lazy(9, 1)))
+    np.testing.assert_allclose([total for total, _ in together[5:]], [total for total, _ in alone], atol=1e-4)
+    assert not np.allclose([total for total, _ in together[:5]], [total for total, _ in alone], atol=1e-3)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_prompts_that_do_not_fit_are_an_error_in_ranking(chat, count):
+    model = chat["llava"]
+    requests = ranking(3, prompt(LONG, count, model), ["mug"], lazy(0, count) if count else None)
+    with pytest.raises(ContextTooLongError, match=r"question task/3: .* 2048 positions"):
+        model.loglikelihood(requests)
+
+
+def test_a_question_whose_requests_come_from_the_cache_is_computed_once(chat):
+    model, passes = chat["llava"], []
+    requests = dill.loads(dill.dumps(ranking(0, prompt("Next?", 2, model), CANDIDATES, lazy(0, 2))))
+    model.loglikelihood(requests)  # settles the path with full passes
+    handle = model.model.model.vision_tower.register_forward_hook(lambda *_: passes.append(1))
+    try:
+        model.loglikelihood(requests)
+    finally:
+        handle.remove()
+    assert len(passes) == 1
+
+
+def test_images_are_resized_as_for_generation(checkpoint, chat):
+    model = HFVLMRanker(checkpoint["llava"], image_width=12, image_height=9, **ARGUMENTS)
+    small = LazyImages("small", partial(resized, 0, 1, 12, 9))
+    context = prompt("Next?", 1, chat["llava"])
+    answers = model.loglikelihood(ranking(0, context, CANDIDATES, lazy(0, 1)))
+    expected = chat["llava"].loglikelihood(ranking(0, context, CANDIDATES, small))
+    np.testing.assert_allclose([total for total, _ in answers], [total for total, _ in expected], atol=1e-4)
+
+
+def resized(start, count, width, height):
+    return [resize_image(image, width, height) for image in pictures(start, count)]
+
+
+def test_answers_from_the_response_cache_are_those_of_their_images(chat, tmp_path):
+    model = chat["qwen2_5_vl"]
+    context = prompt("Next?", 1, model)
+    requests = [request for number in (0, 1) for request in ranking(number, context, CANDIDATES, lazy(number, 1))]
+    file, hook, asked = str(tmp_path / "answers.db"), model.cache_hook, []
+    handle = model.model.register_forward_pre_hook(lambda *_: asked.append(1))
+    try:
+        first = CachingLM(model, file).loglikelihood(requests[:5])
+        before = len(asked)
+        again = CachingLM(model, file).loglikelihood(requests[:5])
+        assert before == len(asked) > 0
+        other = CachingLM(model, file).loglikelihood(requests)
+    finally:
+        handle.remove()
+        model.set_cache_hook(hook)
+    assert again == first == other[:5]
+    assert [answer.num_tokens for answer in again] == [answer.num_tokens for answer in first]
+    assert not set(other[5:]) & set(first)
+    np.testing.assert_allclose([t for t, _ in other], [t for t, _ in model.loglikelihood(requests)], atol=1e-4)
+
+
+def served(folder, cache, requests, **arguments):
+    """The answers with `--use_cache`, and how many questions the model computed for them."""
+    model = HFVLMRanker(str(folder), **ARGUMENTS, **arguments)
+    computed = []
+    handle = model.model.model.vision_tower.register_forward_hook(lambda *_: computed.append(1))
+    answers = CachingLM(model, str(cache)).loglikelihood(requests)
+    handle.remove()
+    return [total for total, _ in answers], bool(computed)
+
+
+def test_the_response_cache_tells_weights_and_arguments_apart(checkpoint, chat, tmp_path):
+    folder = tmp_path / "checkpoint"
+    shutil.copytree(checkpoint["llava"], folder)
+    requests = ranking(0, prompt("Next?", 1, chat["llava"]), CANDIDATES, lazy(0, 1))
+    first, _ = served(folder, tmp_path / "answers.db", requests)
+    assert served(folder, tmp_path / "answers.db", requests) == (first, False)
+    assert served(folder, tmp_path / "answers.db", requests, ranking_path="cached")[1]
+    assert served(folder, tmp_path / "answers.db", requests, image_width=12, image_height=9)[1]
+    model = AutoModelForImageTextToText.from_pretrained(folder)
+    model.save_pretrained(folder, state_dict={name: value * 0.9 for name, value in model.state_dict().items()})
+    other, computed = served(folder, tmp_path / "answers.db", requests)
+    assert computed
+    assert other == served(folder, tmp_path / "empty.db", requests)[0]
+    assert not np.allclose(other, first, atol=1e-2)
+
+
+def test_the_response_cache_serves_nothing_of_a_path_that_failed(chat, tmp_path):
+    folder, cache = save_faulty(tmp_path / "checkpoint", "Z"), tmp_path / "answers.db"
+    questions = [
+        ranking(number, prompt(text, 1, chat["llava"]), CANDIDATES, lazy(number, 1))
+        for number, text in enumerate(["Next?", "What now?", "In room Z?"])
+    ]
+    remote = {"trust_remote_code": True}
+    served(folder, cache, questions[0], **remote)
+    with pytest.raises(PathError, match="task/2"):
+        served(folder, cache, [*questions[1], *questions[2]], **remote)
+    answers, computed = served(folder, cache, [*questions[0], *questions[1], *questions[2]], **remote)
+    assert computed
+    expected, _ = served(
+        folder, tmp_path / "other.db", [*questions[0], *questions[1], *questions[2]], ranking_path="full", **remote
+    )
+    np.testing.assert_allclose(answers, expected, atol=1e-4)

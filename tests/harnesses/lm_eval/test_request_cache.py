@@ -1,0 +1,171 @@
+"""Requests from lm-eval's request cache are those that would be built, or are built anew."""
+
+import json
+
+import pytest
+from lm_eval.caching import cache
+
+from benchmarks.egointent.source import raw_records, write_annotations, write_videos
+from benchmarks.egothink.source import image_bytes, write_source
+from harnesses.lm_eval.prepared_sets import EGOTHINK, load
+from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
+from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
+from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages
+from media.files import read_number
+from runs.small_set import prepare_small_set
+
+ANEW = "the request cache holds other data or settings; building the requests anew"
+COUNTING = "egothink_reasoning_counting"
+CHAT = {"apply_chat_template": True, "tokenizer_name": "same"}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "PATH", str(tmp_path / "cache"))
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
+    prepare_small_set(tmp_path, 4)
+    return tmp_path
+
+
+def build(name="egoplan_val", cache_requests=True, metadata=None, config=None, **arguments):
+    """The requests of a run with ``--cache_requests``; `config` as ``--gen_kwargs`` and such change it."""
+    task = load(name, **(metadata or {}))
+    for key, value in (config or {}).items():
+        task.set_config(key, value, update=isinstance(value, dict))
+    task.build_all_requests(cache_requests=cache_requests, **arguments)
+    return task.instances
+
+
+def asked(instances):
+    """All that decides what a model is asked, and where its answer goes."""
+    return [
+        (each.request_type, each.doc, each.task_name, each.doc_id, each.idx, *map(json.dumps, each.args))
+        for each in instances
+    ]
+
+
+def uncached(*arguments, **more):
+    return asked(build(*arguments, cache_requests=False, **more))
+
+
+def of_cache(warned):
+    return [message.strip() for message in warned if "request cache" in message]
+
+
+def written(folder):
+    return {path.name: path.stat().st_mtime_ns for path in (folder / "cache").iterdir()}
+
+
+def test_requests_of_an_equal_run_come_from_the_cache(folder, warned):
+    """At most one document's are built, to compare."""
+    built = []
+
+    def text(doc):
+        built.append(doc["sample_id"])
+        return "<image>" * 8 + doc["question"]
+
+    config = {"doc_to_text": text}
+    first = asked(build(config=config))
+    assert set(built) == {100, 101, 102, 103}
+    files = written(folder)
+    built.clear()
+    again = build(config=config)
+    assert len(built) <= 1
+    assert asked(again) == first == uncached()
+    assert len(files) == 1
+    assert written(folder) == files
+    assert of_cache(warned) == []
+    images = [instance.args[2]["visual"] for instance in again]
+    assert all(isinstance(each, LazyImages) for each in images)
+    assert [read_number(list(each)[-1]) for each in images[::4]] == [39, 38, 37, 36]
+    assert len({id(each) for each in images}) == 4  # by which a question's requests are known to belong together
+
+
+@pytest.mark.parametrize("limit", [1, 3, None])
+def test_a_limit_takes_the_first_of_the_cache(folder, warned, limit):
+    build(limit=2)
+    files = written(folder)
+    assert asked(build(limit=limit)) == uncached(limit=limit)
+    assert written(folder) == files
+    assert of_cache(warned) == []
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_ranks_share_a_limit(rank):
+    """lm-eval would give each of them as many documents from the cache."""
+    share = {"rank": rank, "world_size": 2, "limit": 2}
+    for _ in range(2):
+        assert {instance.doc_id for instance in build(**share)} == {rank}
+        assert asked(build(**share)) == uncached(**share)
+
+
+def shout(messages, **_):
+    return messages[-1]["content"].upper()
+
+
+def whisper(messages, **_):
+    return messages[-1]["content"].lower()
+
+
+CHANGES = {
+    "num_frames": ("egoplan_val", {}, {"metadata": {"num_frames": 3}}),
+    "max_frames": ("egointent", {}, {"metadata": {"max_frames": 1}}),
+    "prompts": (COUNTING, {}, {"metadata": {"prompts": "llava"}}),
+    "samples": ("egoplan_val", {}, {"samples": [1, 3]}),
+    "other samples": ("egoplan_val", {"samples": [1, 2]}, {"samples": [1, 3]}),
+}
+CHANGES_BESIDE_THE_DOCUMENTS = {
+    "gen_kwargs": (COUNTING, {}, {"config": {"generation_kwargs": {"max_gen_toks": 5}}}),
+    "words": ("egoplan_val", {}, {"config": {"doc_to_text": "{{question}} Tell me."}}),
+    "choices": ("egoplan_val", {}, {"config": {"target_delimiter": ""}}),
+    "chat template": ("egoplan_val_blind", CHAT | {"chat_template": shout}, CHAT | {"chat_template": whisper}),
+}
+CASES = [pytest.param(*case, id=name) for name, case in CHANGES.items()]
+CASES += [pytest.param(*case, id=name) for name, case in CHANGES_BESIDE_THE_DOCUMENTS.items()]
+
+
+@pytest.mark.parametrize(("name", "usual", "change"), CASES)
+def test_requests_of_another_run_are_built_anew_and_kept(folder, warned, name, usual, change):
+    prepare_others(folder)
+    first = asked(build(name, **usual))
+    assert asked(build(name, **change)) == uncached(name, **change) != first
+    assert of_cache(warned) == [f"{name}: {ANEW}"]
+    files = written(folder)
+    assert asked(build(name, **change)) == uncached(name, **change)
+    assert len(of_cache(warned)) == 1
+    assert written(folder) == files
+    assert asked(build(name, **usual)) == first
+
+
+def prepare_others(folder):
+    prepare_egothink(write_source(folder / "source"))
+    prepare_egointent(write_annotations(folder / "steps.jsonl", raw_records()), write_videos(folder / "videos"))
+
+
+def test_requests_of_data_that_were_prepared_anew_are_built_anew(folder, warned):
+    """The questions are the same, an image is another."""
+    source = write_source(folder / "source")
+    prepare_egothink(source)
+    before = asked(build(COUNTING))
+    for path in (source / EGOTHINK[COUNTING].folder / "images").iterdir():
+        path.write_bytes(image_bytes(123))
+    prepare_egothink(source)
+    requests = build(COUNTING)
+    assert asked(requests) == uncached(COUNTING) != before
+    assert len(of_cache(warned)) == 1
+    assert [image.getpixel((3, 3))[0] for each in requests for image in each.args[2]["visual"]] == [123, 123]
+    assert asked(build(COUNTING)) == asked(requests)
+    assert len(of_cache(warned)) == 1
+
+
+def test_requests_of_equal_data_elsewhere_come_from_the_cache(folder, warned, monkeypatch):
+    prepare_egothink(write_source(folder / "source"))
+    first = asked(build(COUNTING))
+    (folder / "egothink").rename(folder / "moved")
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(folder / "elsewhere"))
+    (folder / "elsewhere").mkdir()
+    (folder / "moved").rename(folder / "elsewhere" / "egothink")
+    requests = build(COUNTING)
+    assert asked(requests) == first
+    assert of_cache(warned) == []
+    assert all(len(list(each.args[2]["visual"])) == 1 for each in requests)

@@ -1,0 +1,133 @@
+"""What the tasks ask, and of which data."""
+
+import json
+from importlib.util import module_from_spec, spec_from_file_location
+
+import pytest
+
+from harnesses.lm_eval.prepared_sets import (
+    BENCHMARKS,
+    EGOTHINK,
+    TEXT_ONLY,
+    WITH_IMAGES,
+    build,
+    images_of,
+    load,
+    manager,
+)
+from lmms_egoplan.benchmarks.egothink.protocol import FAMILIES
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.paths import LMMS_EVAL_TASKS
+from lmms_egoplan.storage import DataMissingError
+from media.files import read_number, read_numbers
+
+BACKENDS = [family.backends[0] for family in FAMILIES]
+
+
+def test_these_are_all_tasks_of_their_benchmarks():
+    names = {name for name in manager().all_subtasks if name.partition("_")[0] in BENCHMARKS}
+    assert names == {*WITH_IMAGES, *TEXT_ONLY}
+
+
+@pytest.mark.parametrize("name", WITH_IMAGES)
+def test_a_prompt_has_a_placeholder_for_each_image(data, name):
+    task = build(name)
+    for instance in task.instances:
+        images = list(images_of(instance))
+        assert images
+        assert instance.args[0].count("<image>") == len(images)
+        assert instance.args[0].startswith("<image>" * len(images))
+        assert {image.mode for image in images} == {"RGB"}
+
+
+@pytest.mark.parametrize("name", TEXT_ONLY)
+def test_a_task_of_text_alone_has_neither(data, name):
+    for instance in build(name).instances:
+        assert len(instance.args) == 2
+        assert "<image>" not in instance.args[0]
+
+
+@pytest.mark.parametrize("name", [*WITH_IMAGES, *TEXT_ONLY])
+def test_documents_are_text_and_numbers(data, name):
+    for instance in build(name).instances:
+        assert json.loads(json.dumps(instance.doc)) == instance.doc
+        assert "image" not in instance.doc
+        assert "images" not in instance.doc
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [("egoplan_val", "num_frames"), ("egoplan_val_generate", "num_frames"), ("egointent", "max_frames")],
+)
+def test_metadata_set_the_number_of_images(data, name, setting):
+    usual = [list(images_of(instance)) for instance in build(name).instances]
+    fewer = build(name, **{setting: 2}).instances
+    assert max(len(images) for images in usual) > 2
+    for images, instance in zip(usual, fewer, strict=True):
+        expected = min(2, len(images))
+        shown = list(images_of(instance))
+        assert len(shown) == instance.args[0].count("<image>") == expected
+        assert read_numbers([shown[0], shown[-1]]) == read_numbers([images[0], images[-1]])
+        assert f" {2} frames" in images_of(instance)
+
+
+def test_the_observation_is_the_last_image(data):
+    for instance in build("egoplan_val", num_frames=3).instances:
+        *_, last = images_of(instance)
+        assert read_number(last) == instance.doc["current_observation_frame"]
+
+
+NO_COUNTS = [
+    ("egointent", "max_frames", 0),
+    ("egointent", "max_frames", "many"),
+    ("egointent", "max_frames", True),
+    ("egoplan_val", "num_frames", 0),
+    *(
+        pytest.param(name, "num_frames", count)
+        for name in ("egoplan_val", "egoplan_val_generate")
+        for count in ("many", 2.5, True)
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "setting", "count"), NO_COUNTS)
+def test_a_number_of_images_that_is_none_is_named(data, name, setting, count):
+    with pytest.raises(ValueError, match=f"--metadata {setting}={count}: a whole number of at least 1"):
+        build(name, **{setting: count})
+
+
+@pytest.mark.parametrize("name", ["egoplan_val", "egoplan_val_narrated", "egothink_activity_activity", "egointent"])
+def test_data_that_are_not_prepared_say_how(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
+    with pytest.raises(
+        DataMissingError, match=rf"is not prepared in {tmp_path}.* lmms-egoplan data prepare {name[:6]}"
+    ):
+        load(name)
+
+
+@pytest.mark.parametrize("name", ["egothink_object_existence", "egothink_planning_assistance"])
+def test_prompts_of_no_family_name_the_choices(data, name):
+    with pytest.raises(LmmsEgoplanError, match=f"{name}: --metadata prompts=gpt5: one of default, ") as caught:
+        load(name, prompts="gpt5")
+    assert all(backend in str(caught.value) for backend in BACKENDS)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", ["egothink_object_existence", "egothink_planning_assistance"])
+def test_the_prompts_of_egothink_are_those_in_lmms_eval(data, name, backend):
+    spec = spec_from_file_location("egothink_utils", LMMS_EVAL_TASKS / "egothink" / "utils.py")
+    lmms_eval = module_from_spec(spec)
+    spec.loader.exec_module(lmms_eval)
+    blocks = lmms_eval.PLANNING_PROMPTS if "planning" in name else lmms_eval.GENERAL_PROMPTS
+    for instance in build(name, prompts=backend).instances:
+        text = instance.args[0]
+        assert text.count("<image>") == 1
+        expected = lmms_eval.doc_to_text(instance.doc, blocks[backend])
+        assert text.replace("<image>", "") == expected.replace("<image>", "")
+        assert instance.doc["question"] in text
+
+
+def test_each_dimension_asks_its_own_questions(data):
+    for name, dimension in EGOTHINK.items():
+        questions = [instance.doc["question"].strip() for instance in build(name).instances]
+        assert questions == [f"What is thing {number} of {dimension.name}?" for number in (1, 2)]

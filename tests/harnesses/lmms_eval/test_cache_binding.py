@@ -1,0 +1,138 @@
+"""`--use_cache` of lmms-eval: what it serves came from the same weights, on a path that has not failed."""
+
+import os
+import time
+
+import numpy as np
+import pytest
+from lmms_eval.caching.response_cache import ResponseCache
+from PIL import Image
+
+from harnesses.lmms_eval.small_requests import ranking_requests
+from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
+from lmms_egoplan.ranking import PathError
+from lmms_egoplan.ranking.loglikelihood import parse_loglikelihood
+from zoo import build, save
+from zoo.unusual import save_faulty
+
+CHOICES = ["put mug on the counter", "open the fridge", "take the milk and then wash it"]
+
+
+@pytest.fixture(autouse=True)
+def no_run_id(monkeypatch):
+    """The backend sets the variable for its process."""
+    monkeypatch.setenv("LMMS_CACHE_RUN_ID", "")
+    monkeypatch.delenv("LMMS_CACHE_RUN_ID")
+
+
+def docs(*texts):
+    picture = Image.effect_mandelbrot((60, 40), (-2, -1.5, 1, 1.5), 60).convert("RGB")
+    return [{"text": text, "visuals": [picture], "choices": CHOICES} for text in texts]
+
+
+def ask(model, folder, cache, documents, finish=True):
+    """The losses as the harness gets them with `--use_cache`, and how many came from the cache."""
+    responses = ResponseCache.create(
+        str(cache), model="hf_vlm", model_args=f"pretrained={folder},dtype=float32", task_dict={}
+    )
+    finished = False
+    try:
+        answers = responses.execute(model, "loglikelihood", ranking_requests(model, documents))
+        finished = finish
+    finally:
+        hits = responses._hits
+        responses.finalize(success=finished)
+    return [parse_loglikelihood(getattr(answer, "text", answer)).loss for answer in answers], hits
+
+
+def reweigh(folder, factor):
+    """Another checkpoint of the same shape in the same folder."""
+    model, _ = build("llava")
+    weights = {name: value * factor if value.ndim > 1 else value for name, value in model.state_dict().items()}
+    model.save_pretrained(folder, state_dict=weights)
+
+
+def test_a_checkpoint_that_was_replaced_is_asked_again(tmp_path):
+    folder = save("llava", tmp_path / "checkpoint")
+    documents = docs("Next?", "What now?")
+    first, _ = ask(HFVLM(str(folder), "float32"), folder, tmp_path / "cache", documents)
+    again, hits = ask(HFVLM(str(folder), "float32"), folder, tmp_path / "cache", documents)
+    assert (again, hits) == (first, 6)
+    reweigh(folder, 0.9)
+    other, hits = ask(HFVLM(str(folder), "float32"), folder, tmp_path / "cache", documents)
+    assert hits == 0
+    fresh, _ = ask(HFVLM(str(folder), "float32"), folder, tmp_path / "empty", documents)
+    assert other == fresh
+    assert not np.allclose(other, first, atol=1e-2)
+
+
+def test_an_unfinished_run_of_replaced_weights_is_asked_again(tmp_path):
+    folder = save("llava", tmp_path / "checkpoint")
+    documents = docs("Next?", "What now?")
+    ask(HFVLM(str(folder), "float32"), folder, tmp_path / "cache", documents, finish=False)
+    _, hits = ask(HFVLM(str(folder), "float32"), folder, tmp_path / "cache", documents, finish=False)
+    assert hits == 6
+    reweigh(folder, 0.9)
+    _, hits = ask(HFVLM(str(folder), "float32"), folder, tmp_path / "cache", documents, finish=False)
+    assert hits == 0
+
+
+@pytest.mark.parametrize("change", ["touch", "chat_template"])
+def test_any_file_of_the_checkpoint_counts(tmp_path, change):
+    folder = save("llava", tmp_path / "checkpoint")
+    ask(HFVLM(str(folder), "float32"), folder, tmp_path / "cache", docs("Next?"))
+    if change == "touch":
+        later = time.time() + 100
+        os.utime(folder / "model.safetensors", (later, later))
+    else:
+        template = folder / "chat_template.jinja"
+        template.write_text(template.read_text() + " ")
+    _, hits = ask(HFVLM(str(folder), "float32"), folder, tmp_path / "cache", docs("Next?"))
+    assert hits == 0
+
+
+def faulty(folder, **arguments):
+    return HFVLM(str(folder), "float32", trust_remote_code=True, **arguments)
+
+
+@pytest.mark.parametrize("later", [["Where?", "In room Z?", "Why?"], ["In room Z?", "Where?"]], ids=["audit", "settle"])
+def test_what_came_on_a_path_that_fails_later_is_never_served(tmp_path, later):
+    """A killed run leaves answers of the path `packed`; the next finds it inexact; the third starts anew without it.
+
+    The next run's first question settles its path, the second is audited.
+    """
+    folder = save_faulty(tmp_path / "checkpoint", "Z")
+    early = ["Next?", "What now?", "And then?"]
+    documents = docs(*early, *later)
+    ask(faulty(folder), folder, tmp_path / "cache", docs(*early), finish=False)
+    with pytest.raises(PathError, match=f"small/{[*early, *later].index('In room Z?')}"):
+        ask(faulty(folder), folder, tmp_path / "cache", documents, finish=False)
+    model = faulty(folder)
+    losses, hits = ask(model, folder, tmp_path / "cache", documents)
+    assert hits == 0
+    expected, _ = ask(faulty(folder, ranking_path="full"), folder, tmp_path / "other", documents)
+    assert losses == pytest.approx(expected, abs=1e-5)
+    _, hits = ask(faulty(folder), folder, tmp_path / "cache", documents)
+    assert hits == len(losses)
+
+
+def test_a_forced_path_is_taken_and_kept_apart(tmp_path):
+    folder = save("llava", tmp_path / "checkpoint")
+    model = HFVLM(str(folder), "float32", ranking_path="cached")
+    ask(model, folder, tmp_path / "cache", docs("Next?"))
+    assert set(model._ranker.paths.values()) == {"cached"}
+    with pytest.raises(ValueError, match="ranking_path=shared: llava can take auto, packed, cached, full"):
+        HFVLM(str(folder), "float32", ranking_path="shared")
+
+
+def test_another_backend_keeps_its_keys(tmp_path):
+    """A model that went away binds nothing."""
+    folder = save("llava", tmp_path / "checkpoint")
+    model = HFVLM(str(folder), "float32")
+    bound = ResponseCache.create(str(tmp_path / "cache"), model="hf_vlm", model_args={"pretrained": str(folder)})
+    assert "weights" in bound.model_fingerprint
+    bound.close()
+    del model
+    free = ResponseCache.create(str(tmp_path / "cache"), model="stock", model_args={"pretrained": str(folder)})
+    assert "weights" not in free.model_fingerprint
+    free.close()

@@ -1,0 +1,189 @@
+"""What the plugin registers, and that it leaves the harness working whatever has changed there."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import lmms_eval.models
+import pytest
+from lmms_eval.tasks import TaskManager
+from loguru import logger
+
+from benchmarks.egothink.source import write_source
+from judge_server import JudgeServer, Reply
+from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
+from lmms_egoplan.harnesses.lmms_eval import plugin
+from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
+from lmms_egoplan.harnesses.lmms_eval.llava import DEFAULT_CHECKPOINT, PORTS, Llava
+from lmms_egoplan.paths import LMMS_EVAL_TASKS
+from zoo import save
+
+REPOSITORY = Path(__file__).parents[3]
+TASKS = {"egoplan_val", "egoplan_val_clips", "egoplan_val_generate", "egoplan_test", "egoplan_bench"}
+UPSTREAMS_LLAVA = "lmms_eval.models.simple.llava.Llava"
+
+
+@pytest.fixture(autouse=True)
+def task_manager(monkeypatch):
+    """The harness's class, as it is before a test; what a test does to it is undone."""
+    monkeypatch.setattr(TaskManager, "initialize_tasks", TaskManager.initialize_tasks)
+
+
+@pytest.fixture
+def without_hook(monkeypatch):
+    original = TaskManager.initialize_tasks
+    while hasattr(original, "__wrapped__"):
+        original = original.__wrapped__
+    monkeypatch.setattr(TaskManager, "initialize_tasks", original)
+
+
+@pytest.fixture
+def warnings():
+    messages = []
+    handler = logger.add(messages.append, format="{message}", level="WARNING")
+    yield messages
+    logger.remove(handler)
+
+
+def test_the_harness_finds_the_models_and_the_tasks():
+    assert lmms_eval.models.get_model("hf_vlm") is HFVLM
+    assert lmms_eval.models.get_model("llava") is Llava
+    manager = TaskManager()
+    assert set(manager.all_tasks) >= TASKS
+    assert manager.task_index["egocentric_planning"]["type"] == "tag"
+    assert "mmmu_val" in manager.all_tasks  # upstream's own
+
+
+def test_registering_twice_changes_nothing(monkeypatch):
+    folders = []
+
+    def get_task_and_group(self, folder):
+        folders.append(folder)
+        return {}
+
+    monkeypatch.setattr(TaskManager, "_get_task_and_group", get_task_and_group)
+    assert list(plugin.register()) == list(plugin.register())
+    for include_path in (None, "elsewhere", ["elsewhere", str(LMMS_EVAL_TASKS)]):
+        TaskManager(include_path=include_path)
+        assert folders.count(str(LMMS_EVAL_TASKS)) == 1
+        assert folders.count("elsewhere") == (include_path is not None)
+        folders.clear()
+
+
+@pytest.mark.usefixtures("without_hook")
+def test_include_path_alone_is_enough():
+    assert not TASKS & set(TaskManager(include_defaults=False).all_tasks)
+    manager = TaskManager(include_path=str(LMMS_EVAL_TASKS), include_defaults=False)
+    assert set(manager.all_tasks) >= TASKS
+
+
+def test_only_the_included_folder_where_the_defaults_are_not_wanted(tmp_path):
+    plugin.register()
+    assert TaskManager(include_path=str(tmp_path), include_defaults=False).all_tasks == []
+
+
+def test_tasks_of_two_benchmarks_try_the_judge_they_share_once(tmp_path, monkeypatch):
+    """When the tasks are chosen and when they are loaded."""
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    prepare_egothink(write_source(tmp_path / "source"))
+    names = ["egothink_object_existence", "egothink_object_attribute"]
+    with JudgeServer(lambda *_: Reply()) as server:
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "judge-of-two")
+        monkeypatch.setattr(TaskManager, "match_tasks", TaskManager.match_tasks)
+        plugin.register()
+        manager = TaskManager(include_path=str(LMMS_EVAL_TASKS), include_defaults=False)
+        manager.match_tasks([*names, "egointent", "egointent_diagnostics"])
+        assert len(manager.load_task_or_group(names)) == 2
+    assert len(server.prompts) == 1
+
+
+def renamed(monkeypatch):
+    monkeypatch.delattr(TaskManager, "initialize_tasks")
+
+
+def reworked(monkeypatch):
+    monkeypatch.setattr(TaskManager, "initialize_tasks", lambda self, sources: {})
+
+
+def moved(monkeypatch):
+    monkeypatch.delattr("lmms_eval.tasks.TaskManager")
+
+
+@pytest.mark.parametrize("change", [renamed, reworked, moved])
+def test_a_harness_that_has_changed_gets_the_models_and_the_user_a_hint(change, monkeypatch, warnings):
+    change(monkeypatch)
+    assert {manifest.model_id for manifest in plugin.register()} == {"hf_vlm", "llava"}
+    (warning,) = warnings
+    assert "--include_path $(lmms-egoplan tasks-path)" in warning
+
+
+def test_upstreams_llava_stays_where_its_package_is(tmp_path, monkeypatch):
+    (tmp_path / "llava").mkdir()
+    (tmp_path / "llava" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registry = lmms_eval.models._initialize_model_registry()
+    assert registry.resolve("llava").class_path == UPSTREAMS_LLAVA
+    assert registry.get_model_class("hf_vlm") is HFVLM
+
+
+def test_a_mere_folder_of_that_name_is_no_package(tmp_path, monkeypatch):
+    (tmp_path / "llava").mkdir()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert lmms_eval.models._initialize_model_registry().get_model_class("llava") is Llava
+
+
+def test_llava_takes_the_original_names_and_says_so(tmp_path, monkeypatch, warnings):
+    monkeypatch.setenv("LMMS_CACHE_RUN_ID", "tests")
+    monkeypatch.chdir(tmp_path)
+    save("llava", tmp_path / DEFAULT_CHECKPOINT)
+    Llava()
+    Llava("liuhaotian/llava-v1.5-7b")
+    default, original = (warning for warning in warnings if "llava" in warning)
+    assert f"running {DEFAULT_CHECKPOINT} with the hf_vlm backend" in default
+    assert "port" not in default
+    assert f"running {DEFAULT_CHECKPOINT} with the hf_vlm backend" in original
+    assert "transformers port of liuhaotian/llava-v1.5-7b" in original
+
+
+@pytest.mark.parametrize("original", PORTS)
+def test_ports_keep_version_language_model_and_size(original):
+    organisation, name = PORTS[original].split("/")
+    parts = original.split("/")[1].removeprefix("llava-").split("-")
+    assert organisation == "llava-hf"
+    assert name.endswith("-hf")
+    assert name.split("-")[-2] == parts[-1]
+    assert all(part.removeprefix("v") in name for part in parts)
+
+
+def test_wheel_brings_all_modules_data_and_tasks(tmp_path):
+    pytest.importorskip("setuptools", minversion="77", reason="builds a wheel without a network")
+    source = tmp_path / "source"
+    for folder in ("lmms_egoplan", "tasks"):
+        shutil.copytree(
+            REPOSITORY / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
+        )
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+        if (REPOSITORY / name).exists():
+            shutil.copy(REPOSITORY / name, source)
+    installed = tmp_path / "installed"
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*command, "--no-index", "--target", installed, source], check=True)
+    printed = subprocess.run(
+        [installed / "bin" / "lmms-egoplan", "tasks-path"],
+        env=os.environ | {"PYTHONPATH": str(installed)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert printed.returncode == 0, printed.stderr
+    folder = Path(printed.stdout.strip())
+    assert folder == installed / "lmms_egoplan" / "tasks" / "lmms_eval"
+    brought = {path.relative_to(installed / "lmms_egoplan") for path in (installed / "lmms_egoplan").rglob("*")}
+    for ours, place in ((REPOSITORY / "lmms_egoplan", Path()), (REPOSITORY / "tasks", Path("tasks"))):
+        files = {path for path in ours.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+        assert not {place / path.relative_to(ours) for path in files} - brought
+    assert set(TaskManager(include_path=str(folder), include_defaults=False).all_tasks) >= TASKS

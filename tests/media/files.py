@@ -1,0 +1,87 @@
+"""Small media whose frames carry their own number, so that a test sees which frame it got."""
+
+from fractions import Fraction
+from pathlib import Path
+
+import av
+from PIL import Image
+
+from lmms_egoplan.media.frames import frame_path
+
+_BITS = 16
+_CELL = 16
+SIZE = (_CELL * 8, _CELL * 2)
+
+
+def number_image(number: int) -> Image.Image:
+    """An image that shows a number below 65,536 as 16 black and white cells; survives lossy coding."""
+    cells = Image.new("L", (8, 2))
+    cells.putdata([255 if number >> bit & 1 else 0 for bit in range(_BITS)])
+    return cells.resize(SIZE, Image.Resampling.NEAREST).convert("RGB")
+
+
+def read_number(image: Image.Image) -> int:
+    """The number that `number_image` put into an image."""
+    grey = image.convert("L")
+    centres = [(x * _CELL + _CELL // 2, y * _CELL + _CELL // 2) for y in range(2) for x in range(8)]
+    return sum((grey.getpixel(centre) > 127) << bit for bit, centre in enumerate(centres))
+
+
+def read_numbers(images: list[Image.Image]) -> list[int]:
+    return [read_number(image) for image in images]
+
+
+def write_numbered_video(
+    path: Path,
+    frames: int,
+    fps: int = 30,
+    gop: int = 12,
+    b_frames: int = 2,
+    open_gop: bool = False,
+    gaps: tuple[int, ...] = (1,),
+    start: int = 0,
+) -> Path:
+    """An H.264 video whose frame i shows i.
+
+    `gaps` are the durations of successive frames in units of 1/fps, repeated: (1,) is a constant rate,
+    (1, 4, 2) a variable one. `start` is the first frame's time in the same units.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    options = {
+        "x264-params": f"keyint={gop}:min-keyint={gop}:scenecut=0:bframes={b_frames}:b-adapt=0:"
+        f"open-gop={int(open_gop)}:threads=1",
+        "preset": "ultrafast",
+        "crf": "20",
+    }
+    with av.open(path, "w") as container:
+        stream = container.add_stream("libx264", rate=fps, options=options)
+        stream.width, stream.height = SIZE
+        stream.pix_fmt = "yuv420p"
+        stream.codec_context.time_base = Fraction(1, fps)
+        time = start
+        for number in range(frames):
+            frame = av.VideoFrame.from_image(number_image(number))
+            frame.pts, frame.time_base = time, Fraction(1, fps)
+            container.mux(stream.encode(frame))
+            time += gaps[number % len(gaps)]
+        container.mux(stream.encode(None))
+    return path
+
+
+def write_epic_folder(folder: Path, first: int, last: int) -> Path:
+    """A frame folder in EPIC-KITCHENS' layout with frames `first` to `last`, each showing its number."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(first, last + 1):
+        number_image(number).save(frame_path(folder, number), quality=90)
+    return folder
+
+
+def damage_packet(path: Path, number: int) -> Path:
+    """Overwrite the content of the `number`-th packet (in decoding order) of an MP4 video with zeros."""
+    with av.open(path) as container:
+        packets = [packet for packet in container.demux(video=0) if packet.size]
+        start, size = packets[number].pos, packets[number].size
+    content = bytearray(path.read_bytes())
+    content[start + 5 : start + size] = bytes(size - 5)  # behind length and type of its first unit
+    path.write_bytes(content)
+    return path

