@@ -20,10 +20,13 @@ from patience import wait_until
 from zoo.vocabulary import CORPUS, qwen2
 
 NEEDED = ("fastapi", "uvicorn")
-pytestmark = pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in NEEDED),
-    reason=f"`transformers serve` needs {' and '.join(NEEDED)}",
-)
+pytestmark = [
+    pytest.mark.skipif(
+        any(importlib.util.find_spec(name) is None for name in NEEDED),
+        reason=f"`transformers serve` needs {' and '.join(NEEDED)}",
+    ),
+    pytest.mark.whole,
+]
 
 VERDICT = "Rating: [[0.5]]"
 TEMPLATE = (
@@ -139,7 +142,6 @@ def settings(url, tmp_path, monkeypatch):
     return settings_of
 
 
-@pytest.mark.whole
 def test_a_random_model_gives_no_rating(settings, random_model):
     judgements = judge_all(REQUESTS, SCALE, settings(random_model), show_progress=False)
     assert len(judgements) == len(REQUESTS)
