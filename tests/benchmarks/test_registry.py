@@ -90,10 +90,12 @@ def tasks_in(folder):
     return {path: content for path, content in contents.items() if isinstance(content.get("task"), str)}
 
 
-def test_scoring_functions_have_names_of_their_own():
-    """A harness logs nothing else of them."""
+def test_scoring_functions_have_names_of_their_own_and_metrics_end_with_a_count():
+    """A harness logs nothing else of them; the report counts questions by it."""
     shared = LMMS_EVAL_TASKS.parent / "shared"
-    assert len(aggregation_lists(shared)) == len([*shared.glob("*.yaml")])
+    metrics = aggregation_lists(shared)
+    assert len(metrics) == len([*shared.glob("*.yaml")])
+    assert all([*of_task][-1].startswith("num_") for of_task in metrics.values())
 
 
 def test_cached_responses_are_bound_to_the_data(benchmark):
