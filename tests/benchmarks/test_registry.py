@@ -1,5 +1,6 @@
 """The registry: what it names is there, and no shared module knows a benchmark by its name."""
 
+import pickle
 import re
 from pathlib import Path
 
@@ -147,3 +148,9 @@ def test_no_benchmarks_task_names_another(benchmark):
     for tasks in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
         for path in [*(tasks / benchmark.name).glob("*.yaml"), *(tasks / benchmark.name).glob("*.py")]:
             assert not others.search(OWN_NAMES.sub("", path.read_text(encoding="utf-8"))), path
+
+
+@pytest.fixture(params=BENCHMARKS, ids=lambda benchmark: benchmark.name)
+def test_splits_go_from_process_to_process(benchmark):
+    """lm-eval gathers its tasks, which hold them, from all processes."""
+    assert pickle.loads(pickle.dumps(benchmark.load_splits())) == benchmark.load_splits()
