@@ -150,7 +150,6 @@ def test_no_benchmarks_task_names_another(benchmark):
             assert not others.search(OWN_NAMES.sub("", path.read_text(encoding="utf-8"))), path
 
 
-@pytest.fixture(params=BENCHMARKS, ids=lambda benchmark: benchmark.name)
 def test_splits_go_from_process_to_process(benchmark):
     """lm-eval gathers its tasks, which hold them, from all processes."""
     assert pickle.loads(pickle.dumps(benchmark.load_splits())) == benchmark.load_splits()
