@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from lmms_egoplan.benchmarks.actplan.activities import parse_id
 from lmms_egoplan.benchmarks.actplan.report.answers import read_planned
 from lmms_egoplan.benchmarks.actplan.report.plans import Plan
-from lmms_egoplan.benchmarks.actplan.report.prepared import prepared_instances
+from lmms_egoplan.benchmarks.actplan.report.prepared_rows import prepared_instances
 from lmms_egoplan.report.document import Item, ShownAnswer, Verdict
 from lmms_egoplan.report.run import Run
 

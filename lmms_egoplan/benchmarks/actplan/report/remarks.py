@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from lmms_egoplan.benchmarks.actplan.report.answers import Planned
-from lmms_egoplan.benchmarks.actplan.report.prepared import prepared_instances
+from lmms_egoplan.benchmarks.actplan.report.prepared_rows import prepared_instances
 
 _ENCODER = "all-minilm-l6-v2"
 

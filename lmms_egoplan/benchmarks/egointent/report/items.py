@@ -6,7 +6,7 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, TITLES
 from lmms_egoplan.benchmarks.egointent.report.answers import Step, graded_runs
-from lmms_egoplan.benchmarks.egointent.report.prepared import frames, prepared_steps
+from lmms_egoplan.benchmarks.egointent.report.prepared_rows import frames, prepared_steps
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.report.document import Item, ShownAnswer, Verdict
 from lmms_egoplan.report.run import Run

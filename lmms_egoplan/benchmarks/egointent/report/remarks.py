@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from lmms_egoplan.benchmarks.egointent.heatmap import Heatmap
 from lmms_egoplan.benchmarks.egointent.report.answers import Graded
-from lmms_egoplan.benchmarks.egointent.report.prepared import prepared_steps
+from lmms_egoplan.benchmarks.egointent.report.prepared_rows import prepared_steps
 from lmms_egoplan.benchmarks.egointent.report.scores import OFFICIAL, annotated, is_by_demo
 
 

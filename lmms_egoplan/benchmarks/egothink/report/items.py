@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, DIMENSIONS, dimension_of
 from lmms_egoplan.benchmarks.egothink.report.answers import graded_runs
-from lmms_egoplan.benchmarks.egothink.report.prepared import prepared_questions
+from lmms_egoplan.benchmarks.egothink.report.prepared_rows import prepared_questions
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.report.document import Item, ShownAnswer, Verdict
 from lmms_egoplan.report.run import Run

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
 from lmms_egoplan.benchmarks.egothink.report.answers import Graded
-from lmms_egoplan.benchmarks.egothink.report.prepared import prepared_questions
+from lmms_egoplan.benchmarks.egothink.report.prepared_rows import prepared_questions
 from lmms_egoplan.benchmarks.egothink.report.scores import Part
 
 

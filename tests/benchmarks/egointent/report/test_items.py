@@ -6,7 +6,7 @@ from benchmarks.egointent.report.synthetic_runs import COUNT, NAMES, records
 from benchmarks.egointent.source import raw_record
 from lmms_egoplan.benchmarks.egointent import report as egointent
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
-from lmms_egoplan.benchmarks.egointent.report.prepared import read_frames
+from lmms_egoplan.benchmarks.egointent.report.prepared_rows import read_frames
 from media.files import read_number
 
 
