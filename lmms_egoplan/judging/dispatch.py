@@ -1,4 +1,4 @@
-"""Many prompts to one judge at once, each reply stored before its slot workers the next."""
+"""Many prompts to one judge at once, each reply stored before its slot asks for the next."""
 
 import asyncio
 import re

@@ -175,5 +175,5 @@ def _is_count(value: Any) -> bool:
 def _unreadable(response: Any) -> ValueError:
     return ValueError(
         f"a loglikelihood response must be (loss, is_greedy), got {response!r:.200}; the backend does not "
-        "answer loglikelihood requests: use --model hf_vlm, or a task that has its answers written (*_generate)"
+        "answer loglikelihood requests: use --model hf_vlm, or a task whose name ends in _generate"
     )

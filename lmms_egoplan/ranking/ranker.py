@@ -49,7 +49,7 @@ class _Kind:
 
 
 class CandidateRanker:
-    """Ranks candidate continuations of a multimodal context by likelihood.
+    """Ranks candidate continuations of a multimodal context by likelihood (arXiv 2312.06722, sec. 3.5).
 
     Works with every model that ``AutoModelForImageTextToText`` loads. Vision encoder and context run once per question:
 

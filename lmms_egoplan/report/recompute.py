@@ -69,6 +69,8 @@ def recompute(task_run: TaskRun) -> dict[str, Any]:
         if values:
             try:
                 found[metric] = _function(name)(values)
+            except LmmsEgoplanError as error:
+                raise LmmsEgoplanError(f"samples of {task_run.task}: {metric}: {error}") from error
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
                 raise LmmsEgoplanError(
                     f"samples of {task_run.task}: {metric} cannot be computed: {type(error).__name__}: {error}; were "

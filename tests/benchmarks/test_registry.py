@@ -3,6 +3,7 @@
 import pickle
 import re
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 from typer.main import get_command
@@ -89,6 +90,13 @@ def tasks_in(folder):
     """The tasks' files, without those that others include and those of groups."""
     contents = {path: read_task_file(path) for path in folder.glob("*.yaml")}
     return {path: content for path, content in contents.items() if isinstance(content.get("task"), str)}
+
+
+def test_helps_name_the_default_judges(benchmark):
+    """A help that would load them would be slow."""
+    defaults = [resolve_name(judge.default_model) for judge in benchmark.judges]
+    told = benchmark.load_commands().HELPS.get("judge, defaults", "")
+    assert [part.rpartition(" ")[2] for part in told.split(", ") if part] == defaults
 
 
 def test_scoring_functions_have_names_of_their_own_and_metrics_end_with_a_count():

@@ -351,6 +351,16 @@ def test_records_of_another_form_are_an_error_that_names_the_metric(run, metric,
         check(run, changed(run.tasks["egoplan_val"], **{metric: record}))
 
 
+def test_a_conflict_of_ranking_paths_says_what_to_do(run):
+    task = run.tasks["egoplan_val"]
+    use = {"path": "packed", "kind": "image", "audit": None, "rejected": []}
+    uses = [use | {"rejected": ["packed"]}, *[use] * (len(task.samples) - 1)]
+    samples = [sample | {"ranking_audits": own} for sample, own in zip(task.samples, uses, strict=True)]
+    told = r"samples of egoplan_val: ranking_audits: \d+ questions \(image\) were ranked on the path packed.*Run again with"
+    with pytest.raises(LmmsEgoplanError, match=told):
+        check(run, replace(task, samples=tuple(samples)))
+
+
 def test_two_scoring_functions_of_one_name_are_refused(tmp_path):
     """A harness logs a function's bare name, so the second would take the first one's place."""
     text = "process_results: !function lmms_egoplan.benchmarks.{}.metrics.score_answer\nmetric_list: []\n"

@@ -12,7 +12,7 @@ from lmms_egoplan.benchmarks.egothink.judge_protocol import JUDGE_PROMPT, SCALE
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
 from lmms_egoplan.judging.missing_ratings import warn_of_missing_ratings
 from lmms_egoplan.judging.sanitize import sanitize
-from lmms_egoplan.serialization import from_text, to_text
+from lmms_egoplan.serialization import TextRecord
 
 if TYPE_CHECKING:
     from lmms_egoplan.judging.settings import JudgeSettings
@@ -44,7 +44,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class JudgedAnswer:
+class JudgedAnswer(TextRecord):
     """An answer with what a judge made of it.
 
     id, answer, truncated, prompts: as in `Answer`.
@@ -54,6 +54,8 @@ class JudgedAnswer:
     judge: the model, as the endpoint names it; None where no judge is set.
     error: why there is no rating; None if there is one.
     """
+
+    WHAT = "a judged answer as `grade` leaves it"
 
     id: str
     answer: str
@@ -65,18 +67,10 @@ class JudgedAnswer:
     error: str | None
     prompts: str | None = None
 
-    def to_text(self) -> str:
-        """For `from_text`; nothing that a harness strips from texts is in it."""
-        return to_text(self)
-
-    @classmethod
-    def from_text(cls, text: str) -> "JudgedAnswer":
-        """Read what `to_text` wrote.
-
-        Raises:
-            ValueError: the text is something else.
-        """
-        return from_text(text, cls, "a judged answer as `grade` leaves it", _is_right)
+    @staticmethod
+    def _is_right(name: str, values: Mapping[str, Any]) -> bool:
+        value = values[name]
+        return isinstance(value, _TYPES[name]) and (name != "rating" or 0 <= (value or 0) <= SCALE.best)
 
 
 _TYPES = {
@@ -90,11 +84,6 @@ _TYPES = {
     "error": (str, NoneType),
     "prompts": (str, NoneType),
 }
-
-
-def _is_right(name: str, values: Mapping[str, Any]) -> bool:
-    value = values[name]
-    return isinstance(value, _TYPES[name]) and (name != "rating" or 0 <= (value or 0) <= SCALE.best)
 
 
 def grade(

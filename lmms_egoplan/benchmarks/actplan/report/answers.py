@@ -13,7 +13,7 @@ from lmms_egoplan.benchmarks.actplan.prepare import PAPER
 from lmms_egoplan.benchmarks.actplan.report.plans import MEASURES, Mean, Plan, mean_of, read_plan
 from lmms_egoplan.report.by_question import by_question
 from lmms_egoplan.report.document import Value
-from lmms_egoplan.report.recompute import aggregations
+from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.run import Run, TaskRun
 
 _TASK, _TEXT_ONLY = "actplan", "actplan_text_only"
@@ -66,7 +66,7 @@ class Planned:
 
     def number(self, metric: str) -> float | None:
         """The harness's own; None for NaN and for what is not there."""
-        return finite(self.task_run.metrics.get(metric))
+        return self.task_run.number(metric)
 
     def percent(self, metric: str) -> float | None:
         return in_percent(self.number(metric))
@@ -128,8 +128,7 @@ def read_planned(runs: Iterable[Run]) -> list[Planned]:
     found = []
     for run in runs:
         for task_run in run.tasks.values():
-            told = aggregations(task_run.config) or {}
-            if told.get("lcs_norm", "").startswith("lmms_egoplan.benchmarks.actplan."):
+            if shared_file(task_run.config) == "actplan":
                 name = run.name if task_run.task == _TASK else f"{run.name} ({task_run.task})"
                 plans = None
                 if task_run.samples is not None:

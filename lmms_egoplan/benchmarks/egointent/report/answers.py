@@ -1,7 +1,6 @@
 """Which runs have EgoIntent's task, and how each step was answered and rated in them."""
 
 import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -12,7 +11,7 @@ from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.report.by_question import by_question, unreadable
 from lmms_egoplan.report.document import Value
-from lmms_egoplan.report.recompute import aggregations
+from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.validation import shown
 
@@ -60,10 +59,8 @@ class Graded:
     steps: dict[Key, Step] | None
     is_goalstep: bool
 
-    def number(self, metric: str) -> float | None:
-        """None for NaN and for what is not there."""
-        value = self.task_run.metrics.get(metric)
-        return value if isinstance(value, int | float) and math.isfinite(value) else None
+    def number(self, metric: str) -> int | float | None:
+        return self.task_run.number(metric)
 
     def percent(self, metric: str) -> float | None:
         """Of a share."""
@@ -107,8 +104,7 @@ def graded_runs(runs: Iterable[Run]) -> list[Graded]:
     found = []
     for run in runs:
         for task_run in run.tasks.values():
-            told = aggregations(task_run.config) or {}
-            if told.get("overall", "").startswith("lmms_egoplan.benchmarks.egointent."):
+            if shared_file(task_run.config) == "egointent":
                 name = run.name if task_run.task == TASK else f"{run.name} ({task_run.task})"
                 steps = None
                 if task_run.samples is not None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from lmms_egoplan.benchmarks.egoplan.report.answers import Answered, Key, read_answer
 from lmms_egoplan.report.by_question import by_question
 from lmms_egoplan.report.document import Value
-from lmms_egoplan.report.recompute import aggregations
+from lmms_egoplan.report.recompute import aggregations, shared_file
 from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.report.statistics import bootstrap_interval
 
@@ -17,6 +17,9 @@ DECIMALS = 2
 MAIN_TASK = "egoplan_val"
 UNSEEN = ("_blind", "_narrated")
 """Ends of the names of tasks without a picture."""
+
+# The files in ``tasks/shared`` that score a choice.
+_SCORED = ("egoplan_ranking", "egoplan_replies")
 
 
 @dataclass(frozen=True)
@@ -116,5 +119,4 @@ def _is_main(task_run: TaskRun) -> bool:
 
 def _metrics(task_run: TaskRun) -> Mapping[str, str] | None:
     """The metrics of a task of this benchmark."""
-    metrics = aggregations(task_run.config) or {}
-    return metrics if metrics.get("acc", "").startswith("lmms_egoplan.benchmarks.egoplan.") else None
+    return aggregations(task_run.config) if shared_file(task_run.config) in _SCORED else None

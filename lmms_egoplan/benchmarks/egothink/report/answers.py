@@ -8,7 +8,7 @@ from typing import Any
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, DIMENSIONS, dimension_of
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.report.by_question import by_question, unreadable
-from lmms_egoplan.report.recompute import aggregations
+from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.run import Run, TaskRun
 
 _TASKS = {dimension.task: dimension.name for dimension in DIMENSIONS}
@@ -66,8 +66,7 @@ def graded_runs(runs: Sequence[Run]) -> list[Graded]:
 
 
 def _is_egothink(task_run: TaskRun) -> bool:
-    metrics = aggregations(task_run.config) or {}
-    return metrics.get("score", "").startswith("lmms_egoplan.benchmarks.egothink.")
+    return shared_file(task_run.config) == "egothink"
 
 
 def _dimension(task_run: TaskRun) -> str:
