@@ -356,7 +356,7 @@ def test_a_conflict_of_ranking_paths_says_what_to_do(run):
     use = {"path": "packed", "kind": "image", "audit": None, "rejected": []}
     uses = [use | {"rejected": ["packed"]}, *[use] * (len(task.samples) - 1)]
     samples = [sample | {"ranking_audits": own} for sample, own in zip(task.samples, uses, strict=True)]
-    told = r"samples of egoplan_val: ranking_audits: \d+ questions \(image\) were ranked on the path packed.*Run again with"
+    told = r"egoplan_val: ranking_audits: \d+ questions \(image\) were ranked on the path packed.*Run again with"
     with pytest.raises(LmmsEgoplanError, match=told):
         check(run, replace(task, samples=tuple(samples)))
 
