@@ -80,7 +80,7 @@ class Benchmark:
         """Its subcommands."""
         return resolve_name(self.commands)
 
-    def load_report(self) -> "BenchmarkReport":
+    def load_report(self) -> "type[BenchmarkReport]":
         """Its part of reports."""
         return resolve_name(self.report)
 
@@ -99,7 +99,7 @@ BENCHMARKS = (
         figures="7 and 8",
         splits="lmms_egoplan.benchmarks.egoplan.splits:PREPARED",
         commands="lmms_egoplan.benchmarks.egoplan.commands",
-        report="lmms_egoplan.benchmarks.egoplan.report:REPORT",
+        report="lmms_egoplan.benchmarks.egoplan.report:EgoPlanReport",
         demo="lmms_egoplan.benchmarks.egoplan.demo",
     ),
     Benchmark(
@@ -111,7 +111,7 @@ BENCHMARKS = (
         figures="",
         splits="lmms_egoplan.benchmarks.egothink.splits:PREPARED",
         commands="lmms_egoplan.benchmarks.egothink.commands",
-        report="lmms_egoplan.benchmarks.egothink.report:REPORT",
+        report="lmms_egoplan.benchmarks.egothink.report:EgoThinkReport",
         demo="lmms_egoplan.benchmarks.egothink.demo",
         judges=(
             TaskJudge(
@@ -130,7 +130,7 @@ BENCHMARKS = (
         figures="7",
         splits="lmms_egoplan.benchmarks.egointent.splits:PREPARED",
         commands="lmms_egoplan.benchmarks.egointent.commands",
-        report="lmms_egoplan.benchmarks.egointent.report:REPORT",
+        report="lmms_egoplan.benchmarks.egointent.report:EgoIntentReport",
         demo="lmms_egoplan.benchmarks.egointent.demo",
         judges=(
             TaskJudge("egointent.yaml", "lmms_egoplan.benchmarks.egointent.scoring:DEFAULT_JUDGE"),
@@ -148,7 +148,7 @@ BENCHMARKS = (
         figures="5",
         splits="lmms_egoplan.benchmarks.actplan.splits:PREPARED",
         commands="lmms_egoplan.benchmarks.actplan.commands",
-        report="lmms_egoplan.benchmarks.actplan.report:REPORT",
+        report="lmms_egoplan.benchmarks.actplan.report:ActPlanReport",
         demo="lmms_egoplan.benchmarks.actplan.demo",
     ),
 )

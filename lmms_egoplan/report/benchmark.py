@@ -1,12 +1,14 @@
 """What a report needs of a benchmark; who asks for a report hands the benchmarks over."""
 
-from collections.abc import Callable, Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from lmms_egoplan.report.document import Item, Section, Table
+from lmms_egoplan.report.document import Figure, Headline, Item, Section, ShownAnswer, Table
 from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.scored import Answer, Key, Scored
 
 
 @dataclass(frozen=True)
@@ -23,23 +25,121 @@ class Inputs:
 
 NO_INPUTS = Inputs()
 
+Task = TypeVar("Task", bound=Scored)
 
-@dataclass(frozen=True)
-class BenchmarkReport:
-    """A benchmark's part of reports.
 
-    section: of runs whose tasks' versions compare; None where no run has one of its tasks.
-    items: the questions of these runs, for the gallery.
-    compact: their main scores, for a terminal; None where no run has one of its tasks.
-    inputs_table: the table of inputs that are of no version of a task; None where there are none.
+class BenchmarkReport(ABC, Generic[Task]):
+    """A benchmark's part of a report, over runs whose tasks' versions compare.
 
-    All raise `LmmsEgoplanError` where runs or inputs are not of the form that is read.
+    NAME: the benchmark's; the key of the section.
+    TITLE, LEAD: of the section.
+    tasks: what the runs have of the benchmark, which is read once.
     """
 
-    section: Callable[[Sequence[Run], Inputs], Section | None]
-    items: Callable[[Sequence[Run]], Iterable[Item]]
-    compact: Callable[[Sequence[Run]], Table | None]
-    inputs_table: Callable[[Inputs], Table | None] = lambda _: None
+    NAME: ClassVar[str]
+    TITLE: ClassVar[str]
+    LEAD: ClassVar[str]
+
+    def __init__(self, runs: Sequence[Run], inputs: Inputs = NO_INPUTS) -> None:
+        """Read the runs' samples.
+
+        Raises:
+            LmmsEgoplanError: a sample is not of the form that the tasks log, or a question is there twice.
+        """
+        self.inputs = inputs
+        self.tasks = self.read(runs)
+
+    @abstractmethod
+    def read(self, runs: Sequence[Run]) -> list[Task]:
+        """The benchmark's tasks in these runs.
+
+        Raises:
+            LmmsEgoplanError: see `read_answers`.
+        """
+
+    @abstractmethod
+    def headlines(self) -> Iterable[Headline]:
+        """Main scores, for the summary."""
+
+    @abstractmethod
+    def tables(self) -> Iterable[Table | None]:
+        """In their order; None for one that these runs do not fill."""
+
+    def figures(self) -> Iterable[Figure | None]:
+        """In their order; None for one that these runs do not fill."""
+        return ()
+
+    def remarks(self) -> Iterable[str]:
+        """What is wrong with or missing from the runs, a sentence or two each."""
+        return ()
+
+    @abstractmethod
+    def compact_table(self) -> Table:
+        """Main scores, for a terminal."""
+
+    @abstractmethod
+    def question(self, key: Key, answers: Sequence[Answer]) -> dict[str, Any]:
+        """What the gallery shows of a question beside its answers, one at least: fields of `Item`."""
+
+    @abstractmethod
+    def shown(self, answer: Answer) -> ShownAnswer:
+        """An answer as the gallery shows it."""
+
+    def gallery_name(self, task: Task) -> str:
+        """The name under which the gallery has a task's answers."""
+        return task.name
+
+    def question_order(self, keys: Iterable[Key]) -> Iterable[Key]:
+        """The questions in the gallery's order."""
+        return keys
+
+    @classmethod
+    def inputs_table(cls, inputs: Inputs) -> Table | None:
+        """The table of inputs that are of no version of a task; None where there are none.
+
+        Raises:
+            LmmsEgoplanError: they are not of the form that is read.
+        """
+        return None
+
+    def section(self) -> Section | None:
+        """The benchmark's part of the page; None where no run has one of its tasks.
+
+        Raises:
+            LmmsEgoplanError: an input cannot be used.
+        """
+        if not self.tasks:
+            return None
+        return Section(
+            self.NAME,
+            self.TITLE,
+            self.LEAD,
+            tuple(self.headlines()),
+            tuple(table for table in self.tables() if table is not None),
+            tuple(figure for figure in self.figures() if figure is not None),
+            tuple(self.remarks()),
+        )
+
+    def items(self) -> list[Item]:
+        """The questions for the gallery, with what the runs with samples answered."""
+        found: dict[Key, dict[str, Answer]] = {}
+        for task in self.tasks:
+            for key, answer in (task.answers or {}).items():
+                found.setdefault(key, {})[self.gallery_name(task)] = answer
+        items: list[Item] = []
+        uses: dict[str, int] = {}
+        for key in self.question_order(found):
+            name = next(iter(found[key].values())).id
+            uses[name] = uses.get(name, 0) + 1
+            again = f" ({uses[name]})" if uses[name] > 1 else ""
+            answers = {run: self.shown(answer) for run, answer in found[key].items()}
+            shown = self.question(key, [*found[key].values()])
+            items.append(Item(key=f"{self.NAME}/{name}{again}", benchmark=self.NAME, answers=answers, **shown))
+        return items
+
+    def compact(self) -> Table | None:
+        """`compact_table`; None where no run has one of the benchmark's tasks."""
+        return self.compact_table() if self.tasks else None
 
 
 class ReportedBenchmark(Protocol):
@@ -55,4 +155,4 @@ class ReportedBenchmark(Protocol):
     @property
     def title(self) -> str: ...
 
-    def load_report(self) -> BenchmarkReport: ...
+    def load_report(self) -> type[BenchmarkReport]: ...

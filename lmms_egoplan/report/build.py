@@ -68,15 +68,16 @@ def build_report(
     sections, items, skipped = [], [], read.skipped
     with_runs = 0
     for done, benchmark in enumerate(benchmarks, 1):
-        report, own = benchmark.load_report(), []
+        report_of, own = benchmark.load_report(), []
         parts = parts_of(benchmark.name, read.runs)
         with_runs += bool(parts)
         for part in parts:
-            section = report.section(part.runs, inputs)
+            report = report_of(part.runs, inputs)
+            section = report.section()
             if section is not None:
                 own.append(part.section(section))
-                items += part.items(report.items(part.runs))
-        table = report.inputs_table(inputs)
+                items += part.items(report.items())
+        table = report_of.inputs_table(inputs)
         if table is not None and own:
             own[0] = replace(own[0], tables=(*own[0].tables, table))
         elif table is not None:

@@ -1,7 +1,10 @@
 """What the report's figures share: sizes, and signs by which runs are told apart without colour."""
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lmms_egoplan.report.scored import Mean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -13,6 +16,8 @@ _HATCHES = ("", "///", "...", "xxx", "\\\\\\", "---", "ooo", "+++")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _LINES = ("-", "--", "-.", ":")
 _INK, _GRID = "0.15", "0.88"
+# How numbers and words beside points are written.
+NOTE: dict[str, Any] = {"textcoords": "offset points", "size": 8, "color": _INK}
 _POINTS = 9.0
 _SMALL = 8.5
 # Width of a character in heads, and of what stands beside a legend's text in characters.
@@ -52,6 +57,76 @@ def marker(number: int) -> str:
 def line(number: int) -> str:
     """Style of this run's lines."""
     return _LINES[number % len(_LINES)]
+
+
+def draw_bars(
+    groups: Sequence[str],
+    means: Mapping[str, Sequence[Mean]],
+    label: str,
+    top: float,
+    reference: tuple[str, Sequence[float]] | None = None,
+) -> "Figure":
+    """A bar with its interval for each run in each group.
+
+    Args:
+        means: by run, for each group.
+        label: of the upright axis, which ends at `top`.
+        reference: what a dashed line in each group is, and its values.
+    """
+    figure, axes = new_figure(7.2, 3.5)
+    width = 0.8 / len(means)
+    for number, (name, of_run) in enumerate(means.items()):
+        middles = [place - 0.4 + width * (number + 0.5) for place in range(len(groups))]
+        heights = [mean.value or 0 for mean in of_run]
+        axes.bar(middles, heights, width, label=name, color=shade(number), hatch=hatch(number))
+        for x, mean in zip(middles, of_run, strict=True):
+            if mean.interval:
+                axes.vlines(x, *mean.interval, color="black", linewidth=1, zorder=3)
+            if mean.value is None:
+                axes.text(x, 0.01 * top, "n/a", rotation=90, ha="center", va="bottom", fontsize=7)
+    name, values = reference or ("", ())
+    for place, value in enumerate(values):
+        ends = place - 0.44, place + 0.44
+        axes.hlines(value, *ends, color="white", linewidth=3)
+        told = name if place == 0 else None
+        axes.hlines(value, *ends, color="black", linewidth=1.5, linestyle="--", label=told)
+    axes.set(xlim=(-0.6, len(groups) - 0.4), ylim=(0, top), ylabel=label)
+    axes.set_xticks(range(len(groups)), groups)
+    finish(axes)
+    return figure
+
+
+def draw_lines(
+    groups: Sequence[str],
+    lines: Sequence[tuple[Sequence[Mean], Mapping[str, Any]]],
+    label: str,
+    groups_label: str,
+    top: float,
+    chance: float | None = None,
+) -> "Figure":
+    """A line over the groups for each run, with intervals at its points.
+
+    Args:
+        lines: the means in the groups, and how matplotlib is to draw them, the colour among it.
+        label, groups_label: of the axes; the upright one ends at `top`.
+        chance: marked by a line across.
+    """
+    figure, axes = new_figure(7.2, 3.4)
+    if chance is not None:
+        axes.axhline(chance, color=_INK, linewidth=0.8)
+        axes.annotate("chance", (1, chance), (3, 0), xycoords=("axes fraction", "data"), va="center", **NOTE)
+    step = min(0.08, 0.5 / len(lines))
+    for number, (means, look) in enumerate(lines):
+        shift = step * (number - (len(lines) - 1) / 2)
+        there = [(place + shift, mean) for place, mean in enumerate(means) if mean.value is not None]
+        axes.plot([x for x, _ in there], [mean.value for _, mean in there], **look)
+        for x, mean in there:
+            if mean.interval:
+                axes.vlines(x, *mean.interval, color=look["color"], linewidth=1)
+    axes.set_xticks(range(len(groups)), groups)
+    axes.set(ylim=(0, top), xlim=(-0.5, len(groups) - 0.5), ylabel=label, xlabel=groups_label)
+    finish(axes)
+    return figure
 
 
 def finish(axes: "Axes") -> None:

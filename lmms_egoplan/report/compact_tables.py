@@ -2,15 +2,16 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any
 
 from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.report.document import Column, Row, Table
 from lmms_egoplan.report.gallery import clean
 from lmms_egoplan.report.page import percent, show
-from lmms_egoplan.report.run import Run, TaskRun
+from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.scored import ScoredTask
 
 NOT_AVAILABLE = "n/a"
 DEMO_NOTE = f"The judge '{DEMO}' only compares words: its scores mean nothing."
@@ -18,50 +19,46 @@ COVERAGE_NOTE = "In parentheses: coverage, the share of the benchmark's official
 _PATH = re.compile(r"\.{0,2}/|~|[A-Za-z]:[\\/]|\\\\")
 
 
-class _HasTask(Protocol):
-    task_run: TaskRun
+Cell = Callable[[Any], str]
+"""What a compact table shows of a task of a run."""
 
-
-_Entry = TypeVar("_Entry", bound=_HasTask)
-
-
-class Line(NamedTuple):
-    """A measure; cells: its value as shown, by the name of each run that has the task."""
-
-    label: str
-    cells: Mapping[str, str]
+_Cells = Mapping[str, str]
+"""By the name of the run; "" or nothing for a run without the measure."""
 
 
 def compact_table(
-    key: str, title: str, runs: Iterable[str], blocks: Mapping[str, Sequence[Line]], notes: Sequence[str] = ()
+    key: str,
+    title: str,
+    tasks: Sequence[ScoredTask],
+    measures: Callable[[Sequence[Any]], Mapping[str, Cell]],
+    notes: Sequence[str] = (),
+    heading: Callable[[Any], str] = lambda task: task.task_run.task,
 ) -> Table:
     """A table whose first column holds labels, and the others a run each.
 
     Args:
-        runs: names, each a column.
-        blocks: the rows by heading; "" is a block without one. An empty cell is of a run without the task.
+        measures: of the tasks in one block, by label; one that no run has a cell for is left out.
+        heading: of the block in which a task stands; "" for none.
     """
-    names = list(runs)
+    names = list(dict.fromkeys(task.run.name for task in tasks))
+    blocks = {}
+    for head in dict.fromkeys(map(heading, tasks)):
+        block = [task for task in tasks if heading(task) == head]
+        cells = {label: {task.run.name: cell(task) for task in block} for label, cell in measures(block).items()}
+        blocks[head] = {label: found for label, found in cells.items() if any(found.values())}
+    return _table(key, title, names, blocks, notes)
+
+
+def _table(
+    key: str, title: str, names: Sequence[str], blocks: Mapping[str, Mapping[str, _Cells]], notes: Sequence[str] = ()
+) -> Table:
+    columns = (Column("measure", ""), *(Column(f"run_{number}", name) for number, name in enumerate(names, 1)))
     rows = []
     for heading, lines in blocks.items():
-        if heading:
-            rows.append(Row((heading, *("" for _ in names)), is_own=True))
+        rows += [(heading, *("" for _ in names))] if heading else []
         indent = "  " if heading else ""
-        for line in lines:
-            rows.append(Row((indent + line.label, *(line.cells.get(name, "") for name in names)), is_own=True))
-    columns = (Column("measure", ""), *(Column(f"run_{number}", name) for number, name in enumerate(names, 1)))
-    return Table(key, title, columns, tuple(rows), notes=tuple(notes))
-
-
-def by_task(entries: Sequence[_Entry], lines: Callable[[Sequence[_Entry]], list[Line]]) -> dict[str, list[Line]]:
-    """The blocks of a table with one for each task.
-
-    Args:
-        entries: a task of a run each.
-        lines: of the entries of one task.
-    """
-    tasks = dict.fromkeys(entry.task_run.task for entry in entries)
-    return {task: lines([entry for entry in entries if entry.task_run.task == task]) for task in tasks}
+        rows += [(indent + label, *(cells.get(name, "") for name in names)) for label, cells in lines.items()]
+    return Table(key, title, columns, tuple(Row(row, is_own=True) for row in rows), notes=tuple(notes))
 
 
 def number(value: float | None, decimals: int | None = None) -> str:
@@ -92,16 +89,16 @@ def other_tasks(runs: Sequence[Run]) -> Table | None:
     own = [run for run in runs if run.others]
     if not own:
         return None
-    blocks: dict[str, list[Line]] = {}
+    blocks: dict[str, dict[str, _Cells]] = {}
     for task in dict.fromkeys(task for run in own for task in run.others):
         having = {run.name: run.others[task].metrics for run in own if task in run.others}
-        lines = [
-            Line(clean(metric), {name: _shown(metrics.get(metric)) for name, metrics in having.items()})
+        lines = {
+            clean(metric): {name: _shown(metrics.get(metric)) for name, metrics in having.items()}
             for metric in dict.fromkeys(metric for metrics in having.values() for metric in metrics)
             if not all(isinstance(metrics.get(metric), dict | list | None) for metrics in having.values())
-        ]
-        blocks[clean(task)] = lines or [Line("no metric", {})]
-    return compact_table("others", "Other tasks", [run.name for run in own], blocks)
+        }
+        blocks[clean(task)] = lines or {"no metric": {}}
+    return _table("others", "Other tasks", [run.name for run in own], blocks)
 
 
 def _shown(value: Any) -> str:

@@ -1,6 +1,6 @@
 """A report as a document: sections, tables, figures and the gallery's items; `writing` and `page` write them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -79,6 +79,18 @@ class Table:
                 marks = dict(zip(order[:2], ("best", "second"), strict=False))
                 found |= {(index, place): marks[value] for index, value in shown.items() if value in marks}
         return found
+
+
+def table_of_runs(
+    key: str,
+    title: str,
+    columns: Sequence[Column],
+    rows: Iterable[Mapping[str, Value]],
+    notes: Sequence[str] = (),
+) -> Table:
+    """A table of one's own rows, each by the columns' keys; what a row lacks it has no value for."""
+    values = tuple(Row(tuple(row.get(column.key) for column in columns), is_own=True) for row in rows)
+    return Table(key, title, tuple(columns), values, "the runs", tuple(notes))
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def compact_tables(runs: Sequence[Run], benchmarks: Sequence[ReportedBenchmark])
     for benchmark in benchmarks:
         for part in parts_of(benchmark.name, runs):
             try:
-                table = benchmark.load_report().compact(part.runs)
+                table = benchmark.load_report()(part.runs).compact()
             except LmmsEgoplanError:
                 raise
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:

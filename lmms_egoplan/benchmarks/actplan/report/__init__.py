@@ -1,10 +1,308 @@
-"""ActPlan-1K: plans beside the published scores, by setting, length and type of activity, and plan by plan."""
+"""ActPlan-1K's part of reports: plans by setting, length and type of activity, and plan by plan."""
 
-from lmms_egoplan.benchmarks.actplan.report.compact import compact
-from lmms_egoplan.benchmarks.actplan.report.items import items
-from lmms_egoplan.benchmarks.actplan.report.section import section
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from lmms_egoplan.benchmarks.actplan.activities import parse_id
+from lmms_egoplan.benchmarks.actplan.prepare import SPLIT
+from lmms_egoplan.benchmarks.actplan.published import load
+from lmms_egoplan.benchmarks.actplan.report.answers import GROUPS, MEASURES, Planned, key_of, read_planned
+from lmms_egoplan.benchmarks.actplan.report.tables import (
+    DECIMALS,
+    ablation,
+    all_scores,
+    by_group,
+    by_setting,
+    table3,
+    table4,
+)
+from lmms_egoplan.benchmarks.actplan.splits import PREPARED
 from lmms_egoplan.report.benchmark import BenchmarkReport
+from lmms_egoplan.report.charts import draw_bars, draw_lines, line, marker, shade
+from lmms_egoplan.report.compact_tables import COVERAGE_NOTE, Cell, compact_table, name_of, number, scored, share
+from lmms_egoplan.report.document import Figure, Headline, ShownAnswer, Table, Verdict
+from lmms_egoplan.report.published_with_runs import published_with_runs
+from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.scored import Answer, Key, Mean, compared
 
-__all__ = ["REPORT", "compact", "items", "section"]
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from PIL import Image
 
-REPORT = BenchmarkReport(section, items, compact)
+_ENCODER = "all-minilm-l6-v2"
+# Of the compact table, against gold plan 1.
+_SCORES = ("lcs_norm", "lcs", "lcs_norm_parsed", "lcs_parsed", "form_validity", "plan_length")
+_LCS_NOTE = "LCS: longest common subsequence with gold plan 1, in steps. Norm.: divided by the longer plan's length."
+_COMPARISONS_NOTE = "Against gold plan 1, the answers' lines. Runs compare only where the sentence encoder is the same."
+_LENGTH_NOTE = (
+    "The paper's Fig. 5 shows people's verdicts by length; its numbers are not printed, nor its bins legible."
+)
+_TYPE_NOTE = "The paper does not say which activity is of which type; the names tell it (sec. 3.4)."
+_LCS_CAPTION = (
+    "Means of the normalised LCS with gold plan 1, 0 to 1, with 95 % intervals by a bootstrap over the activities "
+    "where the run has samples. The numbers are those of the table."
+)
+_CORRECT_CAPTION = (
+    "As Fig. 5 of the paper, with a classifier's verdicts in place of people's: share of the plans that it calls "
+    "correct, by the length of gold plan 1 in steps, with 95 % intervals by a bootstrap over the activities."
+)
+
+
+class ActPlanReport(BenchmarkReport[Planned]):
+    """ActPlan-1K's part of a report."""
+
+    NAME = "actplan"
+    TITLE = "ActPlan-1K"
+    LEAD = (
+        "Plans for household activities, one action(object) per step, out of a task description and views of the home. "
+        "Plans are compared with gold plans by the longest common subsequence (LCS) of their steps, and called correct "
+        "or wrong by a classifier where a run has one."
+    )
+
+    def read(self, runs: Sequence[Run]) -> list[Planned]:
+        """The tasks of all runs."""
+        return [planned for run in runs for planned in read_planned(run)]
+
+    def headlines(self) -> Iterator[Headline]:
+        """The normalised LCS of each task."""
+        for run in self.tasks:
+            mean = run.means["lcs_norm"]
+            yield Headline(
+                run=run.run.name,
+                benchmark="ActPlan-1K",
+                task=run.task_run.task,
+                metric="lcs_norm",
+                value=run.number("lcs_norm"),
+                decimals=DECIMALS,
+                interval=mean.interval,
+                questions=mean.questions,
+                coverage=run.coverage(mean),
+                truncated=run.number("truncated"),
+            )
+
+    def tables(self) -> Iterator[Table | None]:
+        """Beside the paper's, all scores, breakdowns, and run against run."""
+        yield table4(self.tasks)
+        yield table3(self.tasks)
+        yield from ablation(self.tasks)
+        yield published_with_runs("Published: how far classifiers agree with people", load("table5"), ())
+        yield all_scores(self.tasks)
+        yield by_setting(self.tasks)
+        length, kind = ("By length of gold plan 1", "Steps", "length"), ("By type of activity", "Type", "activity_type")
+        yield by_group("actplan_by_length", *length, self.tasks, _LENGTH_NOTE)
+        yield by_group("actplan_by_activity_type", *kind, self.tasks, _TYPE_NOTE)
+        title = "Every pair of runs: normalised LCS"
+        told = ("actplan_comparisons", title, DECIMALS, "activities", _COMPARISONS_NOTE)
+        yield compared(self.tasks, "lcs_norm", *told)
+
+    def figures(self) -> Iterator[Figure | None]:
+        """Scores by group, where a run has them."""
+        for key, title, caption, by, measure in (
+            ("actplan_by_setting", "Normal and counterfactual", _LCS_CAPTION, "setting", "lcs_norm"),
+            ("actplan_by_length", "Normalised LCS by length", _LCS_CAPTION, "length", "lcs_norm"),
+            ("actplan_correct_by_length", "Correctness by length", _CORRECT_CAPTION, "length", "bleurt_correct"),
+            ("actplan_by_activity_type", "Types of activity", _LCS_CAPTION, "activity_type", "lcs_norm"),
+        ):
+            yield self._figure(key, title, caption, by, measure)
+
+    def _figure(self, key: str, title: str, caption: str, by: str, measure: str) -> Figure | None:
+        means = {run.name: {group: run.of(by, group, measure) for group in GROUPS[by]} for run in self.tasks}
+        known = {
+            name: values
+            for name, of_run in means.items()
+            if (values := sorted(mean.value for mean in of_run.values() if mean.value is not None))
+        }
+        if not known:
+            return None
+        groups = [group for group in GROUPS[by] if any(means[name][group].value is not None for name in known)]
+        shown = {name: [means[name][group] for group in groups] for name in known}
+        label = "correct by classifier" if measure == "bleurt_correct" else "normalised LCS"
+        told = [f"{name} from {values[0]:.2f} to {values[-1]:.2f}" for name, values in known.items()]
+        draw = (
+            partial(_draw_lengths, groups, shown, label)
+            if by == "length"
+            else partial(draw_bars, groups, shown, label, 1)
+        )
+        description = f"For each run its {label} in {', '.join(groups)}: {'; '.join(told)}."
+        return Figure(key, title, caption, draw, description)
+
+    def compact_table(self) -> Table:
+        """Longest common subsequences with gold plan 1, and what the plans are like."""
+        notes = (_LCS_NOTE, COVERAGE_NOTE)
+        return compact_table("actplan_compact", "ActPlan-1K: plans", self.tasks, _measures, notes)
+
+    def question(self, key: Key, answers: Sequence[Answer]) -> dict[str, Any]:
+        """As prepared; lm-eval alone logs the task description, and nobody the images."""
+        instance, first = key[0], answers[0]
+        logged = next((answer.doc for answer in answers if answer.doc), {}).get("task_description")
+        text, images = self._prepared[0].get(key, (logged or f"{instance}: the task description is not at hand", None))
+        place = parse_id(instance)
+        saw_images = any(not run.is_text_only for run in self.tasks if key in (run.answers or ()))
+        golds = enumerate(first.record.golds, 1)
+        return {
+            "question": text.strip(),
+            "facts": {
+                "setting": first.groups["setting"],
+                "activity type": first.groups["activity_type"],
+                "activity": first.cluster,
+                **({"scene": place.scene} if place else {}),
+            },
+            "references": {f"Gold plan {number}": "\n".join(steps) for number, steps in golds if steps},
+            "images": images if saw_images else None,
+        }
+
+    def shown(self, answer: Answer) -> ShownAnswer:
+        """Without a classifier, a plan is right that is gold plan 1, and wrong that has no step of it."""
+        score, norm = answer.record.score, answer.scores["lcs_norm"]
+        verdict: Verdict = "unscored"
+        if score.bleurt is not None:
+            verdict = "right" if score.bleurt else "wrong"
+        elif norm is not None:
+            verdict = "right" if norm == 1 else "wrong" if norm == 0 else "partly"
+        text = "\n".join(score.official) or "(nothing)"
+        if score.parsed != score.official:
+            text += f"\n\nRead as {len(score.parsed)} steps:\n" + "\n".join(score.parsed)
+        return ShownAnswer(verdict, text, rating="; ".join(_told(answer)))
+
+    @cached_property
+    def _prepared(self) -> "tuple[dict[Key, tuple[str, partial[list[Image.Image]]]], str | None]":
+        """Task description and images of the prepared instances, and why there are none."""
+        try:
+            rows = PREPARED.load(SPLIT)
+            images, texts = rows.select_columns(["images"]), rows.remove_columns(["images"])
+            found = {
+                key_of(row["id"], row["gold_plan_1"], row["gold_plan_2"]): (
+                    row["task_description"],
+                    partial(_images, images, number),
+                )
+                for number, row in enumerate(texts)
+            }
+        except (OSError, ValueError) as error:  # What is missing or damaged, of which `datasets` has many kinds.
+            return {}, str(error)
+        return found, None
+
+    def remarks(self) -> Iterator[str]:
+        """Of each run, then of encoders, classifiers and the prepared data."""
+        for run in self.tasks:
+            for text in _flaws(run):
+                yield f"{run.name}: {text}"
+        yield from _scorers(self.tasks)
+        prepared, problem = self._prepared
+        if problem:
+            yield f"The gallery has no images and, for runs of lmms-eval, no task descriptions: {problem}"
+        elif other := {key for run in self.tasks for key in run.answers or ()} - prepared.keys():
+            yield (
+                f"Not in the prepared data: {len(other):,} of the instances, {min(other)[0]} for one; the gallery "
+                "lacks their images."
+            )
+
+
+def _flaws(run: Planned) -> Iterator[str]:
+    asked, covered = run.number("num_plans"), run.number("coverage")
+    prepared = round(asked / (covered or 1)) if asked else None
+    if run.number("lcs_norm") is None:
+        yield "no LCS, since no instance has gold plan 1."
+    if covered is not None and covered < 1:
+        yield f"{asked:,} plans, {covered:.1%} of the instances of the data that were prepared for it."
+    if prepared and prepared != run.official:
+        yield (
+            f"its data have {prepared:,} instances, the paper {run.official:,}; scores over other instances do not "
+            "compare with the published ones."
+        )
+    if unparsed := run.number("unparsed"):
+        yield f"in {unparsed:.1%} of the answers no step was found."
+    if cut := run.number("bleurt_truncated"):
+        yield f"the classifier saw {cut:.1%} of the plans cut, or beside a cut gold plan."
+    if run.answers is None:
+        yield "no samples, and therefore no intervals, comparisons and plans in the gallery."
+
+
+def _scorers(planned: Sequence[Planned]) -> Iterator[str]:
+    """What is to be said of encoders and classifiers."""
+    encoders = {run.name: run.task_run.metrics.get("encoder") or "" for run in planned}
+    unlike = [name for name in encoders.values() if _ENCODER not in name.lower().replace("_", "-")]
+    others = sorted({_last_part(name): name for name in sorted(unlike, reverse=True)}.values())
+    if others:
+        yield (
+            f"Steps were compared by {', '.join(name or 'an unnamed encoder' for name in others)}; unless that is a "
+            "copy of all-MiniLM-L6-v2, LCS does not compare with Table 4."
+        )
+    if told := _differing(encoders):
+        yield f"Different sentence encoders, whose LCS do not compare: {told}."
+    without = [run.name for run in planned if run.number("bleurt_correct") is None]
+    if without:
+        yield f"No classifier, and therefore no correctness: {', '.join(without)}."
+    metrics = {run.name: run.task_run.metrics for run in planned if run.name not in without}
+    if told := _differing({name: str(of_run.get("bleurt_model")) for name, of_run in metrics.items()}):
+        yield f"Different classifiers, whose verdicts do not compare: {told}."
+
+
+def _differing(paths: Mapping[str, str]) -> str | None:
+    """Those of one name count as one, however the paths to them are written."""
+    if len(set(map(_last_part, paths.values()))) < 2:
+        return None
+    return "; ".join(f"{name}: {path}" for name, path in paths.items())
+
+
+def _last_part(path: str) -> str:
+    return PurePath(path).name
+
+
+def _measures(planned: Sequence[Planned]) -> dict[str, Cell]:
+    has_classifier = any(run.number("bleurt_correct") is not None for run in planned)
+    shares = (*(["bleurt_correct"] if has_classifier else []), "empty", "unparsed", "truncated")
+
+    def score(measure: str) -> Cell:
+        def cell(run: Planned) -> str:
+            mean = run.means[measure]
+            if mean.questions is None:
+                return number(mean.value, DECIMALS)
+            return scored(mean.value, DECIMALS, run.coverage(mean))
+
+        return cell
+
+    def part(measure: str) -> Cell:
+        return lambda run: share(run.means[measure].value)
+
+    def name(metric: str) -> Cell:
+        return lambda run: name_of(run.task_run.metrics.get(metric))
+
+    return {
+        **{MEASURES[measure]: score(measure) for measure in _SCORES},
+        **{MEASURES[measure]: part(measure) for measure in shares},
+        "Plans": lambda run: f"{number(run.number('num_plans'))} of {number(run.official)}",
+        "Sentence encoder": name("encoder"),
+        **({"Classifier": name("bleurt_model")} if has_classifier else {}),
+    }
+
+
+def _told(answer: Answer) -> Iterator[str]:
+    score, values = answer.record.score, answer.scores
+    for number, measure in enumerate(("lcs_norm", "lcs_norm_gold_2"), 1):
+        if values[measure] is not None:
+            yield f"normalised LCS with gold plan {number} {values[measure]:.3f} of 1"
+    if score.parsed != score.official and values["lcs_norm_parsed"] is not None:
+        yield f"parsed {values['lcs_norm_parsed']:.3f}"
+    if score.form_validity is not None:
+        yield f"form validity {score.form_validity:.2f}"
+    if score.bleurt is not None:
+        sure = "" if score.bleurt_probability is None else f" ({score.bleurt_probability:.2f})"
+        yield f"{'correct' if score.bleurt else 'wrong'} by the classifier{sure}"
+    if score.truncated:
+        yield "cut off"
+
+
+def _draw_lengths(groups: Sequence[str], means: Mapping[str, Sequence[Mean]], label: str) -> Any:
+    looks = [
+        {"label": name, "color": shade(place), "marker": marker(place), "linestyle": line(place)}
+        | {"markersize": 5, "clip_on": False}
+        for place, name in enumerate(means)
+    ]
+    lines = list(zip(means.values(), looks, strict=True))
+    return draw_lines(groups, lines, label, "steps of gold plan 1", 1)
+
+
+def _images(rows: "Dataset", number: int) -> "list[Image.Image]":
+    return [image.convert("RGB") for image in rows[number]["images"]]

@@ -1,8 +1,8 @@
-"""The benchmark's tasks in the runs, with what each says of its plans."""
+"""The plans of ActPlan's runs, and their means."""
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,16 +10,39 @@ from typing import Any
 from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, SETTINGS
 from lmms_egoplan.benchmarks.actplan.metrics import LENGTH_BINS, length_bin
 from lmms_egoplan.benchmarks.actplan.prepare import PAPER
-from lmms_egoplan.benchmarks.actplan.report.plans import MEASURES, Mean, Plan, mean_of, read_plan
-from lmms_egoplan.report.by_question import by_question
+from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
 from lmms_egoplan.report.document import Value
 from lmms_egoplan.report.recompute import shared_file
-from lmms_egoplan.report.run import Run, TaskRun
+from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.scored import Answer, Key, Mean, ScoredTask, in_percent, logged, mean_of, read_answers
+
+MEASURES = {
+    "lcs_norm": "Norm. LCS",
+    "lcs": "LCS, steps",
+    "lcs_norm_gold_2": "Norm. LCS, gold plan 2",
+    "lcs_gold_2": "LCS, gold plan 2, steps",
+    "lcs_norm_best": "Norm. LCS, better of the two",
+    "lcs_best": "LCS, better of the two, steps",
+    "lcs_norm_parsed": "Norm. LCS, parsed",
+    "lcs_parsed": "LCS, parsed, steps",
+    "form_validity": "Form validity",
+    "plan_length": "Plan length, steps",
+    "bleurt_correct": "Correct by classifier",
+    "empty": "Empty",
+    "unparsed": "Without a step",
+    "truncated": "Truncated",
+}
+INSTANCES = {setting: PAPER[f"{setting}_instances"] for setting in SETTINGS}
+GROUPS = {
+    "setting": SETTINGS,
+    "length": (*map(length_bin, LENGTH_BINS), length_bin(LENGTH_BINS[-1] + 1), length_bin(None)),
+    "activity_type": ACTIVITY_TYPES,
+}
+BY_SETTING = ("lcs_norm", "lcs_norm_parsed", "form_validity", "plan_length", "bleurt_correct")
 
 _TASK, _TEXT_ONLY = "actplan", "actplan_text_only"
 # Tasks that ask for one part of the activities, which is no score of the benchmark.
 _PARTS = {f"actplan_{setting}": setting for setting in SETTINGS}
-INSTANCES = {setting: PAPER[f"{setting}_instances"] for setting in SETTINGS}
 # How many plans a measure is over, where the harness tells.
 _COUNTS = {
     **dict.fromkeys(("lcs_norm", "lcs", "lcs_norm_parsed", "lcs_parsed"), "num_gold_1"),
@@ -27,23 +50,20 @@ _COUNTS = {
     **dict.fromkeys(("plan_length", "bleurt_correct", "empty", "unparsed"), "num_plans"),
     "truncated": "truncated_of",
 }
-GROUPS = {
-    "setting": SETTINGS,
-    "length": (*map(length_bin, LENGTH_BINS), length_bin(LENGTH_BINS[-1] + 1), length_bin(None)),
-    "activity_type": ACTIVITY_TYPES,
-}
 _GROUPED = {"lcs_norm": "by", "lcs_norm_parsed": "parsed_by", "bleurt_correct": "bleurt_by"}
-BY_SETTING = ("lcs_norm", "lcs_norm_parsed", "form_validity", "plan_length", "bleurt_correct")
 
 
 @dataclass(frozen=True)
-class Planned:
-    """One task of a run; plans: None without samples."""
+class Plan:
+    """golds: gold plans 1 and 2."""
 
-    name: str
-    run: Run
-    task_run: TaskRun
-    plans: dict[str, Plan] | None
+    score: PlanScore
+    golds: tuple[list[str], list[str]]
+
+
+@dataclass(frozen=True)
+class Planned(ScoredTask):
+    """One task of a run; an answer's record is a `Plan`, its cluster the activity, and its groups are of `GROUPS`."""
 
     @property
     def is_text_only(self) -> bool:
@@ -64,29 +84,22 @@ class Planned:
         """Whether the task's official instances were all asked."""
         return (self.number("num_plans") or 0) >= self.official
 
-    def number(self, metric: str) -> float | None:
-        """The harness's own; None for NaN and for what is not there."""
-        return self.task_run.number(metric)
-
-    def percent(self, metric: str) -> float | None:
-        return in_percent(self.number(metric))
-
     @cached_property
     def means(self) -> dict[str, Mean]:
         """Of all plans, by measure."""
-        if self.plans is not None:
-            return {measure: mean_of(self.plans.values(), measure) for measure in MEASURES}
+        if self.answers is not None:
+            return {measure: mean_of(self.answers.values(), measure) for measure in MEASURES}
         return {name: Mean(self.number(name), None, self.number(_COUNTS.get(name, ""))) for name in MEASURES}
 
     @cached_property
     def groups(self) -> dict[str, dict[str, dict[str, Mean]]]:
         """By ``setting``, ``length`` or ``activity_type``, then by group, where the run has it, then by measure."""
-        return {by: self._groups_with_samples(by) if self.plans else self._groups_without(by) for by in GROUPS}
+        return {by: self._groups_with_samples(by) if self.answers else self._groups_without(by) for by in GROUPS}
 
     def _groups_with_samples(self, by: str) -> dict[str, dict[str, Mean]]:
-        members: dict[str, list[Plan]] = {group: [] for group in GROUPS[by]}
-        for plan in self.plans.values():
-            members[plan.group(by)].append(plan)
+        members: dict[str, list[Answer]] = {group: [] for group in GROUPS[by]}
+        for answer in self.answers.values():
+            members[answer.groups[by]].append(answer)
         measures = BY_SETTING if by == "setting" else ("lcs", *_GROUPED)
         return {
             group: {measure: mean_of(plans, measure) for measure in measures}
@@ -98,50 +111,74 @@ class Planned:
         """From the harness's own breakdowns, which have four decimals."""
         metrics = self.task_run.metrics
         found = {prefix: metrics.get(f"{prefix}_{by}") or {} for prefix in (*_GROUPED.values(), "plans_by")}
-        groups = [group for group in GROUPS[by] if group in found["by"]]
         return {
             group: {
                 measure: Mean(
-                    finite(found[prefix].get(group)),
-                    plans=None if prefix == "bleurt_by" else found["plans_by"].get(group),
+                    _finite(found[prefix].get(group)),
+                    questions=None if prefix == "bleurt_by" else found["plans_by"].get(group),
                 )
                 for measure, prefix in _GROUPED.items()
             }
-            for group in groups
+            for group in GROUPS[by]
+            if group in found["by"]
         }
 
     def of(self, by: str, group: str, measure: str) -> Mean:
         return self.groups[by].get(group, {}).get(measure, Mean())
 
+    def coverage(self, mean: Mean) -> float | None:
+        """Share of the paper's instances that a score is over, 1 at most."""
+        return None if mean.questions is None else min(1.0, mean.questions / self.official)
+
     def shares(self, mean: Mean) -> dict[str, Value]:
-        """By column of `SHARES`, for a score over these plans."""
-        coverage = None if mean.plans is None else min(1.0, mean.plans / self.official)
-        return {"plans": mean.plans, "coverage": in_percent(coverage), "truncated": self.percent("truncated")}
+        """What a score is over, for columns beside it."""
+        coverage = in_percent(self.coverage(mean))
+        return {"plans": mean.questions, "coverage": coverage, "truncated": self.percent("truncated")}
 
 
-def read_planned(runs: Iterable[Run]) -> list[Planned]:
-    """The tasks in these runs.
+def read_planned(run: Run) -> Iterator[Planned]:
+    """The tasks of a run.
 
     Raises:
-        LmmsEgoplanError: a sample is not of the form that the tasks log, or an instance is there twice.
+        LmmsEgoplanError: see `read_answers`.
     """
-    found = []
-    for run in runs:
-        for task_run in run.tasks.values():
-            if shared_file(task_run.config) == "actplan":
-                name = run.name if task_run.task == _TASK else f"{run.name} ({task_run.task})"
-                plans = None
-                if task_run.samples is not None:
-                    read = (read_plan(run, task_run, sample) for sample in task_run.samples)
-                    keyed = ((plan.key, plan) for plan in read)
-                    plans = by_question(run, task_run, keyed, lambda key: f"instance {json.loads(key)[0]}")
-                found.append(Planned(name, run, task_run, plans))
-    return found
+    for task_run in run.tasks.values():
+        if shared_file(task_run.config) == "actplan":
+            name = run.name if task_run.task == _TASK else f"{run.name} ({task_run.task})"
+            yield Planned(name, run, read_answers(run, task_run, _answer), task_run)
 
 
-def finite(value: Any) -> float | None:
+def key_of(instance: str, first: list[str], second: list[str]) -> Key:
+    """Tells an instance, by its gold plans, from those of other releases with the same id."""
+    return instance, json.dumps([first, second])
+
+
+def _answer(sample: Mapping[str, Any]) -> Answer:
+    record, doc = sample.get("lcs_norm", {}), sample.get("doc")
+    score = logged(PlanScore, record)
+    golds = (record.get("gold_plan_1"), record.get("gold_plan_2"))
+    setting, activity, kind = places = [record.get(name) for name in ("setting", "activity", "activity_type")]
+    if setting not in SETTINGS or not isinstance(activity, str) or kind not in ACTIVITY_TYPES:
+        raise ValueError(f"{score.id}: no setting, activity and type of activity of the benchmark: {places}")
+    if not all(isinstance(gold, list) and all(isinstance(step, str) for step in gold) for gold in golds):
+        raise ValueError(f"{score.id}: gold plans must be lists of steps")
+    shares = {
+        "bleurt_correct": score.bleurt,
+        "empty": not score.official,
+        "unparsed": not score.parsed,
+        "truncated": score.truncated,
+    }
+    return Answer(
+        key=key_of(score.id, *golds),
+        id=score.id,
+        name=f"instance {score.id}",
+        record=Plan(score, golds),
+        scores={name: None if x is None else float(x) for name, x in (score.measures() | shares).items()},
+        cluster=activity,
+        groups={"setting": setting, "length": length_bin(score.reference_lengths[0]), "activity_type": kind},
+        doc=doc if isinstance(doc, dict) else None,
+    )
+
+
+def _finite(value: Any) -> float | None:
     return value if isinstance(value, int | float) and math.isfinite(value) else None
-
-
-def in_percent(share: float | None) -> float | None:
-    return None if share is None else 100 * share

@@ -1,10 +1,243 @@
-"""EgoIntent: what is done, why and what comes next, beside Table 3, by scenario, and step by step."""
+"""EgoIntent's part of reports: what is done, why and what comes next, by scenario, and step by step."""
 
-from lmms_egoplan.benchmarks.egointent.report.compact import compact
-from lmms_egoplan.benchmarks.egointent.report.items import items
-from lmms_egoplan.benchmarks.egointent.report.section import section
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from lmms_egoplan.benchmarks.egointent.heatmap import Heatmap, make_heatmap
+from lmms_egoplan.benchmarks.egointent.heatmap_drawing import draw_heatmap
+from lmms_egoplan.benchmarks.egointent.prepare import SPLIT
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, TITLES
+from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
+from lmms_egoplan.benchmarks.egointent.report.answers import OFFICIAL, Graded, read_graded
+from lmms_egoplan.benchmarks.egointent.report.tables import (
+    DECIMALS,
+    RIGHT,
+    WRONG,
+    scenario_tables,
+    score_table,
+    table3,
+)
+from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
+from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.report.benchmark import BenchmarkReport
+from lmms_egoplan.report.compact_tables import (
+    COVERAGE_NOTE,
+    DEMO_NOTE,
+    NOT_AVAILABLE,
+    Cell,
+    compact_table,
+    name_of,
+    number,
+    scored,
+    share,
+)
+from lmms_egoplan.report.document import Figure, Headline, ShownAnswer, Table, Verdict
+from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.scored import Answer, Key, compared, differing
 
-__all__ = ["REPORT", "compact", "items", "section"]
+if TYPE_CHECKING:
+    from PIL import Image
 
-REPORT = BenchmarkReport(section, items, compact)
+# As many frames as the gallery shows.
+_FRAMES = 12
+_FIELDS_NOTE = "A field that is missing in a reply scores 0 and is not judged."
+_COMPARISONS_NOTE = (
+    "Over steps of which both runs have all three ratings. Runs compare only where judge and prompts are the same."
+)
+
+
+class EgoIntentReport(BenchmarkReport[Graded]):
+    """EgoIntent's part of a report."""
+
+    NAME = "egointent"
+    TITLE = "EgoIntent"
+    LEAD = (
+        "Open questions about steps of procedures, seen up to just before their outcome: what is done, why, and what "
+        "comes next. A judge model rates how far each of the three agrees with the reference, from 0 to 100."
+    )
+
+    def read(self, runs: Sequence[Run]) -> list[Graded]:
+        """The task and its variants."""
+        return list(read_graded(runs))
+
+    def headlines(self) -> Iterator[Headline]:
+        """The overall score of each task."""
+        for run in self.tasks:
+            yield Headline(
+                run=run.run.name,
+                benchmark="EgoIntent",
+                task=run.task_run.task,
+                metric=f"overall ({GOALSTEP_STEPS})" if run.is_goalstep else "overall",
+                value=run.number("overall"),
+                decimals=DECIMALS,
+                interval=run.means["overall"].interval,
+                questions=run.number("num_steps"),
+                coverage=run.official_coverage,
+                truncated=run.number("truncated"),
+            )
+
+    def tables(self) -> Iterator[Table | None]:
+        """Beside Table 3, with intervals, by scenario, and run against run."""
+        yield table3(self.tasks)
+        yield score_table(self.tasks)
+        yield from scenario_tables(self.tasks)
+        told = ("egointent_comparisons", "Every pair of runs: overall", DECIMALS, "videos", _COMPARISONS_NOTE)
+        yield compared(self.tasks, "overall", *told)
+
+    @cached_property
+    def _heatmaps(self) -> list[Heatmap]:
+        """Of the runs with samples: one of the benchmark's steps and one of Goal-Step's, as far as there are such."""
+        kinds = [[run for run in self.tasks if run.answers and run.is_goalstep is kind] for kind in (False, True)]
+        return [make_heatmap([run.logged_run() for run in runs]) for runs in kinds if runs]
+
+    def figures(self) -> Iterator[Figure]:
+        """As Fig. 7 of the paper."""
+        for heatmap in self._heatmaps:
+            is_goalstep, best = heatmap.is_goalstep, heatmap.models[0]
+            shown = f"{GOALSTEP_STEPS} by the category of their goal" if is_goalstep else "As Fig. 7 of the paper"
+            yield Figure(
+                key="egointent_goalstep_heatmap" if is_goalstep else "egointent_heatmap",
+                title=heatmap.title if is_goalstep else "Overall score by scenario",
+                caption=f"{shown}: the run with the highest overall score on top, the {heatmap.by} with the lowest "
+                f"average on the left; the numbers are those of the table. {' · '.join(heatmap.notes)}.",
+                draw=partial(draw_heatmap, heatmap, titled=False),
+                description=f"A grid of {len(heatmap.models)} runs by {len(heatmap.scenarios)} columns, each cell with "
+                f"its score and darker where it is higher. Highest overall: {best}. Hardest {heatmap.by}: "
+                f"{heatmap.scenarios[0]}.",
+            )
+
+    def compact_table(self) -> Table:
+        """Scores, 0 to 100, overall and by field."""
+        notes = (_FIELDS_NOTE, *([DEMO_NOTE] if any(run.is_by_demo for run in self.tasks) else []), COVERAGE_NOTE)
+        ordered = sorted(self.tasks, key=lambda run: run.is_goalstep)
+        return compact_table("egointent_compact", "EgoIntent: score, 0 to 100", ordered, _measures, notes, _heading)
+
+    def question(self, key: Key, answers: Sequence[Answer]) -> dict[str, Any]:
+        """As prepared, or as lm-eval logs it."""
+        step_id, video = key
+        first, groups = answers[0].record, answers[0].groups
+        doc = self._prepared[0].get(key) or next((answer.doc for answer in answers if answer.doc), None)
+        when = f", {doc['start_sec']:.2f} to {doc['end_sec']:.2f} s" if doc else ""
+        return {
+            "question": f"Step {step_id} (video {video}{when}): what is done, why, and what comes next?",
+            "facts": {
+                "category" if first.is_goalstep else "scenario": groups["group"],
+                "environment": groups["environment"],
+                "references": "unverified" if first.unverified else "verified",
+            },
+            "references": {TITLES[field]: doc[field] for field in FIELDS} if doc else {},
+            "images": _frames(doc, max(answer.record.graded.frames_shown for answer in answers)),
+        }
+
+    def shown(self, answer: Answer) -> ShownAnswer:
+        """With the mean of the three ratings, each field's, and the judge's words."""
+        step, mean = answer.record.graded, answer.scores["overall"]
+        verdict: Verdict = "unscored"
+        if mean is not None:
+            verdict = "right" if mean >= RIGHT else "wrong" if mean < WRONG else "partly"
+        told = [f"{mean:.1f} of 100" if mean is not None else "not judged"]
+        told += ["cut off"] * bool(step.truncated) + ["suspect"] * bool(step.suspect)
+        judgements = [f"{TITLES[field]}: {text}" for field, text in step.judgements.items() if text]
+        text = "\n".join(_said(step, field) for field in FIELDS)
+        return ShownAnswer(verdict, text, rating="; ".join(told), judgement="\n".join(judgements) or None)
+
+    @cached_property
+    def _prepared(self) -> tuple[dict[Key, dict[str, Any]], str | None]:
+        """The prepared rows, and why there are none."""
+        try:
+            return {(row["step_id"], row["video_id"]): row for row in PREPARED.load(SPLIT)}, None
+        except (OSError, ValueError) as error:  # What is missing or damaged, of which `datasets` has many kinds.
+            return {}, str(error)
+
+    def remarks(self) -> Iterator[str]:
+        """Of each run, then of what was shown, of heat maps and of the prepared data."""
+        for run in self.tasks:
+            for text in _flaws(run):
+                yield f"{run.name}: {text}"
+        media = {run.name: run.media for run in self.tasks if run.media}
+        if len({shown.partition(" ")[0] for shown in media.values()}) > 1:
+            told = differing(media)
+            yield f"Steps were shown in different forms, as in the paper to open and to closed models: {told}."
+        for heatmap in self._heatmaps:
+            for warning in heatmap.warnings:
+                yield f"{warning[0].upper()}{warning[1:]}."
+        prepared, problem = self._prepared
+        asked = {key: [] for run in self.tasks for key in run.answers or ()}
+        logged = {key for run in self.tasks for key, step in (run.answers or {}).items() if step.doc}
+        if bare := asked.keys() - prepared.keys() - logged:
+            why = problem or f"they are not in the prepared data, {min(bare)[0]} for one"
+            yield f"{len(bare):,} steps have neither references nor images in the gallery: {why}"
+
+
+def _flaws(run: Graded) -> Iterator[str]:
+    size, asked, judged = run.annotated, run.number("num_steps"), run.number("judge_coverage")
+    if run.is_goalstep:
+        yield "steps, labels and cuts are Goal-Step's, not EgoIntent's; the published scores do not compare."
+    elif size is not None and size != OFFICIAL:
+        yield (f"the annotation file has {size:,} steps, the paper {OFFICIAL:,}; the published scores do not compare.")
+    if size is not None and asked < size:
+        yield f"{asked:,} of the annotation file's {size:,} steps were asked."
+    if run.number("overall") is None:
+        yield "no overall score, since of one of the fields that were found nothing is judged."
+    elif judged is not None and judged < 1:
+        unjudged = f"{100 * (1 - judged):.1f} % of the found fields are not judged"
+        yield f"{unjudged}; they count as neither right nor wrong."
+    if run.number("parsed") == 0:
+        yield "in no reply was any of the three fields found."
+    if run.is_by_demo:
+        yield "the demo judge compares words; its ratings mean nothing."
+    if run.answers is None:
+        yield "no samples, and therefore no intervals, heat map, comparisons and steps in the gallery."
+    if unverified := run.number("unverified"):
+        yield f"nobody has verified the references of {100 * unverified:.1f} % of the steps."
+
+
+def _heading(run: Graded) -> str:
+    return f"{run.task_run.task} ({GOALSTEP_STEPS})" if run.is_goalstep else run.task_run.task
+
+
+def _measures(graded: Sequence[Graded]) -> dict[str, Cell]:
+    def score(name: str) -> Cell:
+        return lambda run: number(run.number(name), DECIMALS)
+
+    def part(name: str) -> Cell:
+        return lambda run: share(run.number(name))
+
+    def overall(run: Graded) -> str:
+        # Of the benchmark's steps, of which Goal-Step's are none.
+        return scored(run.number("overall"), DECIMALS, None if run.is_goalstep else run.official_coverage)
+
+    return {
+        "overall": overall,
+        **{name: score(name) for name in (*FIELDS, *ENVIRONMENTS)},
+        "steps": lambda run: number(run.number("num_steps")),
+        "parsed": part("parsed"),
+        "judged": part("judge_coverage"),
+        **{name: part(name) for name in ("truncated", "suspect", "unverified")},
+        "shown as": lambda run: run.media or NOT_AVAILABLE,
+        "judge": lambda run: "not asked" if run.number("parsed") == 0 else name_of(run.judge),
+    }
+
+
+def _said(step: GradedStep, field: str) -> str:
+    rating = step.ratings[field]
+    told = f"not judged: {step.errors[field]}" if rating is None else f"{rating:g}"
+    return f"{TITLES[field]}: {step.fields.get(field, 'missing')} [{told}]"
+
+
+def _frames(doc: Mapping[str, Any] | None, count: int) -> "partial[list[Image.Image]] | None":
+    """Reads what a model was shown that saw this many frames; None where the video is not at hand."""
+    # Path's own raises where a folder on the way is closed.
+    if doc is None or not os.path.isfile(doc["video_path"]):  # noqa: PTH113
+        return None
+    return partial(read_frames, doc["video_path"], doc["start_sec"], doc["end_sec"], count)
+
+
+def read_frames(video: str, start_sec: float, end_sec: float, count: int) -> "list[Image.Image]":
+    """Frames that the model was shown, no more than the gallery shows."""
+    from lmms_egoplan.benchmarks.egointent.visuals import step_frames, thin
+    from lmms_egoplan.media.frames import read_video_frames
+
+    return read_video_frames(video, thin(thin(step_frames(video, start_sec, end_sec), max(1, count)), _FRAMES))

@@ -1,20 +1,34 @@
-"""Which runs have EgoIntent's task, and how each step was answered and rated in them."""
+"""What runs answered to EgoIntent's steps, and how these were rated."""
 
-import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean
 from typing import Any
 
-from lmms_egoplan.benchmarks.egointent.answer_files import TASK, logged_group, prompt_versions
+import numpy as np
+
+from lmms_egoplan.benchmarks.egointent.answer_files import (
+    TASK,
+    LoggedRun,
+    LoggedStep,
+    logged_group,
+    prompt_versions,
+)
+from lmms_egoplan.benchmarks.egointent.prepare import PAPER
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
-from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
+from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
-from lmms_egoplan.report.by_question import by_question, unreadable
 from lmms_egoplan.report.document import Value
 from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.run import Run, TaskRun
+from lmms_egoplan.report.scored import Answer, Mean, ScoredTask, logged, read_answers
+from lmms_egoplan.report.statistics import bootstrap_interval
 from lmms_egoplan.validation import shown
 
+OFFICIAL = PAPER["steps"]
+SCORES = ("overall", *FIELDS, *ENVIRONMENTS)
 # What is used of a logged step.
 _DOC_TEXTS = (*FIELDS, "video_path")
 _DOC_TIMES = ("start_sec", "end_sec")
@@ -22,66 +36,56 @@ _LONGEST = 1e9
 # Versions of the task that logged a Goal-Step step's category as its scenario.
 _CATEGORY_AS_SCENARIO = ("1.0", "1.1")
 
-Key = tuple[str, str]
-"""A step's id and its video, since other annotations may use the same ids."""
-
 
 @dataclass(frozen=True)
-class Step:
-    """How one step was answered and rated.
+class Graded(ScoredTask):
+    """One task of a run; its name tells, too, whether it is over Goal-Step steps.
 
-    group: its scenario; of a Goal-Step step, the category of its goal.
-    doc: the prepared row, which lm-eval alone logs.
+    An answer's key is the step's id and video, its record a `LoggedStep`, and its cluster the video. Its groups are
+    ``group``, the step's scenario or, of a Goal-Step step, the category of its goal, and ``environment``.
     """
 
-    graded: GradedStep
-    video_id: str
-    group: str
-    environment: str
-    unverified: bool
     is_goalstep: bool
-    doc: Mapping[str, Any] | None
-
-
-@dataclass(frozen=True)
-class Graded:
-    """One task of a run.
-
-    name: the run's, with the task where that is a variant that a user made, and with `GOALSTEP_STEPS` where it is over
-        these.
-    run: its plain name.
-    steps: None without samples.
-    """
-
-    name: str
-    run: str
-    task_run: TaskRun
-    steps: dict[Key, Step] | None
-    is_goalstep: bool
-
-    def number(self, metric: str) -> int | float | None:
-        return self.task_run.number(metric)
-
-    def percent(self, metric: str) -> float | None:
-        """Of a share."""
-        value = self.number(metric)
-        return None if value is None else 100 * value
-
-    @property
-    def judge(self) -> str | None:
-        judge = self.task_run.metrics.get("judge_model")
-        return None if judge in (None, "none") else judge
 
     @property
     def media(self) -> str | None:
         """The form in which the model was shown the steps; None in runs of earlier versions, which do not tell."""
-        media = self.task_run.metrics.get("media")
-        return media if isinstance(media, str) else None
+        return self.text("media")
 
     @property
-    def prompts(self) -> tuple[str | None, str | None]:
-        """Versions of the prompt and the judge's, as `LoggedRun` has them."""
-        return prompt_versions(self.task_run.config)
+    def annotated(self) -> int | None:
+        """Steps of the annotation file that the run's are of; None where the harness does not tell."""
+        asked, coverage = self.number("num_steps"), self.number("coverage")
+        return round(asked / coverage) if asked and coverage else None
+
+    @property
+    def official_coverage(self) -> float | None:
+        """Share of the paper's steps that the score is over, of which fields that no judge rated are not; 1 at most."""
+        asked = self.number("num_steps")
+        unjudged = (self.number("parsed") or 0) * (1 - (self.number("judge_coverage") or 0))
+        return None if asked is None else min(1.0, asked / OFFICIAL) * (1 - unjudged)
+
+    @property
+    def compares(self) -> bool:
+        """Whether the scores compare with the published ones: over the paper's steps, all of them, rated by a judge."""
+        is_whole = self.annotated == OFFICIAL and self.official_coverage == 1
+        return is_whole and not self.is_goalstep and not self.is_by_demo
+
+    @cached_property
+    def means(self) -> dict[str, Mean]:
+        """The scores, with steps and videos they are over."""
+        return {name: self._mean(name) for name in SCORES}
+
+    def _mean(self, name: str) -> Mean:
+        if self.answers is None:
+            return Mean(self.number(name))
+        steps = self.of(name)
+        return Mean(self.number(name), _interval(steps, fields_of(name)), len(steps), len({x.cluster for x in steps}))
+
+    def of(self, name: str) -> list[Answer]:
+        """The steps that a score is over."""
+        steps = (self.answers or {}).values()
+        return [step for step in steps if name not in ENVIRONMENTS or step.groups["environment"] == name]
 
     def shares(self) -> dict[str, Value]:
         """What the scores are over, what was shown, who judged and by which prompts, for columns beside the scores."""
@@ -90,58 +94,67 @@ class Graded:
             name: self.percent(names.get(name, name))
             for name in ("coverage", "parsed", "judged", "truncated", "unverified", "suspect")
         }
-        prompts = ", ".join(version or "unknown" for version in self.prompts)
+        prompts = ", ".join(version or "unknown" for version in prompt_versions(self.task_run.config))
         texts = {"judge": self.judge, "prompts": prompts, "media": self.media}
         return {"questions": self.number("num_steps")} | texts | percent
 
+    def logged_run(self) -> LoggedRun:
+        """For the heat map."""
+        steps = {step.id: step.record for step in (self.answers or {}).values()}
+        return LoggedRun(self.name, steps, self.task_run.version, *prompt_versions(self.task_run.config))
 
-def graded_runs(runs: Iterable[Run]) -> list[Graded]:
+
+def read_graded(runs: Iterable[Run]) -> Iterator[Graded]:
     """The task and its variants in these runs.
 
     Raises:
-        LmmsEgoplanError: a sample is not of the form that the task logs, or a step is there twice.
+        LmmsEgoplanError: see `read_answers`.
     """
-    found = []
     for run in runs:
         for task_run in run.tasks.values():
             if shared_file(task_run.config) == "egointent":
+                answers = read_answers(run, task_run, _answer)
+                is_goalstep = _is_goalstep(task_run, answers)
                 name = run.name if task_run.task == TASK else f"{run.name} ({task_run.task})"
-                steps = None
-                if task_run.samples is not None:
-                    read = (_step(run, task_run, sample) for sample in task_run.samples)
-                    steps = by_question(run, task_run, read, lambda key: f"step {key[0]} of video {key[1]}")
-                is_goalstep = _is_goalstep(task_run, steps)
-                name += f" ({GOALSTEP_STEPS})" * is_goalstep
-                found.append(Graded(name, run.name, task_run, steps, is_goalstep))
-    return found
+                yield Graded(name + f" ({GOALSTEP_STEPS})" * is_goalstep, run, answers, task_run, is_goalstep)
 
 
-def _is_goalstep(task_run: TaskRun, steps: Mapping[Key, Step] | None) -> bool:
+def fields_of(name: str) -> Sequence[str]:
+    """The fields that a score is over."""
+    return (name,) if name in FIELDS else FIELDS
+
+
+def _is_goalstep(task_run: TaskRun, answers: Mapping[Any, Answer] | None) -> bool:
     """Whether a task of a run is over Goal-Step steps; by its scores where it has no samples."""
-    if steps:
-        return any(step.is_goalstep for step in steps.values())
+    if answers:
+        return any(answer.record.is_goalstep for answer in answers.values())
     scores = task_run.metrics
     was_scenario = task_run.version in _CATEGORY_AS_SCENARIO and scores.get("unverified") == 1
     return was_scenario or isinstance(scores.get("category"), Mapping)
 
 
-def _step(run: Run, task_run: TaskRun, sample: Mapping[str, Any]) -> tuple[Key, Step]:
-    record, doc = sample.get("overall", {}), sample.get("doc")
-    told = {field.name: record[field.name] for field in fields(GradedStep) if field.name in record}
-    try:
-        graded = GradedStep.from_text(json.dumps(told))
-        unverified = sample.get("unverified") == {"unverified": True}
-        group, is_goalstep = logged_group(record, unverified)
-        names = ("video_id", group, "environment")
-        places = [record.get(name) for name in names]
-        if not all(isinstance(place, str) for place in places):
-            raise ValueError(f"step {graded.step_id}: {', '.join(names)} must be texts, got {places}")
-        if doc is not None and (problem := _doc_problem(doc)):
-            raise ValueError(f"step {graded.step_id}: the logged step: {problem}")
-    except ValueError as error:
-        raise unreadable(run, task_run, error) from error
-    step = Step(graded, *places, unverified, is_goalstep, doc)
-    return (graded.step_id, step.video_id), step
+def _answer(sample: Mapping[str, Any]) -> Answer:
+    values, doc = sample.get("overall", {}), sample.get("doc")
+    graded = logged(GradedStep, values)
+    unverified = sample.get("unverified") == {"unverified": True}
+    kind, is_goalstep = logged_group(values, unverified)
+    names = ("video_id", kind, "environment")
+    video, group, environment = places = [values.get(name) for name in names]
+    if not all(isinstance(place, str) for place in places):
+        raise ValueError(f"step {graded.step_id}: {', '.join(names)} must be texts, got {places}")
+    if doc is not None and (problem := _doc_problem(doc)):
+        raise ValueError(f"step {graded.step_id}: the logged step: {problem}")
+    ratings = graded.ratings.values()
+    return Answer(
+        key=(graded.step_id, video),
+        id=graded.step_id,
+        name=f"step {graded.step_id} of video {video}",
+        record=LoggedStep(graded, group, unverified, is_goalstep),
+        scores={"overall": None if None in ratings else fmean(ratings)},
+        cluster=video,
+        groups={"group": group, "environment": environment},
+        doc=doc,
+    )
 
 
 def _doc_problem(doc: Any) -> str | None:
@@ -156,3 +169,26 @@ def _doc_problem(doc: Any) -> str | None:
         if type(time) not in (int, float) or not abs(time) < _LONGEST:
             return f"{name}: expected seconds, found {shown(time)}"
     return None
+
+
+def _interval(steps: Sequence[Answer], names: Sequence[str]) -> tuple[float, float] | None:
+    """95 % interval of the mean of the fields' scores, as `metrics` has them, by a bootstrap that draws videos."""
+    sums: dict[str, np.ndarray] = {}
+    for step in steps:
+        rows = [_count(step.record.graded, field) for field in names]
+        sums[step.cluster] = sums.get(step.cluster, 0) + np.array(rows)
+    of_videos = np.array(list(sums.values()))
+
+    def score(drawn: np.ndarray) -> float:
+        asked, found, judged, total = of_videos[drawn.astype(int)].sum(axis=0).T
+        if (judged[found > 0] == 0).any():
+            return math.nan
+        return float(np.mean(found / asked * total / np.maximum(judged, 1)))
+
+    return bootstrap_interval(range(len(sums)), list(sums), score)
+
+
+def _count(step: GradedStep, field: str) -> tuple[int, bool, bool, float]:
+    """What a step adds to a field's steps, found and judged ones, and to the sum of the ratings of the latter."""
+    rating = step.ratings[field] if field in step.fields else None
+    return 1, field in step.fields, rating is not None, rating or 0.0

@@ -1,21 +1,21 @@
-"""EgoIntent's tables: beside Table 3, with intervals, by scenario or category, and run against run."""
+"""EgoIntent's tables: beside Table 3, with intervals, and by scenario or category."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
 from lmms_egoplan.benchmarks.egointent.protocol import TITLES
 from lmms_egoplan.benchmarks.egointent.published import load
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
-from lmms_egoplan.benchmarks.egointent.report.answers import Graded
-from lmms_egoplan.benchmarks.egointent.report.items import RIGHT, WRONG
-from lmms_egoplan.benchmarks.egointent.report.scores import DECIMALS, OFFICIAL, SCORES, Intervals, compares, counts
-from lmms_egoplan.report.comparisons import comparisons
-from lmms_egoplan.report.document import Column, Row, Table
+from lmms_egoplan.benchmarks.egointent.report.answers import OFFICIAL, SCORES, Graded, fields_of
+from lmms_egoplan.report.document import Column, Table, table_of_runs
 from lmms_egoplan.report.published_with_runs import published_with_runs
+from lmms_egoplan.report.scored import ends
 from lmms_egoplan.report.statistics import RESAMPLES
 
+DECIMALS = 2
+# Of a step's three ratings, the mean from which the gallery calls it right, and below which it calls it wrong.
+RIGHT, WRONG = 75, 25
 _TITLES = {"overall": "Overall", **TITLES, "indoor": "Indoor", "outdoor": "Outdoor"}
 _SHARES = (
     Column("questions", "Steps"),
@@ -49,63 +49,64 @@ _PROTOCOL_NOTE = (
 )
 
 
-def table3(graded: Sequence[Graded], intervals: Intervals) -> Table:
+def table3(graded: Sequence[Graded]) -> Table:
     """Scores of each run among the published ones."""
     own = []
     for run in graded:
-        low, high = intervals[run.name].get("overall", (None, None))
-        scores = {name: run.number(name) for name in SCORES}
-        own.append({"model": run.name, "low": low, "high": high, "compares": compares(run)} | scores | run.shares())
-    ends = (Column("low", "Low (overall)", DECIMALS), Column("high", "High (overall)", DECIMALS))
+        low, high = run.means["overall"].ends
+        scores = {name: run.means[name].value for name in SCORES}
+        own.append({"model": run.name, "low": low, "high": high, "compares": run.compares} | scores | run.shares())
+    overall = (Column(end.key, f"{end.title} (overall)", DECIMALS) for end in ends(DECIMALS))
     notes = (_PROTOCOL_NOTE, f"Published scores are over {OFFICIAL:,} steps.", _INTERVAL_NOTE, _SHARES_NOTE)
-    return published_with_runs("Semantic consistency, beside Table 3", load("table3"), own, (*ends, *_SHARES), notes)
+    title = "Semantic consistency, beside Table 3"
+    return published_with_runs(title, load("table3"), own, (*overall, *_SHARES), notes)
 
 
-def score_table(graded: Sequence[Graded], intervals: Intervals) -> Table:
+def score_table(graded: Sequence[Graded]) -> Table:
     """Each score of each run with its interval and what it is over."""
-    columns = (
-        Column("score_of", "Score"),
-        Column("model", "Run"),
-        Column("score", "Value", DECIMALS),
-        Column("low", "Low", DECIMALS),
-        Column("high", "High", DECIMALS),
-        Column("steps", "Steps"),
-        Column("videos", "Videos"),
-        Column("rated", "Ratings"),
-    )
+    counts = (Column("steps", "Steps"), Column("videos", "Videos"), Column("rated", "Ratings"))
+    score = (Column("score_of", "Score"), Column("model", "Run"), Column("score", "Value", DECIMALS))
     rows = []
     for name in SCORES:
         for run in graded:
-            low, high = intervals[run.name].get(name, (None, None))
-            steps, videos, rated = counts(run, name)
-            if steps != 0:
-                values = (_TITLES[name], run.name, run.number(name), low, high, steps, videos, rated)
-                rows.append(Row(values, is_own=True))
+            mean, rated = run.means[name], None
+            if run.answers is not None:
+                ratings = [step.record.graded.ratings[field] for step in run.of(name) for field in fields_of(name)]
+                rated = sum(rating is not None for rating in ratings)
+            if mean.questions != 0:
+                told = {"score_of": _TITLES[name], "model": run.name, "score": mean.value, "rated": rated}
+                low, high = mean.ends
+                rows.append(told | {"low": low, "high": high, "steps": mean.questions, "videos": mean.clusters})
     notes = (
         "Overall is the mean of the three fields' scores; indoor and outdoor are the overall of those steps.",
         "Ratings: fields that the score is over, those that are missing and score 0 among them.",
         _INTERVAL_NOTE,
         f"The gallery calls a step right from a mean of its three ratings of {RIGHT} on, and wrong below {WRONG}.",
     )
-    return Table("egointent_scores", "Scores with intervals", columns, tuple(rows), "the runs", notes)
+    columns = (*score, *ends(DECIMALS), *counts)
+    return table_of_runs("egointent_scores", "Scores with intervals", columns, rows, notes)
 
 
-def scenarios(graded: Sequence[Graded]) -> list[Table]:
+def scenario_tables(graded: Sequence[Graded]) -> Iterator[Table]:
     """What the heat maps show, in numbers, and of runs without samples too; Goal-Step steps in a table of their own."""
-    kinds = [[run for run in graded if run.is_goalstep is kind] for kind in (False, True)]
-    return [_groups(runs, runs[0].is_goalstep) for runs in kinds if runs]
+    for kind in (False, True):
+        if runs := [run for run in graded if run.is_goalstep is kind]:
+            yield _groups(runs, kind)
 
 
 def _groups(graded: Sequence[Graded], is_goalstep: bool) -> Table:
     name, names = ("category", "categories") if is_goalstep else ("scenario", "scenarios")
-    scores = [_by_group(run) for run in graded]
+    scores = {run.name: _by_group(run) for run in graded}
     rows = []
-    for group in {group for each in scores for group in each}:
-        values = [value if math.isfinite(value := each.get(group, math.nan)) else None for each in scores]
-        known = [value for value in values if value is not None]
-        steps = {sum(step.group == group for step in run.steps.values()) for run in graded if run.steps}
+    for group in {group for of_run in scores.values() for group in of_run}:
+        values = {
+            run: value if math.isfinite(value := of_run.get(group, math.nan)) else None
+            for run, of_run in scores.items()
+        }
+        known = [value for value in values.values() if value is not None]
+        steps = {sum(x.groups["group"] == group for x in run.answers.values()) for run in graded if run.answers}
         told = steps.pop() if len(steps) == 1 else " / ".join(map(str, sorted(steps))) or None
-        rows.append((not known, fmean(known or [0]), group, Row((group, told, *values), is_own=True)))
+        rows.append((not known, fmean(known or [0]), group, {name: group, "steps": told} | values))
     columns = (
         Column(name, name.capitalize()),
         Column("steps", GOALSTEP_STEPS if is_goalstep else "Steps"),
@@ -116,30 +117,12 @@ def _groups(graded: Sequence[Graded], is_goalstep: bool) -> Table:
         "Two numbers of steps: of different runs.",
         *(["The category is that of the video's goal in Goal-Step; the paper's scenarios are places."] * is_goalstep),
     )
-    ordered = tuple(row for *_, row in sorted(rows, key=lambda each: each[:3]))
+    ordered = [row for *_, row in sorted(rows, key=lambda row: row[:3])]
     title = f"{GOALSTEP_STEPS}: overall score by category" if is_goalstep else "Overall score by scenario"
-    return Table(f"egointent_{names}", title, columns, ordered, "the runs", notes)
+    return table_of_runs(f"egointent_{names}", title, columns, ordered, notes)
 
 
 def _by_group(run: Graded) -> Mapping[str, float]:
     """Scores by scenario or category; before version 1.2 of the task both were logged as scenarios."""
     scores = (run.task_run.metrics.get(name) for name in ("category", "scenario"))
     return next((found for found in scores if isinstance(found, Mapping)), {})
-
-
-def comparison_table(logged: Sequence[Graded]) -> Table | None:
-    """Every pair of runs over the steps that both have all ratings for; None where no two share such."""
-    scores = {
-        run.name: {
-            "\n".join(key): fmean(step.graded.ratings.values())
-            for key, step in run.steps.items()
-            if None not in step.graded.ratings.values()
-        }
-        for run in logged
-    }
-    videos = {"\n".join(key): step.video_id for run in logged for key, step in run.steps.items()}
-    table = comparisons(scores, videos, "egointent_comparisons", "Every pair of runs: overall", DECIMALS, unit="videos")
-    note = (
-        "Over steps of which both runs have all three ratings. Runs compare only where judge and prompts are the same."
-    )
-    return table and replace(table, notes=(*table.notes, note))

@@ -1,10 +1,266 @@
-"""EgoPlan: accuracies beside Tables 1 and 3, by past actions and by goal-answer similarity, and the questions."""
+"""EgoPlan's part of reports: accuracies by past actions and by goal-answer similarity, and the questions."""
 
-from lmms_egoplan.benchmarks.egoplan.report.compact import compact
-from lmms_egoplan.benchmarks.egoplan.report.items import items
-from lmms_egoplan.benchmarks.egoplan.report.section import section
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from itertools import groupby
+from typing import Any
+
+from lmms_egoplan.benchmarks.egoplan.published import load
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, LETTERS
+from lmms_egoplan.benchmarks.egoplan.report.answers import CHANCE, OFFICIAL, Series, read_series
+from lmms_egoplan.benchmarks.egoplan.report.figures import accuracies_figure, lines_figure
+from lmms_egoplan.benchmarks.egoplan.report.similarity import LEVELS, levels, similarities
+from lmms_egoplan.benchmarks.egoplan.report.tables import (
+    DECIMALS,
+    Groups,
+    Part,
+    grouped_table,
+    pairs,
+    scores_table,
+    table1,
+    table3,
+)
+from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
+from lmms_egoplan.benchmarks.egoplan.visuals import uniform_images
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import BenchmarkReport
+from lmms_egoplan.report.compact_tables import COVERAGE_NOTE, Cell, compact_table, number, scored, share
+from lmms_egoplan.report.document import Figure, Headline, ShownAnswer, Table, Verdict
+from lmms_egoplan.report.published_with_runs import published_with_runs
+from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.scored import Answer, Key
 
-__all__ = ["REPORT", "compact", "items", "section"]
+# The least number of past actions in each bin: the paper's text does not tell those of Fig. 8.
+_BINS = {"0": 0, "1": 1, "2 to 3": 2, "4 to 7": 4, "8 to 15": 8, "16 and more": 16}
+_DOMAIN_NAMES = {EPIC_KITCHENS: "EPIC-KITCHENS (in-domain)", EGO4D: "Ego4D (out-of-domain)"}
+_VERDICTS: dict[float | None, Verdict] = {1.0: "right", 0.0: "wrong", None: "unscored"}
+_RANKED_NOTE = (
+    "acc ranks the choices by mean log-probability per token, acc_sum by the sum, acc_bytes by the sum per byte."
+)
+_TEST_NOTE = "Its answers are private: runs of egoplan_test have predictions and no score."
 
-REPORT = BenchmarkReport(section, items, compact)
+
+class EgoPlanReport(BenchmarkReport[Series]):
+    """EgoPlan's part of a report; the input ``similarity`` is for the similarity of goal and answer."""
+
+    NAME = "egoplan"
+    TITLE = "EgoPlan"
+    LEAD = (
+        "Which of four actions comes next, given a goal and a first-person video of the progress so far? The choices "
+        "are ranked by the likelihood that the model gives them; the score is the share of right ones."
+    )
+
+    def read(self, runs: Sequence[Run]) -> list[Series]:
+        """The tasks with a score, ``egoplan_val`` first."""
+        return read_series(runs)
+
+    def headlines(self) -> Iterator[Headline]:
+        """Of each run its main task, or what it has instead."""
+        for _, own in groupby(self.tasks, key=lambda task: task.run.name):
+            task = next(own)
+            yield Headline(
+                run=task.run.name,
+                benchmark="EgoPlan",
+                task=task.task_run.task,
+                metric="accuracy",
+                value=task.mean.value,
+                decimals=DECIMALS,
+                interval=task.mean.interval,
+                questions=task.questions,
+                coverage=task.official_coverage,
+                is_generated=not task.is_ranked,
+                chance=CHANCE,
+                beside=(("by sum", task.percent("acc_sum")),) if task.is_ranked else (),
+            )
+
+    def tables(self) -> Iterator[Table | None]:
+        """Beside the paper's, all scores, by group, run against run, and the published test split."""
+        yield table1(self.tasks)
+        yield table3(self.tasks)
+        yield scores_table(self.tasks)
+        by_past, alike = "Accuracy by number of past actions", "Accuracy by goal-answer similarity"
+        yield grouped_table("egoplan_past_actions", by_past, "Past actions", self._by_past_actions)
+        yield grouped_table("egoplan_similarity", alike, "Similarity", self._by_similarity, self._similarity[1])
+        yield from pairs(self.tasks)
+        yield published_with_runs("Published: the test split", load("table4"), (), notes=(_TEST_NOTE,))
+
+    def figures(self) -> Iterator[Figure | None]:
+        """Accuracies, and those by group as Figs. 8 and 7 of the paper."""
+        yield accuracies_figure(self.tasks)
+        yield lines_figure(
+            "egoplan_past_actions",
+            "Accuracy by number of past actions",
+            "number of past actions",
+            self._by_past_actions,
+            "As Fig. 8 of the paper; the bins are the project's, since its text does not tell the figure's.",
+        )
+        yield lines_figure(
+            "egoplan_similarity",
+            "Accuracy by goal-answer similarity",
+            "similarity of goal and right answer",
+            self._by_similarity,
+            f"As Fig. 7 of the paper: three levels of the {self._similarity[1]}. That they are equal is the project's "
+            f"choice{', and the paper takes BERTScore.' if self.inputs.similarity is None else '.'}",
+        )
+
+    @cached_property
+    def _by_past_actions(self) -> Groups:
+        return self._grouped({key: _bin_of(doc) for key, doc in self._docs[0].items()}, list(_BINS))
+
+    @cached_property
+    def _by_similarity(self) -> Groups:
+        return self._grouped({key: LEVELS[level] for key, level in self._similarity[0].items()}, LEVELS)
+
+    def _grouped(self, groups: Mapping[Key, str], names: Sequence[str]) -> Groups:
+        """Groups without a question are left out."""
+        parts: dict[str, list[Part]] = {name: [] for name in names}
+        for task in self.tasks:
+            keys: dict[str, list[Key]] = {name: [] for name in names}
+            for key in task.answers or ():
+                if key in groups:
+                    keys[groups[key]].append(key)
+            for name, own in keys.items():
+                if own:
+                    parts[name].append(Part(task, task.mean_over(own), task.by_sum(own)))
+        return {name: of_group for name, of_group in parts.items() if of_group}
+
+    @cached_property
+    def _similarity(self) -> tuple[dict[Key, int], str, str | None]:
+        """The level of each question, how similarity was measured, and why it was not.
+
+        Raises:
+            LmmsEgoplanError: a model for BERTScore was asked for and cannot be loaded. The sentence encoder may be
+                missing.
+        """
+        if not self._docs[0]:
+            return {}, "", None
+        pairs = {key: (doc["task_goal"], doc["answer"]) for key, doc in self._docs[0].items()}
+        try:
+            similar = similarities(pairs.values(), self.inputs.similarity)
+        except LmmsEgoplanError as error:
+            if self.inputs.similarity is not None:
+                raise
+            return {}, "", str(error)
+        return levels({key: similar.values[pair] for key, pair in pairs.items()}), similar.measure, None
+
+    @cached_property
+    def _docs(self) -> tuple[Mapping[Key, Mapping[str, Any]], str | None]:
+        """Prepared rows of the questions that were asked, where need be as lm-eval logs them; why there are none."""
+        answers = [pair for task in self.tasks for pair in (task.answers or {}).items()]
+        videos = {key: answer.cluster for key, answer in answers if answer.cluster}
+        docs = {key: answer.doc for key, answer in answers if answer.doc}
+        problem, keys = None, {key for key, _ in answers}
+        if keys:
+            try:
+                for row in PREPARED.load("val"):
+                    key = (row["split_size"], row["sample_id"], row["golden_choice_idx"])
+                    if key in keys and videos.get(key, row["video_id"]) == row["video_id"]:
+                        docs[key] = row
+            except (OSError, ValueError) as error:  # What is missing or damaged, of which `datasets` has many kinds.
+                problem = str(error)
+        return docs, problem
+
+    def compact_table(self) -> Table:
+        """Accuracies in per cent."""
+        notes = (*([_RANKED_NOTE] if any(task.is_ranked for task in self.tasks) else []), COVERAGE_NOTE)
+        return compact_table("egoplan_compact", "EgoPlan: accuracy in per cent", self.tasks, _measures, notes)
+
+    def gallery_name(self, task: Series) -> str:
+        """The run's, and the task's where the run has several over the questions."""
+        own = [other for other in self.tasks if other.run is task.run and other.answers is not None]
+        return task.run.name if len(own) == 1 else f"{task.run.name} ({task.task_run.task})"
+
+    def question_order(self, keys: Iterable[Key]) -> list[Key]:
+        """By their ids."""
+        return sorted(keys)
+
+    def question(self, key: Key, answers: Sequence[Answer]) -> dict[str, Any]:
+        """As prepared, or as lm-eval logs it."""
+        doc, gold = self._docs[0].get(key), LETTERS.index(key[2])
+        logged = next((answer.record.domain for answer in answers if answer.record.domain), None)
+        domain = doc["video_source"] if doc else logged
+        facts = {"source": _DOMAIN_NAMES[domain]} if domain in _DOMAIN_NAMES else {}
+        if not doc:
+            return {
+                "question": f"{key[1]}: the question is not at hand",
+                "facts": facts,
+                "choices": tuple(LETTERS),
+                "gold": gold,
+            }
+        done = "; ".join(action["narration_text"] for action in doc["past_actions"])
+        return {
+            "question": doc["question"],
+            "facts": facts | {"past actions": _bin_of(doc)},
+            "choices": tuple(doc["choices"]),
+            "gold": gold,
+            "references": {"Goal": doc["task_goal"], f"Past actions ({len(doc['past_actions'])})": done or "none"},
+            "images": partial(uniform_images, doc) if _is_there(doc["media_path"]) else None,
+        }
+
+    def shown(self, answer: Answer) -> ShownAnswer:
+        """With the log-probabilities of the choices, or the reply."""
+        choice = answer.record
+        unread = "no clear letter in the reply" if choice.text is not None and choice.chosen is None else None
+        return ShownAnswer(_VERDICTS[answer.scores["acc"]], choice.text, choice.logprobs, choice.chosen, unread)
+
+    def remarks(self) -> Iterator[str]:
+        """Of the runs, and of what is missing."""
+        concerned: dict[str, list[str]] = {}
+        for task in self.tasks:
+            for text in _flaws(task):
+                concerned.setdefault(text, []).append(task.name)
+        for text, names in concerned.items():
+            yield f"{', '.join(names)}: {text}"
+        docs, problem = self._docs
+        if missing := {key for task in self.tasks for key in task.answers or ()} - docs.keys():
+            why = problem or f"the prepared data do not have them, {min(missing)[1]} for one"
+            yield f"{len(missing):,} questions lack their text, past actions, goal and frames: {why}"
+        if unlike := self._similarity[2]:
+            yield f"No accuracy by goal-answer similarity: {unlike}"
+
+
+def _flaws(task: Series) -> Iterator[str]:
+    size, asked, scored = task.number("split_size"), task.number("num_questions"), task.questions
+    if size is not None and size != OFFICIAL:
+        yield (
+            f"the annotation file has {size:,} questions, EgoPlan-Val {OFFICIAL:,}; the published scores do not "
+            "compare."
+        )
+    if asked is not None and size is not None and asked < size:
+        yield f"{asked:,} of the annotation file's {size:,} questions were asked."
+    if asked is not None and scored is not None and scored < asked:
+        yield (
+            f"{asked - scored:,} of {asked:,} questions have no score, since a choice's mean log-probability is "
+            "unknown or not finite."
+        )
+    if task.answers is None:
+        yield "no samples, and therefore no intervals, groups, comparisons and gallery."
+
+
+def _measures(series: Sequence[Series]) -> dict[str, Cell]:
+    is_ranked = any(task.is_ranked for task in series)
+
+    def ranked(metric: str) -> Cell:
+        return lambda task: scored(task.percent(metric), DECIMALS, task.official_coverage)
+
+    def part(metric: str) -> Cell:
+        return lambda task: number(task.percent(metric), DECIMALS)
+
+    return {
+        **{metric: ranked(metric) for metric in (("acc", "acc_sum", "acc_bytes") if is_ranked else ("acc",))},
+        **{metric: part(metric) for metric in ("acc_epic_kitchens", "acc_ego4d")},
+        **({} if is_ranked else {"unparsed": lambda task: share(task.number("unparsed"))}),
+        "questions": lambda task: f"{number(task.questions)} of {number(OFFICIAL)}",
+    }
+
+
+def _bin_of(doc: Mapping[str, Any]) -> str:
+    """By number of past actions."""
+    count = len(doc["past_actions"])
+    return max((name for name, least in _BINS.items() if count >= least), key=_BINS.__getitem__)
+
+
+def _is_there(path: str) -> bool:
+    # Path's own raises where a folder on the way is closed.
+    return os.path.exists(path)  # noqa: PTH110

@@ -1,103 +1,192 @@
-"""What the runs answered, question by question, and the prepared rows of these questions."""
+"""What runs answered to EgoPlan's questions, and their accuracies."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean
 from typing import Any
 
+from lmms_egoplan.benchmarks.egoplan import splits
 from lmms_egoplan.benchmarks.egoplan.records import LETTERS, SOURCE_METRIC
-from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
-from lmms_egoplan.report.by_question import unreadable
+from lmms_egoplan.report.document import Value
+from lmms_egoplan.report.recompute import aggregations, shared_file
 from lmms_egoplan.report.run import Run, TaskRun
+from lmms_egoplan.report.scored import Answer, Key, Mean, ScoredTask, mean_of, read_answers
 
+CHANCE = 25.0
+"""Per cent: one of four choices is right."""
+
+MAIN_TASK = "egoplan_val"
+UNSEEN = ("_blind", "_narrated")
+"""Ends of the names of tasks without a picture."""
+
+OFFICIAL = splits.OFFICIAL["val"]
+"""Questions of EgoPlan-Val."""
+
+# The files in ``tasks/shared`` that score a choice.
+_SCORED = ("egoplan_ranking", "egoplan_replies")
 # What is used of a logged question; its frames need more.
 _DOC_FIELDS = ("video_source", "question", "choices", "answer", "task_goal", "past_actions", "media_path")
 
-Key = tuple[int, int, str]
-"""A question: size of its annotation file, sample id and right letter, since small sets use the same ids."""
-
-Docs = Mapping[Key, Mapping[str, Any]]
-
 
 @dataclass(frozen=True)
-class Answered:
-    """A question as one task of a run answered it.
+class Choice:
+    """chosen: index of the choice.
 
-    score: 1 right, 0 wrong, by the mean log-probability per token; None where the model could not score it.
-    score_by_sum: the same by the sum of the log-probabilities; None too where the backend does not tell it.
-    chosen: index of the choice.
     logprobs: of the choices, mean per token; None where the answer was written.
     text: None where the choices were ranked.
-    domain: `records.EPIC_KITCHENS` or `EGO4D`; like the video, None where there is no score.
-    doc: the prepared row, which lm-eval alone logs.
+    domain: `records.EPIC_KITCHENS` or `EGO4D`; None where there is no score.
     """
 
-    score: float | None
-    score_by_sum: float | None
-    video_id: str | None
     chosen: int | None
     logprobs: tuple[float | None, ...] | None
     text: str | None
     domain: str | None
-    doc: Mapping[str, Any] | None
 
 
-def read_answer(run: Run, task_run: TaskRun, sample: Mapping[str, Any]) -> tuple[Key, Answered]:
-    """One logged line.
+@dataclass(frozen=True)
+class Series(ScoredTask):
+    """One task of a run.
+
+    An answer's key is the size of the annotation file, the sample id and the right letter, its record a `Choice`, and
+    its cluster the video. Its scores are 1 or 0: ``acc`` by the mean log-probability per token, ``acc_sum`` by the sum.
+
+    model: the run's, by the longest name that any run has for it.
+    look: number of its colour and marker.
+    is_ranked: by likelihood; else a letter was written.
+    """
+
+    model: str
+    look: int
+    is_ranked: bool
+
+    @property
+    def is_main(self) -> bool:
+        return _is_main(self.task_run)
+
+    @property
+    def unseen(self) -> str | None:
+        """What kind of baseline without the video this is."""
+        return next((end for end in UNSEEN if self.task_run.task.endswith(end)), None)
+
+    @property
+    def short_name(self) -> str:
+        """Where there is little room."""
+        task = self.task_run.task
+        if task == MAIN_TASK:
+            return self.run.name
+        return f"{self.run.name}, {task.removeprefix(MAIN_TASK).strip('_') or task}"
+
+    @cached_property
+    def mean(self) -> Mean:
+        """The harness's accuracy in per cent, with the interval that the samples give."""
+        return Mean(self.percent("acc"), self.mean_over(self.answers or ()).interval, self.questions)
+
+    def mean_over(self, keys: Iterable[Key]) -> Mean:
+        """The accuracy over these questions, in per cent."""
+        return mean_of([self.answers[key] for key in keys], "acc", scale=100)
+
+    def by_sum(self, keys: Iterable[Key]) -> float | None:
+        """The accuracy by sum over these questions, in per cent; None where none has one."""
+        scores = (self.answers[key].scores["acc_sum"] for key in keys)
+        known = [100 * score for score in scores if score is not None]
+        return fmean(known) if known else None
+
+    @property
+    def questions(self) -> int | None:
+        """Those that the accuracy is over."""
+        return self.number("predictions" if self.is_ranked else "num_questions")
+
+    @property
+    def official_coverage(self) -> float | None:
+        """Share of the official questions that the accuracy is over, 1 at most; None where the harness does not tell."""
+        return None if self.questions is None else min(1.0, self.questions / OFFICIAL)
+
+    @property
+    def compares(self) -> bool:
+        """Whether the accuracy compares with the published ones: over the official file, all of it."""
+        return self.number("split_size") == OFFICIAL and self.official_coverage == 1
+
+    def counts(self) -> dict[str, Value]:
+        """By the keys of the columns of interval and counts."""
+        low, high = self.mean.ends
+        return {"low": low, "high": high, "questions": self.questions, "coverage": self.percent("coverage")}
+
+
+def read_series(runs: Sequence[Run]) -> list[Series]:
+    """The tasks of this benchmark, run by run, ``egoplan_val`` first.
 
     Raises:
-        LmmsEgoplanError: it is not of the form that the tasks log.
+        LmmsEgoplanError: see `read_answers`.
     """
-    try:
-        predicted, scored, by_sum = sample["predictions"], sample.get("acc"), sample.get("acc_sum")
-        key = (int(sample["split_size"]["split_size"]), int(predicted["sample_id"]), str(sample["target"]))
-        letters = [key[2], *filter(None, [predicted["prediction"]])]
-        if not all(letter in LETTERS and len(letter) == 1 for letter in letters):
-            raise ValueError(f"target and prediction are to be of the letters {LETTERS}, not {', '.join(letters)}")
-        ranked = predicted.get("choices")
-        if ranked is not None and len(ranked) != len(LETTERS):
-            raise ValueError(f"expected {len(LETTERS)} choices, got {len(ranked)}")
-        logprobs = ranked and tuple(None if choice["loss"] is None else -choice["loss"] for choice in ranked)
-        for record in filter(None, (scored, by_sum)):
-            if record["score"] not in (0, 1):
-                raise ValueError(f"a score is to be 0 or 1, not {record['score']}")
-        doc = sample.get("doc")
-        if doc is not None and (absent := [name for name in _DOC_FIELDS if name not in doc]):
-            raise ValueError(f"the logged question lacks {', '.join(absent)}")
-        answered = Answered(
-            score=None if scored is None else float(scored["score"]),
-            score_by_sum=None if by_sum is None else float(by_sum["score"]),
-            video_id=scored and str(scored["video_id"]),
-            chosen=None if predicted["prediction"] is None else LETTERS.index(predicted["prediction"]),
-            logprobs=logprobs,
-            text=_reply(sample) if ranked is None else None,
-            domain=next((source for source, metric in SOURCE_METRIC.items() if metric in sample), None),
-            doc=doc,
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        problem = f"{type(error).__name__}: {error}; they may have been changed, or written by another version"
-        raise unreadable(run, task_run, problem) from error
-    return key, answered
+    own = [run for run in runs if any(map(_metrics, run.tasks.values()))]
+    models = _models(own)
+    looks: dict[str, int] = {}
+    for run in sorted(own, key=lambda run: not any(map(_is_main, run.tasks.values()))):
+        has_main = any(map(_is_main, run.tasks.values()))
+        same = [looks[other.name] for other in own if other.name in looks and models[other.name] == models[run.name]]
+        looks[run.name] = same[0] if same and not has_main else len(set(looks.values()))
+    found = []
+    for run in own:
+        for task in sorted(run.tasks, key=lambda task: (task != MAIN_TASK, task.endswith(UNSEEN))):
+            task_run = run.tasks[task]
+            if metrics := _metrics(task_run):
+                name = run.name if task == MAIN_TASK else f"{run.name} ({task})"
+                model, look, is_ranked = models[run.name], looks[run.name], "acc_sum" in metrics
+                answers = read_answers(run, task_run, _answer)
+                found.append(Series(name, run, answers, task_run, model, look, is_ranked))
+    return found
+
+
+def _models(runs: Sequence[Run]) -> dict[str, str]:
+    """Each run's model; one harness may tell a path of which the other tells the end."""
+    names = {run.model for run in runs}
+    longer = {run.name: [name for name in names if name.endswith(f"/{run.model}")] for run in runs}
+    return {run.name: longer[run.name][0] if len(longer[run.name]) == 1 else run.model for run in runs}
+
+
+def _is_main(task_run: TaskRun) -> bool:
+    """Whether choices were ranked behind the video, as in the paper."""
+    return "acc_sum" in (_metrics(task_run) or {}) and not task_run.task.endswith(UNSEEN)
+
+
+def _metrics(task_run: TaskRun) -> Mapping[str, str] | None:
+    """The metrics of a task of this benchmark."""
+    return aggregations(task_run.config) if shared_file(task_run.config) in _SCORED else None
+
+
+def _answer(sample: Mapping[str, Any]) -> Answer:
+    predicted, scored, doc = sample["predictions"], sample.get("acc"), sample.get("doc")
+    key = (int(sample["split_size"]["split_size"]), int(predicted["sample_id"]), str(sample["target"]))
+    letters = [key[2], *filter(None, [predicted["prediction"]])]
+    if not all(letter in LETTERS and len(letter) == 1 for letter in letters):
+        raise ValueError(f"target and prediction are to be of the letters {LETTERS}, not {', '.join(letters)}")
+    ranked = predicted.get("choices")
+    if ranked is not None and len(ranked) != len(LETTERS):
+        raise ValueError(f"expected {len(LETTERS)} choices, got {len(ranked)}")
+    if doc is not None and (absent := [name for name in _DOC_FIELDS if name not in doc]):
+        raise ValueError(f"the logged question lacks {', '.join(absent)}")
+    choice = Choice(
+        chosen=None if predicted["prediction"] is None else LETTERS.index(predicted["prediction"]),
+        logprobs=ranked and tuple(None if choice["loss"] is None else -choice["loss"] for choice in ranked),
+        text=_reply(sample) if ranked is None else None,
+        domain=next((source for source, metric in SOURCE_METRIC.items() if metric in sample), None),
+    )
+    scores = {metric: _score(sample.get(metric)) for metric in ("acc", "acc_sum")}
+    video = scored and str(scored["video_id"])
+    return Answer(key, str(key[1]), f"question {key[1]}", choice, scores, video, doc=doc)
+
+
+def _score(record: Mapping[str, Any] | None) -> float | None:
+    """None where the model could not score the question, or the backend does not tell."""
+    if record is None:
+        return None
+    if record["score"] not in (0, 1):
+        raise ValueError(f"a score is to be 0 or 1, not {record['score']}")
+    return float(record["score"])
 
 
 def _reply(sample: Mapping[str, Any]) -> str:
     """lm-eval logs a list of one."""
     reply = sample.get("filtered_resps", "")
     return str(reply[0] if isinstance(reply, list) and reply else reply or "")
-
-
-def find_docs(answers: Iterable[Mapping[Key, Answered]]) -> tuple[Docs, str | None]:
-    """Prepared rows of the questions that were asked, where need be as lm-eval logs them; and why there are none."""
-    pairs = [pair for of_task in answers for pair in of_task.items()]
-    keys = {key for key, _ in pairs}
-    videos = {key: answered.video_id for key, answered in pairs if answered.video_id}
-    docs = {key: answered.doc for key, answered in pairs if answered.doc}
-    problem = None
-    if keys:
-        try:
-            for row in PREPARED.load("val"):
-                key = (row["split_size"], row["sample_id"], row["golden_choice_idx"])
-                if key in keys and videos.get(key, row["video_id"]) == row["video_id"]:
-                    docs[key] = row
-        except (OSError, ValueError) as error:  # What is missing or damaged, of which `datasets` has many kinds.
-            problem = str(error)
-    return docs, problem

@@ -1,17 +1,18 @@
-"""Accuracies beside the published ones, all scores, and accuracies by group."""
+"""EgoPlan's tables: accuracies beside the published ones, all scores, by group, and run against run."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 
 from lmms_egoplan.benchmarks.egoplan.published import load
-from lmms_egoplan.benchmarks.egoplan.report.groups import Part
-from lmms_egoplan.benchmarks.egoplan.report.official import compares
-from lmms_egoplan.benchmarks.egoplan.report.series import CHANCE, DECIMALS, Series
-from lmms_egoplan.report.document import Column, Row, Table
+from lmms_egoplan.benchmarks.egoplan.report.answers import CHANCE, MAIN_TASK, Series
+from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
 from lmms_egoplan.report.published_with_runs import published_with_runs
+from lmms_egoplan.report.scored import Mean, compared, ends
 from lmms_egoplan.report.statistics import RESAMPLES
 
-_ENDS = (Column("low", "Low", DECIMALS), Column("high", "High", DECIMALS))
+DECIMALS = 2
 _BY_SUM = Column("acc_sum", "By sum %", DECIMALS)
 _COUNTS = (Column("questions", "Questions"), Column("coverage", "Coverage %", 1))
 _COUNTS_NOTE = (
@@ -33,32 +34,42 @@ _PROTOCOL_NOTE = (
 )
 
 
+@dataclass(frozen=True)
+class Part:
+    """A series' accuracies over one group of questions, per cent."""
+
+    series: Series
+    acc: Mean
+    acc_sum: float | None
+
+
+Groups = Mapping[str, Sequence[Part]]
+"""By group, the series that have questions in it."""
+
+
 def table1(series: Sequence[Series]) -> Table:
     """Own accuracies, ranked behind the video, among those of Table 1."""
-    own = [
-        {"model": each.name, "acc": each.percent("acc"), "acc_sum": each.percent("acc_sum"), "compares": compares(each)}
-        | each.counts()
-        for each in series
-        if each.is_main
-    ]
-    notes = (_PROTOCOL_NOTE, f"Chance: {CHANCE:g} %.", _INTERVAL_NOTE, _COUNTS_NOTE)
-    extra = (_BY_SUM, *_ENDS, *_COUNTS)
-    return published_with_runs("Accuracy, beside Table 1", load("table1"), own, extra, notes if own else ())
+    own = [_own(task) | {"acc": task.mean.value} for task in series if task.is_main]
+    notes = (_PROTOCOL_NOTE, f"Chance: {CHANCE:g} %.", _INTERVAL_NOTE, _COUNTS_NOTE) if own else ()
+    extra = (_BY_SUM, *ends(DECIMALS), *_COUNTS)
+    return published_with_runs("Accuracy, beside Table 1", load("table1"), own, extra, notes)
 
 
 def table3(series: Sequence[Series]) -> Table:
     """The same by domain, among those of Table 3."""
+    domains = {"id": "acc_epic_kitchens", "od": "acc_ego4d", "all": "acc"}
     own = [
-        {"model": each.name, "id": each.percent("acc_epic_kitchens"), "od": each.percent("acc_ego4d")}
-        | {"all": each.percent("acc"), "acc_sum": each.percent("acc_sum"), "compares": compares(each)}
-        | each.counts()
-        for each in series
-        if each.is_main
+        _own(task) | {name: task.percent(metric) for name, metric in domains.items()} for task in series if task.is_main
     ]
-    ends = (replace(column, title=f"{column.title} (all)") for column in (_BY_SUM, *_ENDS))
+    extra = (replace(column, title=f"{column.title} (all)") for column in (_BY_SUM, *ends(DECIMALS)))
     notes = (_PROTOCOL_NOTE, _INTERVAL_NOTE, _COUNTS_NOTE) if own else ()
     title = "In-domain (EPIC-KITCHENS) and out-of-domain (Ego4D), beside Table 3"
-    return published_with_runs(title, load("table3"), own, (*ends, *_COUNTS), notes)
+    return published_with_runs(title, load("table3"), own, (*extra, *_COUNTS), notes)
+
+
+def _own(task: Series) -> dict[str, Value]:
+    """What a row beside published ones tells of a run, but for the accuracy."""
+    return {"model": task.name, "acc_sum": task.percent("acc_sum"), "compares": task.compares} | task.counts()
 
 
 def scores_table(series: Sequence[Series]) -> Table:
@@ -72,15 +83,16 @@ def scores_table(series: Sequence[Series]) -> Table:
     }
     accuracy, *others = (Column(key, title, DECIMALS) for key, title in shares.items())
     columns = (
-        *(Column("run", "Run"), Column("task", "Task"), accuracy, *_ENDS, *others),
+        *(Column("run", "Run"), Column("task", "Task"), accuracy, *ends(DECIMALS), *others),
         *(Column("ties", "Ties"), Column("unparsed", "Unparsed %", 1), Column("asked", "Asked"), *_COUNTS),
     )
-    rows = []
-    for each in series:
-        values = {metric: each.percent(metric) for metric in (*shares, "unparsed")} | each.counts()
-        values |= {"run": each.run.name, "task": each.task_run.task, "ties": each.number("ties")}
-        values["asked"] = each.number("num_questions")
-        rows.append(Row(tuple(values[column.key] for column in columns), is_own=True))
+    rows = [
+        {"run": task.run.name, "task": task.task_run.task, "ties": task.number("ties")}
+        | {metric: task.percent(metric) for metric in (*shares, "unparsed")}
+        | task.counts()
+        | {"asked": task.number("num_questions")}
+        for task in series
+    ]
     notes = (
         _SCORE_NOTE,
         "By bytes: ranked by the sum for each UTF-8 byte. In egoplan_val_generate the accuracy is by the letter that "
@@ -91,28 +103,39 @@ def scores_table(series: Sequence[Series]) -> Table:
         _INTERVAL_NOTE,
         _COUNTS_NOTE,
     )
-    return Table("egoplan_scores", "All scores of each run", columns, tuple(rows), "the runs", notes)
+    return table_of_runs("egoplan_scores", "All scores of each run", columns, rows, notes)
 
 
-def grouped_table(
-    key: str, title: str, head: str, groups: Mapping[str, Mapping[str, tuple[Series, Part]]], measure: str = ""
-) -> Table:
-    """Accuracy by group; `measure` tells by what the groups are levels."""
+def grouped_table(key: str, title: str, head: str, groups: Groups, measure: str = "") -> Table | None:
+    """Accuracy by group, None without any; `measure` tells by what the groups are levels."""
     columns = (
         *(Column("group", head), Column("run", "Run"), Column("task", "Task")),
-        *(Column("acc", "Accuracy %", DECIMALS), _BY_SUM, *_ENDS, _COUNTS[0]),
+        *(Column("acc", "Accuracy %", DECIMALS), _BY_SUM, *ends(DECIMALS), _COUNTS[0]),
     )
     rows = [
-        Row(
-            (
-                *(group, each.run.name, each.task_run.task, part.acc, part.acc_sum),
-                *(part.interval or (None, None)),
-                part.questions,
-            ),
-            is_own=True,
-        )
+        {"group": group, "run": part.series.run.name, "task": part.series.task_run.task, "acc": part.acc.value}
+        | {"acc_sum": part.acc_sum, "questions": part.acc.questions}
+        | dict(zip(("low", "high"), part.acc.ends, strict=True))
         for group, parts in groups.items()
-        for each, part in parts.values()
+        for part in parts
     ]
     told = [f"Three equal levels of the {measure}, over all questions that were asked."] if measure else []
-    return Table(key, title, columns, tuple(rows), "the runs", (*told, _SCORE_NOTE, _INTERVAL_NOTE))
+    return table_of_runs(key, title, columns, rows, (*told, _SCORE_NOTE, _INTERVAL_NOTE)) if rows else None
+
+
+def pairs(series: Sequence[Series]) -> Iterator[Table | None]:
+    """Runs in the same task, and tasks of the same model."""
+    logged = [task for task in series if task.answers]
+    for name in dict.fromkeys(task.task_run.task for task in logged):
+        key = "egoplan_comparisons" + ("" if name == MAIN_TASK else "_" + re.sub(r"\W+", "_", name))
+        yield _compared([task for task in logged if task.task_run.task == name], key, f"Every pair of runs: {name}")
+    by_model = sorted(logged, key=lambda task: task.model)
+    for number, (model, own) in enumerate(groupby(by_model, lambda task: task.model), 1):
+        of_model = list(own)
+        if any(task.is_main for task in of_model) and len({task.task_run.task for task in of_model}) > 1:
+            name = model.rstrip("/").rpartition("/")[2]
+            yield _compared(of_model, f"egoplan_tasks_{number}", f"Every pair of tasks: {name}")
+
+
+def _compared(series: Sequence[Series], key: str, title: str) -> Table | None:
+    return compared(series, "acc", key, title, DECIMALS, "videos", scale=100)

@@ -1,11 +1,222 @@
-"""EgoThink: twelve dimensions and six capabilities, who judged them, and what was asked and answered."""
+"""EgoThink's part of reports: twelve dimensions and six capabilities, their judges, and the questions."""
 
-from lmms_egoplan.benchmarks.egothink.report.compact import compact
-from lmms_egoplan.benchmarks.egothink.report.items import items
-from lmms_egoplan.benchmarks.egothink.report.noise import judge_noise
-from lmms_egoplan.benchmarks.egothink.report.section import section
-from lmms_egoplan.report.benchmark import BenchmarkReport
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["REPORT", "compact", "items", "judge_noise", "section"]
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, DIMENSIONS, Dimension, dimension_of
+from lmms_egoplan.benchmarks.egothink.published import load
+from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE, Graded, read_graded
+from lmms_egoplan.benchmarks.egothink.report.judges import judge_noise, judges
+from lmms_egoplan.benchmarks.egothink.report.tables import DECIMALS, score_table, table3
+from lmms_egoplan.benchmarks.egothink.splits import PREPARED
+from lmms_egoplan.report.benchmark import BenchmarkReport, Inputs
+from lmms_egoplan.report.charts import draw_bars
+from lmms_egoplan.report.compact_tables import (
+    COVERAGE_NOTE,
+    DEMO_NOTE,
+    Cell,
+    compact_table,
+    name_of,
+    number,
+    scored,
+    share,
+)
+from lmms_egoplan.report.document import Figure, Headline, ShownAnswer, Table, Verdict
+from lmms_egoplan.report.published_with_runs import published_with_runs
+from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.scored import Answer, Key, compared, differing
 
-REPORT = BenchmarkReport(section, items, compact, lambda inputs: judge_noise(inputs.judged))
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from PIL import Image
+
+# What the figures show beside the runs: the best of Table 3.
+_REFERENCE = "GPT-4V"
+_VERDICTS: dict[float | None, Verdict] = {0.0: "wrong", 1.0: "right", None: "unscored"}
+_COMPARISONS_NOTE = (
+    "Every question weighs the same here, so that activity and forecasting count twice: differences are not those of "
+    "the averages. They tell of the models only where one judge rated both."
+)
+
+
+class EgoThinkReport(BenchmarkReport[Graded]):
+    """EgoThink's part of a report."""
+
+    NAME = "egothink"
+    TITLE = "EgoThink"
+    LEAD = (
+        "700 open questions in the first person about single images, in six capabilities and twelve dimensions. A "
+        "judge model compares each answer with a person's and rates it 0, 0.5 or 1; scores are 100 times the mean."
+    )
+
+    def read(self, runs: Sequence[Run]) -> list[Graded]:
+        """A run's dimensions together."""
+        return [graded for run in runs if (graded := read_graded(run)) is not None]
+
+    @classmethod
+    def inputs_table(cls, inputs: Inputs) -> Table | None:
+        """How far a judge's ratings of the same answers differ."""
+        return judge_noise(inputs.judged)
+
+    def headlines(self) -> Iterator[Headline]:
+        """The average of the twelve dimensions."""
+        for run in self.tasks:
+            whole = run.whole
+            yield Headline(
+                run.name, "EgoThink", "egothink_bench", "average", whole.mean.value, DECIMALS, whole.mean.interval,
+                whole.judged, whole.coverage, whole.truncated,
+            )  # fmt: skip
+
+    def tables(self) -> Iterator[Table | None]:
+        """Beside Table 3, by group, run against run, judge against judge, and what else is published."""
+        yield table3(self.tasks)
+        capability, dimension = (
+            ("egothink_capabilities", "Scores by capability"),
+            ("egothink_dimensions", "Scores by dimension"),
+        )
+        yield score_table(*capability, "Capability", self.tasks, CAPABILITIES)
+        yield score_table(*dimension, "Dimension", self.tasks, SINGLE)
+        yield judges(self.tasks)
+        told = ("egothink_comparisons", "Every pair of runs", DECIMALS, "questions", _COMPARISONS_NOTE)
+        yield compared(self.tasks, "score", *told)
+        yield published_with_runs("Published: Pearson's r between judges, times 100", load("table9"), ())
+        yield published_with_runs("Published: people's grades of GPT-4V", load("table10"), ())
+        yield published_with_runs("Published: grades by two other judges", load("table11"), ())
+
+    def figures(self) -> Iterator[Figure]:
+        """Bars of capabilities and dimensions, with a published model for comparison."""
+        yield self._bars("egothink_capability_bars", "Six capabilities", CAPABILITIES)
+        yield self._bars("egothink_dimension_bars", "Twelve dimensions", SINGLE)
+
+    def _bars(self, key: str, title: str, groups: Mapping[str, Sequence[Dimension]]) -> Figure:
+        (reference,) = (row for row in load("table3").rows if row["model"] == _REFERENCE)
+        published = [fmean(reference[dimension.name] for dimension in dimensions) for dimensions in groups.values()]
+        means = {run.name: [run.part(dimensions).mean for dimensions in groups.values()] for run in self.tasks}
+        highest = []
+        for place, group in enumerate(groups):
+            scores = [(found[place].value, name) for name, found in means.items() if found[place].value is not None]
+            highest.append(f"{group} {max(scores)[0]:.1f} ({max(scores)[1]})" if scores else f"{group} none")
+        return Figure(
+            key=key,
+            title=title,
+            caption=f"Scores of the runs, 0 to 100, with 95 % intervals by a bootstrap over the questions. Dashed: "
+            f"{_REFERENCE} in Table 3 of the paper, graded by GPT-4.",
+            draw=partial(draw_bars, list(groups), means, "score", 100, (f"{_REFERENCE}, published", published)),
+            description=f"A bar for each run in each of {len(groups)} groups. The highest: {', '.join(highest)}.",
+        )
+
+    def compact_table(self) -> Table:
+        """Each dimension's score, 0 to 100, and their average."""
+        is_by_demo = any(run.whole.is_by_demo for run in self.tasks)
+        notes = (*([DEMO_NOTE] if is_by_demo else []), COVERAGE_NOTE)
+        title = "EgoThink: score, 0 to 100"
+        return compact_table("egothink_compact", title, self.tasks, _measures, notes, heading=lambda run: "")
+
+    def question_order(self, keys: Iterable[Key]) -> list[Key]:
+        """In the dimensions' order."""
+        return sorted(keys, key=lambda key: DIMENSION_NAMES.index(dimension_of(key[0])))
+
+    def question(self, key: Key, answers: Sequence[Answer]) -> dict[str, Any]:
+        """As prepared; lm-eval alone logs the question, and nobody the image."""
+        question_id, reference = key
+        logged = next((answer.doc.get("question") for answer in answers if answer.doc), None)
+        text, images = self._prepared[0].get(key, (logged or f"{question_id}: the question is not at hand", None))
+        dimension = DIMENSIONS[DIMENSION_NAMES.index(dimension_of(question_id))]
+        return {
+            "question": text,
+            "facts": {"capability": dimension.capability, "dimension": dimension.name},
+            "references": {"Reference answer": reference},
+            "images": images,
+        }
+
+    def shown(self, answer: Answer) -> ShownAnswer:
+        """With the judge's rating and words."""
+        judged = answer.record
+        told = [f"not judged: {judged.error}" if judged.rating is None else f"{judged.rating:g} of 1 by {judged.judge}"]
+        told += ["cut off"] * bool(judged.truncated) + ["suspect"] * judged.suspect
+        verdict = _VERDICTS.get(judged.rating, "partly")
+        return ShownAnswer(verdict, judged.answer, rating="; ".join(told), judgement=judged.judgement)
+
+    @cached_property
+    def _prepared(self) -> tuple[dict[Key, tuple[str, "partial[list[Image.Image]]"]], dict[str, str]]:
+        """Question and images of what is prepared, and by dimension why it cannot be read."""
+        found, problems = {}, {}
+        for name in dict.fromkeys(dimension_of(question_id) for run in self.tasks for question_id, _ in run.answers):
+            try:
+                rows = PREPARED.load(name)
+                images = rows.select_columns(["image"])
+                for number, row in enumerate(rows.select_columns(["id", "question", "answer"])):
+                    found[row["id"], row["answer"]] = row["question"], partial(_images, images, number)
+            except (OSError, ValueError) as error:  # What is missing or damaged, of which `datasets` has many kinds.
+                problems[name] = str(error)
+        return found, problems
+
+    def remarks(self) -> Iterator[str]:
+        """Of each run, then of their judges and of the prepared data."""
+        for run in self.tasks:
+            yield from _flaws(run)
+        if judges := differing({run.name: run.whole.judge for run in self.tasks}):
+            yield f"Different judges, whose scores do not compare: {judges}."
+        prepared, problems = self._prepared
+        if problems:
+            yield (
+                f"{len(problems)} dimensions cannot be read from the prepared data, so the gallery lacks their images "
+                f"and, for runs of lmms-eval, their questions: {next(iter(problems.values()))}"
+            )
+        keys = {key for run in self.tasks for key in run.answers}
+        if other := {key for key in keys if key not in prepared and dimension_of(key[0]) not in problems}:
+            yield (
+                f"{len(other)} questions are not those of the prepared data, {min(other)[0]} for one; the gallery "
+                "lacks their images."
+            )
+
+
+def _flaws(run: Graded) -> Iterator[str]:
+    whole = run.whole
+    if missing := [name for name in DIMENSION_NAMES if name not in run.tasks]:
+        yield f"{run.name}: no average, since these dimensions were not run: {', '.join(missing)}."
+    if unrated := [name for name, task in run.tasks.items() if task.number("score") is None]:
+        yield f"{run.name}: no score, since no answer is judged: {', '.join(unrated)}."
+    if whole.judged < whole.questions:
+        yield (
+            f"{run.name}: {whole.questions - whole.judged:,} of {whole.questions:,} answers are not judged; they count "
+            "as neither right nor wrong. lmms-egoplan judge egothink goes on judging."
+        )
+    if whole.is_by_demo:
+        yield f"{run.name}: the demo judge compares words; its ratings mean nothing."
+    if unlogged := [name for name, task in run.tasks.items() if task.samples is None]:
+        yield (
+            f"{run.name}: no samples of {', '.join(unlogged)}, which therefore have no intervals, comparisons and "
+            "answers in the gallery."
+        )
+    if run.left_out:
+        yield (
+            f"{run.name}: left out, since their dimension is unknown or has the benchmark's own task in this run: "
+            f"{', '.join(run.left_out)}."
+        )
+
+
+def _measures(graded: Sequence[Graded]) -> dict[str, Cell]:
+    def score(dimensions: Sequence[Dimension]) -> Cell:
+        def cell(run: Graded) -> str:
+            part = run.part(dimensions)
+            is_there = len(dimensions) > 1 or dimensions[0].name in run.tasks
+            return scored(part.mean.value, DECIMALS, part.coverage) if is_there else ""
+
+        return cell
+
+    return {
+        **{name: score(dimensions) for name, dimensions in SINGLE.items()},
+        "average of the twelve": score(DIMENSIONS),
+        "questions": lambda run: f"{number(run.whole.questions)} of {number(run.whole.official)}",
+        "judged": lambda run: share(run.whole.judged / run.whole.questions if run.whole.questions else None),
+        "truncated": lambda run: share(run.whole.truncated),
+        "suspect": lambda run: share(run.whole.suspect),
+        "judge": lambda run: name_of(run.whole.judge),
+    }
+
+
+def _images(rows: "Dataset", number: int) -> "list[Image.Image]":
+    return [rows[number]["image"].convert("RGB")]

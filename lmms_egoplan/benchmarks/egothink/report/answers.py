@@ -1,72 +1,133 @@
-"""Which runs have EgoThink's tasks, and what was answered and rated in them."""
+"""What runs answered to EgoThink's questions, and what their dimensions add up to."""
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean
 from typing import Any
 
-from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, DIMENSIONS, dimension_of
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, DIMENSIONS, Dimension, dimension_of
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
-from lmms_egoplan.report.by_question import by_question, unreadable
+from lmms_egoplan.judging.demo import DEMO
+from lmms_egoplan.report.document import Value
 from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.run import Run, TaskRun
+from lmms_egoplan.report.scored import Answer, Key, Mean, Scored, in_percent, logged, read_answers
+from lmms_egoplan.report.statistics import stratified_interval
 
+SINGLE = {dimension.name: (dimension,) for dimension in DIMENSIONS}
+CAPABILITIES = {
+    capability: tuple(dimension for dimension in DIMENSIONS if dimension.capability == capability)
+    for capability in dict.fromkeys(dimension.capability for dimension in DIMENSIONS)
+}
 _TASKS = {dimension.task: dimension.name for dimension in DIMENSIONS}
 
-Key = tuple[str, str]
-"""What tells a question from others: its id and its reference, since small sets for trying use the same ids."""
+
+@dataclass(frozen=True)
+class Part:
+    """One or several dimensions of a run.
+
+    mean: plain mean over the dimensions, 0..100, only where each has a score.
+    judged: answers with a rating.
+    official: questions that the benchmark has in these dimensions.
+    """
+
+    mean: Mean
+    questions: int
+    judged: int
+    official: int
+    truncated: float | None
+    suspect: float | None
+    judge: str
+    prompts: str
+
+    @property
+    def coverage(self) -> float:
+        """Share of the official questions that have a rating."""
+        return self.judged / self.official
+
+    @property
+    def is_by_demo(self) -> bool:
+        """Whether ratings are by the demo judge, and mean nothing."""
+        return DEMO in self.judge.split(", ")
+
+    @property
+    def compares(self) -> bool:
+        """Whether the score compares with the published ones: all official questions have a judge's rating."""
+        return self.judged >= self.official and not self.is_by_demo
+
+    def values(self) -> dict[str, Value]:
+        """By column."""
+        shares = {
+            "coverage": self.coverage,
+            "judged": self.judged / self.questions if self.questions else None,
+            "truncated": self.truncated,
+            "suspect": self.suspect,
+        }
+        low, high = self.mean.ends
+        texts = {"judge": self.judge or None, "prompts": self.prompts or None}
+        percent = {name: in_percent(share) for name, share in shares.items()}
+        return {"score": self.mean.value, "low": low, "high": high, "questions": self.questions} | texts | percent
 
 
 @dataclass(frozen=True)
-class Answered:
-    """question: None where the harness does not log it."""
-
-    judged: JudgedAnswer
-    reference: str
-    question: str | None
-
-
-@dataclass(frozen=True)
-class Graded:
-    """A run's part in this benchmark.
+class Graded(Scored):
+    """A run's part in this benchmark; answers are of the tasks with samples, in the dimensions' order.
 
     tasks: by dimension.
-    answers: of the tasks with samples, in the dimensions' order.
     left_out: tasks whose dimension is unknown, or in the run already.
     """
 
-    name: str
-    tasks: dict[str, TaskRun]
-    answers: dict[Key, Answered]
+    tasks: Mapping[str, TaskRun]
     left_out: tuple[str, ...]
 
+    @cached_property
+    def whole(self) -> Part:
+        """All twelve dimensions."""
+        return self.part(DIMENSIONS)
 
-def graded_runs(runs: Sequence[Run]) -> list[Graded]:
-    """The runs that have one of the tasks.
+    def part(self, dimensions: Sequence[Dimension]) -> Part:
+        """What these dimensions add up to; samples give the interval, the harness's metrics the rest."""
+        tasks = [self.tasks[dimension.name] for dimension in dimensions if dimension.name in self.tasks]
+        asked = [task_run.metrics.get("num_questions") or 0 for task_run in tasks]
+        known = [task_run.metrics.get("truncated_of") or 0 for task_run in tasks]
+        scores = [task_run.number("score") for task_run in tasks]
+        samples = [
+            [sample["score"]["score"] for sample in task_run.samples if "score" in sample["score"]]
+            for task_run in tasks
+            if task_run.samples is not None
+        ]
+        is_whole = len(tasks) == len(dimensions) and None not in scores
+        interval = stratified_interval(samples) if is_whole and len(samples) == len(tasks) else None
+        return Part(
+            mean=Mean(fmean(scores) if is_whole else None, interval),
+            questions=sum(asked),
+            judged=round(_total(tasks, "judge_coverage", asked)),
+            official=sum(dimension.instances for dimension in dimensions),
+            truncated=_total(tasks, "truncated", known) / sum(known) if sum(known) else None,
+            suspect=_total(tasks, "suspect", asked) / sum(asked) if sum(asked) else None,
+            judge=_joined(tasks, "judge_model", ", "),
+            prompts=_joined(tasks, "prompts", "; "),
+        )
+
+
+def read_graded(run: Run) -> Graded | None:
+    """None where the run has none of the tasks.
 
     Raises:
-        LmmsEgoplanError: a sample is not of the form that the tasks log, or a question is there twice.
+        LmmsEgoplanError: see `read_answers`.
     """
-    graded = []
-    for run in runs:
-        own = [task_run for task_run in run.tasks.values() if _is_egothink(task_run)]
-        tasks: dict[str, TaskRun] = {}
-        for task_run in sorted(own, key=lambda task_run: task_run.task not in _TASKS):
-            tasks.setdefault(_dimension(task_run), task_run)
-        tasks.pop("", None)
-        answers: dict[Key, Answered] = {}
-        for task_run in (tasks[name] for name in DIMENSION_NAMES if name in tasks):
-            read = (_answered(run, task_run, sample) for sample in task_run.samples or ())
-            answers |= by_question(run, task_run, read, lambda key: f"question {key[0]}")
-        kept = {task_run.task for task_run in tasks.values()}
-        left_out = tuple(task_run.task for task_run in own if task_run.task not in kept)
-        if own:
-            graded.append(Graded(run.name, tasks, answers, left_out))
-    return graded
-
-
-def _is_egothink(task_run: TaskRun) -> bool:
-    return shared_file(task_run.config) == "egothink"
+    own = [task_run for task_run in run.tasks.values() if shared_file(task_run.config) == "egothink"]
+    tasks: dict[str, TaskRun] = {}
+    for task_run in sorted(own, key=lambda task_run: task_run.task not in _TASKS):
+        tasks.setdefault(_dimension(task_run), task_run)
+    tasks.pop("", None)
+    answers: dict[Key, Answer] = {}
+    for name in DIMENSION_NAMES:
+        answers |= read_answers(run, tasks[name], _answer) or {} if name in tasks else {}
+    kept = {task_run.task for task_run in tasks.values()}
+    left_out = tuple(task_run.task for task_run in own if task_run.task not in kept)
+    return Graded(run.name, run, answers, tasks, left_out) if own else None
 
 
 def _dimension(task_run: TaskRun) -> str:
@@ -76,14 +137,23 @@ def _dimension(task_run: TaskRun) -> str:
     return name if name in DIMENSION_NAMES else ""
 
 
-def _answered(run: Run, task_run: TaskRun, sample: Mapping[str, Any]) -> tuple[Key, Answered]:
-    record, reference = sample.get("score", {}), sample.get("target")
-    values = {field.name: record[field.name] for field in fields(JudgedAnswer) if field.name in record}
-    try:
-        judged = JudgedAnswer.from_text(json.dumps(values))
-        if not isinstance(reference, str) or dimension_of(judged.id) not in DIMENSION_NAMES:
-            raise ValueError(f"{judged.id} is no question of the benchmark, or it has no reference")
-    except ValueError as error:
-        raise unreadable(run, task_run, error) from error
-    question = (sample.get("doc") or {}).get("question")
-    return (judged.id, reference), Answered(judged, reference, question)
+def _answer(sample: Mapping[str, Any]) -> Answer:
+    judged, reference = logged(JudgedAnswer, sample.get("score", {})), sample.get("target")
+    if not isinstance(reference, str) or dimension_of(judged.id) not in DIMENSION_NAMES:
+        raise ValueError(f"{judged.id} is no question of the benchmark, or it has no reference")
+    key, score = (judged.id, reference), None if judged.rating is None else 100 * judged.rating
+    # Questions are independent: each is a cluster of its own.
+    cluster = "\n".join(key)
+    return Answer(key, judged.id, f"question {judged.id}", judged, {"score": score}, cluster, doc=sample.get("doc"))
+
+
+def _joined(tasks: Iterable[TaskRun], metric: str, separator: str) -> str:
+    """All that the tasks name, once each; runs of earlier versions may tell nothing."""
+    told = [task_run.metrics.get(metric) for task_run in tasks]
+    texts = [text for text in told if isinstance(text, str) and text not in ("", "none")]
+    return separator.join(sorted({name for text in texts for name in text.split(separator)}))
+
+
+def _total(tasks: Iterable[TaskRun], share: str, counts: Iterable[int]) -> float:
+    """Number of answers that the tasks' shares amount to."""
+    return sum((task_run.number(share) or 0) * count for task_run, count in zip(tasks, counts, strict=True))

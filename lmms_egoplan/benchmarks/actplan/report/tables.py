@@ -1,0 +1,235 @@
+"""ActPlan's tables: beside the published ones, all scores, and breakdowns."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from lmms_egoplan.benchmarks.actplan.activities import SETTINGS
+from lmms_egoplan.benchmarks.actplan.published import load
+from lmms_egoplan.benchmarks.actplan.report.answers import BY_SETTING, GROUPS, INSTANCES, MEASURES, Planned
+from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
+from lmms_egoplan.report.published_with_runs import published_with_runs
+from lmms_egoplan.report.scored import Mean, ends, in_percent
+from lmms_egoplan.report.statistics import RESAMPLES, bootstrap_interval
+
+DECIMALS = 3
+_SHARES = (
+    Column("plans", "Plans"),
+    Column("coverage", "Coverage %", 1),
+    Column("truncated", "Truncated %", 1),
+)
+_SHARES_NOTE = (
+    f"Plans: how many the score is over. Coverage: their share of the paper's {sum(INSTANCES.values()):,} instances "
+    f"({INSTANCES['normal']} normal, {INSTANCES['counterfactual']} counterfactual). Truncated: share of the answers "
+    "that the limit on new tokens ended, where that is known."
+)
+_INTERVAL_NOTE = (
+    f"Low, high: 95 % interval, percentiles of {RESAMPLES:,} bootstrap resamples of the activities, each with all of "
+    "its plans. None for fewer than two activities; too narrow for few."
+)
+_GOLD_NOTE = (
+    "LCS is against gold plan 1 where nothing else is said. The paper does not say which gold plan it takes; the "
+    "authors' code takes gold plan 1 for Claude's and GPT-4V's plans, gold plan 2 for Gemini's."
+)
+_CLASSIFIER_NOTE = (
+    "The published correctness and commonsense are people's verdicts, which runs do not have. Correct by classifier is "
+    "the verdict of a finetuned BLEURT and stands in its own columns; Table 5 tells how far such agree with people."
+)
+_ABLATION_NOTE = (
+    "Published: 40 normal and 20 counterfactual activities. Own rows: runs with the task actplan_text_only; their "
+    "lengths are means of the parsed steps, over all plans of the task."
+)
+
+
+def table4(planned: Sequence[Planned]) -> Table:
+    """LCS with either gold plan."""
+    own = []
+    for run in planned:
+        for number, suffix in enumerate(("", "_gold_2"), 1):
+            steps, norm = (run.means[f"{measure}{suffix}"] for measure in ("lcs", "lcs_norm"))
+            if run.is_text_only or norm.value is None or (run.part and number > 1):
+                continue
+            low, high = norm.ends
+            whole = {"lcs": steps.value, "norm_lcs": norm.value, "low": low, "high": high}
+            own.append(
+                {"model": run.name + f", gold plan {number}" * (number > 1)}
+                | {"encoder": run.task_run.metrics.get("encoder"), "compares": run.compares}
+                | (whole if run.part is None else {})
+                | (_norms_by_setting(run) if number == 1 else {})
+                | run.shares(norm)
+            )
+    extra = (
+        *(replace(column, title=f"{column.title} (norm. LCS)") for column in ends(2)),
+        *(Column(f"norm_lcs_{setting}", f"Norm. LCS, {setting}", 2, True) for setting in SETTINGS),
+        *_SHARES,
+        Column("encoder", "Sentence encoder"),
+    )
+    notes = (
+        _GOLD_NOTE,
+        "Another sentence encoder gives another LCS.",
+        "Runs of one part of the activities have no value but that part's.",
+        _INTERVAL_NOTE,
+        _SHARES_NOTE,
+    )
+    return published_with_runs("LCS, beside Table 4", load("table4"), own, extra, notes, main="norm_lcs")
+
+
+def table3(planned: Sequence[Planned]) -> Table:
+    """Correctness by the classifier."""
+    own = []
+    for run in planned:
+        mean = run.means["bleurt_correct"]
+        if run.is_text_only or mean.value is None:
+            continue
+        low, high = map(in_percent, mean.ends)
+        whole = {"total_classified": in_percent(mean.value), "low": low, "high": high}
+        told = {"model": run.name, "classifier": run.task_run.metrics.get("bleurt_model"), "compares": run.compares}
+        own.append(told | _verdicts_by_setting(run) | (whole if run.part is None else {}) | run.shares(mean))
+    verdicts = {f"{part}_classified": f"{part.capitalize()}, correct by classifier %" for part in (*SETTINGS, "total")}
+    extra = (
+        *(Column(key, title, 1, True) for key, title in verdicts.items()),
+        *(replace(column, title=f"{column.title} (total by classifier)") for column in ends(1)),
+        *_SHARES,
+        Column("classifier", "Classifier"),
+    )
+    notes = (_CLASSIFIER_NOTE, *((_INTERVAL_NOTE, _SHARES_NOTE) if own else ()))
+    title = "Correctness, beside Table 3" if own else "Published: correctness, judged by people"
+    return published_with_runs(title, load("table3"), own, extra, notes)
+
+
+def ablation(planned: Sequence[Planned]) -> Iterator[Table]:
+    """Tables 6 and 7: without and with images, of runs that have the task without."""
+    without = {run.run.name for run in planned if run.is_text_only}
+    runs = [run for run in planned if run.run.name in without and run.part is None]
+    table6, table7 = [], []
+    for run in runs:
+        base, norm = run.run.name if run.is_text_only else run.name, run.means["lcs_norm"]
+        scores = {"norm_lcs": norm.value, "classified": in_percent(run.means["bleurt_correct"].value)}
+        images = "w/o" if run.is_text_only else "w"
+        length = {"avg_len": run.number("plan_length"), "compares": run.compares}
+        shares = run.shares(run.means["plan_length"])
+        table6.append({"model": f"{base} ({images})"} | length | scores | shares)
+        lengths = {f"{setting}_avg_len": run.of("setting", setting, "plan_length").value for setting in SETTINGS}
+        parts = _norms_by_setting(run) | _verdicts_by_setting(run) | {"compares": run.compares}
+        table7.append({"model": f"{base}, {images} image"} | lengths | parts | shares)
+    norm = Column("norm_lcs", "Norm. LCS", 2, True)
+    classified = Column("classified", "Correct by classifier %", 1, True)
+    of_parts = [
+        replace(column, key=key.format(setting), title=f"{setting.capitalize()}: {column.title}")
+        for column, key in ((norm, "norm_lcs_{}"), (classified, "{}_classified"))
+        for setting in SETTINGS
+    ]
+    notes = (_ABLATION_NOTE, _CLASSIFIER_NOTE, _SHARES_NOTE) if runs else ()
+    for number, head, own, scores in (
+        (6, "Without images", table6, (norm, classified)),
+        (7, "Without images, by setting", table7, of_parts),
+    ):
+        title = f"{head}, beside Table {number}" if runs else f"Published: {head.lower()}"
+        yield published_with_runs(title, load(f"table{number}"), own, (*scores, *_SHARES), notes)
+
+
+def _norms_by_setting(run: Planned) -> dict[str, Value]:
+    return {f"norm_lcs_{setting}": run.of("setting", setting, "lcs_norm").value for setting in SETTINGS}
+
+
+def _verdicts_by_setting(run: Planned) -> dict[str, Value]:
+    means = {setting: run.of("setting", setting, "bleurt_correct") for setting in SETTINGS}
+    return {f"{setting}_classified": in_percent(mean.value) for setting, mean in means.items()}
+
+
+def all_scores(planned: Sequence[Planned]) -> Table:
+    """Every measure of every run."""
+    named = (Column("measure", "Score"), Column("model", "Run"), Column("value", "Value", DECIMALS))
+    columns = (*named, *ends(DECIMALS), Column("activities", "Activities"), *_SHARES)
+    rows = []
+    for measure, title in MEASURES.items():
+        for run in planned:
+            mean = run.means[measure]
+            if mean.value is not None:
+                low, high = mean.ends
+                score = {"value": mean.value, "low": low, "high": high, "activities": mean.clusters}
+                rows.append({"measure": title, "model": run.name} | score | run.shares(mean))
+    notes = (
+        "LCS and normalised LCS (by the longer plan's length, 0 to 1) are of the answer's lines, as the authors' code "
+        "takes them; parsed: of the steps found in the answer. A measure is over the plans for which it is defined.",
+        "Form validity: mean share of a plan's steps that are of the form action(object). Plan length: parsed steps. "
+        "Empty, without a step, truncated: shares of the answers, less is better.",
+        _GOLD_NOTE,
+        _INTERVAL_NOTE,
+        _SHARES_NOTE,
+    )
+    return table_of_runs("actplan_scores", "All scores with intervals", columns, rows, notes)
+
+
+def by_setting(planned: Sequence[Planned]) -> Table:
+    """Normal and counterfactual side by side."""
+    columns = [Column("measure", "Score"), Column("model", "Run")]
+    for part in (*SETTINGS, "difference"):
+        columns.append(Column(part, part.capitalize(), DECIMALS))
+        columns += [replace(end, key=f"{part}_{end.key}") for end in ends(DECIMALS)]
+        columns += [Column(f"{part}_plans", "Plans")] if part in SETTINGS else []
+    rows = []
+    for measure in BY_SETTING:
+        for run in planned:
+            means = {setting: run.of("setting", setting, measure) for setting in SETTINGS}
+            if any(mean.value is not None for mean in means.values()):
+                row: dict[str, Value] = {"measure": MEASURES[measure], "model": run.name}
+                for part, mean in (means | {"difference": _difference(run, means, measure)}).items():
+                    low, high = mean.ends
+                    row |= {part: mean.value, f"{part}_low": low, f"{part}_high": high, f"{part}_plans": mean.questions}
+                rows.append(row)
+    notes = (
+        "Difference: normal minus counterfactual; of its interval, resamples hold whole activities, normal and "
+        "counterfactual plans of an activity together. None where a resample lacks one of the two.",
+        _INTERVAL_NOTE,
+    )
+    return table_of_runs("actplan_by_setting", "Normal and counterfactual", columns, rows, notes)
+
+
+def by_group(key: str, title: str, head: str, by: str, planned: Sequence[Planned], note: str) -> Table:
+    """LCS and the classifier's verdicts in each group."""
+    named = (Column("group", head), Column("model", "Run"), Column("plans", "Plans"))
+    columns = (
+        *named,
+        Column("lcs_norm", "Norm. LCS", DECIMALS),
+        *ends(DECIMALS),
+        Column("lcs", "LCS, steps", DECIMALS),
+        Column("lcs_norm_parsed", "Norm. LCS, parsed", DECIMALS),
+        Column("verdicts", "Classified"),
+        Column("bleurt_correct", "Correct by classifier %", 1),
+        *(replace(end, key=f"correct_{end.key}") for end in ends(1)),
+    )
+    rows = []
+    for group in GROUPS[by]:
+        for run in planned:
+            if group in run.groups[by]:
+                norm, correct = run.of(by, group, "lcs_norm"), run.of(by, group, "bleurt_correct")
+                more = {measure: run.of(by, group, measure).value for measure in ("lcs", "lcs_norm_parsed")}
+                row = {"group": group, "model": run.name, "plans": norm.questions, "lcs_norm": norm.value} | more
+                row |= dict(zip(("low", "high"), norm.ends, strict=True))
+                row["verdicts"] = None if correct.value is None else correct.questions
+                names = ("bleurt_correct", "correct_low", "correct_high")
+                rows.append(row | dict(zip(names, map(in_percent, (correct.value, *correct.ends)), strict=True)))
+    plans = "Plans: those with gold plan 1, which LCS is over. Classified: those with a verdict of the classifier."
+    return table_of_runs(key, title, columns, rows, (plans, _INTERVAL_NOTE, note))
+
+
+def _difference(run: Planned, means: dict[str, Mean], measure: str) -> Mean:
+    values = [mean.value for mean in means.values()]
+    if None in values:
+        return Mean()
+    chosen = [answer for answer in (run.answers or {}).values() if answer.scores[measure] is not None]
+    scores = np.array([answer.scores[measure] for answer in chosen])
+    is_normal = np.array([answer.groups["setting"] == SETTINGS[0] for answer in chosen])
+
+    def statistic(drawn: np.ndarray) -> float:
+        places = drawn.astype(int)
+        normal = is_normal[places]
+        if normal.all() or not normal.any():
+            return math.nan
+        return float(scores[places][normal].mean() - scores[places][~normal].mean())
+
+    interval = bootstrap_interval(range(len(chosen)), [answer.cluster for answer in chosen], statistic)
+    return Mean(values[0] - values[1], interval)

@@ -1,0 +1,213 @@
+"""What runs answered, question by question, and their scores over some of these questions."""
+
+import json
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from statistics import fmean
+from typing import Any, TypeVar
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.judging.demo import DEMO
+from lmms_egoplan.report.comparisons import comparisons
+from lmms_egoplan.report.document import Column, Table
+from lmms_egoplan.report.run import Run, TaskRun
+from lmms_egoplan.report.statistics import bootstrap_interval
+from lmms_egoplan.serialization import TextRecord
+
+Key = tuple[Hashable, ...]
+"""What tells a question from all others, its id among it: other data may use the same ids."""
+
+Ends = tuple[float | None, float | None]
+
+Record = TypeVar("Record", bound=TextRecord)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a run answered to one question, and how it was scored.
+
+    id: the question's in its benchmark.
+    name: the question's, in a message.
+    record: all that is known of the answer, in the benchmark's own form.
+    scores: by measure; None where the answer has none.
+    cluster: what is drawn whole for intervals, such as the question's video.
+    groups: which group the question is in, by attribute, such as ``setting``.
+    doc: the prepared row, which lm-eval alone logs.
+    """
+
+    key: Key
+    id: str
+    name: str
+    record: Any
+    scores: Mapping[str, float | None]
+    cluster: str | None
+    groups: Mapping[str, str] = field(default_factory=dict)
+    doc: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Mean:
+    """Mean of a measure over the questions that have it; None is what is not known or not there.
+
+    interval: 95 %, of `bootstrap_interval`.
+    clusters: how many the questions are of.
+    """
+
+    value: float | None = None
+    interval: tuple[float, float] | None = None
+    questions: int | None = None
+    clusters: int | None = None
+
+    @property
+    def ends(self) -> Ends:
+        """Of the interval."""
+        return self.interval or (None, None)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What a run has of a benchmark.
+
+    name: as tables have it.
+    answers: by question; None without samples.
+    """
+
+    name: str
+    run: Run
+    answers: Mapping[Key, Answer] | None
+
+
+@dataclass(frozen=True)
+class ScoredTask(Scored):
+    """One task of a run.
+
+    name: the run's, with the task's behind it where that is not the benchmark's main task.
+    """
+
+    task_run: TaskRun
+
+    def number(self, metric: str) -> int | float | None:
+        """The harness's own value; None for NaN and for what is not there."""
+        return self.task_run.number(metric)
+
+    def percent(self, metric: str) -> float | None:
+        """A share, in per cent."""
+        return in_percent(self.number(metric))
+
+    def text(self, metric: str) -> str | None:
+        """A metric that is a text; None for what is none."""
+        value = self.task_run.metrics.get(metric)
+        return value if isinstance(value, str) else None
+
+    @property
+    def judge(self) -> str | None:
+        """Who rated the answers."""
+        judge = self.text("judge_model")
+        return None if judge == "none" else judge
+
+    @property
+    def is_by_demo(self) -> bool:
+        """Whether ratings are by the demo judge, and mean nothing."""
+        return DEMO in (self.judge or "").split(", ")
+
+
+def read_answers(run: Run, task_run: TaskRun, read: Callable[[Mapping[str, Any]], Answer]) -> dict[Key, Answer] | None:
+    """The answers in a task's samples; None without samples.
+
+    Args:
+        read: of one logged line; raises a ValueError where that is not of the form that the task logs.
+
+    Raises:
+        LmmsEgoplanError: a sample is not of that form, or a question is there twice; names run, task and question.
+    """
+    if task_run.samples is None:
+        return None
+    where = f"{run.folder}, run {run.name}, samples of {task_run.task}"
+    answers: dict[Key, Answer] = {}
+    for sample in task_run.samples:
+        try:
+            answer = read(sample)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            changed = "they may have been changed, or written by another version"
+            told = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}; {changed}"
+            raise LmmsEgoplanError(
+                f"{where}: {told}. Run again, or leave the samples out: {run.harness} --tasks {task_run.task} "
+                "--model ... --output_path DIR --log_samples"
+            ) from error
+        if answer.key in answers:
+            raise LmmsEgoplanError(
+                f"{where}: {answer.name} is there twice; were samples of two runs put together? Run again, or leave "
+                "the samples out"
+            )
+        answers[answer.key] = answer
+    return answers
+
+
+def logged(kind: type[Record], values: Mapping[str, Any]) -> Record:
+    """A scored answer as a run logs it, whose fields stand among others.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    names = {part.name for part in fields(kind)}
+    return kind.from_text(json.dumps({name: value for name, value in values.items() if name in names}))
+
+
+def mean_of(answers: Iterable[Answer], measure: str, scale: float = 1.0) -> Mean:
+    """Of the answers that have the measure; `scale` multiplies it: 100 for per cent."""
+    chosen = [answer for answer in answers if answer.scores[measure] is not None]
+    if not chosen:
+        return Mean(questions=0, clusters=0)
+    values, clusters = [scale * answer.scores[measure] for answer in chosen], [answer.cluster for answer in chosen]
+    return Mean(fmean(values), bootstrap_interval(values, clusters), len(chosen), len(set(clusters)))
+
+
+def compared(
+    runs: Sequence[Scored],
+    measure: str,
+    key: str,
+    title: str,
+    decimals: int,
+    unit: str,
+    note: str | None = None,
+    scale: float = 1.0,
+) -> Table | None:
+    """`comparisons` of a measure, over the questions that two runs have it for.
+
+    Args:
+        note: of the table, behind the others.
+        key, title, decimals, unit, scale: see `comparisons`.
+    """
+    known = {run.name: run.answers for run in runs if run.answers}
+    scores = {
+        name: {_text(question): answer.scores[measure] for question, answer in of_run.items()}
+        for name, of_run in known.items()
+    }
+    clusters = {
+        _text(question): answer.cluster
+        for of_run in known.values()
+        for question, answer in of_run.items()
+        if answer.cluster is not None
+    }
+    table = comparisons(scores, clusters, key, title, decimals, scale, unit)
+    return table and replace(table, notes=(*table.notes, *([note] if note else [])))
+
+
+def ends(decimals: int) -> tuple[Column, Column]:
+    """The columns of an interval."""
+    return Column("low", "Low", decimals), Column("high", "High", decimals)
+
+
+def in_percent(share: float | None) -> float | None:
+    """None stays None."""
+    return None if share is None else 100 * share
+
+
+def differing(values: Mapping[str, str | None]) -> str | None:
+    """``run: value; run: value`` where runs differ; None where all are alike. Those without a value do not count."""
+    known = {name: value for name, value in values.items() if value}
+    return "; ".join(f"{name}: {value}" for name, value in known.items()) if len(set(known.values())) > 1 else None
+
+
+def _text(key: Key) -> str:
+    return "\n".join(map(str, key))
