@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from lmms_egoplan.benchmarks.actplan import report as actplan
-from lmms_egoplan.benchmarks.egointent import report as egointent
-from lmms_egoplan.benchmarks.egoplan import report as egoplan
-from lmms_egoplan.benchmarks.egothink import report as egothink
+from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
+from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
+from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
+from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.runs import read_runs
 from report.reading import all_tasks, only
@@ -24,10 +24,10 @@ def run(tmp_path_factory):
 @pytest.mark.parametrize(
     ("benchmark", "task", "question"),
     [
-        (egoplan, "egoplan_val_generate", lambda sample: f"question {sample['num_questions']['sample_id']}"),
-        (egothink, "egothink_object_existence", lambda sample: f"question {sample['score']['id']}"),
-        (egointent, "egointent", lambda sample: "step {step_id} of video {video_id}".format(**sample["overall"])),
-        (actplan, "actplan_text_only", lambda sample: f"instance {sample['lcs_norm']['id']}"),
+        (EgoPlanReport, "egoplan_val_generate", lambda sample: f"question {sample['num_questions']['sample_id']}"),
+        (EgoThinkReport, "egothink_object_existence", lambda sample: f"question {sample['score']['id']}"),
+        (EgoIntentReport, "egointent", lambda sample: "step {step_id} of video {video_id}".format(**sample["overall"])),
+        (ActPlanReport, "actplan_text_only", lambda sample: f"instance {sample['lcs_norm']['id']}"),
     ],
 )
 def test_a_question_that_is_there_twice_is_an_error_that_names_it(run, benchmark, task, question):
@@ -35,6 +35,6 @@ def test_a_question_that_is_there_twice_is_an_error_that_names_it(run, benchmark
     first, second, *others = own.samples
     broken = replace(own, samples=(first, second, *others[1:], second, first))
     with pytest.raises(LmmsEgoplanError) as error:
-        benchmark.section([replace(run, tasks=run.tasks | {task: broken})])
+        benchmark([replace(run, tasks=run.tasks | {task: broken})])
     assert f"run Model-7B, samples of {task}: {question(second)} is there twice" in str(error.value)
-    assert benchmark.section([run]) is not None
+    assert benchmark([run]).section() is not None

@@ -4,11 +4,10 @@ import json
 
 import pytest
 
-from lmms_egoplan.benchmarks.actplan import report as actplan
-from lmms_egoplan.benchmarks.egoplan import report as egoplan
-from lmms_egoplan.benchmarks.egothink import report as egothink
+from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
+from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
+from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
-from lmms_egoplan.report.benchmark import NO_INPUTS
 from lmms_egoplan.report.build import build_report
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.task_versions import package_versions
@@ -60,10 +59,12 @@ def sections(tmp_path_factory):
         runs = read_runs([folder / "runs"]).runs
         names = {task.partition("_")[0] for task in tasks_of(0)}
         for benchmark in (benchmark for benchmark in BENCHMARKS if benchmark.name in names):
-            parts, report = parts_of(benchmark.name, runs), benchmark.load_report()
+            parts = parts_of(benchmark.name, runs)
+            reports = [benchmark.load_report()(part.runs) for part in parts]
             assert [part.label for part in parts] == ["version 8.0", "version 7.0"]
-            sections += [part.section(report.section(part.runs, NO_INPUTS)) for part in parts]
-            items += [item for part in parts for item in part.items(report.items(part.runs))]
+            for part, report in zip(parts, reports, strict=True):
+                sections.append(part.section(report.section()))
+                items += part.items(report.items())
     return sections, items
 
 
@@ -150,7 +151,7 @@ def test_runs_of_one_version_are_one_part_without_a_word(tmp_path):
     runs = runs_of(tmp_path, ("a", package), ("b", {"egoplan_val": str(package["egoplan_val"])}))
     (part,) = parts_of("egoplan", runs)
     assert part.runs == runs
-    section = egoplan.section(runs)
+    section = EgoPlanReport(runs).section()
     assert part.section(section) == section
     assert parts_of("actplan", runs) == []
 
@@ -158,7 +159,7 @@ def test_runs_of_one_version_are_one_part_without_a_word(tmp_path):
 def test_other_versions_than_the_packages_are_told(tmp_path):
     runs = runs_of(tmp_path, ("a", {"egoplan_val": 0.5}))
     (part,) = parts_of("egoplan", runs)
-    section = part.section(egoplan.section(runs))
+    section = part.section(EgoPlanReport(runs).section())
     assert section.key == "egoplan"
     assert section.remarks[0].startswith("This package has another version of egoplan_val than these runs")
 
@@ -177,7 +178,7 @@ def test_only_the_task_that_changed_is_apart(tmp_path, monkeypatch):
         {("a", "egoplan_val")},
     ]
     assert [part.divided for part in parts] == [("a",), ("a",)]
-    first = parts[0].section(egoplan.section(parts[0].runs))
+    first = parts[0].section(EgoPlanReport(parts[0].runs).section())
     assert first.title == "EgoPlan"
     assert first.remarks[0].startswith("Runs of one version of a task are not compared with runs of another: ")
     assert "In a section of their own: egoplan_val 1.0." in first.remarks[0]
@@ -192,7 +193,7 @@ def test_unknown_versions_are_apart_and_told(tmp_path):
     runs = runs_of(tmp_path, ("a", {"egoplan_val": None}), ("b", {"egoplan_val": 1.0}))
     known, unknown = parts_of("egoplan", runs)
     assert kinds([known, unknown]) == [{("b", "egoplan_val")}, {("a", "egoplan_val")}]
-    section = unknown.section(egoplan.section(unknown.runs))
+    section = unknown.section(EgoPlanReport(unknown.runs).section())
     assert section.title == "EgoPlan, version unknown"
     assert "The results tell no version of egoplan_val; whether these runs compare is not known." in section.remarks
 
@@ -204,7 +205,7 @@ def test_the_average_is_never_over_dimensions_of_two_versions(tmp_path):
     assert (len(new.versions), len(old.versions)) == (2, 10)
     said = "m: the run's tasks are of several versions, so no mean is over all of them."
     for part in (new, old):
-        section = part.section(egothink.section(part.runs))
+        section = part.section(EgoThinkReport(part.runs).section())
         (headline,) = section.headlines
         assert headline.value is None
         assert said in section.remarks
@@ -220,7 +221,7 @@ def test_two_results_files_of_one_folder_are_two_runs(tmp_path):
         ["2026-03-01 04:00:00 UTC"],
         ["2026-01-01 04:00:00 UTC"],
     ]
-    assert [len(actplan.items(part.runs)) for part in parts] == [8, 8]
+    assert [len(ActPlanReport(part.runs).items()) for part in parts] == [8, 8]
 
 
 def test_any_version_makes_a_page(tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.actplan.report.synthetic_runs import logged_plans, written_runs
-from lmms_egoplan.benchmarks.actplan import report as actplan
+from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
 from lmms_egoplan.report.runs import read_runs
 
 
@@ -22,7 +22,7 @@ def read(written):
 def made(written, read):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(written / "data"))
-        return actplan.section(read)
+        return ActPlanReport(read).section()
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.actplan.report.synthetic_runs import GOOD, MUTE, PART, TEXT, WEAK, near, rows
-from lmms_egoplan.benchmarks.actplan import report as actplan
+from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
 from lmms_egoplan.report.runs import read_runs
 
 
@@ -57,7 +57,7 @@ def test_figures_tell_runs_apart_without_colour(section):
 
 
 def test_without_a_classifier_there_is_no_figure_of_correctness(folder):
-    found = actplan.section(read_runs([folder / "runs" / f"org__{WEAK}"]).runs)
+    found = ActPlanReport(read_runs([folder / "runs" / f"org__{WEAK}"]).runs).section()
     assert [figure.key for figure in found.figures] == [
         "actplan_by_setting", "actplan_by_length", "actplan_by_activity_type",
     ]  # fmt: skip

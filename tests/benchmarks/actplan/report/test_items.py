@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.actplan.report.synthetic_runs import COUNT, GOOD, PART, TEXT, WEAK, answered
-from lmms_egoplan.benchmarks.actplan import report as actplan
+from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
 from lmms_egoplan.report.runs import read_runs
 from media.files import read_numbers
 from report.synthetic import Answers, actplan_answers, write_run
@@ -11,7 +11,7 @@ from report.synthetic import Answers, actplan_answers, write_run
 
 @pytest.fixture(scope="module")
 def items(runs):
-    return {item.key: item for item in actplan.items(runs)}
+    return {item.key: item for item in ActPlanReport(runs).items()}
 
 
 def test_an_item_is_the_task_with_gold_plans_views_and_plans(items, logged):
@@ -74,15 +74,15 @@ def test_an_empty_answer_is_shown_as_nothing(items):
 
 def test_without_prepared_data_there_are_items_and_a_remark(runs, monkeypatch, tmp_path):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
-    items = {item.key: item for item in actplan.items(runs)}
+    items = {item.key: item for item in ActPlanReport(runs).items()}
     assert len(items) == COUNT
     assert all(item.images is None for item in items.values())
     doc = actplan_answers(COUNT, 0.5).docs[0]
     # lm-eval logs the question.
     assert items[f"actplan/{doc['id']}"].question == doc["task_description"].strip()
-    without = actplan.items([run for run in runs if run.name == GOOD])
+    without = ActPlanReport([run for run in runs if run.name == GOOD]).items()
     assert without[0].question == f"{doc['id']}: the task description is not at hand"
-    remarks = actplan.section(runs).remarks
+    remarks = ActPlanReport(runs).section().remarks
     assert any("is not prepared in" in text and "data prepare actplan" in text for text in remarks)
 
 
@@ -91,7 +91,7 @@ def test_instances_with_other_gold_plans_are_other_questions(folder, tmp_path):
     write_run(tmp_path, "lmms-eval", "one", {"actplan": actplan_answers(12, 0.5)})
     write_run(tmp_path, "lmms-eval", "two", {"actplan": Answers(docs, actplan_answers(12, 0.5, 1).responses)})
     found = read_runs([tmp_path]).runs
-    assert "actplan_comparisons" not in [table.key for table in actplan.section(found).tables]
-    keys = [item.key for item in actplan.items(found)]
+    assert "actplan_comparisons" not in [table.key for table in ActPlanReport(found).section().tables]
+    keys = [item.key for item in ActPlanReport(found).items()]
     assert len(set(keys)) == 24
     assert sum(key.endswith(" (2)") for key in keys) == 12

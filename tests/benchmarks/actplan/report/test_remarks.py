@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.actplan.report.synthetic_runs import COUNT, GOOD, PART, WEAK
-from lmms_egoplan.benchmarks.actplan import report as actplan
+from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import Answers, actplan_answers, write_run
@@ -21,7 +21,7 @@ def test_remarks_tell_what_scores_are_over(section):
 def test_a_run_of_some_instances_says_so(tmp_path):
     answers = actplan_answers(40, 0.5)
     write_run(tmp_path, "lmms-eval", "some", {"actplan": Answers(answers.docs[:10], answers.responses[:10])})
-    found = actplan.section(read_runs([tmp_path]).runs)
+    found = ActPlanReport(read_runs([tmp_path]).runs).section()
     assert "some: 10 plans, 25.0% of the instances of the data that were prepared for it." in found.remarks
     assert "some: its data have 40 instances, the paper 1,187; scores over other instances" in " ".join(found.remarks)
 
@@ -36,7 +36,7 @@ def test_encoders_and_classifiers_that_differ_are_told(runs):
     (good,) = (run for run in runs if run.name == GOOD)
     task = good.tasks["actplan"]
     other = replace(task, metrics=task.metrics | {"encoder": "/models/bge", "bleurt_model": "/models/other"})
-    remarks = actplan.section([good, replace(good, name="other", tasks={"actplan": other})]).remarks
+    remarks = ActPlanReport([good, replace(good, name="other", tasks={"actplan": other})]).section().remarks
     assert any("/models/bge; unless that is a copy of all-MiniLM-L6-v2" in text for text in remarks)
     assert any(text.startswith("Different sentence encoders") and "other: /models/bge" in text for text in remarks)
     assert any(text.startswith("Different classifiers") and "other: /models/other" in text for text in remarks)
@@ -47,9 +47,11 @@ def encoded(runs, *encoders):
     (weak,) = (run for run in runs if run.name == WEAK)
     task = weak.tasks["actplan"]
     tasks = [replace(task, metrics=task.metrics | {"encoder": encoder}) for encoder in encoders]
-    return actplan.section(
-        [replace(weak, name=str(n), tasks={"actplan": task}) for n, task in enumerate(tasks)]
-    ).remarks
+    return (
+        ActPlanReport([replace(weak, name=str(n), tasks={"actplan": task}) for n, task in enumerate(tasks)])
+        .section()
+        .remarks
+    )
 
 
 def test_an_encoder_is_the_same_however_its_path_is_written(runs):
@@ -79,9 +81,9 @@ def test_a_sample_of_another_form_is_an_error_that_names_the_run(runs, change, t
     first, *others = task.samples
     broken = replace(task, samples=(first | {"lcs_norm": first["lcs_norm"] | change}, *others))
     with pytest.raises(LmmsEgoplanError, match=rf"run {WEAK}, samples of actplan: .*{told}"):
-        actplan.section([replace(run, tasks={"actplan": broken})])
+        ActPlanReport([replace(run, tasks={"actplan": broken})]).section()
 
 
 def test_runs_of_other_benchmarks_have_no_section(runs):
-    assert actplan.section([replace(runs[0], tasks={})]) is None
-    assert actplan.items([replace(runs[0], tasks={})]) == []
+    assert ActPlanReport([replace(runs[0], tasks={})]).section() is None
+    assert ActPlanReport([replace(runs[0], tasks={})]).items() == []

@@ -17,8 +17,8 @@ from benchmarks.actplan.report.synthetic_runs import (
     near,
     rows,
 )
-from lmms_egoplan.benchmarks.actplan import report as actplan
 from lmms_egoplan.benchmarks.actplan.published import load
+from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
 from lmms_egoplan.report.statistics import compare
 from lmms_egoplan.report.writing import csv_of, markdown_of
 
@@ -184,7 +184,7 @@ def test_only_all_official_instances_compare_with_the_published_rows(runs, asked
         name: replace(task, samples=None, metrics=task.metrics | {"num_plans": asked})
         for name, task in run.tasks.items()
     }
-    found = actplan.section([replace(run, tasks=tasks)])
+    found = ActPlanReport([replace(run, tasks=tasks)]).section()
     own = [row.compares for table in found.tables for row in table.rows if row.is_own and "Table" in table.source]
     assert own
     assert set(own) == {asked == 1187}

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.egointent.report.synthetic_runs import prepared_data, write_runs
-from lmms_egoplan.benchmarks.egointent import report as egointent
+from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
 from lmms_egoplan.report.runs import read_runs
 
 
@@ -27,7 +27,7 @@ def prepared_once(tmp_path_factory):
 def made(runs, prepared_once):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(prepared_once))
-        return egointent.section(runs)
+        return EgoIntentReport(runs).section()
 
 
 @pytest.fixture(scope="module")

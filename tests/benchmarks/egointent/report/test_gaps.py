@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.egointent.report.synthetic_runs import COUNT, rows, table
-from lmms_egoplan.benchmarks.egointent import report as egointent
 from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION
 from lmms_egoplan.benchmarks.egointent.protocol import PROMPT_VERSION
+from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import actplan_answers, egointent_answers, write_run
@@ -17,7 +17,7 @@ def test_a_run_without_samples_has_its_rows_alone(tmp_path, section):
     answers = egointent_answers(COUNT, 70, 1)
     write_run(tmp_path, "lmms-eval", "org/First-7B", {"egointent": answers}, log_samples=False)
     runs = read_runs([tmp_path]).runs
-    found = egointent.section(runs)
+    found = EgoIntentReport(runs).section()
     (row,) = (row for row in rows(table(found, "egointent_table3")) if row["own"])
     (other,) = (row for row in rows(table(section, "egointent_table3")) if row["model"] == "First-7B")
     assert row == other | {"low": None, "high": None}
@@ -27,19 +27,19 @@ def test_a_run_without_samples_has_its_rows_alone(tmp_path, section):
     }
     assert found.figures == ()
     assert any("no samples" in remark for remark in found.remarks)
-    assert egointent.items(runs) == []
+    assert EgoIntentReport(runs).items() == []
 
 
 def test_what_no_judge_rated_has_no_score(tmp_path):
     write_run(tmp_path, "lmms-eval", "org/Model-7B", {"egointent": egointent_answers(COUNT, 50, 1, unjudged=1.0)})
     runs = read_runs([tmp_path]).runs
-    found = egointent.section(runs)
+    found = EgoIntentReport(runs).section()
     (row,) = (row for row in rows(table(found, "egointent_table3")) if row["own"])
     assert (row["overall"], row["indoor"], row["low"], row["judged"], row["judge"]) == (None, None, None, 0, None)
     assert found.headlines[0].value is None
     assert found.headlines[0].coverage == pytest.approx(COUNT / 3014 * (1 - row["parsed"] / 100))
     assert any("no overall score" in remark for remark in found.remarks)
-    assert {item.answers["Model-7B"].verdict for item in egointent.items(runs)} <= {"unscored", "wrong"}
+    assert {item.answers["Model-7B"].verdict for item in EgoIntentReport(runs).items()} <= {"unscored", "wrong"}
     found.figures[0].draw()
 
 
@@ -47,21 +47,21 @@ def test_a_users_variant_is_a_row_of_its_own(tmp_path):
     tasks = {"egointent": egointent_answers(COUNT, 50, 1), "egointent_16": egointent_answers(COUNT, 60, 2)}
     write_run(tmp_path, "lmms-eval", "org/Model-7B", tasks)
     runs = read_runs([tmp_path]).runs
-    found = egointent.section(runs)
+    found = EgoIntentReport(runs).section()
     own = [row["model"] for row in rows(table(found, "egointent_table3")) if row["own"]]
     assert sorted(own) == ["Model-7B", "Model-7B (egointent_16)"]
     assert [(line.run, line.task) for line in found.headlines] == [
         ("Model-7B", "egointent"),
         ("Model-7B", "egointent_16"),
     ]
-    assert {*egointent.items(runs)[0].answers} == {"Model-7B", "Model-7B (egointent_16)"}
+    assert {*EgoIntentReport(runs).items()[0].answers} == {"Model-7B", "Model-7B (egointent_16)"}
 
 
 def test_other_benchmarks_have_no_section(tmp_path):
     write_run(tmp_path, "lmms-eval", "org/Model-7B", {"actplan": actplan_answers(4, 0.5)})
     runs = read_runs([tmp_path]).runs
-    assert egointent.section(runs) is None
-    assert egointent.items(runs) == []
+    assert EgoIntentReport(runs).section() is None
+    assert EgoIntentReport(runs).items() == []
 
 
 def test_versions_of_prompts_and_judges_that_differ_are_told(runs, tmp_path, prepared):
@@ -70,7 +70,7 @@ def test_versions_of_prompts_and_judges_that_differ_are_told(runs, tmp_path, pre
     versions = {"metadata": {"prompt": "2", "judge_prompt": "1"}, "filter_list": [{"filter": [{"together": True}]}]}
     other = replace(run, name="Other", tasks={"egointent": replace(task, config=task.config | versions)})
     untold = replace(run, name="Untold", tasks={"egointent": replace(task, config=task.config | {"metadata": None})})
-    found = egointent.section([run, other, untold, runs[2]])
+    found = EgoIntentReport([run, other, untold, runs[2]]).section()
     prompts = {row["model"]: row["prompts"] for row in rows(table(found, "egointent_table3")) if row["own"]}
     assert prompts["First-7B"] == prompts["Third-7B"] == f"{PROMPT_VERSION}, {JUDGE_VERSION}"
     assert prompts["Untold"] == "unknown, unknown"
@@ -94,7 +94,7 @@ def test_only_the_papers_steps_rated_by_a_judge_compare(runs, prepared, changed,
     task = runs[0].tasks["egointent"]
     metrics = task.metrics | {"num_steps": 3014, "coverage": 1.0, "parsed": 1.0, "judge_coverage": 1.0} | changed
     run = replace(runs[0], tasks={"egointent": replace(task, samples=None, metrics=metrics)})
-    found = egointent.section([run])
+    found = EgoIntentReport([run]).section()
     assert [row.compares for row in table(found, "egointent_table3").rows if row.is_own] == [compares]
     asked = min(1, metrics["num_steps"] / 3014)
     assert found.headlines[0].coverage == pytest.approx(asked * metrics["judge_coverage"])
@@ -109,11 +109,11 @@ def test_references_that_nobody_has_verified_are_told(tmp_path):
         doc["unverified"] = True
     write_run(tmp_path, "lmms-eval", "org/Model-7B", {"egointent": answers})
     runs = read_runs([tmp_path]).runs
-    found = egointent.section(runs)
+    found = EgoIntentReport(runs).section()
     (row,) = (row for row in rows(table(found, "egointent_table3")) if row["own"])
     assert row["unverified"] == 25
     assert any("25.0 %" in remark for remark in found.remarks)
-    facts = [item.facts["references"] for item in egointent.items(runs)]
+    facts = [item.facts["references"] for item in EgoIntentReport(runs).items()]
     assert facts == ["unverified"] * (COUNT // 4) + ["verified"] * (COUNT - COUNT // 4)
 
 
@@ -135,11 +135,11 @@ def test_a_logged_step_of_another_form_is_an_error(runs, change, told):
     broken = replace(task, samples=(first | {"doc": doc}, *others))
     step = first["overall"]["step_id"]
     with pytest.raises(LmmsEgoplanError, match=f"Third-7B, samples of egointent: step {step}: the logged step: {told}"):
-        egointent.items([replace(run, tasks={"egointent": broken})])
+        EgoIntentReport([replace(run, tasks={"egointent": broken})]).items()
 
 
 def test_a_sample_of_another_form_is_an_error(runs):
     task = runs[0].tasks["egointent"]
     changed = ({**task.samples[0], "overall": {"step_id": "step-0"}}, *task.samples[1:])
     with pytest.raises(LmmsEgoplanError, match="First-7B, samples of egointent: expected a graded step"):
-        egointent.section([replace(runs[0], tasks={"egointent": replace(task, samples=changed)})])
+        EgoIntentReport([replace(runs[0], tasks={"egointent": replace(task, samples=changed)})]).section()

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.egointent.report.synthetic_runs import COUNT, rows, table
-from lmms_egoplan.benchmarks.egointent import report as egointent
+from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
 from lmms_egoplan.report.recompute import check
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import Answers, egointent_answers, write_run
@@ -43,7 +43,7 @@ def runs(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def found(runs):
-    return egointent.section(runs)
+    return EgoIntentReport(runs).section()
 
 
 def test_each_kind_has_a_table_and_a_heat_map_of_its_own(found):
@@ -72,7 +72,7 @@ def test_goalstep_runs_are_named_and_never_marked_best(runs, found):
         "Goal-7B": "overall (Goal-Step steps)",
     }
     assert any(remark.startswith(f"{NAME}: steps, labels and cuts are Goal-Step's") for remark in found.remarks)
-    kinds = {tuple(sorted(item.facts)) for item in egointent.items(runs) if NAME in item.answers}
+    kinds = {tuple(sorted(item.facts)) for item in EgoIntentReport(runs).items() if NAME in item.answers}
     assert kinds == {("category", "environment", "references")}
 
 
@@ -81,7 +81,7 @@ def test_goalstep_steps_do_not_compare_even_if_they_are_as_many(runs):
     metrics = {"num_steps": 3014, "coverage": 1.0, "parsed": 1.0, "judge_coverage": 1.0}
     task = goalstep.tasks["egointent"]
     task = replace(task, samples=None, metrics=task.metrics | metrics)
-    found = egointent.section([replace(goalstep, tasks={"egointent": task})])
+    found = EgoIntentReport([replace(goalstep, tasks={"egointent": task})]).section()
     (row,) = (row for row in table(found, "egointent_table3").rows if row.is_own)
     assert (row.values[0], row.compares) == (NAME, False)
     assert [each.key for each in found.tables if each.key in ("egointent_scenarios", "egointent_categories")] == [

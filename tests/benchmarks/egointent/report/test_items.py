@@ -4,14 +4,13 @@ from statistics import fmean
 
 from benchmarks.egointent.report.synthetic_runs import COUNT, NAMES, records
 from benchmarks.egointent.source import raw_record
-from lmms_egoplan.benchmarks.egointent import report as egointent
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
-from lmms_egoplan.benchmarks.egointent.report.prepared_rows import read_frames
+from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport, read_frames
 from media.files import read_number
 
 
 def test_items_show_references_answers_and_frames(runs, written, prepared):
-    found = egointent.items(runs)
+    found = EgoIntentReport(runs).items()
     steps = {name: records(written, run) for run, name in NAMES.items()}
     assert [item.key for item in found] == [f"egointent/{step['step_id']}" for step in steps["First-7B"]]
     for number, item in enumerate(found):
@@ -47,9 +46,11 @@ def test_no_more_frames_are_read_than_are_shown(prepared):
 
 def test_without_prepared_data_the_gallery_says_what_it_lacks(runs, tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
-    lacking = [remark for remark in egointent.section(runs[:1]).remarks if "neither references nor images" in remark]
+    lacking = [
+        remark for remark in EgoIntentReport(runs[:1]).section().remarks if "neither references nor images" in remark
+    ]
     assert len(lacking) == 1
     assert lacking[0].startswith(f"{COUNT} steps")
-    bare, told = egointent.items(runs[:1])[0], egointent.items(runs)[0]
+    bare, told = EgoIntentReport(runs[:1]).items()[0], EgoIntentReport(runs).items()[0]
     assert (bare.references, bare.images, told.images) == ({}, None, None)
     assert [*told.references.values()] == [raw_record(1)[field] for field in FIELDS]

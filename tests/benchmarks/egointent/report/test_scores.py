@@ -18,8 +18,8 @@ from benchmarks.egointent.report.synthetic_runs import (
     table,
 )
 from lmms_egoplan.benchmarks.egointent import published
-from lmms_egoplan.benchmarks.egointent import report as egointent
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import egointent_answers, write_run
 
@@ -83,7 +83,7 @@ def test_steps_of_one_video_give_no_interval(tmp_path):
     for doc in answers.docs:
         doc["video_id"] = "one"
     write_run(tmp_path, "lmms-eval", "org/Model-7B", {"egointent": answers})
-    found = egointent.section(read_runs([tmp_path]).runs)
+    found = EgoIntentReport(read_runs([tmp_path]).runs).section()
     assert {(row["low"], row["high"]) for row in rows(table(found, "egointent_scores"))} == {(None, None)}
     assert found.headlines[0].interval is None
 

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.egoplan.report.synthetic_runs import written_runs
-from lmms_egoplan.benchmarks.egoplan import report as egoplan
+from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.runs import read_runs
 
@@ -23,7 +23,7 @@ def read(written):
 def made(written, read):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(written))
-        return egoplan.section(read, Inputs(str(written / "bert")))
+        return EgoPlanReport(read, Inputs(str(written / "bert"))).section()
 
 
 @pytest.fixture(scope="module")

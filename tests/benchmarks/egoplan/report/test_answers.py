@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.egoplan.report.synthetic_runs import ANSWERS, COUNT, DOCS, near, own, percent, scores
-from lmms_egoplan.benchmarks.egoplan import report as egoplan
+from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.runs import read_runs
@@ -25,7 +25,7 @@ def test_what_is_missing_is_remarked(section):
 def test_a_run_without_samples_has_its_scores(tmp_path, bert):
     write_run(tmp_path, "lmms-eval", "org/Small", {"egoplan_val": ANSWERS["Small"]}, log_samples=False)
     runs = read_runs([tmp_path]).runs
-    found = egoplan.section(runs, Inputs(bert))
+    found = EgoPlanReport(runs, Inputs(bert)).section()
     (row,) = own(found, "egoplan_table1")
     assert row["acc"] == near(percent(scores("Small")))
     assert (row["low"], row["high"]) == (None, None)
@@ -34,20 +34,20 @@ def test_a_run_without_samples_has_its_scores(tmp_path, bert):
     ]  # fmt: skip
     assert [each.key for each in found.figures] == ["egoplan_accuracy"]
     assert any("no samples" in remark for remark in found.remarks)
-    assert egoplan.items(runs) == []
+    assert EgoPlanReport(runs).items() == []
 
 
 def test_without_prepared_data_lmms_eval_tells_no_question(tmp_path, monkeypatch, bert):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "none"))
     write_run(tmp_path, "lmms-eval", "org/Small", {"egoplan_val": ANSWERS["Small"]})
     runs = read_runs([tmp_path]).runs
-    found = egoplan.section(runs, Inputs(bert))
+    found = EgoPlanReport(runs, Inputs(bert)).section()
     assert own(found, "egoplan_table1")
     assert "egoplan_past_actions" not in [table.key for table in found.tables]
     (told,) = (remark for remark in found.remarks if "lack their text" in remark)
     assert told.startswith(f"{COUNT} questions lack")
     assert "lmms-egoplan data prepare egoplan" in told
-    first = egoplan.items(runs)[0]
+    first = EgoPlanReport(runs).items()[0]
     assert first.choices == ("A", "B", "C", "D")
     assert first.images is None
     assert first.facts == {"source": "EPIC-KITCHENS (in-domain)"}
@@ -57,10 +57,10 @@ def test_without_prepared_data_lm_eval_tells_its_questions(tmp_path, monkeypatch
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "none"))
     write_run(tmp_path, "lm-eval", "org/Small", {"egoplan_val": ANSWERS["Small"]})
     runs = read_runs([tmp_path]).runs
-    found = egoplan.section(runs, Inputs(bert))
+    found = EgoPlanReport(runs, Inputs(bert)).section()
     for key in ("egoplan_past_actions", "egoplan_similarity"):
         assert own(found, key) == [row for row in own(section, key) if row["run"] == "Small"]
-    first = egoplan.items(runs)[0]
+    first = EgoPlanReport(runs).items()[0]
     assert first.question == DOCS[0]["question"]
     assert first.images is None
 
@@ -69,7 +69,7 @@ def test_questions_of_other_data_are_not_taken_for_these(tmp_path, bert):
     """They have the same ids."""
     write_run(tmp_path, "lmms-eval", "org/Small", {"egoplan_val": egoplan_answers(40, 0.5)})
     runs = read_runs([tmp_path]).runs
-    told = egoplan.section(runs, Inputs(bert)).remarks
+    told = EgoPlanReport(runs, Inputs(bert)).section().remarks
     assert any(remark.startswith("40 questions lack their text") and "do not have them" in remark for remark in told)
 
 
@@ -79,15 +79,15 @@ def test_questions_about_other_videos_are_not_taken_for_these(runs, bert):
     task_run = run.tasks["egoplan_val"]
     moved = {"acc": {"score": 1.0, "video_id": "P99_9"}}
     damaged = replace(task_run, samples=tuple(sample | moved for sample in task_run.samples))
-    told = egoplan.section([replace(run, tasks={"egoplan_val": damaged})], Inputs(bert)).remarks
+    told = EgoPlanReport([replace(run, tasks={"egoplan_val": damaged})], Inputs(bert)).section().remarks
     assert any(remark.startswith(f"{COUNT} questions lack their text") for remark in told)
 
 
 def test_runs_of_other_benchmarks_alone_have_no_section(tmp_path):
     write_run(tmp_path, "lmms-eval", "org/Small", {"egointent": egointent_answers(10, 50)})
     runs = read_runs([tmp_path]).runs
-    assert egoplan.section(runs) is None
-    assert egoplan.items(runs) == []
+    assert EgoPlanReport(runs).section() is None
+    assert EgoPlanReport(runs).items() == []
 
 
 @pytest.mark.parametrize(
@@ -108,4 +108,4 @@ def test_samples_that_are_not_the_tasks(runs, damage):
     task_run = run.tasks["egoplan_val"]
     damaged = replace(task_run, samples=(task_run.samples[0] | damage, *task_run.samples[1:]))
     with pytest.raises(LmmsEgoplanError, match=r"run Small, samples of egoplan_val: .*Run again"):
-        egoplan.section([replace(run, tasks={"egoplan_val": damaged})])
+        EgoPlanReport([replace(run, tasks={"egoplan_val": damaged})]).section()

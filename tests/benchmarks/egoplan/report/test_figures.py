@@ -15,7 +15,7 @@ from benchmarks.egoplan.report.synthetic_runs import (
     scores,
     task_of,
 )
-from lmms_egoplan.benchmarks.egoplan import report as egoplan
+from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.runs import read_runs
 
@@ -60,7 +60,7 @@ def test_the_figure_of_all_accuracies(section):
 
 def test_names_are_not_formulas(folder, bert):
     (run,) = (run for run in read_runs([folder / "runs"]).runs if run.name == "Small")
-    found = egoplan.section([replace(run, name="a$b_c$d")], Inputs(bert))
+    found = EgoPlanReport([replace(run, name="a$b_c$d")], Inputs(bert)).section()
     for each in found.figures:
         drawing = each.draw()
         drawing.draw_without_rendering()

@@ -16,7 +16,7 @@ from benchmarks.egoplan.report.synthetic_runs import (
     scores,
     task_of,
 )
-from lmms_egoplan.benchmarks.egoplan import report as egoplan
+from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from lmms_egoplan.benchmarks.egoplan.report.similarity import similarities
 from lmms_egoplan.encoder import ENCODER_VARIABLE
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -57,7 +57,7 @@ def test_accuracy_by_goal_answer_similarity_in_three_equal_levels(section, bert)
 
 def test_without_an_encoder_the_levels_alone_are_missing(runs, monkeypatch):
     monkeypatch.setenv(ENCODER_VARIABLE, "/no/such/folder")
-    found = egoplan.section(runs)
+    found = EgoPlanReport(runs).section()
     keys = [table.key for table in found.tables]
     assert "egoplan_past_actions" in keys
     assert "egoplan_similarity" not in keys
@@ -67,4 +67,4 @@ def test_without_an_encoder_the_levels_alone_are_missing(runs, monkeypatch):
 
 def test_an_encoder_that_was_asked_for_must_be_there(runs):
     with pytest.raises(LmmsEgoplanError, match="BERTScore with /no/such/folder"):
-        egoplan.section(runs, Inputs("/no/such/folder"))
+        EgoPlanReport(runs, Inputs("/no/such/folder")).section()

@@ -16,7 +16,7 @@ from benchmarks.egoplan.report.synthetic_runs import (
     scores,
     task_of,
 )
-from lmms_egoplan.benchmarks.egoplan import report as egoplan
+from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from media.files import read_numbers
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("folder")
 
 @pytest.fixture(scope="module")
 def items(runs):
-    return egoplan.items(runs)
+    return EgoPlanReport(runs).items()
 
 
 def test_a_question_of_the_gallery(items):

@@ -12,7 +12,7 @@ from benchmarks.egoplan.report.synthetic_runs import (
     rows,
     scores,
 )
-from lmms_egoplan.benchmarks.egoplan import report as egoplan
+from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.statistics import compare, holm
@@ -49,18 +49,18 @@ def test_runs_over_other_questions_are_not_compared(tmp_path, folder, bert):
     runs = read_runs([tmp_path, folder / "runs"]).runs
     names = {
         row[side]
-        for row in rows(egoplan.section(runs, Inputs(bert)), "egoplan_comparisons")
+        for row in rows(EgoPlanReport(runs, Inputs(bert)).section(), "egoplan_comparisons")
         for side in ("first", "second")
     }
     assert names == {"Big (lmms-eval)", "Small"}
-    keys = [item.key for item in egoplan.items(runs)]
+    keys = [item.key for item in EgoPlanReport(runs).items()]
     assert len(keys) == len(set(keys)) == COUNT + 40
 
 
 def test_a_model_that_one_harness_tells_by_its_path(tmp_path, bert):
     write_run(tmp_path, "lmms-eval", "Big", {"egoplan_val": ANSWERS[MAIN[0]]})
     write_run(tmp_path, "lm-eval", "/models/Big", {"egoplan_val_blind": ANSWERS["Small"]})
-    found = egoplan.section(read_runs([tmp_path]).runs, Inputs(bert))
+    found = EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert)).section()
     assert len(rows(found, "egoplan_tasks_1")) == 1
 
 
@@ -68,5 +68,5 @@ def test_the_end_of_two_paths_is_neither(tmp_path, bert):
     write_run(tmp_path, "lmms-eval", "Big", {"egoplan_val": ANSWERS[MAIN[0]]})
     for path in ("/one/Big", "/two/Big"):
         write_run(tmp_path, "lm-eval", path, {"egoplan_val_blind": ANSWERS["Small"]})
-    keys = [table.key for table in egoplan.section(read_runs([tmp_path]).runs, Inputs(bert)).tables]
+    keys = [table.key for table in EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert)).section().tables]
     assert not [key for key in keys if key.startswith("egoplan_tasks")]

@@ -19,8 +19,8 @@ from benchmarks.egoplan.report.synthetic_runs import (
     scores,
     task_of,
 )
-from lmms_egoplan.benchmarks.egoplan import report as egoplan
 from lmms_egoplan.benchmarks.egoplan.published import load
+from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import write_run
@@ -72,7 +72,7 @@ def test_only_all_official_questions_compare_with_the_published_rows(runs, bert,
     run = next(run for run in runs if run.name == "Small")
     metrics = {"predictions": 3355, "num_questions": 3355, "split_size": 3355} | changed
     task = replace(run.tasks["egoplan_val"], samples=None, metrics=run.tasks["egoplan_val"].metrics | metrics)
-    found = egoplan.section([replace(run, tasks={"egoplan_val": task})], Inputs(bert))
+    found = EgoPlanReport([replace(run, tasks={"egoplan_val": task})], Inputs(bert)).section()
     for key in ("egoplan_table1", "egoplan_table3"):
         (table,) = (table for table in found.tables if table.key == key)
         assert [row.compares for row in table.rows if row.is_own] == [compares]
@@ -128,7 +128,7 @@ def test_a_backend_that_tells_means_alone_has_no_accuracy_by_sum(runs, bert):
         for sample in task.samples
     ]
     means = replace(run, tasks={"egoplan_val": replace(task, metrics=metrics, samples=samples)})
-    found = egoplan.section([means], Inputs(bert))
+    found = EgoPlanReport([means], Inputs(bert)).section()
     assert found.headlines[0].beside == (("by sum", None),)
     assert found.headlines[0].value == near(percent(scores("Small")))
     for key in ("egoplan_table1", "egoplan_table3", "egoplan_past_actions"):
@@ -139,6 +139,6 @@ def test_only_a_written_answer_can_be_truncated(section, tmp_path, bert):
     assert not any(headline.is_generated for headline in section.headlines)
     task = "egoplan_val_generate"
     write_run(tmp_path, "lmms-eval", "org/Small", {task: ANSWERS[f"Big (lmms-eval) ({task})"]})
-    (headline,) = egoplan.section(read_runs([tmp_path]).runs, Inputs(bert)).headlines
+    (headline,) = EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert)).section().headlines
     assert (headline.run, headline.task) == ("Small", task)
     assert headline.is_generated

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.egothink.report.synthetic_runs import prepared_data, write_runs
-from lmms_egoplan.benchmarks.egothink import report as egothink
+from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
 from lmms_egoplan.report.runs import read_runs
 
 
@@ -27,7 +27,7 @@ def prepared_once(tmp_path_factory):
 def made(runs, prepared_once):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(prepared_once))
-        return egothink.section(runs)
+        return EgoThinkReport(runs).section()
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.egothink.report.synthetic_runs import COUNT, records, rows, table
-from lmms_egoplan.benchmarks.egothink import report as egothink
+from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import EGOTHINK_TASKS, actplan_answers, egothink_answers, egothink_bench, write_run
@@ -15,7 +15,7 @@ def test_without_all_twelve_there_is_no_average(tmp_path):
     tasks = egothink_bench(COUNT, 0.5, 1)
     del tasks["egothink_object_existence"]
     write_run(tmp_path, "lmms-eval", "org/Model-7B", tasks)
-    found = egothink.section(read_runs([tmp_path]).runs)
+    found = EgoThinkReport(read_runs([tmp_path]).runs).section()
     (row,) = (row for row in rows(table(found, "egothink_table3")) if row["own"])
     assert (row["existence"], row["average"], row["low"]) == (None, None, None)
     assert row["attribute"] is not None
@@ -36,7 +36,7 @@ def test_only_all_official_questions_with_a_judges_rating_compare(runs, prepared
         task = runs[0].tasks[name]
         whole = {"num_questions": dimension.instances, "judge_coverage": 1.0}
         tasks[name] = replace(task, samples=None, metrics=task.metrics | whole | (changed if len(tasks) == 3 else {}))
-    found = egothink.section([replace(runs[0], tasks=tasks)])
+    found = EgoThinkReport([replace(runs[0], tasks=tasks)]).section()
     assert [row.compares for row in table(found, "egothink_table3").rows if row.is_own] == [compares]
 
 
@@ -46,11 +46,11 @@ def test_what_no_judge_rated_has_no_score(tmp_path):
     }
     write_run(tmp_path, "lmms-eval", "org/Model-7B", tasks)
     runs = read_runs([tmp_path]).runs
-    found = egothink.section(runs)
+    found = EgoThinkReport(runs).section()
     (row,) = (row for row in rows(table(found, "egothink_table3")) if row["own"])
     assert (row["existence"], row["average"]) == (None, None)
     assert any("no answer is judged: existence" in remark for remark in found.remarks)
-    verdicts = {item.key: item.answers["Model-7B"].verdict for item in egothink.items(runs)}
+    verdicts = {item.key: item.answers["Model-7B"].verdict for item in EgoThinkReport(runs).items()}
     assert {verdict for key, verdict in verdicts.items() if "existence" in key} == {"unscored"}
     assert "unscored" not in {verdict for key, verdict in verdicts.items() if "existence" not in key}
 
@@ -58,12 +58,12 @@ def test_what_no_judge_rated_has_no_score(tmp_path):
 def test_a_run_without_samples_has_its_rows_alone(tmp_path, written, section):
     write_run(tmp_path, "lmms-eval", "org/First-7B", egothink_bench(COUNT, 0.7, 1, judge="gpt"), log_samples=False)
     runs = read_runs([tmp_path]).runs
-    found = egothink.section(runs)
+    found = EgoThinkReport(runs).section()
     (row,) = (row for row in rows(table(found, "egothink_table3")) if row["own"])
     (other,) = (row for row in rows(table(section, "egothink_table3")) if row["model"] == "First-7B")
     assert row == other | {"low": None, "high": None}
     assert any("no samples" in remark for remark in found.remarks)
-    assert egothink.items(runs) == []
+    assert EgoThinkReport(runs).items() == []
     assert "egothink_comparisons" not in {each.key for each in found.tables}
 
 
@@ -73,7 +73,7 @@ def test_a_users_variant_stands_for_its_dimension_only_where_that_is_missing(tmp
         {f"egothink_{name}": egothink_answers(name, COUNT, 0.5) for name in ("counting", "existence")}
         | {"egothink_object_existence": egothink_answers("existence", COUNT, 0.9)},
     )  # fmt: skip
-    found = egothink.section(read_runs([path.parent]).runs)
+    found = EgoThinkReport(read_runs([path.parent]).runs).section()
     (row,) = (row for row in rows(table(found, "egothink_table3")) if row["own"])
     (run,) = read_runs([path.parent]).runs
     assert row["counting"] == run.tasks["egothink_counting"].metrics["score"]
@@ -84,8 +84,8 @@ def test_a_users_variant_stands_for_its_dimension_only_where_that_is_missing(tmp
 def test_other_benchmarks_have_no_section(tmp_path):
     write_run(tmp_path, "lmms-eval", "org/Model-7B", {"actplan": actplan_answers(4, 0.5)})
     runs = read_runs([tmp_path]).runs
-    assert egothink.section(runs) is None
-    assert egothink.items(runs) == []
+    assert EgoThinkReport(runs).section() is None
+    assert EgoThinkReport(runs).items() == []
 
 
 def test_remarks_name_judges_that_differ_and_answers_that_are_not_judged(section, written):
@@ -97,7 +97,7 @@ def test_remarks_name_judges_that_differ_and_answers_that_are_not_judged(section
 
 def test_the_demo_judge_is_named_as_what_it_is(tmp_path):
     write_run(tmp_path, "lmms-eval", "org/Model-7B", egothink_bench(2, 0.5, 1, judge="demo"))
-    assert any("demo judge" in remark for remark in egothink.section(read_runs([tmp_path]).runs).remarks)
+    assert any("demo judge" in remark for remark in EgoThinkReport(read_runs([tmp_path]).runs).section().remarks)
 
 
 def test_a_sample_of_another_form_is_an_error(runs):
@@ -106,4 +106,4 @@ def test_a_sample_of_another_form_is_an_error(runs):
     changed = ({**task.samples[0], "score": {"id": "existence/1"}}, *task.samples[1:])
     broken = replace(run, tasks=run.tasks | {task.task: replace(task, samples=changed)})
     with pytest.raises(LmmsEgoplanError, match="First-7B, samples of egothink_object_existence"):
-        egothink.section([broken])
+        EgoThinkReport([broken]).section()

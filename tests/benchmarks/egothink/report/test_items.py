@@ -9,13 +9,13 @@ from benchmarks.egothink.report.synthetic_runs import (
     RUNS,
     records,
 )
-from lmms_egoplan.benchmarks.egothink import report as egothink
+from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import egothink_bench, write_run
 
 
 def test_items_show_question_answers_and_image(runs, written, prepared):
-    found = egothink.items(runs)
+    found = EgoThinkReport(runs).items()
     assert [item.key for item in found] == [f"egothink/{name}/{n}" for name in NAMES for n in range(1, COUNT + 1)]
     answers = {name: records(written, run) for run, name in RUNS.items()}
     verdicts = {0.0: "wrong", 0.5: "partly", 1.0: "right", None: "unscored"}
@@ -38,8 +38,10 @@ def test_items_show_question_answers_and_image(runs, written, prepared):
 
 def test_without_prepared_data_questions_come_from_lm_eval_alone(runs, tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
-    assert any("cannot be read from the prepared data" in remark for remark in egothink.section(runs[:1]).remarks)
-    bare, told = egothink.items(runs[:1])[0], egothink.items(runs)[0]
+    assert any(
+        "cannot be read from the prepared data" in remark for remark in EgoThinkReport(runs[:1]).section().remarks
+    )
+    bare, told = EgoThinkReport(runs[:1]).items()[0], EgoThinkReport(runs).items()[0]
     assert bare.images is None
     assert "not at hand" in bare.question
     assert told.images is None
@@ -51,10 +53,10 @@ def test_other_questions_with_the_same_ids_are_kept_apart(runs, written, tmp_pat
     for log in path.parent.glob("*.jsonl"):
         log.write_text(log.read_text().replace('"target": "The ', '"target": "Another '))
     both = (*runs[:1], *read_runs([tmp_path]).runs)
-    found = egothink.section(both)
+    found = EgoThinkReport(both).section()
     assert "egothink_comparisons" not in {each.key for each in found.tables}
     assert any("are not those of the prepared data" in remark for remark in found.remarks)
-    shown = {item.key: item for item in egothink.items(both)}
+    shown = {item.key: item for item in EgoThinkReport(both).items()}
     assert len(shown) == 2 * 12 * COUNT
     assert {*shown["egothink/existence/1"].answers} == {"First-7B"}
     other = shown["egothink/existence/1 (2)"]

@@ -13,7 +13,7 @@ from benchmarks.egothink.report.synthetic_runs import (
     rows,
     table,
 )
-from lmms_egoplan.benchmarks.egothink import report as egothink
+from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import egothink_bench, write_run
 
@@ -73,5 +73,5 @@ def test_a_few_answers_that_two_models_share_say_nothing_about_judges(written, t
     for log in path.parent.glob("*.jsonl"):
         if "existence" not in log.name:
             log.write_text(log.read_text().replace("an answer to", "another answer to"))
-    found = egothink.section(read_runs([written / "a", tmp_path]).runs)
+    found = EgoThinkReport(read_runs([written / "a", tmp_path]).runs).section()
     assert "egothink_judges" not in {each.key for each in found.tables}

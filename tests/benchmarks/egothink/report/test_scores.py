@@ -19,7 +19,7 @@ from benchmarks.egothink.report.synthetic_runs import (
     table,
 )
 from lmms_egoplan.benchmarks.egothink import published
-from lmms_egoplan.benchmarks.egothink import report as egothink
+from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import egothink_answers, egothink_bench, write_run
 
@@ -89,7 +89,7 @@ def test_a_large_dimension_weighs_no_more_in_the_average_and_its_interval(tmp_pa
     ]
     tasks = egothink_bench(COUNT, 0.2, 1, truncated=0.0) | {"egothink_activity_activity": activity}
     write_run(tmp_path / "run", "lmms-eval", "org/Model-7B", tasks)
-    found = egothink.section(read_runs([tmp_path]).runs)
+    found = EgoThinkReport(read_runs([tmp_path]).runs).section()
     (row,) = (row for row in rows(table(found, "egothink_table3")) if row["own"])
     answers = records(tmp_path, "run")
     assert row["average"] == pytest.approx(fmean(map(score, answers.values())))
@@ -99,7 +99,7 @@ def test_a_large_dimension_weighs_no_more_in_the_average_and_its_interval(tmp_pa
 
 def test_one_question_in_a_dimension_gives_no_interval(tmp_path):
     write_run(tmp_path, "lmms-eval", "org/Model-7B", egothink_bench(1, 0.5, 1))
-    found = egothink.section(read_runs([tmp_path]).runs)
+    found = EgoThinkReport(read_runs([tmp_path]).runs).section()
     assert found.headlines[0].value is not None
     assert found.headlines[0].interval is None
 
