@@ -1,7 +1,7 @@
 """What a report needs of a benchmark; who asks for a report hands the benchmarks over."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -26,6 +26,7 @@ class Inputs:
 NO_INPUTS = Inputs()
 
 Task = TypeVar("Task", bound=Scored)
+Row = TypeVar("Row")
 
 
 class BenchmarkReport(ABC, Generic[Task]):
@@ -33,12 +34,15 @@ class BenchmarkReport(ABC, Generic[Task]):
 
     NAME: the benchmark's; the key of the section.
     TITLE, LEAD: of the section.
+    METRIC, DECIMALS: the main score, as the summary names and shows it.
     tasks: what the runs have of the benchmark, which is read once.
     """
 
     NAME: ClassVar[str]
     TITLE: ClassVar[str]
     LEAD: ClassVar[str]
+    METRIC: ClassVar[str]
+    DECIMALS: ClassVar[int]
 
     def __init__(self, runs: Sequence[Run], inputs: Inputs = NO_INPUTS) -> None:
         """Read the runs' samples.
@@ -58,10 +62,6 @@ class BenchmarkReport(ABC, Generic[Task]):
         """
 
     @abstractmethod
-    def headlines(self) -> Iterable[Headline]:
-        """Main scores, for the summary."""
-
-    @abstractmethod
     def tables(self) -> Iterable[Table | None]:
         """In their order; None for one that these runs do not fill."""
 
@@ -69,8 +69,12 @@ class BenchmarkReport(ABC, Generic[Task]):
         """In their order; None for one that these runs do not fill."""
         return ()
 
-    def remarks(self) -> Iterable[str]:
-        """What is wrong with or missing from the runs, a sentence or two each."""
+    def flaws(self, task: Task) -> Iterable[str]:
+        """What is wrong with or missing from a run: sentences to go on after its name."""
+        return ()
+
+    def gaps(self) -> Iterable[str]:
+        """What is to be known of the runs together, and what the prepared data lack."""
         return ()
 
     @abstractmethod
@@ -92,6 +96,27 @@ class BenchmarkReport(ABC, Generic[Task]):
     def question_order(self, keys: Iterable[Key]) -> Iterable[Key]:
         """The questions in the gallery's order."""
         return keys
+
+    def headlines(self) -> list[Headline]:
+        """Main scores, for the summary."""
+        return [self.headline(task) for task in self.tasks]
+
+    def headline(self, task: Task) -> Headline:
+        """The main score of a task, for the summary."""
+        main = task.main
+        return Headline(
+            task.run.name, self.TITLE, task.task, self.METRIC, main.value, self.DECIMALS, main.interval, main.questions,
+            task.coverage, task.truncated,
+        )  # fmt: skip
+
+    def remarks(self) -> Iterator[str]:
+        """What is wrong with or missing from the runs, a sentence or two each."""
+        names: dict[str, list[str]] = {}
+        for task in self.tasks:
+            for text in self.flaws(task):
+                names.setdefault(text, []).append(task.name)
+        yield from (f"{', '.join(concerned)}: {text}" for text, concerned in names.items())
+        yield from self.gaps()
 
     @classmethod
     def inputs_table(cls, inputs: Inputs) -> Table | None:
@@ -140,6 +165,14 @@ class BenchmarkReport(ABC, Generic[Task]):
     def compact(self) -> Table | None:
         """`compact_table`; None where no run has one of the benchmark's tasks."""
         return self.compact_table() if self.tasks else None
+
+
+def read_prepared(read: Callable[[], Mapping[Key, Row]]) -> tuple[Mapping[Key, Row], str | None]:
+    """Prepared rows by question, and why there are none."""
+    try:
+        return read(), None
+    except (OSError, ValueError) as error:  # What is missing or damaged, of which `datasets` has many kinds.
+        return {}, str(error)
 
 
 class ReportedBenchmark(Protocol):

@@ -69,7 +69,7 @@ def draw_bars(
     """A bar with its interval for each run in each group.
 
     Args:
-        means: by run, for each group.
+        means: by run, in each group.
         label: of the upright axis, which ends at `top`.
         reference: what a dashed line in each group is, and its values.
     """
@@ -127,6 +127,18 @@ def draw_lines(
     axes.set(ylim=(0, top), xlim=(-0.5, len(groups) - 0.5), ylabel=label, xlabel=groups_label)
     finish(axes)
     return figure
+
+
+def spoken(groups: Sequence[str], means: Mapping[str, Sequence[Mean]], decimals: int) -> str:
+    """The values that a figure shows, for those who do not see it."""
+    return "; ".join(
+        f"{name}: "
+        + ", ".join(
+            f"{group} {'none' if mean.value is None else format(mean.value, f'.{decimals}f')}"
+            for group, mean in zip(groups, of_run, strict=True)
+        )
+        for name, of_run in means.items()
+    )
 
 
 def finish(axes: "Axes") -> None:

@@ -84,6 +84,16 @@ def name_of(value: Any) -> str:
     return ", ".join(PurePath(part.replace("\\", "/")).name if _PATH.match(part) else part for part in parts)
 
 
+def score_cell(metric: str, decimals: int) -> Cell:
+    """A metric of a task that is a number."""
+    return lambda task: number(task.number(metric), decimals)
+
+
+def share_cell(metric: str) -> Cell:
+    """A metric of a task that is a share."""
+    return lambda task: share(task.number(metric))
+
+
 def other_tasks(runs: Sequence[Run]) -> Table | None:
     """All metrics that are numbers or short texts, of the tasks that the report does not know; None without any."""
     own = [run for run in runs if run.others]

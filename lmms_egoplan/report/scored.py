@@ -1,6 +1,7 @@
 """What runs answered, question by question, and their scores over some of these questions."""
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from statistics import fmean
@@ -11,13 +12,11 @@ from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.report.comparisons import comparisons
 from lmms_egoplan.report.document import Column, Table
 from lmms_egoplan.report.run import Run, TaskRun
-from lmms_egoplan.report.statistics import bootstrap_interval
+from lmms_egoplan.report.statistics import RESAMPLES, bootstrap_interval
 from lmms_egoplan.serialization import TextRecord
 
 Key = tuple[Hashable, ...]
 """What tells a question from all others, its id among it: other data may use the same ids."""
-
-Ends = tuple[float | None, float | None]
 
 Record = TypeVar("Record", bound=TextRecord)
 
@@ -59,13 +58,19 @@ class Mean:
     clusters: int | None = None
 
     @property
-    def ends(self) -> Ends:
+    def ends(self) -> tuple[float | None, float | None]:
         """Of the interval."""
         return self.interval or (None, None)
 
+    def cells(self, value: str, prefix: str = "", scale: float = 1) -> dict[str, float | None]:
+        """Value and interval by the keys of their columns, see `ends`."""
+        numbers = (self.value, *self.ends)
+        names = (value, f"{prefix}low", f"{prefix}high")
+        return {name: None if x is None else scale * x for name, x in zip(names, numbers, strict=True)}
+
 
 @dataclass(frozen=True)
-class Scored:
+class Scored(ABC):
     """What a run has of a benchmark.
 
     name: as tables have it.
@@ -76,6 +81,26 @@ class Scored:
     run: Run
     answers: Mapping[Key, Answer] | None
 
+    @property
+    @abstractmethod
+    def task(self) -> str:
+        """The name of the task, or of the tasks together."""
+
+    @property
+    @abstractmethod
+    def main(self) -> Mean:
+        """The main score."""
+
+    @property
+    @abstractmethod
+    def coverage(self) -> float | None:
+        """Share of the official questions that it is over, 1 at most; None where the harness does not tell."""
+
+    @property
+    @abstractmethod
+    def truncated(self) -> float | None:
+        """Share of the answers that the limit on new tokens ended; None where unknown."""
+
 
 @dataclass(frozen=True)
 class ScoredTask(Scored):
@@ -85,6 +110,14 @@ class ScoredTask(Scored):
     """
 
     task_run: TaskRun
+
+    @property
+    def task(self) -> str:
+        return self.task_run.task
+
+    @property
+    def truncated(self) -> float | None:
+        return self.number("truncated")
 
     def number(self, metric: str) -> int | float | None:
         """The harness's own value; None for NaN and for what is not there."""
@@ -193,9 +226,18 @@ def compared(
     return table and replace(table, notes=(*table.notes, *([note] if note else [])))
 
 
-def ends(decimals: int) -> tuple[Column, Column]:
-    """The columns of an interval."""
-    return Column("low", "Low", decimals), Column("high", "High", decimals)
+def ends(decimals: int, prefix: str = "", of: str = "") -> tuple[Column, Column]:
+    """The columns of an interval; `of` tells in their heads of which score."""
+    told = f" ({of})" if of else ""
+    return Column(f"{prefix}low", f"Low{told}", decimals), Column(f"{prefix}high", f"High{told}", decimals)
+
+
+def interval_note(clusters: str, questions: str) -> str:
+    """What the columns `ends` hold, where whole clusters are drawn, such as videos with all of their questions."""
+    return (
+        f"Low, high: 95 % interval, percentiles of {RESAMPLES:,} bootstrap resamples of the {clusters}, each with all "
+        f"of its {questions}. None without samples or for fewer than two {clusters}; too narrow for few."
+    )
 
 
 def in_percent(share: float | None) -> float | None:

@@ -19,16 +19,17 @@ from lmms_egoplan.benchmarks.actplan.report.tables import (
     table4,
 )
 from lmms_egoplan.benchmarks.actplan.splits import PREPARED
-from lmms_egoplan.report.benchmark import BenchmarkReport
-from lmms_egoplan.report.charts import draw_bars, draw_lines, line, marker, shade
+from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared
+from lmms_egoplan.report.charts import draw_bars, draw_lines, line, marker, shade, spoken
 from lmms_egoplan.report.compact_tables import COVERAGE_NOTE, Cell, compact_table, name_of, number, scored, share
-from lmms_egoplan.report.document import Figure, Headline, ShownAnswer, Table, Verdict
+from lmms_egoplan.report.document import Figure, ShownAnswer, Table, Verdict
 from lmms_egoplan.report.published_with_runs import published_with_runs
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scored import Answer, Key, Mean, compared
 
 if TYPE_CHECKING:
     from datasets import Dataset
+    from matplotlib.figure import Figure as Drawing
     from PIL import Image
 
 _ENCODER = "all-minilm-l6-v2"
@@ -60,27 +61,12 @@ class ActPlanReport(BenchmarkReport[Planned]):
         "Plans are compared with gold plans by the longest common subsequence (LCS) of their steps, and called correct "
         "or wrong by a classifier where a run has one."
     )
+    METRIC = "lcs_norm"
+    DECIMALS = DECIMALS
 
     def read(self, runs: Sequence[Run]) -> list[Planned]:
         """The tasks of all runs."""
         return [planned for run in runs for planned in read_planned(run)]
-
-    def headlines(self) -> Iterator[Headline]:
-        """The normalised LCS of each task."""
-        for run in self.tasks:
-            mean = run.means["lcs_norm"]
-            yield Headline(
-                run=run.run.name,
-                benchmark="ActPlan-1K",
-                task=run.task_run.task,
-                metric="lcs_norm",
-                value=run.number("lcs_norm"),
-                decimals=DECIMALS,
-                interval=mean.interval,
-                questions=mean.questions,
-                coverage=run.coverage(mean),
-                truncated=run.number("truncated"),
-            )
 
     def tables(self) -> Iterator[Table | None]:
         """Beside the paper's, all scores, breakdowns, and run against run."""
@@ -109,24 +95,12 @@ class ActPlanReport(BenchmarkReport[Planned]):
 
     def _figure(self, key: str, title: str, caption: str, by: str, measure: str) -> Figure | None:
         means = {run.name: {group: run.of(by, group, measure) for group in GROUPS[by]} for run in self.tasks}
-        known = {
-            name: values
-            for name, of_run in means.items()
-            if (values := sorted(mean.value for mean in of_run.values() if mean.value is not None))
-        }
-        if not known:
-            return None
-        groups = [group for group in GROUPS[by] if any(means[name][group].value is not None for name in known)]
-        shown = {name: [means[name][group] for group in groups] for name in known}
+        groups = [group for group in GROUPS[by] if any(of_run[group].value is not None for of_run in means.values())]
+        known = {name: [of_run[group] for group in groups] for name, of_run in means.items()}
+        shown = {name: of_run for name, of_run in known.items() if any(mean.value is not None for mean in of_run)}
         label = "correct by classifier" if measure == "bleurt_correct" else "normalised LCS"
-        told = [f"{name} from {values[0]:.2f} to {values[-1]:.2f}" for name, values in known.items()]
-        draw = (
-            partial(_draw_lengths, groups, shown, label)
-            if by == "length"
-            else partial(draw_bars, groups, shown, label, 1)
-        )
-        description = f"For each run its {label} in {', '.join(groups)}: {'; '.join(told)}."
-        return Figure(key, title, caption, draw, description)
+        draw = partial(_draw_lengths if by == "length" else draw_bars, groups, shown, label, 1)
+        return Figure(key, title, caption, draw, spoken(groups, shown, 2)) if shown else None
 
     def compact_table(self) -> Table:
         """Longest common subsequences with gold plan 1, and what the plans are like."""
@@ -167,27 +141,32 @@ class ActPlanReport(BenchmarkReport[Planned]):
         return ShownAnswer(verdict, text, rating="; ".join(_told(answer)))
 
     @cached_property
-    def _prepared(self) -> "tuple[dict[Key, tuple[str, partial[list[Image.Image]]]], str | None]":
+    def _prepared(self) -> "tuple[Mapping[Key, tuple[str, partial[list[Image.Image]]]], str | None]":
         """Task description and images of the prepared instances, and why there are none."""
-        try:
-            rows = PREPARED.load(SPLIT)
-            images, texts = rows.select_columns(["images"]), rows.remove_columns(["images"])
-            found = {
-                key_of(row["id"], row["gold_plan_1"], row["gold_plan_2"]): (
-                    row["task_description"],
-                    partial(_images, images, number),
-                )
-                for number, row in enumerate(texts)
-            }
-        except (OSError, ValueError) as error:  # What is missing or damaged, of which `datasets` has many kinds.
-            return {}, str(error)
-        return found, None
+        return read_prepared(_read_rows)
 
-    def remarks(self) -> Iterator[str]:
-        """Of each run, then of encoders, classifiers and the prepared data."""
-        for run in self.tasks:
-            for text in _flaws(run):
-                yield f"{run.name}: {text}"
+    def flaws(self, task: Planned) -> Iterator[str]:
+        """Of instances, answers and samples."""
+        asked, covered = task.number("num_plans"), task.number("coverage")
+        prepared = round(asked / (covered or 1)) if asked else None
+        if task.number("lcs_norm") is None:
+            yield "no LCS, since no instance has gold plan 1."
+        if covered is not None and covered < 1:
+            yield f"{asked:,} plans, {covered:.1%} of the instances of the data that were prepared for it."
+        if prepared and prepared != task.official:
+            yield (
+                f"its data have {prepared:,} instances, the paper {task.official:,}; scores over other instances do not "
+                "compare with the published ones."
+            )
+        if unparsed := task.number("unparsed"):
+            yield f"in {unparsed:.1%} of the answers no step was found."
+        if cut := task.number("bleurt_truncated"):
+            yield f"the classifier saw {cut:.1%} of the plans cut, or beside a cut gold plan."
+        if task.answers is None:
+            yield "no samples, and therefore no intervals, comparisons and plans in the gallery."
+
+    def gaps(self) -> Iterator[str]:
+        """Of encoders, classifiers and the prepared data."""
         yield from _scorers(self.tasks)
         prepared, problem = self._prepared
         if problem:
@@ -197,26 +176,6 @@ class ActPlanReport(BenchmarkReport[Planned]):
                 f"Not in the prepared data: {len(other):,} of the instances, {min(other)[0]} for one; the gallery "
                 "lacks their images."
             )
-
-
-def _flaws(run: Planned) -> Iterator[str]:
-    asked, covered = run.number("num_plans"), run.number("coverage")
-    prepared = round(asked / (covered or 1)) if asked else None
-    if run.number("lcs_norm") is None:
-        yield "no LCS, since no instance has gold plan 1."
-    if covered is not None and covered < 1:
-        yield f"{asked:,} plans, {covered:.1%} of the instances of the data that were prepared for it."
-    if prepared and prepared != run.official:
-        yield (
-            f"its data have {prepared:,} instances, the paper {run.official:,}; scores over other instances do not "
-            "compare with the published ones."
-        )
-    if unparsed := run.number("unparsed"):
-        yield f"in {unparsed:.1%} of the answers no step was found."
-    if cut := run.number("bleurt_truncated"):
-        yield f"the classifier saw {cut:.1%} of the plans cut, or beside a cut gold plan."
-    if run.answers is None:
-        yield "no samples, and therefore no intervals, comparisons and plans in the gallery."
 
 
 def _scorers(planned: Sequence[Planned]) -> Iterator[str]:
@@ -255,19 +214,13 @@ def _measures(planned: Sequence[Planned]) -> dict[str, Cell]:
     shares = (*(["bleurt_correct"] if has_classifier else []), "empty", "unparsed", "truncated")
 
     def score(measure: str) -> Cell:
-        def cell(run: Planned) -> str:
-            mean = run.means[measure]
-            if mean.questions is None:
-                return number(mean.value, DECIMALS)
-            return scored(mean.value, DECIMALS, run.coverage(mean))
-
-        return cell
+        return lambda run: scored(run.means[measure].value, DECIMALS, run.covered(run.means[measure]))
 
     def part(measure: str) -> Cell:
         return lambda run: share(run.means[measure].value)
 
     def name(metric: str) -> Cell:
-        return lambda run: name_of(run.task_run.metrics.get(metric))
+        return lambda run: name_of(run.text(metric))
 
     return {
         **{MEASURES[measure]: score(measure) for measure in _SCORES},
@@ -280,9 +233,9 @@ def _measures(planned: Sequence[Planned]) -> dict[str, Cell]:
 
 def _told(answer: Answer) -> Iterator[str]:
     score, values = answer.record.score, answer.scores
-    for number, measure in enumerate(("lcs_norm", "lcs_norm_gold_2"), 1):
+    for plan, measure in enumerate(("lcs_norm", "lcs_norm_gold_2"), 1):
         if values[measure] is not None:
-            yield f"normalised LCS with gold plan {number} {values[measure]:.3f} of 1"
+            yield f"normalised LCS with gold plan {plan} {values[measure]:.3f} of 1"
     if score.parsed != score.official and values["lcs_norm_parsed"] is not None:
         yield f"parsed {values['lcs_norm_parsed']:.3f}"
     if score.form_validity is not None:
@@ -294,14 +247,26 @@ def _told(answer: Answer) -> Iterator[str]:
         yield "cut off"
 
 
-def _draw_lengths(groups: Sequence[str], means: Mapping[str, Sequence[Mean]], label: str) -> Any:
+def _draw_lengths(groups: Sequence[str], means: Mapping[str, Sequence[Mean]], label: str, top: float) -> "Drawing":
     looks = [
         {"label": name, "color": shade(place), "marker": marker(place), "linestyle": line(place)}
         | {"markersize": 5, "clip_on": False}
         for place, name in enumerate(means)
     ]
     lines = list(zip(means.values(), looks, strict=True))
-    return draw_lines(groups, lines, label, "steps of gold plan 1", 1)
+    return draw_lines(groups, lines, label, "steps of gold plan 1", top)
+
+
+def _read_rows() -> "dict[Key, tuple[str, partial[list[Image.Image]]]]":
+    rows = PREPARED.load(SPLIT)
+    images, texts = rows.select_columns(["images"]), rows.remove_columns(["images"])
+    return {
+        key_of(row["id"], row["gold_plan_1"], row["gold_plan_2"]): (
+            row["task_description"],
+            partial(_images, images, place),
+        )
+        for place, row in enumerate(texts)
+    }
 
 
 def _images(rows: "Dataset", number: int) -> "list[Image.Image]":

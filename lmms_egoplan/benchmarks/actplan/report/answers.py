@@ -126,13 +126,21 @@ class Planned(ScoredTask):
     def of(self, by: str, group: str, measure: str) -> Mean:
         return self.groups[by].get(group, {}).get(measure, Mean())
 
-    def coverage(self, mean: Mean) -> float | None:
+    @property
+    def main(self) -> Mean:
+        return self.means["lcs_norm"]
+
+    @property
+    def coverage(self) -> float | None:
+        return self.covered(self.main)
+
+    def covered(self, mean: Mean) -> float | None:
         """Share of the paper's instances that a score is over, 1 at most."""
         return None if mean.questions is None else min(1.0, mean.questions / self.official)
 
     def shares(self, mean: Mean) -> dict[str, Value]:
         """What a score is over, for columns beside it."""
-        coverage = in_percent(self.coverage(mean))
+        coverage = in_percent(self.covered(mean))
         return {"plans": mean.questions, "coverage": coverage, "truncated": self.percent("truncated")}
 
 

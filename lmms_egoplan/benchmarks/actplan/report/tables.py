@@ -11,8 +11,8 @@ from lmms_egoplan.benchmarks.actplan.published import load
 from lmms_egoplan.benchmarks.actplan.report.answers import BY_SETTING, GROUPS, INSTANCES, MEASURES, Planned
 from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
 from lmms_egoplan.report.published_with_runs import published_with_runs
-from lmms_egoplan.report.scored import Mean, ends, in_percent
-from lmms_egoplan.report.statistics import RESAMPLES, bootstrap_interval
+from lmms_egoplan.report.scored import Mean, ends, in_percent, interval_note
+from lmms_egoplan.report.statistics import bootstrap_interval
 
 DECIMALS = 3
 _SHARES = (
@@ -25,10 +25,7 @@ _SHARES_NOTE = (
     f"({INSTANCES['normal']} normal, {INSTANCES['counterfactual']} counterfactual). Truncated: share of the answers "
     "that the limit on new tokens ended, where that is known."
 )
-_INTERVAL_NOTE = (
-    f"Low, high: 95 % interval, percentiles of {RESAMPLES:,} bootstrap resamples of the activities, each with all of "
-    "its plans. None for fewer than two activities; too narrow for few."
-)
+_INTERVAL_NOTE = interval_note("activities", "plans")
 _GOLD_NOTE = (
     "LCS is against gold plan 1 where nothing else is said. The paper does not say which gold plan it takes; the "
     "authors' code takes gold plan 1 for Claude's and GPT-4V's plans, gold plan 2 for Gemini's."
@@ -51,8 +48,7 @@ def table4(planned: Sequence[Planned]) -> Table:
             steps, norm = (run.means[f"{measure}{suffix}"] for measure in ("lcs", "lcs_norm"))
             if run.is_text_only or norm.value is None or (run.part and number > 1):
                 continue
-            low, high = norm.ends
-            whole = {"lcs": steps.value, "norm_lcs": norm.value, "low": low, "high": high}
+            whole = {"lcs": steps.value} | norm.cells("norm_lcs")
             own.append(
                 {"model": run.name + f", gold plan {number}" * (number > 1)}
                 | {"encoder": run.task_run.metrics.get("encoder"), "compares": run.compares}
@@ -61,7 +57,7 @@ def table4(planned: Sequence[Planned]) -> Table:
                 | run.shares(norm)
             )
     extra = (
-        *(replace(column, title=f"{column.title} (norm. LCS)") for column in ends(2)),
+        *ends(2, of="norm. LCS"),
         *(Column(f"norm_lcs_{setting}", f"Norm. LCS, {setting}", 2, True) for setting in SETTINGS),
         *_SHARES,
         Column("encoder", "Sentence encoder"),
@@ -83,14 +79,13 @@ def table3(planned: Sequence[Planned]) -> Table:
         mean = run.means["bleurt_correct"]
         if run.is_text_only or mean.value is None:
             continue
-        low, high = map(in_percent, mean.ends)
-        whole = {"total_classified": in_percent(mean.value), "low": low, "high": high}
+        whole = mean.cells("total_classified", scale=100)
         told = {"model": run.name, "classifier": run.task_run.metrics.get("bleurt_model"), "compares": run.compares}
         own.append(told | _verdicts_by_setting(run) | (whole if run.part is None else {}) | run.shares(mean))
     verdicts = {f"{part}_classified": f"{part.capitalize()}, correct by classifier %" for part in (*SETTINGS, "total")}
     extra = (
         *(Column(key, title, 1, True) for key, title in verdicts.items()),
-        *(replace(column, title=f"{column.title} (total by classifier)") for column in ends(1)),
+        *ends(1, of="total by classifier"),
         *_SHARES,
         Column("classifier", "Classifier"),
     )
@@ -148,8 +143,7 @@ def all_scores(planned: Sequence[Planned]) -> Table:
         for run in planned:
             mean = run.means[measure]
             if mean.value is not None:
-                low, high = mean.ends
-                score = {"value": mean.value, "low": low, "high": high, "activities": mean.clusters}
+                score = mean.cells("value") | {"activities": mean.clusters}
                 rows.append({"measure": title, "model": run.name} | score | run.shares(mean))
     notes = (
         "LCS and normalised LCS (by the longer plan's length, 0 to 1) are of the answer's lines, as the authors' code "
@@ -168,7 +162,7 @@ def by_setting(planned: Sequence[Planned]) -> Table:
     columns = [Column("measure", "Score"), Column("model", "Run")]
     for part in (*SETTINGS, "difference"):
         columns.append(Column(part, part.capitalize(), DECIMALS))
-        columns += [replace(end, key=f"{part}_{end.key}") for end in ends(DECIMALS)]
+        columns += ends(DECIMALS, f"{part}_")
         columns += [Column(f"{part}_plans", "Plans")] if part in SETTINGS else []
     rows = []
     for measure in BY_SETTING:
@@ -177,8 +171,7 @@ def by_setting(planned: Sequence[Planned]) -> Table:
             if any(mean.value is not None for mean in means.values()):
                 row: dict[str, Value] = {"measure": MEASURES[measure], "model": run.name}
                 for part, mean in (means | {"difference": _difference(run, means, measure)}).items():
-                    low, high = mean.ends
-                    row |= {part: mean.value, f"{part}_low": low, f"{part}_high": high, f"{part}_plans": mean.questions}
+                    row |= mean.cells(part, f"{part}_") | {f"{part}_plans": mean.questions}
                 rows.append(row)
     notes = (
         "Difference: normal minus counterfactual; of its interval, resamples hold whole activities, normal and "
@@ -199,7 +192,7 @@ def by_group(key: str, title: str, head: str, by: str, planned: Sequence[Planned
         Column("lcs_norm_parsed", "Norm. LCS, parsed", DECIMALS),
         Column("verdicts", "Classified"),
         Column("bleurt_correct", "Correct by classifier %", 1),
-        *(replace(end, key=f"correct_{end.key}") for end in ends(1)),
+        *ends(1, "correct_"),
     )
     rows = []
     for group in GROUPS[by]:
@@ -207,11 +200,9 @@ def by_group(key: str, title: str, head: str, by: str, planned: Sequence[Planned
             if group in run.groups[by]:
                 norm, correct = run.of(by, group, "lcs_norm"), run.of(by, group, "bleurt_correct")
                 more = {measure: run.of(by, group, measure).value for measure in ("lcs", "lcs_norm_parsed")}
-                row = {"group": group, "model": run.name, "plans": norm.questions, "lcs_norm": norm.value} | more
-                row |= dict(zip(("low", "high"), norm.ends, strict=True))
-                row["verdicts"] = None if correct.value is None else correct.questions
-                names = ("bleurt_correct", "correct_low", "correct_high")
-                rows.append(row | dict(zip(names, map(in_percent, (correct.value, *correct.ends)), strict=True)))
+                counts = {"plans": norm.questions, "verdicts": None if correct.value is None else correct.questions}
+                verdicts = correct.cells("bleurt_correct", "correct_", scale=100)
+                rows.append({"group": group, "model": run.name} | counts | norm.cells("lcs_norm") | more | verdicts)
     plans = "Plans: those with gold plan 1, which LCS is over. Classified: those with a verdict of the classifier."
     return table_of_runs(key, title, columns, rows, (plans, _INTERVAL_NOTE, note))
 

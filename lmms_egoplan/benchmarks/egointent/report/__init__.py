@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from lmms_egoplan.benchmarks.egointent.report.tables import (
 )
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED
-from lmms_egoplan.report.benchmark import BenchmarkReport
+from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared
 from lmms_egoplan.report.compact_tables import (
     COVERAGE_NOTE,
     DEMO_NOTE,
@@ -30,8 +31,9 @@ from lmms_egoplan.report.compact_tables import (
     compact_table,
     name_of,
     number,
+    score_cell,
     scored,
-    share,
+    share_cell,
 )
 from lmms_egoplan.report.document import Figure, Headline, ShownAnswer, Table, Verdict
 from lmms_egoplan.report.run import Run
@@ -57,26 +59,17 @@ class EgoIntentReport(BenchmarkReport[Graded]):
         "Open questions about steps of procedures, seen up to just before their outcome: what is done, why, and what "
         "comes next. A judge model rates how far each of the three agrees with the reference, from 0 to 100."
     )
+    METRIC = "overall"
+    DECIMALS = DECIMALS
 
     def read(self, runs: Sequence[Run]) -> list[Graded]:
         """The task and its variants."""
         return list(read_graded(runs))
 
-    def headlines(self) -> Iterator[Headline]:
-        """The overall score of each task."""
-        for run in self.tasks:
-            yield Headline(
-                run=run.run.name,
-                benchmark="EgoIntent",
-                task=run.task_run.task,
-                metric=f"overall ({GOALSTEP_STEPS})" if run.is_goalstep else "overall",
-                value=run.number("overall"),
-                decimals=DECIMALS,
-                interval=run.means["overall"].interval,
-                questions=run.number("num_steps"),
-                coverage=run.official_coverage,
-                truncated=run.number("truncated"),
-            )
+    def headline(self, task: Graded) -> Headline:
+        """Tells whether it is over Goal-Step steps."""
+        headline = super().headline(task)
+        return replace(headline, metric=f"overall ({GOALSTEP_STEPS})") if task.is_goalstep else headline
 
     def tables(self) -> Iterator[Table | None]:
         """Beside Table 3, with intervals, by scenario, and run against run."""
@@ -144,18 +137,36 @@ class EgoIntentReport(BenchmarkReport[Graded]):
         return ShownAnswer(verdict, text, rating="; ".join(told), judgement="\n".join(judgements) or None)
 
     @cached_property
-    def _prepared(self) -> tuple[dict[Key, dict[str, Any]], str | None]:
-        """The prepared rows, and why there are none."""
-        try:
-            return {(row["step_id"], row["video_id"]): row for row in PREPARED.load(SPLIT)}, None
-        except (OSError, ValueError) as error:  # What is missing or damaged, of which `datasets` has many kinds.
-            return {}, str(error)
+    def _prepared(self) -> tuple[Mapping[Key, dict[str, Any]], str | None]:
+        return read_prepared(lambda: {(row["step_id"], row["video_id"]): row for row in PREPARED.load(SPLIT)})
 
-    def remarks(self) -> Iterator[str]:
-        """Of each run, then of what was shown, of heat maps and of the prepared data."""
-        for run in self.tasks:
-            for text in _flaws(run):
-                yield f"{run.name}: {text}"
+    def flaws(self, task: Graded) -> Iterator[str]:
+        """Of the annotation file, ratings and samples."""
+        size, asked, judged = task.annotated, task.number("num_steps"), task.number("judge_coverage")
+        if task.is_goalstep:
+            yield "steps, labels and cuts are Goal-Step's, not EgoIntent's; the published scores do not compare."
+        elif size is not None and size != OFFICIAL:
+            yield (
+                f"the annotation file has {size:,} steps, the paper {OFFICIAL:,}; the published scores do not compare."
+            )
+        if size is not None and asked < size:
+            yield f"{asked:,} of the annotation file's {size:,} steps were asked."
+        if task.number("overall") is None:
+            yield "no overall score, since of one of the fields that were found nothing is judged."
+        elif judged is not None and judged < 1:
+            unjudged = f"{100 * (1 - judged):.1f} % of the found fields are not judged"
+            yield f"{unjudged}; they count as neither right nor wrong."
+        if task.number("parsed") == 0:
+            yield "in no reply was any of the three fields found."
+        if task.is_by_demo:
+            yield "the demo judge compares words; its ratings mean nothing."
+        if task.answers is None:
+            yield "no samples, and therefore no intervals, heat map, comparisons and steps in the gallery."
+        if unverified := task.number("unverified"):
+            yield f"nobody has verified the references of {100 * unverified:.1f} % of the steps."
+
+    def gaps(self) -> Iterator[str]:
+        """Of what was shown, of heat maps and of the prepared data."""
         media = {run.name: run.media for run in self.tasks if run.media}
         if len({shown.partition(" ")[0] for shown in media.values()}) > 1:
             told = differing(media)
@@ -171,51 +182,19 @@ class EgoIntentReport(BenchmarkReport[Graded]):
             yield f"{len(bare):,} steps have neither references nor images in the gallery: {why}"
 
 
-def _flaws(run: Graded) -> Iterator[str]:
-    size, asked, judged = run.annotated, run.number("num_steps"), run.number("judge_coverage")
-    if run.is_goalstep:
-        yield "steps, labels and cuts are Goal-Step's, not EgoIntent's; the published scores do not compare."
-    elif size is not None and size != OFFICIAL:
-        yield (f"the annotation file has {size:,} steps, the paper {OFFICIAL:,}; the published scores do not compare.")
-    if size is not None and asked < size:
-        yield f"{asked:,} of the annotation file's {size:,} steps were asked."
-    if run.number("overall") is None:
-        yield "no overall score, since of one of the fields that were found nothing is judged."
-    elif judged is not None and judged < 1:
-        unjudged = f"{100 * (1 - judged):.1f} % of the found fields are not judged"
-        yield f"{unjudged}; they count as neither right nor wrong."
-    if run.number("parsed") == 0:
-        yield "in no reply was any of the three fields found."
-    if run.is_by_demo:
-        yield "the demo judge compares words; its ratings mean nothing."
-    if run.answers is None:
-        yield "no samples, and therefore no intervals, heat map, comparisons and steps in the gallery."
-    if unverified := run.number("unverified"):
-        yield f"nobody has verified the references of {100 * unverified:.1f} % of the steps."
-
-
 def _heading(run: Graded) -> str:
     return f"{run.task_run.task} ({GOALSTEP_STEPS})" if run.is_goalstep else run.task_run.task
 
 
 def _measures(graded: Sequence[Graded]) -> dict[str, Cell]:
-    def score(name: str) -> Cell:
-        return lambda run: number(run.number(name), DECIMALS)
-
-    def part(name: str) -> Cell:
-        return lambda run: share(run.number(name))
-
-    def overall(run: Graded) -> str:
-        # Of the benchmark's steps, of which Goal-Step's are none.
-        return scored(run.number("overall"), DECIMALS, None if run.is_goalstep else run.official_coverage)
-
     return {
-        "overall": overall,
-        **{name: score(name) for name in (*FIELDS, *ENVIRONMENTS)},
-        "steps": lambda run: number(run.number("num_steps")),
-        "parsed": part("parsed"),
-        "judged": part("judge_coverage"),
-        **{name: part(name) for name in ("truncated", "suspect", "unverified")},
+        # Of the benchmark's steps, of which Goal-Step's are none.
+        "overall": lambda run: scored(run.main.value, DECIMALS, None if run.is_goalstep else run.coverage),
+        **{name: score_cell(name, DECIMALS) for name in (*FIELDS, *ENVIRONMENTS)},
+        "steps": lambda run: number(run.main.questions),
+        "parsed": share_cell("parsed"),
+        "judged": share_cell("judge_coverage"),
+        **{name: share_cell(name) for name in ("truncated", "suspect", "unverified")},
         "shown as": lambda run: run.media or NOT_AVAILABLE,
         "judge": lambda run: "not asked" if run.number("parsed") == 0 else name_of(run.judge),
     }

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 from typing import Any
@@ -59,7 +59,11 @@ class Graded(ScoredTask):
         return round(asked / coverage) if asked and coverage else None
 
     @property
-    def official_coverage(self) -> float | None:
+    def main(self) -> Mean:
+        return replace(self.means["overall"], questions=self.number("num_steps"))
+
+    @property
+    def coverage(self) -> float | None:
         """Share of the paper's steps that the score is over, of which fields that no judge rated are not; 1 at most."""
         asked = self.number("num_steps")
         unjudged = (self.number("parsed") or 0) * (1 - (self.number("judge_coverage") or 0))
@@ -68,7 +72,7 @@ class Graded(ScoredTask):
     @property
     def compares(self) -> bool:
         """Whether the scores compare with the published ones: over the paper's steps, all of them, rated by a judge."""
-        is_whole = self.annotated == OFFICIAL and self.official_coverage == 1
+        is_whole = self.annotated == OFFICIAL and self.coverage == 1
         return is_whole and not self.is_goalstep and not self.is_by_demo
 
     @cached_property

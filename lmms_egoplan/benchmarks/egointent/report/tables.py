@@ -10,8 +10,7 @@ from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.report.answers import OFFICIAL, SCORES, Graded, fields_of
 from lmms_egoplan.report.document import Column, Table, table_of_runs
 from lmms_egoplan.report.published_with_runs import published_with_runs
-from lmms_egoplan.report.scored import ends
-from lmms_egoplan.report.statistics import RESAMPLES
+from lmms_egoplan.report.scored import ends, interval_note
 
 DECIMALS = 2
 # Of a step's three ratings, the mean from which the gallery calls it right, and below which it calls it wrong.
@@ -38,10 +37,7 @@ _SHARES_NOTE = (
     "found fields that look as if they rated themselves. Shown as: whether the model got the frames of a step as "
     "a video or as images (sec. 4.1: open models get videos, closed ones images)."
 )
-_INTERVAL_NOTE = (
-    f"Low, high: 95 % interval, percentiles of {RESAMPLES:,} bootstrap resamples of the videos, each with all of its "
-    "steps. None for fewer than two videos."
-)
+_INTERVAL_NOTE = interval_note("videos", "steps")
 _PROTOCOL_NOTE = (
     "The paper prints neither its prompt nor its judge's, and names the judge Qwen3 without a size. Scores compare "
     "where steps, judge and the versions of both prompts are the same; with the published ones they do not compare to "
@@ -53,19 +49,23 @@ def table3(graded: Sequence[Graded]) -> Table:
     """Scores of each run among the published ones."""
     own = []
     for run in graded:
-        low, high = run.means["overall"].ends
-        scores = {name: run.means[name].value for name in SCORES}
-        own.append({"model": run.name, "low": low, "high": high, "compares": run.compares} | scores | run.shares())
-    overall = (Column(end.key, f"{end.title} (overall)", DECIMALS) for end in ends(DECIMALS))
+        scores = {name: mean.value for name, mean in run.means.items()} | run.main.cells("overall")
+        own.append({"model": run.name, "compares": run.compares} | scores | run.shares())
     notes = (_PROTOCOL_NOTE, f"Published scores are over {OFFICIAL:,} steps.", _INTERVAL_NOTE, _SHARES_NOTE)
     title = "Semantic consistency, beside Table 3"
-    return published_with_runs(title, load("table3"), own, (*overall, *_SHARES), notes)
+    return published_with_runs(title, load("table3"), own, (*ends(DECIMALS, of="overall"), *_SHARES), notes)
 
 
 def score_table(graded: Sequence[Graded]) -> Table:
     """Each score of each run with its interval and what it is over."""
-    counts = (Column("steps", "Steps"), Column("videos", "Videos"), Column("rated", "Ratings"))
-    score = (Column("score_of", "Score"), Column("model", "Run"), Column("score", "Value", DECIMALS))
+    heads = (Column("score_of", "Score"), Column("model", "Run"), Column("score", "Value", DECIMALS))
+    columns = (
+        *heads,
+        *ends(DECIMALS),
+        Column("steps", "Steps"),
+        Column("videos", "Videos"),
+        Column("rated", "Ratings"),
+    )
     rows = []
     for name in SCORES:
         for run in graded:
@@ -74,16 +74,14 @@ def score_table(graded: Sequence[Graded]) -> Table:
                 ratings = [step.record.graded.ratings[field] for step in run.of(name) for field in fields_of(name)]
                 rated = sum(rating is not None for rating in ratings)
             if mean.questions != 0:
-                told = {"score_of": _TITLES[name], "model": run.name, "score": mean.value, "rated": rated}
-                low, high = mean.ends
-                rows.append(told | {"low": low, "high": high, "steps": mean.questions, "videos": mean.clusters})
+                counts = {"steps": mean.questions, "videos": mean.clusters, "rated": rated}
+                rows.append({"score_of": _TITLES[name], "model": run.name} | mean.cells("score") | counts)
     notes = (
         "Overall is the mean of the three fields' scores; indoor and outdoor are the overall of those steps.",
         "Ratings: fields that the score is over, those that are missing and score 0 among them.",
         _INTERVAL_NOTE,
         f"The gallery calls a step right from a mean of its three ratings of {RIGHT} on, and wrong below {WRONG}.",
     )
-    columns = (*score, *ends(DECIMALS), *counts)
     return table_of_runs("egointent_scores", "Scores with intervals", columns, rows, notes)
 
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import groupby
 from typing import Any
@@ -24,8 +25,8 @@ from lmms_egoplan.benchmarks.egoplan.report.tables import (
 from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
 from lmms_egoplan.benchmarks.egoplan.visuals import uniform_images
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.report.benchmark import BenchmarkReport
-from lmms_egoplan.report.compact_tables import COVERAGE_NOTE, Cell, compact_table, number, scored, share
+from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared
+from lmms_egoplan.report.compact_tables import COVERAGE_NOTE, Cell, compact_table, number, scored, share_cell
 from lmms_egoplan.report.document import Figure, Headline, ShownAnswer, Table, Verdict
 from lmms_egoplan.report.published_with_runs import published_with_runs
 from lmms_egoplan.report.run import Run
@@ -50,29 +51,21 @@ class EgoPlanReport(BenchmarkReport[Series]):
         "Which of four actions comes next, given a goal and a first-person video of the progress so far? The choices "
         "are ranked by the likelihood that the model gives them; the score is the share of right ones."
     )
+    METRIC = "accuracy"
+    DECIMALS = DECIMALS
 
     def read(self, runs: Sequence[Run]) -> list[Series]:
         """The tasks with a score, ``egoplan_val`` first."""
         return read_series(runs)
 
-    def headlines(self) -> Iterator[Headline]:
+    def headlines(self) -> list[Headline]:
         """Of each run its main task, or what it has instead."""
-        for _, own in groupby(self.tasks, key=lambda task: task.run.name):
-            task = next(own)
-            yield Headline(
-                run=task.run.name,
-                benchmark="EgoPlan",
-                task=task.task_run.task,
-                metric="accuracy",
-                value=task.mean.value,
-                decimals=DECIMALS,
-                interval=task.mean.interval,
-                questions=task.questions,
-                coverage=task.official_coverage,
-                is_generated=not task.is_ranked,
-                chance=CHANCE,
-                beside=(("by sum", task.percent("acc_sum")),) if task.is_ranked else (),
-            )
+        return [self.headline(next(own)) for _, own in groupby(self.tasks, key=lambda task: task.run.name)]
+
+    def headline(self, task: Series) -> Headline:
+        """With chance and, where choices were ranked, the accuracy by sum."""
+        by_sum = (("by sum", task.percent("acc_sum")),) if task.is_ranked else ()
+        return replace(super().headline(task), is_generated=not task.is_ranked, chance=CHANCE, beside=by_sum)
 
     def tables(self) -> Iterator[Table | None]:
         """Beside the paper's, all scores, by group, run against run, and the published test split."""
@@ -148,18 +141,17 @@ class EgoPlanReport(BenchmarkReport[Series]):
     def _docs(self) -> tuple[Mapping[Key, Mapping[str, Any]], str | None]:
         """Prepared rows of the questions that were asked, where need be as lm-eval logs them; why there are none."""
         answers = [pair for task in self.tasks for pair in (task.answers or {}).items()]
-        videos = {key: answer.cluster for key, answer in answers if answer.cluster}
-        docs = {key: answer.doc for key, answer in answers if answer.doc}
-        problem, keys = None, {key for key, _ in answers}
-        if keys:
-            try:
-                for row in PREPARED.load("val"):
-                    key = (row["split_size"], row["sample_id"], row["golden_choice_idx"])
-                    if key in keys and videos.get(key, row["video_id"]) == row["video_id"]:
-                        docs[key] = row
-            except (OSError, ValueError) as error:  # What is missing or damaged, of which `datasets` has many kinds.
-                problem = str(error)
-        return docs, problem
+        asked = {key: answer.cluster for key, answer in answers}
+        asked |= {key: answer.cluster for key, answer in answers if answer.cluster}
+
+        def read() -> dict[Key, Mapping[str, Any]]:
+            rows = (
+                ((row["split_size"], row["sample_id"], row["golden_choice_idx"]), row) for row in PREPARED.load("val")
+            )
+            return {key: row for key, row in rows if key in asked and asked[key] in (None, row["video_id"])}
+
+        found, problem = read_prepared(read) if asked else ({}, None)
+        return {key: answer.doc for key, answer in answers if answer.doc} | found, problem
 
     def compact_table(self) -> Table:
         """Accuracies in per cent."""
@@ -204,14 +196,26 @@ class EgoPlanReport(BenchmarkReport[Series]):
         unread = "no clear letter in the reply" if choice.text is not None and choice.chosen is None else None
         return ShownAnswer(_VERDICTS[answer.scores["acc"]], choice.text, choice.logprobs, choice.chosen, unread)
 
-    def remarks(self) -> Iterator[str]:
-        """Of the runs, and of what is missing."""
-        concerned: dict[str, list[str]] = {}
-        for task in self.tasks:
-            for text in _flaws(task):
-                concerned.setdefault(text, []).append(task.name)
-        for text, names in concerned.items():
-            yield f"{', '.join(names)}: {text}"
+    def flaws(self, task: Series) -> Iterator[str]:
+        """Of questions and samples."""
+        size, asked, scored = task.number("split_size"), task.number("num_questions"), task.questions
+        if size is not None and size != OFFICIAL:
+            yield (
+                f"the annotation file has {size:,} questions, EgoPlan-Val {OFFICIAL:,}; the published scores do not "
+                "compare."
+            )
+        if asked is not None and size is not None and asked < size:
+            yield f"{asked:,} of the annotation file's {size:,} questions were asked."
+        if asked is not None and scored is not None and scored < asked:
+            yield (
+                f"{asked - scored:,} of {asked:,} questions have no score, since a choice's mean log-probability is "
+                "unknown or not finite."
+            )
+        if task.answers is None:
+            yield "no samples, and therefore no intervals, groups, comparisons and gallery."
+
+    def gaps(self) -> Iterator[str]:
+        """What is missing."""
         docs, problem = self._docs
         if missing := {key for task in self.tasks for key in task.answers or ()} - docs.keys():
             why = problem or f"the prepared data do not have them, {min(missing)[1]} for one"
@@ -220,29 +224,11 @@ class EgoPlanReport(BenchmarkReport[Series]):
             yield f"No accuracy by goal-answer similarity: {unlike}"
 
 
-def _flaws(task: Series) -> Iterator[str]:
-    size, asked, scored = task.number("split_size"), task.number("num_questions"), task.questions
-    if size is not None and size != OFFICIAL:
-        yield (
-            f"the annotation file has {size:,} questions, EgoPlan-Val {OFFICIAL:,}; the published scores do not "
-            "compare."
-        )
-    if asked is not None and size is not None and asked < size:
-        yield f"{asked:,} of the annotation file's {size:,} questions were asked."
-    if asked is not None and scored is not None and scored < asked:
-        yield (
-            f"{asked - scored:,} of {asked:,} questions have no score, since a choice's mean log-probability is "
-            "unknown or not finite."
-        )
-    if task.answers is None:
-        yield "no samples, and therefore no intervals, groups, comparisons and gallery."
-
-
 def _measures(series: Sequence[Series]) -> dict[str, Cell]:
     is_ranked = any(task.is_ranked for task in series)
 
     def ranked(metric: str) -> Cell:
-        return lambda task: scored(task.percent(metric), DECIMALS, task.official_coverage)
+        return lambda task: scored(task.percent(metric), DECIMALS, task.coverage)
 
     def part(metric: str) -> Cell:
         return lambda task: number(task.percent(metric), DECIMALS)
@@ -250,7 +236,7 @@ def _measures(series: Sequence[Series]) -> dict[str, Cell]:
     return {
         **{metric: ranked(metric) for metric in (("acc", "acc_sum", "acc_bytes") if is_ranked else ("acc",))},
         **{metric: part(metric) for metric in ("acc_epic_kitchens", "acc_ego4d")},
-        **({} if is_ranked else {"unparsed": lambda task: share(task.number("unparsed"))}),
+        **({} if is_ranked else {"unparsed": share_cell("unparsed")}),
         "questions": lambda task: f"{number(task.questions)} of {number(OFFICIAL)}",
     }
 

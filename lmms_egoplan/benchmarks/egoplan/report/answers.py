@@ -78,7 +78,7 @@ class Series(ScoredTask):
         return f"{self.run.name}, {task.removeprefix(MAIN_TASK).strip('_') or task}"
 
     @cached_property
-    def mean(self) -> Mean:
+    def main(self) -> Mean:
         """The harness's accuracy in per cent, with the interval that the samples give."""
         return Mean(self.percent("acc"), self.mean_over(self.answers or ()).interval, self.questions)
 
@@ -98,18 +98,17 @@ class Series(ScoredTask):
         return self.number("predictions" if self.is_ranked else "num_questions")
 
     @property
-    def official_coverage(self) -> float | None:
-        """Share of the official questions that the accuracy is over, 1 at most; None where the harness does not tell."""
+    def coverage(self) -> float | None:
         return None if self.questions is None else min(1.0, self.questions / OFFICIAL)
 
     @property
     def compares(self) -> bool:
         """Whether the accuracy compares with the published ones: over the official file, all of it."""
-        return self.number("split_size") == OFFICIAL and self.official_coverage == 1
+        return self.number("split_size") == OFFICIAL and self.coverage == 1
 
     def counts(self) -> dict[str, Value]:
         """By the keys of the columns of interval and counts."""
-        low, high = self.mean.ends
+        low, high = self.main.ends
         return {"low": low, "high": high, "questions": self.questions, "coverage": self.percent("coverage")}
 
 

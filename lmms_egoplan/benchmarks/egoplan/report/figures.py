@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egoplan.report.answers import CHANCE, Series
 from lmms_egoplan.benchmarks.egoplan.report.tables import Groups
-from lmms_egoplan.report.charts import NOTE, draw_lines, finish, line, marker, new_figure, shade
+from lmms_egoplan.report.charts import NOTE, draw_lines, finish, line, marker, new_figure, shade, spoken
 from lmms_egoplan.report.document import Figure
 from lmms_egoplan.report.scored import Mean
 
@@ -19,14 +19,14 @@ _SIGNS = {"_blind": 3, "_narrated": 1}
 
 def accuracies_figure(series: Sequence[Series]) -> Figure:
     """Of all tasks, the best first."""
-    order = sorted((task for task in series if task.mean.value is not None), key=lambda task: -task.mean.value)
+    order = sorted((task for task in series if task.main.value is not None), key=lambda task: -task.main.value)
     return Figure(
         "egoplan_accuracy",
         "Accuracy of all runs",
         "Accuracy with 95 % intervals, clustered by video. Filled: ranked behind the video, as in the paper. Hollow: "
         "other tasks. A shape is a run; a run without such a task has that of its model.",
         partial(_draw_accuracies, order),
-        "; ".join(f"{task.name}, {task.mean.value:.2f} %" for task in order),
+        spoken(["accuracy"], {task.name: [task.main] for task in order}, 2),
     )
 
 
@@ -35,13 +35,13 @@ def _draw_accuracies(series: Sequence[Series]) -> "Drawing":
     axes.axvline(CHANCE, color="0.15", linestyle=":", linewidth=1.2)
     axes.annotate("chance", (CHANCE, 1), (0, 2), xycoords=("data", "axes fraction"), ha="center", **NOTE)
     for place, task in enumerate(series):
-        if task.mean.interval:
-            axes.hlines(place, *task.mean.interval, color="0.15", linewidth=1.2)
-        axes.plot(task.mean.value, place, linestyle="none", zorder=3, **_point(task))
-        right = max(task.mean.value, *(task.mean.interval or (0,)))
-        axes.annotate(f"{task.mean.value:.1f}", (right, place), (6, 0), va="center", **NOTE)
+        if task.main.interval:
+            axes.hlines(place, *task.main.interval, color="0.15", linewidth=1.2)
+        axes.plot(task.main.value, place, linestyle="none", zorder=3, **_point(task))
+        right = max(task.main.value, *(task.main.interval or (0,)))
+        axes.annotate(f"{task.main.value:.1f}", (right, place), (6, 0), va="center", **NOTE)
     axes.set_yticks(range(len(series)), [task.short_name for task in series])
-    axes.set(xlim=(0, _top(task.mean for task in series)), xlabel="accuracy, %")
+    axes.set(xlim=(0, _top(task.main for task in series)), xlabel="accuracy, %")
     axes.set_ylim(len(series) - 0.4, -0.6)
     finish(axes)
     return figure
@@ -76,10 +76,6 @@ def lines_figure(key: str, title: str, label: str, groups: Groups, told: str) ->
     means = {name: [parts[name, group].acc if (name, group) in parts else Mean() for group in groups] for name in shown}
     sizes = [max(part.acc.questions for part in of_group) for of_group in groups.values()]
     ticks = [f"{group}\n{size:,} questions" for group, size in zip(groups, sizes, strict=True)]
-    values = {
-        name: ", ".join("none" if mean.value is None else f"{mean.value:.1f} %" for mean in of_task)
-        for name, of_task in means.items()
-    }
     looks = [
         {"label": task.short_name, "color": shade(task.look), **_point(task)}
         | {"linestyle": line(_SIGNS[task.unseen]) if task.unseen else "-"}
@@ -93,5 +89,5 @@ def lines_figure(key: str, title: str, label: str, groups: Groups, told: str) ->
         f"{told} 95 % intervals, clustered by video. Dotted: the question without the video (blind); dashed: "
         "narrations in place of the video.",
         partial(draw_lines, ticks, lines, "accuracy, %", label, top, chance=CHANCE),
-        "; ".join(f"{name}: {of_task}" for name, of_task in values.items()),
+        spoken(list(groups), means, 1),
     )

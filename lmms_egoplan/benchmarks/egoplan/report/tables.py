@@ -9,8 +9,7 @@ from lmms_egoplan.benchmarks.egoplan.published import load
 from lmms_egoplan.benchmarks.egoplan.report.answers import CHANCE, MAIN_TASK, Series
 from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
 from lmms_egoplan.report.published_with_runs import published_with_runs
-from lmms_egoplan.report.scored import Mean, compared, ends
-from lmms_egoplan.report.statistics import RESAMPLES
+from lmms_egoplan.report.scored import Mean, compared, ends, interval_note
 
 DECIMALS = 2
 _BY_SUM = Column("acc_sum", "By sum %", DECIMALS)
@@ -19,10 +18,7 @@ _COUNTS_NOTE = (
     "Questions: those that the accuracy is over. Coverage: their share of the annotation file's questions; a question "
     "that a model could not score counts as neither right nor wrong."
 )
-_INTERVAL_NOTE = (
-    f"Low, high: 95 % interval of the accuracy, percentiles of {RESAMPLES:,} bootstrap resamples of the videos, each "
-    "with all of its questions. None without samples or for fewer than two videos."
-)
+_INTERVAL_NOTE = interval_note("videos", "questions")
 _SCORE_NOTE = (
     "Accuracy: own rows rank the choices by the mean log-probability per token. The paper says likelihood p(a|v,l) "
     "(sec. 3.5) and not whether it is a mean or a sum; the mean is inferred from the score of its training loss (eq. "
@@ -49,7 +45,7 @@ Groups = Mapping[str, Sequence[Part]]
 
 def table1(series: Sequence[Series]) -> Table:
     """Own accuracies, ranked behind the video, among those of Table 1."""
-    own = [_own(task) | {"acc": task.mean.value} for task in series if task.is_main]
+    own = [_own(task) | {"acc": task.main.value} for task in series if task.is_main]
     notes = (_PROTOCOL_NOTE, f"Chance: {CHANCE:g} %.", _INTERVAL_NOTE, _COUNTS_NOTE) if own else ()
     extra = (_BY_SUM, *ends(DECIMALS), *_COUNTS)
     return published_with_runs("Accuracy, beside Table 1", load("table1"), own, extra, notes)
@@ -61,7 +57,7 @@ def table3(series: Sequence[Series]) -> Table:
     own = [
         _own(task) | {name: task.percent(metric) for name, metric in domains.items()} for task in series if task.is_main
     ]
-    extra = (replace(column, title=f"{column.title} (all)") for column in (_BY_SUM, *ends(DECIMALS)))
+    extra = (replace(_BY_SUM, title=f"{_BY_SUM.title} (all)"), *ends(DECIMALS, of="all"))
     notes = (_PROTOCOL_NOTE, _INTERVAL_NOTE, _COUNTS_NOTE) if own else ()
     title = "In-domain (EPIC-KITCHENS) and out-of-domain (Ego4D), beside Table 3"
     return published_with_runs(title, load("table3"), own, (*extra, *_COUNTS), notes)
@@ -87,7 +83,7 @@ def scores_table(series: Sequence[Series]) -> Table:
         *(Column("ties", "Ties"), Column("unparsed", "Unparsed %", 1), Column("asked", "Asked"), *_COUNTS),
     )
     rows = [
-        {"run": task.run.name, "task": task.task_run.task, "ties": task.number("ties")}
+        {"run": task.run.name, "task": task.task, "ties": task.number("ties")}
         | {metric: task.percent(metric) for metric in (*shares, "unparsed")}
         | task.counts()
         | {"asked": task.number("num_questions")}
@@ -113,9 +109,9 @@ def grouped_table(key: str, title: str, head: str, groups: Groups, measure: str 
         *(Column("acc", "Accuracy %", DECIMALS), _BY_SUM, *ends(DECIMALS), _COUNTS[0]),
     )
     rows = [
-        {"group": group, "run": part.series.run.name, "task": part.series.task_run.task, "acc": part.acc.value}
+        {"group": group, "run": part.series.run.name, "task": part.series.task}
         | {"acc_sum": part.acc_sum, "questions": part.acc.questions}
-        | dict(zip(("low", "high"), part.acc.ends, strict=True))
+        | part.acc.cells("acc")
         for group, parts in groups.items()
         for part in parts
     ]
@@ -126,13 +122,13 @@ def grouped_table(key: str, title: str, head: str, groups: Groups, measure: str 
 def pairs(series: Sequence[Series]) -> Iterator[Table | None]:
     """Runs in the same task, and tasks of the same model."""
     logged = [task for task in series if task.answers]
-    for name in dict.fromkeys(task.task_run.task for task in logged):
+    for name in dict.fromkeys(task.task for task in logged):
         key = "egoplan_comparisons" + ("" if name == MAIN_TASK else "_" + re.sub(r"\W+", "_", name))
-        yield _compared([task for task in logged if task.task_run.task == name], key, f"Every pair of runs: {name}")
+        yield _compared([task for task in logged if task.task == name], key, f"Every pair of runs: {name}")
     by_model = sorted(logged, key=lambda task: task.model)
     for number, (model, own) in enumerate(groupby(by_model, lambda task: task.model), 1):
         of_model = list(own)
-        if any(task.is_main for task in of_model) and len({task.task_run.task for task in of_model}) > 1:
+        if any(task.is_main for task in of_model) and len({task.task for task in of_model}) > 1:
             name = model.rstrip("/").rpartition("/")[2]
             yield _compared(of_model, f"egoplan_tasks_{number}", f"Every pair of tasks: {name}")
 

@@ -11,8 +11,8 @@ from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE
 from lmms_egoplan.benchmarks.egothink.report.judges import judge_noise, judges
 from lmms_egoplan.benchmarks.egothink.report.tables import DECIMALS, score_table, table3
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
-from lmms_egoplan.report.benchmark import BenchmarkReport, Inputs
-from lmms_egoplan.report.charts import draw_bars
+from lmms_egoplan.report.benchmark import BenchmarkReport, Inputs, read_prepared
+from lmms_egoplan.report.charts import draw_bars, spoken
 from lmms_egoplan.report.compact_tables import (
     COVERAGE_NOTE,
     DEMO_NOTE,
@@ -23,7 +23,7 @@ from lmms_egoplan.report.compact_tables import (
     scored,
     share,
 )
-from lmms_egoplan.report.document import Figure, Headline, ShownAnswer, Table, Verdict
+from lmms_egoplan.report.document import Figure, ShownAnswer, Table, Verdict
 from lmms_egoplan.report.published_with_runs import published_with_runs
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scored import Answer, Key, compared, differing
@@ -50,6 +50,8 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         "700 open questions in the first person about single images, in six capabilities and twelve dimensions. A "
         "judge model compares each answer with a person's and rates it 0, 0.5 or 1; scores are 100 times the mean."
     )
+    METRIC = "average"
+    DECIMALS = DECIMALS
 
     def read(self, runs: Sequence[Run]) -> list[Graded]:
         """A run's dimensions together."""
@@ -60,24 +62,11 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         """How far a judge's ratings of the same answers differ."""
         return judge_noise(inputs.judged)
 
-    def headlines(self) -> Iterator[Headline]:
-        """The average of the twelve dimensions."""
-        for run in self.tasks:
-            whole = run.whole
-            yield Headline(
-                run.name, "EgoThink", "egothink_bench", "average", whole.mean.value, DECIMALS, whole.mean.interval,
-                whole.judged, whole.coverage, whole.truncated,
-            )  # fmt: skip
-
     def tables(self) -> Iterator[Table | None]:
         """Beside Table 3, by group, run against run, judge against judge, and what else is published."""
         yield table3(self.tasks)
-        capability, dimension = (
-            ("egothink_capabilities", "Scores by capability"),
-            ("egothink_dimensions", "Scores by dimension"),
-        )
-        yield score_table(*capability, "Capability", self.tasks, CAPABILITIES)
-        yield score_table(*dimension, "Dimension", self.tasks, SINGLE)
+        yield score_table("egothink_capabilities", "Capability", self.tasks, CAPABILITIES)
+        yield score_table("egothink_dimensions", "Dimension", self.tasks, SINGLE)
         yield judges(self.tasks)
         told = ("egothink_comparisons", "Every pair of runs", DECIMALS, "questions", _COMPARISONS_NOTE)
         yield compared(self.tasks, "score", *told)
@@ -94,18 +83,12 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         (reference,) = (row for row in load("table3").rows if row["model"] == _REFERENCE)
         published = [fmean(reference[dimension.name] for dimension in dimensions) for dimensions in groups.values()]
         means = {run.name: [run.part(dimensions).mean for dimensions in groups.values()] for run in self.tasks}
-        highest = []
-        for place, group in enumerate(groups):
-            scores = [(found[place].value, name) for name, found in means.items() if found[place].value is not None]
-            highest.append(f"{group} {max(scores)[0]:.1f} ({max(scores)[1]})" if scores else f"{group} none")
-        return Figure(
-            key=key,
-            title=title,
-            caption=f"Scores of the runs, 0 to 100, with 95 % intervals by a bootstrap over the questions. Dashed: "
-            f"{_REFERENCE} in Table 3 of the paper, graded by GPT-4.",
-            draw=partial(draw_bars, list(groups), means, "score", 100, (f"{_REFERENCE}, published", published)),
-            description=f"A bar for each run in each of {len(groups)} groups. The highest: {', '.join(highest)}.",
+        caption = (
+            "Scores of the runs, 0 to 100, with 95 % intervals by a bootstrap over the questions. Dashed: "
+            f"{_REFERENCE} in Table 3 of the paper, graded by GPT-4."
         )
+        draw = partial(draw_bars, list(groups), means, "score", 100, (f"{_REFERENCE}, published", published))
+        return Figure(key, title, caption, draw, spoken(list(groups), means, DECIMALS))
 
     def compact_table(self) -> Table:
         """Each dimension's score, 0 to 100, and their average."""
@@ -144,19 +127,38 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         """Question and images of what is prepared, and by dimension why it cannot be read."""
         found, problems = {}, {}
         for name in dict.fromkeys(dimension_of(question_id) for run in self.tasks for question_id, _ in run.answers):
-            try:
-                rows = PREPARED.load(name)
-                images = rows.select_columns(["image"])
-                for number, row in enumerate(rows.select_columns(["id", "question", "answer"])):
-                    found[row["id"], row["answer"]] = row["question"], partial(_images, images, number)
-            except (OSError, ValueError) as error:  # What is missing or damaged, of which `datasets` has many kinds.
-                problems[name] = str(error)
+            rows, problem = read_prepared(partial(_read_rows, name))
+            found |= rows
+            problems |= {name: problem} if problem else {}
         return found, problems
 
-    def remarks(self) -> Iterator[str]:
-        """Of each run, then of their judges and of the prepared data."""
-        for run in self.tasks:
-            yield from _flaws(run)
+    def flaws(self, task: Graded) -> Iterator[str]:
+        """Of dimensions, judges and samples."""
+        whole, dimensions = task.whole, task.tasks.items()
+        if missing := [name for name in DIMENSION_NAMES if name not in task.tasks]:
+            yield f"no average, since these dimensions were not run: {', '.join(missing)}."
+        if unrated := [name for name, task_run in dimensions if task_run.number("score") is None]:
+            yield f"no score, since no answer is judged: {', '.join(unrated)}."
+        if whole.judged < whole.questions:
+            yield (
+                f"{whole.questions - whole.judged:,} of {whole.questions:,} answers are not judged; they count as "
+                "neither right nor wrong. lmms-egoplan judge egothink goes on judging."
+            )
+        if whole.is_by_demo:
+            yield "the demo judge compares words; its ratings mean nothing."
+        if unlogged := [name for name, task_run in dimensions if task_run.samples is None]:
+            yield (
+                f"no samples of {', '.join(unlogged)}, which therefore have no intervals, comparisons and answers in "
+                "the gallery."
+            )
+        if task.left_out:
+            yield (
+                "left out, since their dimension is unknown or has the benchmark's own task in this run: "
+                f"{', '.join(task.left_out)}."
+            )
+
+    def gaps(self) -> Iterator[str]:
+        """Different judges, and questions that are not prepared."""
         if judges := differing({run.name: run.whole.judge for run in self.tasks}):
             yield f"Different judges, whose scores do not compare: {judges}."
         prepared, problems = self._prepared
@@ -171,31 +173,6 @@ class EgoThinkReport(BenchmarkReport[Graded]):
                 f"{len(other)} questions are not those of the prepared data, {min(other)[0]} for one; the gallery "
                 "lacks their images."
             )
-
-
-def _flaws(run: Graded) -> Iterator[str]:
-    whole = run.whole
-    if missing := [name for name in DIMENSION_NAMES if name not in run.tasks]:
-        yield f"{run.name}: no average, since these dimensions were not run: {', '.join(missing)}."
-    if unrated := [name for name, task in run.tasks.items() if task.number("score") is None]:
-        yield f"{run.name}: no score, since no answer is judged: {', '.join(unrated)}."
-    if whole.judged < whole.questions:
-        yield (
-            f"{run.name}: {whole.questions - whole.judged:,} of {whole.questions:,} answers are not judged; they count "
-            "as neither right nor wrong. lmms-egoplan judge egothink goes on judging."
-        )
-    if whole.is_by_demo:
-        yield f"{run.name}: the demo judge compares words; its ratings mean nothing."
-    if unlogged := [name for name, task in run.tasks.items() if task.samples is None]:
-        yield (
-            f"{run.name}: no samples of {', '.join(unlogged)}, which therefore have no intervals, comparisons and "
-            "answers in the gallery."
-        )
-    if run.left_out:
-        yield (
-            f"{run.name}: left out, since their dimension is unknown or has the benchmark's own task in this run: "
-            f"{', '.join(run.left_out)}."
-        )
 
 
 def _measures(graded: Sequence[Graded]) -> dict[str, Cell]:
@@ -215,6 +192,15 @@ def _measures(graded: Sequence[Graded]) -> dict[str, Cell]:
         "truncated": lambda run: share(run.whole.truncated),
         "suspect": lambda run: share(run.whole.suspect),
         "judge": lambda run: name_of(run.whole.judge),
+    }
+
+
+def _read_rows(dimension: str) -> "dict[Key, tuple[str, partial[list[Image.Image]]]]":
+    rows = PREPARED.load(dimension)
+    texts, images = rows.select_columns(["id", "question", "answer"]), rows.select_columns(["image"])
+    return {
+        (row["id"], row["answer"]): (row["question"], partial(_images, images, number))
+        for number, row in enumerate(texts)
     }
 
 

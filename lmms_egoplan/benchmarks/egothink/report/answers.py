@@ -64,10 +64,9 @@ class Part:
             "truncated": self.truncated,
             "suspect": self.suspect,
         }
-        low, high = self.mean.ends
         texts = {"judge": self.judge or None, "prompts": self.prompts or None}
         percent = {name: in_percent(share) for name, share in shares.items()}
-        return {"score": self.mean.value, "low": low, "high": high, "questions": self.questions} | texts | percent
+        return self.mean.cells("score") | {"questions": self.questions} | texts | percent
 
 
 @dataclass(frozen=True)
@@ -80,6 +79,20 @@ class Graded(Scored):
 
     tasks: Mapping[str, TaskRun]
     left_out: tuple[str, ...]
+
+    task = "egothink_bench"
+
+    @property
+    def main(self) -> Mean:
+        return self.whole.mean
+
+    @property
+    def coverage(self) -> float:
+        return self.whole.coverage
+
+    @property
+    def truncated(self) -> float | None:
+        return self.whole.truncated
 
     @cached_property
     def whole(self) -> Part:
@@ -98,11 +111,12 @@ class Graded(Scored):
             if task_run.samples is not None
         ]
         is_whole = len(tasks) == len(dimensions) and None not in scores
+        judged = round(_total(tasks, "judge_coverage", asked))
         interval = stratified_interval(samples) if is_whole and len(samples) == len(tasks) else None
         return Part(
-            mean=Mean(fmean(scores) if is_whole else None, interval),
+            mean=Mean(fmean(scores) if is_whole else None, interval, judged),
             questions=sum(asked),
-            judged=round(_total(tasks, "judge_coverage", asked)),
+            judged=judged,
             official=sum(dimension.instances for dimension in dimensions),
             truncated=_total(tasks, "truncated", known) / sum(known) if sum(known) else None,
             suspect=_total(tasks, "suspect", asked) / sum(asked) if sum(asked) else None,

@@ -1,7 +1,6 @@
 """EgoThink's tables of scores, beside Table 3 and by group."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from lmms_egoplan.benchmarks.egothink.dimensions import Dimension
 from lmms_egoplan.benchmarks.egothink.published import load
@@ -44,19 +43,17 @@ def table3(graded: Sequence[Graded]) -> Table:
         values = run.whole.values()
         average = {"model": run.name, "average": values.pop("score"), "compares": run.whole.compares}
         own.append(average | {name: task_run.number("score") for name, task_run in run.tasks.items()} | values)
-    extra = (*(replace(column, title=f"{column.title} (average)") for column in ends(DECIMALS)), *_SHARES)
+    extra = (*ends(DECIMALS, of="average"), *_SHARES)
     average = "Average: plain mean over the twelve dimensions, only where each has a score."
     notes = (average, _JUDGE_NOTE, _INTERVAL_NOTE, _SHARES_NOTE)
     return published_with_runs("Twelve dimensions, beside Table 3", load("table3"), own, extra, notes)
 
 
-def score_table(
-    key: str, title: str, head: str, graded: Sequence[Graded], groups: Mapping[str, Sequence[Dimension]]
-) -> Table:
+def score_table(key: str, head: str, graded: Sequence[Graded], groups: Mapping[str, Sequence[Dimension]]) -> Table:
     """Scores of each run in each group of dimensions; head: what a group is."""
     score = Column("score", "Score", DECIMALS)
     columns = (Column("group", head), Column("model", "Run"), score, *ends(DECIMALS), *_SHARES)
     parts = [(group, run.name, run.part(dimensions)) for group, dimensions in groups.items() for run in graded]
     rows = [part.values() | {"group": group, "model": name} for group, name, part in parts if part.questions]
     notes = ["Score: plain mean over the capability's dimensions, only where each has one."] * (head == "Capability")
-    return table_of_runs(key, title, columns, rows, (*notes, _INTERVAL_NOTE, _SHARES_NOTE))
+    return table_of_runs(key, f"Scores by {head.lower()}", columns, rows, (*notes, _INTERVAL_NOTE, _SHARES_NOTE))
