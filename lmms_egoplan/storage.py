@@ -54,7 +54,7 @@ def resolve_inside(root: str | Path, *parts: str) -> Path:
     return path
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file that appears whole or not at all, with its folder where that is absent.
 
     Raises:
@@ -63,7 +63,7 @@ def write_whole(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{path.name[:100]}.", dir=path.parent) as folder:
         unfinished = Path(folder) / path.name
-        unfinished.write_text(text, encoding="utf-8", newline="")
+        unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
         unfinished.replace(path)
 
 

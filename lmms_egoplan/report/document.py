@@ -1,7 +1,9 @@
 """A report as a document: sections, tables, figures and the gallery's items; `writing` and `page` write them."""
 
+import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -99,7 +101,7 @@ class Figure:
 
     key: stem of its files, unique in the report.
     caption: what it shows, from what, and how it was computed.
-    draw: draws it, legible without colour and on white; called once for each form.
+    draw: draws it, legible without colour and on white; called once.
     description: what one sees, for those who do not.
     """
 
@@ -108,6 +110,21 @@ class Figure:
     caption: str
     draw: Callable[[], "Drawing"]
     description: str
+
+    @cached_property
+    def drawing(self) -> "Drawing":
+        """The figure as drawn."""
+        return self.draw()
+
+    @cached_property
+    def svg(self) -> str:
+        """The figure as an SVG file, with its text as text."""
+        import matplotlib
+
+        content = io.StringIO()
+        with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": self.key}):
+            self.drawing.savefig(content, format="svg", metadata={"Date": None})
+        return content.getvalue()
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """The page: one HTML file that opens from disk, with everything but the gallery's details inside."""
 
-import io
 import math
 import re
 from collections.abc import Sequence
@@ -74,12 +73,7 @@ def write_page(
 
 def svg_of(figure: Figure) -> str:
     """A figure as an SVG element for the page: text as text, no scripts or styles, ids that no other figure has."""
-    import matplotlib
-
-    content = io.BytesIO()
-    with matplotlib.rc_context({"svg.fonttype": "none"}):
-        figure.draw().savefig(content, format="svg", metadata={"Date": None})
-    root = ElementTree.fromstring(content.getvalue())
+    root = ElementTree.fromstring(figure.svg.encode())
     prefix = re.sub(r"[^A-Za-z0-9]+", "-", figure.key) + "-"
     for parent in list(root.iter()):
         for child in list(parent):

@@ -245,10 +245,11 @@ def in_percent(share: float | None) -> float | None:
     return None if share is None else 100 * share
 
 
-def differing(values: Mapping[str, str | None]) -> str | None:
-    """``run: value; run: value`` where runs differ; None where all are alike. Those without a value do not count."""
-    known = {name: value for name, value in values.items() if value}
-    return "; ".join(f"{name}: {value}" for name, value in known.items()) if len(set(known.values())) > 1 else None
+def differing(values: Mapping[str, str | None], kind: Callable[[str], str] = str) -> str | None:
+    """``run: value; run: value`` where runs differ; None where all values are of one kind. None is no value."""
+    known = {name: value for name, value in values.items() if value is not None}
+    is_one = len(set(map(kind, known.values()))) < 2
+    return None if is_one else "; ".join(f"{name}: {value}" for name, value in known.items())
 
 
 def _text(key: Key) -> str:

@@ -1,6 +1,6 @@
 """Tables and figures as files, to take into a paper, a README or a spreadsheet."""
 
-import tempfile
+import io
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -78,16 +78,10 @@ def write_figure(folder: Path, figure: Figure) -> None:
     Raises:
         OSError: the folder cannot be written.
     """
-    import matplotlib
-
-    folder.mkdir(parents=True, exist_ok=True)
-    drawing = figure.draw()
-    with tempfile.TemporaryDirectory(prefix=".figure.", dir=folder) as scratch:
-        for suffix, metadata in (("svg", {"Date": None}), ("png", {})):
-            path = Path(scratch) / f"{figure.key}.{suffix}"
-            with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": figure.key}):
-                drawing.savefig(path, dpi=_DPI, metadata=metadata)
-            path.replace(folder / path.name)
+    picture = io.BytesIO()
+    figure.drawing.savefig(picture, format="png", dpi=_DPI)
+    write_whole(folder / f"{figure.key}.svg", figure.svg)
+    write_whole(folder / f"{figure.key}.png", picture.getvalue())
 
 
 def _delete_others(folder: Path, keys: set[str], suffixes: tuple[str, ...]) -> None:

@@ -11,6 +11,7 @@ from lmms_egoplan.benchmarks.actplan.published import load
 from lmms_egoplan.benchmarks.actplan.report.answers import GROUPS, MEASURES, Planned, key_of, read_planned
 from lmms_egoplan.benchmarks.actplan.report.tables import (
     DECIMALS,
+    NOTES,
     ablation,
     all_scores,
     by_group,
@@ -25,7 +26,7 @@ from lmms_egoplan.report.compact_tables import COVERAGE_NOTE, Cell, compact_tabl
 from lmms_egoplan.report.document import Figure, ShownAnswer, Table, Verdict
 from lmms_egoplan.report.published_with_runs import published_with_runs
 from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.scored import Answer, Key, Mean, compared
+from lmms_egoplan.report.scored import Answer, Key, Mean, compared, differing
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -35,20 +36,6 @@ if TYPE_CHECKING:
 _ENCODER = "all-minilm-l6-v2"
 # Of the compact table, against gold plan 1.
 _SCORES = ("lcs_norm", "lcs", "lcs_norm_parsed", "lcs_parsed", "form_validity", "plan_length")
-_LCS_NOTE = "LCS: longest common subsequence with gold plan 1, in steps. Norm.: divided by the longer plan's length."
-_COMPARISONS_NOTE = "Against gold plan 1, the answers' lines. Runs compare only where the sentence encoder is the same."
-_LENGTH_NOTE = (
-    "The paper's Fig. 5 shows people's verdicts by length; its numbers are not printed, nor its bins legible."
-)
-_TYPE_NOTE = "The paper does not say which activity is of which type; the names tell it (sec. 3.4)."
-_LCS_CAPTION = (
-    "Means of the normalised LCS with gold plan 1, 0 to 1, with 95 % intervals by a bootstrap over the activities "
-    "where the run has samples. The numbers are those of the table."
-)
-_CORRECT_CAPTION = (
-    "As Fig. 5 of the paper, with a classifier's verdicts in place of people's: share of the plans that it calls "
-    "correct, by the length of gold plan 1 in steps, with 95 % intervals by a bootstrap over the activities."
-)
 
 
 class ActPlanReport(BenchmarkReport[Planned]):
@@ -56,11 +43,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
 
     NAME = "actplan"
     TITLE = "ActPlan-1K"
-    LEAD = (
-        "Plans for household activities, one action(object) per step, out of a task description and views of the home. "
-        "Plans are compared with gold plans by the longest common subsequence (LCS) of their steps, and called correct "
-        "or wrong by a classifier where a run has one."
-    )
+    LEAD = NOTES["lead"]
     METRIC = "lcs_norm"
     DECIMALS = DECIMALS
 
@@ -77,21 +60,21 @@ class ActPlanReport(BenchmarkReport[Planned]):
         yield all_scores(self.tasks)
         yield by_setting(self.tasks)
         length, kind = ("By length of gold plan 1", "Steps", "length"), ("By type of activity", "Type", "activity_type")
-        yield by_group("actplan_by_length", *length, self.tasks, _LENGTH_NOTE)
-        yield by_group("actplan_by_activity_type", *kind, self.tasks, _TYPE_NOTE)
+        yield by_group("actplan_by_length", *length, self.tasks, NOTES["length"])
+        yield by_group("actplan_by_activity_type", *kind, self.tasks, NOTES["activity_type"])
         title = "Every pair of runs: normalised LCS"
-        told = ("actplan_comparisons", title, DECIMALS, "activities", _COMPARISONS_NOTE)
+        told = ("actplan_comparisons", title, DECIMALS, "activities", NOTES["comparisons"])
         yield compared(self.tasks, "lcs_norm", *told)
 
     def figures(self) -> Iterator[Figure | None]:
         """Scores by group, where a run has them."""
         for key, title, caption, by, measure in (
-            ("actplan_by_setting", "Normal and counterfactual", _LCS_CAPTION, "setting", "lcs_norm"),
-            ("actplan_by_length", "Normalised LCS by length", _LCS_CAPTION, "length", "lcs_norm"),
-            ("actplan_correct_by_length", "Correctness by length", _CORRECT_CAPTION, "length", "bleurt_correct"),
-            ("actplan_by_activity_type", "Types of activity", _LCS_CAPTION, "activity_type", "lcs_norm"),
+            ("by_setting", "Normal and counterfactual", "lcs_caption", "setting", "lcs_norm"),
+            ("by_length", "Normalised LCS by length", "lcs_caption", "length", "lcs_norm"),
+            ("correct_by_length", "Correctness by length", "correct_caption", "length", "bleurt_correct"),
+            ("by_activity_type", "Types of activity", "lcs_caption", "activity_type", "lcs_norm"),
         ):
-            yield self._figure(key, title, caption, by, measure)
+            yield self._figure(f"actplan_{key}", title, NOTES[caption], by, measure)
 
     def _figure(self, key: str, title: str, caption: str, by: str, measure: str) -> Figure | None:
         means = {run.name: {group: run.of(by, group, measure) for group in GROUPS[by]} for run in self.tasks}
@@ -104,7 +87,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
 
     def compact_table(self) -> Table:
         """Longest common subsequences with gold plan 1, and what the plans are like."""
-        notes = (_LCS_NOTE, COVERAGE_NOTE)
+        notes = (NOTES["lcs"], COVERAGE_NOTE)
         return compact_table("actplan_compact", "ActPlan-1K: plans", self.tasks, _measures, notes)
 
     def question(self, key: Key, answers: Sequence[Answer]) -> dict[str, Any]:
@@ -188,21 +171,14 @@ def _scorers(planned: Sequence[Planned]) -> Iterator[str]:
             f"Steps were compared by {', '.join(name or 'an unnamed encoder' for name in others)}; unless that is a "
             "copy of all-MiniLM-L6-v2, LCS does not compare with Table 4."
         )
-    if told := _differing(encoders):
+    if told := differing(encoders, _last_part):
         yield f"Different sentence encoders, whose LCS do not compare: {told}."
     without = [run.name for run in planned if run.number("bleurt_correct") is None]
     if without:
         yield f"No classifier, and therefore no correctness: {', '.join(without)}."
     metrics = {run.name: run.task_run.metrics for run in planned if run.name not in without}
-    if told := _differing({name: str(of_run.get("bleurt_model")) for name, of_run in metrics.items()}):
+    if told := differing({name: str(of_run.get("bleurt_model")) for name, of_run in metrics.items()}, _last_part):
         yield f"Different classifiers, whose verdicts do not compare: {told}."
-
-
-def _differing(paths: Mapping[str, str]) -> str | None:
-    """Those of one name count as one, however the paths to them are written."""
-    if len(set(map(_last_part, paths.values()))) < 2:
-        return None
-    return "; ".join(f"{name}: {path}" for name, path in paths.items())
 
 
 def _last_part(path: str) -> str:
@@ -214,7 +190,12 @@ def _measures(planned: Sequence[Planned]) -> dict[str, Cell]:
     shares = (*(["bleurt_correct"] if has_classifier else []), "empty", "unparsed", "truncated")
 
     def score(measure: str) -> Cell:
-        return lambda run: scored(run.means[measure].value, DECIMALS, run.covered(run.means[measure]))
+        def cell(run: Planned) -> str:
+            mean = run.means[measure]
+            is_counted = mean.questions is not None
+            return scored(mean.value, DECIMALS, run.covered(mean)) if is_counted else number(mean.value, DECIMALS)
+
+        return cell
 
     def part(measure: str) -> Cell:
         return lambda run: share(run.means[measure].value)

@@ -10,34 +10,19 @@ from lmms_egoplan.benchmarks.actplan.activities import SETTINGS
 from lmms_egoplan.benchmarks.actplan.published import load
 from lmms_egoplan.benchmarks.actplan.report.answers import BY_SETTING, GROUPS, INSTANCES, MEASURES, Planned
 from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
+from lmms_egoplan.report.notes import read_notes
 from lmms_egoplan.report.published_with_runs import published_with_runs
 from lmms_egoplan.report.scored import Mean, ends, in_percent, interval_note
 from lmms_egoplan.report.statistics import bootstrap_interval
 
 DECIMALS = 3
+NOTES = read_notes(__file__, instances=sum(INSTANCES.values()), **INSTANCES)
 _SHARES = (
     Column("plans", "Plans"),
     Column("coverage", "Coverage %", 1),
     Column("truncated", "Truncated %", 1),
 )
-_SHARES_NOTE = (
-    f"Plans: how many the score is over. Coverage: their share of the paper's {sum(INSTANCES.values()):,} instances "
-    f"({INSTANCES['normal']} normal, {INSTANCES['counterfactual']} counterfactual). Truncated: share of the answers "
-    "that the limit on new tokens ended, where that is known."
-)
 _INTERVAL_NOTE = interval_note("activities", "plans")
-_GOLD_NOTE = (
-    "LCS is against gold plan 1 where nothing else is said. The paper does not say which gold plan it takes; the "
-    "authors' code takes gold plan 1 for Claude's and GPT-4V's plans, gold plan 2 for Gemini's."
-)
-_CLASSIFIER_NOTE = (
-    "The published correctness and commonsense are people's verdicts, which runs do not have. Correct by classifier is "
-    "the verdict of a finetuned BLEURT and stands in its own columns; Table 5 tells how far such agree with people."
-)
-_ABLATION_NOTE = (
-    "Published: 40 normal and 20 counterfactual activities. Own rows: runs with the task actplan_text_only; their "
-    "lengths are means of the parsed steps, over all plans of the task."
-)
 
 
 def table4(planned: Sequence[Planned]) -> Table:
@@ -63,11 +48,11 @@ def table4(planned: Sequence[Planned]) -> Table:
         Column("encoder", "Sentence encoder"),
     )
     notes = (
-        _GOLD_NOTE,
+        NOTES["gold"],
         "Another sentence encoder gives another LCS.",
         "Runs of one part of the activities have no value but that part's.",
         _INTERVAL_NOTE,
-        _SHARES_NOTE,
+        NOTES["shares"],
     )
     return published_with_runs("LCS, beside Table 4", load("table4"), own, extra, notes, main="norm_lcs")
 
@@ -89,7 +74,7 @@ def table3(planned: Sequence[Planned]) -> Table:
         *_SHARES,
         Column("classifier", "Classifier"),
     )
-    notes = (_CLASSIFIER_NOTE, *((_INTERVAL_NOTE, _SHARES_NOTE) if own else ()))
+    notes = (NOTES["classifier"], *((_INTERVAL_NOTE, NOTES["shares"]) if own else ()))
     title = "Correctness, beside Table 3" if own else "Published: correctness, judged by people"
     return published_with_runs(title, load("table3"), own, extra, notes)
 
@@ -116,7 +101,7 @@ def ablation(planned: Sequence[Planned]) -> Iterator[Table]:
         for column, key in ((norm, "norm_lcs_{}"), (classified, "{}_classified"))
         for setting in SETTINGS
     ]
-    notes = (_ABLATION_NOTE, _CLASSIFIER_NOTE, _SHARES_NOTE) if runs else ()
+    notes = (NOTES["ablation"], NOTES["classifier"], NOTES["shares"]) if runs else ()
     for number, head, own, scores in (
         (6, "Without images", table6, (norm, classified)),
         (7, "Without images, by setting", table7, of_parts),
@@ -145,15 +130,7 @@ def all_scores(planned: Sequence[Planned]) -> Table:
             if mean.value is not None:
                 score = mean.cells("value") | {"activities": mean.clusters}
                 rows.append({"measure": title, "model": run.name} | score | run.shares(mean))
-    notes = (
-        "LCS and normalised LCS (by the longer plan's length, 0 to 1) are of the answer's lines, as the authors' code "
-        "takes them; parsed: of the steps found in the answer. A measure is over the plans for which it is defined.",
-        "Form validity: mean share of a plan's steps that are of the form action(object). Plan length: parsed steps. "
-        "Empty, without a step, truncated: shares of the answers, less is better.",
-        _GOLD_NOTE,
-        _INTERVAL_NOTE,
-        _SHARES_NOTE,
-    )
+    notes = (NOTES["lines"], NOTES["form"], NOTES["gold"], _INTERVAL_NOTE, NOTES["shares"])
     return table_of_runs("actplan_scores", "All scores with intervals", columns, rows, notes)
 
 
@@ -173,11 +150,7 @@ def by_setting(planned: Sequence[Planned]) -> Table:
                 for part, mean in (means | {"difference": _difference(run, means, measure)}).items():
                     row |= mean.cells(part, f"{part}_") | {f"{part}_plans": mean.questions}
                 rows.append(row)
-    notes = (
-        "Difference: normal minus counterfactual; of its interval, resamples hold whole activities, normal and "
-        "counterfactual plans of an activity together. None where a resample lacks one of the two.",
-        _INTERVAL_NOTE,
-    )
+    notes = (NOTES["difference"], _INTERVAL_NOTE)
     return table_of_runs("actplan_by_setting", "Normal and counterfactual", columns, rows, notes)
 
 

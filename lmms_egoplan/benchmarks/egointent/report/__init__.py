@@ -14,6 +14,7 @@ from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STE
 from lmms_egoplan.benchmarks.egointent.report.answers import OFFICIAL, Graded, read_graded
 from lmms_egoplan.benchmarks.egointent.report.tables import (
     DECIMALS,
+    NOTES,
     RIGHT,
     WRONG,
     scenario_tables,
@@ -44,10 +45,6 @@ if TYPE_CHECKING:
 
 # As many frames as the gallery shows.
 _FRAMES = 12
-_FIELDS_NOTE = "A field that is missing in a reply scores 0 and is not judged."
-_COMPARISONS_NOTE = (
-    "Over steps of which both runs have all three ratings. Runs compare only where judge and prompts are the same."
-)
 
 
 class EgoIntentReport(BenchmarkReport[Graded]):
@@ -55,10 +52,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
 
     NAME = "egointent"
     TITLE = "EgoIntent"
-    LEAD = (
-        "Open questions about steps of procedures, seen up to just before their outcome: what is done, why, and what "
-        "comes next. A judge model rates how far each of the three agrees with the reference, from 0 to 100."
-    )
+    LEAD = NOTES["lead"]
     METRIC = "overall"
     DECIMALS = DECIMALS
 
@@ -76,7 +70,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
         yield table3(self.tasks)
         yield score_table(self.tasks)
         yield from scenario_tables(self.tasks)
-        told = ("egointent_comparisons", "Every pair of runs: overall", DECIMALS, "videos", _COMPARISONS_NOTE)
+        told = ("egointent_comparisons", "Every pair of runs: overall", DECIMALS, "videos", NOTES["comparisons"])
         yield compared(self.tasks, "overall", *told)
 
     @cached_property
@@ -103,7 +97,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
 
     def compact_table(self) -> Table:
         """Scores, 0 to 100, overall and by field."""
-        notes = (_FIELDS_NOTE, *([DEMO_NOTE] if any(run.is_by_demo for run in self.tasks) else []), COVERAGE_NOTE)
+        notes = (NOTES["fields"], *([DEMO_NOTE] if any(run.is_by_demo for run in self.tasks) else []), COVERAGE_NOTE)
         ordered = sorted(self.tasks, key=lambda run: run.is_goalstep)
         return compact_table("egointent_compact", "EgoIntent: score, 0 to 100", ordered, _measures, notes, _heading)
 

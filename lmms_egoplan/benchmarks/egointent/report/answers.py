@@ -28,6 +28,9 @@ from lmms_egoplan.report.statistics import bootstrap_interval
 from lmms_egoplan.validation import shown
 
 OFFICIAL = PAPER["steps"]
+# Metrics that are shares, by what tables call them.
+SHARES = {name: name for name in ("coverage", "parsed", "judged", "truncated", "unverified", "suspect")}
+SHARES["judged"] = "judge_coverage"
 SCORES = ("overall", *FIELDS, *ENVIRONMENTS)
 # What is used of a logged step.
 _DOC_TEXTS = (*FIELDS, "video_path")
@@ -93,11 +96,7 @@ class Graded(ScoredTask):
 
     def shares(self) -> dict[str, Value]:
         """What the scores are over, what was shown, who judged and by which prompts, for columns beside the scores."""
-        names = {"judged": "judge_coverage"}
-        percent = {
-            name: self.percent(names.get(name, name))
-            for name in ("coverage", "parsed", "judged", "truncated", "unverified", "suspect")
-        }
+        percent = {name: self.percent(metric) for name, metric in SHARES.items()}
         prompts = ", ".join(version or "unknown" for version in prompt_versions(self.task_run.config))
         texts = {"judge": self.judge, "prompts": prompts, "media": self.media}
         return {"questions": self.number("num_steps")} | texts | percent

@@ -7,42 +7,25 @@ from statistics import fmean
 from lmms_egoplan.benchmarks.egointent.protocol import TITLES
 from lmms_egoplan.benchmarks.egointent.published import load
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
-from lmms_egoplan.benchmarks.egointent.report.answers import OFFICIAL, SCORES, Graded, fields_of
+from lmms_egoplan.benchmarks.egointent.report.answers import OFFICIAL, SCORES, SHARES, Graded, fields_of
 from lmms_egoplan.report.document import Column, Table, table_of_runs
+from lmms_egoplan.report.notes import read_notes
 from lmms_egoplan.report.published_with_runs import published_with_runs
 from lmms_egoplan.report.scored import ends, interval_note
 
 DECIMALS = 2
 # Of a step's three ratings, the mean from which the gallery calls it right, and below which it calls it wrong.
 RIGHT, WRONG = 75, 25
+NOTES = read_notes(__file__, right=RIGHT, wrong=WRONG)
 _TITLES = {"overall": "Overall", **TITLES, "indoor": "Indoor", "outdoor": "Outdoor"}
 _SHARES = (
     Column("questions", "Steps"),
-    Column("coverage", "Coverage %", 1),
-    Column("parsed", "Parsed %", 1),
-    Column("judged", "Judged %", 1),
-    Column("truncated", "Truncated %", 1),
-    Column("unverified", "Unverified %", 1),
-    Column("suspect", "Suspect %", 1),
+    *(Column(name, f"{name.capitalize()} %", 1) for name in SHARES),
     Column("media", "Shown as"),
     Column("judge", "Judge"),
     Column("prompts", "Prompt, judge's prompt"),
 )
-_SHARES_NOTE = (
-    "Coverage: share of the annotation file's steps that were asked. Parsed: share of the fields, three a step, that "
-    "were found in the replies; one that is missing scores 0, as on the leaderboard of the benchmark's release. "
-    "Judged: share of the found fields with a rating; the "
-    "others count as neither right nor wrong. Truncated: share of the replies that the limit on new tokens ended, as "
-    "far as that is known. Unverified: share of the steps whose references nobody has verified. Suspect: share of the "
-    "found fields that look as if they rated themselves. Shown as: whether the model got the frames of a step as "
-    "a video or as images (sec. 4.1: open models get videos, closed ones images)."
-)
 _INTERVAL_NOTE = interval_note("videos", "steps")
-_PROTOCOL_NOTE = (
-    "The paper prints neither its prompt nor its judge's, and names the judge Qwen3 without a size. Scores compare "
-    "where steps, judge and the versions of both prompts are the same; with the published ones they do not compare to "
-    "the digit."
-)
 
 
 def table3(graded: Sequence[Graded]) -> Table:
@@ -51,7 +34,7 @@ def table3(graded: Sequence[Graded]) -> Table:
     for run in graded:
         scores = {name: mean.value for name, mean in run.means.items()} | run.main.cells("overall")
         own.append({"model": run.name, "compares": run.compares} | scores | run.shares())
-    notes = (_PROTOCOL_NOTE, f"Published scores are over {OFFICIAL:,} steps.", _INTERVAL_NOTE, _SHARES_NOTE)
+    notes = (NOTES["protocol"], f"Published scores are over {OFFICIAL:,} steps.", _INTERVAL_NOTE, NOTES["shares"])
     title = "Semantic consistency, beside Table 3"
     return published_with_runs(title, load("table3"), own, (*ends(DECIMALS, of="overall"), *_SHARES), notes)
 
@@ -76,12 +59,7 @@ def score_table(graded: Sequence[Graded]) -> Table:
             if mean.questions != 0:
                 counts = {"steps": mean.questions, "videos": mean.clusters, "rated": rated}
                 rows.append({"score_of": _TITLES[name], "model": run.name} | mean.cells("score") | counts)
-    notes = (
-        "Overall is the mean of the three fields' scores; indoor and outdoor are the overall of those steps.",
-        "Ratings: fields that the score is over, those that are missing and score 0 among them.",
-        _INTERVAL_NOTE,
-        f"The gallery calls a step right from a mean of its three ratings of {RIGHT} on, and wrong below {WRONG}.",
-    )
+    notes = (NOTES["overall"], NOTES["ratings"], _INTERVAL_NOTE, NOTES["gallery"])
     return table_of_runs("egointent_scores", "Scores with intervals", columns, rows, notes)
 
 

@@ -11,9 +11,9 @@ from lmms_egoplan.benchmarks.egoplan.published import load
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, LETTERS
 from lmms_egoplan.benchmarks.egoplan.report.answers import CHANCE, OFFICIAL, Series, read_series
 from lmms_egoplan.benchmarks.egoplan.report.figures import accuracies_figure, lines_figure
-from lmms_egoplan.benchmarks.egoplan.report.similarity import LEVELS, levels, similarities
 from lmms_egoplan.benchmarks.egoplan.report.tables import (
     DECIMALS,
+    NOTES,
     Groups,
     Part,
     grouped_table,
@@ -22,6 +22,7 @@ from lmms_egoplan.benchmarks.egoplan.report.tables import (
     table1,
     table3,
 )
+from lmms_egoplan.benchmarks.egoplan.similarity import LEVELS, levels, similarities
 from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
 from lmms_egoplan.benchmarks.egoplan.visuals import uniform_images
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -36,10 +37,6 @@ from lmms_egoplan.report.scored import Answer, Key
 _BINS = {"0": 0, "1": 1, "2 to 3": 2, "4 to 7": 4, "8 to 15": 8, "16 and more": 16}
 _DOMAIN_NAMES = {EPIC_KITCHENS: "EPIC-KITCHENS (in-domain)", EGO4D: "Ego4D (out-of-domain)"}
 _VERDICTS: dict[float | None, Verdict] = {1.0: "right", 0.0: "wrong", None: "unscored"}
-_RANKED_NOTE = (
-    "acc ranks the choices by mean log-probability per token, acc_sum by the sum, acc_bytes by the sum per byte."
-)
-_TEST_NOTE = "Its answers are private: runs of egoplan_test have predictions and no score."
 
 
 class EgoPlanReport(BenchmarkReport[Series]):
@@ -47,10 +44,7 @@ class EgoPlanReport(BenchmarkReport[Series]):
 
     NAME = "egoplan"
     TITLE = "EgoPlan"
-    LEAD = (
-        "Which of four actions comes next, given a goal and a first-person video of the progress so far? The choices "
-        "are ranked by the likelihood that the model gives them; the score is the share of right ones."
-    )
+    LEAD = NOTES["lead"]
     METRIC = "accuracy"
     DECIMALS = DECIMALS
 
@@ -76,7 +70,7 @@ class EgoPlanReport(BenchmarkReport[Series]):
         yield grouped_table("egoplan_past_actions", by_past, "Past actions", self._by_past_actions)
         yield grouped_table("egoplan_similarity", alike, "Similarity", self._by_similarity, self._similarity[1])
         yield from pairs(self.tasks)
-        yield published_with_runs("Published: the test split", load("table4"), (), notes=(_TEST_NOTE,))
+        yield published_with_runs("Published: the test split", load("table4"), (), notes=(NOTES["test"],))
 
     def figures(self) -> Iterator[Figure | None]:
         """Accuracies, and those by group as Figs. 8 and 7 of the paper."""
@@ -155,7 +149,7 @@ class EgoPlanReport(BenchmarkReport[Series]):
 
     def compact_table(self) -> Table:
         """Accuracies in per cent."""
-        notes = (*([_RANKED_NOTE] if any(task.is_ranked for task in self.tasks) else []), COVERAGE_NOTE)
+        notes = (*([NOTES["ranked"]] if any(task.is_ranked for task in self.tasks) else []), COVERAGE_NOTE)
         return compact_table("egoplan_compact", "EgoPlan: accuracy in per cent", self.tasks, _measures, notes)
 
     def gallery_name(self, task: Series) -> str:

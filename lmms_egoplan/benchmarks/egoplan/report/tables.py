@@ -8,26 +8,16 @@ from itertools import groupby
 from lmms_egoplan.benchmarks.egoplan.published import load
 from lmms_egoplan.benchmarks.egoplan.report.answers import CHANCE, MAIN_TASK, Series
 from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
+from lmms_egoplan.report.notes import read_notes
 from lmms_egoplan.report.published_with_runs import published_with_runs
 from lmms_egoplan.report.scored import Mean, compared, ends, interval_note
 
 DECIMALS = 2
+NOTES = read_notes(__file__, chance=CHANCE)
 _BY_SUM = Column("acc_sum", "By sum %", DECIMALS)
 _COUNTS = (Column("questions", "Questions"), Column("coverage", "Coverage %", 1))
-_COUNTS_NOTE = (
-    "Questions: those that the accuracy is over. Coverage: their share of the annotation file's questions; a question "
-    "that a model could not score counts as neither right nor wrong."
-)
+_PROTOCOL_NOTE = f"{NOTES['score']} {NOTES['frames']}"
 _INTERVAL_NOTE = interval_note("videos", "questions")
-_SCORE_NOTE = (
-    "Accuracy: own rows rank the choices by the mean log-probability per token. The paper says likelihood p(a|v,l) "
-    "(sec. 3.5) and not whether it is a mean or a sum; the mean is inferred from the score of its training loss (eq. "
-    "4). By sum: the same ranked by the sum; none where the backend tells means alone."
-)
-_PROTOCOL_NOTE = (
-    f"{_SCORE_NOTE} The paper does not tell how many frames each model saw: egoplan_val shows 8 of the whole progress "
-    "(6 to LLaVA-1.5), egoplan_val_clips 8 of each of the last 4 past actions."
-)
 
 
 @dataclass(frozen=True)
@@ -46,7 +36,7 @@ Groups = Mapping[str, Sequence[Part]]
 def table1(series: Sequence[Series]) -> Table:
     """Own accuracies, ranked behind the video, among those of Table 1."""
     own = [_own(task) | {"acc": task.main.value} for task in series if task.is_main]
-    notes = (_PROTOCOL_NOTE, f"Chance: {CHANCE:g} %.", _INTERVAL_NOTE, _COUNTS_NOTE) if own else ()
+    notes = (_PROTOCOL_NOTE, f"Chance: {CHANCE:g} %.", _INTERVAL_NOTE, NOTES["counts"]) if own else ()
     extra = (_BY_SUM, *ends(DECIMALS), *_COUNTS)
     return published_with_runs("Accuracy, beside Table 1", load("table1"), own, extra, notes)
 
@@ -58,7 +48,7 @@ def table3(series: Sequence[Series]) -> Table:
         _own(task) | {name: task.percent(metric) for name, metric in domains.items()} for task in series if task.is_main
     ]
     extra = (replace(_BY_SUM, title=f"{_BY_SUM.title} (all)"), *ends(DECIMALS, of="all"))
-    notes = (_PROTOCOL_NOTE, _INTERVAL_NOTE, _COUNTS_NOTE) if own else ()
+    notes = (_PROTOCOL_NOTE, _INTERVAL_NOTE, NOTES["counts"]) if own else ()
     title = "In-domain (EPIC-KITCHENS) and out-of-domain (Ego4D), beside Table 3"
     return published_with_runs(title, load("table3"), own, (*extra, *_COUNTS), notes)
 
@@ -89,16 +79,7 @@ def scores_table(series: Sequence[Series]) -> Table:
         | {"asked": task.number("num_questions")}
         for task in series
     ]
-    notes = (
-        _SCORE_NOTE,
-        "By bytes: ranked by the sum for each UTF-8 byte. In egoplan_val_generate the accuracy is by the letter that "
-        "was written; a reply without a clear one (unparsed) is wrong. EPIC-KITCHENS, Ego4D: parts of the accuracy.",
-        "egoplan_val_blind: the question without the video; egoplan_val_narrated: the narrations of the past actions "
-        f"in place of the video. Chance: {CHANCE:g} %.",
-        "Ties: questions whose best choice is not the only one; the first counts.",
-        _INTERVAL_NOTE,
-        _COUNTS_NOTE,
-    )
+    notes = (NOTES["score"], NOTES["bytes"], NOTES["unseen"], NOTES["ties"], _INTERVAL_NOTE, NOTES["counts"])
     return table_of_runs("egoplan_scores", "All scores of each run", columns, rows, notes)
 
 
@@ -116,7 +97,7 @@ def grouped_table(key: str, title: str, head: str, groups: Groups, measure: str 
         for part in parts
     ]
     told = [f"Three equal levels of the {measure}, over all questions that were asked."] if measure else []
-    return table_of_runs(key, title, columns, rows, (*told, _SCORE_NOTE, _INTERVAL_NOTE)) if rows else None
+    return table_of_runs(key, title, columns, rows, (*told, NOTES["score"], _INTERVAL_NOTE)) if rows else None
 
 
 def pairs(series: Sequence[Series]) -> Iterator[Table | None]:

@@ -9,7 +9,7 @@ from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, DIMENSI
 from lmms_egoplan.benchmarks.egothink.published import load
 from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE, Graded, read_graded
 from lmms_egoplan.benchmarks.egothink.report.judges import judge_noise, judges
-from lmms_egoplan.benchmarks.egothink.report.tables import DECIMALS, score_table, table3
+from lmms_egoplan.benchmarks.egothink.report.tables import DECIMALS, NOTES, score_table, table3
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.report.benchmark import BenchmarkReport, Inputs, read_prepared
 from lmms_egoplan.report.charts import draw_bars, spoken
@@ -35,10 +35,6 @@ if TYPE_CHECKING:
 # What the figures show beside the runs: the best of Table 3.
 _REFERENCE = "GPT-4V"
 _VERDICTS: dict[float | None, Verdict] = {0.0: "wrong", 1.0: "right", None: "unscored"}
-_COMPARISONS_NOTE = (
-    "Every question weighs the same here, so that activity and forecasting count twice: differences are not those of "
-    "the averages. They tell of the models only where one judge rated both."
-)
 
 
 class EgoThinkReport(BenchmarkReport[Graded]):
@@ -46,10 +42,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
 
     NAME = "egothink"
     TITLE = "EgoThink"
-    LEAD = (
-        "700 open questions in the first person about single images, in six capabilities and twelve dimensions. A "
-        "judge model compares each answer with a person's and rates it 0, 0.5 or 1; scores are 100 times the mean."
-    )
+    LEAD = NOTES["lead"]
     METRIC = "average"
     DECIMALS = DECIMALS
 
@@ -68,7 +61,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         yield score_table("egothink_capabilities", "Capability", self.tasks, CAPABILITIES)
         yield score_table("egothink_dimensions", "Dimension", self.tasks, SINGLE)
         yield judges(self.tasks)
-        told = ("egothink_comparisons", "Every pair of runs", DECIMALS, "questions", _COMPARISONS_NOTE)
+        told = ("egothink_comparisons", "Every pair of runs", DECIMALS, "questions", NOTES["comparisons"])
         yield compared(self.tasks, "score", *told)
         yield published_with_runs("Published: Pearson's r between judges, times 100", load("table9"), ())
         yield published_with_runs("Published: people's grades of GPT-4V", load("table10"), ())
@@ -159,7 +152,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
 
     def gaps(self) -> Iterator[str]:
         """Different judges, and questions that are not prepared."""
-        if judges := differing({run.name: run.whole.judge for run in self.tasks}):
+        if judges := differing({run.name: run.whole.judge or None for run in self.tasks}):
             yield f"Different judges, whose scores do not compare: {judges}."
         prepared, problems = self._prepared
         if problems:

@@ -2,17 +2,18 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, dimension_of
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
 from lmms_egoplan.benchmarks.egothink.repeats import noise_by_dimension, read_repeated
 from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, Graded
+from lmms_egoplan.benchmarks.egothink.report.tables import NOTES
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
-from lmms_egoplan.judging.agreement import Estimate, agreement
+from lmms_egoplan.judging.agreement import agreement
 from lmms_egoplan.report.document import Column, Row, Table
-from lmms_egoplan.report.scored import in_percent
+from lmms_egoplan.report.scored import ends, in_percent
 
 # Of Tables 9 to 11.
 _GRADED_BY_SEVERAL = ("object", "planning")
@@ -36,16 +37,11 @@ def judges(graded: Sequence[Graded]) -> Table | None:
         Column("first", "First run"), Column("first_judge", "Its judge"),
         Column("second", "Second run"), Column("second_judge", "Its judge"),
         Column("answers", "Answers"), Column("questions", "Questions"),
-        Column("pearson", "Pearson's r", 3), Column("pearson_low", "Low", 3), Column("pearson_high", "High", 3),
-        *_kappa_columns("kappa_unweighted", "Cohen's kappa"), *_kappa_columns("kappa_linear", "Kappa, linear"),
+        Column("pearson", "Pearson's r", 3), *ends(3, "pearson_"),
+        Column("kappa_unweighted", "Cohen's kappa", 3), *ends(3, "kappa_unweighted_"),
+        Column("kappa_linear", "Kappa, linear", 3), *ends(3, "kappa_linear_"),
     )  # fmt: skip
-    notes = (
-        "Over the answers that are the same in both runs and rated in both, where these are at least half of the rated "
-        "ones. Kappa: Cohen's, unweighted, and with linear weights.",
-        "Low, high: 95 % interval, percentiles of a bootstrap over questions. None where a judge gave one rating only.",
-        "Object and planning is what the paper's Table 9 is over, which prints r times 100. Among its three people it "
-        "gives a Cohen's kappa of 0.81 (sec. 5.2), and does not say how three were put together.",
-    )
+    notes = (NOTES["agreement"], NOTES["agreement_interval"], NOTES["table9"])
     return Table("egothink_judges", "Judges of the same answers", columns, tuple(rows), "the runs", notes)
 
 
@@ -57,8 +53,9 @@ def _agreements(first: str, second: str, pairs: Sequence[tuple[JudgedAnswer, Jud
         if chosen:
             found = agreement([a.rating for a, _ in chosen], [b.rating for _, b in chosen], LEVELS)
             judges = [", ".join(sorted({pair[place].judge or "" for pair in chosen})) for place in (0, 1)]
-            numbers = [end for one in (found.pearson, found.kappa_unweighted, found.kappa_linear) for end in _ends(one)]
-            yield Row((first, judges[0], second, judges[1], scope, found.questions, *numbers), is_own=True)
+            estimates = (found.pearson, found.kappa_unweighted, found.kappa_linear)
+            numbers = [(None,) * 3 if one is None else (one.value, one.low, one.high) for one in estimates]
+            yield Row((first, judges[0], second, judges[1], scope, found.questions, *chain(*numbers)), is_own=True)
 
 
 def judge_noise(judged: Sequence[Path]) -> Table | None:
@@ -86,18 +83,5 @@ def judge_noise(judged: Sequence[Path]) -> Table | None:
         Column("highest", "Highest", 2), Column("changed", "Answers that change, %", 1),
         Column("rating_sd", "SD of a rating", 3),
     )  # fmt: skip
-    notes = (
-        "The judge was asked the same several times, at temperature 0: what differs is the endpoint's doing. A "
-        "difference between runs that is not well above the SD of the score may be the judge's.",
-        "Over the answers with a rating each time; the others are counted as left out. Scores are 0 to 100, ratings 0 "
-        "to 1; average is the plain mean over the dimensions.",
-    )
+    notes = (NOTES["noise"], NOTES["noise_scale"])
     return Table("egothink_judge_noise", "Judge noise", columns, tuple(rows), "lmms-egoplan judge", notes)
-
-
-def _kappa_columns(key: str, title: str) -> tuple[Column, ...]:
-    return Column(key, title, 3), Column(f"{key}_low", "Low", 3), Column(f"{key}_high", "High", 3)
-
-
-def _ends(estimate: Estimate | None) -> tuple[float | None, float | None, float | None]:
-    return (None, None, None) if estimate is None else (estimate.value, estimate.low, estimate.high)

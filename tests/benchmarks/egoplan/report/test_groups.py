@@ -17,7 +17,7 @@ from benchmarks.egoplan.report.synthetic_runs import (
     task_of,
 )
 from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
-from lmms_egoplan.benchmarks.egoplan.report.similarity import similarities
+from lmms_egoplan.benchmarks.egoplan.similarity import similarities
 from lmms_egoplan.encoder import ENCODER_VARIABLE
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import Inputs
