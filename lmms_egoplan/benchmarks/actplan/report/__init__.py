@@ -138,8 +138,8 @@ class ActPlanReport(BenchmarkReport[Planned]):
             yield f"{asked:,} plans, {covered:.1%} of the instances of the data that were prepared for it."
         if prepared and prepared != task.official:
             yield (
-                f"its data have {prepared:,} instances, the paper {task.official:,}; scores over other instances do not "
-                "compare with the published ones."
+                f"its data have {prepared:,} instances, the paper {task.official:,}; scores over other instances do "
+                "not compare with the published ones."
             )
         if unparsed := task.number("unparsed"):
             yield f"in {unparsed:.1%} of the answers no step was found."

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.actplan.report.synthetic_runs import COUNT, GOOD, PART, WEAK
+from benchmarks.actplan.report.synthetic_runs import COUNT, GOOD, MUTE, PART, WEAK
 from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.runs import read_runs
@@ -13,9 +13,10 @@ from report.synthetic import Answers, actplan_answers, write_run
 
 def test_remarks_tell_what_scores_are_over(section):
     other = "scores over other instances do not compare with the published ones."
-    assert f"{GOOD}: its data have {COUNT} instances, the paper 1,187; {other}" in section.remarks
+    same = f"{GOOD}, {GOOD} (actplan_text_only), {MUTE}, {WEAK}"
+    assert f"{same}: its data have {COUNT} instances, the paper 1,187; {other}" in section.remarks
     assert f"{PART}: its data have 38 instances, the paper 825; {other}" in section.remarks
-    assert f"{GOOD}: in 1.7% of the answers no step was found." in section.remarks
+    assert f"{GOOD}, {GOOD} (actplan_text_only): in 1.7% of the answers no step was found." in section.remarks
 
 
 def test_a_run_of_some_instances_says_so(tmp_path):
