@@ -113,7 +113,8 @@ def _encoder() -> str:
 def _make(folder: Path, count: int) -> None:
     sys.path.insert(0, str(TESTS))
     from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
-    from report.synthetic import Answers, write_run
+    from report.answers import Answers
+    from report.synthetic import write_run
 
     prepare(folder, [_question(number) for number in range(count)])
     docs = list(PREPARED.load("val"))

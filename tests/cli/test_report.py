@@ -6,8 +6,10 @@ import re
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.actplan.synthetic import actplan_answers
 from lmms_egoplan.cli import app
-from report.synthetic import actplan_answers, prepare_data, write_run
+from report.prepared import prepare_data
+from report.synthetic import write_run
 
 COUNT = 8
 

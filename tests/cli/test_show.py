@@ -7,9 +7,13 @@ import re
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.actplan.synthetic import actplan_answers
+from benchmarks.egointent.synthetic import egointent_answers
+from benchmarks.egoplan.synthetic import egoplan_answers
+from benchmarks.egothink.synthetic import egothink_bench
 from lmms_egoplan.cli import app
 from report.reading import HARNESSES, all_tasks, one_task
-from report.synthetic import actplan_answers, egointent_answers, egoplan_answers, egothink_bench, write_run
+from report.synthetic import write_run
 
 NARROW = 80
 

@@ -1,13 +1,10 @@
 """Small synthetic runs, and what is read of them."""
 
+from benchmarks.actplan.synthetic import actplan_answers
+from benchmarks.egointent.synthetic import egointent_answers
+from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
+from benchmarks.egothink.synthetic import egothink_bench
 from lmms_egoplan.report.runs import read_runs
-from report.synthetic import (
-    actplan_answers,
-    egointent_answers,
-    egoplan_answers,
-    egoplan_replies,
-    egothink_bench,
-)
 
 HARNESSES = ("lmms-eval", "lm-eval")
 

@@ -9,42 +9,25 @@ that `prepare_data` prepares with that number. Answers depend on the seed too.
 
 import inspect
 import json
-import random
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import yaml
-from datasets import Dataset
 
-from benchmarks.actplan.release import instance_ids, plan, task_description, variant, write_release
-from benchmarks.egointent.source import raw_record, write_annotations, write_videos
-from benchmarks.egothink.source import raw_records, write_source
+from benchmarks.egothink.synthetic import EGOTHINK_TASKS
 from lmms_egoplan import __version__
-from lmms_egoplan.benchmarks.actplan.activities import activity_type
-from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
-from lmms_egoplan.benchmarks.actplan.reply import form_validity
-from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
 from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION
-from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, PROMPT_VERSION
-from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
+from lmms_egoplan.benchmarks.egointent.protocol import PROMPT_VERSION
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
-from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.paths import LM_EVAL_TASKS
-from lmms_egoplan.storage import save_split
-from media.files import write_epic_folder, write_numbered_video
+from report.answers import Answers
 
-LETTERS = "ABCD"
-EGOTHINK_TASKS = {f"egothink_{dimension.capability}_{dimension.name}": dimension for dimension in DIMENSIONS}
 # (file with the metrics, filter) by the beginning of a task's name; the first that fits.
 _KINDS = {
     "egoplan_val_generate": ("egoplan_replies", "none"),
@@ -53,7 +36,6 @@ _KINDS = {
     "egointent": ("egointent", "judged"),
     "actplan": ("actplan", "scored"),
 }
-_LAST_FRAME = 48
 # EgoIntent's versions, as its tasks log them.
 _PROMPTS = {"prompt": PROMPT_VERSION, "judge_prompt": JUDGE_VERSION}
 # What lm-eval's tasks put into a question beside the prepared row.
@@ -63,248 +45,6 @@ _ADDED = {
     "egointent": {"shown": {"max_frames": 60}},
     "actplan": {"row": 0, "num_images": 2},
 }
-
-
-@dataclass(frozen=True)
-class Answers:
-    """Questions of a task, rows of the prepared data without images, and what `process_results` reads about each."""
-
-    docs: list[dict[str, Any]]
-    responses: list[list[str]]
-
-
-def egoplan_docs(count):
-    """Questions with 0 to 12 past actions; 3 of 4 in the domain, some 7 to a video."""
-    chance = random.Random(count)
-    verbs, things = ("take", "wash", "open", "put down", "pour", "cut"), ("cup", "lid", "knife", "box", "tap", "pan")
-    docs = []
-    for number in range(count):
-        video, source = number // 7, "Ego4D" if number // 7 % 4 == 3 else "EpicKitchens"
-        choices = [f"{verb} {chance.choice(things)}" for verb in chance.sample(verbs, 4)]
-        gold, goal = chance.randrange(4), f"{chance.choice(verbs)} the {chance.choice(things)}"
-        past = range(chance.randrange(13))
-        docs.append(
-            {
-                "sample_id": number + 1,
-                "video_source": source,
-                "video_id": f"0a{video}-2c" if source == "Ego4D" else f"P{video % 32 + 1:02}_{video}",
-                "task_goal": goal,
-                "question": "Considering the progress shown in the video and my current observation in the last frame, "
-                f"what action should I take next in order to {goal}?",
-                "choices": choices,
-                "golden_choice_idx": LETTERS[gold],
-                "answer": choices[gold],
-                "current_observation_frame": _LAST_FRAME,
-                "past_actions": [
-                    {
-                        "narration_text": f"{chance.choice(verbs)} {chance.choice(things)}",
-                        "start_frame": 1 + 3 * place,
-                        "stop_frame": 3 + 3 * place,
-                    }
-                    for place in past
-                ],
-                "media_path": "/nowhere",
-                "split_size": count,
-            }
-        )
-    return docs
-
-
-def egothink_docs(dimension, count):
-    """Questions of one dimension, given by its name."""
-    (found,) = (each for each in DIMENSIONS if each.name == dimension)
-    return [
-        {"id": f"{dimension}/{number}", "dimension": dimension} | {name: raw[name] for name in ("question", "answer")}
-        for number, raw in enumerate(raw_records(found, count), 1)
-    ]
-
-
-def egointent_docs(count):
-    """Steps of four videos in five scenarios, three of them indoors."""
-    return [
-        record
-        | {"unverified": False, "video_path": f"/nowhere/{record['video_id']}.mp4", "num_frames": 3}
-        | {"split_size": count}
-        for record in _egointent_records(count)
-    ]
-
-
-def actplan_docs(count):
-    """Instances of all settings and types; every tenth without gold plan 2."""
-    chance, rows = random.Random(0), []
-    for number, instance in enumerate(instance_ids(count)):
-        steps = plan(chance, 3 + 7 * number % 58)
-        second = [] if number % 10 == 9 else variant(chance, steps)
-        rows.append((instance, steps, second))
-    rows.sort(key=lambda row: row[0])
-    settings = [instance.setting for instance, _, _ in rows]
-    return [
-        {
-            "id": str(instance),
-            "scene": instance.scene,
-            "activity": instance.activity,
-            "setting": instance.setting,
-            "activity_type": activity_type(instance.activity),
-            "task_description": task_description(instance),
-            "gold_plan_1": first,
-            "gold_plan_2": second,
-            "split_size": count,
-            "setting_size": settings.count(instance.setting),
-        }
-        for instance, first, second in rows
-    ]
-
-
-def prepare_data(folder: Path, egoplan=0, egothink=0, egointent=0, actplan=0) -> None:
-    """Prepare so many questions (EgoThink: in each dimension) below `folder`, which ``LMMS_EGOPLAN_DATA`` must name.
-
-    EgoPlan's questions all show the same 48 frames, each with its number (`media.read_number`).
-    """
-    if egoplan:
-        media = {
-            "EpicKitchens": write_epic_folder(folder / "media" / "frames", 1, _LAST_FRAME),
-            "Ego4D": write_numbered_video(folder / "media" / "video.mp4", _LAST_FRAME + 1),
-        }
-        rows = [doc | {"media_path": str(media[doc["video_source"]])} for doc in egoplan_docs(egoplan)]
-        counts = {"split_size": egoplan, "questions": egoplan}
-        summary = {"prepared": "2026-01-01T00:00:00+00:00", "fingerprint": "0" * 64, "missing": [], **counts}
-        save_split(Dataset.from_list(rows), "egoplan", "val", summary)
-    if egothink:
-        prepare_egothink(write_source(folder / "media" / "egothink", egothink))
-    if egointent:
-        records = _egointent_records(egointent)
-        videos = write_videos(folder / "media" / "egointent", {record["video_id"] for record in records})
-        prepare_egointent(write_annotations(folder / "media" / "steps.jsonl", records), videos)
-    if actplan:
-        prepare_actplan(write_release(folder / "media" / "actplan", actplan))
-
-
-def _egointent_records(count):
-    scenarios = ("Assemble Furniture", "Make Tea", "Fold Laundry", "Cut Trees", "Wash Car")
-    return [
-        raw_record(
-            number % 6 + 1,
-            step_id=f"step-{number}",
-            video_id=f"video-{number // 3 % 4}",
-            scenario=scenarios[number % 5],
-            category=None,
-            environment="indoor" if number % 5 < 3 else "outdoor",
-        )
-        for number in range(count)
-    ]
-
-
-def egoplan_answers(count, accuracy, seed=0, unscored=0.0):
-    """Likelihoods of the choices, of which the mean prefers the right one this often; sum and bytes less often.
-
-    unscored: share of the questions that the model could not score.
-    """
-    chance, docs, responses = random.Random(seed), egoplan_docs(count), []
-    for doc in docs:
-        gold = LETTERS.index(doc["golden_choice_idx"])
-        best = gold if chance.random() < accuracy else (gold + chance.randrange(1, 4)) % 4
-        losses = [chance.uniform(0.5, 1.5) if choice == best else chance.uniform(2, 4) for choice in range(4)]
-        if chance.random() < unscored:
-            losses[0] = float("nan")
-        responses.append(
-            [
-                json.dumps({"loss": loss, "num_tokens": chance.randint(2, 5), "is_greedy": False})
-                for loss, _ in zip(losses, doc["choices"], strict=True)
-            ]
-        )
-    return Answers(docs, responses)
-
-
-def egoplan_replies(count, accuracy, seed=0, unparsed=0.05):
-    """Letters, right this often; `unparsed` is the share of replies without one."""
-    chance, docs, responses = random.Random(seed), egoplan_docs(count), []
-    for doc in docs:
-        gold = LETTERS.index(doc["golden_choice_idx"])
-        letter = LETTERS[gold if chance.random() < accuracy else (gold + chance.randrange(1, 4)) % 4]
-        responses.append(["I cannot tell." if chance.random() < unparsed else f"{letter}."])
-    return Answers(docs, responses)
-
-
-def egothink_answers(dimension, count, mean, seed=0, judge="org/judge", unjudged=0.0, truncated=0.1):
-    """Answers that a judge rates 0, 0.5 or 1, `mean` in the mean; shares that it leaves out or that are cut off."""
-    chance, docs, responses = random.Random(f"{dimension} {seed}"), egothink_docs(dimension, count), []
-    for doc in docs:
-        rating = None if chance.random() < unjudged else 0.5 * sum(chance.random() < mean for _ in range(2))
-        judgement, error = (None, "no reply") if rating is None else (f"Close. Rating: [[{rating}]]", None)
-        answer, cut = f"an answer to {doc['id']}", chance.random() < truncated
-        judged = JudgedAnswer(doc["id"], answer, cut, False, rating, judgement, judge, error)
-        responses.append([judged.to_text()])
-    return Answers(docs, responses)
-
-
-def egothink_bench(count, mean, seed=0, **more):
-    """All twelve tasks, for `write_run`."""
-    return {
-        task: egothink_answers(dimension.name, count, mean, seed, **more) for task, dimension in EGOTHINK_TASKS.items()
-    }
-
-
-def egointent_answers(count, mean, seed=0, judge="org/judge", missing=0.05, unjudged=0.0, truncated=0.1):
-    """Fields rated around `mean` of 100; shares of fields that are missing or not judged, and of cut-off replies."""
-    chance, docs, responses = random.Random(seed), egointent_docs(count), []
-    for doc in docs:
-        found = [field for field in FIELDS if chance.random() >= missing]
-        rated = {field for field in found if chance.random() >= unjudged}
-        levels = {field: float(min(100, max(0, round(chance.gauss(mean, 20))))) for field in FIELDS}
-        step = GradedStep(
-            step_id=doc["step_id"],
-            fields={field: f"{doc[field]}, as predicted" for field in found},
-            ratings={field: levels[field] if field in rated else None if field in found else 0.0 for field in FIELDS},
-            judgements={field: f"{levels[field]:.0f}" if field in rated else None for field in FIELDS},
-            judges={field: judge if field in rated else None for field in FIELDS},
-            errors={field: "no reply" if field in found and field not in rated else None for field in FIELDS},
-            suspect=[],
-            truncated=chance.random() < truncated,
-            frames_shown=doc["num_frames"],
-            frames_sampled=doc["num_frames"],
-        )
-        responses.append([step.to_text()])
-    return Answers(docs, responses)
-
-
-def actplan_answers(count, skill, seed=0, bleurt=None, truncated=0.1):
-    """Gold plan 1 with each step kept as often as `skill` says, else left out or told in words.
-
-    bleurt: how often a classifier calls a plan correct; None without one.
-    """
-    chance, docs, responses = random.Random(seed), actplan_docs(count), []
-    for doc in docs:
-        kept = ((step, chance.random() < skill, chance.random() < 0.5) for step in doc["gold_plan_1"])
-        steps = [step if keep else "have a look around" for step, keep, drop in kept if keep or not drop]
-        golds = (doc["gold_plan_1"], doc["gold_plan_2"])
-        lengths = [_lcs(steps, gold) if gold else None for gold in golds]
-        score = PlanScore(
-            id=doc["id"],
-            official=steps,
-            parsed=steps,
-            reference_lengths=[len(gold) or None for gold in golds],
-            lcs_each=lengths,
-            lcs_parsed_each=lengths,
-            form_validity=float(form_validity(steps)) if steps else None,
-            truncated=chance.random() < truncated,
-            bleurt=None if bleurt is None else chance.random() < bleurt,
-            bleurt_probability=None if bleurt is None else 0.5,
-            bleurt_truncated=None if bleurt is None else False,
-            encoder="all-MiniLM-L6-v2",
-            classifier=None if bleurt is None else "classifier",
-        )
-        responses.append([score.to_text()])
-    return Answers(docs, responses)
-
-
-def _lcs(first, second):
-    above = [0] * (len(second) + 1)
-    for step in first:
-        row = [0]
-        for place, other in enumerate(second):
-            row.append(above[place] + 1 if step == other else max(above[place + 1], row[-1]))
-        above = row
-    return above[-1]
 
 
 def write_run(

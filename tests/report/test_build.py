@@ -9,20 +9,16 @@ import pandas
 import pytest
 from PIL import Image
 
+from benchmarks.actplan.synthetic import actplan_answers
 from benchmarks.actplan.tiny_encoder import write_encoder
+from benchmarks.egointent.synthetic import egointent_answers
+from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
+from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_bench
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.build import build_report
-from report.synthetic import (
-    EGOTHINK_TASKS,
-    actplan_answers,
-    egointent_answers,
-    egoplan_answers,
-    egoplan_replies,
-    egothink_bench,
-    prepare_data,
-    write_run,
-)
+from report.prepared import prepare_data
+from report.synthetic import write_run
 
 COUNTS = {"egoplan": 21, "egothink": 2, "egointent": 12, "actplan": 8}
 QUESTIONS = 21 + 2 * len(EGOTHINK_TASKS) + 12 + 8

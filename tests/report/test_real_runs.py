@@ -11,22 +11,18 @@ from lm_eval.loggers import EvaluationTracker
 from lm_eval.tasks import TaskManager
 from typer.testing import CliRunner
 
+from benchmarks.egointent.synthetic import egointent_answers
+from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
+from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_bench
 from lmms_egoplan.cli import app
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from lmms_egoplan.ranking.loglikelihood import LoglikelihoodPair
 from lmms_egoplan.report.recompute import check
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.task_versions import package_versions
+from report.prepared import prepare_data
 from report.reading import only
-from report.synthetic import (
-    EGOTHINK_TASKS,
-    egointent_answers,
-    egoplan_answers,
-    egoplan_replies,
-    egothink_bench,
-    prepare_data,
-    write_run,
-)
+from report.synthetic import write_run
 from runs.harness import _JUDGE
 
 

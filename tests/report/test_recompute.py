@@ -10,20 +10,16 @@ from statistics import mean
 
 import pytest
 
+from benchmarks.actplan.synthetic import actplan_answers
+from benchmarks.egointent.synthetic import egointent_answers
+from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
+from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_bench
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from lmms_egoplan.report.recompute import aggregation_lists, aggregations, check, recompute
 from lmms_egoplan.report.runs import read_runs
-from report.synthetic import (
-    EGOTHINK_TASKS,
-    actplan_answers,
-    egointent_answers,
-    egoplan_answers,
-    egoplan_replies,
-    egothink_bench,
-    write_run,
-)
+from report.synthetic import write_run
 
 LETTERS = "ABCD"
 ANSWERS = {

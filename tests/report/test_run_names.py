@@ -4,10 +4,11 @@ import json
 
 import pytest
 
+from benchmarks.egothink.synthetic import egothink_answers
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.runs import read_runs
 from report.reading import names_of, one_task
-from report.synthetic import egothink_answers, write_run
+from report.synthetic import write_run
 
 
 def test_equal_names_get_harness_time_and_folder_as_far_as_needed(tmp_path):

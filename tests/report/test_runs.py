@@ -5,20 +5,16 @@ import math
 
 import pytest
 
+from benchmarks.actplan.synthetic import actplan_answers
+from benchmarks.egointent.synthetic import egointent_answers
+from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
+from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_bench
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.recompute import check
 from lmms_egoplan.report.runs import read_runs, read_scores
 from patience import processor_time_below
 from report.reading import HARNESSES, all_tasks, names_of, one_task, only
-from report.synthetic import (
-    EGOTHINK_TASKS,
-    actplan_answers,
-    egointent_answers,
-    egoplan_answers,
-    egoplan_replies,
-    egothink_bench,
-    write_run,
-)
+from report.synthetic import write_run
 
 HEAVY = {"arguments", "input", "resps", "token_counts", "doc_hash", "prompt_hash", "target_hash"}
 

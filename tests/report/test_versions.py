@@ -4,6 +4,10 @@ import json
 
 import pytest
 
+from benchmarks.actplan.synthetic import actplan_answers
+from benchmarks.egointent.synthetic import egointent_answers
+from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
+from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_bench
 from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
 from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
@@ -12,16 +16,8 @@ from lmms_egoplan.report.build import build_report
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.task_versions import package_versions
 from lmms_egoplan.report.versions import parts_of
-from report.synthetic import (
-    EGOTHINK_TASKS,
-    actplan_answers,
-    egointent_answers,
-    egoplan_answers,
-    egoplan_replies,
-    egothink_bench,
-    prepare_data,
-    write_run,
-)
+from report.prepared import prepare_data
+from report.synthetic import write_run
 
 OLD, NEW = ("Old-1B", "Older-1B"), ("New-1B", "Newer-1B")
 

@@ -6,8 +6,11 @@ from statistics import fmean
 
 import pytest
 
+from benchmarks.actplan.synthetic import actplan_answers
 from lmms_egoplan.report.statistics import bootstrap_interval
-from report.synthetic import Answers, actplan_answers, prepare_data, write_run
+from report.answers import Answers
+from report.prepared import prepare_data
+from report.synthetic import write_run
 
 COUNT = 60
 GOOD, TEXT, WEAK, MUTE, PART = (

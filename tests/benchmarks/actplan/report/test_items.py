@@ -3,10 +3,12 @@
 import pytest
 
 from benchmarks.actplan.report.synthetic_runs import COUNT, GOOD, PART, TEXT, WEAK, answered
+from benchmarks.actplan.synthetic import actplan_answers
 from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
 from lmms_egoplan.report.runs import read_runs
 from media.files import read_numbers
-from report.synthetic import Answers, actplan_answers, write_run
+from report.answers import Answers
+from report.synthetic import write_run
 
 
 @pytest.fixture(scope="module")

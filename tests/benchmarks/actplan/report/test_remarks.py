@@ -5,10 +5,12 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.actplan.report.synthetic_runs import COUNT, GOOD, MUTE, PART, WEAK
+from benchmarks.actplan.synthetic import actplan_answers
 from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.runs import read_runs
-from report.synthetic import Answers, actplan_answers, write_run
+from report.answers import Answers
+from report.synthetic import write_run
 
 
 def test_remarks_tell_what_scores_are_over(section):
@@ -16,7 +18,7 @@ def test_remarks_tell_what_scores_are_over(section):
     same = f"{GOOD}, {GOOD} (actplan_text_only), {MUTE}, {WEAK}"
     assert f"{same}: its data have {COUNT} instances, the paper 1,187; {other}" in section.remarks
     assert f"{PART}: its data have 38 instances, the paper 825; {other}" in section.remarks
-    assert f"{GOOD}, {GOOD} (actplan_text_only): in 1.7% of the answers no step was found." in section.remarks
+    assert any(GOOD in text and "in 1.7% of the answers no step was found." in text for text in section.remarks)
 
 
 def test_a_run_of_some_instances_says_so(tmp_path):

@@ -6,8 +6,10 @@ from statistics import fmean
 
 import pytest
 
+from benchmarks.egointent.synthetic import egointent_answers
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
-from report.synthetic import egointent_answers, prepare_data, write_run
+from report.prepared import prepare_data
+from report.synthetic import write_run
 
 COUNT = 60
 SCORES = ("overall", *FIELDS, "indoor", "outdoor")

@@ -4,13 +4,15 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.actplan.synthetic import actplan_answers
 from benchmarks.egointent.report.synthetic_runs import COUNT, rows, table
+from benchmarks.egointent.synthetic import egointent_answers
 from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION
 from lmms_egoplan.benchmarks.egointent.protocol import PROMPT_VERSION
 from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.runs import read_runs
-from report.synthetic import actplan_answers, egointent_answers, write_run
+from report.synthetic import write_run
 
 
 def test_a_run_without_samples_has_its_rows_alone(tmp_path, section):

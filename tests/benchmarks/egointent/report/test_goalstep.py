@@ -5,10 +5,12 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.egointent.report.synthetic_runs import COUNT, rows, table
+from benchmarks.egointent.synthetic import egointent_answers
 from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
 from lmms_egoplan.report.recompute import check
 from lmms_egoplan.report.runs import read_runs
-from report.synthetic import Answers, egointent_answers, write_run
+from report.answers import Answers
+from report.synthetic import write_run
 
 NAME = "Goal-7B (Goal-Step steps)"
 

@@ -17,11 +17,12 @@ from benchmarks.egointent.report.synthetic_runs import (
     score,
     table,
 )
+from benchmarks.egointent.synthetic import egointent_answers
 from lmms_egoplan.benchmarks.egointent import published
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
 from lmms_egoplan.report.runs import read_runs
-from report.synthetic import egointent_answers, write_run
+from report.synthetic import write_run
 
 
 @pytest.mark.parametrize("run", NAMES)

@@ -9,8 +9,10 @@ from statistics import mean
 import pytest
 
 from benchmarks.actplan.tiny_encoder import write_encoder
+from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_docs, egoplan_replies
 from lmms_egoplan.report.statistics import bootstrap_interval
-from report.synthetic import egoplan_answers, egoplan_docs, egoplan_replies, prepare_data, write_run
+from report.prepared import prepare_data
+from report.synthetic import write_run
 
 COUNT = 91
 DOCS = egoplan_docs(COUNT)

@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.egointent.synthetic import egointent_answers
 from benchmarks.egoplan.report.synthetic_runs import ANSWERS, COUNT, DOCS, near, own, percent, scores
+from benchmarks.egoplan.synthetic import egoplan_answers
 from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.runs import read_runs
-from report.synthetic import egointent_answers, egoplan_answers, write_run
+from report.synthetic import write_run
 
 pytestmark = pytest.mark.usefixtures("folder")
 

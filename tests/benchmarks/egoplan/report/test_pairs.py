@@ -12,11 +12,12 @@ from benchmarks.egoplan.report.synthetic_runs import (
     rows,
     scores,
 )
+from benchmarks.egoplan.synthetic import egoplan_answers
 from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.statistics import compare, holm
-from report.synthetic import egoplan_answers, write_run
+from report.synthetic import write_run
 
 pytestmark = pytest.mark.usefixtures("folder")
 

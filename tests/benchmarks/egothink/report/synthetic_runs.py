@@ -6,8 +6,10 @@ from statistics import fmean
 
 import pytest
 
+from benchmarks.egothink.synthetic import egothink_bench
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from report.synthetic import egothink_bench, prepare_data, write_run
+from report.prepared import prepare_data
+from report.synthetic import write_run
 
 COUNT = 12
 RUNS = {"a": "First-7B", "b": "Second-7B", "c": "Third-7B"}

@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.actplan.synthetic import actplan_answers
 from benchmarks.egothink.report.synthetic_runs import COUNT, records, rows, table
+from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_answers, egothink_bench
 from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.runs import read_runs
-from report.synthetic import EGOTHINK_TASKS, actplan_answers, egothink_answers, egothink_bench, write_run
+from report.synthetic import write_run
 
 
 def test_without_all_twelve_there_is_no_average(tmp_path):

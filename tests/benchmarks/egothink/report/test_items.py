@@ -9,9 +9,10 @@ from benchmarks.egothink.report.synthetic_runs import (
     RUNS,
     records,
 )
+from benchmarks.egothink.synthetic import egothink_bench
 from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
 from lmms_egoplan.report.runs import read_runs
-from report.synthetic import egothink_bench, write_run
+from report.synthetic import write_run
 
 
 def test_items_show_question_answers_and_image(runs, written, prepared):

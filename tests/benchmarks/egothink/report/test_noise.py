@@ -5,13 +5,16 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.actplan.synthetic import actplan_answers
 from benchmarks.egothink.report.synthetic_runs import rows
+from benchmarks.egothink.synthetic import egothink_answers
 from lmms_egoplan.benchmarks.egothink import report as egothink
 from lmms_egoplan.benchmarks.egothink.repeats import write_repeated
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
-from report.synthetic import actplan_answers, egothink_answers, prepare_data, write_run
+from report.prepared import prepare_data
+from report.synthetic import write_run
 
 pytestmark = pytest.mark.usefixtures("prepared")
 

@@ -13,9 +13,10 @@ from benchmarks.egothink.report.synthetic_runs import (
     rows,
     table,
 )
+from benchmarks.egothink.synthetic import egothink_bench
 from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
 from lmms_egoplan.report.runs import read_runs
-from report.synthetic import egothink_bench, write_run
+from report.synthetic import write_run
 
 
 def test_pairs_are_compared_over_the_questions_that_both_have_ratings_for(section, written):

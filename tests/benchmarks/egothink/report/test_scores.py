@@ -18,10 +18,11 @@ from benchmarks.egothink.report.synthetic_runs import (
     score,
     table,
 )
+from benchmarks.egothink.synthetic import egothink_answers, egothink_bench
 from lmms_egoplan.benchmarks.egothink import published
 from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
 from lmms_egoplan.report.runs import read_runs
-from report.synthetic import egothink_answers, egothink_bench, write_run
+from report.synthetic import write_run
 
 
 @pytest.mark.parametrize(("run", "name"), RUNS.items())

@@ -1,0 +1,65 @@
+"""EgoIntent's steps, and answers that were never given to them, seeded."""
+
+import random
+from pathlib import Path
+
+from benchmarks.egointent.source import raw_record, write_annotations, write_videos
+from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
+from report.answers import Answers
+
+
+def egointent_docs(count):
+    """Steps of four videos in five scenarios, three of them indoors."""
+    return [
+        record
+        | {"unverified": False, "video_path": f"/nowhere/{record['video_id']}.mp4", "num_frames": 3}
+        | {"split_size": count}
+        for record in _egointent_records(count)
+    ]
+
+
+def egointent_answers(count, mean, seed=0, judge="org/judge", missing=0.05, unjudged=0.0, truncated=0.1):
+    """Fields rated around `mean` of 100; shares of fields that are missing or not judged, and of cut-off replies."""
+    chance, docs, responses = random.Random(seed), egointent_docs(count), []
+    for doc in docs:
+        found = [field for field in FIELDS if chance.random() >= missing]
+        rated = {field for field in found if chance.random() >= unjudged}
+        levels = {field: float(min(100, max(0, round(chance.gauss(mean, 20))))) for field in FIELDS}
+        step = GradedStep(
+            step_id=doc["step_id"],
+            fields={field: f"{doc[field]}, as predicted" for field in found},
+            ratings={field: levels[field] if field in rated else None if field in found else 0.0 for field in FIELDS},
+            judgements={field: f"{levels[field]:.0f}" if field in rated else None for field in FIELDS},
+            judges={field: judge if field in rated else None for field in FIELDS},
+            errors={field: "no reply" if field in found and field not in rated else None for field in FIELDS},
+            suspect=[],
+            truncated=chance.random() < truncated,
+            frames_shown=doc["num_frames"],
+            frames_sampled=doc["num_frames"],
+        )
+        responses.append([step.to_text()])
+    return Answers(docs, responses)
+
+
+def _egointent_records(count):
+    scenarios = ("Assemble Furniture", "Make Tea", "Fold Laundry", "Cut Trees", "Wash Car")
+    return [
+        raw_record(
+            number % 6 + 1,
+            step_id=f"step-{number}",
+            video_id=f"video-{number // 3 % 4}",
+            scenario=scenarios[number % 5],
+            category=None,
+            environment="indoor" if number % 5 < 3 else "outdoor",
+        )
+        for number in range(count)
+    ]
+
+
+def prepare(folder: Path, count: int) -> None:
+    """Prepare so many below `folder`, which ``LMMS_EGOPLAN_DATA`` must name."""
+    records = _egointent_records(count)
+    videos = write_videos(folder / "media" / "egointent", {record["video_id"] for record in records})
+    prepare_egointent(write_annotations(folder / "media" / "steps.jsonl", records), videos)
