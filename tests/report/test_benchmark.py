@@ -1,0 +1,87 @@
+"""A benchmark's part of a report, written as a benchmark's author would: one class over real samples."""
+
+from dataclasses import dataclass
+
+from benchmarks.egoplan.synthetic import egoplan_replies
+from lmms_egoplan.report.benchmark import BenchmarkReport
+from lmms_egoplan.report.compact_tables import compact_table, score_cell
+from lmms_egoplan.report.document import Column, ShownAnswer, table_of_runs
+from lmms_egoplan.report.recompute import shared_file
+from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.scored import Answer, Mean, ScoredTask, compared, ends, mean_of, read_answers
+from report.synthetic import write_run
+
+COUNT = 40
+
+
+@dataclass(frozen=True)
+class Letters(ScoredTask):
+    """One task of a run in which a letter was written."""
+
+    @property
+    def main(self):
+        return mean_of(self.answers.values(), "acc") if self.answers else Mean(self.number("acc"))
+
+    @property
+    def coverage(self):
+        return self.number("coverage")
+
+
+def answer_of(sample):
+    """The author's reading of a logged line."""
+    scored, number = sample["acc"], sample["predictions"]["sample_id"]
+    scores = {"acc": scored["score"]}
+    return Answer((number,), str(number), f"question {number}", sample["target"], scores, scored["video_id"])
+
+
+class LettersReport(BenchmarkReport[Letters]):
+    """The whole part of a small benchmark."""
+
+    NAME = "letters"
+    TITLE = "Letters"
+    LEAD = "Which letter is right?"
+    METRIC = "acc"
+    DECIMALS = 2
+
+    def read(self, runs):
+        return [
+            Letters(run.name, run, read_answers(run, task_run, answer_of), task_run)
+            for run in runs
+            for task_run in run.tasks.values()
+            if shared_file(task_run.config) == "egoplan_replies"
+        ]
+
+    def tables(self):
+        columns = (Column("model", "Run"), Column("acc", "Accuracy", 2), *ends(2))
+        rows = [{"model": task.name} | task.main.cells("acc") for task in self.tasks]
+        yield table_of_runs("letters", "Accuracy", columns, rows)
+        yield compared(self.tasks, "acc", "letters_pairs", "Every pair of runs", 2, "videos")
+
+    def compact_table(self):
+        return compact_table("letters_compact", "Letters", self.tasks, lambda _: {"acc": score_cell("acc", 2)})
+
+    def question(self, key, answers):
+        return {"question": f"Question {key[0]}", "facts": {}}
+
+    def shown(self, answer):
+        return ShownAnswer("right" if answer.scores["acc"] else "wrong", answer.record)
+
+
+def test_one_class_gives_section_gallery_and_compact_table(tmp_path):
+    for seed, name in enumerate(("One-7B", "Two-7B")):
+        write_run(tmp_path, "lmms-eval", f"org/{name}", {"egoplan_val_generate": egoplan_replies(COUNT, 0.6, seed)})
+    runs = read_runs([tmp_path]).runs
+    report = LettersReport(runs)
+    section = report.section()
+    assert [table.key for table in section.tables] == ["letters", "letters_pairs"]
+    told = {run.name: run.tasks["egoplan_val_generate"].metrics["acc"] for run in runs}
+    assert {headline.run: headline.value for headline in section.headlines} == told
+    assert all(headline.interval[0] <= headline.value <= headline.interval[1] for headline in section.headlines)
+    assert [item.key for item in report.items()] == [f"letters/{number}" for number in range(1, COUNT + 1)]
+    assert {*report.items()[0].answers} == {*told}
+    assert report.compact().rows[1].values == ("  acc", *(f"{value:.2f}" for value in told.values()))
+
+
+def test_runs_without_its_tasks_have_no_part():
+    report = LettersReport([])
+    assert (report.section(), report.items(), report.compact()) == (None, [], None)
