@@ -13,6 +13,7 @@ from lmms_egoplan.ranking.decoder import text_model
 from lmms_egoplan.ranking.encoder_decoder import encoder_decoder_of
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
 from lmms_egoplan.ranking.question import check_length, on_device
+from lmms_egoplan.ranking.video_seconds import keep_fractions
 
 DEFAULT_NEW_TOKENS = 1024
 _SAMPLING_ARGUMENTS = ("temperature", "top_k", "top_p")
@@ -73,6 +74,7 @@ class AnswerGenerator:
     """
 
     def __init__(self, model: PreTrainedModel, processor: Any) -> None:
+        keep_fractions(model)
         self._model = model
         self._tokenizer = processor.tokenizer
         self._encoder = QuestionEncoder(processor, is_encoder_decoder=False, score_eos=False)

@@ -17,6 +17,7 @@ from lmms_egoplan.ranking.loglikelihood import PathUse
 from lmms_egoplan.ranking.output_layer import float32_logits
 from lmms_egoplan.ranking.question import EncodedQuestion, PathError, RankingError, check_length, on_device
 from lmms_egoplan.ranking.scores import CandidateScore
+from lmms_egoplan.ranking.video_seconds import keep_fractions
 
 logger = logging.getLogger(__name__)
 
@@ -90,6 +91,7 @@ class CandidateRanker:
         apply_chat_template: bool = True,
         path: str = AUTO,
     ) -> None:
+        keep_fractions(model)
         self._model = model
         seq2seq = encoder_decoder_of(model)
         self._is_encoder_decoder = seq2seq is not None

@@ -111,7 +111,11 @@ def test_edit_list_hides_frames(tmp_path):
         av.open(source) as original,
         av.open(cut, "w", options={"avoid_negative_ts": "disabled"}) as container,
     ):
-        stream = container.add_stream_from_template(original.streams.video[0])
+        template = original.streams.video[0]
+        if hasattr(container, "add_stream_from_template"):  # from PyAV 14 on
+            stream = container.add_stream_from_template(template)
+        else:
+            stream = container.add_stream(template=template)
         for packet in original.demux(original.streams.video[0]):
             if packet.size:
                 skipped = round(10 / 30 / packet.time_base)

@@ -1,5 +1,6 @@
 """``lmms-egoplan train bleurt`` and ``lmms-egoplan evaluate bleurt`` on small files."""
 
+import re
 import subprocess
 import sys
 
@@ -115,13 +116,13 @@ def test_inputs_as_options_still_work(inputs, tmp_path):
             ["--model", "m", "--plans", "p", "--activities"],
             "Invalid value for --activities: a value is missing",
         ),
-        (EVALUATE, ["a", "--model", "m", "--plans", "p", "--activities", "a"], "unexpected extra argument(s) (a)"),
+        (EVALUATE, ["a", "--model", "m", "--plans", "p", "--activities", "a"], r"unexpected extra argument\S* \(a\)"),
         (EVALUATE, ["m"], "Missing argument 'PLANS'"),
         (EVALUATE, [], "Missing argument 'MODEL'"),
         (TRAIN, ["p", "--plans", "p", "a"], "or all inputs as arguments: PLANS ACTIVITIES"),
         (TRAIN, ["--activities", "a"], "--plans, --activities: give each of them once"),
         (SCORE, [], "Missing argument 'PLANS'"),
-        (SCORE, ["p", "--plans", "q"], "unexpected extra argument(s) (p)"),
+        (SCORE, ["p", "--plans", "q"], r"unexpected extra argument\S* \(p\)"),
     ],
 )
 def test_an_input_is_given_once(tmp_path, command, arguments, told):
@@ -132,7 +133,7 @@ def test_an_input_is_given_once(tmp_path, command, arguments, told):
     }
     result = run(command, *required[command], *arguments)
     assert result.exit_code == 2
-    assert told in " ".join(result.stderr.replace("│", " ").split())
+    assert re.search(told, " ".join(result.stderr.replace("│", " ").split()))
     assert "Traceback" not in result.output
     assert not (tmp_path / "out").exists()
 

@@ -216,9 +216,8 @@ def test_a_record_of_the_hub_is_checked_too(hub, tmp_path):
 
 
 def test_a_hub_without_network_is_one_clear_error(hub):
-    with pytest.raises(
-        LmmsEgoplanError, match=r"config Object_existence: cannot load it from the hub: Couldn't reach"
-    ) as e:
+    reason = r"config Object_existence: cannot load it from the hub: \S+ reach"
+    with pytest.raises(LmmsEgoplanError, match=reason) as e:
         read_hub()
     assert "Without the hub: lmms-egoplan data prepare egothink DIR" in str(e.value)
 

@@ -56,9 +56,10 @@ def test_chat_prompts_give_the_sums_of_full_passes(chat, name, count):
 )
 def test_plain_prompts_give_the_sums_and_flags_of_full_passes(plain, name, count):
     model, requests, expected = plain[name], [], []
-    for doc_id, text in enumerate(TEXTS):
+    continued, token = with_likeliest(model, pictures(len(TEXTS), count))
+    candidates = [*(" " + candidate for candidate in CANDIDATES), token]
+    for doc_id, text in enumerate([*TEXTS, continued]):
         images = lazy(doc_id, count) if count else None
-        candidates = [" " + candidate for candidate in CANDIDATES] + [likeliest(model, text, pictures(doc_id, count))]
         requests += ranking(doc_id, prompt(text, count), candidates, images)
         expected += [plain_answer(model, text, each, pictures(doc_id, count)) for each in candidates]
     answers = model.loglikelihood(requests)
@@ -69,14 +70,20 @@ def test_plain_prompts_give_the_sums_and_flags_of_full_passes(plain, name, count
     assert set(flags) == {True, False}
 
 
-def likeliest(model, text, images):
-    """The first visible token that greedy decoding would not refuse, as text."""
-    inputs = model.processor(
-        text=model.processor.image_token * len(images) + text, images=images or None, return_tensors="pt"
-    )
-    with torch.no_grad():
-        token = model.model(**inputs).logits[0, -1].argmax()
-    return model.tokenizer.decode([token])
+def with_likeliest(model, images):
+    """A text, and the token that is likeliest behind it: one that text can give, not space or a byte of a character."""
+    told = " ".join(TEXTS)
+    for text in (told[:length] for length in range(1, len(told))):
+        inputs = model.processor(
+            text=model.processor.image_token * len(images) + text, images=images or None, return_tensors="pt"
+        )
+        with torch.no_grad():
+            likeliest = int(model.model(**inputs).logits[0, -1].argmax())
+        token = model.tokenizer.decode([likeliest])
+        before, behind = (model.tokenizer(each)["input_ids"] for each in (text, text + token))
+        if token.strip() and behind == [*before, likeliest]:
+            return text, token
+    raise AssertionError("none found")
 
 
 @pytest.mark.parametrize("place", ["What {} is this?", "What is this? {}"])

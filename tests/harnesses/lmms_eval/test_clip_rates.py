@@ -1,6 +1,7 @@
 """A clip's frame rate reaches the processors, which make time stamps and positions of it."""
 
 import copy
+from itertools import groupby
 
 import pytest
 import torch
@@ -116,6 +117,30 @@ def test_the_rate_is_in_likelihoods_and_answers(name, tmp_path):
     for doc, answer in zip(docs, together, strict=True):
         (alone,) = backend.generate_until(generation_requests(backend, [doc], max_new_tokens=6))
         assert (alone.text, alone.token_counts) == (answer.text, answer.token_counts)
+
+
+@pytest.mark.parametrize("rates", [(6,), (1.5, 24), (0.5, None)])
+def test_frames_stand_at_their_seconds(rates):
+    """Also with transformers before 5.18, which cuts the seconds between temporal patches to whole ones."""
+    model, processor = build("qwen2_5_vl")
+    clips = [Clip(frames(8, 10 * number), rate) for number, rate in enumerate(rates)]
+    content = [{"type": "image", "image": number_image(99)}, *messages(*clips)[0]["content"]]
+    conversation, places = [{"role": "user", "content": content}], []
+    hook = model.model.language_model.register_forward_pre_hook(
+        lambda _, __, keywords: places.append(keywords["position_ids"]), with_kwargs=True
+    )
+    try:
+        CandidateRanker(model, processor, path="full").score(conversation, ["take the mug"])
+    finally:
+        hook.remove()
+    kinds = inputs("qwen2_5_vl", conversation)["mm_token_type_ids"][0].tolist()
+    times, found = places[0][-3, 0].tolist(), []
+    for kind, run in groupby(range(len(kinds)), kinds.__getitem__):
+        if kind == 2:  # a video
+            first, *_ = run = list(run)
+            found.append([times[token] - times[first] for token in run[:: len(run) // 4]])
+    positions = model.config.vision_config.tokens_per_second
+    assert found == [[int(patch * positions * 2 / (rate or 24)) for patch in range(4)] for rate in rates]
 
 
 def test_seconds_keep_their_precision_in_half_precision():
