@@ -45,6 +45,9 @@ class Loglikelihood:
     logprob: sum of the candidate's token log-probabilities, nats, lm-eval's convention (higher is better); None where
         only the mean is known.
     use: how it was computed; None where the backend does not tell.
+
+    >>> Loglikelihood(loss=0.5, num_tokens=3).logprob
+    -1.5
     """
 
     loss: float | None
@@ -59,7 +62,13 @@ class Loglikelihood:
 
 
 def of_sum(logprob: float, is_greedy: bool | None, num_tokens: int | None, use: PathUse | None = None) -> Loglikelihood:
-    """What lm-eval's convention tells of a candidate: the sum of its log-probabilities, and its tokens if counted."""
+    """What lm-eval's convention tells of a candidate: the sum of its log-probabilities, and its tokens if counted.
+
+    >>> of_sum(-1.5, is_greedy=False, num_tokens=3).loss
+    0.5
+    >>> of_sum(-1.5, is_greedy=False, num_tokens=None).loss is None
+    True
+    """
     if num_tokens is None:
         return Loglikelihood(None, None, is_greedy, logprob, use)
     return Loglikelihood(-logprob / num_tokens, num_tokens, is_greedy, use=use)
@@ -116,6 +125,11 @@ def parse_loglikelihood(response: Any) -> Loglikelihood:
 
     Raises:
         ValueError: the response is none of these.
+
+    >>> parse_loglikelihood((0.5, False)).loss, parse_loglikelihood("(0.5, False)").loss
+    (0.5, 0.5)
+    >>> parse_loglikelihood('{"loss": 0.5, "num_tokens": 3, "is_greedy": false}').logprob
+    -1.5
     """
     parsed = _parse_text(response) if isinstance(response, str) else response
     use = None

@@ -80,6 +80,24 @@ class CandidateRanker:
 
     Raises:
         ValueError: there is no such path for the model.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from PIL import Image
+    >>> from transformers import AutoModelForImageTextToText, AutoProcessor
+    >>> from lmms_egoplan.demo.checkpoint import write_checkpoint
+    >>> with TemporaryDirectory() as folder:  # any checkpoint, or a name on the hub
+    ...     write_checkpoint(Path(folder))
+    ...     model = AutoModelForImageTextToText.from_pretrained(folder).eval()
+    ...     processor = AutoProcessor.from_pretrained(folder)
+    >>> content = [{"type": "image", "image": Image.new("RGB", (64, 48))}, {"type": "text", "text": "What comes next?"}]
+    >>> ranker = CandidateRanker(model, processor)
+    >>> scores = ranker.score([{"role": "user", "content": content}], ["open the tap", "dry the cup with a towel"])
+    >>> best = min(scores, key=lambda score: score.nll)
+    >>> best.nll > 0, best.logprob < 0, best.num_tokens == len(best.token_logprobs)
+    (True, True, True)
+    >>> ranker.paths
+    {'image': 'packed'}
     """
 
     def __init__(
