@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import torch
@@ -331,9 +332,5 @@ def _frame_rates(videos: Sequence[Sequence[Any]]) -> dict[str, Any]:
 
 
 def _common_prefix_length(sequences: list[list[int]]) -> int:
-    length = 0
-    for column in zip(*sequences, strict=False):
-        if len(set(column)) > 1:
-            break
-        length += 1
-    return length
+    columns = takewhile(lambda column: len(set(column)) == 1, zip(*sequences, strict=False))
+    return sum(1 for _ in columns)

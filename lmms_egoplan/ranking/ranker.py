@@ -14,7 +14,7 @@ from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
 from lmms_egoplan.ranking.equivalence import SETTLING_TOLERANCE, Outcome, PathChecker, with_candidates
 from lmms_egoplan.ranking.kinds import Extent, KindFinder, extent
 from lmms_egoplan.ranking.loglikelihood import PathUse
-from lmms_egoplan.ranking.output_layer import float32_logits
+from lmms_egoplan.ranking.precision import float32_logits
 from lmms_egoplan.ranking.question import EncodedQuestion, PathError, RankingError, check_length, on_device
 from lmms_egoplan.ranking.scores import CandidateScore
 
