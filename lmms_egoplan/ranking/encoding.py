@@ -297,18 +297,13 @@ def _num_visuals(messages: list[Message]) -> int:
 
 
 def _with_text_before(text: str, messages: list[Message]) -> list[Message]:
-    """The messages with a text and a line break before the first text, behind the media that stand before that."""
-    found = ((number, place) for number, message in enumerate(messages) for place in _text_places(message))
-    number, place = next(found, (None, None))
-    if number is None or place is None:
-        return [{"role": "user", "content": [{"type": "text", "text": text}]}, *messages]
-    content = list(messages[number]["content"])
-    content[place] = {**content[place], "text": f"{text}\n{content[place]['text']}"}
-    return [*messages[:number], {**messages[number], "content": content}, *messages[number + 1 :]]
-
-
-def _text_places(message: Message) -> list[int]:
-    return [place for place, item in enumerate(message["content"]) if item["type"] == "text"]
+    """Write a text and a line break before the first text of the messages, behind the media that stand before that."""
+    for message in messages:
+        for place, item in enumerate(message["content"]):
+            if item["type"] == "text":
+                message["content"][place] = {**item, "text": f"{text}\n{item['text']}"}
+                return messages
+    return [{"role": "user", "content": [{"type": "text", "text": text}]}, *messages]
 
 
 def _frame_rates(videos: Sequence[Sequence[Any]]) -> dict[str, Any]:
