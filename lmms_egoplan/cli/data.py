@@ -25,9 +25,11 @@ def status() -> None:
     Example: `lmms-egoplan data status`
     """
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
-    for title in ("benchmark", "split", "prepared", "of file", "missing", "official", "time (UTC)"):
-        is_number = title in ("prepared", "of file", "missing", "official")
-        table.add_column(title, **{"justify": "right"} if is_number else {"no_wrap": True, "overflow": "fold"})
+    for title in ("benchmark", "split"):
+        table.add_column(title, no_wrap=True, overflow="fold")
+    for title in ("prepared", "of file", "missing", "official"):
+        table.add_column(title, justify="right")
+    table.add_column("time (UTC)", no_wrap=True, overflow="fold")
     known = {benchmark.name: benchmark.load_splits() for benchmark in BENCHMARKS}
     remarks, unreadable = [], []
     for benchmark, split in prepared_splits():
