@@ -25,22 +25,15 @@ def counting(total: int, description: str) -> Iterator[Callable[[], None]]:
 
 
 def _progress() -> "Progress":
+    from rich import progress as bars
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        ProgressColumn,
-        Task,
-        TextColumn,
-        TimeElapsedColumn,
-    )
     from rich.text import Text
 
-    class Rate(ProgressColumn):
-        def render(self, task: Task) -> Text:
+    class Rate(bars.ProgressColumn):
+        def render(self, task: bars.Task) -> Text:
             rate = task.completed / task.elapsed if task.elapsed else 0.0
             return Text(f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s")
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeElapsedColumn())
-    return Progress(*columns, console=Console(stderr=True))
+    description = bars.TextColumn("{task.description}")
+    columns = (description, bars.BarColumn(), bars.MofNCompleteColumn(), Rate(), bars.TimeElapsedColumn())
+    return bars.Progress(*columns, console=Console(stderr=True))

@@ -204,7 +204,6 @@ def _measure_pipeline(arguments: argparse.Namespace) -> None:
 def _measure_overlap(backend: Any, videos: list[Path], frames: int, title: str, repeats: int) -> None:
     from lmms_eval.api.instance import Instance
 
-    from lmms_egoplan.harnesses.lmms_eval.hf_vlm import DECODING_THREADS, QUESTIONS_AHEAD
     from lmms_egoplan.harnesses.prefetch import prefetch
     from lmms_egoplan.media.frames import read_video_frames
 
@@ -229,7 +228,7 @@ def _measure_overlap(backend: Any, videos: list[Path], frames: int, title: str, 
     backend.task_dict = {"perf": {"val": list(range(QUESTIONS))}}
     list(backend.loglikelihood(requests(loaded.__getitem__)[:4]))  # settles the path
     arms = {
-        "decoding alone": lambda: list(prefetch(range(QUESTIONS), decode, DECODING_THREADS, QUESTIONS_AHEAD)),
+        "decoding alone": lambda: list(prefetch(range(QUESTIONS), decode)),
         "computing alone": lambda: list(backend.loglikelihood(requests(loaded.__getitem__))),
         "together": lambda: list(backend.loglikelihood(requests(decode))),
     }

@@ -5,7 +5,7 @@ from datetime import datetime, timezone
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Column, Table
+from rich.table import Table
 
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -24,17 +24,12 @@ def status() -> None:
 
     Example: `lmms-egoplan data status`
     """
-    columns = [Column(title, no_wrap=True, overflow="fold") for title in ("benchmark", "split")]
-    numbers_of = [Column(title, justify="right") for title in ("prepared", "of file", "missing", "official")]
-    table = Table(
-        *columns,
-        *numbers_of,
-        Column("time (UTC)", no_wrap=True, overflow="fold"),
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        collapse_padding=True,
-    )
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
+    for title in ("benchmark", "split"):
+        table.add_column(title, no_wrap=True, overflow="fold")
+    for title in ("prepared", "of file", "missing", "official"):
+        table.add_column(title, justify="right")
+    table.add_column("time (UTC)", no_wrap=True, overflow="fold")
     known = {benchmark.name: benchmark.load_splits() for benchmark in BENCHMARKS}
     remarks, unreadable = [], []
     for benchmark, split in prepared_splits():

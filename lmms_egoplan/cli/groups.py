@@ -1,10 +1,16 @@
-"""The command's groups, and the benchmarks' own commands in them."""
+"""What the benchmarks bring to the command: their own commands, in its groups, and texts in shared helps."""
 
 import typer
 
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.cli.former_options import accepting
-from lmms_egoplan.cli.helps import helps
+
+
+def helps(key: str) -> list[str]:
+    """The benchmarks' texts under a key of `Commands.HELPS`, one of each benchmark that has one."""
+    texts = (benchmark.load_commands().HELPS for benchmark in BENCHMARKS)
+    return [own[key] for own in texts if key in own]
+
 
 # What each group is for, by what is typed; a benchmark's example follows. A group without a command is not there.
 _GROUPS = {

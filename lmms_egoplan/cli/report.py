@@ -7,13 +7,19 @@ from typing import Annotated
 import typer
 
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
-from lmms_egoplan.cli.helps import helps, joined
+from lmms_egoplan.cli.groups import helps
+
+
+def _joined(parts: list[str]) -> str:
+    """``a, b and c``."""
+    return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
+
 
 _TABLES = [f"{benchmark.title}'s {benchmark.tables}" for benchmark in BENCHMARKS if benchmark.tables]
 _FIGURES = [f"{benchmark.title}'s Fig. {benchmark.figures}" for benchmark in BENCHMARKS if benchmark.figures]
 HELP = f"""Write a page that puts runs beside the scores in the papers' tables.
 
-These are {joined(_TABLES).replace("'s ", "'s Tables ", 1)}. {joined(_FIGURES)} are drawn for the runs alone: the
+These are {_joined(_TABLES).replace("'s ", "'s Tables ", 1)}. {_joined(_FIGURES)} are drawn for the runs alone: the
 papers print no numbers.
 
 `index.html` opens from disk: a summary, the papers' tables with the runs among them, intervals, comparisons, figures,

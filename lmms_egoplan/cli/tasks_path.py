@@ -1,20 +1,13 @@
 """``lmms-egoplan tasks-path``: where a harness finds the tasks."""
 
-from enum import Enum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from lmms_egoplan.cli.helps import helps
+from lmms_egoplan.cli.groups import helps
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 
-
-class Harness(str, Enum):
-    LMMS_EVAL = "lmms-eval"
-    LM_EVAL = "lm-eval"
-
-
-_FOLDERS = {Harness.LMMS_EVAL: LMMS_EVAL_TASKS, Harness.LM_EVAL: LM_EVAL_TASKS}
+_FOLDERS = {"lmms-eval": LMMS_EVAL_TASKS, "lm-eval": LM_EVAL_TASKS}
 
 HELP = f"""Print the folder of a harness's tasks.
 
@@ -26,7 +19,9 @@ Example: `lm-eval --include_path $(lmms-egoplan tasks-path --harness lm-eval) --
 
 
 def tasks_path(
-    harness: Annotated[Harness, typer.Option(help="The harness that is to find the tasks.")] = Harness.LMMS_EVAL,
+    harness: Annotated[
+        Literal["lmms-eval", "lm-eval"], typer.Option(help="The harness that is to find the tasks.")
+    ] = "lmms-eval",
 ) -> None:
     """Print the folder of a harness's tasks; `HELP` is the help."""
     typer.echo(_FOLDERS[harness])

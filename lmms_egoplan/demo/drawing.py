@@ -158,8 +158,8 @@ def _box(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
     draw.rectangle(thing.box, thing.colour, _DARK)
     draw.ellipse((left + 6, top + 0.35 * thing.height, right - 6, bottom - 8), thing.inside)
     lift = 26 * thing.amount
-    draw.polygon([(left, top), (left - lift / 2, top - lift), (right - lift, top - lift - 4), (right, top)],
-                 _blend(thing.colour, _WHITE, 0.5), _DARK)  # fmt: skip
+    lid = [(left, top), (left - lift / 2, top - lift), (right - lift, top - lift - 4), (right, top)]
+    draw.polygon(lid, _blend(thing.colour, _WHITE, 0.5), _DARK)
 
 
 def _vessel(draw: ImageDraw.ImageDraw, thing: Thing) -> None:

@@ -3,7 +3,10 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
+import yaml
 from PIL import Image
 
 from lmms_egoplan.demo.drawing import Colour, Point, Thing, draw_view
@@ -98,160 +101,17 @@ def _ease(time: float) -> float:
     return time * time * (3 - 2 * time)
 
 
-_TILES, _STONE = (206, 216, 214), (186, 164, 136)
-_BLUE_TILES, _BEECH = (176, 200, 214), (206, 176, 130)
-_PLASTER, _BENCH = (214, 206, 186), (150, 120, 92)
-_RED, _ORANGE, _GREEN = (206, 62, 50), (240, 150, 40), (74, 150, 70)
-_BLUE, _WATER, _YELLOW = (60, 110, 180), (130, 190, 235), (244, 204, 60)
-_WOOD, _SOIL, _CLAY = (190, 140, 84), (84, 58, 40), (190, 104, 70)
-_STEEL, _IRON, _PALE = (196, 200, 206), (70, 72, 78), (228, 236, 240)
+def _read_scenes() -> Iterator[Scene]:
+    written = yaml.safe_load(Path(__file__).with_name("scenes.yaml").read_text(encoding="utf-8"))
+    colours = {name: tuple(colour) for name, colour in written["colours"].items()}
 
-SCENES = (
-    Scene(
-        goal="put away the rice",
-        wall=_TILES,
-        worktop=_STONE,
-        sleeve=(70, 84, 130),
-        things={
-            "cupboard": Thing("cabinet", 92, 122, 116, 104, _WOOD, _SOIL),
-            "spill": Thing("spill", 170, 222, 90, 24, _PALE, amount=1),
-            "rice": Thing("box", 230, 190, 48, 66, _RED, _PALE, amount=1),
-            "door": Thing("door", 92, 122, 116, 104, _WOOD),
-            "cloth": Thing("slab", 290, 214, 46, 18, _BLUE),
-        },
-        steps=(
-            Step("close rice box", "rice", {"rice": {"amount": 0}}),
-            Step("open cupboard", "door", {"door": {"amount": 1}}),
-            Step("put rice box into cupboard", "rice", {"rice": {"x": 96, "y": 118}}),
-            Step("close cupboard", "door", {"door": {"amount": 0}}),
-            Step("wipe counter", "cloth", {"spill": {"amount": 0}}, {"cloth": {"x": 160, "y": 226}}),
-        ),
-    ),
-    Scene(
-        goal="drink a glass of juice",
-        wall=_TILES,
-        worktop=_STONE,
-        sleeve=(70, 84, 130),
-        things={
-            "fridge": Thing("cabinet", 272, 196, 96, 180, _STEEL, _PALE),
-            "juice": Thing("carton", 276, 188, 30, 58, _GREEN, _ORANGE),
-            "door": Thing("door", 272, 196, 96, 180, _STEEL),
-            "glass": Thing("vessel", 96, 206, 38, 54, _PALE, _ORANGE),
-        },
-        steps=(
-            Step("open fridge", "door", {"door": {"amount": 1}}),
-            Step("take juice", "juice", {"juice": {"x": 164, "y": 206}}),
-            Step("close fridge", "door", {"door": {"amount": 0}}),
-            Step(
-                "pour juice into glass",
-                "juice",
-                {"glass": {"amount": 0.9}},
-                {"juice": {"x": 134, "y": 166, "amount": 1}},
-            ),
-            Step("drink juice", "glass", {"glass": {"amount": 0.1}}, {"glass": {"x": 170, "y": 256}}),
-        ),
-    ),
-    Scene(
-        goal="make a tomato salad",
-        wall=_BLUE_TILES,
-        worktop=_BEECH,
-        sleeve=(170, 60, 70),
-        things={
-            "sink": Thing("spill", 72, 192, 120, 46, _STEEL, amount=1),
-            "tap": Thing("tap", 56, 136, 30, 60, _IRON, _WATER),
-            "board": Thing("slab", 182, 218, 124, 40, _WOOD),
-            "tomato": Thing("fruit", 120, 200, 34, 30, _RED, (240, 130, 100)),
-            "bowl": Thing("vessel", 276, 180, 84, 38, _BLUE, _GREEN, amount=0.3),
-            "knife": Thing("knife", 296, 222, 80, 14, _STEEL, _IRON),
-        },
-        steps=(
-            Step("wash tomato", "tomato", meanwhile={"tomato": {"x": 72, "y": 172}, "tap": {"amount": 1}}),
-            Step("put tomato on board", "tomato", {"tomato": {"x": 180, "y": 212}}),
-            Step("take knife", "knife", {"knife": {"x": 216, "y": 200}}),
-            Step("cut tomato", "knife", {"tomato": {"amount": 1}}, {"knife": {"x": 180, "y": 208}}),
-            Step("put tomato into bowl", "tomato", {"tomato": {"x": 276, "y": 158, "amount": 0.6}}),
-        ),
-    ),
-    Scene(
-        goal="fry an egg",
-        wall=_PLASTER,
-        worktop=_PALE,
-        sleeve=(60, 110, 84),
-        things={
-            "hob": Thing("hob", 120, 196, 104, 44, _IRON),
-            "knob": Thing("spill", 120, 232, 20, 16, _IRON, amount=1),
-            "pan": Thing("pan", 252, 216, 92, 36, _STEEL, _YELLOW),
-            "oil": Thing("carton", 206, 160, 22, 50, _YELLOW, (226, 190, 80)),
-            "egg": Thing("egg", 44, 176, 24, 30, (226, 190, 150), _ORANGE),
-        },
-        steps=(
-            Step("put pan on hob", "pan", {"pan": {"x": 120, "y": 190}}),
-            Step("turn on hob", "knob", {"hob": {"amount": 1}}),
-            Step(
-                "pour oil into pan",
-                "oil",
-                {"pan": {"amount": 1}},
-                {"oil": {"x": 154, "y": 142, "amount": 1}},
-            ),
-            Step("crack egg into pan", "egg", {"egg": {"x": 120, "y": 186, "amount": 1}}),
-            Step("turn off hob", "knob", {"hob": {"amount": 0}}),
-        ),
-    ),
-    Scene(
-        goal="paint a board",
-        wall=_PLASTER,
-        worktop=_BENCH,
-        sleeve=(96, 96, 100),
-        things={
-            "board": Thing("slab", 196, 126, 220, 56, _WOOD, _BLUE),
-            "can": Thing("can", 92, 216, 58, 56, _STEEL, _BLUE),
-            "brush": Thing("brush", 250, 216, 62, 44, _RED, _BLUE),
-        },
-        steps=(
-            Step("open paint can", "can", {"can": {"amount": 1}}),
-            Step(
-                "dip brush into paint",
-                "brush",
-                {"brush": {"x": 170, "y": 180, "amount": 1}},
-                {"brush": {"x": 108, "y": 186}},
-            ),
-            Step(
-                "paint board",
-                "brush",
-                {"board": {"amount": 1}, "brush": {"x": 300, "y": 150}},
-                {"brush": {"y": 126}},
-            ),
-            Step("put down brush", "brush", {"brush": {"x": 240, "y": 224, "amount": 0.3}}),
-            Step("close paint can", "can", {"can": {"amount": 0}}),
-        ),
-    ),
-    Scene(
-        goal="plant a seedling",
-        wall=(190, 208, 176),
-        worktop=_BENCH,
-        sleeve=(214, 180, 90),
-        things={
-            "seedling": Thing("plant", 284, 210, 48, 66, _GREEN, _SOIL),
-            "pot": Thing("vessel", 120, 214, 74, 58, _CLAY, _SOIL),
-            "soil": Thing("carton", 196, 174, 46, 70, _BLUE, _SOIL),
-            "watering can": Thing("carton", 50, 168, 36, 44, _GREEN, _WATER),
-        },
-        steps=(
-            Step(
-                "pour soil into pot",
-                "soil",
-                {"pot": {"amount": 1}},
-                {"soil": {"x": 172, "y": 150, "amount": 1}},
-            ),
-            Step("take seedling", "seedling", {"seedling": {"x": 236, "y": 196}}),
-            Step("put seedling into pot", "seedling", {"seedling": {"x": 120, "y": 168}}),
-            Step("take watering can", "watering can", {"watering can": {"x": 206, "y": 226}}),
-            Step(
-                "water seedling",
-                "watering can",
-                {"seedling": {"height": 80}},
-                {"watering can": {"x": 160, "y": 120, "amount": 1}},
-            ),
-        ),
-    ),
-)
+    def coloured(values: Mapping[str, Any], *names: str) -> dict[str, Any]:
+        return {name: colours[value] if name in names else value for name, value in values.items()}
+
+    for scene in written["scenes"]:
+        things = {name: Thing(**coloured(thing, "colour", "inside")) for name, thing in scene.pop("things").items()}
+        steps = tuple(Step(**step) for step in scene.pop("steps"))
+        yield Scene(**coloured(scene, "wall", "worktop", "sleeve"), things=things, steps=steps)
+
+
+SCENES = tuple(_read_scenes())

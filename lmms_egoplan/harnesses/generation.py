@@ -82,6 +82,23 @@ class AnswerGenerator:
         self.takes_video = self._encoder.takes_video
         self.has_system_turn = self._encoder.has_system_turn
 
+    def answers(
+        self, loaded: Iterator[tuple[list[Any], Question]], batch_size: int, defaults: Mapping[str, Any]
+    ) -> Iterator[tuple[list[Message], Answer]]:
+        """Answer questions as they are loaded: each one's chat messages, and its answer.
+
+        Args:
+            loaded: as for `batches`.
+            defaults: generation arguments that a request may replace.
+
+        Raises:
+            ContextTooLongError: as `generate`.
+        """
+        for batch in batches(loaded, batch_size):
+            messages, question_ids = zip(*(question for _, question in batch), strict=True)
+            arguments = {**defaults, **batch[0][0][0].args[1]}
+            yield from zip(messages, self.generate(messages, arguments, question_ids), strict=True)
+
     @torch.inference_mode()
     def generate(
         self,

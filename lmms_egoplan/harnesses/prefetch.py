@@ -5,12 +5,16 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
+THREADS = 2
+AHEAD = 4
+"""Questions whose images are read beyond the one that the model computes; bounds the memory they take."""
+
 Item = TypeVar("Item")
 Loaded = TypeVar("Loaded")
 
 
 def prefetch(
-    items: Iterable[Item], load: Callable[[Item], Loaded], workers: int, ahead: int
+    items: Iterable[Item], load: Callable[[Item], Loaded], workers: int = THREADS, ahead: int = AHEAD
 ) -> Iterator[tuple[Item, Loaded]]:
     """Yield ``(item, load(item))`` in order, with up to ``ahead`` items loading or loaded beyond the current.
 

@@ -49,7 +49,11 @@ class Agreement:
 
 
 def rated_by_all(ratings: Ratings) -> list[str]:
-    """Questions that every rater has rated, in the first rater's order."""
+    """Questions that every rater has rated, in the first rater's order.
+
+    >>> rated_by_all({"gpt-4o": {"1": 1.0, "2": 0.5, "3": None}, "human": {"1": 0.5, "3": 1.0}})
+    ['1']
+    """
     first, *others = ratings.values()
     return [
         question
@@ -59,7 +63,11 @@ def rated_by_all(ratings: Ratings) -> list[str]:
 
 
 def gaps(ratings: Ratings) -> dict[str, tuple[int, int]]:
-    """For each rater, how many of all raters' questions it does not have, and how many it has without a rating."""
+    """For each rater, how many of all raters' questions it does not have, and how many it has without a rating.
+
+    >>> gaps({"gpt-4o": {"1": 1.0, "2": 0.5, "3": None}, "human": {"1": 0.5, "3": 1.0}})
+    {'gpt-4o': (0, 1), 'human': (1, 0)}
+    """
     everything = {question for rated in ratings.values() for question in rated}
     return {
         rater: (len(everything) - len(rated), sum(rating is None for rating in rated.values()))
@@ -72,6 +80,9 @@ def pooled(ratings: Ratings) -> dict[str, float | None]:
 
     None where one of them gave no rating. Means of three raters over 50 answers are what arXiv 2311.15596 prints in
     Table 10.
+
+    >>> pooled({"Ann": {"1": 1.0, "2": 0.5}, "Bo": {"1": 0.5, "2": None}})
+    {'1': 0.75, '2': None}
     """
     first, *others = ratings.values()
     columns = {
@@ -95,6 +106,10 @@ def pairwise(
 
     Raises:
         ValueError: as for `agreement`.
+
+    >>> ratings = {"gpt-4o": {"1": 1.0, "2": 0.0, "3": 0.5}, "human": {"1": 1.0, "2": 0.0, "3": 0.5}}
+    >>> [(*pair, found.questions) for *pair, found in pairwise(ratings, ["1", "2", "3"], levels=(0, 0.5, 1))]
+    [('gpt-4o', 'human', 3)]
     """
     columns = {rater: [rated[question] for question in questions] for rater, rated in ratings.items()}
     for first, second in combinations(columns, 2):
@@ -113,6 +128,12 @@ def agreement(first: Sequence[float], second: Sequence[float], levels: Sequence[
 
     Raises:
         ValueError: not the same number of ratings, or a rating off the scale.
+
+    >>> found = agreement([0, 0, 0.5, 1, 1, 1], [0, 0.5, 0.5, 0.5, 1, 1], levels=(0, 0.5, 1))
+    >>> round(found.pearson.value, 3), round(found.kappa_unweighted.value, 3), round(found.kappa_linear.value, 3)
+    (0.766, 0.52, 0.625)
+    >>> -1 <= found.pearson.low <= found.pearson.value <= found.pearson.high <= 1
+    True
     """
     import numpy as np
     from scipy.stats import pearsonr
@@ -152,6 +173,10 @@ def fleiss_kappa(ratings: Sequence[Sequence[float]], levels: Sequence[float]) ->
 
     Raises:
         ValueError: fewer than three raters, not the same number of ratings, or a rating off the scale.
+
+    >>> ratings = [[0, 1, 1, 0], [0, 1, 1, 1], [0, 1, 0, 0]]
+    >>> round(fleiss_kappa(ratings, levels=(0, 1)).value, 3)
+    0.333
     """
     import numpy as np
 

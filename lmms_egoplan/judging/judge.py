@@ -71,6 +71,17 @@ def judge_all(
             without credit), refuses all of the first ten in the same words, or gives no reply to many answers in a row
             (twice `settings.concurrency`, at least 8), which ends all others too; or nothing was asked, as the cache
             cannot be used or no client can be made.
+
+    >>> scale = RatingScale(read=float, best=1)
+    >>> requests = [
+    ...     JudgeRequest("question/1", "Rate the answer: a red cup", reference="a cup", answer="a red cup"),
+    ...     JudgeRequest("question/2", "Rate the answer: A cup.", reference="a cup", answer="A cup."),
+    ... ]
+    >>> judgements = judge_all(requests, scale, JudgeSettings("demo"), show_progress=False)
+    >>> [judgement.rating for judgement in judgements]
+    [0.5, 1]
+    >>> judgements[0].reply
+    "Word comparison: 2 of 3 words are among the reference's 2. Rating: [[0.5]]"
     """
     progress = Progress(title, settings.model, len(requests), show_progress)
     if settings.model == DEMO:
@@ -122,6 +133,9 @@ def probe(settings: JudgeSettings) -> str:
     Raises:
         JudgeError: the endpoint refuses, cannot be reached, or answers with something else than a chat completion; or
             no client can be made.
+
+    >>> probe(JudgeSettings("demo"))
+    'demo'
     """
     if settings.model == DEMO:
         return DEMO

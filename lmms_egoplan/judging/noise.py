@@ -41,6 +41,10 @@ def noise(ratings: Sequence[Sequence[float | None]]) -> Noise:
 
     Raises:
         ValueError: fewer than two repeats, or not as many for each answer.
+
+    >>> found = noise([(1.0, 1.0), (0.5, 0.0), (1.0, None)])
+    >>> found.scores, found.answers, found.left_out, found.changed
+    ((0.75, 0.5), 2, 1, 0.5)
     """
     if len({len(repeated) for repeated in ratings}) > 1 or any(len(repeated) < 2 for repeated in ratings):
         raise ValueError("expected as many ratings of each answer, at least two")

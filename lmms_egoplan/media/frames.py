@@ -75,6 +75,16 @@ def read_video_frames(path: str | Path, indices: Sequence[int]) -> list[Image.Im
 
     Raises:
         FrameError: no such frame, a damaged one (the message has its time), or the file is absent or no video.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "video.mp4"
+    ...     write_video(path, (Image.new("RGB", (64, 48), color) for color in ("red", "green", "blue")), fps=2)
+    ...     frames, times = read_video_frames(path, [2, 0]), list(frame_times(path))
+    >>> times
+    [0.0, 0.5, 1.0]
+    >>> [frame.size for frame in frames]
+    [(64, 48), (64, 48)]
     """
     images: dict[int, Image.Image] = {}
     for position, image in _decode(Path(path), indices, lambda frame: frame.to_image()):

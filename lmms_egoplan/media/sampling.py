@@ -29,7 +29,11 @@ def count_setting(settings: Mapping[str, Any], name: str) -> int:
 
 
 def evenly_spaced(first: int, last: int, count: int) -> list[int]:
-    """`count` (at least 1) numbers from `first` to `last`, rounded half up; `last` alone for one."""
+    """`count` (at least 1) numbers from `first` to `last`, rounded half up; `last` alone for one.
+
+    >>> evenly_spaced(0, 9, 4)
+    [0, 3, 6, 9]
+    """
     gaps = count - 1
     if gaps == 0:
         return [last]

@@ -30,6 +30,10 @@ def num_audits(values: Sequence[Mapping[str, Any]]) -> int:
 
     Raises:
         LmmsEgoplanError: a path that questions of a kind were ranked on was rejected by another question of that kind.
+
+    >>> question = {"kind": "image", "path": "packed", "audit": None, "rejected": []}
+    >>> num_audits([question, question | {"audit": 2e-06}])
+    1
     """
     used: dict[tuple[str, str], int] = defaultdict(int)
     for value in values:
@@ -46,6 +50,11 @@ def num_audits(values: Sequence[Mapping[str, Any]]) -> int:
 
 
 def largest_difference(values: Sequence[Mapping[str, Any]]) -> float:
-    """The largest difference of a mean loss from a full pass in any audit, nats; NaN without audits."""
+    """The largest difference of a mean loss from a full pass in any audit, nats; NaN without audits.
+
+    >>> question = {"kind": "image", "path": "packed", "audit": 1e-06, "rejected": []}
+    >>> largest_difference([question, question | {"audit": 2e-06}])
+    2e-06
+    """
     num_audits(values)
     return max((value["audit"] for value in values if value["audit"] is not None), default=math.nan)

@@ -3,7 +3,7 @@
 import copy
 import inspect
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -250,16 +250,12 @@ def _watched_positions(model: torch.nn.Module) -> Iterator[list[int]]:
         if (positions := keywords.get("position_ids")) is not None:
             seen.append(int(positions[..., -1].max()))
 
-    hooks = [
-        module.language_model.register_forward_pre_hook(note, with_kwargs=True)
-        for module in model.modules()
-        if hasattr(module, "rope_deltas") and isinstance(getattr(module, "language_model", None), torch.nn.Module)
-    ]
-    try:
+    with ExitStack() as hooks:
+        for module in model.modules():
+            inner = getattr(module, "language_model", None)
+            if hasattr(module, "rope_deltas") and isinstance(inner, torch.nn.Module):
+                hooks.enter_context(inner.register_forward_pre_hook(note, with_kwargs=True))
         yield seen
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def _ends_with_text(question: EncodedQuestion) -> bool:
@@ -269,8 +265,5 @@ def _ends_with_text(question: EncodedQuestion) -> bool:
 
 def _rope_delta(model: torch.nn.Module) -> int:
     """How far the next position lies from the number of tokens (multimodal rotary positions), 0 elsewhere."""
-    for module in model.modules():
-        deltas = getattr(module, "rope_deltas", None)
-        if deltas is not None:
-            return int(deltas.flatten()[0])
-    return 0
+    deltas = (getattr(module, "rope_deltas", None) for module in model.modules())
+    return next((int(delta.flatten()[0]) for delta in deltas if delta is not None), 0)

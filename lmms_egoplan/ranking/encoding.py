@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import torch
@@ -296,18 +297,13 @@ def _num_visuals(messages: list[Message]) -> int:
 
 
 def _with_text_before(text: str, messages: list[Message]) -> list[Message]:
-    """The messages with a text and a line break before the first text, behind the media that stand before that."""
-    found = ((number, place) for number, message in enumerate(messages) for place in _text_places(message))
-    number, place = next(found, (None, None))
-    if number is None or place is None:
-        return [{"role": "user", "content": [{"type": "text", "text": text}]}, *messages]
-    content = list(messages[number]["content"])
-    content[place] = {**content[place], "text": f"{text}\n{content[place]['text']}"}
-    return [*messages[:number], {**messages[number], "content": content}, *messages[number + 1 :]]
-
-
-def _text_places(message: Message) -> list[int]:
-    return [place for place, item in enumerate(message["content"]) if item["type"] == "text"]
+    """Write a text and a line break before the first text of the messages, behind the media that stand before that."""
+    for message in messages:
+        for place, item in enumerate(message["content"]):
+            if item["type"] == "text":
+                message["content"][place] = {**item, "text": f"{text}\n{item['text']}"}
+                return messages
+    return [{"role": "user", "content": [{"type": "text", "text": text}]}, *messages]
 
 
 def _frame_rates(videos: Sequence[Sequence[Any]]) -> dict[str, Any]:
@@ -331,9 +327,5 @@ def _frame_rates(videos: Sequence[Sequence[Any]]) -> dict[str, Any]:
 
 
 def _common_prefix_length(sequences: list[list[int]]) -> int:
-    length = 0
-    for column in zip(*sequences, strict=False):
-        if len(set(column)) > 1:
-            break
-        length += 1
-    return length
+    columns = takewhile(lambda column: len(set(column)) == 1, zip(*sequences, strict=False))
+    return sum(1 for _ in columns)

@@ -9,8 +9,8 @@ from transformers import PreTrainedModel
 
 from lmms_egoplan.ranking.decoder import DecoderPasses, UnsupportedPathError
 from lmms_egoplan.ranking.encoder_decoder import EncoderDecoderPasses
+from lmms_egoplan.ranking.precision import rounded_at_random
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion, RankingError
-from lmms_egoplan.ranking.rounding import rounded_at_random
 from lmms_egoplan.ranking.scores import CandidateScore
 
 FLOAT32_TOLERANCE = 1e-4

@@ -10,9 +10,9 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from lmms_egoplan.jsonl import decode
+from pydantic import BaseModel, BeforeValidator, PositiveInt, TypeAdapter
 
 # Python's text of a pair, a list where it comes from the response cache; ``nan`` and ``inf`` are no literals.
 _PAIR = re.compile(r"[(\[](?P<loss>[^,()\[\]]+), (?P<is_greedy>True|False)[)\]]")
@@ -45,6 +45,9 @@ class Loglikelihood:
     logprob: sum of the candidate's token log-probabilities, nats, lm-eval's convention (higher is better); None where
         only the mean is known.
     use: how it was computed; None where the backend does not tell.
+
+    >>> Loglikelihood(loss=0.5, num_tokens=3).logprob
+    -1.5
     """
 
     loss: float | None
@@ -59,7 +62,13 @@ class Loglikelihood:
 
 
 def of_sum(logprob: float, is_greedy: bool | None, num_tokens: int | None, use: PathUse | None = None) -> Loglikelihood:
-    """What lm-eval's convention tells of a candidate: the sum of its log-probabilities, and its tokens if counted."""
+    """What lm-eval's convention tells of a candidate: the sum of its log-probabilities, and its tokens if counted.
+
+    >>> of_sum(-1.5, is_greedy=False, num_tokens=3).loss
+    0.5
+    >>> of_sum(-1.5, is_greedy=False, num_tokens=None).loss is None
+    True
+    """
     if num_tokens is None:
         return Loglikelihood(None, None, is_greedy, logprob, use)
     return Loglikelihood(-logprob / num_tokens, num_tokens, is_greedy, use=use)
@@ -116,64 +125,52 @@ def parse_loglikelihood(response: Any) -> Loglikelihood:
 
     Raises:
         ValueError: the response is none of these.
+
+    >>> parse_loglikelihood((0.5, False)).loss, parse_loglikelihood("(0.5, False)").loss
+    (0.5, 0.5)
+    >>> parse_loglikelihood('{"loss": 0.5, "num_tokens": 3, "is_greedy": false}').logprob
+    -1.5
     """
-    parsed = _parse_text(response) if isinstance(response, str) else response
-    use = None
-    match parsed:
-        case {"loss": float() | int() as loss, **fields}:
-            num_tokens, is_greedy = fields.get("num_tokens"), fields.get("is_greedy")
-            use = _read_use(fields.get("use"), response)
-        case {
-            "loss": None,
-            "logprob": float() | int() as logprob,
-            "num_tokens": None,
-            "is_greedy": is_greedy,
-            **fields,
-        } if isinstance(is_greedy, bool | None) and not isinstance(logprob, bool):
-            num_tokens, loss = None, None
-            use = _read_use(fields.get("use"), response)
-        case (float() | int() as loss, bool() as is_greedy):
-            num_tokens = None
-        case _:
-            raise _unreadable(response)
-    if isinstance(loss, bool) or not _is_count(num_tokens) or not isinstance(is_greedy, bool | None):
-        raise _unreadable(response)
     try:
-        if loss is None:
-            return Loglikelihood(None, None, is_greedy, float(logprob), use)
-        return Loglikelihood(float(loss), num_tokens, is_greedy, use=use)
-    except OverflowError as error:
-        raise _unreadable(response) from error
+        pair = _PAIR.fullmatch(response) if isinstance(response, str) else None
+        value = (float(pair["loss"]), pair["is_greedy"] == "True") if pair else response
+        found = _RESPONSE.validate_json(value if isinstance(value, str) else json.dumps(value))
+        match found:
+            case _Mean():
+                return Loglikelihood(found.loss, found.num_tokens, found.is_greedy, use=found.use)
+            case _Sum():
+                return Loglikelihood(None, None, found.is_greedy, found.logprob, found.use)
+        loss, is_greedy = found
+        return Loglikelihood(loss, None, is_greedy)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise ValueError(
+            f"a loglikelihood response must be (loss, is_greedy), got {response!r:.200}; the backend does not "
+            "answer loglikelihood requests: use --model hf_vlm, or a task whose name ends in _generate"
+        ) from error
 
 
-def _parse_text(text: str) -> Any:
-    if pair := _PAIR.fullmatch(text):
-        try:
-            return float(pair["loss"]), pair["is_greedy"] == "True"
-        except ValueError:
-            return None
-    try:
-        return decode(text)
-    except ValueError:
-        return None
+# A whole number beyond all floats is refused, where pydantic makes it infinite.
+_Number = Annotated[float, BeforeValidator(lambda value: float(value) if type(value) is int else value)]
 
 
-def _read_use(value: Any, response: Any) -> PathUse | None:
-    match value:
-        case None:
-            return None
-        case {"path": str(path), "kind": str(kind), "audit": None | float() | int() as audit, "rejected": [*rejected]}:
-            if all(isinstance(name, str) for name in rejected) and not isinstance(audit, bool):
-                return PathUse(path, kind, audit, tuple(rejected))
-    raise _unreadable(response)
+class _Mean(BaseModel, strict=True):
+    """`LoglikelihoodText` where the mean is known."""
+
+    loss: _Number
+    num_tokens: PositiveInt | None = None
+    is_greedy: bool | None = None
+    use: PathUse | None = None
 
 
-def _is_count(value: Any) -> bool:
-    return value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 1)
+class _Sum(BaseModel, strict=True):
+    """`LoglikelihoodText` where only the sum is known."""
+
+    loss: None
+    logprob: _Number
+    num_tokens: None
+    is_greedy: bool | None
+    use: PathUse | None = None
 
 
-def _unreadable(response: Any) -> ValueError:
-    return ValueError(
-        f"a loglikelihood response must be (loss, is_greedy), got {response!r:.200}; the backend does not "
-        "answer loglikelihood requests: use --model hf_vlm, or a task whose name ends in _generate"
-    )
+_Response = _Mean | _Sum | tuple[_Number, bool]
+_RESPONSE: TypeAdapter[_Response] = TypeAdapter(_Response, config={"strict": True})

@@ -14,7 +14,7 @@ from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
 from lmms_egoplan.ranking.equivalence import SETTLING_TOLERANCE, Outcome, PathChecker, with_candidates
 from lmms_egoplan.ranking.kinds import Extent, KindFinder, extent
 from lmms_egoplan.ranking.loglikelihood import PathUse
-from lmms_egoplan.ranking.output_layer import float32_logits
+from lmms_egoplan.ranking.precision import float32_logits
 from lmms_egoplan.ranking.question import EncodedQuestion, PathError, RankingError, check_length, on_device
 from lmms_egoplan.ranking.scores import CandidateScore
 from lmms_egoplan.ranking.video_seconds import keep_fractions
@@ -81,6 +81,24 @@ class CandidateRanker:
 
     Raises:
         ValueError: there is no such path for the model.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from PIL import Image
+    >>> from transformers import AutoModelForImageTextToText, AutoProcessor
+    >>> from lmms_egoplan.demo.checkpoint import write_checkpoint
+    >>> with TemporaryDirectory() as folder:  # any checkpoint, or a name on the hub
+    ...     write_checkpoint(Path(folder))
+    ...     model = AutoModelForImageTextToText.from_pretrained(folder).eval()
+    ...     processor = AutoProcessor.from_pretrained(folder)
+    >>> content = [{"type": "image", "image": Image.new("RGB", (64, 48))}, {"type": "text", "text": "What comes next?"}]
+    >>> ranker = CandidateRanker(model, processor)
+    >>> scores = ranker.score([{"role": "user", "content": content}], ["open the tap", "dry the cup with a towel"])
+    >>> best = min(scores, key=lambda score: score.nll)
+    >>> best.nll > 0, best.logprob < 0, best.num_tokens == len(best.token_logprobs)
+    (True, True, True)
+    >>> ranker.paths
+    {'image': 'packed'}
     """
 
     def __init__(

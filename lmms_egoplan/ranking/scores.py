@@ -15,6 +15,10 @@ class CandidateScore:
     token_logprobs: log-probability of each of the candidate's tokens, nats, at most 0; at least one.
     is_greedy: whether each of them is the most probable token at its place.
     use: the computation path, and what an audit of this question found; None outside of `CandidateRanker`.
+
+    >>> score = CandidateScore(token_logprobs=(-0.5, -1.0), is_greedy=False)
+    >>> score.num_tokens, score.logprob, score.nll
+    (2, -1.5, 0.75)
     """
 
     token_logprobs: tuple[float, ...]
@@ -43,6 +47,9 @@ def score_from_logits(candidate: CandidateTokens, logits: torch.Tensor) -> Candi
     Args:
         candidate: the tokens and which of them are scored.
         logits: shape (len(candidate.scored_tokens), vocabulary); row k predicts scored token k.
+
+    >>> score_from_logits(CandidateTokens(tokens=[7, 1], first=1), torch.tensor([[0.0, 9.0]])).is_greedy
+    True
     """
     targets = torch.tensor(candidate.scored_tokens, device=logits.device)
     logprobs = torch.log_softmax(logits.float(), dim=-1).gather(-1, targets[:, None])[:, 0]

@@ -46,7 +46,11 @@ class Comparison:
 
 
 def mean(values: np.ndarray) -> float:
-    """Mean of the questions: each weighs the same, so a cluster weighs as many as it has."""
+    """Mean of the questions: each weighs the same, so a cluster weighs as many as it has.
+
+    >>> mean(np.array([1.0, 1.0, 0.0, 0.0]))
+    0.5
+    """
     return float(values.mean())
 
 
@@ -76,6 +80,12 @@ def bootstrap_interval(
 
     Raises:
         ValueError: not as many clusters as values.
+
+    >>> low, high = bootstrap_interval([1, 1, 0, 1, 0, 0], ["P01_01", "P01_01", "P01_02", "P02_01", "P02_02", "P02_02"])
+    >>> 0 <= low < 0.5 < high <= 1
+    True
+    >>> bootstrap_interval([1, 0], ["P01_01", "P01_01"]) is None  # a single video
+    True
     """
     if len(values) != len(clusters):
         raise ValueError(f"expected a cluster for each value, got {len(clusters)} for {len(values)}")
@@ -123,6 +133,10 @@ def stratified_interval(
 
     Returns:
         None where a stratum has fewer than two values, or there is none.
+
+    >>> low, high = stratified_interval([[0, 50, 100], [50, 100, 100, 100]])
+    >>> 0 <= low < 68.75 < high <= 100
+    True
     """
     if min(map(len, strata), default=0) < 2:
         return None
@@ -146,6 +160,11 @@ def compare(first: Scores, second: Scores, clusters: Mapping[str, str]) -> Compa
 
     Raises:
         ValueError: a question that both have has no cluster.
+
+    >>> first, second = {"1": 1, "2": 1, "3": 0, "4": 1}, {"1": 0, "2": 1, "3": 0, "4": 0, "5": None}
+    >>> found = compare(first, second, clusters={"1": "a", "2": "b", "3": "c", "4": "d"})
+    >>> found.difference, found.test, found.p_value, found.questions
+    (0.5, 'McNemar', 0.5, 4)
     """
     shared = sorted(first.keys() & second.keys())
     pairs = np.array([(first[question], second[question]) for question in shared], dtype=float).reshape(-1, 2)
@@ -172,6 +191,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
     Raises:
         ValueError: a p-value is not from 0 to 1.
+
+    >>> [round(p_value, 2) for p_value in holm([0.01, 0.04, 0.03])]
+    [0.03, 0.06, 0.06]
     """
     if not all(0 <= p_value <= 1 for p_value in p_values):
         raise ValueError(f"p-values must be from 0 to 1, got {list(p_values)}")

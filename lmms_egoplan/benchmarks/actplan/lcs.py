@@ -38,6 +38,17 @@ def lcs_lengths(
 
     Raises:
         LmmsEgoplanError: the encoder gives something other than numbers.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from sentence_transformers import SentenceTransformer
+    >>> from lmms_egoplan.demo.encoder import write_encoder
+    >>> with TemporaryDirectory() as folder:  # any sentence encoder, or a name on the hub
+    ...     write_encoder(Path(folder))
+    ...     encoder = SentenceTransformer(folder, device="cpu")
+    >>> gold = ["walk_to(table)", "open(box)", "grab(cup)"]
+    >>> lcs_lengths([(["walk_to(table)", "grab(cup)"], gold), ([], gold)], encoder, show_progress=False)
+    [2, 0]
     """
     steps = list(dict.fromkeys(step for pair in pairs if all(pair) for plan in pair for step in plan))
     embeddings = _embeddings(steps, encoder, show_progress)
@@ -49,7 +60,11 @@ def lcs_lengths(
 
 
 def lcs_norm(length: int, candidate_length: int, reference_length: int) -> float:
-    """The LCS length divided by the longer plan's (sec. 4.2.1), in [0, 1]; 0 if a plan is empty."""
+    """The LCS length divided by the longer plan's (sec. 4.2.1), in [0, 1]; 0 if a plan is empty.
+
+    >>> lcs_norm(2, candidate_length=2, reference_length=4)
+    0.5
+    """
     return length / max(candidate_length, reference_length) if candidate_length and reference_length else 0.0
 
 

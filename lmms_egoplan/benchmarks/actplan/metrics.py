@@ -21,7 +21,11 @@ BREAKDOWNS = ("setting", "length", "activity_type")
 
 
 def length_bin(steps: int | None) -> str:
-    """The bin of a gold plan's length: ``1-10``, ``11-20``, ... ``51+``; ``unknown`` without a gold plan."""
+    """The bin of a gold plan's length: ``1-10``, ``11-20``, ... ``51+``; ``unknown`` without a gold plan.
+
+    >>> length_bin(12), length_bin(51), length_bin(None)
+    ('11-20', '51+', 'unknown')
+    """
     if steps is None:
         return "unknown"
     start = 1
@@ -49,6 +53,20 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
 
     Raises:
         ValueError: not one response, one that is no scored plan, or the plan of another instance.
+
+    >>> plan, gold = ["walk_to(table)", "grab(cup)"], ["walk_to(table)", "open(box)", "grab(cup)"]
+    >>> score = PlanScore(
+    ...     "clean_table/1", plan, plan, reference_lengths=[3, None], lcs_each=[2, None], lcs_parsed_each=[2, None],
+    ...     form_validity=1.0, truncated=False, bleurt=None, bleurt_probability=None, bleurt_truncated=None,
+    ...     encoder="all-MiniLM-L6-v2", classifier=None,
+    ... )
+    >>> doc = {
+    ...     "id": "clean_table/1", "setting": "normal", "activity": "clean_table", "activity_type": "cleaning",
+    ...     "gold_plan_1": gold, "gold_plan_2": [], "split_size": 1187,
+    ... }
+    >>> values = score_plan(doc, [score.to_text()])
+    >>> values["lcs"]["score"], round(values["lcs_norm"]["score"], 3), values["lcs_gold_2"]
+    (2, 0.667, {'activity': 'clean_table'})
     """
     (text,) = responses
     score = PlanScore.from_text(text)
@@ -84,7 +102,11 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
 
 
 def mean_score(values: Sequence[Mapping[str, Any]]) -> float:
-    """Mean over the plans for which the measure is defined; NaN if there are none."""
+    """Mean over the plans for which the measure is defined; NaN if there are none.
+
+    >>> mean_score([{"score": 0.5}, {"score": 0.25}, {"activity": "clean_table"}])
+    0.375
+    """
     return _mean([value["score"] for value in values if "score" in value])
 
 
@@ -93,6 +115,10 @@ def mean_by_group(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
     Args:
         values: records with ``group`` and, where the measure is defined, ``mean_of``.
+
+    >>> values = [{"group": "11-20", "mean_of": 0.25}, {"group": "1-10", "mean_of": 0.5}, {"group": "11-20"}]
+    >>> mean_by_group(values)
+    {'1-10': 0.5, '11-20': 0.25}
     """
     groups = by_group(values)
     return {
@@ -102,12 +128,21 @@ def mean_by_group(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def plans_by_group(values: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Plans of every group for which the measure is defined."""
+    """Plans of every group for which the measure is defined.
+
+    >>> values = [{"group": "11-20", "mean_of": 0.25}, {"group": "1-10", "mean_of": 0.5}, {"group": "11-20"}]
+    >>> plans_by_group(values)
+    {'1-10': 1, '11-20': 1}
+    """
     return {group: sum("mean_of" in member for member in members) for group, members in by_group(values).items()}
 
 
 def by_group(values: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """Records by their ``group``, in the order of lengths or of the alphabet."""
+    """Records by their ``group``, in the order of lengths or of the alphabet.
+
+    >>> list(by_group([{"group": "51+"}, {"group": "1-10"}, {"group": "51+"}]))
+    ['1-10', '51+']
+    """
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for value in values:
         groups.setdefault(value["group"], []).append(value)
@@ -115,33 +150,57 @@ def by_group(values: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str,
 
 
 def share(values: Sequence[Mapping[str, bool]]) -> float:
-    """Share of the plans of which it is so, in [0, 1]."""
+    """Share of the plans of which it is so, in [0, 1].
+
+    >>> share([{"is": True}, {"is": False}])
+    0.5
+    """
     return fmean(value["is"] for value in values)
 
 
 def count(values: Sequence[Mapping[str, bool]]) -> int:
-    """Plans of which it is so."""
+    """Plans of which it is so.
+
+    >>> count([{"is": True}, {"is": False}])
+    1
+    """
     return sum(value["is"] for value in values)
 
 
 def names(values: Sequence[Mapping[str, str]]) -> str:
-    """Names, sorted and joined by commas."""
+    """Names, sorted and joined by commas.
+
+    >>> names([{"name": "all-MiniLM-L6-v2"}, {"name": "all-MiniLM-L6-v2"}])
+    'all-MiniLM-L6-v2'
+    """
     return ", ".join(sorted({value["name"] for value in values}))
 
 
 def classifier_names(values: Sequence[Mapping[str, str | None]]) -> str:
-    """The classifiers that were asked; without any, why there is no ``bleurt_correct``."""
+    """The classifiers that were asked; without any, why there is no ``bleurt_correct``.
+
+    >>> classifier_names([{"name": None}])
+    'none: LMMS_EGOPLAN_BLEURT is not set'
+    """
     asked = sorted({value["name"] for value in values if value["name"] is not None})
     return ", ".join(asked) or f"none: {BLEURT_VARIABLE} is not set"
 
 
 def num_plans(values: Sequence[Mapping[str, Any]]) -> int:
-    """Instances asked."""
+    """Instances asked.
+
+    >>> num_plans([{"id": "clean_table/1"}, {"id": "clean_table/2"}])
+    2
+    """
     return len(values)
 
 
 def coverage(values: Sequence[Mapping[str, Any]]) -> float:
-    """Share in [0, 1] of the release's instances that were asked."""
+    """Share in [0, 1] of the release's instances that were asked.
+
+    >>> coverage([{"split_size": 4}] * 3)
+    0.75
+    """
     (size,) = {value["split_size"] for value in values}
     return len(values) / size
 

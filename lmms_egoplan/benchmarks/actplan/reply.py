@@ -106,5 +106,9 @@ def is_well_formed(step: str) -> bool:
 
 
 def form_validity(steps: Sequence[str]) -> float:
-    """The share of steps that are well formed, in [0, 1]; NaN without steps."""
+    """The share of steps that are well formed, in [0, 1]; NaN without steps.
+
+    >>> form_validity(["walk_to(table)", "grab the cup"])
+    0.5
+    """
     return sum(map(is_well_formed, steps)) / len(steps) if steps else float("nan")

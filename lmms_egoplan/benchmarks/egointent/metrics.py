@@ -35,6 +35,24 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
 
     Raises:
         ValueError: not one response, one that is no graded step, or the answer to another step.
+
+    >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
+    >>> from lmms_egoplan.judging import JudgeSettings
+    >>> references = {"local_intent": "cut the bread", "global_intent": "make toast", "next_step_plan": "spread butter"}
+    >>> fields = {"local_intent": "cut bread", "global_intent": "make toast"}  # no next step was found in the reply
+    >>> answer = Prediction(
+    ...     step_id="P01/3", fields=fields, truncated=False, frames_shown=8, frames_sampled=30, references=references
+    ... )
+    >>> (step,) = grade([answer], JudgeSettings("demo"), show_progress=False)
+    >>> doc = {
+    ...     "step_id": "P01/3", "video_id": "P01", "environment": "indoor", "scenario": "cooking", "unverified": False,
+    ...     "split_size": 300,
+    ... }
+    >>> values = score_step(doc, [step.to_text()])
+    >>> {field: values[field]["score"] for field in FIELDS}
+    {'local_intent': 50.0, 'global_intent': 100.0, 'next_step_plan': 0.0}
+    >>> values["overall"]["score"], values["overall"]["missing"]
+    (50.0, ['next_step_plan'])
     """
     (text,) = responses
     step = GradedStep.from_text(text)
@@ -70,7 +88,13 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
 
 
 def field_score(values: Sequence[Mapping[str, Any]]) -> float:
-    """Score of one field (Table 3), 0..100: the mean rating, where all that was found is judged; NaN as `overall`."""
+    """Score of one field (Table 3), 0..100: the mean rating, where all that was found is judged; NaN as `overall`.
+
+    >>> field_score([{"score": 80.0, "missing": False}, {"score": 0.0, "missing": True}])
+    40.0
+    >>> field_score([{"score": 80.0, "missing": False}, {"missing": False}])  # the second is not judged
+    80.0
+    """
     return _score([(value.get("score"), value["missing"]) for value in values])
 
 
@@ -82,43 +106,81 @@ def overall(values: Sequence[Mapping[str, Any]]) -> float:
 
     Returns:
         0..100; NaN if a field has no score.
+
+    >>> ratings = {"local_intent": 90.0, "global_intent": 60.0, "next_step_plan": 30.0}
+    >>> overall([{"ratings": ratings, "missing": []}])
+    60.0
     """
     return fmean(_score([(value["ratings"][field], field in value["missing"]) for value in values]) for field in FIELDS)
 
 
 def scenario_scores(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """`overall` of each scenario's steps, from the hardest to the easiest (Fig. 7); those without a score last."""
+    """`overall` of each scenario's steps, from the hardest to the easiest (Fig. 7); those without a score last.
+
+    >>> ratings = {"local_intent": 90.0, "global_intent": 60.0, "next_step_plan": 30.0}
+    >>> values = [
+    ...     {"ratings": ratings, "missing": [], "scenario": "cooking"},
+    ...     {"ratings": dict.fromkeys(ratings, 40.0), "missing": [], "scenario": "gardening"},
+    ... ]
+    >>> scenario_scores(values)
+    {'gardening': 40.0, 'cooking': 60.0}
+    """
     return _group_scores(values, "scenario")
 
 
 def category_scores(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """As `scenario_scores`, of the goal categories of Goal-Step steps."""
+    """As `scenario_scores`, of the goal categories of Goal-Step steps.
+
+    >>> ratings = {"local_intent": 90.0, "global_intent": 60.0, "next_step_plan": 30.0}
+    >>> category_scores([{"ratings": ratings, "missing": [], "category": "COOKING:MAKE_OMELET"}])
+    {'COOKING:MAKE_OMELET': 60.0}
+    """
     return _group_scores(values, "category")
 
 
 def group_of(doc: Mapping[str, Any]) -> dict[str, str]:
-    """``scenario`` of a step, or ``category`` of a Goal-Step step, with its name."""
+    """``scenario`` of a step, or ``category`` of a Goal-Step step, with its name.
+
+    >>> group_of({"scenario": "cooking"})
+    {'scenario': 'cooking'}
+    """
     name = "scenario" if doc.get("category") is None else "category"
     return {name: doc[name]}
 
 
 def parsed_share(values: Sequence[Mapping[str, Any]]) -> float:
-    """Share in [0, 1] of the fields, three for each step, that were found in the replies."""
+    """Share in [0, 1] of the fields, three for each step, that were found in the replies.
+
+    >>> parsed_share([{"found": 3}, {"found": 0}])
+    0.5
+    """
     return fmean(value["found"] for value in values) / len(FIELDS)
 
 
 def judge_coverage(values: Sequence[Mapping[str, Any]]) -> float:
-    """Share in [0, 1] of the found fields that are judged; NaN if none was found, which leaves nothing to judge."""
+    """Share in [0, 1] of the found fields that are judged; NaN if none was found, which leaves nothing to judge.
+
+    >>> judge_coverage([{"found": 3, "judged": 3}, {"found": 1, "judged": 0}])
+    0.75
+    """
     return _share_of_found(values, "judged")
 
 
 def suspect_share(values: Sequence[Mapping[str, Any]]) -> float:
-    """Share in [0, 1] of the found fields that look as if they wrote their own rating; NaN if none was found."""
+    """Share in [0, 1] of the found fields that look as if they wrote their own rating; NaN if none was found.
+
+    >>> suspect_share([{"found": 3, "suspect": 1}, {"found": 1, "suspect": 0}])
+    0.25
+    """
     return _share_of_found(values, "suspect")
 
 
 def judge_models(values: Sequence[Mapping[str, Any]]) -> str:
-    """Names of the models that gave the ratings, sorted and joined by commas; ``none`` without ratings."""
+    """Names of the models that gave the ratings, sorted and joined by commas; ``none`` without ratings.
+
+    >>> judge_models([{"judges": ["Qwen3-32B", "Qwen3-32B"]}, {"judges": []}])
+    'Qwen3-32B'
+    """
     return ", ".join(sorted({judge for value in values for judge in value["judges"] if judge is not None})) or "none"
 
 
@@ -126,6 +188,9 @@ def media_used(values: Sequence[Mapping[str, Any]]) -> str:
     """In which forms the model was shown the steps, the most frequent first, with numbers where there are several.
 
     ``video`` for one, or ``video (298), images (2)``; ``unknown`` where a step's is not known.
+
+    >>> media_used([{"media": "video"}, {"media": "video"}, {"media": "images"}])
+    'video (2), images (1)'
     """
     counts = Counter(value["media"] or "unknown" for value in values)
     forms = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -133,17 +198,29 @@ def media_used(values: Sequence[Mapping[str, Any]]) -> str:
 
 
 def unverified_share(values: Sequence[Mapping[str, Any]]) -> float:
-    """Share in [0, 1] of the steps whose references nobody has verified."""
+    """Share in [0, 1] of the steps whose references nobody has verified.
+
+    >>> unverified_share([{"unverified": True}, {"unverified": False}])
+    0.5
+    """
     return fmean(value["unverified"] for value in values)
 
 
 def num_steps(values: Sequence[Mapping[str, Any]]) -> int:
-    """Steps asked."""
+    """Steps asked.
+
+    >>> num_steps([{"step_id": "P01/1"}, {"step_id": "P01/2"}])
+    2
+    """
     return len(values)
 
 
 def coverage(values: Sequence[Mapping[str, Any]]) -> float:
-    """Share in [0, 1] of the annotation file's steps that were asked."""
+    """Share in [0, 1] of the annotation file's steps that were asked.
+
+    >>> coverage([{"split_size": 4}] * 3)
+    0.75
+    """
     (size,) = {value["split_size"] for value in values}
     return len(values) / size
 

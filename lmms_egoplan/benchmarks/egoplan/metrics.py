@@ -34,6 +34,16 @@ def score_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
 
     Raises:
         ValueError: a response cannot be read, or not one per choice.
+
+    >>> doc = {
+    ...     "sample_id": 7, "video_id": "P01_01", "video_source": "EpicKitchens", "golden_choice_idx": "B",
+    ...     "choices": ["open the tap", "take a cup", "close the door", "cut the bread"], "split_size": 3355,
+    ... }
+    >>> values = score_ranking(doc, [(2.5, False), (1.5, True), (3.0, False), (2.0, False)])  # losses, nats per token
+    >>> values["acc"]
+    {'score': 1.0, 'video_id': 'P01_01'}
+    >>> values["predictions"]["prediction"]
+    'B'
     """
     values, ranking = _rank_responses(doc, responses)
     predictions = {
@@ -59,6 +69,11 @@ def score_test_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
 
     Raises:
         ValueError: as for `score_ranking`.
+
+    >>> doc = {"sample_id": 7, "video_id": "P01_01", "choices": ["open the tap", "take a cup"], "split_size": 923}
+    >>> values = score_test_ranking(doc, [(2.5, False), (1.5, True)])
+    >>> sorted(values), values["predictions"]["prediction"]
+    (['coverage', 'num_questions', 'predictions', 'split_size', 'ties'], 'B')
     """
     return _rank_responses(doc, responses)[0]
 
@@ -74,6 +89,13 @@ def score_reply(doc: Doc, replies: Sequence[str]) -> Values:
         ``acc`` and one of ``acc_epic_kitchens`` and ``acc_ego4d``: over all questions, a reply without a
         readable letter is wrong; ``unparsed``: share of such replies; ``predictions``, ``coverage`` (a reply
         of any kind covers its question), ``split_size``, ``num_questions``.
+
+    >>> doc = {
+    ...     "sample_id": 7, "video_id": "P01_01", "video_source": "EpicKitchens", "golden_choice_idx": "B",
+    ...     "choices": ["open the tap", "take a cup", "close the door", "cut the bread"], "split_size": 3355,
+    ... }
+    >>> score_reply(doc, ["The answer is (C)."])["acc"]
+    {'score': 0.0, 'video_id': 'P01_01'}
     """
     (reply,) = replies
     letter = parse_letter(reply)
@@ -87,33 +109,57 @@ def score_reply(doc: Doc, replies: Sequence[str]) -> Values:
 
 
 def mean_score(values: Sequence[dict[str, Any]]) -> float:
-    """Share in [0, 1]: the mean of accuracies, or of ``unparsed``."""
+    """Share in [0, 1]: the mean of accuracies, or of ``unparsed``.
+
+    >>> mean_score([{"score": 1.0, "video_id": "P01_01"}, {"score": 0.0, "video_id": "P01_02"}])
+    0.5
+    """
     return fmean(value["score"] for value in values)
 
 
 def num_ties(values: Sequence[dict[str, Any]]) -> int:
-    """Questions whose best choice, by the mean log-probability per token, is not the only one."""
+    """Questions whose best choice, by the mean log-probability per token, is not the only one.
+
+    >>> num_ties([{"tied": True}, {"tied": False}])
+    1
+    """
     return sum(value["tied"] for value in values)
 
 
 def num_predictions(values: Sequence[dict[str, Any]]) -> int:
-    """Questions with a predicted letter."""
+    """Questions with a predicted letter.
+
+    >>> num_predictions([{"sample_id": 1, "prediction": "B"}, {"sample_id": 2, "prediction": None}])
+    1
+    """
     return sum(value["prediction"] is not None for value in values)
 
 
 def num_questions(values: Sequence[dict[str, Any]]) -> int:
-    """Questions asked."""
+    """Questions asked.
+
+    >>> num_questions([{"sample_id": 1}, {"sample_id": 2}])
+    2
+    """
     return len(values)
 
 
 def split_size(values: Sequence[dict[str, Any]]) -> int:
-    """Questions in the official annotation file, prepared or not."""
+    """Questions in the official annotation file, prepared or not.
+
+    >>> split_size([{"split_size": 3355}, {"split_size": 3355}])
+    3355
+    """
     (size,) = {value["split_size"] for value in values}
     return size
 
 
 def coverage(values: Sequence[dict[str, Any]]) -> float:
-    """Share of the official file's questions that were scored, in [0, 1]."""
+    """Share of the official file's questions that were scored, in [0, 1].
+
+    >>> coverage([{"scored": True, "split_size": 4}, {"scored": False, "split_size": 4}])
+    0.25
+    """
     return sum(value["scored"] for value in values) / split_size(values)
 
 

@@ -35,6 +35,10 @@ def rank(scores: Sequence[Loglikelihood], choices: Sequence[str]) -> Ranking:
 
     Raises:
         ValueError: not one score per choice.
+
+    >>> scores = [Loglikelihood(loss=1.0, num_tokens=2), Loglikelihood(loss=0.75, num_tokens=4)]
+    >>> rank(scores, ["open the tap", "dry the hands with a towel"])
+    Ranking(by_mean=1, by_sum=0, by_bytes=1, tied=False)
     """
     if len(scores) != len(choices):
         raise ValueError(f"expected a score for each of {len(choices)} choices, got {len(scores)}")

@@ -32,6 +32,11 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
 
     Raises:
         ValueError: not one response, one that is no judged answer, or the answer to another question.
+
+    >>> judged = JudgedAnswer("existence/1", "a cup", False, False, 0.5, "Rating: [[0.5]]", "gpt-4o-2024-11-20", None)
+    >>> values = score_answer({"id": "existence/1"}, [judged.to_text()])
+    >>> values["score"]["score"], values["judge_coverage"], values["judge_model"]
+    (50.0, {'judged': True}, {'judge': 'gpt-4o-2024-11-20'})
     """
     (text,) = responses
     judged = JudgedAnswer.from_text(text)
@@ -51,33 +56,57 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
 
 
 def mean_score(values: Sequence[Mapping[str, Any]]) -> float:
-    """Mean over the judged answers, 0..100; NaN if none is judged."""
+    """Mean over the judged answers, 0..100; NaN if none is judged.
+
+    >>> mean_score([{"score": 50.0}, {"score": 100.0}, {"rating": None}])
+    75.0
+    """
     scores = [value["score"] for value in values if "score" in value]
     return fmean(scores) if scores else math.nan
 
 
 def judge_coverage(values: Sequence[Mapping[str, Any]]) -> float:
-    """Share of the answers that are judged, in [0, 1]."""
+    """Share of the answers that are judged, in [0, 1].
+
+    >>> judge_coverage([{"judged": True}, {"judged": False}])
+    0.5
+    """
     return fmean(value["judged"] for value in values)
 
 
 def suspect_share(values: Sequence[Mapping[str, Any]]) -> float:
-    """Share in [0, 1] of the answers that look as if they wrote their own rating."""
+    """Share in [0, 1] of the answers that look as if they wrote their own rating.
+
+    >>> suspect_share([{"suspect": True}, {"suspect": False}])
+    0.5
+    """
     return fmean(value["suspect"] for value in values)
 
 
 def judge_models(values: Sequence[Mapping[str, Any]]) -> str:
-    """Names of the models that gave the ratings, sorted and joined by commas; ``none`` without ratings."""
+    """Names of the models that gave the ratings, sorted and joined by commas; ``none`` without ratings.
+
+    >>> judge_models([{"judge": "gpt-4o"}, {"judge": None}, {"judge": "gpt-4o"}])
+    'gpt-4o'
+    """
     return ", ".join(sorted({value["judge"] for value in values if value["judge"] is not None})) or "none"
 
 
 def prompts_used(values: Sequence[Mapping[str, Any]]) -> str:
-    """Whose prompts the model was asked in, sorted and joined by semicolons; ``unknown`` where that is not known."""
+    """Whose prompts the model was asked in, sorted and joined by semicolons; ``unknown`` where that is not known.
+
+    >>> prompts_used([{"prompts": "paper's"}, {"prompts": None}])
+    "paper's; unknown"
+    """
     return "; ".join(sorted({value["prompts"] or "unknown" for value in values}))
 
 
 def num_questions(values: Sequence[Mapping[str, Any]]) -> int:
-    """Questions asked."""
+    """Questions asked.
+
+    >>> num_questions([{"id": "existence/1"}, {"id": "existence/2"}])
+    2
+    """
     return len(values)
 
 
@@ -92,6 +121,9 @@ def plain_average(scores: Mapping[str, float]) -> float:
 
     Raises:
         ValueError: not the twelve dimensions.
+
+    >>> plain_average({name: 60.0 for name in DIMENSION_NAMES} | {"assistance": 48.0})
+    59.0
     """
     wrong = sorted(scores.keys() ^ set(DIMENSION_NAMES))
     if wrong:
@@ -107,6 +139,9 @@ def mean_over_dimensions(values: Sequence[float], sizes: Sequence[int], weight_b
     Returns:
         NaN, with an error in the log, unless there are twelve values: the harness counts a dimension twice where the
         group of its capability is run beside the group of all.
+
+    >>> mean_over_dimensions([60.0] * 11 + [48.0], sizes=[50] * 11 + [100], weight_by_size=False)
+    59.0
     """
     if len(values) != len(DIMENSION_NAMES):
         logger.error(

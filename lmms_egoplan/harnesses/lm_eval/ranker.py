@@ -14,13 +14,13 @@ from lm_eval.models.hf_vlms import DEFAULT_IMAGE_PLACEHOLDER, HFMultimodalLM
 from lm_eval.models.utils import resize_image
 from tqdm import tqdm
 
-from lmms_egoplan.harnesses.generation import AnswerGenerator, Question, batches
+from lmms_egoplan.harnesses.generation import AnswerGenerator, Question
 from lmms_egoplan.harnesses.lm_eval import response_cache
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages
 from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, VIDEO, ShownAnswer
 from lmms_egoplan.harnesses.prefetch import prefetch
 from lmms_egoplan.media.clip import Clip
-from lmms_egoplan.ranking import CandidateRanker, CandidateScore
+from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.loglikelihood import LoglikelihoodPair
 from lmms_egoplan.ranking.question import ContextTooLongError, RankingError
@@ -28,10 +28,6 @@ from lmms_egoplan.ranking.ranker import AUTO, RANKING_VERSION
 from lmms_egoplan.ranking.weights import folder_version, weights_version
 
 NAME = "hf-vlm-ranker"
-
-DECODING_THREADS = 2
-QUESTIONS_AHEAD = 4
-"""Questions whose images are read beyond the one that the model computes; bounds the memory they take."""
 
 BATCHES_STORED = 16
 """Batches of answers that a killed run can lose at most."""
@@ -125,7 +121,8 @@ class HFVLMRanker(HFMultimodalLM):
                 continuations = [request.args[1] for request in group]
                 candidates = list(dict.fromkeys(continuations))
                 ranker = self._chat_ranker if isinstance(group[0].args[0], ChatPrompt) else self._plain_ranker
-                scores = self._scores(ranker, messages, candidates, question_id)
+                score = ranker.score if self._ledger is None else partial(self._ledger.score, ranker)
+                scores = score(messages, candidates, question_id)
                 pairs = {
                     candidate: LoglikelihoodPair(score.logprob, score.is_greedy, score.num_tokens, score.use)
                     for candidate, score in zip(candidates, scores, strict=True)
@@ -192,13 +189,6 @@ class HFVLMRanker(HFMultimodalLM):
         _check_length(ids.shape[1], left_truncate_len, strings)
         return ids, mask
 
-    def _scores(
-        self, ranker: CandidateRanker, messages: list[Message], candidates: list[str], question_id: str
-    ) -> list[CandidateScore]:
-        if self._ledger is None:
-            return ranker.score(messages, candidates, question_id)
-        return self._ledger.score(ranker, messages, candidates, question_id)
-
     def _is_clip(self, request: Instance) -> bool:
         """Whether the images of a request are frames that the model gets as a video; one frame is an image."""
         context, _, *media = request.args
@@ -211,15 +201,11 @@ class HFVLMRanker(HFMultimodalLM):
         progress = tqdm(total=len(requests), desc="Generating", disable=disable_tqdm or self.rank != 0)
         with progress:
             loaded = self._loaded([[request] for request in requests])
-            for batch in batches(loaded, int(self.batch_size)):
-                arguments = {"max_gen_toks": self.max_gen_toks} | batch[0][0][0].args[1]
-                questions, question_ids = zip(*(question for _, question in batch), strict=True)
-                for messages, answer in zip(
-                    questions, self._generator.generate(questions, arguments, question_ids), strict=True
-                ):
-                    kinds = {item["type"] for message in messages for item in message["content"]}
-                    answers.append(ShownAnswer(answer.text, VIDEO if "video" in kinds else IMAGES))
-                progress.update(len(batch))
+            defaults = {"max_gen_toks": self.max_gen_toks}
+            for messages, answer in self._generator.answers(loaded, int(self.batch_size), defaults):
+                kinds = {item["type"] for message in messages for item in message["content"]}
+                answers.append(ShownAnswer(answer.text, VIDEO if "video" in kinds else IMAGES))
+                progress.update()
         return answers
 
     def _loaded(self, questions: list[list[Instance]]) -> Iterator[tuple[list[Instance], Question]]:
@@ -228,7 +214,7 @@ class HFVLMRanker(HFMultimodalLM):
         def load(group: list[Instance]) -> Question:
             return self._messages(group), f"{group[0].task_name}/{group[0].doc_id}"
 
-        return prefetch(questions, load, workers=DECODING_THREADS, ahead=QUESTIONS_AHEAD)
+        return prefetch(questions, load)
 
     def _messages(self, group: list[Instance]) -> list[Message]:
         """The messages of a question with its images in their places, resized as the parent does for generation."""
@@ -246,34 +232,19 @@ class HFVLMRanker(HFMultimodalLM):
                 f"{DEFAULT_IMAGE_PLACEHOLDER} in its prompt"
             )
         if len(images) > 1 and self._is_clip(group[0]):
-            return _with_video(messages, Clip(images, fps))
-        remaining = iter(images)
-        return [
-            {
-                **message,
-                "content": [
-                    {"type": "image", "image": next(remaining)} if item["type"] == "image" else item
-                    for item in message["content"]
-                ],
-            }
-            for message in messages
-        ]
+            return _filled(messages, [{"type": "video", "video": Clip(images, fps)}])
+        return _filled(messages, [{"type": "image", "image": image} for image in images])
 
 
-def _with_video(messages: list[Message], clip: Clip) -> list[Message]:
-    """The messages with a clip where its first frame would stand, and no other frame."""
-    places = iter(range(len(clip)))
-    return [
-        {
-            **message,
-            "content": [
-                {"type": "video", "video": clip} if item["type"] == "image" else item
-                for item in message["content"]
-                if item["type"] != "image" or next(places) == 0
-            ],
-        }
-        for message in messages
-    ]
+def _filled(messages: list[Message], media: list[dict[str, Any]]) -> list[Message]:
+    """The messages with media in the first places of images, and without the other places."""
+    left = iter(media)
+
+    def items(content: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        filled = [next(left, None) if item["type"] == "image" else item for item in content]
+        return [item for item in filled if item is not None]
+
+    return [{**message, "content": items(message["content"])} for message in messages]
 
 
 def _check_length(length: int, limit: int | None, prompts: list[str]) -> None:

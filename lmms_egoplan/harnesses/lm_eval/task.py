@@ -13,10 +13,10 @@ from loguru import logger
 
 from lmms_egoplan import __version__
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.lm_eval.checkpoint import token_counter
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER
 from lmms_egoplan.harnesses.lm_eval.reasoning import without_reasoning
 from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, clean_answer, media_of
-from lmms_egoplan.harnesses.lm_eval.token_counts import token_counter
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
 from lmms_egoplan.judging.startup import announce_judge
 from lmms_egoplan.processes import num_processes
@@ -62,11 +62,11 @@ class PreparedTask(ConfigurableTask):
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise LmmsEgoplanError(f"{self.config.task}: --metadata {name}={value}: a whole number of at least 1")
         documents = self.documents(self.PREPARED.load(split))
-        count = len(documents)
-        documents = documents.add_column("data", [self.PREPARED.fingerprint(split)] * count)
-        documents = documents.add_column("version", [f"{metadata.get('version')}, {__version__}"] * count)
+        columns = {"data": self.PREPARED.fingerprint(split), "version": f"{metadata.get('version')}, {__version__}"}
         if names:
-            documents = documents.add_column("shown", [{name: metadata[name] for name in names}] * count)
+            columns["shown"] = {name: metadata[name] for name in names}
+        for column, value in columns.items():
+            documents = documents.add_column(column, [value] * len(documents))
         self.dataset = {split: documents}
 
     def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
@@ -197,9 +197,9 @@ class SystemPromptTask(PreparedTask):
         num_fewshot: int,
         system_instruction: str | None = None,
         apply_chat_template: bool = False,
-        fewshot_as_multiturn: bool = False,
+        *,
         chat_template: Callable[..., str] | None = None,
-        gen_prefix: str | None = None,
+        **others: Any,
     ) -> str | list[str]:
         """As lm-eval builds it; the task's system prompt stands behind a ``--system_instruction``."""
         prompt = self.system_prompt(doc)
@@ -218,9 +218,8 @@ class SystemPromptTask(PreparedTask):
             num_fewshot,
             system_instruction=system_instruction,
             apply_chat_template=apply_chat_template,
-            fewshot_as_multiturn=fewshot_as_multiturn,
             chat_template=chat_template,
-            gen_prefix=gen_prefix,
+            **others,
         )
 
 

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 from collections.abc import Generator, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +21,17 @@ from tqdm import tqdm
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.harnesses.generation import AnswerGenerator, Question, batches
+from lmms_egoplan.harnesses.generation import AnswerGenerator, Question
 from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
 from lmms_egoplan.harnesses.lmms_eval.messages import MediaLoader
 from lmms_egoplan.harnesses.lmms_eval.streaming import StreamedResponses
 from lmms_egoplan.harnesses.prefetch import prefetch
-from lmms_egoplan.ranking import CandidateRanker, CandidateScore
+from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
 from lmms_egoplan.ranking.ranker import AUTO, RANKING_VERSION
 from lmms_egoplan.ranking.weights import weights_version
-
-DECODING_THREADS = 2
-QUESTIONS_AHEAD = 4
-"""Questions whose frames are decoded beyond the one that the model computes; bounds the memory they take."""
 
 _CACHE_RUN_ID, _OWN_RUN_IDS = "LMMS_CACHE_RUN_ID", "hf_vlm-"
 
@@ -163,11 +160,12 @@ class HFVLM(lmms):
             return task, split, doc_id, context
 
         questions = [list(group) for _, group in itertools.groupby(requests, key=question_of)]
+        score = self._ranker.score if self._ledger is None else partial(self._ledger.score, self._ranker)
         with self._progress(len(questions), "Ranking", "question") as progress:
             for group, (messages, question_id) in self._loaded(questions):
                 continuations = [self._continuation(request) for request in group]
                 candidates = list(dict.fromkeys(continuations))
-                scores = self._scores(messages, candidates, question_id)
+                scores = score(messages, candidates, question_id)
                 texts = {
                     candidate: LoglikelihoodText.encode(Loglikelihood(s.nll, s.num_tokens, s.is_greedy, use=s.use))
                     for candidate, s in zip(candidates, scores, strict=True)
@@ -175,22 +173,12 @@ class HFVLM(lmms):
                 progress.update()
                 yield from (GenerationResult(texts[continuation]) for continuation in continuations)
 
-    def _scores(self, messages: list[dict[str, Any]], candidates: list[str], question_id: str) -> list[CandidateScore]:
-        if self._ledger is None:
-            return self._ranker.score(messages, candidates, question_id)
-        return self._ledger.score(self._ranker, messages, candidates, question_id)
-
     def _generate_all(self, requests: list[Instance]) -> Generator[GenerationResult, None, None]:
         with self._progress(len(requests), "Generating", "question") as progress:
             loaded = self._loaded([[request] for request in requests])
-            for batch in batches(loaded, self.batch_size):
-                arguments = batch[0][0][0].args[1]
-                messages, question_ids = zip(*(question for _, question in batch), strict=True)
-                answers = self._generator.generate(messages, arguments, question_ids)
-                progress.update(len(batch))
-                for answer in answers:
-                    tokens = TokenCounts(answer.input_tokens, answer.output_tokens)
-                    yield GenerationResult(answer.text, tokens)
+            for _, answer in self._generator.answers(loaded, self.batch_size, {}):
+                progress.update()
+                yield GenerationResult(answer.text, TokenCounts(answer.input_tokens, answer.output_tokens))
 
     def _loaded(self, questions: list[list[Instance]]) -> Iterator[tuple[list[Instance], Question]]:
         """Each question's requests, chat messages and id; frames are decoded while the model computes."""
@@ -210,7 +198,7 @@ class HFVLM(lmms):
             except (OSError, ValueError) as error:
                 raise LmmsEgoplanError(f"question {question_id}: {error}") from error
 
-        return prefetch(questions, load, workers=DECODING_THREADS, ahead=QUESTIONS_AHEAD)
+        return prefetch(questions, load)
 
     def _messages_with_system(self, doc_to_visual: Any, doc: Any) -> list[dict[str, Any]] | None:
         """The chat messages that the task has for a document, where a system message is among them; else None.

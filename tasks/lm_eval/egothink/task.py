@@ -11,8 +11,8 @@ from lmms_egoplan.benchmarks.egothink.protocol import backend_of_model_type, mod
 from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, OTHERWISE, Answer, grade
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.lm_eval.checkpoint import model_type
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name, stored_images
-from lmms_egoplan.harnesses.lm_eval.model_type import model_type
 from lmms_egoplan.harnesses.lm_eval.task import Answered, JudgedTask, SystemPromptTask, without_images
 from lmms_egoplan.processes import is_first_process
 

@@ -30,6 +30,21 @@ def score_diagnostics(doc: Mapping[str, Any], responses: Sequence[str]) -> Value
 
     Raises:
         ValueError: not one response, one that is no diagnosis, or the answer to another step.
+
+    >>> from lmms_egoplan.benchmarks.egointent.diagnostics.scoring import DiagnosedStep, diagnose
+    >>> answer = DiagnosedStep(
+    ...     step_id="P01/3", fields={"next_step_plan": "spread butter"}, truncated=False, frames_shown=8,
+    ...     frames_sampled=30, load_images=list,
+    ... )
+    >>> (diagnosis,) = diagnose([answer], None, show_progress=False)  # without a judge
+    >>> doc = {
+    ...     "step_id": "P01/3", "video_id": "P01", "environment": "indoor", "scenario": "cooking", "split_size": 300,
+    ... }
+    >>> values = score_diagnostics(doc, [diagnosis.to_text()])
+    >>> values["gf"], values["npf"]
+    ({'missing': True, 'video_id': 'P01', 'score': 0.0}, {'missing': False, 'video_id': 'P01'})
+    >>> values["judge_coverage"]
+    {'found': 1, 'judged': 0}
     """
     (text,) = responses
     step = Diagnosis.from_text(text)
@@ -56,7 +71,12 @@ def score_diagnostics(doc: Mapping[str, Any], responses: Sequence[str]) -> Value
 
 
 def mean_diagnostics(values: Sequence[Mapping[str, Any]]) -> float:
-    """Mean of the four scores' means over a run's steps, 0..100; NaN if one of them has none."""
+    """Mean of the four scores' means over a run's steps, 0..100; NaN if one of them has none.
+
+    >>> scores = {"gf": 80.0, "hic": 60.0, "tpc": 40.0, "npf": 20.0}
+    >>> mean_diagnostics([{"scores": scores, "missing": [], "video_id": "P01"}])
+    50.0
+    """
     steps = [_by_score(value["scores"], value["missing"], value["video_id"]) for value in values]
     return fmean(field_score([step[name] for step in steps]) for name in SCORES)
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from lm_eval.models.huggingface import HFLM
 from transformers import LlamaConfig, LlamaForCausalLM, T5Config, T5ForConditionalGeneration
 
-from lmms_egoplan.harnesses.lm_eval.token_counts import token_counter
+from lmms_egoplan.harnesses.lm_eval.checkpoint import token_counter
 from zoo import prompts, vocabulary
 
 SIZE = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1}

@@ -1,6 +1,11 @@
-"""How many tokens a candidate has, for lm-eval's model classes, which give the sum of its log-probabilities alone."""
+"""What the evaluated checkpoint, which lm-eval names in a task's metadata, tells beside its answers.
+
+That is its type, and how many tokens a candidate has: lm-eval's model classes give the sum of its log-probabilities
+alone.
+"""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from loguru import logger
@@ -45,11 +50,7 @@ def token_counter(metadata: Mapping[str, Any]) -> TokenCounter | None:
     name = metadata.get("tokenizer") or metadata.get("pretrained") or metadata.get("model")
     if not isinstance(name, str):
         return None
-    loading = {
-        "revision": str(metadata.get("revision", "main")),
-        "trust_remote_code": bool(metadata.get("trust_remote_code", False)),
-        "subfolder": str(metadata.get("subfolder") or ""),
-    }
+    loading = _loading(metadata)
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, **loading)
     except Exception as error:  # whatever a library makes of a name that need not be a model's
@@ -60,3 +61,30 @@ def token_counter(metadata: Mapping[str, Any]) -> TokenCounter | None:
     except Exception:  # a folder with a tokenizer alone
         is_encoder_decoder = False
     return TokenCounter(tokenizer, is_encoder_decoder)
+
+
+def model_type(metadata: Mapping[str, Any]) -> str | None:
+    """The checkpoint's type as transformers' configuration has it; None where that cannot be read.
+
+    Args:
+        metadata: as for `token_counter`; the model is ``pretrained``.
+    """
+    name = metadata.get("pretrained")
+    return _read_model_type(name, **_loading(metadata)) if isinstance(name, str) else None
+
+
+@cache
+def _read_model_type(name: str, **loading: Any) -> str | None:
+    try:
+        return AutoConfig.from_pretrained(name, **loading).model_type
+    except Exception as error:  # whatever a library makes of a name that need not be a checkpoint's
+        logger.warning(f"No model type for {name}: {error}")
+        return None
+
+
+def _loading(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "revision": str(metadata.get("revision", "main")),
+        "trust_remote_code": bool(metadata.get("trust_remote_code", False)),
+        "subfolder": str(metadata.get("subfolder") or ""),
+    }

@@ -1,0 +1,64 @@
+"""Half precision: logits in float32 all the same, and how much noise its rounding makes."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+# Rows of the vocabulary whose weights are in float32 at a time.
+_ROWS = 8192
+# Logits of more tokens, which a model without `logits_to_keep` gives for the whole context, stay as they are.
+_MOST_TOKENS = 1024
+
+
+@contextmanager
+def float32_logits(model: PreTrainedModel) -> Iterator[None]:
+    """Within it, the output layers compute in float32 what they are given in half precision.
+
+    A logit of 20 has steps of 0.125 in bfloat16, so that a mean loss over a few tokens differs by more than 0.02 nats
+    between passes that are equal but for rounding. In float32 these are the candidates' few tokens.
+    """
+    owners = [module for module in model.modules() if isinstance(module, PreTrainedModel)]
+    layers = {id(layer): layer for owner in owners if (layer := owner.get_output_embeddings()) is not None}
+    with ExitStack() as hooks:
+        for layer in layers.values():
+            if type(layer) is torch.nn.Linear:
+                hooks.enter_context(layer.register_forward_hook(_in_float32))
+        yield
+
+
+@contextmanager
+def rounded_at_random(model: torch.nn.Module, seed: int) -> Iterator[None]:
+    """Within it, every entry of each layer's output is moved by up to one unit in the last place, either way.
+
+    The same pass again then shows the model's rounding noise (Monte Carlo arithmetic). Layers are what stands in the
+    model's lists of modules.
+    """
+    generators: dict[torch.device, torch.Generator] = {}
+
+    def moved(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+            return value
+        generator = generators.setdefault(value.device, torch.Generator(value.device).manual_seed(seed))
+        steps = 2 * torch.rand(value.shape, generator=generator, device=value.device) - 1
+        return (value.float() * (1 + steps * torch.finfo(value.dtype).eps)).to(value.dtype)
+
+    def move_output(module: torch.nn.Module, inputs: Any, output: Any) -> Any:
+        return (moved(output[0]), *output[1:]) if isinstance(output, tuple) else moved(output)
+
+    with ExitStack() as hooks:
+        for layers in [module for module in model.modules() if isinstance(module, torch.nn.ModuleList)]:
+            for layer in layers:
+                hooks.enter_context(layer.register_forward_hook(move_output))
+        yield
+
+
+def _in_float32(layer: torch.nn.Linear, inputs: tuple[Any, ...], output: torch.Tensor) -> torch.Tensor:
+    is_small = len(inputs) == 1 and inputs[0].shape[:-1].numel() <= _MOST_TOKENS
+    if output.dtype.itemsize >= 4 or layer.weight.is_meta or not is_small:
+        return output
+    states = inputs[0].to(layer.weight.device, torch.float32)  # a model spread over devices moves them in between
+    logits = torch.cat([states @ rows.float().T for rows in layer.weight.split(_ROWS)], dim=-1)
+    return (logits if layer.bias is None else logits + layer.bias.float()).to(output.device)

@@ -1,0 +1,35 @@
+"""pytest's doctest option runs the examples in docstrings; these tests see to it that there are some."""
+
+import importlib
+import inspect
+from pathlib import Path
+
+import pytest
+
+import lmms_egoplan
+from lmms_egoplan.benchmarks.egoplan.scoring import rank
+from lmms_egoplan.judging import judge_all, probe
+from lmms_egoplan.ranking import CandidateRanker, CandidateScore
+
+PACKAGE = Path(lmms_egoplan.__file__).parent
+MODULES = [
+    *sorted(PACKAGE.glob("benchmarks/**/metrics.py")),
+    PACKAGE / "benchmarks" / "truncation.py",
+    PACKAGE / "benchmarks" / "actplan" / "lcs.py",
+    PACKAGE / "judging" / "agreement.py",
+    PACKAGE / "report" / "statistics.py",
+]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: "/".join(path.relative_to(PACKAGE).parts))
+def test_each_public_function_of_a_module_of_metrics_has_an_example(path):
+    name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+    functions = inspect.getmembers(importlib.import_module(name), inspect.isfunction)
+    own = {name_: function for name_, function in functions if function.__module__ == name and name_[0] != "_"}
+    assert own
+    assert [name_ for name_, function in own.items() if ">>>" not in inspect.getdoc(function)] == []
+
+
+@pytest.mark.parametrize("public", [CandidateRanker, CandidateScore, judge_all, probe, rank])
+def test_what_others_call_has_an_example(public):
+    assert ">>>" in inspect.getdoc(public)
