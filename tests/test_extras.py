@@ -147,6 +147,13 @@ def test_neither_heavy_parts_nor_a_harness_are_loaded_in_advance(module):
     assert not (HEAVY | {"lmms_eval"}) & loaded_by(f"import {module}")
 
 
+def test_scores_are_recomputed_without_a_model():
+    """As reports do; what ranks and encodes is loaded where a model is."""
+    modules = [f"lmms_egoplan.benchmarks.{name}.metrics" for name in ("egoplan", "egothink", "egointent", "actplan")]
+    loaded = loaded_by(f"import lmms_egoplan.report.build, {', '.join(modules)}")
+    assert not {"torch", "transformers", "sentence_transformers"} & loaded
+
+
 def test_the_plugin_loads_nothing_heavy_before_the_harness_does():
     models = loaded_by("import lmms_eval.models; lmms_eval.models.get_model_manifest('hf_vlm')")
     assert "lmms_egoplan.harnesses.lmms_eval.plugin" in models
