@@ -12,13 +12,23 @@ from typing import TYPE_CHECKING, Any
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode
 from lmms_egoplan.paths import data_root
+from lmms_egoplan.validation import Checked, read_as
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
 _SUMMARY = "summary.json"
-# What every benchmark's summary tells; more is its own affair.
-_FIELDS = {"prepared": str, "split_size": int, "questions": int, "fingerprint": str, "missing": list}
+
+
+class _Summary(Checked):
+    """What every benchmark's summary tells; more is its own affair."""
+
+    prepared: str
+    split_size: int
+    questions: int
+    fingerprint: str
+    missing: list
+    format: int = 1
 
 
 class DataMissingError(LmmsEgoplanError, FileNotFoundError):
@@ -150,14 +160,7 @@ def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
         return None
     except (OSError, ValueError) as error:
         raise LmmsEgoplanError(f"{path}: damaged, prepare the split again: {error}") from error
-    if not isinstance(summary, dict):
-        raise LmmsEgoplanError(f"{path}: damaged, prepare the split again: expected an object")
-    wrong = [name for name, expected in _FIELDS.items() if not isinstance(summary.get(name), expected)]
-    wrong += [] if isinstance(summary.get("format", 1), int) else ["format"]
-    if wrong:
-        raise LmmsEgoplanError(
-            f"{path}: damaged, prepare the split again: absent or of the wrong type: {', '.join(wrong)}"
-        )
+    read_as(_Summary, f"{path}: damaged, prepare the split again", summary)
     return summary
 
 

@@ -1,10 +1,40 @@
-"""Checks of values that others made, and how problems with them are told."""
+"""Checks of values that others made, by models of pydantic, and how problems with them are told."""
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    InstanceOf,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from lmms_egoplan.errors import LmmsEgoplanError
 
 _SHOWN = 80
+# What was expected, by the type of pydantic's error.
+_EXPECTED = {
+    "bool_type": "true or false",
+    "dataclass_type": "an object",
+    "dict_type": "an object",
+    "float_type": "a number",
+    "int_type": "an integer",
+    "is_instance_of": "a text",
+    "list_type": "a list",
+    "string_type": "a text",
+}
+_EXPECTED_TYPE, _PROBLEM_TYPE = "expected", "problem"
+
+Kind = TypeVar("Kind")
 
 
 def is_text(value: Any) -> bool:
@@ -24,3 +54,111 @@ def listing(problems: Sequence[str], limit: int) -> str:
     if len(problems) > limit:
         lines.append(f"  ... and {len(problems) - limit} more")
     return "\n".join(lines)
+
+
+def expected(what: str) -> PydanticCustomError:
+    """For validators to raise: what the value should have been; `problems_in` adds what it is."""
+    return PydanticCustomError(_EXPECTED_TYPE, "expected {what}", {"what": what})
+
+
+def problem(text: str, *place: str | int) -> ValidationError:
+    """For validators to raise: what is wrong, in full, with a value that stands at a place inside theirs."""
+    error = PydanticCustomError(_PROBLEM_TYPE, "{text}", {"text": text})
+    return ValidationError.from_exception_data("", [{"type": error, "loc": place, "input": None}])
+
+
+@dataclass(frozen=True)
+class Expected:
+    """In ``Annotated``, behind a type and its bounds: what any other value is told to be expected instead."""
+
+    what: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """The type's schema with this error in place of its own."""
+        return core_schema.custom_error_schema(
+            handler(source),
+            _EXPECTED_TYPE,
+            custom_error_message="expected {what}",
+            custom_error_context={"what": self.what},
+        )
+
+
+def that(is_right: Callable[[Any], bool], what: str) -> AfterValidator:
+    """In ``Annotated``, behind a type: a condition for its values, and what was expected of others."""
+
+    def check(value: Any) -> Any:
+        if not is_right(value):
+            raise expected(what)
+        return value
+
+    return AfterValidator(check)
+
+
+Text = Annotated[Any, that(is_text, "a text")]
+"""A text as `is_text` has it."""
+
+AnyText = InstanceOf[str]
+"""A text, be it blank or with halves of surrogates."""
+
+
+class Checked(BaseModel):
+    """An object out of JSON. Its values have their fields' types from the start; absent ones are told like nulls."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            raise expected("an object")
+        required = (field.validation_alias or name for name, field in cls.model_fields.items() if field.is_required())
+        return dict.fromkeys(required) | values
+
+
+def validate(kind: type[Kind], value: Any, context: Any = None) -> Kind:
+    """A value as a model, a dataclass or any other type that pydantic knows.
+
+    Args:
+        context: for the validators of `kind`.
+
+    Raises:
+        pydantic.ValidationError: it is none; `problems_in` tells why.
+    """
+    return _adapter(kind).validate_python(value, context=context)
+
+
+def read_as(kind: type[Kind], where: str, value: Any) -> Kind:
+    """As `validate`, for a value that stands alone.
+
+    Args:
+        where: names the file, and the record if it has several.
+
+    Raises:
+        LmmsEgoplanError: it is none; tells the first problem.
+    """
+    try:
+        return validate(kind, value)
+    except ValidationError as error:
+        raise LmmsEgoplanError(f"{where}: {problems_in(error)[0]}") from error
+
+
+def problems_in(error: ValidationError) -> list[str]:
+    """What is wrong with a value, a line for each problem: the field, what was expected, what was found.
+
+    ``task_progress_metadata[0].start_frame: expected a frame number from 1, found 0`` is about a field of an object in
+    a list under a field.
+    """
+    lines = []
+    for detail in error.errors(include_url=False, include_context=False):
+        text = detail["msg"]
+        if detail["type"] != _PROBLEM_TYPE:
+            text = text if detail["type"] == _EXPECTED_TYPE else f"expected {_EXPECTED.get(detail['type'], text)}"
+            text = f"{text}, found {shown(detail['input'])}"
+        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in detail["loc"]).lstrip(".")
+        lines.append(f"{place}: {text}" if place else text)
+    return lines
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter:
+    return TypeAdapter(kind)

@@ -3,13 +3,13 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egoplan.records import (
+    CHOICES,
     EGO4D,
     EPIC_KITCHENS,
     VIDEO_URLS,
@@ -179,7 +179,8 @@ def _missing_message(missing: Sequence[dict[str, Any]], split_size: int, skip_mi
 
 def _rows(records: Sequence[Record], videos: dict[int, Video], split_size: int) -> list[dict[str, Any]]:
     return [
-        asdict(record) | {"media_path": str(videos[record.sample_id].path), "split_size": split_size}
+        record.model_dump(exclude={*CHOICES})
+        | {"choices": record.choices, "media_path": str(videos[record.sample_id].path), "split_size": split_size}
         for record in records
     ]
 
