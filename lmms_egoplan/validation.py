@@ -1,15 +1,16 @@
 """Checks of values that others made, by models of pydantic, and how problems with them are told."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, TypeVar
 
+from annotated_types import Predicate
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ConfigDict,
+    Field,
     GetCoreSchemaHandler,
     InstanceOf,
     TypeAdapter,
@@ -83,19 +84,10 @@ class Expected:
         )
 
 
-def that(is_right: Callable[[Any], bool], what: str) -> AfterValidator:
-    """In ``Annotated``, behind a type: a condition for its values, and what was expected of others."""
-
-    def check(value: Any) -> Any:
-        if not is_right(value):
-            raise expected(what)
-        return value
-
-    return AfterValidator(check)
-
-
-Text = Annotated[Any, that(is_text, "a text")]
+Text = Annotated[Any, Predicate(is_text), Expected("a text")]
 """A text as `is_text` has it."""
+
+Seconds = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False), Expected("seconds, a number from 0")]
 
 AnyText = InstanceOf[str]
 """A text, be it blank or with halves of surrogates."""

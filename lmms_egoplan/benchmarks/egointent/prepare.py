@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
@@ -199,7 +199,7 @@ def _missing_message(missing: Sequence[dict[str, Any]], split_size: int, skip_mi
 
 def _rows(records: Sequence[Record], footage: dict[str, _Footage], split_size: int) -> list[dict[str, Any]]:
     return [
-        asdict(record)
+        record.model_dump()
         | {
             "video_path": str(footage[record.step_id].path),
             "num_frames": footage[record.step_id].num_frames,
