@@ -3,10 +3,13 @@
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -164,6 +167,45 @@ def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
     return summary
 
 
+def fingerprint(parts: Iterable[Any]) -> str:
+    """A digest of JSON values, which is another one if one of them has changed."""
+    digest = sha256()
+    for part in parts:
+        digest.update(json.dumps(part, sort_keys=True).encode())
+    return digest.hexdigest()
+
+
+def compare_counts(
+    prepared: Mapping[str, Any],
+    counted: Mapping[str, Any],
+    key: str,
+    paper: Mapping[str, Any],
+    ranges: Mapping[str, tuple[float, float]] = MappingProxyType({}),
+) -> dict[str, dict[str, Any]]:
+    """The numbers of a summary by name, for `prepared_counts.print_counts`.
+
+    Args:
+        prepared: of what is prepared.
+        counted: of the whole origin, which `key` names.
+        paper: as printed; what it does not tell is None in the summary.
+        ranges: first and last number that agrees with the paper's; without one, only the same does.
+    """
+
+    def agrees(name: str, number: float | None) -> bool:
+        low, high = ranges.get(name, (paper[name], paper[name]))
+        return number is not None and low <= number <= high
+
+    return {
+        name: {
+            "prepared": prepared[name],
+            key: number,
+            "paper": paper.get(name),
+            "matches": agrees(name, number) if name in paper else None,
+        }
+        for name, number in counted.items()
+    }
+
+
 def prepared_splits() -> list[tuple[str, str]]:
     """Benchmark and split of everything that is prepared, sorted."""
     found = (path.parent for path in data_root().glob(f"[!.]*/[!.]*/{_SUMMARY}"))
@@ -220,6 +262,17 @@ class PreparedData:
     def fingerprint(self, split: str) -> str:
         """What tells the split's data from any other."""
         return self._summary(split)["fingerprint"]
+
+    def save(self, split: str, dataset: "Dataset", **summary: Any) -> dict[str, Any]:
+        """Write a split as `save_split` does; returns its summary.
+
+        Args:
+            summary: what `load_summary` promises and more, but for what all have alike.
+        """
+        prepared = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        common = {"benchmark": self.benchmark, "format": self.data_format, "split": split, "prepared": prepared}
+        save_split(dataset, self.benchmark, split, common | summary)
+        return common | summary
 
     def load(self, split: str) -> "Dataset":
         """The split's rows."""

@@ -1,10 +1,7 @@
 """From EgoPlan's annotation file and the videos to a dataset that the tasks load."""
 
-import json
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime, timezone
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +15,11 @@ from lmms_egoplan.benchmarks.egoplan.records import (
     read_annotations,
 )
 from lmms_egoplan.benchmarks.egoplan.sources import Video, check_video, damaged_questions, frames_to_verify
-from lmms_egoplan.benchmarks.egoplan.splits import DATA_FORMAT, OFFICIAL
+from lmms_egoplan.benchmarks.egoplan.splits import OFFICIAL, PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError
 from lmms_egoplan.progress import counting, track
-from lmms_egoplan.storage import save_split
+from lmms_egoplan.storage import compare_counts, fingerprint
 from lmms_egoplan.validation import listing
 
 if TYPE_CHECKING:
@@ -81,22 +78,17 @@ def prepare_egoplan(
         raise LmmsEgoplanError(_missing_message(missing, len(records), skip_missing, verify))
     kept = [record for record in records if record.sample_id in videos]
     rows = _rows(kept, videos, len(records))
-    summary = {
-        "benchmark": "egoplan",
-        "format": DATA_FORMAT,
-        "split": split,
-        "prepared": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "annotations": str(Path(annotations).resolve()),
-        "split_size": len(records),
-        "questions": len(kept),
-        "fingerprint": _fingerprint(rows, videos),
-        "missing": missing,
-        "counts": _compare(records, kept, split),
-    }
-    if verify:
-        summary["verified"] = True
-    save_split(_dataset(rows), "egoplan", split, summary)
-    return summary
+    return PREPARED.save(
+        split,
+        _dataset(rows),
+        annotations=str(Path(annotations).resolve()),
+        split_size=len(records),
+        questions=len(kept),
+        fingerprint=fingerprint([row, videos[row["sample_id"]].version] for row in rows),
+        missing=missing,
+        counts=compare_counts(_counts(kept), _counts(records), "annotations", PAPER_COUNTS[split]),
+        **({"verified": True} if verify else {}),
+    )
 
 
 def _check_roots(records: Sequence[Record], roots: Roots, skip_missing: bool) -> None:
@@ -185,13 +177,6 @@ def _rows(records: Sequence[Record], videos: dict[int, Video], split_size: int) 
     ]
 
 
-def _fingerprint(rows: Sequence[dict[str, Any]], videos: dict[int, Video]) -> str:
-    digest = sha256()
-    for row in rows:
-        digest.update(json.dumps([row, videos[row["sample_id"]].version], sort_keys=True).encode())
-    return digest.hexdigest()
-
-
 def _counts(records: Sequence[Record]) -> dict[str, int]:
     sources = Counter(record.video_source for record in records)
     return {
@@ -199,19 +184,6 @@ def _counts(records: Sequence[Record]) -> dict[str, int]:
         "task_goals": len({record.task_goal for record in records}),
         EPIC_KITCHENS: sources[EPIC_KITCHENS],
         EGO4D: sources[EGO4D],
-    }
-
-
-def _compare(records: Sequence[Record], kept: Sequence[Record], split: Split) -> dict[str, dict[str, Any]]:
-    prepared, paper = _counts(kept), PAPER_COUNTS[split]
-    return {
-        name: {
-            "prepared": prepared[name],
-            "annotations": count,
-            "paper": paper.get(name),
-            "matches": count == paper[name] if name in paper else None,
-        }
-        for name, count in _counts(records).items()
     }
 
 
