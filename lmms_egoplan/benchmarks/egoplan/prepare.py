@@ -207,4 +207,4 @@ def _dataset(rows: list[dict[str, Any]]) -> "Dataset":
             "split_size": integer,
         }
     )
-    return Dataset.from_list(rows, features=features)
+    return Dataset.from_list([{name: row[name] for name in features} for row in rows], features=features)
