@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from annotated_types import Predicate
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_URL, VIDEO_ID, Record
 from lmms_egoplan.benchmarks.egointent.visuals import FPS
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import REPEATED, read_json, repeated_keys
+from lmms_egoplan.jsonl import check_record, read_json
 from lmms_egoplan.storage import resolve_inside, write_whole
-from lmms_egoplan.validation import Checked, Expected, Seconds, Text, listing, problems_in, shown, validate
+from lmms_egoplan.validation import Checked, Expected, Seconds, Text, listing, shown
 
 # Goal-Step does not tell where a video was taken. By goal category, or by the group before its colon.
 _ENVIRONMENTS = {
@@ -244,13 +244,10 @@ def _load(path: Path) -> list[_Video]:
     problems: list[str] = []
     first_use: dict[str, int] = {}
     for number, raw in enumerate(raws, 1):
-        found = [f"{key}: {REPEATED}" for key in repeated_keys(raw)]
-        try:
-            videos.append(validate(_Video, raw))
-            if (other := first_use.setdefault(videos[-1].video_uid[:8], number)) != number:
-                found.append(f"video_uid: begins with the same eight characters as that of video {other}")
-        except ValidationError as error:
-            found += problems_in(error)
+        video, found = check_record(_Video, raw)
+        videos.append(video)
+        if video and (other := first_use.setdefault(video.video_uid[:8], number)) != number:
+            found.append(f"video_uid: begins with the same eight characters as that of video {other}")
         problems += [f"video {number}, {problem}" for problem in found]
     if problems:
         raise LmmsEgoplanError(

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from annotated_types import Predicate
-from pydantic import AfterValidator, ValidationError, ValidationInfo, field_validator
+from pydantic import AfterValidator, ValidationInfo, field_validator
 
 from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import REPEATED, JsonObject, decode_objects, parse, read_text
+from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record, decode_objects, parse, read_text
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
-from lmms_egoplan.validation import Checked, Expected, Seconds, Text, expected, listing, problems_in, shown, validate
+from lmms_egoplan.validation import Checked, Expected, Seconds, Text, expected, listing, shown
 
 # The authors' release, which links the annotations.
 REPOSITORY_URL = "https://github.com/YePan2/EgoIntent"
@@ -130,15 +130,13 @@ def read_annotations(path: str | Path) -> list[Record]:
             continue
         values, found = _by_field(raw)
         step_id = values.get("step_id")
-        try:
-            record = _record(values)
-            if told := [field for field in FIELDS if _tells(step_id, getattr(record, field))]:
-                found.append(
-                    f"step_id: the model is told it, and it must not tell {', '.join(told)}; found {shown(step_id)}"
-                )
-            records.append(record)
-        except ValidationError as error:
-            found += problems_in(error)
+        record, more = _read(values)
+        records.append(record)
+        found += more
+        if record and (told := [field for field in FIELDS if _tells(step_id, getattr(record, field))]):
+            found.append(
+                f"step_id: the model is told it, and it must not tell {', '.join(told)}; found {shown(step_id)}"
+            )
         if isinstance(step_id, str) and (other := first_use.setdefault(step_id, place)) != place:
             found.append(f"step_id: already used by {other}")
         problems += [f"{place}, step_id {shown(step_id)}, {problem}" for problem in found]
@@ -201,11 +199,11 @@ def _tells(step_id: str, label: str) -> bool:
     return " " in words[1] and f" {words[1]} " in f" {words[0]} "
 
 
-def _record(values: dict[str, Any]) -> Record:
+def _read(values: dict[str, Any]) -> tuple[Record | None, list[str]]:
     if values.get("scenario") is None and values.get("category") is not None:
-        return validate(Record, values)
+        return check_record(Record, values)
     # A category beside a scenario is one of the other keys, which are left out.
-    record = validate(Record, values | {"category": None}, _NO_CATEGORY)
-    if not has_goalstep_id(record.step_id, record.video_id, record.unverified):
-        return record
-    return record.model_copy(update={"scenario": None, "category": record.scenario})
+    record, problems = check_record(Record, values | {"category": None}, _NO_CATEGORY)
+    if record and has_goalstep_id(record.step_id, record.video_id, record.unverified):
+        record = record.model_copy(update={"scenario": None, "category": record.scenario})
+    return record, problems

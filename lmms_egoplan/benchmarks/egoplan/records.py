@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import REPEATED, JsonObject, read_json, repeated_keys
+from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record, read_json
 from lmms_egoplan.validation import (
     Checked,
     Expected,
@@ -15,9 +15,7 @@ from lmms_egoplan.validation import (
     expected,
     listing,
     problem,
-    problems_in,
     shown,
-    validate,
 )
 
 Split = Literal["val", "test"]
@@ -167,11 +165,8 @@ def read_annotations(path: str | Path, split: Split) -> list[Record]:
         fields = raw if isinstance(raw, dict) else {}
         sample_id, source = fields.get("sample_id"), fields.get("video_source")
         first = FIRST_FRAME.get(source, 0) if isinstance(source, str) else 0
-        flaws = [f"{key}: {REPEATED}" for key in repeated_keys(raw)]
-        try:
-            records.append(validate(Record, raw, {"split": split, "first": first}))
-        except ValidationError as error:
-            flaws += problems_in(error)
+        record, flaws = check_record(Record, raw, {"split": split, "first": first})
+        records.append(record)
         if sample_id is not None and (other := first_use.setdefault(shown(sample_id), index)) != index:
             flaws.append(f"sample_id: already used by record {other}")
         problems += [f"record {index}, sample_id {shown(sample_id)}, {flaw}" for flaw in flaws]

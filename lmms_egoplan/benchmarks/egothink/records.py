@@ -6,15 +6,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import read_json, repetition
+from lmms_egoplan.jsonl import check_record, read_json
 from lmms_egoplan.media.image_files import check_image
 from lmms_egoplan.progress import track
 from lmms_egoplan.storage import resolve_inside, without_bars
-from lmms_egoplan.validation import Checked, Text, listing, problems_in, shown, validate
+from lmms_egoplan.validation import Checked, Text, listing, shown
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -39,7 +37,6 @@ class Draft:
     place: names the record in messages.
     fields: whatever stands there.
     read_image: gives the bytes of the image file; raises LmmsEgoplanError, which names the field.
-    repetition: tells keys that are there more than once; None without.
     """
 
     dimension: str
@@ -47,7 +44,6 @@ class Draft:
     place: str
     fields: dict[str, Any]
     read_image: Callable[[], bytes]
-    repetition: str | None = None
 
 
 @dataclass(frozen=True)
@@ -95,7 +91,6 @@ def read_folder(source: str | Path) -> list[Draft]:
                     f"{folder / 'annotations.json'}, record {number}",
                     fields,
                     partial(_read_image_file, folder / "images", fields.get("image_path")),
-                    repetition(raw),
                 )
             )
     if problems:
@@ -134,11 +129,7 @@ def check_records(drafts: Iterable[Draft]) -> list[Record]:
     records: list[Record] = []
     problems: list[str] = []
     for draft in drafts:
-        flaws = [draft.repetition] if draft.repetition else []
-        try:
-            texts = validate(_Texts, draft.fields)
-        except ValidationError as error:
-            flaws += problems_in(error)
+        texts, flaws = check_record(_Texts, draft.fields)
         try:
             image = draft.read_image()
         except LmmsEgoplanError as error:
