@@ -12,9 +12,7 @@ TASKS = ("egothink_bench",)
 
 FOLDER = "egothink"
 
-_TASK_OF = {dimension.name: f"egothink_{dimension.capability}_{dimension.name}" for dimension in DIMENSIONS}
-
-SCORES = dict.fromkeys((*TASKS, *_TASK_OF.values()), "score")
+SCORES = dict.fromkeys((*TASKS, *(dimension.task for dimension in DIMENSIONS)), "score")
 
 # Frames from a step's first one, at which nothing happens, or a hand acts.
 _MOMENTS = {"before": -4, "during": 7}
