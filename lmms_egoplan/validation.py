@@ -1,7 +1,7 @@
 """Checks of values that others made, by models of pydantic, and how problems with them are told."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, TypeVar
@@ -32,6 +32,7 @@ _EXPECTED = {
     "is_instance_of": "a text",
     "list_type": "a list",
     "string_type": "a text",
+    "string_unicode": "a text",
 }
 _EXPECTED_TYPE, _PROBLEM_TYPE = "expected", "problem"
 
@@ -62,10 +63,15 @@ def expected(what: str) -> PydanticCustomError:
     return PydanticCustomError(_EXPECTED_TYPE, "expected {what}", {"what": what})
 
 
-def problem(text: str, *place: str | int) -> ValidationError:
-    """For validators to raise: what is wrong, in full, with a value that stands at a place inside theirs."""
-    error = PydanticCustomError(_PROBLEM_TYPE, "{text}", {"text": text})
-    return ValidationError.from_exception_data("", [{"type": error, "loc": place, "input": None}])
+def problem(text: str) -> PydanticCustomError:
+    """For validators to raise: what is wrong, in full."""
+    return PydanticCustomError(_PROBLEM_TYPE, "{text}", {"text": text})
+
+
+def problems_at(told: Iterable[tuple[tuple[str | int, ...], str]]) -> ValidationError:
+    """As `problem`, for several places inside the value."""
+    details = [{"type": problem(text), "loc": place, "input": None} for place, text in told]
+    return ValidationError.from_exception_data("", details)
 
 
 @dataclass(frozen=True)
@@ -142,11 +148,11 @@ def problems_in(error: ValidationError) -> list[str]:
     """
     lines = []
     for detail in error.errors(include_url=False, include_context=False):
-        text = detail["msg"]
+        text = f"expected {_EXPECTED[detail['type']]}" if detail["type"] in _EXPECTED else detail["msg"]
         if detail["type"] != _PROBLEM_TYPE:
-            text = text if detail["type"] == _EXPECTED_TYPE else f"expected {_EXPECTED.get(detail['type'], text)}"
             text = f"{text}, found {shown(detail['input'])}"
-        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in detail["loc"]).lstrip(".")
+        parts = (part for part in detail["loc"] if part != "[key]")
+        place = "".join(f".{part}" if str(part).isidentifier() else f"[{shown(part)}]" for part in parts).lstrip(".")
         lines.append(f"{place}: {text}" if place else text)
     return lines
 

@@ -15,6 +15,7 @@ from lmms_egoplan.validation import (
     expected,
     listing,
     problem,
+    problems_at,
     shown,
 )
 
@@ -115,12 +116,15 @@ class Record(Checked):
     @classmethod
     def _check_order(cls, actions: list[PastAction], info: ValidationInfo) -> list[PastAction]:
         previous, last = info.context["first"], info.data.get("current_observation_frame", _INT64_MAX)
+        flaws = []
         for position, start in enumerate(action.start_frame for action in actions):
             if start < previous:
-                raise problem(f"{start} lies before the action before it, at {previous}", position, "start_frame")
+                flaws.append(((position, "start_frame"), f"{start} lies before the action before it, at {previous}"))
             if start > last:
-                raise problem(f"{start} lies after current_observation_frame, {last}", position, "start_frame")
+                flaws.append(((position, "start_frame"), f"{start} lies after current_observation_frame, {last}"))
             previous = start
+        if flaws:
+            raise problems_at(flaws)
         return actions
 
     @field_validator("golden_choice_idx")
