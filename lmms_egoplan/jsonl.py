@@ -5,8 +5,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.validation import shown
+from lmms_egoplan.validation import Kind, problems_in, shown, validate
 
 REPEATED = "given more than once; remove all but one"
 _LISTED = 10
@@ -55,8 +57,8 @@ def parse_record(where: str, text: str, how: str | None = None) -> Any:
         LmmsEgoplanError: the text is no JSON, or an object in it has a key more than once.
     """
     record = parse(where, text, how)
-    if problem := repetition(record):
-        raise LmmsEgoplanError(f"{where}: {problem}")
+    if keys := repeated_keys(record):
+        raise LmmsEgoplanError(f"{where}: {', '.join(map(shown, keys[:_LISTED]))}: {REPEATED}")
     return record
 
 
@@ -123,10 +125,17 @@ def repeated_keys(value: Any) -> list[str]:
     return sorted(keys)
 
 
-def repetition(value: Any) -> str | None:
-    """What is wrong with a record of which a key is there more than once; None if none is."""
-    keys = repeated_keys(value)
-    return f"{', '.join(map(shown, keys[:_LISTED]))}: {REPEATED}" if keys else None
+def check_record(kind: type[Kind], record: Any, context: Any = None) -> tuple[Kind | None, list[str]]:
+    """What `decode_objects` gave of a record, as a model, and all that is wrong with it; None if it is no such model.
+
+    Args:
+        kind, context: as for `validation.validate`.
+    """
+    problems = [f"{key}: {REPEATED}" for key in repeated_keys(record)]
+    try:
+        return validate(kind, record, context), problems
+    except ValidationError as error:
+        return None, problems + problems_in(error)
 
 
 def _decode(text: str | bytes, **options: Any) -> Any:

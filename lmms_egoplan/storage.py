@@ -3,22 +3,35 @@
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode
 from lmms_egoplan.paths import data_root
+from lmms_egoplan.validation import Checked, read_as
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
 _SUMMARY = "summary.json"
-# What every benchmark's summary tells; more is its own affair.
-_FIELDS = {"prepared": str, "split_size": int, "questions": int, "fingerprint": str, "missing": list}
+
+
+class _Summary(Checked):
+    """What every benchmark's summary tells; more is its own affair."""
+
+    prepared: str
+    split_size: int
+    questions: int
+    fingerprint: str
+    missing: list
+    format: int = 1
 
 
 class DataMissingError(LmmsEgoplanError, FileNotFoundError):
@@ -150,15 +163,47 @@ def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
         return None
     except (OSError, ValueError) as error:
         raise LmmsEgoplanError(f"{path}: damaged, prepare the split again: {error}") from error
-    if not isinstance(summary, dict):
-        raise LmmsEgoplanError(f"{path}: damaged, prepare the split again: expected an object")
-    wrong = [name for name, expected in _FIELDS.items() if not isinstance(summary.get(name), expected)]
-    wrong += [] if isinstance(summary.get("format", 1), int) else ["format"]
-    if wrong:
-        raise LmmsEgoplanError(
-            f"{path}: damaged, prepare the split again: absent or of the wrong type: {', '.join(wrong)}"
-        )
+    read_as(_Summary, f"{path}: damaged, prepare the split again", summary)
     return summary
+
+
+def fingerprint(parts: Iterable[Any]) -> str:
+    """A digest of JSON values, which is another one if one of them has changed."""
+    digest = sha256()
+    for part in parts:
+        digest.update(json.dumps(part, sort_keys=True).encode())
+    return digest.hexdigest()
+
+
+def compare_counts(
+    prepared: Mapping[str, Any],
+    counted: Mapping[str, Any],
+    key: str,
+    paper: Mapping[str, Any],
+    ranges: Mapping[str, tuple[float, float]] = MappingProxyType({}),
+) -> dict[str, dict[str, Any]]:
+    """The numbers of a summary by name, for `prepared_counts.print_counts`.
+
+    Args:
+        prepared: of what is prepared.
+        counted: of the whole origin, which `key` names.
+        paper: as printed; what it does not tell is None in the summary.
+        ranges: first and last number that agrees with the paper's; without one, only the same does.
+    """
+
+    def agrees(name: str, number: float | None) -> bool:
+        low, high = ranges.get(name, (paper[name], paper[name]))
+        return number is not None and low <= number <= high
+
+    return {
+        name: {
+            "prepared": prepared[name],
+            key: number,
+            "paper": paper.get(name),
+            "matches": agrees(name, number) if name in paper else None,
+        }
+        for name, number in counted.items()
+    }
 
 
 def prepared_splits() -> list[tuple[str, str]]:
@@ -217,6 +262,17 @@ class PreparedData:
     def fingerprint(self, split: str) -> str:
         """What tells the split's data from any other."""
         return self._summary(split)["fingerprint"]
+
+    def save(self, split: str, dataset: "Dataset", **summary: Any) -> dict[str, Any]:
+        """Write a split as `save_split` does; returns its summary.
+
+        Args:
+            summary: what `load_summary` promises and more, but for what all have alike.
+        """
+        prepared = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        common = {"benchmark": self.benchmark, "format": self.data_format, "split": split, "prepared": prepared}
+        save_split(dataset, self.benchmark, split, common | summary)
+        return common | summary
 
     def load(self, split: str) -> "Dataset":
         """The split's rows."""

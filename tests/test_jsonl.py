@@ -109,7 +109,7 @@ def test_a_repeated_key_in_egothinks_annotations_is_refused(tmp_path):
     path.write_text(path.read_text().replace('"question":', '"question": "Why?", "question":', 1))
     with pytest.raises(LmmsEgoplanError) as caught:
         check_records(read_folder(source))
-    assert f"{path}, record 1, 'question': {TWICE}" in str(caught.value)
+    assert f"{path}, record 1, question: {TWICE}" in str(caught.value)
 
 
 def test_repeated_keys_at_any_depth():

@@ -97,7 +97,9 @@ def test_a_summary_without_a_promised_field_is_an_error(field):
     lacking = {name: value for name, value in SUMMARY.items() if name != field}
     for damaged in (lacking, SUMMARY | {field: None}):
         save_split(Dataset.from_dict({"a": [1]}), "egoplan", "val", damaged)
-        with pytest.raises(LmmsEgoplanError, match=rf"summary.json: damaged, prepare the split again: .*: {field}$"):
+        with pytest.raises(
+            LmmsEgoplanError, match=rf"summary.json: damaged, prepare the split again: {field}: expected"
+        ):
             load_summary("egoplan", "val")
 
 
@@ -121,5 +123,7 @@ def test_data_of_another_format_are_refused_by_all(method):
 @pytest.mark.parametrize("damaged", ["1", None, 1.5, [1]])
 def test_a_format_that_is_no_number_is_damage(damaged):
     save_split(Dataset.from_dict({"a": [1]}), "egoplan", "val", SUMMARY | {"format": damaged})
-    with pytest.raises(LmmsEgoplanError, match=r"summary.json: damaged, prepare the split again: .*: format$"):
+    with pytest.raises(
+        LmmsEgoplanError, match=r"summary.json: damaged, prepare the split again: format: expected an integer"
+    ):
         load_summary("egoplan", "val")

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Predicate
 
 from lmms_egoplan.benchmarks.actplan.activities import activity_type, parse_id
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path
@@ -16,7 +18,7 @@ from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, PlanScore, sc
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.storage import write_whole
-from lmms_egoplan.validation import is_text, shown
+from lmms_egoplan.validation import AnyText, Checked, Expected, Text, read_as
 
 _FORM = '{"id": "...", "candidate": "...", "references": ["...", ...]}'
 _LABELS = ("correct", "commonsense")
@@ -38,6 +40,17 @@ class StoredPlan:
     model: str | None = None
 
 
+_Label = Annotated[Any, Predicate((None, 0, 1).__contains__), Expected("true, false, 1, 0 or null")]
+
+
+class _Line(Checked):
+    id: Text
+    candidate: Annotated[AnyText, Expected("the plan as text")]
+    references: list[Annotated[Text, Expected("a gold plan")]]
+    correct: _Label = None
+    commonsense: _Label = None
+
+
 def read_plans(path: Path) -> list[StoredPlan]:
     """Plans in the order of the file.
 
@@ -55,7 +68,7 @@ def read_plans(path: Path) -> list[StoredPlan]:
     lines = read_lines(path)
     if not lines:
         raise LmmsEgoplanError(f"{path}: no plans in it; expected JSON lines {_FORM}")
-    if _LABELLED in _load(*lines[0]):
+    if isinstance(first := _load(*lines[0]), dict) and _LABELLED in first:
         return _labelled_plans(path)
     return [_stored_plan(where, _load(where, line)) for where, line in lines]
 
@@ -101,36 +114,16 @@ def write_scores(path: Path, scores: Mapping[str, Any]) -> None:
     write_whole(path, json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
 
 
-def _load(where: str, line: str) -> dict[str, Any]:
-    record = parse_record(where, line, f"expected lines {_FORM}")
-    if not isinstance(record, dict):
-        raise LmmsEgoplanError(f"{where}: expected an object {_FORM}, found {shown(record)}")
-    return record
+def _load(where: str, line: str) -> Any:
+    return parse_record(where, line, f"expected lines {_FORM}")
 
 
-def _stored_plan(where: str, record: Mapping[str, Any]) -> StoredPlan:
-    identifier, candidate, references = (record.get(name) for name in ("id", "candidate", "references"))
-    if not is_text(identifier):
-        raise LmmsEgoplanError(f"{where}: id: expected a text, found {shown(identifier)}")
-    if not isinstance(candidate, str):
-        raise LmmsEgoplanError(f"{where}: candidate: expected the plan as text, found {shown(candidate)}")
-    if not isinstance(references, list) or not references:
-        raise LmmsEgoplanError(
-            f"{where}: references: expected a list of gold plans as texts, found {shown(references)}"
-        )
-    for number, reference in enumerate(references, 1):
-        if not is_text(reference):
-            raise LmmsEgoplanError(
-                f"{where}: references, entry {number}: expected a gold plan, found {shown(reference)}"
-            )
-    labels = {name: _label(where, name, record.get(name)) for name in _LABELS}
-    return StoredPlan(_plan(identifier, candidate, references), labels)
-
-
-def _label(where: str, name: str, value: Any) -> bool | None:
-    if value is not None and value not in (0, 1):
-        raise LmmsEgoplanError(f"{where}: {name}: expected true, false, 1, 0 or null, found {shown(value)}")
-    return None if value is None else bool(value)
+def _stored_plan(where: str, record: Any) -> StoredPlan:
+    line = read_as(_Line, where, record)
+    if not line.references:
+        raise LmmsEgoplanError(f"{where}: references: expected at least one gold plan, found none")
+    labels = {name: label if (label := getattr(line, name)) is None else bool(label) for name in _LABELS}
+    return StoredPlan(_plan(line.id, line.candidate, line.references), labels)
 
 
 def _plan(identifier: str, candidate: str, references: Sequence[str]) -> GeneratedPlan:

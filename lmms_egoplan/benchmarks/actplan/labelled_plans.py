@@ -1,18 +1,52 @@
 """ActPlan-1K's published plans with human correctness labels, and the activities' splits."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from lmms_egoplan.benchmarks.actplan.activities import parse_id
+from pydantic import ValidationInfo, field_validator
+
+from lmms_egoplan.benchmarks.actplan.activities import InstanceId, parse_id
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
-from lmms_egoplan.validation import is_text, shown
+from lmms_egoplan.validation import Checked, Text, expected, is_text, read_as, shown
 
 SPLITS = ("train", "val", "test")
 # As Table 5 names them, and by the file's field names.
 MODELS = {"gpt": "GPT-4V", "gemini": "Gemini-Pro-1.5"}
+
+
+class _Line(Checked):
+    path: Any
+    activity: Any
+    gold_gpt: list[Text]
+    gold_gemini: list[Text]
+    pos_gpt: list[Text]
+    neg_gpt: list[Text]
+    pos_gemini: list[Text]
+    neg_gemini: list[Text]
+
+    @field_validator("path")
+    @classmethod
+    def _read_path(cls, path: Any) -> InstanceId:
+        place = parse_id(path) if is_text(path) else None
+        if place is None:
+            raise expected("<scene>/<activity>/<n>/sample_<k>")
+        return place
+
+    @field_validator("activity")
+    @classmethod
+    def _check_activity(cls, activity: Any, info: ValidationInfo) -> Any:
+        if "path" in info.data and activity != info.data["path"].activity:
+            raise expected(f"{info.data['path'].activity}, as in path")
+        return activity
+
+    @field_validator("gold_gpt", "gold_gemini")
+    @classmethod
+    def _check_one(cls, plans: list[str]) -> list[str]:
+        if len(plans) > 1:
+            raise expected("at most one gold plan")
+        return plans
 
 
 @dataclass(frozen=True)
@@ -87,42 +121,14 @@ def read_activities(path: Path) -> dict[str, Literal["train", "val", "test"]]:
 
 
 def _instance(where: str, line: str) -> LabelledInstance:
-    record = parse_record(where, line, "expected a line as in finetuning_data.jsonl")
-    if not isinstance(record, dict):
-        raise LmmsEgoplanError(f"{where}: expected an object, found {shown(record)}")
-    place = parse_id(record["path"]) if is_text(record.get("path")) else None
-    if place is None:
-        raise LmmsEgoplanError(
-            f"{where}: path: expected <scene>/<activity>/<n>/sample_<k>, found {shown(record.get('path'))}"
-        )
-    if record.get("activity") != place.activity:
-        raise LmmsEgoplanError(
-            f"{where}: activity: expected {place.activity}, as in path, found {shown(record.get('activity'))}"
-        )
-    golds = [_gold(where, record, f"gold_{key}") for key in MODELS]
-    if golds == [None, None]:
+    record = read_as(_Line, where, parse_record(where, line, "expected a line as in finetuning_data.jsonl"))
+    golds = (record.gold_gpt, record.gold_gemini)
+    if not any(golds):
         raise LmmsEgoplanError(f"{where}: gold_gpt and gold_gemini: both empty; an instance needs a gold plan")
     plans = tuple(
         LabelledPlan(model, text, correct)
         for key, model in MODELS.items()
         for field, correct in (("pos", True), ("neg", False))
-        for text in _plans(where, record, f"{field}_{key}")
+        for text in getattr(record, f"{field}_{key}")
     )
-    return LabelledInstance(str(place), place.activity, *golds, plans)
-
-
-def _gold(where: str, record: Mapping[str, Any], field: str) -> str | None:
-    plans = _plans(where, record, field)
-    if len(plans) > 1:
-        raise LmmsEgoplanError(f"{where}: {field}: expected at most one gold plan, found {len(plans)}")
-    return plans[0] if plans else None
-
-
-def _plans(where: str, record: Mapping[str, Any], field: str) -> list[str]:
-    plans = record.get(field)
-    if not isinstance(plans, list):
-        raise LmmsEgoplanError(f"{where}: {field}: expected a list of plans, found {shown(plans)}")
-    for plan in plans:
-        if not is_text(plan):
-            raise LmmsEgoplanError(f"{where}: {field}: expected plans as texts, found {shown(plan)}")
-    return plans
+    return LabelledInstance(str(record.path), record.activity, *(gold[0] if gold else None for gold in golds), plans)

@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
 from statistics import fmean
@@ -13,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, SETTINGS, InstanceId, activity_type
 from lmms_egoplan.benchmarks.actplan.records import Record, find_instances, read_instance
-from lmms_egoplan.benchmarks.actplan.splits import DATA_FORMAT
+from lmms_egoplan.benchmarks.actplan.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.progress import track
-from lmms_egoplan.storage import save_split, split_dir
+from lmms_egoplan.storage import compare_counts, split_dir
 from lmms_egoplan.validation import listing
 
 if TYPE_CHECKING:
@@ -85,25 +84,21 @@ def prepare_actplan(source: str | Path, skip_missing: bool = False) -> dict[str,
         kept = [record for record in records if not record.problems]
         if (strays or len(kept) < len(records)) and not (skip_missing and kept):
             raise LmmsEgoplanError(_message(source, records, strays, skip_missing))
-        summary = {
-            "benchmark": "actplan",
-            "format": DATA_FORMAT,
-            "split": SPLIT,
-            "prepared": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            "source": str(Path(source).resolve()),
-            "split_size": len(records),
-            "questions": len(kept),
-            "without_gold_plan_1": sum(not record.gold_plan_1 for record in kept),
-            "without_gold_plan_2": sum(not record.gold_plan_2 for record in kept),
-            "fingerprint": fingerprint,
-            "missing": _missing(records, strays),
-            "images_outside": _images_outside(records),
-            "counts": _compare(records, kept),
-        }
         from datasets import Dataset
 
-        save_split(Dataset.from_file(str(rows)), "actplan", SPLIT, summary)
-    return summary
+        return PREPARED.save(
+            SPLIT,
+            Dataset.from_file(str(rows)),
+            source=str(Path(source).resolve()),
+            split_size=len(records),
+            questions=len(kept),
+            without_gold_plan_1=sum(not record.gold_plan_1 for record in kept),
+            without_gold_plan_2=sum(not record.gold_plan_2 for record in kept),
+            fingerprint=fingerprint,
+            missing=_missing(records, strays),
+            images_outside=_images_outside(records),
+            counts=compare_counts(_counts(kept), _counts(records), "source", PAPER, _RANGES),
+        )
 
 
 def _write_rows(source: str | Path, instances: Sequence[InstanceId], path: Path) -> tuple[list[Record], str]:
@@ -185,24 +180,6 @@ def _message(source: str | Path, records: Sequence[Record], strays: dict[str, st
             else "correct them, or go on without these folders: --skip-missing",
         )
     )
-
-
-def _compare(records: Sequence[Record], kept: Sequence[Record]) -> dict[str, dict[str, Any]]:
-    counted, prepared = _counts(records), _counts(kept)
-    return {
-        name: {
-            "prepared": prepared[name],
-            "source": counted[name],
-            "paper": PAPER.get(name),
-            "matches": _matches(name, counted[name]) if name in PAPER else None,
-        }
-        for name in counted
-    }
-
-
-def _matches(name: str, number: float | None) -> bool:
-    low, high = _RANGES.get(name, (PAPER[name], PAPER[name]))
-    return number is not None and low <= number <= high
 
 
 def _images_outside(records: Sequence[Record]) -> list[dict[str, Any]]:

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field, StrictBool, StrictFloat, StrictInt, ValidationInfo, field_validator
 
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path, load_classifier
 from lmms_egoplan.benchmarks.actplan.lcs import lcs_lengths, lcs_norm
@@ -10,11 +12,15 @@ from lmms_egoplan.benchmarks.actplan.reply import form_validity, official_steps,
 from lmms_egoplan.encoder import DEFAULT_ENCODER, encoder_name, load_encoder
 from lmms_egoplan.serialization import TextRecord
 from lmms_egoplan.text import clean_text
+from lmms_egoplan.validation import AnyText, Expected, expected
 
 if TYPE_CHECKING:
     from lmms_egoplan.benchmarks.actplan.bleurt.classifier import PlanClassifier, Verdict
 
 Steps = Sequence[str]
+
+_Counts = list[Annotated[StrictInt, Field(ge=0), Expected("a number from 0")] | None]
+_Share = Annotated[StrictFloat, Field(ge=0, le=1), Expected("a number from 0 to 1")]
 
 
 @dataclass(frozen=True)
@@ -60,20 +66,27 @@ class PlanScore(TextRecord):
 
     WHAT = "a scored plan as `score_plans` leaves it"
 
-    id: str
-    official: list[str]
-    parsed: list[str]
-    reference_lengths: list[int | None]
-    lcs_each: list[int | None]
-    lcs_parsed_each: list[int | None]
-    form_validity: float | None
-    truncated: bool | None
-    bleurt: bool | None
-    bleurt_probability: float | None
-    bleurt_truncated: bool | None
-    encoder: str
-    classifier: str | None
-    reference_lines: list[int | None] | None = None
+    id: AnyText
+    official: list[AnyText]
+    parsed: list[AnyText]
+    reference_lengths: _Counts
+    lcs_each: _Counts
+    lcs_parsed_each: _Counts
+    form_validity: _Share | None
+    truncated: StrictBool | None
+    bleurt: StrictBool | None
+    bleurt_probability: _Share | None
+    bleurt_truncated: StrictBool | None
+    encoder: AnyText
+    classifier: AnyText | None
+    reference_lines: _Counts | None = None
+
+    @field_validator("reference_lengths", "lcs_each", "lcs_parsed_each", "reference_lines")
+    @classmethod
+    def _check_number(cls, counts: list[int | None] | None, info: ValidationInfo) -> list[int | None] | None:
+        if counts is not None and not 0 < len(counts) == len(info.data.get("reference_lengths", counts)):
+            raise expected("a number for each gold plan")
+        return counts
 
     def measures(self) -> dict[str, float | None]:
         """What is averaged over plans, by name; None where it is not defined.
@@ -96,24 +109,6 @@ class PlanScore(TextRecord):
             "form_validity": self.form_validity,
             "plan_length": len(self.parsed),
         }
-
-    @staticmethod
-    def _is_right(name: str, values: Mapping[str, Any]) -> bool:
-        value = values[name]
-        if name in ("id", "encoder"):
-            return isinstance(value, str)
-        if name == "classifier":
-            return value is None or isinstance(value, str)
-        if name in ("official", "parsed"):
-            return isinstance(value, list) and all(isinstance(step, str) for step in value)
-        if name == "reference_lines" and value is None:
-            return True
-        if name in ("reference_lengths", "reference_lines", "lcs_each", "lcs_parsed_each"):
-            count = len(values["lcs_each"]) if isinstance(values["lcs_each"], list) else 0
-            return isinstance(value, list) and 0 < len(value) == count and all(map(_is_count_or_none, value))
-        if name in ("form_validity", "bleurt_probability"):
-            return value is None or (isinstance(value, float) and 0 <= value <= 1)
-        return value is None or isinstance(value, bool)
 
 
 def load_scorers(encoder: str, classifier: str | None) -> str | None:
@@ -236,7 +231,3 @@ def _line_counts(references: Sequence[Steps], golds: Sequence[Steps]) -> list[in
 
 def _largest(values: Sequence[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
-
-
-def _is_count_or_none(value: Any) -> bool:
-    return value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0)

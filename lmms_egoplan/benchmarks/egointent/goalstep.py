@@ -8,18 +8,22 @@ and end shortly before a segment's end, so they are longer. They are *Goal-Step 
 
 import json
 import math
+import operator
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_URL, VIDEO_ID, Record, is_seconds
+from annotated_types import Predicate
+from pydantic import Field
+
+from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_URL, VIDEO_ID, Record
 from lmms_egoplan.benchmarks.egointent.visuals import FPS
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import REPEATED, read_json, repeated_keys
+from lmms_egoplan.jsonl import check_record, read_json
 from lmms_egoplan.storage import resolve_inside, write_whole
-from lmms_egoplan.validation import is_text, listing, shown
+from lmms_egoplan.validation import Checked, Expected, Seconds, Text, listing, shown
 
 # Goal-Step does not tell where a video was taken. By goal category, or by the group before its colon.
 _ENVIRONMENTS = {
@@ -39,6 +43,25 @@ IRRELEVANT = "irrelevant to the goal, as annotated"
 TOO_SHORT = "too short for the truncation"
 LAST = "no step comes after it"
 ALIKE = "two of its three labels are the same text"
+
+
+class _Substep(Checked):
+    start_time: Seconds
+    end_time: Seconds
+    step_description: Text
+    is_relevant: Any = None
+    segments: Annotated[Any, Predicate(operator.not_), Expected("none below a substep")] = None
+
+
+class _Step(_Substep):
+    segments: list[_Substep] = Field(default_factory=list)
+
+
+class _Video(Checked):
+    video_uid: Annotated[str, Predicate(VIDEO_ID.fullmatch), Expected("an identifier")]
+    goal_category: Text
+    goal_description: Text
+    segments: list[_Step]
 
 
 @dataclass(frozen=True)
@@ -102,11 +125,11 @@ def build_records(goalstep: str | Path, videos: str | Path, before_end: float) -
     loaded = _load(Path(goalstep))
     for video in loaded:
         leaves = sorted(_leaves(video), key=lambda leaf: (leaf.start, leaf.end))
-        category = video["goal_category"].strip()
+        category = video.goal_category.strip()
         environment = _ENVIRONMENTS.get(category) or _ENVIRONMENTS.get(category.split(":")[0])
-        if not resolve_inside(videos, f"{video['video_uid']}.mp4").is_file():
+        if not resolve_inside(videos, f"{video.video_uid}.mp4").is_file():
             left_out[NO_VIDEO] += len(leaves)
-            absent.append(video["video_uid"])
+            absent.append(video.video_uid)
         elif environment is None:
             left_out[NO_ENVIRONMENT] += len(leaves)
         else:
@@ -159,12 +182,12 @@ def write_records(records: Sequence[Record], path: str | Path) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    lines = ({key: value for key, value in asdict(record).items() if key != "scenario"} for record in records)
+    lines = ({key: value for key, value in record.model_dump().items() if key != "scenario"} for record in records)
     write_whole(Path(path), "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
 
 
 def _record(
-    video: dict[str, Any], leaves: Sequence[_Leaf], number: int, leaf: _Leaf, environment: str, before_end: float
+    video: _Video, leaves: Sequence[_Leaf], number: int, leaf: _Leaf, environment: str, before_end: float
 ) -> Record | str:
     """The record of a leaf, or why there is none; `number` is the leaf's place among all, from 1."""
     end = round(leaf.end - before_end, 6)
@@ -178,10 +201,10 @@ def _record(
     labels = (leaf.text, leaf.purpose, following.text)
     if len({" ".join(label.casefold().split()) for label in labels}) < len(labels):
         return ALIKE
-    group, _, name = (part.strip() for part in video["goal_category"].replace("_", " ").lower().partition(":"))
+    group, _, name = (part.strip() for part in video.goal_category.replace("_", " ").lower().partition(":"))
     return Record(
-        step_id=f"{video['video_uid'][:8]}_{number}",
-        video_id=video["video_uid"],
+        step_id=f"{video.video_uid[:8]}_{number}",
+        video_id=video.video_uid,
         start_sec=leaf.start,
         end_sec=end,
         local_intent=leaf.text,
@@ -191,79 +214,44 @@ def _record(
         category=name or group,
         environment=environment,
         event=f"{group}: {name}" if name else group,
-        goal=video["goal_description"].strip(),
+        goal=video.goal_description.strip(),
         unverified=True,
     )
 
 
-def _leaves(video: dict[str, Any]) -> Iterator[_Leaf]:
-    for step in video["segments"]:
-        substeps = step.get("segments")
-        if not substeps:
-            yield _leaf(step, video["goal_description"])
-        for substep in substeps or []:
-            yield _leaf(substep, step["step_description"])
+def _leaves(video: _Video) -> Iterator[_Leaf]:
+    for step in video.segments:
+        if not step.segments:
+            yield _leaf(step, video.goal_description)
+        for substep in step.segments:
+            yield _leaf(substep, step.step_description)
 
 
-def _leaf(segment: dict[str, Any], purpose: str) -> _Leaf:
-    start, end = float(segment["start_time"]), float(segment["end_time"])
-    relevant = segment.get("is_relevant") != "irrelevant"
-    return _Leaf(start, end, segment["step_description"].strip(), purpose.strip(), relevant)
+def _leaf(segment: _Substep, purpose: str) -> _Leaf:
+    text, relevant = segment.step_description.strip(), segment.is_relevant != "irrelevant"
+    return _Leaf(segment.start_time, segment.end_time, text, purpose.strip(), relevant)
 
 
-def _load(path: Path) -> list[dict[str, Any]]:
+def _load(path: Path) -> list[_Video]:
     """The file's videos, checked."""
     content = read_json(path, "annotations")
-    videos = content.get("videos") if isinstance(content, dict) else None
-    if not isinstance(videos, list) or not videos:
+    raws = content.get("videos") if isinstance(content, dict) else None
+    if not isinstance(raws, list) or not raws:
         raise LmmsEgoplanError(
             f"{path}: expected an object with a list of videos, as in {GOALSTEP_URL}; found {shown(content)}"
         )
+    videos: list[_Video] = []
     problems: list[str] = []
     first_use: dict[str, int] = {}
-    for number, video in enumerate(videos, 1):
-        found = list(_video_problems(video))
-        found += [f"{key}: {REPEATED}" for key in repeated_keys(video)]
-        if not found and (other := first_use.setdefault(video["video_uid"][:8], number)) != number:
+    for number, raw in enumerate(raws, 1):
+        video, found = check_record(_Video, raw)
+        videos.append(video)
+        if video and (other := first_use.setdefault(video.video_uid[:8], number)) != number:
             found.append(f"video_uid: begins with the same eight characters as that of video {other}")
         problems += [f"video {number}, {problem}" for problem in found]
     if problems:
         raise LmmsEgoplanError(
-            f"{path}: {len(problems)} problem(s) in {len(videos)} videos; is it one of the files of {GOALSTEP_URL}?\n"
+            f"{path}: {len(problems)} problem(s) in {len(raws)} videos; is it one of the files of {GOALSTEP_URL}?\n"
             f"{listing(problems, _LISTED)}"
         )
     return videos
-
-
-def _video_problems(video: Any) -> Iterator[str]:
-    if not isinstance(video, dict):
-        yield f"expected an object, found {shown(video)}"
-        return
-    uid = video.get("video_uid")
-    if not isinstance(uid, str) or not VIDEO_ID.fullmatch(uid):
-        yield f"video_uid: expected an identifier, found {shown(uid)}"
-    for field in ("goal_category", "goal_description"):
-        if not is_text(video.get(field)):
-            yield f"{field}: expected a text, found {shown(video.get(field))}"
-    yield from _segment_problems(video.get("segments"), "segments")
-
-
-def _segment_problems(segments: Any, where: str) -> Iterator[str]:
-    if not isinstance(segments, list):
-        yield f"{where}: expected a list, found {shown(segments)}"
-        return
-    for number, segment in enumerate(segments):
-        place = f"{where}[{number}]"
-        if not isinstance(segment, dict):
-            yield f"{place}: expected an object, found {shown(segment)}"
-            continue
-        for field in ("start_time", "end_time"):
-            if not is_seconds(segment.get(field)):
-                yield f"{place}.{field}: expected seconds, a number from 0, found {shown(segment.get(field))}"
-        if not is_text(segment.get("step_description")):
-            yield f"{place}.step_description: expected a text, found {shown(segment.get('step_description'))}"
-        below = segment.get("segments", [])
-        if "." not in where:
-            yield from _segment_problems(below, f"{place}.segments")
-        elif below:
-            yield f"{place}.segments: expected none below a substep, found {shown(below)}"

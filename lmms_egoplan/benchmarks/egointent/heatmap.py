@@ -118,18 +118,13 @@ def _notes(runs: Sequence[LoggedRun]) -> Iterator[str]:
 
 
 def _warnings(runs: Sequence[LoggedRun]) -> Iterator[str]:
-    judges = {run.name: ", ".join(_judges([run])) or "none" for run in runs}
     if len(_judges(runs)) > 1:
+        judges = {run.name: ", ".join(_judges([run])) or "none" for run in runs}
         yield f"different judges, whose scores do not compare ({_by_value(judges)})"
-    versions = {run.name: f"version {run.version or 'unknown'}" for run in runs}
-    if len(set(versions.values())) > 1:
-        yield f"different versions of the task, whose scores do not compare ({_by_value(versions)})"
-    prompts = {run.name: f"version {run.prompt or 'unknown'}" for run in runs}
-    if len(set(prompts.values())) > 1:
-        yield f"different versions of the prompt, whose scores do not compare ({_by_value(prompts)})"
-    prompts = {run.name: f"version {run.judge_prompt or 'unknown'}" for run in runs}
-    if len(set(prompts.values())) > 1:
-        yield f"different versions of the judge's prompt, whose scores do not compare ({_by_value(prompts)})"
+    for what, field in (("task", "version"), ("prompt", "prompt"), ("judge's prompt", "judge_prompt")):
+        versions = {run.name: f"version {getattr(run, field) or 'unknown'}" for run in runs}
+        if len(set(versions.values())) > 1:
+            yield f"different versions of the {what}, whose scores do not compare ({_by_value(versions)})"
     common = set.intersection(*(set(run.steps) for run in runs))
     if any(len(run.steps) > len(common) for run in runs):
         counts = {run.name: f"{len(run.steps):,} steps" for run in runs}

@@ -1,21 +1,18 @@
 """From annotated steps and their videos to a dataset that the tasks load."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
-from hashlib import sha256
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median, quantiles
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egointent.records import Record, read_annotations
-from lmms_egoplan.benchmarks.egointent.splits import DATA_FORMAT, OFFICIAL
+from lmms_egoplan.benchmarks.egointent.splits import OFFICIAL, PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError, check_video_frames, frame_times
 from lmms_egoplan.progress import counting, track
-from lmms_egoplan.storage import file_version, resolve_inside, save_split
+from lmms_egoplan.storage import compare_counts, file_version, fingerprint, resolve_inside
 from lmms_egoplan.validation import listing
 
 if TYPE_CHECKING:
@@ -87,23 +84,18 @@ def prepare_egointent(
         raise LmmsEgoplanError(_missing_message(missing, len(records), skip_missing, verify))
     kept = [record for record in records if record.step_id in footage]
     rows = _rows(kept, footage, len(records))
-    summary = {
-        "benchmark": "egointent",
-        "format": DATA_FORMAT,
-        "split": SPLIT,
-        "prepared": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "annotations": str(Path(annotations).resolve()),
-        "split_size": len(records),
-        "questions": len(kept),
-        "unverified": sum(record.unverified for record in kept),
-        "fingerprint": _fingerprint(rows, footage),
-        "missing": missing,
-        "counts": _compare(records, kept),
-    }
-    if verify:
-        summary["verified"] = True
-    save_split(_dataset(rows), "egointent", SPLIT, summary)
-    return summary
+    return PREPARED.save(
+        SPLIT,
+        _dataset(rows),
+        annotations=str(Path(annotations).resolve()),
+        split_size=len(records),
+        questions=len(kept),
+        unverified=sum(record.unverified for record in kept),
+        fingerprint=fingerprint([row, footage[row["step_id"]].version] for row in rows),
+        missing=missing,
+        counts=compare_counts(_counts(kept), _counts(records), "annotations", PAPER),
+        **({"verified": True} if verify else {}),
+    )
 
 
 def _check_videos(records: Sequence[Record], root: str | Path) -> tuple[dict[str, _Footage], list[dict[str, Any]]]:
@@ -199,7 +191,7 @@ def _missing_message(missing: Sequence[dict[str, Any]], split_size: int, skip_mi
 
 def _rows(records: Sequence[Record], footage: dict[str, _Footage], split_size: int) -> list[dict[str, Any]]:
     return [
-        asdict(record)
+        record.model_dump()
         | {
             "video_path": str(footage[record.step_id].path),
             "num_frames": footage[record.step_id].num_frames,
@@ -207,13 +199,6 @@ def _rows(records: Sequence[Record], footage: dict[str, _Footage], split_size: i
         }
         for record in records
     ]
-
-
-def _fingerprint(rows: Sequence[dict[str, Any]], footage: dict[str, _Footage]) -> str:
-    digest = sha256()
-    for row in rows:
-        digest.update(json.dumps([row, footage[row["step_id"]].version], sort_keys=True).encode())
-    return digest.hexdigest()
 
 
 def _counts(records: Sequence[Record]) -> dict[str, float]:
@@ -234,19 +219,6 @@ def _groups(records: Sequence[Record]) -> dict[str, int]:
     if any(record.is_goalstep for record in records):
         return {"categories": len({record.category for record in records})}
     return {"scenarios": len({record.scenario for record in records})}
-
-
-def _compare(records: Sequence[Record], kept: Sequence[Record]) -> dict[str, dict[str, Any]]:
-    prepared = _counts(kept)
-    return {
-        name: {
-            "prepared": prepared[name],
-            "annotations": number,
-            "paper": PAPER.get(name),
-            "matches": number == PAPER[name] if name in PAPER else None,
-        }
-        for name, number in _counts(records).items()
-    }
 
 
 def _dataset(rows: list[dict[str, Any]]) -> "Dataset":

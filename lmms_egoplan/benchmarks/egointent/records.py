@@ -1,17 +1,18 @@
 """EgoIntent's annotations: reading and checking every record."""
 
 import re
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Predicate
+from pydantic import AfterValidator, ValidationInfo, field_validator
 
 from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import REPEATED, JsonObject, decode_objects, parse, read_text
+from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record, decode_objects, parse, read_text
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
-from lmms_egoplan.validation import is_text, listing, shown
+from lmms_egoplan.validation import Checked, Expected, Seconds, Text, expected, listing, shown
 
 # The authors' release, which links the annotations.
 REPOSITORY_URL = "https://github.com/YePan2/EgoIntent"
@@ -26,11 +27,15 @@ FORMAT = LMMS_EVAL_TASKS / "egointent" / "FORMAT.md"
 VIDEO_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,127}")
 # Goal-Step's ids: a UUID, of a grouped video behind "grp-".
 _GOALSTEP_VIDEO_ID = re.compile(r"(grp-)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_VIDEO_NAME = "a video's file name without .mp4, of letters, digits and . _ - and blanks"
 _LISTED = 20
+# The context in which a record must have a scenario.
+_NO_CATEGORY = "no category"
+
+_Label = Annotated[Text, AfterValidator(str.strip)]
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(Checked):
     """One step.
 
     step_id: unique in its file; all that a model is told of the step.
@@ -44,19 +49,39 @@ class Record:
     category: of the video's goal, of a Goal-Step step; None for a step of the benchmark.
     """
 
-    step_id: str
-    video_id: str
-    start_sec: float
-    end_sec: float
-    local_intent: str
-    global_intent: str
-    next_step_plan: str
-    scenario: str | None
-    environment: str
-    event: str | None = None
-    goal: str | None = None
+    step_id: Annotated[str, Predicate(str.strip), Predicate(str.isprintable), Expected("a text in one line")]
+    video_id: Annotated[str, Predicate(VIDEO_ID.fullmatch), Expected(_VIDEO_NAME)]
+    start_sec: Seconds
+    end_sec: Seconds
+    local_intent: _Label
+    global_intent: _Label
+    next_step_plan: _Label
+    scenario: _Label | None
+    environment: Annotated[
+        str,
+        AfterValidator(lambda text: text.strip().lower()),
+        Predicate(ENVIRONMENTS.__contains__),
+        Expected(" or ".join(ENVIRONMENTS)),
+    ]
+    event: Annotated[_Label | None, Expected("a text or nothing")] = None
+    goal: Annotated[_Label | None, Expected("a text or nothing")] = None
     unverified: bool = False
-    category: str | None = None
+    category: _Label | None = None
+
+    @field_validator("end_sec")
+    @classmethod
+    def _check_end(cls, end: float, info: ValidationInfo) -> float:
+        start = info.data.get("start_sec", -1.0)
+        if not start < end:
+            raise expected(f"a time after start_sec, {start}")
+        return end
+
+    @field_validator("scenario")
+    @classmethod
+    def _check_scenario(cls, scenario: str | None, info: ValidationInfo) -> str | None:
+        if scenario is None and info.context is _NO_CATEGORY:
+            raise expected("a text")
+        return scenario
 
     @property
     def is_goalstep(self) -> bool:
@@ -104,13 +129,17 @@ def read_annotations(path: str | Path) -> list[Record]:
             problems.append(f"{place}: expected an object, found {shown(raw)}")
             continue
         values, found = _by_field(raw)
-        found += _problems(values)
         step_id = values.get("step_id")
+        record, more = _read(values)
+        records.append(record)
+        found += more
+        if record and (told := [field for field in FIELDS if _tells(step_id, getattr(record, field))]):
+            found.append(
+                f"step_id: the model is told it, and it must not tell {', '.join(told)}; found {shown(step_id)}"
+            )
         if isinstance(step_id, str) and (other := first_use.setdefault(step_id, place)) != place:
             found.append(f"step_id: already used by {other}")
         problems += [f"{place}, step_id {shown(step_id)}, {problem}" for problem in found]
-        if not found:
-            records.append(_record(values))
     if problems:
         raise LmmsEgoplanError(
             f"{path}: {len(problems)} problem(s) in {len(loaded)} records; the form is described in {FORMAT}\n"
@@ -156,48 +185,12 @@ def _by_field(raw: JsonObject) -> tuple[dict[str, Any], list[str]]:
         field = ALIASES.get(name, name)
         if field not in values:
             values[field], keys[field] = value, key
-        elif values[field] != value and field in Record.__dataclass_fields__:
+        elif values[field] != value and field in Record.model_fields:
             problems.append(
                 f"{field}: given twice, as {shown(keys[field])} and as {shown(key)}, with different values, "
                 f"{shown(values[field])} and {shown(value)}"
             )
     return values, problems
-
-
-def _problems(values: dict[str, Any]) -> Iterator[str]:
-    step_id, video_id = values.get("step_id"), values.get("video_id")
-    if not isinstance(step_id, str) or not step_id.strip() or not step_id.isprintable():
-        yield f"step_id: expected a text in one line, found {shown(step_id)}"
-    elif told := [field for field in FIELDS if is_text(values.get(field)) and _tells(step_id, values[field])]:
-        yield f"step_id: the model is told it, and it must not tell {', '.join(told)}; found {shown(step_id)}"
-    if not isinstance(video_id, str) or not VIDEO_ID.fullmatch(video_id):
-        yield (
-            "video_id: expected a video's file name without .mp4, of letters, digits and . _ - and blanks, "
-            f"found {shown(video_id)}"
-        )
-    times = [values.get("start_sec"), values.get("end_sec")]
-    for field, time in zip(("start_sec", "end_sec"), times, strict=True):
-        if not is_seconds(time):
-            yield f"{field}: expected seconds, a number from 0, found {shown(time)}"
-    if all(map(is_seconds, times)) and not float(times[0]) < float(times[1]):
-        yield f"end_sec: expected a time after start_sec, {shown(times[0])}, found {shown(times[1])}"
-    is_goalstep = values.get("scenario") is None and values.get("category") is not None
-    for field in (*FIELDS, "category" if is_goalstep else "scenario"):
-        if not is_text(values.get(field)):
-            yield f"{field}: expected a text, found {shown(values.get(field))}"
-    environment = values.get("environment")
-    if not isinstance(environment, str) or environment.strip().lower() not in ENVIRONMENTS:
-        yield f"environment: expected {' or '.join(ENVIRONMENTS)}, found {shown(environment)}"
-    for field in ("event", "goal"):
-        if values.get(field) is not None and not is_text(values[field]):
-            yield f"{field}: expected a text or nothing, found {shown(values[field])}"
-    if not isinstance(values.get("unverified", False), bool):
-        yield f"unverified: expected true or false, found {shown(values['unverified'])}"
-
-
-def is_seconds(value: Any) -> bool:
-    """Whether a value is a finite number from 0."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max
 
 
 def _tells(step_id: str, label: str) -> bool:
@@ -206,23 +199,11 @@ def _tells(step_id: str, label: str) -> bool:
     return " " in words[1] and f" {words[1]} " in f" {words[0]} "
 
 
-def _record(values: dict[str, Any]) -> Record:
-    texts = {field: values[field].strip() for field in (*FIELDS, "event", "goal") if values.get(field) is not None}
-    unverified = values.get("unverified", False)
-    scenario, category = values.get("scenario"), values.get("category")
-    if scenario is not None:
-        # A category beside a scenario is one of the other keys, which are left out.
-        category = None
-        if has_goalstep_id(values["step_id"], values["video_id"], unverified):
-            scenario, category = None, scenario
-    return Record(
-        step_id=values["step_id"],
-        video_id=values["video_id"],
-        start_sec=float(values["start_sec"]),
-        end_sec=float(values["end_sec"]),
-        environment=values["environment"].strip().lower(),
-        scenario=scenario and scenario.strip(),
-        category=category and category.strip(),
-        unverified=unverified,
-        **texts,
-    )
+def _read(values: dict[str, Any]) -> tuple[Record | None, list[str]]:
+    if values.get("scenario") is None and values.get("category") is not None:
+        return check_record(Record, values)
+    # A category beside a scenario is one of the other keys, which are left out.
+    record, problems = check_record(Record, values | {"category": None}, _NO_CATEGORY)
+    if record and has_goalstep_id(record.step_id, record.video_id, record.unverified):
+        record = record.model_copy(update={"scenario": None, "category": record.scenario})
+    return record, problems

@@ -5,16 +5,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loguru import logger
+from pydantic import StrictBool, StrictInt, model_validator
 
 from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION, SCALE, judge_prompt, read_ratings, scale_of
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
-from lmms_egoplan.benchmarks.egointent.step_answer import StepAnswer, Verdict, is_kept_value, kept_verdicts
+from lmms_egoplan.benchmarks.egointent.step_answer import (
+    FoundFields,
+    Rating,
+    StepAnswer,
+    Verdict,
+    check_kept,
+    kept_verdicts,
+)
 from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
 from lmms_egoplan.judging.missing_ratings import warn_of_missing_ratings
 from lmms_egoplan.judging.reply import is_ended, without_thinking
 from lmms_egoplan.judging.sanitize import sanitize
 from lmms_egoplan.serialization import TextRecord
+from lmms_egoplan.validation import AnyText
 
 if TYPE_CHECKING:
     from lmms_egoplan.judging.settings import JudgeSettings
@@ -57,27 +66,28 @@ class GradedStep(TextRecord):
 
     WHAT = "a graded step as `grade` leaves it"
 
-    step_id: str
-    fields: dict[str, str]
-    ratings: dict[str, float | None]
-    judgements: dict[str, str | None]
-    judges: dict[str, str | None]
-    errors: dict[str, str | None]
-    suspect: list[str]
-    truncated: bool | None
-    frames_shown: int
-    frames_sampled: int
-    reply: str | None = None
-    media: str | None = None
+    step_id: AnyText
+    fields: FoundFields
+    ratings: dict[str, Rating | None]
+    judgements: dict[str, AnyText | None]
+    judges: dict[str, AnyText | None]
+    errors: dict[str, AnyText | None]
+    suspect: list[AnyText]
+    truncated: StrictBool | None
+    frames_shown: StrictInt
+    frames_sampled: StrictInt
+    reply: AnyText | None = None
+    media: AnyText | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> "GradedStep":
+        check_kept(self, "ratings", {field: (field,) for field in FIELDS})
+        return self
 
     @property
     def missing(self) -> list[str]:
         """Fields that were not found in the reply."""
         return [field for field in FIELDS if field not in self.fields]
-
-    @staticmethod
-    def _is_right(name: str, values: Mapping[str, Any]) -> bool:
-        return is_kept_value(name, values, "ratings", {field: (field,) for field in FIELDS})
 
 
 @dataclass(frozen=True)

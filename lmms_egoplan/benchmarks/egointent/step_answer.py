@@ -2,13 +2,21 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import Field, StrictFloat
 
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
 from lmms_egoplan.judging.judgement import Judgement
+from lmms_egoplan.validation import AnyText, Expected, problem, shown
 
 Answer = TypeVar("Answer", bound="StepAnswer")
+
+FoundFields = dict[Annotated[Literal[FIELDS], Expected(f"one of {', '.join(FIELDS)}")], AnyText]
+"""The text of each field that a reply has."""
+
+Rating = Annotated[StrictFloat, Field(ge=0, le=100), Expected("a number from 0 to 100")]
 
 Verdict = tuple[float | None, Judgement]
 """A rating, None where there is none, and the judgement that it is read from."""
@@ -87,38 +95,24 @@ def kept_verdicts(
     return ratings, {"judgements": judgements, "judges": judges, "errors": errors}
 
 
-def is_kept_value(name: str, values: Mapping[str, Any], ratings: str, rated: Mapping[str, Collection[str]]) -> bool:
-    """Whether a field of a record has a value that `kept` or `kept_verdicts` can have given.
+def check_kept(record: Any, name: str, rated: Mapping[str, Collection[str]]) -> None:
+    """Check that what a record keeps of an answer goes with what it keeps of verdicts, as `kept_verdicts` gives it.
 
     Args:
-        name: of the record's field, one of the keys of `values`.
-        ratings: name of the field that has the ratings.
+        record: with ``fields``, ``judgements``, ``judges``, ``errors`` and ``suspect``, each of its right type.
+        name: of its ratings.
         rated: by rating, the fields of an answer that it is about.
+
+    Raises:
+        PydanticCustomError: it does not.
     """
-    value, fields = values[name], values["fields"]
-    found = fields.keys() if isinstance(fields, dict) else set()
-    if name == "step_id":
-        return isinstance(value, str)
-    if name in ("reply", "media"):
-        return value is None or isinstance(value, str)
-    if name == "truncated":
-        return value is None or isinstance(value, bool)
-    if name in ("frames_shown", "frames_sampled"):
-        return isinstance(value, int) and not isinstance(value, bool)
-    if name == "suspect":
-        return isinstance(value, list) and all(isinstance(field, str) and field in found for field in value)
-    if not isinstance(value, dict):
-        return False
-    if name == "fields":
-        return value.keys() <= set(FIELDS) and all(isinstance(text, str) for text in value.values())
-    if value.keys() != rated.keys():
-        return False
-    if name == ratings:
-        return all(_is_rating(rating, found >= set(rated[key])) for key, rating in value.items())
-    return all(text is None or isinstance(text, str) for text in value.values())
-
-
-def _is_rating(rating: Any, asked: bool) -> bool:
-    if rating is None:
-        return asked
-    return isinstance(rating, float) and 0 <= rating <= (100 if asked else 0)
+    for part in (name, "judgements", "judges", "errors"):
+        if getattr(record, part).keys() != rated.keys():
+            raise problem(
+                f"{part}: expected values of {', '.join(rated)}, found those of {shown([*getattr(record, part)])}"
+            )
+    for key, rating in getattr(record, name).items():
+        if rating != 0 and not record.fields.keys() >= set(rated[key]):
+            raise problem(f"{name}.{key}: expected 0 for what is not in the reply, found {shown(rating)}")
+    if not record.fields.keys() >= set(record.suspect):
+        raise problem(f"suspect: expected fields of the reply, found {shown(record.suspect)}")

@@ -1,15 +1,12 @@
 """From EgoPlan's annotation file and the videos to a dataset that the tasks load."""
 
-import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
-from datetime import datetime, timezone
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egoplan.records import (
+    CHOICES,
     EGO4D,
     EPIC_KITCHENS,
     VIDEO_URLS,
@@ -18,11 +15,11 @@ from lmms_egoplan.benchmarks.egoplan.records import (
     read_annotations,
 )
 from lmms_egoplan.benchmarks.egoplan.sources import Video, check_video, damaged_questions, frames_to_verify
-from lmms_egoplan.benchmarks.egoplan.splits import DATA_FORMAT, OFFICIAL
+from lmms_egoplan.benchmarks.egoplan.splits import OFFICIAL, PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError
 from lmms_egoplan.progress import counting, track
-from lmms_egoplan.storage import save_split
+from lmms_egoplan.storage import compare_counts, fingerprint
 from lmms_egoplan.validation import listing
 
 if TYPE_CHECKING:
@@ -81,22 +78,17 @@ def prepare_egoplan(
         raise LmmsEgoplanError(_missing_message(missing, len(records), skip_missing, verify))
     kept = [record for record in records if record.sample_id in videos]
     rows = _rows(kept, videos, len(records))
-    summary = {
-        "benchmark": "egoplan",
-        "format": DATA_FORMAT,
-        "split": split,
-        "prepared": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "annotations": str(Path(annotations).resolve()),
-        "split_size": len(records),
-        "questions": len(kept),
-        "fingerprint": _fingerprint(rows, videos),
-        "missing": missing,
-        "counts": _compare(records, kept, split),
-    }
-    if verify:
-        summary["verified"] = True
-    save_split(_dataset(rows), "egoplan", split, summary)
-    return summary
+    return PREPARED.save(
+        split,
+        _dataset(rows),
+        annotations=str(Path(annotations).resolve()),
+        split_size=len(records),
+        questions=len(kept),
+        fingerprint=fingerprint([row, videos[row["sample_id"]].version] for row in rows),
+        missing=missing,
+        counts=compare_counts(_counts(kept), _counts(records), "annotations", PAPER_COUNTS[split]),
+        **({"verified": True} if verify else {}),
+    )
 
 
 def _check_roots(records: Sequence[Record], roots: Roots, skip_missing: bool) -> None:
@@ -179,16 +171,10 @@ def _missing_message(missing: Sequence[dict[str, Any]], split_size: int, skip_mi
 
 def _rows(records: Sequence[Record], videos: dict[int, Video], split_size: int) -> list[dict[str, Any]]:
     return [
-        asdict(record) | {"media_path": str(videos[record.sample_id].path), "split_size": split_size}
+        record.model_dump(exclude={*CHOICES})
+        | {"choices": record.choices, "media_path": str(videos[record.sample_id].path), "split_size": split_size}
         for record in records
     ]
-
-
-def _fingerprint(rows: Sequence[dict[str, Any]], videos: dict[int, Video]) -> str:
-    digest = sha256()
-    for row in rows:
-        digest.update(json.dumps([row, videos[row["sample_id"]].version], sort_keys=True).encode())
-    return digest.hexdigest()
 
 
 def _counts(records: Sequence[Record]) -> dict[str, int]:
@@ -198,19 +184,6 @@ def _counts(records: Sequence[Record]) -> dict[str, int]:
         "task_goals": len({record.task_goal for record in records}),
         EPIC_KITCHENS: sources[EPIC_KITCHENS],
         EGO4D: sources[EGO4D],
-    }
-
-
-def _compare(records: Sequence[Record], kept: Sequence[Record], split: Split) -> dict[str, dict[str, Any]]:
-    prepared, paper = _counts(kept), PAPER_COUNTS[split]
-    return {
-        name: {
-            "prepared": prepared[name],
-            "annotations": count,
-            "paper": paper.get(name),
-            "matches": count == paper[name] if name in paper else None,
-        }
-        for name, count in _counts(records).items()
     }
 
 
@@ -234,4 +207,4 @@ def _dataset(rows: list[dict[str, Any]]) -> "Dataset":
             "split_size": integer,
         }
     )
-    return Dataset.from_list(rows, features=features)
+    return Dataset.from_list([{name: row[name] for name in features} for row in rows], features=features)

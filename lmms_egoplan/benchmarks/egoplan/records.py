@@ -1,14 +1,23 @@
 """EgoPlan's annotation files: reading and checking every record."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import REPEATED, JsonObject, read_json, repeated_keys
-from lmms_egoplan.validation import is_text, listing, shown
+from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record, read_json
+from lmms_egoplan.validation import (
+    Checked,
+    Expected,
+    Text,
+    expected,
+    listing,
+    problem,
+    problems_at,
+    shown,
+)
 
 Split = Literal["val", "test"]
 
@@ -29,45 +38,112 @@ _VIDEO_ID = {
     EPIC_KITCHENS: re.compile(r"[A-Za-z0-9]{1,32}_[A-Za-z0-9_-]{1,64}"),
     EGO4D: re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}"),
 }
+CHOICES = [f"choice_{letter.lower()}" for letter in LETTERS]
 _LISTED = 20
 _INT64_MAX = 2**63 - 1
 
 
-@dataclass(frozen=True)
-class PastAction:
+def _frame(frame: Any, first: int, what: str = "") -> int:
+    if not isinstance(frame, int) or isinstance(frame, bool) or not first <= frame <= _INT64_MAX:
+        raise expected(f"a frame number from {what}{first}")
+    return frame
+
+
+# The context of validation: the split, and the number of the video's first frame.
+_Frame = Annotated[Any, AfterValidator(lambda frame, info: _frame(frame, info.context["first"]))]
+
+
+class PastAction(Checked):
     """A past action, from `start_frame` to `stop_frame`, both included; may overlap the next one."""
 
-    narration_text: str
-    start_frame: int
-    stop_frame: int
+    narration_text: Text
+    start_frame: _Frame
+    stop_frame: Any
+
+    @field_validator("stop_frame")
+    @classmethod
+    def _check_stop(cls, frame: Any, info: ValidationInfo) -> Any:
+        start = info.data.get("start_frame")
+        return frame if start is None else _frame(frame, start, "its start ")
 
 
-@dataclass(frozen=True)
-class Record:
-    """One question.
+class Record(Checked):
+    """One question, as the file has it.
 
     video_source: `EPIC_KITCHENS` (frames numbered from 1) or `EGO4D` (from 0).
-    choices: four, distinct, in the order A to D.
-    golden_choice_idx, answer: the right choice's letter and text; None in the test split, which keeps them
-        private.
+    choice_a, ...: four, distinct.
     current_observation_frame: the last frame that a model may see.
     past_actions: the progress, by start; empty before the first step. One may end after the observation.
+    golden_choice_idx, answer: the right choice's letter and text; None in the test split, which keeps them private.
     """
 
-    sample_id: int
-    video_source: str
-    video_id: str
-    task_goal: str
-    question: str
-    choices: tuple[str, str, str, str]
-    golden_choice_idx: str | None
-    answer: str | None
-    current_observation_frame: int
-    past_actions: tuple[PastAction, ...]
+    sample_id: Annotated[int, Field(ge=-_INT64_MAX, le=_INT64_MAX), Expected("an integer of 64 bits")]
+    task_goal: Text
+    question: Text
+    choice_a: Text
+    choice_b: Text
+    choice_c: Text
+    choice_d: Text
+    video_source: Annotated[Literal[tuple(FIRST_FRAME)], Expected(f"{EPIC_KITCHENS!r} or {EGO4D!r}")]
+    video_id: Any
+    current_observation_frame: _Frame
+    past_actions: list[PastAction] = Field(validation_alias="task_progress_metadata")
+    golden_choice_idx: Any
+    answer: Any
 
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """In the order A to D."""
+        return tuple(getattr(self, field) for field in CHOICES)
 
-# (field, what is wrong with it)
-_Problem = tuple[str, str]
+    @field_validator(*CHOICES)
+    @classmethod
+    def _check_choice(cls, choice: str, info: ValidationInfo) -> str:
+        for field in CHOICES:
+            if choice.strip() == info.data.get(field, "").strip():
+                raise problem(f"same as {field}: {shown(choice)}")
+        return choice
+
+    @field_validator("video_id")
+    @classmethod
+    def _check_video_id(cls, video_id: Any, info: ValidationInfo) -> Any:
+        source = info.data.get("video_source")
+        if source and (not isinstance(video_id, str) or not _VIDEO_ID[source].fullmatch(video_id)):
+            raise expected(f"an identifier like {'P01_13' if source == EPIC_KITCHENS else 'a UUID'}")
+        return video_id
+
+    @field_validator("past_actions")
+    @classmethod
+    def _check_order(cls, actions: list[PastAction], info: ValidationInfo) -> list[PastAction]:
+        previous, last = info.context["first"], info.data.get("current_observation_frame", _INT64_MAX)
+        flaws = []
+        for position, start in enumerate(action.start_frame for action in actions):
+            if start < previous:
+                flaws.append(((position, "start_frame"), f"{start} lies before the action before it, at {previous}"))
+            if start > last:
+                flaws.append(((position, "start_frame"), f"{start} lies after current_observation_frame, {last}"))
+            previous = start
+        if flaws:
+            raise problems_at(flaws)
+        return actions
+
+    @field_validator("golden_choice_idx")
+    @classmethod
+    def _check_letter(cls, letter: Any, info: ValidationInfo) -> str | None:
+        if info.context["split"] == "test":
+            return None
+        if letter not in tuple(LETTERS):
+            raise expected(f"one of {', '.join(LETTERS)}")
+        return letter
+
+    @field_validator("answer")
+    @classmethod
+    def _check_answer(cls, answer: Any, info: ValidationInfo) -> str | None:
+        golden = info.data.get("golden_choice_idx")
+        right = info.data.get(f"choice_{golden}".lower())
+        if right is not None and answer != right:
+            raise expected(f"choice {golden}, {shown(right)}")
+        return right
 
 
 def read_annotations(path: str | Path, split: Split) -> list[Record]:
@@ -86,20 +162,24 @@ def read_annotations(path: str | Path, split: Split) -> list[Record]:
     """
     path = Path(path)
     raw_records = _load_list(path, split)
+    records: list[Record] = []
     problems: list[str] = []
-    first_use: dict[int, int] = {}
+    first_use: dict[str, int] = {}
     for index, raw in enumerate(raw_records):
-        sample_id = raw.get("sample_id") if isinstance(raw, dict) else None
-        flaws = list(_problems(raw, split))
-        if _is_int(sample_id) and first_use.setdefault(sample_id, index) != index:
-            flaws.append(("sample_id", f"already used by record {first_use[sample_id]}"))
-        problems += [f"record {index}, sample_id {shown(sample_id)}, {field}: {text}" for field, text in flaws]
+        fields = raw if isinstance(raw, dict) else {}
+        sample_id, source = fields.get("sample_id"), fields.get("video_source")
+        first = FIRST_FRAME.get(source, 0) if isinstance(source, str) else 0
+        record, flaws = check_record(Record, raw, {"split": split, "first": first})
+        records.append(record)
+        if sample_id is not None and (other := first_use.setdefault(shown(sample_id), index)) != index:
+            flaws.append(f"sample_id: already used by record {other}")
+        problems += [f"record {index}, sample_id {shown(sample_id)}, {flaw}" for flaw in flaws]
     if problems:
         raise LmmsEgoplanError(
             f"{path}: {len(problems)} problems in {len(raw_records)} records; is it EgoPlan's annotation "
             f"file for the {split} split?\n{listing(problems, _LISTED)}"
         )
-    return [_record(raw, split) for raw in raw_records]
+    return records
 
 
 def _load_list(path: Path, split: Split) -> list[Any]:
@@ -120,105 +200,3 @@ def _load_list(path: Path, split: Split) -> list[Any]:
     if not content:
         raise LmmsEgoplanError(f"{path}: the list of records is empty")
     return content
-
-
-def _problems(raw: Any, split: Split) -> Iterator[_Problem]:
-    if not isinstance(raw, dict):
-        yield "record", f"expected an object, found {shown(raw)}"
-        return
-    for key in repeated_keys(raw):
-        yield key, REPEATED
-    sample_id = raw.get("sample_id")
-    if not _is_int(sample_id) or not -_INT64_MAX <= sample_id <= _INT64_MAX:
-        yield "sample_id", f"expected an integer of 64 bits, found {shown(sample_id)}"
-    for field in ("task_goal", "question"):
-        yield from _text_problems(field, raw.get(field))
-    yield from _choice_problems(raw, split)
-    source, video_id = raw.get("video_source"), raw.get("video_id")
-    if not isinstance(source, str) or source not in FIRST_FRAME:
-        yield "video_source", f"expected {EPIC_KITCHENS!r} or {EGO4D!r}, found {shown(source)}"
-        return
-    if not isinstance(video_id, str) or not _VIDEO_ID[source].fullmatch(video_id):
-        example = "P01_13" if source == EPIC_KITCHENS else "a UUID"
-        yield "video_id", f"expected an identifier like {example}, found {shown(video_id)}"
-    yield from _frame_problems(raw, FIRST_FRAME[source])
-
-
-def _choice_problems(raw: dict[str, Any], split: Split) -> Iterator[_Problem]:
-    choices = {letter: raw.get(f"choice_{letter.lower()}") for letter in LETTERS}
-    seen: dict[str, str] = {}
-    for letter, choice in choices.items():
-        field = f"choice_{letter.lower()}"
-        yield from _text_problems(field, choice)
-        if isinstance(choice, str) and (other := seen.setdefault(choice.strip(), letter)) != letter:
-            yield field, f"same as choice_{other.lower()}: {shown(choice)}"
-    if split == "test":
-        return
-    golden, answer = raw.get("golden_choice_idx"), raw.get("answer")
-    if not isinstance(golden, str) or golden not in choices:
-        yield "golden_choice_idx", f"expected one of A, B, C, D, found {shown(golden)}"
-    elif answer != choices[golden]:
-        yield "answer", f"expected choice {golden}, {shown(choices[golden])}, found {shown(answer)}"
-
-
-def _frame_problems(raw: dict[str, Any], first: int) -> Iterator[_Problem]:
-    observation = raw.get("current_observation_frame")
-    if not _is_frame(observation, first):
-        yield "current_observation_frame", f"expected a frame number from {first}, found {shown(observation)}"
-        observation = None
-    actions = raw.get("task_progress_metadata")
-    if not isinstance(actions, list):
-        yield "task_progress_metadata", f"expected a list, found {shown(actions)}"
-        return
-    previous = first
-    for position, action in enumerate(actions):
-        field = f"task_progress_metadata[{position}]"
-        if not isinstance(action, dict):
-            yield field, f"expected an object, found {shown(action)}"
-            continue
-        yield from _text_problems(f"{field}.narration_text", action.get("narration_text"))
-        start, stop = action.get("start_frame"), action.get("stop_frame")
-        if not _is_frame(start, first):
-            yield f"{field}.start_frame", f"expected a frame number from {first}, found {shown(start)}"
-            continue
-        if not _is_frame(stop, start):
-            yield (
-                f"{field}.stop_frame",
-                f"expected a frame number from its start {start}, found {shown(stop)}",
-            )
-        if start < previous:
-            yield f"{field}.start_frame", f"{start} lies before the action before it, at {previous}"
-        if observation is not None and start > observation:
-            yield f"{field}.start_frame", f"{start} lies after current_observation_frame, {observation}"
-        previous = start
-
-
-def _text_problems(field: str, value: Any) -> Iterator[_Problem]:
-    if not is_text(value):
-        yield field, f"expected a text, found {shown(value)}"
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_frame(value: Any, first: int) -> bool:
-    return _is_int(value) and first <= value <= _INT64_MAX
-
-
-def _record(raw: dict[str, Any], split: Split) -> Record:
-    return Record(
-        sample_id=raw["sample_id"],
-        video_source=raw["video_source"],
-        video_id=raw["video_id"],
-        task_goal=raw["task_goal"],
-        question=raw["question"],
-        choices=tuple(raw[f"choice_{letter.lower()}"] for letter in LETTERS),
-        golden_choice_idx=raw["golden_choice_idx"] if split == "val" else None,
-        answer=raw["answer"] if split == "val" else None,
-        current_observation_frame=raw["current_observation_frame"],
-        past_actions=tuple(
-            PastAction(action["narration_text"], action["start_frame"], action["stop_frame"])
-            for action in raw["task_progress_metadata"]
-        ),
-    )

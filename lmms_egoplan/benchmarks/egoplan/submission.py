@@ -7,13 +7,14 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from lmms_egoplan.benchmarks.egoplan.records import LETTERS, Split
 from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.storage import load_summary, write_whole
+from lmms_egoplan.validation import Checked, Expected, read_as
 
 Prediction = tuple[int, str | None]
 
@@ -22,6 +23,11 @@ _HOW = (
     "give the run's *_samples_egoplan_test.jsonl or *_samples_egoplan_val.jsonl (--log_samples --output_path DIR), or "
     "its predictions file"
 )
+
+
+class _Logged(Checked):
+    sample_id: int
+    prediction: Annotated[Literal[tuple(LETTERS)] | None, Expected(f"{', '.join(LETTERS)} or null")]
 
 
 def write_predictions(path: str | Path, predictions: Iterable[dict[str, Any]]) -> None:
@@ -128,12 +134,8 @@ def _prediction(where: str, line: str) -> Prediction:
         raise LmmsEgoplanError(
             f"{where}: no EgoPlan prediction: neither predictions nor sample_id and prediction are in it"
         )
-    sample_id, letter = sample["sample_id"], sample["prediction"]
-    if not isinstance(sample_id, int) or isinstance(sample_id, bool):
-        raise LmmsEgoplanError(f"{where}: sample_id must be an integer, got {sample_id!r}")
-    if letter is not None and letter not in tuple(LETTERS):
-        raise LmmsEgoplanError(f"{where}: prediction must be A, B, C, D or null, got {letter!r}")
-    return sample_id, letter
+    logged = read_as(_Logged, where, sample)
+    return logged.sample_id, logged.prediction
 
 
 def _named(ids: Sequence[int]) -> str:

@@ -1,9 +1,10 @@
 """EgoThink's answers in files: what a run or another framework has stored, and what judging writes."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
 from lmms_egoplan.benchmarks.egothink.scoring import Answer, JudgedAnswer
@@ -14,13 +15,13 @@ from lmms_egoplan.report.logged_samples import HOW_TO_LOG, SampleFile, find_samp
 from lmms_egoplan.report.task_versions import logged_version
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.text import clean_text
+from lmms_egoplan.validation import AnyText, Checked, read_as
 
 _TASKS = "egothink_"
 _HOW = 'give a harness\'s samples, or lines such as {"id": "existence/1", "answer": "Yes."}'
 
 
-@dataclass(frozen=True)
-class StoredAnswer:
+class StoredAnswer(Checked):
     """An answer as a file holds it.
 
     where: file and line, for messages.
@@ -31,13 +32,13 @@ class StoredAnswer:
     """
 
     where: str
-    id: str
-    answer: str
-    truncated: bool | None
-    reference: str | None
-    rating: Any
-    judge: Any
-    prompts: str | None = None
+    id: AnyText
+    answer: Annotated[AnyText, AfterValidator(clean_text)]
+    truncated: bool | None = None
+    reference: AnyText | None
+    rating: Any = None
+    judge: Annotated[Any, AfterValidator(lambda judge: clean_text(judge) if isinstance(judge, str) else judge)] = None
+    prompts: AnyText | None = None
     repeats: Any = None
 
 
@@ -164,25 +165,6 @@ def _stored_answer(where: str, line: str) -> StoredAnswer:
         record = record["score"]
     if not isinstance(record, dict):
         raise LmmsEgoplanError(f"{where}: expected an object with id and answer")
-    for field in ("id", "answer"):
-        if not isinstance(record.get(field), str):
-            raise LmmsEgoplanError(f"{where}: {field} must be a text, got {record.get(field, 'nothing')!r}")
-    check_dimension(where, record["id"])
-    truncated = record.get("truncated")
-    if truncated is not None and not isinstance(truncated, bool):
-        raise LmmsEgoplanError(f"{where}: truncated must be true, false or null, got {truncated!r}")
-    prompts = record.get("prompts")
-    if prompts is not None and not isinstance(prompts, str):
-        raise LmmsEgoplanError(f"{where}: prompts must be a text or null, got {prompts!r}")
-    judge = record.get("judge")
-    return StoredAnswer(
-        where,
-        record["id"],
-        clean_text(record["answer"]),
-        truncated,
-        target,
-        record.get("rating"),
-        clean_text(judge) if isinstance(judge, str) else judge,
-        prompts,
-        record.get("repeats"),
-    )
+    stored = read_as(StoredAnswer, where, record | {"where": where, "reference": target})
+    check_dimension(where, stored.id)
+    return stored

@@ -1,10 +1,8 @@
 """From EgoThink's published data to twelve datasets that the tasks load."""
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
 from statistics import fmean
@@ -12,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
 from lmms_egoplan.benchmarks.egothink.records import HUB_DATASET, Record, check_records, read_folder, read_hub
-from lmms_egoplan.benchmarks.egothink.splits import DATA_FORMAT
+from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.progress import track
-from lmms_egoplan.storage import save_split
+from lmms_egoplan.storage import fingerprint
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -54,28 +52,18 @@ def prepare_egothink(source: str | Path) -> list[dict[str, Any]]:
 
 
 def _write(dimension: Dimension, records: Sequence[Record], source: str) -> dict[str, Any]:
-    summary = {
-        "benchmark": "egothink",
-        "format": DATA_FORMAT,
-        "split": dimension.name,
-        "prepared": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "source": source,
-        "split_size": len(records),
-        "questions": len(records),
-        "fingerprint": _fingerprint(records),
-        "missing": [],
-        "counts": _compare(dimension, records),
-    }
-    save_split(_dataset(records), "egothink", dimension.name, summary)
-    return summary
-
-
-def _fingerprint(records: Sequence[Record]) -> str:
-    digest = sha256()
-    for record in records:
-        image = sha256(record.image).hexdigest()
-        digest.update(json.dumps([record.id, record.question, record.answer, image]).encode())
-    return digest.hexdigest()
+    return PREPARED.save(
+        dimension.name,
+        _dataset(records),
+        source=source,
+        split_size=len(records),
+        questions=len(records),
+        fingerprint=fingerprint(
+            [record.id, record.question, record.answer, sha256(record.image).hexdigest()] for record in records
+        ),
+        missing=[],
+        counts=_compare(dimension, records),
+    )
 
 
 def _compare(dimension: Dimension, records: Sequence[Record]) -> dict[str, dict[str, Any]]:

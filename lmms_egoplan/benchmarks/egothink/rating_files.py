@@ -5,15 +5,24 @@ import io
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from lmms_egoplan.benchmarks.egothink.answer_files import check_dimension, read_stored
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.text import cell_text
+from lmms_egoplan.validation import Checked, Expected, read_as
 
 Rated = dict[str, float | None]
 """Question, then rating in [0, 1]; None for an answer that was not rated."""
+
+
+class _Rating(Checked):
+    rating: Annotated[float, Field(ge=LEVELS[0], le=LEVELS[-1]), Expected("a number from 0 to 1, or null")]
+    judge: Annotated[str, Field(min_length=1), Expected("the model that gave the rating")]
 
 
 def between_levels(rated: Rated) -> dict[str, float]:
@@ -100,17 +109,8 @@ def _read_judged(path: Path, answers: dict[str, tuple[str, str]]) -> tuple[str, 
                 "answers only"
             )
         rated[stored.id] = stored.rating
-        if stored.rating is None:
-            continue
-        if isinstance(stored.rating, bool) or not isinstance(stored.rating, int | float) or not 0 <= stored.rating <= 1:
-            raise LmmsEgoplanError(
-                f"{stored.where}: rating must be a number from 0 to 1, or null, got {stored.rating!r:.80}"
-            )
-        if not isinstance(stored.judge, str) or not stored.judge:
-            raise LmmsEgoplanError(
-                f"{stored.where}: judge must name the model that gave the rating, got {stored.judge!r}"
-            )
-        judges[stored.judge] = None
+        if stored.rating is not None:
+            judges[read_as(_Rating, stored.where, {"rating": stored.rating, "judge": stored.judge}).judge] = None
     if not judges:
         raise LmmsEgoplanError(
             f"{path}: no ratings in it. Judge the answers: lmms-egoplan judge egothink {path} --out FILE"

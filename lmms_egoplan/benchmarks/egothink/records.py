@@ -1,6 +1,6 @@
 """EgoThink's questions as published, from a folder or from the hub: reading and checking every record."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import read_json, repetition
+from lmms_egoplan.jsonl import check_record, read_json
 from lmms_egoplan.media.image_files import check_image
 from lmms_egoplan.progress import track
 from lmms_egoplan.storage import resolve_inside, without_bars
-from lmms_egoplan.validation import is_text, listing, shown
+from lmms_egoplan.validation import Checked, Text, listing, shown
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -23,6 +23,11 @@ REPOSITORY_URL = "https://github.com/AdaCheng/EgoThink"
 _LISTED = 50
 
 
+class _Texts(Checked):
+    question: Text
+    answer: Text
+
+
 @dataclass(frozen=True)
 class Draft:
     """A record as its source has it, unchecked.
@@ -30,18 +35,15 @@ class Draft:
     dimension: name of the dimension.
     number: position in the dimension, from 1.
     place: names the record in messages.
-    question, answer: whatever stands there.
+    fields: whatever stands there.
     read_image: gives the bytes of the image file; raises LmmsEgoplanError, which names the field.
-    repetition: tells keys that are there more than once; None without.
     """
 
     dimension: str
     number: int
     place: str
-    question: Any
-    answer: Any
+    fields: dict[str, Any]
     read_image: Callable[[], bytes]
-    repetition: str | None = None
 
 
 @dataclass(frozen=True)
@@ -87,10 +89,8 @@ def read_folder(source: str | Path) -> list[Draft]:
                     dimension.name,
                     number,
                     f"{folder / 'annotations.json'}, record {number}",
-                    fields.get("question"),
-                    fields.get("answer"),
+                    fields,
                     partial(_read_image_file, folder / "images", fields.get("image_path")),
-                    repetition(raw),
                 )
             )
     if problems:
@@ -111,8 +111,7 @@ def read_hub() -> list[Draft]:
             dimension.name,
             number,
             f"{HUB_DATASET}, config {dimension.hub_config}, record {number}",
-            row["question"],
-            row["answer"],
+            row,
             partial(_read_image_cell, row["image"]),
         )
         for dimension in track(DIMENSIONS, "Loading dimensions from the hub")
@@ -130,9 +129,7 @@ def check_records(drafts: Iterable[Draft]) -> list[Record]:
     records: list[Record] = []
     problems: list[str] = []
     for draft in drafts:
-        image = b""
-        flaws = [*_text_problems("question", draft.question), *_text_problems("answer", draft.answer)]
-        flaws += [draft.repetition] if draft.repetition else []
+        texts, flaws = check_record(_Texts, draft.fields)
         try:
             image = draft.read_image()
         except LmmsEgoplanError as error:
@@ -140,7 +137,7 @@ def check_records(drafts: Iterable[Draft]) -> list[Record]:
         problems += [f"{draft.place}, {problem}" for problem in flaws]
         if not flaws:
             record_id = f"{draft.dimension}/{draft.number}"
-            records.append(Record(record_id, draft.dimension, draft.question, draft.answer, image))
+            records.append(Record(record_id, draft.dimension, texts.question, texts.answer, image))
     if problems:
         raise LmmsEgoplanError(
             f"{_listing(problems)}\nRecords are counted from 1. The data as published: {REPOSITORY_URL}, or the "
@@ -208,11 +205,6 @@ def _read_image_cell(cell: dict[str, Any] | None) -> bytes:
         raise LmmsEgoplanError("image: the dataset holds no image file here")
     check_image(cell["bytes"], "image")
     return cell["bytes"]
-
-
-def _text_problems(field: str, value: Any) -> Iterator[str]:
-    if not is_text(value):
-        yield f"{field}: expected a text, found {shown(value)}"
 
 
 def _listing(problems: Sequence[str]) -> str:

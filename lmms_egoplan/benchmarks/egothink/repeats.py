@@ -4,7 +4,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Predicate
 
 from lmms_egoplan.benchmarks.egothink.answer_files import read_stored
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
@@ -13,9 +15,19 @@ from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.noise import Noise, noise, noise_of_average
 from lmms_egoplan.storage import write_whole
+from lmms_egoplan.validation import Checked, Expected, read_as
 
 AVERAGE = "average"
 _REPEATED = ("rating", "judgement", "judge", "error")
+
+
+class _Repeat(Checked):
+    rating: Annotated[float, Predicate(LEVELS.__contains__), Expected("0, 0.5, 1 or null")] | None
+    judge: Any = None
+
+
+class _Repeated(Checked):
+    repeats: list[_Repeat]
 
 
 def write_repeated(path: Path, repeats: Sequence[Sequence[JudgedAnswer]]) -> None:
@@ -43,13 +55,13 @@ def read_repeated(path: Path) -> tuple[dict[str, list[float | None]], str]:
     judges: set[str] = set()
     how = "give a file of lmms-egoplan judge egothink --repeats"
     for stored in read_stored([path]):
-        repeats = stored.repeats
-        if not isinstance(repeats, list) or len(repeats) < 2:
-            raise LmmsEgoplanError(f"{stored.where}: repeats must be a list of two or more judgements; {how}")
+        repeats = read_as(_Repeated, stored.where, {"repeats": stored.repeats}).repeats
+        if len(repeats) < 2:
+            raise LmmsEgoplanError(f"{stored.where}: repeats: expected two or more judgements; {how}")
         if ratings and len(repeats) != (count := len(next(iter(ratings.values())))):
             raise LmmsEgoplanError(f"{stored.where}: {len(repeats)} repeats where the lines before have {count}; {how}")
-        ratings[stored.id] = [_rating(stored.where, repeat) for repeat in repeats]
-        judges |= {str(repeat.get("judge")) for repeat in repeats if repeat["rating"] is not None}
+        ratings[stored.id] = [repeat.rating for repeat in repeats]
+        judges |= {str(repeat.judge) for repeat in repeats if repeat.rating is not None}
     return ratings, ", ".join(sorted(judges))
 
 
@@ -69,12 +81,3 @@ def noise_by_dimension(ratings: Mapping[str, Sequence[float | None]]) -> dict[st
 
 def _percent(ratings: Iterable[float | None]) -> list[float | None]:
     return [None if rating is None else 100 * rating for rating in ratings]
-
-
-def _rating(where: str, repeat: Any) -> float | None:
-    if not isinstance(repeat, dict) or "rating" not in repeat:
-        raise LmmsEgoplanError(f"{where}: repeats: expected objects with a rating, got {repeat!r:.80}")
-    rating = repeat["rating"]
-    if rating is not None and (isinstance(rating, bool) or rating not in LEVELS):
-        raise LmmsEgoplanError(f"{where}: repeats: rating must be 0, 0.5, 1 or null, got {rating!r:.80}")
-    return rating

@@ -1,11 +1,11 @@
 """Single-answer grading (sec. 4.1): answers as a judge has rated them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
 from loguru import logger
+from pydantic import Field, StrictBool, StrictFloat
 
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
 from lmms_egoplan.benchmarks.egothink.judge_protocol import JUDGE_PROMPT, SCALE
@@ -13,6 +13,7 @@ from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
 from lmms_egoplan.judging.missing_ratings import warn_of_missing_ratings
 from lmms_egoplan.judging.sanitize import sanitize
 from lmms_egoplan.serialization import TextRecord
+from lmms_egoplan.validation import AnyText, Expected
 
 if TYPE_CHECKING:
     from lmms_egoplan.judging.settings import JudgeSettings
@@ -57,33 +58,15 @@ class JudgedAnswer(TextRecord):
 
     WHAT = "a judged answer as `grade` leaves it"
 
-    id: str
-    answer: str
-    truncated: bool | None
-    suspect: bool
-    rating: float | None
-    judgement: str | None
-    judge: str | None
-    error: str | None
-    prompts: str | None = None
-
-    @staticmethod
-    def _is_right(name: str, values: Mapping[str, Any]) -> bool:
-        value = values[name]
-        return isinstance(value, _TYPES[name]) and (name != "rating" or 0 <= (value or 0) <= SCALE.best)
-
-
-_TYPES = {
-    "id": str,
-    "answer": str,
-    "truncated": (bool, NoneType),
-    "suspect": bool,
-    "rating": (float, NoneType),
-    "judgement": (str, NoneType),
-    "judge": (str, NoneType),
-    "error": (str, NoneType),
-    "prompts": (str, NoneType),
-}
+    id: AnyText
+    answer: AnyText
+    truncated: StrictBool | None
+    suspect: StrictBool
+    rating: Annotated[StrictFloat, Field(ge=0, le=SCALE.best), Expected(f"a number from 0 to {SCALE.best}")] | None
+    judgement: AnyText | None
+    judge: AnyText | None
+    error: AnyText | None
+    prompts: AnyText | None = None
 
 
 def grade(

@@ -119,9 +119,9 @@ def test_plans_on_one_line_are_taken_apart_as_the_gold_plan(tmp_path):
     [
         ({"id": None}, "line 2: id: expected a text, found nothing"),
         ({"candidate": ["walk"]}, "line 2: candidate: expected the plan as text"),
-        ({"references": []}, "line 2: references: expected a list of gold plans"),
+        ({"references": []}, "line 2: references: expected at least one gold plan"),
         ({"references": "walk_to(a)"}, "line 2: references: expected a list"),
-        ({"references": ["walk_to(a)", "  "]}, "line 2: references, entry 2: expected a gold plan, found '  '"),
+        ({"references": ["walk_to(a)", "  "]}, "line 2: references[1]: expected a gold plan, found '  '"),
         ({"correct": "yes"}, "line 2: correct: expected true, false, 1, 0 or null, found 'yes'"),
         ({"commonsense": 2}, "line 2: commonsense: expected true, false"),
     ],

@@ -42,11 +42,14 @@ def test_reads_an_instance(tmp_path):
         ({"path": "making_tea"}, "path: expected <scene>/<activity>/<n>/sample_<k>, found 'making_tea'"),
         ({"path": None}, "path: expected <scene>/<activity>/<n>/sample_<k>, found nothing"),
         ({"activity": "making_tea"}, "activity: expected filling_a_box_0, as in path, found 'making_tea'"),
-        ({"gold_gpt": ["open(a)", "open(b)"]}, "gold_gpt: expected at most one gold plan, found 2"),
+        (
+            {"gold_gpt": ["open(a)", "open(b)"]},
+            "gold_gpt: expected at most one gold plan, found ['open(a)', 'open(b)']",
+        ),
         ({"gold_gpt": [], "gold_gemini": []}, "gold_gpt and gold_gemini: both empty; an instance needs a gold plan"),
-        ({"neg_gpt": "open(a)"}, "neg_gpt: expected a list of plans, found 'open(a)'"),
-        ({"pos_gemini": ["open(a)", " "]}, "pos_gemini: expected plans as texts, found ' '"),
-        ({"pos_gpt": [1]}, "pos_gpt: expected plans as texts, found 1"),
+        ({"neg_gpt": "open(a)"}, "neg_gpt: expected a list, found 'open(a)'"),
+        ({"pos_gemini": ["open(a)", " "]}, "pos_gemini[1]: expected a text, found ' '"),
+        ({"pos_gpt": [1]}, "pos_gpt[0]: expected a text, found 1"),
     ],
 )
 def test_names_line_and_field(tmp_path, fields, message):

@@ -1,6 +1,5 @@
 import json
 from collections import Counter
-from dataclasses import asdict
 
 import pytest
 from hypothesis import given, settings
@@ -258,13 +257,13 @@ def test_every_record_is_read_back(tmp_path_factory, steps, category, goal, befo
     assert len(built.records) + built.left_out.total() == sum(len(step["segments"]) or 1 for step in steps)
     for record in built.records:
         assert record.unverified
-        assert len({asdict(record)[name] for name in ("local_intent", "global_intent", "next_step_plan")}) == 3
+        assert len({getattr(record, name) for name in ("local_intent", "global_intent", "next_step_plan")}) == 3
 
 
 def test_a_file_of_an_earlier_version_is_read_with_its_scenarios_as_categories(tmp_path):
     video = goalstep_video(UID, segment(0, 2, "a"), segment(3, 4, "b"), segment(5, 8, "c"))
     records = build(tmp_path, video).records
-    lines = [asdict(record) for record in records]
+    lines = [record.model_dump() for record in records]
     for line in lines:
         line["scenario"] = line.pop("category")
     old = write_annotations(tmp_path / "old.jsonl", lines)

@@ -217,7 +217,7 @@ def test_a_users_own_unverified_steps_keep_their_scenario(tmp_path, video_id, is
 def test_the_documented_example(tmp_path):
     (example,) = re.findall("```json\n(.*?)```", FORMAT.read_text(encoding="utf-8"), re.DOTALL)
     (record,) = read(tmp_path, f"[{example}]")
-    assert set(json.loads(example)) == set(Record.__dataclass_fields__) - {"category"}
+    assert set(json.loads(example)) == set(Record.model_fields) - {"category"}
     assert (record.step_id, record.environment, record.unverified) == ("7ae1d2c4_12", "indoor", False)
 
 

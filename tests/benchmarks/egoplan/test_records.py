@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from example_record import RECORD
-from lmms_egoplan.benchmarks.egoplan.records import PastAction, read_annotations
+from lmms_egoplan.benchmarks.egoplan.records import read_annotations
 from lmms_egoplan.errors import LmmsEgoplanError
 
 EXAMPLES = Path(__file__).parents[4] / "shared" / "data" / "egoplan" / "examples.json"
@@ -66,7 +66,7 @@ def test_reads_a_list_or_an_object_with_a_list(tmp_path):
         assert record.sample_id == 7
         assert record.choices == ("fill kettle", "pour water", "open drawer", "wash cup")
         assert (record.golden_choice_idx, record.answer) == ("B", "pour water")
-        assert record.past_actions[1] == PastAction("boil water", 30, 95)
+        assert record.past_actions[1].model_dump() == RECORD["task_progress_metadata"][1]
 
 
 def test_first_step_and_first_frames(tmp_path):
@@ -78,7 +78,7 @@ def test_first_step_and_first_frames(tmp_path):
         "task_progress_metadata": [],
     }
     records = read_annotations(write(tmp_path, [ego4d, RECORD]), "val")
-    assert records[0].past_actions == ()
+    assert records[0].past_actions == []
     assert [record.sample_id for record in records] == [8, 7]
 
 
@@ -185,4 +185,5 @@ def test_published_example():
         pytest.skip(f"{EXAMPLES} is absent")
     (record,) = read_annotations(EXAMPLES, "val")
     assert (record.sample_id, record.video_id, record.golden_choice_idx) == (115, "P01_13", "A")
-    assert record.past_actions[-1] == PastAction("open cupboard", 689, 760)
+    assert record.past_actions[-1].narration_text == "open cupboard"
+    assert (record.past_actions[-1].start_frame, record.past_actions[-1].stop_frame) == (689, 760)

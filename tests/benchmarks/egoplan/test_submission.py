@@ -149,9 +149,9 @@ def test_predictions_file_is_read_like_samples(tmp_path):
         ("[1]", "line 1: no EgoPlan prediction"),
         ('{"predictions": 3}', "line 1: no EgoPlan prediction"),
         ('{"sample_id": 1, "prediction": "A"}\n{', "line 2: no JSON"),
-        ('{"sample_id": "1", "prediction": "A"}', "sample_id must be an integer, got '1'"),
-        ('{"sample_id": 1, "prediction": "AB"}', "prediction must be A, B, C, D or null, got 'AB'"),
-        ('{"sample_id": 1, "prediction": [1]}', "prediction must be"),
+        ('{"sample_id": "1", "prediction": "A"}', "sample_id: expected an integer, found '1'"),
+        ('{"sample_id": 1, "prediction": "AB"}', "prediction: expected A, B, C, D or null, found 'AB'"),
+        ('{"sample_id": 1, "prediction": [1]}', "prediction: expected"),
     ],
 )
 def test_wrong_files_are_named(tmp_path, text, message):

@@ -276,7 +276,7 @@ def test_without_a_judge(tmp_path):
     ("record", "message"),
     [
         ({"id": "existence/3", "answer": ""}, "a.jsonl, line 1: id 'existence/3' is no question"),
-        ({"id": "existence/1"}, "a.jsonl, line 1: answer must be a text"),
+        ({"id": "existence/1"}, "a.jsonl, line 1: answer: expected a text, found nothing"),
     ],
 )
 def test_wrong_samples_end_with_one_message(tmp_path, record, message):

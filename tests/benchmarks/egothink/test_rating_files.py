@@ -29,12 +29,12 @@ def test_raters_get_different_names(tmp_path):
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ({"rating": 7, "judge": "a"}, "rating must be a number from 0 to 1, or null, got 7"),
-        ({"rating": -0.1, "judge": "a"}, "rating must be"),
-        ({"rating": float("nan"), "judge": "a"}, "rating must be"),
-        ({"rating": True, "judge": "a"}, "rating must be"),
-        ({"rating": "1", "judge": "a"}, "rating must be"),
-        ({"rating": 1}, "judge must name the model"),
+        ({"rating": 7, "judge": "a"}, "rating: expected a number from 0 to 1, or null, found 7"),
+        ({"rating": -0.1, "judge": "a"}, "rating: expected a number"),
+        ({"rating": float("nan"), "judge": "a"}, "rating: expected a number"),
+        ({"rating": True, "judge": "a"}, "rating: expected a number"),
+        ({"rating": "1", "judge": "a"}, "rating: expected a number"),
+        ({"rating": 1}, "judge: expected the model that gave the rating, found nothing"),
         ({}, "no ratings in it. Judge the answers: lmms-egoplan judge egothink"),
     ],
 )

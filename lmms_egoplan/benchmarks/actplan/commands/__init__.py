@@ -1,10 +1,9 @@
 """ActPlan-1K's own subcommands of ``lmms-egoplan``."""
 
-from lmms_egoplan.benchmarks.actplan.commands.evaluate import evaluate
+from lmms_egoplan.benchmarks.actplan.commands.bleurt import evaluate, train
 from lmms_egoplan.benchmarks.actplan.commands.metrics_path import metrics_path
 from lmms_egoplan.benchmarks.actplan.commands.prepare import prepare
 from lmms_egoplan.benchmarks.actplan.commands.score import score
-from lmms_egoplan.benchmarks.actplan.commands.train import train
 
 COMMANDS = {
     "data prepare actplan": prepare,

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from loguru import logger
 from PIL import Image
+from pydantic import StrictBool, StrictInt, model_validator
 
 from lmms_egoplan.benchmarks.egointent.diagnostics.frames import (
     LONGER_SIDE,
@@ -21,13 +22,14 @@ from lmms_egoplan.benchmarks.egointent.diagnostics.judge_protocol import (
     diagnostics_prompt,
 )
 from lmms_egoplan.benchmarks.egointent.judge_protocol import SCALE
-from lmms_egoplan.benchmarks.egointent.step_answer import StepAnswer, is_kept_value, kept_verdicts
+from lmms_egoplan.benchmarks.egointent.step_answer import FoundFields, Rating, StepAnswer, check_kept, kept_verdicts
 from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
 from lmms_egoplan.judging.missing_ratings import warn_of_missing_ratings
 from lmms_egoplan.judging.sanitize import sanitize
 from lmms_egoplan.media.frames import FrameError
 from lmms_egoplan.serialization import TextRecord
+from lmms_egoplan.validation import AnyText
 
 if TYPE_CHECKING:
     from lmms_egoplan.judging.settings import JudgeSettings
@@ -71,27 +73,28 @@ class Diagnosis(TextRecord):
 
     WHAT = "a diagnosis as `diagnose` leaves it"
 
-    step_id: str
-    fields: dict[str, str]
-    scores: dict[str, float | None]
-    judgements: dict[str, str | None]
-    judges: dict[str, str | None]
-    errors: dict[str, str | None]
-    suspect: list[str]
-    truncated: bool | None
-    frames_shown: int
-    frames_sampled: int
-    reply: str | None = None
-    media: str | None = None
+    step_id: AnyText
+    fields: FoundFields
+    scores: dict[str, Rating | None]
+    judgements: dict[str, AnyText | None]
+    judges: dict[str, AnyText | None]
+    errors: dict[str, AnyText | None]
+    suspect: list[AnyText]
+    truncated: StrictBool | None
+    frames_shown: StrictInt
+    frames_sampled: StrictInt
+    reply: AnyText | None = None
+    media: AnyText | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> "Diagnosis":
+        check_kept(self, "scores", SCORES)
+        return self
 
     @property
     def missing(self) -> list[str]:
         """Scores of which a field was not found in the reply."""
         return [name for name in SCORES if name not in askable(self.fields)]
-
-    @staticmethod
-    def _is_right(name: str, values: Mapping[str, Any]) -> bool:
-        return is_kept_value(name, values, "scores", SCORES)
 
 
 _Key = tuple[int, str]

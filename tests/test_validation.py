@@ -1,0 +1,88 @@
+"""What pydantic finds wrong, in our lines."""
+
+from typing import Annotated, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import Field, ValidationError
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.validation import Checked, Expected, Seconds, Text, problems_in, read_as, validate
+
+
+class Action(Checked):
+    name: Text
+    start: Seconds
+
+
+class Question(Checked):
+    id: Annotated[int, Field(ge=0), Expected("a number from 0")]
+    actions: list[Action]
+    names: dict[str, int] = Field(default_factory=dict)
+    seen: bool = False
+    last: Any = Field(validation_alias="last_frame", default=None)
+
+
+def problems(value):
+    with pytest.raises(ValidationError) as caught:
+        validate(Question, value)
+    return problems_in(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "lines"),
+    [
+        (3, ["expected an object, found 3"]),
+        ({}, ["id: expected a number from 0, found nothing", "actions: expected a list, found nothing"]),
+        ({"id": True, "actions": []}, ["id: expected a number from 0, found True"]),
+        (
+            {"id": -1, "actions": [1]},
+            ["id: expected a number from 0, found -1", "actions[0]: expected an object, found 1"],
+        ),
+        (
+            {"id": 1, "actions": [{"name": "a", "start": 0}, {"name": " ", "start": float("nan")}]},
+            [
+                "actions[1].name: expected a text, found ' '",
+                "actions[1].start: expected seconds, a number from 0, found ",
+            ],
+        ),
+        ({"id": 1, "actions": [{"name": "\ud800"}]}, ["actions[0].name: expected a text, found '\\ud800'"]),
+        ({"id": 1, "actions": [], "seen": 1}, ["seen: expected true or false, found 1"]),
+        ({"id": 1, "actions": [], "names": {"a b": "c"}}, ["names['a b']: expected an integer, found 'c'"]),
+    ],
+)
+def test_field_expected_and_found(value, lines):
+    found = problems(value)
+    assert all(line.startswith(start) for line, start in zip(found, lines, strict=False))
+    assert len(found) >= len(lines)
+
+
+def test_what_is_right_is_read_and_other_fields_left_out():
+    question = validate(Question, {"id": 1, "actions": [{"name": "a", "start": 1, "more": 2}], "last_frame": 7})
+    assert (question.actions[0].start, question.last) == (1.0, 7)
+    assert not hasattr(question.actions[0], "more")
+
+
+def test_a_value_alone_is_named():
+    with pytest.raises(LmmsEgoplanError, match=r"^a.json, line 2: id: expected a number from 0, found 'x'$"):
+        read_as(Question, "a.json, line 2", {"id": "x", "actions": []})
+
+
+NAMES = st.sampled_from(["id", "actions", "names"]) | st.text()
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(VALUES)
+def test_any_value_gives_lines(value):
+    lines = ["id: read"]
+    try:
+        validate(Question, value)
+    except ValidationError as error:
+        lines = problems_in(error)
+    assert lines
+    assert all(line and "\n" not in line for line in lines)
