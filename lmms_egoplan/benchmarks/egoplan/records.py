@@ -25,7 +25,7 @@ VIDEO_URLS = {EPIC_KITCHENS: "https://epic-kitchens.github.io", EGO4D: "https://
 # The published files are named after the list that they may hold under a key.
 _LIST_KEYS: dict[str, str] = {"val": "EgoPlan_validation", "test": "EgoPlan_test"}
 # "P01_13": participant, video; Ego4D's are UUIDs.
-_VIDEO_ID = {
+VIDEO_ID = {
     EPIC_KITCHENS: re.compile(r"[A-Za-z0-9]{1,32}_[A-Za-z0-9_-]{1,64}"),
     EGO4D: re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}"),
 }
@@ -138,7 +138,7 @@ def _problems(raw: Any, split: Split) -> Iterator[_Problem]:
     if not isinstance(source, str) or source not in FIRST_FRAME:
         yield "video_source", f"expected {EPIC_KITCHENS!r} or {EGO4D!r}, found {shown(source)}"
         return
-    if not isinstance(video_id, str) or not _VIDEO_ID[source].fullmatch(video_id):
+    if not isinstance(video_id, str) or not VIDEO_ID[source].fullmatch(video_id):
         example = "P01_13" if source == EPIC_KITCHENS else "a UUID"
         yield "video_id", f"expected an identifier like {example}, found {shown(video_id)}"
     yield from _frame_problems(raw, FIRST_FRAME[source])
