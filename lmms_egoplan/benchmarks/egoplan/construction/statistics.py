@@ -28,8 +28,8 @@ _GOAL_WORDS = 80
 # Articles, conjunctions and prepositions.
 _STOP_WORDS = re.compile(r"an?|and|at|by|for|from|in|into|is|its?|of|off|on|onto|or|out|the|then|to|up|using|with")
 _DPI = 160
-# Between two words, in the units of their size.
-_GAP = 2.0
+# Between two words, across and up, in the units of their size.
+_GAP = (7.0, 2.0)
 
 # Left, bottom, right and top.
 Box = tuple[float, float, float, float]
@@ -120,14 +120,14 @@ def draw_verbs(found: Statistics) -> "Figure":
     for place, (_, total, things) in enumerate(verbs):
         left = 0
         for rank, (_, count) in enumerate(things[:_OBJECTS]):
-            axes.barh(place, count, left=left, color=colors(0.6 - 0.06 * rank), edgecolor="white", linewidth=0.8)
+            axes.barh(place, count, left=left, color=colors(0.6 - 0.06 * rank))
             left += count
-        axes.barh(place, total - left, left=left, color="0.9", edgecolor="white", linewidth=0.8)
+        axes.barh(place, total - left, left=left, color="0.9")
         named = ", ".join(f"{thing or '(no object)'} {count:,}" for thing, count in things[:_OBJECTS])
         axes.annotate(named, (total, place), (6, 0), textcoords="offset points", va="center", fontsize=8)
     most = max((total for _, total, _ in verbs), default=1)
     axes.set_yticks(range(len(verbs)), [f"{verb}  {total:,}" for verb, total, _ in verbs])
-    axes.set(ylim=(len(verbs) - 0.4, -0.6), xlim=(0, 2.2 * most), xticks=[])
+    axes.set(ylim=(len(verbs) - 0.4, -0.6), xlim=(0, 2 * most), xticks=[])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     axes.set_title(
@@ -170,7 +170,7 @@ def _free_place(width: float, height: float, boxes: Sequence[Box]) -> tuple[floa
         left, bottom = 3 * turn * math.cos(turn) - width / 2, 1.5 * turn * math.sin(turn) - height / 2
         right, top = left + width, bottom + height
         if all(
-            right + _GAP < box[0] or box[2] + _GAP < left or top + _GAP < box[1] or box[3] + _GAP < bottom
+            right + _GAP[0] < box[0] or box[2] + _GAP[0] < left or top + _GAP[1] < box[1] or box[3] + _GAP[1] < bottom
             for box in boxes
         ):
             return left, bottom
