@@ -181,7 +181,7 @@ class Dispatcher:
         is_mine = outcome.endpoint == self._settings.where and outcome.max_tokens == self._settings.max_tokens
         if outcome.time < self._started or not is_mine:
             return None
-        return Judgement(None, outcome.reply, outcome.model, error=outcome.error, finish=outcome.finish)
+        return judgement_of_failure(outcome)
 
     def _settle(self, key: str, judgement: Judgement) -> None:
         prompt = self._keys[key]
@@ -239,6 +239,11 @@ def judgement_of(entry: Text, scale: RatingScale | None) -> Judgement | None:
         seconds=entry.seconds,
         finish=entry.finish,
     )
+
+
+def judgement_of_failure(failure: Failure) -> Judgement:
+    """What is stored of a prompt that came to nothing."""
+    return Judgement(None, failure.reply, failure.model, error=failure.error, finish=failure.finish)
 
 
 def _words(refusal: str) -> str:

@@ -12,7 +12,7 @@ from loguru import logger
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.cache import CacheError, JudgementCache, cache_key, default_cache_path
 from lmms_egoplan.judging.demo import DEMO, judge_by_words
-from lmms_egoplan.judging.dispatch import Dispatcher, judgement_of
+from lmms_egoplan.judging.dispatch import Dispatcher, judgement_of, judgement_of_failure
 from lmms_egoplan.judging.endpoint import (
     PARAMETERS,
     PROBING,
@@ -131,7 +131,7 @@ def _ask_all(
             if scale is None:
                 for key, paid in cache.load_failures(keys).items():
                     if paid.finish is not None and paid.max_tokens == settings.max_tokens:
-                        judgements[keys[key]] = Judgement(None, paid.reply, paid.model, error=paid.error)
+                        judgements[keys[key]] = judgement_of_failure(paid)
                         progress.finish(failed=len(answers[keys[key]]))
             missing = {prompt: ids for prompt, ids in answers.items() if prompt not in judgements}
             if missing:

@@ -19,7 +19,7 @@ if __name__ == "__main__":
 from judge_server import JudgeServer, Reply
 
 ROWS = re.compile(r"^(\d\d:\d\d:\d\d\.\d\d) {9}\| {6}(\d\d:\d\d:\d\d\.\d\d) {9}\| {6}(.+)$", re.MULTILINE)
-SENTENCES = re.compile(r"^\d+\. C (\S+)s (.*)$", re.MULTILINE)
+SENTENCES = re.compile(r"^\d+\. C (\S+)s( .*)?$", re.MULTILINE)
 # Narrations in a clip, and in a sub-clip.
 CLIP, SUB_CLIP = 12, 6
 FAULTS = ("bad json", "prose", "invented times", "cut off", "refused", "broken", "overlap", "fenced", "twice 500")
@@ -71,7 +71,7 @@ def fault_of(prompt: str) -> str:
 def reply(prompt: str, before: int, fault_of: Callable[[str], str] = fault_of, delay: float = 0.0) -> Reply:
     """What the language model says."""
     rows = rows_of(prompt)
-    value = goals_of(rows) if rows else [f"{verb} {rest}" for verb, rest in SENTENCES.findall(prompt)]
+    value = goals_of(rows) if rows else [f"{verb}{rest}" for verb, rest in SENTENCES.findall(prompt)]
     fault = fault_of(prompt)
     text = json.dumps(value)
     if fault == "bad json":
