@@ -84,7 +84,7 @@ def _questions(goal: Goal, seed: int) -> Iterator[Question | Rejection]:
         choices = [action.text, *generator.sample(others, WRONG_CHOICES)]
         generator.shuffle(choices)
         past = tuple(
-            replace(before, stop_frame=min(before.stop_frame, observation))
+            before if before.stop_frame <= observation else replace(before, stop_frame=observation)
             for before in goal.actions[:number]
             if before.start_frame <= observation
         )
