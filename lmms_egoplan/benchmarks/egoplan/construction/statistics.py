@@ -27,7 +27,7 @@ _VERBS, _OBJECTS = 20, 8
 _GOAL_WORDS = 80
 # Articles, conjunctions and prepositions.
 _STOP_WORDS = re.compile(r"an?|and|at|by|for|from|in|into|is|its?|of|off|on|onto|or|out|the|then|to|up|using|with")
-_DPI = 160
+_DPI = 130
 # Between two words, across and up, in the units of their size.
 _GAP = (7.0, 2.0)
 
@@ -152,10 +152,11 @@ def draw_goals(found: Statistics) -> "Figure":
     most = max((count for _, count in found.words), default=1)
     for rank, (word, count) in enumerate(found.words[:_GOAL_WORDS]):
         path = TextPath((0, 0), word, size=10 + 50 * math.sqrt(count / most))
-        extent = path.get_extents()
-        left, bottom = _free_place(extent.width, extent.height, boxes)
-        boxes.append((left, bottom, left + extent.width, bottom + extent.height))
-        moved = path.transformed(Affine2D().translate(left - extent.x0, bottom - extent.y0))
+        # Of the outline's control points, which is nearly what `get_extents` computes from its curves.
+        (x, y), (right, top) = path.vertices.min(axis=0), path.vertices.max(axis=0)
+        left, bottom = _free_place(right - x, top - y, boxes)
+        boxes.append((left, bottom, left + right - x, bottom + top - y))
+        moved = path.transformed(Affine2D().translate(left - x, bottom - y))
         axes.add_patch(PathPatch(moved, color=colormaps["YlGnBu"](0.95 - 0.1 * (rank % 5)), linewidth=0))
     axes.autoscale_view()
     axes.axis("off")
