@@ -114,15 +114,18 @@ def draw_verbs(found: Statistics) -> "Figure":
     from matplotlib.figure import Figure
 
     verbs = found.verbs[:_VERBS]
-    figure = Figure(figsize=(13, 1.2 + 0.42 * len(verbs)), layout="constrained")
-    axes = figure.add_subplot()
-    colors = colormaps["YlGnBu"]
+    height = 1 + 0.42 * len(verbs)
+    figure = Figure(figsize=(13, height))
+    axes = figure.add_axes((0.09, 0.1 / height, 0.9, 1 - 0.6 / height))
+    left = [0] * len(verbs)
+    for rank in range(_OBJECTS + 1):
+        others = (total - start for (_, total, _), start in zip(verbs, left, strict=True))
+        ranked = (things[rank][1] if rank < len(things) else 0 for _, _, things in verbs)
+        counts = list(ranked if rank < _OBJECTS else others)
+        color = colormaps["YlGnBu"](0.6 - 0.06 * rank) if rank < _OBJECTS else "0.9"
+        axes.barh(range(len(verbs)), counts, left=left, color=color)
+        left = [start + count for start, count in zip(left, counts, strict=True)]
     for place, (_, total, things) in enumerate(verbs):
-        left = 0
-        for rank, (_, count) in enumerate(things[:_OBJECTS]):
-            axes.barh(place, count, left=left, color=colors(0.6 - 0.06 * rank))
-            left += count
-        axes.barh(place, total - left, left=left, color="0.9")
         named = ", ".join(f"{thing or '(no object)'} {count:,}" for thing, count in things[:_OBJECTS])
         axes.annotate(named, (total, place), (6, 0), textcoords="offset points", va="center", fontsize=8)
     most = max((total for _, total, _ in verbs), default=1)
@@ -146,8 +149,8 @@ def draw_goals(found: Statistics) -> "Figure":
     from matplotlib.textpath import TextPath
     from matplotlib.transforms import Affine2D
 
-    figure = Figure(figsize=(10, 6), layout="constrained")
-    axes = figure.add_subplot(aspect="equal")
+    figure = Figure(figsize=(10, 6))
+    axes = figure.add_axes((0.01, 0.01, 0.98, 0.92), aspect="equal")
     boxes: list[Box] = []
     most = max((count for _, count in found.words), default=1)
     for rank, (word, count) in enumerate(found.words[:_GOAL_WORDS]):
