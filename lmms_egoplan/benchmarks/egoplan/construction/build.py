@@ -27,7 +27,7 @@ from lmms_egoplan.benchmarks.egoplan.construction.questions import (
 from lmms_egoplan.benchmarks.egoplan.construction.statistics import statistics, write_statistics
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging import HOW_TO_SET, JudgeSettings, judge_settings
-from lmms_egoplan.text import csv_text
+from lmms_egoplan.text import clean_text, csv_text
 from lmms_egoplan.validation import listing
 
 Source = Literal["epic-kitchens", "ego4d"]
@@ -131,7 +131,7 @@ def write(built: Built, out: Path) -> None:
     with tempfile.TemporaryDirectory(prefix=".unfinished.", dir=out) as scratch:
         unfinished = Path(scratch)
         for name, text in texts.items():
-            (unfinished / name).write_text(text, encoding="utf-8", newline="")
+            (unfinished / name).write_text(clean_text(text), encoding="utf-8", newline="")
         write_statistics(statistics(built.questions), unfinished)
         for path in sorted(unfinished.iterdir()):
             path.replace(out / path.name)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, FIRST_FRAME, VIDEO_ID
@@ -38,6 +38,7 @@ NO_TEXT = "narration without text"
 NO_TIME = "narration without times"
 NO_FRAMES = "narration without frame numbers"
 NO_LENGTH = "narration that does not end after its start"
+NO_RATE = "narration whose frame numbers and times do not fit those of its video"
 UNKNOWN_VIDEO = "narration without a video id of the source"
 OTHER_LETTERS = "narration in other letters than Latin"
 OTHER_PERSON = "narration of another person than the camera wearer"
@@ -103,8 +104,8 @@ def read_epic_kitchens(path: Path) -> tuple[list[Video], list[Rejection]]:
     """Read a CSV file in EPIC-KITCHENS-100's layout; its rows may be in any order.
 
     Verbs and objects are those of the columns ``verb`` and ``noun``, where they are there. A scene is a participant's
-    kitchen. Frames are numbered as the rows' times and frames tell together: EPIC's frames were extracted at 60 or 50 a
-    second, whatever the video's own rate.
+    kitchen. How many frames a second has is told by the rows' times and frames together: EPIC's frames were extracted
+    at 60 or 50 a second, whatever the video's own rate.
 
     Raises:
         LmmsEgoplanError: the file cannot be read, lacks columns, or no narration of it can be used.
@@ -116,11 +117,12 @@ def read_epic_kitchens(path: Path) -> tuple[list[Video], list[Rejection]]:
             f"{path}: no column {', '.join(absent)}; is it in the layout of EPIC_100_validation.csv?"
         )
     rejections: list[Rejection] = []
-    rows: dict[str, list[tuple[dict[str, str], Action]]] = defaultdict(list)
+    scenes: dict[str, str] = {}
+    rows: dict[str, list[tuple[str, Action]]] = defaultdict(list)
     unknown: dict[str, list[tuple[int, int]]] = defaultdict(list)
     try:
         for row in reader:
-            where = f"{path}, line {reader.line_num}, {row['video_id']}"
+            where = f"{path}, line {reader.line_num}"
             start, stop = (hundredths(row[f"{end}_timestamp"]) for end in ("start", "stop"))
             problem, detail = _epic_problem(row, start, stop)
             if problem:
@@ -135,21 +137,31 @@ def read_epic_kitchens(path: Path) -> tuple[list[Video], list[Rejection]]:
             if row.get("verb") and row.get("noun"):
                 verb, thing = row["verb"].split("-")[0], " ".join(reversed(row["noun"].split(":")))
             frames = int(row["start_frame"]), int(row["stop_frame"])
-            rows[row["video_id"]].append((row, Action(text, start, stop, *frames, verb, thing)))
+            rows[row["video_id"]].append((where, Action(text, start, stop, *frames, verb, thing)))
+            scenes[row["video_id"]] = row.get("participant_id") or row["video_id"].split("_")[0]
     except csv.Error as error:
         raise LmmsEgoplanError(f"{path}, line {reader.line_num}: no CSV: {error}") from error
-    videos = [
-        Video(
-            EPIC_KITCHENS,
-            video_id,
-            100 * sum(action.stop_frame for _, action in group) / sum(action.stop for _, action in group),
-            by_start(action for _, action in group),
-            tuple(unknown[video_id]),
-            group[0][0].get("participant_id") or video_id.split("_")[0],
-        )
-        for video_id, group in rows.items()
-    ]
-    return _usable(path, videos, rejections), rejections
+    videos: list[Video] = []
+    for video_id, group in rows.items():
+        fps = median(100 * action.stop_frame / action.stop for _, action in group)
+        fitting = [(where, action) for where, action in group if _fits(action, fps)]
+        rejections += [
+            Rejection("narration", NO_RATE, where, f"stop_frame: {action.stop_frame}, {timestamp(action.stop)}")
+            for where, action in group
+            if not _fits(action, fps)
+        ]
+        if fitting:
+            actions = by_start(action for _, action in fitting)
+            videos.append(Video(EPIC_KITCHENS, video_id, fps, actions, tuple(unknown[video_id]), scenes[video_id]))
+    if not videos:
+        raise LmmsEgoplanError(f"{path}: {_none_left(rejections)}")
+    return videos, rejections
+
+
+def _fits(action: Action, fps: float) -> bool:
+    """Whether frames and times are less than a second apart."""
+    pairs = ((action.start_frame, action.start), (action.stop_frame, action.stop))
+    return all(abs(frame - time * fps / 100) < fps for frame, time in pairs)
 
 
 def _epic_problem(row: dict[str, str], start: int | None, stop: int | None) -> tuple[str, str]:
@@ -220,7 +232,7 @@ def _timed(path: Path, uid: str, video: Any, rejections: list[Rejection]) -> lis
     """Time, place and text of a video's narrations that have a time, by time."""
     where = f"{path}, {uid}"
     if not VIDEO_ID[EGO4D].fullmatch(uid):
-        rejections.append(Rejection("narration", UNKNOWN_VIDEO, where))
+        rejections.append(Rejection("narration", UNKNOWN_VIDEO, f"{path}, {shown(uid)}"))
         return []
     passes = {name: video.get(name) for name in _PASSES} if isinstance(video, dict) else {}
     lists = {name: found.get("narrations") for name, found in passes.items() if isinstance(found, dict)}
@@ -296,12 +308,6 @@ def _text_problem(field: str, text: Any) -> tuple[str, str]:
     if not is_text(text) or not any(map(str.isalpha, text)):
         return NO_TEXT, f"{field}: {shown(text)}"
     return ("", "") if is_latin(text) else (OTHER_LETTERS, f"{field}: {shown(text)}")
-
-
-def _usable(path: Path, videos: list[Video], rejections: Sequence[Rejection]) -> list[Video]:
-    if not videos:
-        raise LmmsEgoplanError(f"{path}: {_none_left(rejections)}")
-    return videos
 
 
 def _none_left(rejections: Sequence[Rejection]) -> str:

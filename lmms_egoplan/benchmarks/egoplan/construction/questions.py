@@ -67,7 +67,7 @@ def _questions(goal: Goal, seed: int) -> Iterator[Question | Rejection]:
     for number, action in enumerate(goal.actions):
         key = normalised(action.text)
         others = tuple(text for other, text in texts.items() if other != key)
-        observation = action.start_frame - round(SECONDS_BEFORE * goal.video.fps)
+        observation = action.start_frame - max(1, round(SECONDS_BEFORE * goal.video.fps))
         problem = None
         if key in asked:
             problem = REPEATED if any(action.text == before.text for before in goal.actions[:number]) else SPELLED_ALIKE

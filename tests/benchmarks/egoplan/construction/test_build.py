@@ -122,6 +122,18 @@ def test_goals_of_a_file_need_no_language_model(tmp_path):
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
+def test_halves_of_surrogate_pairs_can_be_written(tmp_path):
+    narrations = write_epic(tmp_path / "n.csv", epic_rows())
+    odd = goals_of(**{"note \ud800": "\udc00"}, overall_goal="tea \ud800")
+    (tmp_path / "goals.json").write_text(json.dumps({"P01_01": odd, "P9\ud800": odd}))
+    result = build(narrations, tmp_path / "built", "--goals", tmp_path / "goals.json")
+    assert result.exit_code == 0, result.output
+    assert dict(rejections(tmp_path / "built")) == {
+        "goals of a video that is not in the narrations": 1,
+        "goal that is no text in Latin letters": 1,
+    }
+
+
 @pytest.mark.parametrize(
     ("answer", "told"),
     [

@@ -108,7 +108,7 @@ def test_goals_of_4_to_20_actions(tmp_path, count, reason):
 def test_a_narration_that_overlaps_the_next_clip_is_no_overlap(tmp_path):
     """EPIC's narrations overlap, and so do goals whose times are copied from them."""
     rows = epic_rows([f"take cup {n}" for n in range(8)])
-    rows[3] |= {"stop_timestamp": timestamp(100 + 300 * 4 + 50)}
+    rows[3] |= {"stop_timestamp": timestamp(100 + 300 * 4 + 50), "stop_frame": 810}
     (video,), _ = read_epic_kitchens(write_epic(tmp_path / "n.csv", rows))
     first = clip(1, 0, 3, stop_timestamp=timestamp(100 + 300 * 4 + 50))
     kept, reasons = pooled(video, {"overall_goal": "take all", "clips": [first, clip(2, 4, 7)]})
