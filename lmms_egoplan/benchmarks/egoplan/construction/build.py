@@ -90,7 +90,7 @@ def build(
     else:
         sentences, unknown, unread = read_ego4d(narrations, mean_gap)
         videos, unphrased = to_phrases(sentences, unknown, _settings(), show_progress)
-    if goals is None:
+    if goals is None or not videos:  # of no videos nothing is asked
         found, unfound = identify_goals(videos, _settings(), show_progress)
     else:
         found, unfound = read_goals(goals, videos)

@@ -25,7 +25,7 @@ _EGO4D_FPS = 30
 _COLUMNS = ("video_id", "start_timestamp", "stop_timestamp", "start_frame", "stop_frame", "narration")
 _PASSES = ("narration_pass_1", "narration_pass_2")
 _TIMESTAMP = re.compile(r"(\d{1,3}):([0-5]\d):([0-5]\d(?:\.\d{1,6})?)", re.ASCII)
-_WEARER = re.compile(r"#c\b\s*", re.IGNORECASE)
+_WEARER = re.compile(r"#\s*c\b\s*", re.IGNORECASE)
 _ARTICLES = frozenset(("a", "an", "the"))
 # Words before which an object ends, and which may stand between a verb and its object: "put down plate on table".
 _NO_OBJECTS = _ARTICLES.union(
@@ -196,7 +196,7 @@ def read_ego4d(
     Raises:
         LmmsEgoplanError: the file cannot be read or is of another form, or no narration of it can be used.
     """
-    content = read_json(path, "narrations")
+    content = read_json(path, "narrations", "EPIC-KITCHENS' CSV needs --source epic-kitchens")
     videos = content.get("videos", content) if isinstance(content, dict) else content
     if not isinstance(videos, dict) or not videos:
         raise LmmsEgoplanError(
@@ -314,8 +314,8 @@ def _none_left(rejections: Sequence[Rejection]) -> str:
     """One line that says why nothing of a file can be used, with the first of each kind."""
     counts = Counter(rejection.reason for rejection in rejections)
     first = {rejection.reason: rejection for rejection in reversed(rejections)}
-    told = (f"{n} times: {reason} ({first[reason].where}: {first[reason].detail})" for reason, n in counts.items())
-    return f"no narration can be used; {'; '.join(told) or 'there is none'}"
+    told = (f"{reason}: {n}, as {first[reason].where}, {first[reason].detail}" for reason, n in counts.items())
+    return f"no narration can be used. {'; '.join(told) or 'There is none'}"
 
 
 def is_latin(text: str) -> bool:

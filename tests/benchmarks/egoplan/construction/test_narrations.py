@@ -71,7 +71,7 @@ def test_a_row_that_cannot_be_used_is_named(tmp_path, changes, reason, detail):
 def test_a_file_of_nothing_usable_is_one_line(tmp_path):
     path = write_epic(tmp_path / "n.csv", [epic_row(narration="拿杯子")])
     with pytest.raises(
-        LmmsEgoplanError, match=r"n\.csv: no narration can be used; 1 times: .* line 2: narration: "
+        LmmsEgoplanError, match=r"n\.csv: no narration can be used\. .*: 1, as .* line 2, narration: "
     ) as told:
         read_epic_kitchens(path)
     assert "\n" not in str(told.value)
