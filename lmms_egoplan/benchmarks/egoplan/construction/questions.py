@@ -1,7 +1,7 @@
 """Questions of task goals: N actions give N questions (sec. 3.3), as evaluation and as instruction data (sec. 5.1)."""
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,12 +51,8 @@ def make_questions(goals: Iterable[Goal], seed: int) -> tuple[list[Question], li
     Wrong choices and the order of choices hang on the seed, the video, the goal and the action alone, so that other
     goals do not change them.
     """
-    questions: list[Question] = []
-    rejections: list[Rejection] = []
-    for goal in goals:
-        for made in _questions(goal, seed):
-            (questions if isinstance(made, Question) else rejections).append(made)  # type: ignore[arg-type]
-    return questions, rejections
+    made = [question for goal in goals for question in _questions(goal, seed)]
+    return [one for one in made if isinstance(one, Question)], [one for one in made if isinstance(one, Rejection)]
 
 
 def _questions(goal: Goal, seed: int) -> Iterator[Question | Rejection]:
@@ -153,7 +149,7 @@ def _opening(question: Question, number: int) -> dict[str, Any]:
     }
 
 
-def _begun(text: str, change: Any) -> str:
+def _begun(text: str, change: Callable[[str], str]) -> str:
     """The text with its first letter changed."""
     return change(text[:1]) + text[1:]
 
