@@ -4,7 +4,7 @@ import json
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -122,7 +122,7 @@ def write(built: Built, out: Path) -> None:
     texts = {
         NARRATIONS: csv_text([rows[0].keys(), *(row.values() for row in rows)]),
         GOALS: json.dumps(built.goals, indent=1, ensure_ascii=False) + "\n",
-        REJECTIONS: "".join(json.dumps(asdict(rejection), ensure_ascii=False) + "\n" for rejection in built.rejections),
+        REJECTIONS: "".join(json.dumps(vars(rejection), ensure_ascii=False) + "\n" for rejection in built.rejections),
         EVALUATION: _json_list(evaluation_records(built.questions)),
     }
     if built.recognition is not None:
