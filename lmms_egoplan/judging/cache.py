@@ -1,11 +1,11 @@
-"""Judgements on disk, so that no reply is paid for twice: ratings, failures, and who is asking for what."""
+"""Replies on disk, so that none is paid for twice: with and without ratings, failures, and who is asking for what."""
 
 import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -22,8 +22,8 @@ class CacheError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A rated reply.
+class Text:
+    """A reply that can be used, and was not rated.
 
     prompt: its text; images are in the key alone. model: that answered; endpoint: the address that was asked; seconds:
     from the request to the reply; time: of storing, ISO 8601, UTC; finish: why the reply ends, as the endpoint says
@@ -32,7 +32,6 @@ class Entry:
 
     prompt: str
     reply: str
-    rating: float
     model: str
     endpoint: str
     prompt_tokens: int | None
@@ -40,6 +39,13 @@ class Entry:
     seconds: float | None
     time: str
     finish: str | None = None
+
+
+@dataclass(frozen=True)
+class Entry(Text):
+    """A rated reply."""
+
+    rating: float = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -59,33 +65,39 @@ class Failure:
     time: float
 
 
-_COLUMNS = tuple(field.name for field in fields(Entry))
-_TYPES = tuple(get_type_hints(Entry).values())
-_FAILURE_COLUMNS = tuple(field.name for field in fields(Failure))
-_FAILURE_TYPES = tuple(get_type_hints(Failure).values())
-# Of judgements, before it had the last column.
-_EARLIER_COLUMNS = _COLUMNS[:-1]
+Outcome = Text | Failure
+
+# What is in the tables' rows behind the key.
+_KINDS: dict[str, type[Outcome]] = {"judgements": Entry, "replies": Text, "failures": Failure}
+_TYPES = {table: get_type_hints(kind) for table, kind in _KINDS.items()}
 
 
 _TABLES = {
     "judgements": "key TEXT PRIMARY KEY, prompt TEXT NOT NULL, reply TEXT NOT NULL, rating REAL NOT NULL, "
     "model TEXT NOT NULL, endpoint TEXT NOT NULL, prompt_tokens INTEGER, completion_tokens INTEGER, seconds REAL, "
     "time TEXT NOT NULL, finish TEXT",
+    "replies": "key TEXT PRIMARY KEY, prompt TEXT NOT NULL, reply TEXT NOT NULL, model TEXT NOT NULL, "
+    "endpoint TEXT NOT NULL, prompt_tokens INTEGER, completion_tokens INTEGER, seconds REAL, time TEXT NOT NULL, "
+    "finish TEXT",
     "failures": "key TEXT PRIMARY KEY, error TEXT NOT NULL, reply TEXT, model TEXT NOT NULL, endpoint TEXT NOT NULL, "
     "max_tokens INTEGER NOT NULL, finish TEXT, time REAL NOT NULL",
     "claims": "key TEXT PRIMARY KEY, owner TEXT NOT NULL, expires REAL NOT NULL",
 }
 
 
+_COLUMNS = {table: [column.split()[0] for column in columns.split(",")] for table, columns in _TABLES.items()}
 _TRIGGERS = (
-    "rated AFTER INSERT ON judgements BEGIN DELETE FROM failures WHERE key = NEW.key; "
-    "DELETE FROM claims WHERE key = NEW.key; END",
+    *(
+        f"{name} AFTER INSERT ON {table} BEGIN DELETE FROM failures WHERE key = NEW.key; "
+        "DELETE FROM claims WHERE key = NEW.key; END"
+        for name, table in (("rated", "judgements"), ("replied", "replies"))
+    ),
     "failed AFTER INSERT ON failures BEGIN DELETE FROM claims WHERE key = NEW.key; END",
 )
 
 
 def default_cache_path() -> Path:
-    """The database that all benchmarks share: ``<data root>/judgements.sqlite``."""
+    """The database of everything that language models are asked: ``<data root>/judgements.sqlite``."""
     return data_root() / "judgements.sqlite"
 
 
@@ -129,38 +141,41 @@ class JudgementCache:
     def __exit__(self, *_: object) -> None:
         self._database.close()
 
-    def load(self, keys: Iterable[str]) -> dict[str, Entry]:
+    def load(self, keys: Iterable[str]) -> dict[str, Text]:
         """The entries that are there, by key; one with values of wrong types counts as absent."""
-        rows = self._rows("judgements", _COLUMNS, _TYPES, keys)
-        return {key: Entry(*values) for key, values in rows.items()}
+        wanted = list(keys)
+        return self._rows("replies", wanted) | self._rows("judgements", wanted)
 
     def load_failures(self, keys: Iterable[str]) -> dict[str, Failure]:
         """The failures that are there, by key; a rating that was stored later ends them."""
-        rows = self._rows("failures", _FAILURE_COLUMNS, _FAILURE_TYPES, keys)
-        return {key: Failure(*values) for key, values in rows.items()}
+        return self._rows("failures", list(keys))
 
-    def store(self, outcomes: Mapping[str, Entry | Failure]) -> None:
+    def store(self, outcomes: Mapping[str, Outcome]) -> None:
         """Write all outcomes, by key, or none; they are on the disk on return, in place of older ones.
 
         An entry ends an earlier failure, a failure no earlier entry; both end claims.
         """
         with self.transaction():
-            for table, columns, kind in (("judgements", _COLUMNS, Entry), ("failures", _FAILURE_COLUMNS, Failure)):
-                rows = [(key, *astuple(outcome)) for key, outcome in outcomes.items() if isinstance(outcome, kind)]
+            for table, columns in _TYPES.items():
+                rows = [
+                    (key, *(getattr(outcome, column) for column in columns))
+                    for key, outcome in outcomes.items()
+                    if type(outcome) is _KINDS[table]
+                ]
                 if rows:
                     places = ", ".join("?" * (1 + len(columns)))
                     insert = f"INSERT OR REPLACE INTO {table} (key, {', '.join(columns)}) VALUES ({places})"
                     self._database.executemany(insert, rows)
 
     def look_up(self, keys: Sequence[str]) -> tuple[dict[str, tuple[str, float]], set[str]]:
-        """Who has claimed prompts, at most 300 of them, and until when, by key; and of which there is an outcome."""
+        """Who has claimed prompts, at most 240 of them, and until when, by key; and of which there is an outcome."""
         places = ", ".join("?" * len(keys))
         query = " UNION ALL ".join(
             f"SELECT key, {columns} FROM {table} WHERE key IN ({places})"
-            for table, columns in (("claims", "owner, expires"), ("judgements", "NULL, 0"), ("failures", "NULL, 0"))
+            for table, columns in (("claims", "owner, expires"), *((table, "NULL, 0") for table in _TYPES))
         )
         with self._explained():
-            rows = self._database.execute(query, [*keys] * 3).fetchall()
+            rows = self._database.execute(query, [*keys] * (1 + len(_TYPES))).fetchall()
         claims = {key: (owner, expires) for key, owner, expires in rows if owner is not None}
         return claims, {key for key, owner, _ in rows if owner is None}
 
@@ -200,18 +215,16 @@ class JudgementCache:
                     self._database.execute("ROLLBACK")
                 raise
 
-    def _rows(
-        self, table: str, columns: Sequence[str], types: Sequence[Any], keys: Iterable[str]
-    ) -> dict[str, list[Any]]:
-        wanted = list(keys)
-        found: dict[str, list[Any]] = {}
+    def _rows(self, table: str, wanted: Sequence[str]) -> dict[str, Any]:
+        columns, types = _TYPES[table].keys(), _TYPES[table].values()
+        found: dict[str, Any] = {}
         with self._explained():
             for start in range(0, len(wanted), _KEYS_PER_QUERY):
                 some = wanted[start : start + _KEYS_PER_QUERY]
                 query = f"SELECT key, {', '.join(columns)} FROM {table} WHERE key IN ({', '.join('?' * len(some))})"
                 for key, *values in self._database.execute(query, some):
                     if all(map(isinstance, values, types)):
-                        found[key] = values
+                        found[key] = _KINDS[table](**dict(zip(columns, values, strict=True)))
         return found
 
     def _check(self) -> None:
@@ -222,12 +235,12 @@ class JudgementCache:
         with self.transaction():
             for table, columns in _TABLES.items():
                 self._database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns})")
-            if self._columns("judgements") == ["key", *_EARLIER_COLUMNS]:
+            if self._columns("judgements") == _COLUMNS["judgements"][:-1]:  # before it had the last one
                 self._database.execute("ALTER TABLE judgements ADD COLUMN finish TEXT")
             for trigger in _TRIGGERS:
                 self._database.execute(f"CREATE TRIGGER IF NOT EXISTS {trigger}")
-            for table, columns in _TABLES.items():
-                if self._columns(table) != [column.split()[0] for column in columns.split(",")]:
+            for table, columns in _COLUMNS.items():
+                if self._columns(table) != columns:
                     raise sqlite3.DatabaseError(f"its table of {table} has other columns")
 
     def _columns(self, table: str) -> list[str]:

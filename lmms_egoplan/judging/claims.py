@@ -12,7 +12,7 @@ from pathlib import Path
 
 from loguru import logger
 
-from lmms_egoplan.judging.cache import CacheError, Entry, Failure, JudgementCache
+from lmms_egoplan.judging.cache import CacheError, JudgementCache, Outcome
 from lmms_egoplan.judging.judgement import Judgement
 
 # A claim ends by itself after so long, and is renewed three times in it, or else it would outlive a lost machine.
@@ -20,7 +20,7 @@ LEASE_S = 30.0
 # Claims of a clock that is so many leases ahead are not waited for.
 _CLOCKS_APART = 10
 # Prompts that are looked up together.
-_MOST_AT_ONCE = 300
+_MOST_AT_ONCE = 240
 # How often those are looked at that another process asks.
 _POLL_S = 1.0
 
@@ -48,7 +48,7 @@ class Claims:
         self,
         keys: Iterable[str],
         cache: JudgementCache,
-        read: Callable[[Entry | Failure], Judgement | None],
+        read: Callable[[Outcome], Judgement | None],
         settled: Callable[[str, Judgement], None],
     ) -> None:
         """Prompts are handed out in the order of their keys.
@@ -62,7 +62,7 @@ class Claims:
         self._cache, self._read, self._settled = cache, read, settled
         self._owner = f"{_place()} {os.getpid()} {uuid.uuid4().hex}"
         self._renewed = 0.0
-        self._unstored: dict[str, Entry | Failure] = {}
+        self._unstored: dict[str, Outcome] = {}
         self._without_outcome: list[str] = []
         self._slots: deque[asyncio.Future[str | None]] = deque()
         self._is_failing = self._has_warned = self._is_closing = False
@@ -97,7 +97,7 @@ class Claims:
         self._slots.append(slot)
         return await slot
 
-    def finish(self, key: str, outcome: Entry | Failure | None) -> None:
+    def finish(self, key: str, outcome: Outcome | None) -> None:
         """A prompt is through; None: nothing came, so that another process may ask."""
         if outcome is None:
             self._without_outcome.append(key)
@@ -156,9 +156,7 @@ class Claims:
                 return slot
         return None
 
-    def _exchange(
-        self, outcomes: dict[str, Entry | Failure], ended: list[str], wanted: int, candidates: list[str]
-    ) -> _Round:
+    def _exchange(self, outcomes: dict[str, Outcome], ended: list[str], wanted: int, candidates: list[str]) -> _Round:
         """Store, renew and claim in one transaction."""
         found, now = _Round(), time.time()
         expires = now + LEASE_S

@@ -1,4 +1,4 @@
-"""Many prompts to one judge at once, each reply stored before its slot asks for the next."""
+"""Many prompts to one model at once, each reply stored before its slot asks for the next."""
 
 import asyncio
 import re
@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from datetime import datetime, timezone
 
-from lmms_egoplan.judging.cache import Entry, Failure, JudgementCache, cache_key
+from lmms_egoplan.judging.cache import Entry, Failure, JudgementCache, Outcome, Text, cache_key
 from lmms_egoplan.judging.claims import Claims
 from lmms_egoplan.judging.endpoint import (
     JUDGING,
@@ -22,7 +22,7 @@ from lmms_egoplan.judging.reading import read_rating
 from lmms_egoplan.judging.reply import Reply, is_cut, is_ended
 from lmms_egoplan.judging.settings import MAX_TOKENS, JudgeSettings
 
-# A reply without a rating is asked again twice.
+# A reply without a rating is asked again twice. Where no rating is asked for, no reply is paid for twice.
 _ASKS = 3
 # So many answers in a row without a reply end the run, or twice as many as are asked at once if that is more.
 _LEAST_IN_A_ROW = 8
@@ -41,15 +41,21 @@ class Dispatcher:
     def __init__(
         self,
         prompts: dict[Prompt, Sequence[str]],
-        scale: RatingScale,
+        scale: RatingScale | None,
         settings: JudgeSettings,
         cache: JudgementCache,
         progress: Progress,
     ) -> None:
-        """`prompts` tells the ids of the answers that hang on each prompt."""
+        """Prepare a run.
+
+        Args:
+            prompts: tells the ids of the answers that hang on each prompt.
+            scale: None where any reply will do that has ended.
+        """
         self.judgements: dict[Prompt, Judgement] = {}
         self._prompts, self._scale, self._settings = prompts, scale, settings
         self._cache, self._progress = cache, progress
+        self._model = "the language model" if scale is None else "the judge"
         self._keys = {cache_key(settings.model, PARAMETERS, prompt): prompt for prompt in prompts}
         self._started = time.time()
         self._asked = self._without_reply = 0
@@ -94,15 +100,15 @@ class Dispatcher:
                 judgement = await self._judge(prompt, endpoint)
             except RefusedRequestError as error:
                 refusal = str(error)
-                judgement = self._unrated(f"the judge refuses this request: {refusal}")
+                judgement = self._unrated(f"{self._model} refuses this request: {refusal}")
             except NoAnswerError as error:
                 is_answered = False
-                judgement = self._unrated(f"no answer from the judge: {error}")
+                judgement = self._unrated(f"no answer from {self._model}: {error}")
             except RefusedError as error:
                 raise RefusedError(f"{error} (asked about {ids[0]})") from error
             self.judgements[prompt] = judgement
             claims.finish(key, self._outcome(prompt, judgement) if is_answered else None)
-            if judgement.rating is not None:
+            if judgement.error is None:
                 self._progress.finish(key, judged=len(ids))
             else:
                 self._progress.finish(key, failed=len(ids), refused=len(ids) * (refusal is not None))
@@ -113,25 +119,27 @@ class Dispatcher:
                 raise NoAnswerError(f"{self._without_reply} prompts in a row got no reply ({judgement.error})")
 
     async def _judge(self, prompt: Prompt, endpoint: Endpoint) -> Judgement:
-        for ask in range(_ASKS):
+        for ask in range(1 if self._scale is None else _ASKS):
             if ask:
                 self._progress.retry()
             reply, seconds = await endpoint.ask(prompt)
             is_at_limit = self._is_at_limit(reply)
             self._progress.tokens += (reply.prompt_tokens or 0) + (reply.completion_tokens or 0)
             self._progress.cut += is_at_limit
-            rating = None if is_at_limit else read_rating(self._scale, reply.text, reply.finish)
+            has_ended = reply.text is not None and not is_at_limit and is_ended(reply.finish) is not False
+            rating = read_rating(self._scale, reply.text, reply.finish) if has_ended and self._scale else None
+            is_good = has_ended if self._scale is None else rating is not None
             judgement = Judgement(
                 rating=rating,
                 reply=reply.text,
                 judge=reply.model or self._settings.model,
-                error=None if rating is not None else self._why(reply, is_at_limit),
+                error=None if is_good else self._why(reply, is_at_limit),
                 prompt_tokens=reply.prompt_tokens,
                 completion_tokens=reply.completion_tokens,
                 seconds=seconds,
                 finish="length" if is_at_limit else reply.finish,
             )
-            if rating is not None:
+            if is_good:
                 break
         return judgement
 
@@ -140,7 +148,7 @@ class Dispatcher:
         return is_cut(reply.finish) or reply.completion_tokens == self._settings.max_tokens
 
     def _why(self, reply: Reply, is_at_limit: bool) -> str:
-        """Why the last reply has no rating."""
+        """Why the last reply cannot be used."""
         reason = f"finish_reason {reply.finish!r}"
         if is_at_limit:
             count = "an unknown number of" if reply.completion_tokens is None else reply.completion_tokens
@@ -153,7 +161,8 @@ class Dispatcher:
         else:
             where = "" if is_ended(reply.finish) else f" at its end ({reason})"
             why = reply.problem or f"there is no rating in it{where}"
-        return f"the judge's last of {_ASKS} replies cannot be used: {why}"
+        which = "reply" if self._scale is None else f"last of {_ASKS} replies"
+        return f"{self._model}'s {which} cannot be used: {why}"
 
     def _check_first(self, key: str, refusal: str) -> None:
         words = _words(refusal)
@@ -165,20 +174,20 @@ class Dispatcher:
         if len(self._first_refusals) == _FIRST and len(set(self._first_refusals)) == 1:
             raise RefusedError(f"{refusal} (so for all of the first {_FIRST} answers)")
 
-    def _read_stored(self, outcome: Entry | Failure) -> Judgement | None:
+    def _read_stored(self, outcome: Outcome) -> Judgement | None:
         """What another process has stored during this run, about what this one would ask as well."""
-        if isinstance(outcome, Entry):
+        if isinstance(outcome, Text):
             return judgement_of(outcome, self._scale)
         is_mine = outcome.endpoint == self._settings.where and outcome.max_tokens == self._settings.max_tokens
         if outcome.time < self._started or not is_mine:
             return None
-        return Judgement(None, outcome.reply, outcome.model, error=outcome.error, finish=outcome.finish)
+        return judgement_of_failure(outcome)
 
     def _settle(self, key: str, judgement: Judgement) -> None:
         prompt = self._keys[key]
         self.judgements[prompt] = judgement
         answers = len(self._prompts[prompt])
-        self._progress.finish(**{"failed" if judgement.rating is None else "cached": answers})
+        self._progress.finish(**{"cached" if judgement.error is None else "failed": answers})
 
     async def _tell_waits(self, claims: Claims) -> None:
         while True:
@@ -189,10 +198,10 @@ class Dispatcher:
     def _unrated(self, error: str) -> Judgement:
         return Judgement(None, None, self._settings.model, error=error)
 
-    def _outcome(self, prompt: Prompt, judgement: Judgement) -> Entry | Failure:
-        if judgement.rating is None:
+    def _outcome(self, prompt: Prompt, judgement: Judgement) -> Outcome:
+        if judgement.error is not None:
             return Failure(
-                error=judgement.error or "",
+                error=judgement.error,
                 reply=judgement.reply,
                 model=judgement.judge,
                 endpoint=self._settings.where,
@@ -201,10 +210,9 @@ class Dispatcher:
                 time=time.time(),
             )
         assert judgement.reply is not None
-        return Entry(
+        text = Text(
             prompt=prompt.text,
             reply=judgement.reply,
-            rating=judgement.rating,
             model=judgement.judge,
             endpoint=self._settings.where,
             prompt_tokens=judgement.prompt_tokens,
@@ -213,12 +221,13 @@ class Dispatcher:
             time=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             finish=judgement.finish,
         )
+        return text if judgement.rating is None else Entry(**vars(text), rating=judgement.rating)
 
 
-def judgement_of(entry: Entry, scale: RatingScale) -> Judgement | None:
-    """What a stored reply says, as the scale reads it now; None for no rating."""
-    rating = read_rating(scale, entry.reply, entry.finish)
-    if rating is None:
+def judgement_of(entry: Text, scale: RatingScale | None) -> Judgement | None:
+    """What a stored reply says, as the scale reads it now; None for no rating where there is a scale."""
+    rating = None if scale is None else read_rating(scale, entry.reply, entry.finish)
+    if rating is None and scale is not None:
         return None
     return Judgement(
         rating=rating,
@@ -230,6 +239,11 @@ def judgement_of(entry: Entry, scale: RatingScale) -> Judgement | None:
         seconds=entry.seconds,
         finish=entry.finish,
     )
+
+
+def judgement_of_failure(failure: Failure) -> Judgement:
+    """What is stored of a prompt that came to nothing."""
+    return Judgement(None, failure.reply, failure.model, error=failure.error, finish=failure.finish)
 
 
 def _words(refusal: str) -> str:

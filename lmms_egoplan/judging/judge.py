@@ -1,8 +1,8 @@
-"""Judge many answers, from the cache where they were judged before."""
+"""Ask a judge, or any language model, about many things at once; from the cache what was asked before."""
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 from loguru import logger
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.judging.cache import CacheError, Entry, JudgementCache, cache_key, default_cache_path
+from lmms_egoplan.judging.cache import CacheError, JudgementCache, cache_key, default_cache_path
 from lmms_egoplan.judging.demo import DEMO, judge_by_words
-from lmms_egoplan.judging.dispatch import Dispatcher, judgement_of
+from lmms_egoplan.judging.dispatch import Dispatcher, judgement_of, judgement_of_failure
 from lmms_egoplan.judging.endpoint import (
     PARAMETERS,
     PROBING,
@@ -90,19 +90,61 @@ def judge_all(
         progress.close()
         return [judge_by_words(request, scale.best) for request in requests]
     prompts = [Prompt(clean_text(request.prompt), request.images, request.repeat) for request in requests]
+    return _ask_all([request.id for request in requests], prompts, scale, settings, progress)
+
+
+def complete_all(
+    prompts: Mapping[str, str], settings: JudgeSettings, *, title: str, show_progress: bool = True
+) -> dict[str, Judgement]:
+    """Send a language model all prompts, each one user message, and store every reply as it comes.
+
+    As `judge_all`, but any text will do as a reply that the model has ended. No reply is paid for twice: one that was
+    cut off is asked again only with another limit on tokens, and one that did not come, or was refused, each time.
+
+    Args:
+        prompts: by the ids that name them in messages.
+
+    Returns:
+        By id, the `reply`, or the `error`; no ratings.
+
+    Raises:
+        JudgeError: as from `judge_all`; or the model is the demo's judge, which writes nothing.
+    """
+    if settings.model == DEMO:
+        raise JudgeError(f"The model {DEMO!r} compares words and writes nothing. Set another LMMS_EGOPLAN_JUDGE_MODEL")
+    progress = Progress(title, settings.model, len(prompts), show_progress, ("Asking for", "prompts", "answered"))
+    cleaned = [Prompt(clean_text(prompt)) for prompt in prompts.values()]
+    return dict(zip(prompts, _ask_all(list(prompts), cleaned, None, settings, progress), strict=True))
+
+
+def _ask_all(
+    ids: Sequence[str],
+    prompts: Sequence[Prompt],
+    scale: RatingScale | None,
+    settings: JudgeSettings,
+    progress: Progress,
+) -> list[Judgement]:
+    """What becomes of all prompts, in order; see `judge_all`, and `complete_all` for what happens without a scale."""
     answers: dict[Prompt, list[str]] = defaultdict(list)
-    for prompt, request in zip(prompts, requests, strict=True):
-        answers[prompt].append(request.id)
+    for prompt, answer in zip(prompts, ids, strict=True):
+        answers[prompt].append(answer)
     judgements: dict[Prompt, Judgement] = {}
     failure = None
     try:
         with JudgementCache(default_cache_path()) as cache:
-            for prompt, (entry, judgement) in _cached(answers, scale, settings, cache).items():
-                judgements[prompt] = judgement
-                if entry.endpoint != settings.where:
-                    progress.elsewhere[entry.endpoint] += len(answers[prompt])
+            keys = {cache_key(settings.model, PARAMETERS, prompt): prompt for prompt in answers}
+            for key, entry in cache.load(keys).items():
+                if (judgement := judgement_of(entry, scale)) is not None:
+                    judgements[keys[key]] = judgement
+                    if entry.endpoint != settings.where:
+                        progress.elsewhere[entry.endpoint] += len(answers[keys[key]])
+            progress.start(cached=sum(len(answers[prompt]) for prompt in judgements))
+            if scale is None:
+                for key, paid in cache.load_failures(keys).items():
+                    if paid.finish is not None and paid.max_tokens == settings.max_tokens:
+                        judgements[keys[key]] = judgement_of_failure(paid)
+                        progress.finish(failed=len(answers[keys[key]]))
             missing = {prompt: ids for prompt, ids in answers.items() if prompt not in judgements}
-            progress.start(cached=len(requests) - sum(map(len, missing.values())))
             if missing:
                 dispatcher = Dispatcher(missing, scale, settings, cache, progress)
                 try:
@@ -115,13 +157,13 @@ def judge_all(
     except CacheError as error:
         failure = str(error)
     except (ClientError, RefusedError, NoAnswerError) as error:
-        failure = _told(settings, error)
+        failure = _told(settings, error, "language model" if scale is None else "judge")
     except KeyboardInterrupt:
-        logger.warning("Stopped: what has been judged is stored; the same command goes on from there")
+        logger.warning(f"Stopped: what has been {progress.words[2]} is stored; the same command goes on from there")
         raise
     if failure is None:
         return [judgements[prompt] for prompt in prompts]
-    unasked = Judgement(None, None, settings.model, error=f"not judged: {failure}")
+    unasked = Judgement(None, None, settings.model, error=f"not {progress.words[2]}: {failure}")
     raise JudgeError(failure, [judgements.get(prompt, unasked) for prompt in prompts])
 
 
@@ -158,7 +200,7 @@ def probe(settings: JudgeSettings) -> str:
     raise JudgeError(failure)
 
 
-def _told(settings: JudgeSettings, error: Exception) -> str:
+def _told(settings: JudgeSettings, error: Exception, model: str = "judge") -> str:
     what = "refuses" if isinstance(error, RefusedError | RefusedRequestError) else "does not answer"
     check = (
         "LMMS_EGOPLAN_JUDGE_MODEL, LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY (or the variables that "
@@ -170,19 +212,7 @@ def _told(settings: JudgeSettings, error: Exception) -> str:
             "SSL_CERT_FILE, SSL_CERT_DIR, HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, OPENAI_ORG_ID, OPENAI_PROJECT_ID and "
             "OPENAI_CUSTOM_HEADERS"
         )
-    return f"The judge {settings.model} at {settings.where} {what}: {error}. Check {check}"
-
-
-def _cached(
-    prompts: Iterable[Prompt], scale: RatingScale, settings: JudgeSettings, cache: JudgementCache
-) -> dict[Prompt, tuple[Entry, Judgement]]:
-    """By prompt, what the cache has a rating for."""
-    keys = {cache_key(settings.model, PARAMETERS, prompt): prompt for prompt in prompts}
-    return {
-        keys[key]: (entry, judgement)
-        for key, entry in cache.load(keys).items()
-        if (judgement := judgement_of(entry, scale)) is not None
-    }
+    return f"The {model} {settings.model} at {settings.where} {what}: {error}. Check {check}"
 
 
 def _run_apart(main: Coroutine[Any, Any, Result]) -> Result:

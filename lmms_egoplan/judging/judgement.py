@@ -48,10 +48,10 @@ class RatingScale:
 class Judgement:
     """What became of one request.
 
-    rating: on the scale; None if the judge gave none.
+    rating: on the scale; None if the judge gave none, or none was asked for.
     reply: raw text of the judge's last reply; None if none came.
     judge: the model, as the endpoint names it in its reply; as it was asked for where none came.
-    error: why there is no rating; None if there is one.
+    error: why there is no rating, or no whole reply where none was asked for; None if there is one.
     cached: whether the reply comes from the cache.
     prompt_tokens, completion_tokens: as the endpoint counts them for this reply; None where it does not tell.
     seconds: from the request to the reply; None where none came.

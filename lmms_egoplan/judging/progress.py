@@ -1,4 +1,4 @@
-"""How far judging is: a bar while it runs, and one line at the end."""
+"""How far judging, or asking a language model, is: a bar while it runs, and one line at the end."""
 
 import time
 from collections import Counter
@@ -39,7 +39,8 @@ class _Bar(tqdm):
 class Progress:
     """Counts of one run of judging over `total` answers.
 
-    title: of what is judged; "" for no title. judge: the model that is asked. show: whether a bar is shown.
+    title: of what is judged; "" for no title. judge: the model that is asked. show: whether a bar is shown. words: for
+    what is done, to what, and that it was done.
     judged: rated now; cached: rated before, or by another process; retried: what was sent again; failed: without a
     rating; refused: of these, how many the endpoint refused; cut: replies that the limit on tokens ended; tokens: of
     all replies, prompt and completion, as far as the endpoint tells; elsewhere: how many of the cached were asked at
@@ -50,6 +51,7 @@ class Progress:
     judge: str
     total: int
     show: bool
+    words: tuple[str, str, str] = ("Judging", "answers", "judged")
     judged: int = 0
     cached: int = 0
     retried: int = 0
@@ -68,7 +70,7 @@ class Progress:
         self._bar = _Bar(
             total=self.total,
             initial=cached,
-            desc=f"Judging {self.title}".rstrip(),
+            desc=f"{self.words[0]} {self.title}".rstrip(),
             bar_format=_LINE,
             dynamic_ncols=True,
             leave=False,  # the line in the log says more, and the next task's bar takes this one's place
@@ -105,10 +107,11 @@ class Progress:
         self._bar.close()
         elsewhere = "".join(f" ({number} of them asked at {where})" for where, number in self.elsewhere.items())
         open_ = self.total - self.judged - self.cached - self.failed
-        more = {"answers refused by the endpoint": self.refused, "replies cut off at the limit on tokens": self.cut}
+        doing, answers, judged = self.words
+        more = {f"{answers} refused by the endpoint": self.refused, "replies cut off at the limit on tokens": self.cut}
         told = "".join(f", {number} {what}" for what, number in more.items() if number)
         logger.info(
-            f"{self.title or 'Judging'}: {self.judged + self.cached} of {self.total} answers judged by {self.judge} in "
+            f"{self.title or doing}: {self.judged + self.cached} of {self.total} {answers} {judged} by {self.judge} in "
             f"{time.monotonic() - self._started:.1f} s: {self.judged} now, {self.cached} from the cache{elsewhere}; "
             f"{self.failed} failed, {open_} not reached; {self.retried} retries, {self.tokens} tokens{told}"
         )

@@ -44,6 +44,67 @@ def prepare(
     print_summary(summary, "questions", _LABELS)
 
 
+def build(
+    narrations: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="Narrations: EPIC-KITCHENS-100's CSV, or Ego4D's `narration.json`.",
+            show_default=False,
+        ),
+    ],
+    source: Annotated[Literal["epic-kitchens", "ego4d"], typer.Option(help="The layout of the narrations.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for what is made.", show_default=False)],
+    goals: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Task goals made elsewhere, JSON: by video id, an object of the form that the paper's prompt asks "
+            "for. Without it, a language model is asked.",
+            show_default=False,
+        ),
+    ] = None,
+    instruction_data: Annotated[
+        bool,
+        typer.Option("--instruction-data", help="Also write EgoPlan-IT's layout, and action recognition on its clips."),
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Of the wrong choices, and of the order of choices.")] = 0,
+    mean_gap: Annotated[
+        float | None,
+        typer.Option(
+            min=0.01,
+            help="Ego4D: mean seconds from one narration to the next over all videos, from which segments get their "
+            "lengths. Without it, that of the file. Over all of Ego4D it is 4.9.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Make questions of EgoPlan's form from narrated videos, as the paper makes them; nobody has verified them.
+
+    A language model finds the task goals (paper, Fig. 10). It is set as a judge is set: LMMS_EGOPLAN_JUDGE_BASE_URL,
+    LMMS_EGOPLAN_JUDGE_API_KEY and LMMS_EGOPLAN_JUDGE_MODEL, by default gpt-4. Its replies are kept: after a kill, the
+    same command goes on, and pays for no reply twice.
+
+    Example: `lmms-egoplan data build egoplan --narrations EPIC_100_validation.csv --source epic-kitchens --out built`
+
+    The folder then has `EgoPlan_validation.json` for `data prepare egoplan`, `goals.json`, `narrations.csv`, the
+    statistics of the paper's Table 2 and Figures 4 and 5, and `rejections.jsonl` with a line for all that was left out.
+
+    - Narrations of EPIC-KITCHENS-100: https://github.com/epic-kitchens/epic-kitchens-100-annotations
+    - Ego4D's: https://ego4d-data.org
+    """
+    from lmms_egoplan.benchmarks.egoplan.construction.build import EVALUATION, REJECTIONS, build, write
+
+    built = build(narrations, source, goals, instruction_data, seed, mean_gap)
+    write(built, out)
+    reasons = "; ".join(f"{count}: {reason}" for reason, count in built.left_out())
+    typer.echo(f"Left out, see {out / REJECTIONS}: {reasons or 'nothing'}")
+    typer.echo(
+        f"{len(built.questions)} questions, which nobody has verified, of {built.num_goals} task goals in "
+        f"{len(built.videos)} videos, written to {out / EVALUATION}"
+    )
+
+
 def submit(
     samples: Annotated[
         Path,
@@ -80,7 +141,7 @@ def submit(
     typer.echo(f"{len(labels)} labels of the {split} split written to {out}")
 
 
-COMMANDS = {"data prepare egoplan": prepare, "submit egoplan": submit}
+COMMANDS = {"data prepare egoplan": prepare, "data build egoplan": build, "submit egoplan": submit}
 FORMER_OPTIONS = {"data prepare egoplan": ("--annotations",), "submit egoplan": ("--samples",)}
 HELPS = {
     "submit": "`lmms-egoplan submit egoplan runs/model/20250101_120000_samples_egoplan_test.jsonl "

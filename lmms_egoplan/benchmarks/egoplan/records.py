@@ -34,7 +34,7 @@ VIDEO_URLS = {EPIC_KITCHENS: "https://epic-kitchens.github.io", EGO4D: "https://
 # The published files are named after the list that they may hold under a key.
 _LIST_KEYS: dict[str, str] = {"val": "EgoPlan_validation", "test": "EgoPlan_test"}
 # "P01_13": participant, video; Ego4D's are UUIDs.
-_VIDEO_ID = {
+VIDEO_ID = {
     EPIC_KITCHENS: re.compile(r"[A-Za-z0-9]{1,32}_[A-Za-z0-9_-]{1,64}"),
     EGO4D: re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}"),
 }
@@ -108,7 +108,7 @@ class Record(Checked):
     @classmethod
     def _check_video_id(cls, video_id: Any, info: ValidationInfo) -> Any:
         source = info.data.get("video_source")
-        if source and (not isinstance(video_id, str) or not _VIDEO_ID[source].fullmatch(video_id)):
+        if source and (not isinstance(video_id, str) or not VIDEO_ID[source].fullmatch(video_id)):
             raise expected(f"an identifier like {'P01_13' if source == EPIC_KITCHENS else 'a UUID'}")
         return video_id
 

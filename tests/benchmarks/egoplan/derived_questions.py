@@ -1,22 +1,29 @@
-"""Questions in EgoPlan's format, derived from real step annotations, with small media to go with them.
+"""Questions in EgoPlan's format, built from goals in real step annotations, with small media to go with them.
 
-As in the paper's sec. 3.3: with a goal of 4 to 20 actions, each action in turn is the answer, the earlier
-ones are the progress, three other actions of the goal are the wrong choices, and the visual input ends 0.5 s
-before the answer's action begins.
+The goals are Goal-Step's, and windows of EPIC-KITCHENS' narrations; what is built of them is what the package builds.
 """
 
-import csv
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from PIL import Image, ImageDraw
 
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, FIRST_FRAME, LETTERS
+from lmms_egoplan.benchmarks.egoplan.construction.goals import FEWEST_ACTIONS, MOST_ACTIONS, OVERALL, SUBGOAL, Goal
+from lmms_egoplan.benchmarks.egoplan.construction.narrations import (
+    Action,
+    Video,
+    by_start,
+    read_epic_kitchens,
+    tidy,
+    verb_and_object,
+)
+from lmms_egoplan.benchmarks.egoplan.construction.questions import evaluation_records, make_questions
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, FIRST_FRAME
 from lmms_egoplan.media.frames import frame_path, write_video
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
@@ -24,34 +31,14 @@ SIZE = (64, 48)
 
 _GOALSTEP = DATA / "ego4d-goalstep" / "goalstep_valid_public.json"
 _EPIC = DATA / "epic-kitchens-100" / "EPIC_100_validation.csv"
-_EPIC_VIDEOS = DATA / "epic-kitchens-100" / "EPIC_100_video_info.csv"
 _PHOTOGRAPHS = DATA / "egothink" / "Activity" / "images"
 _EGO4D_FPS = 30
 _WINDOW = 8
 _SEED = 0
-_SECONDS_BEFORE = 0.5
 # Rendered frames from one event (start, stop or observation) to the next.
 _EVENT_GAP = 5
 
 Record = dict[str, Any]
-
-
-class Action(NamedTuple):
-    """A step: text, first and last frame."""
-
-    text: str
-    start: int
-    stop: int
-
-
-class Goal(NamedTuple):
-    """A goal in a video: at least four distinct actions, by start."""
-
-    source: str
-    video_id: str
-    text: str
-    fps: float
-    actions: tuple[Action, ...]
 
 
 class Rendered(NamedTuple):
@@ -65,7 +52,7 @@ class Rendered(NamedTuple):
 
 def available() -> bool:
     """Whether the real annotations are there."""
-    return all(path.exists() for path in (_GOALSTEP, _EPIC, _EPIC_VIDEOS, _PHOTOGRAPHS))
+    return all(path.exists() for path in (_GOALSTEP, _EPIC, _PHOTOGRAPHS))
 
 
 def derive(limit: int) -> list[Record]:
@@ -75,10 +62,10 @@ def derive(limit: int) -> list[Record]:
     for source, count in ((_goalstep_goals(), limit - limit // 2), (_epic_goals(), limit // 2)):
         goals = list(source)
         rng.shuffle(goals)
-        questions = [record for goal in goals for record in _questions(goal, rng)]
+        questions, _ = make_questions(goals, _SEED)
         assert len(questions) >= count, f"only {len(questions)} questions can be derived"
-        records += questions[:count]
-    return [{"sample_id": number} | record for number, record in enumerate(records)]
+        records += evaluation_records(questions[:count])
+    return [record | {"sample_id": number} for number, record in enumerate(records)]
 
 
 def render_media(records: list[Record], folder: Path) -> Rendered:
@@ -115,75 +102,34 @@ def render_media(records: list[Record], folder: Path) -> Rendered:
 def _goalstep_goals() -> Iterator[Goal]:
     """A video's goal with its steps, and each step with its substeps."""
     for video in json.loads(_GOALSTEP.read_text(encoding="utf-8"))["videos"]:
-        levels = [(video["goal_description"], video["segments"])]
-        levels += [(step["step_description"], step["segments"]) for step in video["segments"]]
-        for text, segments in levels:
+        levels = [(OVERALL, video["goal_description"], video["segments"])]
+        levels += [(SUBGOAL, step["step_description"], step["segments"]) for step in video["segments"]]
+        for level, text, segments in levels:
             actions = [
-                Action(
-                    " ".join(segment["step_description"].lower().split()).rstrip("."),
-                    int(segment["start_time"] * _EGO4D_FPS),
-                    int(segment["end_time"] * _EGO4D_FPS),
-                )
-                for segment in segments
+                _action(segment["step_description"], segment["start_time"], segment["end_time"]) for segment in segments
             ]
-            goal = Goal(EGO4D, video["video_uid"], text.lower().rstrip("."), _EGO4D_FPS, _by_start(actions))
-            if _is_sizeable(goal):
-                yield goal
+            yield from _sizeable(Video(EGO4D, video["video_uid"], _EGO4D_FPS, ()), level, text.lower(), actions)
+
+
+def _action(text: str, start: float, stop: float) -> Action:
+    frames = int(start * _EGO4D_FPS), int(stop * _EGO4D_FPS)
+    return Action(tidy(text.lower()), round(100 * start), round(100 * stop), *frames, *verb_and_object(text))
 
 
 def _epic_goals() -> Iterator[Goal]:
     """Windows of consecutive narrations; the goal names what they handle most."""
-    with _EPIC_VIDEOS.open(encoding="utf-8", newline="") as file:
-        fps = {row["video_id"]: float(row["fps"]) for row in csv.DictReader(file)}
-    videos: dict[str, list[dict[str, str]]] = {}
-    with _EPIC.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            videos.setdefault(row["video_id"], []).append(row)
-    for video_id, rows in videos.items():
-        rows.sort(key=lambda row: int(row["start_frame"]))
-        for start in range(0, len(rows), _WINDOW):
-            window = rows[start : start + _WINDOW]
-            # "ball:dough" is a dough ball.
-            things = Counter(" ".join(reversed(row["noun"].split(":"))) for row in window)
-            actions = [Action(row["narration"], int(row["start_frame"]), int(row["stop_frame"])) for row in window]
+    for video in read_epic_kitchens(_EPIC)[0]:
+        for start in range(0, len(video.actions), _WINDOW):
+            window = video.actions[start : start + _WINDOW]
+            things = Counter(action.object for action in window)
             text = f"deal with {' and '.join(thing for thing, _ in things.most_common(2))}"
-            goal = Goal(EPIC_KITCHENS, video_id, text, fps[video_id], _by_start(actions))
-            if _is_sizeable(goal):
-                yield goal
+            yield from _sizeable(video, SUBGOAL, text, window)
 
 
-def _by_start(actions: list[Action]) -> tuple[Action, ...]:
-    return tuple(sorted(actions, key=lambda action: action.start))
-
-
-def _is_sizeable(goal: Goal) -> bool:
-    """4 to 20 actions, as the paper filters its goals (sec. 3.2)."""
-    return 4 <= len(goal.actions) <= 20 and len({action.text for action in goal.actions}) >= 4
-
-
-def _questions(goal: Goal, rng: random.Random) -> Iterator[Record]:
-    texts = sorted({action.text for action in goal.actions})
-    for index, action in enumerate(goal.actions):
-        observation = action.start - round(_SECONDS_BEFORE * goal.fps)
-        past = [step for step in goal.actions[:index] if step.start <= observation]
-        if observation < FIRST_FRAME[goal.source]:
-            continue
-        choices = [action.text, *rng.sample([text for text in texts if text != action.text], 3)]
-        rng.shuffle(choices)
-        yield {
-            "video_source": goal.source,
-            "video_id": goal.video_id,
-            "task_goal": goal.text,
-            "question": f"Seeing what I have done and what is before me in the last frame, how do I go on to "
-            f"reach my goal, {goal.text}?",
-            **{f"choice_{letter.lower()}": text for letter, text in zip(LETTERS, choices, strict=True)},
-            "golden_choice_idx": LETTERS[choices.index(action.text)],
-            "answer": action.text,
-            "current_observation_frame": observation,
-            "task_progress_metadata": [
-                {"narration_text": step.text, "start_frame": step.start, "stop_frame": step.stop} for step in past
-            ],
-        }
+def _sizeable(video: Video, level: str, text: str, actions: Iterable[Action]) -> Iterator[Goal]:
+    goal = Goal(video, level, tidy(text), by_start(actions))
+    if FEWEST_ACTIONS <= len(goal.actions) <= MOST_ACTIONS:
+        yield goal
 
 
 def _frames(record: Record) -> Iterator[int]:

@@ -1,0 +1,150 @@
+"""From narrations to EgoPlan's questions, and to EgoPlan-IT's samples."""
+
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from lmms_egoplan.benchmarks.egoplan.construction.goals import DEFAULT_MODEL, identify_goals, pool_goals, read_goals
+from lmms_egoplan.benchmarks.egoplan.construction.narrations import (
+    Rejection,
+    Video,
+    narration_rows,
+    read_ego4d,
+    read_epic_kitchens,
+)
+from lmms_egoplan.benchmarks.egoplan.construction.phrases import to_phrases
+from lmms_egoplan.benchmarks.egoplan.construction.questions import (
+    Question,
+    evaluation_records,
+    instruction_records,
+    make_questions,
+    recognition_records,
+)
+from lmms_egoplan.benchmarks.egoplan.construction.statistics import statistics, write_statistics
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.judging import HOW_TO_SET, JudgeSettings, judge_settings
+from lmms_egoplan.text import clean_text, csv_text
+from lmms_egoplan.validation import listing
+
+Source = Literal["epic-kitchens", "ego4d"]
+
+EVALUATION, INSTRUCTION, RECOGNITION = (
+    "EgoPlan_validation.json",
+    "EgoPlan_IT.json",
+    "EgoPlan_IT_action_recognition.json",
+)
+NARRATIONS, GOALS, REJECTIONS = "narrations.csv", "goals.json", "rejections.jsonl"
+
+
+@dataclass(frozen=True)
+class Built:
+    """What was made of narrations.
+
+    goals: by video id, in Figure 10's form, unchecked; `num_goals` of them were kept. recognition: samples of the same
+    clips as the questions; None without instruction data.
+    """
+
+    videos: Sequence[Video]
+    goals: dict[str, Any]
+    num_goals: int
+    questions: Sequence[Question]
+    recognition: Sequence[dict[str, Any]] | None
+    rejections: Sequence[Rejection]
+
+    def left_out(self) -> list[tuple[str, int]]:
+        """How much was left out, by reason, in the order of the steps."""
+        return list(Counter(rejection.reason for rejection in self.rejections).items())
+
+
+def build(
+    narrations: Path,
+    source: Source,
+    goals: Path | None = None,
+    instruction_data: bool = False,
+    seed: int = 0,
+    mean_gap: float | None = None,
+    show_progress: bool = True,
+) -> Built:
+    """Make questions of narrated videos.
+
+    A language model is asked for the goals, unless `goals` has them, and for Ego4D's verb-object phrases; see
+    `complete_all`. What it replies is kept in the cache of judgements.
+
+    Args:
+        narrations: EPIC-KITCHENS-100's CSV or Ego4D's ``narration.json``.
+        goals: see `read_goals`.
+        instruction_data: make samples for action recognition, too.
+        seed: of wrong choices and of the order of choices.
+        mean_gap: of Ego4D's narrations, see `segments`.
+
+    Raises:
+        LmmsEgoplanError: a file is wrong, no question comes out, or the language model is not set or cannot be asked.
+    """
+    if source == "epic-kitchens":
+        videos, unread = read_epic_kitchens(narrations)
+        unphrased: list[Rejection] = []
+    else:
+        sentences, unknown, unread = read_ego4d(narrations, mean_gap)
+        videos, unphrased = to_phrases(sentences, unknown, _settings(), show_progress)
+    if goals is None or not videos:  # of no videos nothing is asked
+        found, unfound = identify_goals(videos, _settings(), show_progress)
+    else:
+        found, unfound = read_goals(goals, videos)
+    kept, unkept = pool_goals(videos, found)
+    questions, unasked = make_questions(kept, seed)
+    recognition, inactive = recognition_records(questions) if instruction_data else (None, [])
+    rejections = [*unread, *unphrased, *unfound, *unkept, *unasked, *inactive]
+    built = Built(videos, found, len(kept), questions, recognition, rejections)
+    if not questions:
+        reasons = [f"{reason}: {count}" for reason, count in built.left_out()]
+        first = [f"{left.where}: {left.reason}: {left.detail}" for left in rejections]
+        raise LmmsEgoplanError(
+            f"{narrations}: no question comes out. Left out: {'; '.join(reasons)}. The first:\n{listing(first, 3)}"
+        )
+    return built
+
+
+def write(built: Built, out: Path) -> None:
+    """Write questions, goals, narrations, rejections and statistics into a folder, each file whole or not at all.
+
+    Raises:
+        LmmsEgoplanError: `out` is no folder.
+        OSError: it cannot be written.
+    """
+    if out.exists() and not out.is_dir():
+        raise LmmsEgoplanError(f"--out {out}: a file is there; name a folder")
+    out.mkdir(parents=True, exist_ok=True)
+    rows = list(narration_rows(built.videos))
+    texts = {
+        NARRATIONS: csv_text([rows[0].keys(), *(row.values() for row in rows)]),
+        GOALS: json.dumps(built.goals, indent=1, ensure_ascii=False) + "\n",
+        REJECTIONS: "".join(json.dumps(vars(rejection), ensure_ascii=False) + "\n" for rejection in built.rejections),
+        EVALUATION: _json_list(evaluation_records(built.questions)),
+    }
+    if built.recognition is not None:
+        texts[INSTRUCTION] = _json_list(instruction_records(built.questions))
+        texts[RECOGNITION] = _json_list(built.recognition)
+    with tempfile.TemporaryDirectory(prefix=".unfinished.", dir=out) as scratch:
+        unfinished = Path(scratch)
+        for name, text in texts.items():
+            (unfinished / name).write_text(clean_text(text), encoding="utf-8", newline="")
+        write_statistics(statistics(built.questions), unfinished)
+        for path in sorted(unfinished.iterdir()):
+            path.replace(out / path.name)
+
+
+def _settings() -> JudgeSettings:
+    settings = judge_settings(DEFAULT_MODEL)
+    if settings is None:
+        raise LmmsEgoplanError(f"no language model is set to ask. Set one as a judge is set:\n{HOW_TO_SET}")
+    return settings
+
+
+def _json_list(records: Sequence[dict[str, Any]]) -> str:
+    """A record in a line; json's own indentation takes ten times as long."""
+    lines = ",\n".join(json.dumps(record, ensure_ascii=False) for record in records)
+    return f"[\n{lines}\n]\n"

@@ -1,0 +1,383 @@
+"""Narrated videos as timed actions: EPIC-KITCHENS-100's and Ego4D's files (sec. 3.1)."""
+
+import csv
+import io
+import math
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, FIRST_FRAME, VIDEO_ID
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import read_json, read_text, repetition
+from lmms_egoplan.validation import is_text, shown
+
+# The mean gap of narrations over all of Ego4D, in seconds, as EgoVLP has it.
+EGO4D_MEAN_GAP = 4.9
+# Frames a second of Ego4D's canonical videos.
+_EGO4D_FPS = 30
+_COLUMNS = ("video_id", "start_timestamp", "stop_timestamp", "start_frame", "stop_frame", "narration")
+_PASSES = ("narration_pass_1", "narration_pass_2")
+_TIMESTAMP = re.compile(r"(\d{1,3}):([0-5]\d):([0-5]\d(?:\.\d{1,6})?)", re.ASCII)
+_WEARER = re.compile(r"#\s*c\b\s*", re.IGNORECASE)
+_ARTICLES = frozenset(("a", "an", "the"))
+# Words before which an object ends, and which may stand between a verb and its object: "put down plate on table".
+_NO_OBJECTS = _ARTICLES.union(
+    ("about", "across", "against", "and", "around", "at", "away", "back", "behind", "beside", "between", "by", "down"),
+    ("for", "from", "in", "inside", "into", "near", "of", "off", "on", "onto", "out", "over", "through", "to"),
+    ("together", "towards", "under", "up", "using", "with"),
+)
+
+NO_TEXT = "narration without text"
+NO_TIME = "narration without times"
+NO_FRAMES = "narration without frame numbers"
+NO_LENGTH = "narration that does not end after its start"
+NO_RATE = "narration whose frame numbers and times do not fit those of its video"
+UNKNOWN_VIDEO = "narration without a video id of the source"
+OTHER_LETTERS = "narration in other letters than Latin"
+OTHER_PERSON = "narration of another person than the camera wearer"
+UNSURE = "narration of an unclear object (#unsure)"
+NO_NARRATIONS = "video without narrations"
+NO_GAP = "video whose narrations are all of one time"
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """What was left out: of which step (``narration``, ``phrase``, ``goal`` or ``question``), why, and where it is."""
+
+    step: str
+    reason: str
+    where: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Action:
+    """A narrated action.
+
+    text: a brief verb-object phrase. start, stop: hundredths of a second. start_frame, stop_frame: both included.
+    verb, object: root verb and object of the text; "" for no object.
+    """
+
+    text: str
+    start: int
+    stop: int
+    start_frame: int
+    stop_frame: int
+    verb: str
+    object: str
+
+
+@dataclass(frozen=True)
+class Video:
+    """A narrated video.
+
+    fps: by which its frames are numbered. actions: by start. unknown: start and stop, in hundredths of a second, of
+    actions whose narrations cannot be used. scene: where it was taken; None where nobody tells.
+    """
+
+    source: str
+    video_id: str
+    fps: float
+    actions: tuple[Action, ...]
+    unknown: tuple[tuple[int, int], ...] = ()
+    scene: str | None = None
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A narration of Ego4D's with its segment, in seconds."""
+
+    where: str
+    text: str
+    start: float
+    stop: float
+
+
+def read_epic_kitchens(path: Path) -> tuple[list[Video], list[Rejection]]:
+    """Read a CSV file in EPIC-KITCHENS-100's layout; its rows may be in any order.
+
+    Verbs and objects are those of the columns ``verb`` and ``noun``, where they are there. A scene is a participant's
+    kitchen. How many frames a second has is told by the rows' times and frames together: EPIC's frames were extracted
+    at 60 or 50 a second, whatever the video's own rate.
+
+    Raises:
+        LmmsEgoplanError: the file cannot be read, lacks columns, or no narration of it can be used.
+    """
+    reader = csv.DictReader(io.StringIO(read_text(path, "narrations"), newline=""))
+    absent = [column for column in _COLUMNS if column not in (reader.fieldnames or ())]
+    if absent:
+        raise LmmsEgoplanError(
+            f"{path}: no column {', '.join(absent)}; is it in the layout of EPIC_100_validation.csv?"
+        )
+    rejections: list[Rejection] = []
+    scenes: dict[str, str] = {}
+    rows: dict[str, list[tuple[str, Action]]] = defaultdict(list)
+    unknown: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    try:
+        for row in reader:
+            where = f"{path}, line {reader.line_num}"
+            start, stop = (hundredths(row[f"{end}_timestamp"]) for end in ("start", "stop"))
+            problem, detail = _epic_problem(row, start, stop)
+            if problem:
+                rejections.append(Rejection("narration", problem, where, detail))
+                if problem in (OTHER_LETTERS, NO_TEXT) and start is not None and stop is not None:
+                    unknown[row["video_id"]].append((start, stop))
+                continue
+            assert start is not None
+            assert stop is not None
+            text = tidy(row["narration"])
+            verb, thing = verb_and_object(text)
+            if row.get("verb") and row.get("noun"):
+                verb, thing = row["verb"].split("-")[0], " ".join(reversed(row["noun"].split(":")))
+            frames = int(row["start_frame"]), int(row["stop_frame"])
+            rows[row["video_id"]].append((where, Action(text, start, stop, *frames, verb, thing)))
+            scenes[row["video_id"]] = row.get("participant_id") or row["video_id"].split("_")[0]
+    except csv.Error as error:
+        raise LmmsEgoplanError(f"{path}, line {reader.line_num}: no CSV: {error}") from error
+    videos: list[Video] = []
+    for video_id, group in rows.items():
+        fps = median(100 * action.stop_frame / action.stop for _, action in group)
+        fitting = [(where, action) for where, action in group if _fits(action, fps)]
+        rejections += [
+            Rejection("narration", NO_RATE, where, f"stop_frame: {action.stop_frame}, {timestamp(action.stop)}")
+            for where, action in group
+            if not _fits(action, fps)
+        ]
+        if fitting:
+            actions = by_start(action for _, action in fitting)
+            videos.append(Video(EPIC_KITCHENS, video_id, fps, actions, tuple(unknown[video_id]), scenes[video_id]))
+    if not videos:
+        raise LmmsEgoplanError(f"{path}: {_none_left(rejections)}")
+    return videos, rejections
+
+
+def _fits(action: Action, fps: float) -> bool:
+    """Whether frames and times are less than a second apart."""
+    pairs = ((action.start_frame, action.start), (action.stop_frame, action.stop))
+    return all(abs(frame - time * fps / 100) < fps for frame, time in pairs)
+
+
+def _epic_problem(row: dict[str, str], start: int | None, stop: int | None) -> tuple[str, str]:
+    """Why a row cannot be used, and what was found; "" for nothing."""
+    if not VIDEO_ID[EPIC_KITCHENS].fullmatch(row["video_id"] or ""):
+        return UNKNOWN_VIDEO, f"video_id: {shown(row['video_id'])}"
+    for field, value in (("start_timestamp", start), ("stop_timestamp", stop)):
+        if value is None:
+            return NO_TIME, f"{field}: {shown(row[field])}"
+    first = FIRST_FRAME[EPIC_KITCHENS]
+    for field in ("start_frame", "stop_frame"):
+        if not re.fullmatch(r"\d{1,15}", row[field] or "", re.ASCII) or int(row[field]) < first:
+            return NO_FRAMES, f"{field}: {shown(row[field])}"
+    if start >= stop or int(row["start_frame"]) > int(row["stop_frame"]):  # type: ignore[operator]
+        return NO_LENGTH, f"stop_timestamp: {row['stop_timestamp']}, stop_frame: {row['stop_frame']}"
+    return _text_problem("narration", row["narration"])
+
+
+def read_ego4d(
+    path: Path, mean_gap: float | None
+) -> tuple[dict[str, list[Sentence]], dict[str, list[tuple[int, int]]], list[Rejection]]:
+    """Read Ego4D's ``narration.json``: the camera wearer's narrations, each with its segment, by video.
+
+    Of a video's passes, which narrate the same, the first counts that has narrations. They may be in any order.
+
+    Args:
+        mean_gap: see `segments`; None for that of the file's videos.
+
+    Returns:
+        The sentences by time; start and stop in hundredths of a second of narrations that cannot be used; rejections.
+
+    Raises:
+        LmmsEgoplanError: the file cannot be read or is of another form, or no narration of it can be used.
+    """
+    content = read_json(path, "narrations", "EPIC-KITCHENS' CSV needs --source epic-kitchens")
+    videos = content.get("videos", content) if isinstance(content, dict) else content
+    if not isinstance(videos, dict) or not videos:
+        raise LmmsEgoplanError(
+            f"{path}: expected an object with each video's narration_pass_1, as Ego4D's narration.json; found "
+            f"{shown(content)}"
+        )
+    if problem := repetition(content):
+        raise LmmsEgoplanError(f"{path}: {problem}")
+    rejections: list[Rejection] = []
+    timed = {uid: _timed(path, uid, video, rejections) for uid, video in videos.items()}
+    segmented = segments({uid: [time for time, _, _ in found] for uid, found in timed.items() if found}, mean_gap)
+    sentences: dict[str, list[Sentence]] = {}
+    unknown: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for uid, found in timed.items():
+        if found and uid not in segmented:
+            rejections.append(Rejection("narration", NO_GAP, f"{path}, {uid}"))
+            continue
+        for (start, stop), (_, where, text) in zip(segmented.get(uid, ()), found, strict=True):
+            problem, detail = _sentence_problem(text)
+            if problem:
+                rejections.append(Rejection("narration", problem, where, detail))
+                if problem in (OTHER_LETTERS, NO_TEXT):
+                    unknown[uid].append((round(100 * start), round(100 * stop)))
+            else:
+                words = " ".join(_WEARER.sub("", text, count=1).split())
+                sentences.setdefault(uid, []).append(Sentence(where, words, start, stop))
+    if not sentences:
+        raise LmmsEgoplanError(f"{path}: {_none_left(rejections)}")
+    return sentences, unknown, rejections
+
+
+def _timed(path: Path, uid: str, video: Any, rejections: list[Rejection]) -> list[tuple[float, str, Any]]:
+    """Time, place and text of a video's narrations that have a time, by time."""
+    where = f"{path}, {uid}"
+    if not VIDEO_ID[EGO4D].fullmatch(uid):
+        rejections.append(Rejection("narration", UNKNOWN_VIDEO, f"{path}, {shown(uid)}"))
+        return []
+    passes = {name: video.get(name) for name in _PASSES} if isinstance(video, dict) else {}
+    lists = {name: found.get("narrations") for name, found in passes.items() if isinstance(found, dict)}
+    name, narrations = next(((n, found) for n, found in lists.items() if isinstance(found, list) and found), ("", []))
+    if not narrations:
+        rejections.append(Rejection("narration", NO_NARRATIONS, where))
+    timed: list[tuple[float, str, Any]] = []
+    for number, narration in enumerate(narrations):
+        place = f"{where}, {name}.narrations[{number}]"
+        time = narration.get("timestamp_sec") if isinstance(narration, dict) else None
+        if not isinstance(time, int | float) or isinstance(time, bool) or not 0 <= time < 1e7:
+            rejections.append(Rejection("narration", NO_TIME, place, f"timestamp_sec: {shown(time)}"))
+        else:
+            timed.append((float(time), place, narration.get("narration_text")))
+    return sorted(timed, key=lambda narration: narration[0])
+
+
+def segments(
+    times: Mapping[str, Sequence[float]], mean_gap: float | None = None
+) -> dict[str, list[tuple[float, float]]]:
+    """EgoVLP's segments of narrations that have one time each (sec. 3.1).
+
+    A segment is centred on the narration's time. It is as long as the mean gap of the video's consecutive narrations,
+    divided by the mean of this gap over all videos.
+
+    >>> segments({"001e3e4e": [3.3444585, 3.3444585 + 3.6927135]}, EGO4D_MEAN_GAP)["001e3e4e"][0]
+    (2.967651, 3.721266)
+
+    Args:
+        times: seconds, by video, in order.
+        mean_gap: over all videos, in seconds; None for that of these videos.
+
+    Returns:
+        Start and stop in seconds, from 0 on, of each video whose narrations are not all of one time.
+    """
+    gaps = {
+        uid: fmean(after - before for before, after in pairwise(found)) for uid, found in times.items() if found[1:]
+    }
+    gaps = {uid: gap for uid, gap in gaps.items() if gap > 0}
+    if mean_gap is None and gaps:
+        mean_gap = fmean(gaps.values())
+    return {
+        uid: [
+            (max(0.0, round(time - gap / mean_gap / 2, 6)), round(time + gap / mean_gap / 2, 6)) for time in times[uid]
+        ]
+        for uid, gap in gaps.items()
+        if mean_gap
+    }
+
+
+def ego4d_action(sentence: Sentence, phrase: str) -> Action:
+    """A sentence with the phrase that was made of it."""
+    text = tidy(phrase)
+    frames = (math.floor(seconds * _EGO4D_FPS) for seconds in (sentence.start, sentence.stop))
+    return Action(text, round(100 * sentence.start), round(100 * sentence.stop), *frames, *verb_and_object(text))
+
+
+def ego4d_video(uid: str, actions: Iterable[Action], unknown: Iterable[tuple[int, int]]) -> Video:
+    """A video of Ego4D's; its narrations do not tell the scene."""
+    return Video(EGO4D, uid, _EGO4D_FPS, by_start(actions), tuple(unknown))
+
+
+def _sentence_problem(text: Any) -> tuple[str, str]:
+    problem = _text_problem("narration_text", text)
+    if problem[0]:
+        return problem
+    if not _WEARER.match(text.strip()):
+        return OTHER_PERSON, shown(text)
+    return (UNSURE, shown(text)) if "#unsure" in text.casefold() else ("", "")
+
+
+def _text_problem(field: str, text: Any) -> tuple[str, str]:
+    if not is_text(text) or not any(map(str.isalpha, text)):
+        return NO_TEXT, f"{field}: {shown(text)}"
+    return ("", "") if is_latin(text) else (OTHER_LETTERS, f"{field}: {shown(text)}")
+
+
+def _none_left(rejections: Sequence[Rejection]) -> str:
+    """One line that says why nothing of a file can be used, with the first of each kind."""
+    counts = Counter(rejection.reason for rejection in rejections)
+    first = {rejection.reason: rejection for rejection in reversed(rejections)}
+    told = (f"{reason}: {n}, as {first[reason].where}, {first[reason].detail}" for reason, n in counts.items())
+    return f"no narration can be used. {'; '.join(told) or 'There is none'}"
+
+
+def is_latin(text: str) -> bool:
+    """Whether all letters are Latin ones, accents included."""
+    return all(unicodedata.name(letter, "").startswith("LATIN") for letter in text if letter.isalpha())
+
+
+def tidy(text: str) -> str:
+    """A phrase in one line, without a full stop."""
+    return " ".join(text.split()).rstrip(" .")
+
+
+def normalised(text: str) -> str:
+    """What two spellings of an action have in common: lower case, without punctuation and articles."""
+    return " ".join(word for word in re.findall(r"\w+", text.casefold()) if word not in _ARTICLES)
+
+
+def verb_and_object(phrase: str) -> tuple[str, str]:
+    """The first word of a phrase, and its object.
+
+    >>> verb_and_object("put down the chopping board on counter")
+    ('put', 'chopping board')
+    """
+    verb, *words = re.findall(r"[\w'-]+", phrase.casefold()) or [""]
+    while words and words[0] in _NO_OBJECTS:
+        words.pop(0)
+    end = next((place for place, word in enumerate(words) if word in _NO_OBJECTS), len(words))
+    return verb, " ".join(words[:end])
+
+
+def hundredths(timestamp: Any) -> int | None:
+    """Hundredths of a second of a text such as ``00:01:08.70``; None for anything else."""
+    parts = _TIMESTAMP.fullmatch(timestamp.strip()) if isinstance(timestamp, str) else None
+    return None if parts is None else round(100 * (3600 * int(parts[1]) + 60 * int(parts[2]) + float(parts[3])))
+
+
+def timestamp(time: int) -> str:
+    """The text for hundredths of a second.
+
+    >>> timestamp(6870)
+    '00:01:08.70'
+    """
+    seconds, rest = divmod(time, 100)
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{rest:02}"
+
+
+def by_start(actions: Iterable[Action]) -> tuple[Action, ...]:
+    """The actions in the order of their starts."""
+    return tuple(sorted(actions, key=lambda action: (action.start_frame, action.stop_frame)))
+
+
+def narration_rows(videos: Iterable[Video]) -> Iterator[dict[str, Any]]:
+    """The actions as rows in the layout of EPIC-KITCHENS-100's CSV."""
+    for video in videos:
+        for action in video.actions:
+            yield {
+                "video_id": video.video_id,
+                "start_timestamp": timestamp(action.start),
+                "stop_timestamp": timestamp(action.stop),
+                "start_frame": action.start_frame,
+                "stop_frame": action.stop_frame,
+                "narration": action.text,
+                "verb": action.verb,
+                "noun": action.object,
+            }

@@ -1,0 +1,164 @@
+"""Questions of task goals: N actions give N questions (sec. 3.3), as evaluation and as instruction data (sec. 5.1)."""
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lmms_egoplan.benchmarks.egoplan.construction.goals import Goal
+from lmms_egoplan.benchmarks.egoplan.construction.narrations import Action, Rejection, normalised
+from lmms_egoplan.benchmarks.egoplan.records import FIRST_FRAME, LETTERS
+
+# The visual input ends so long before the next action's segment (sec. 3.3, Visual Input Alignment).
+SECONDS_BEFORE = 0.5
+# Other actions of the goal among the choices (sec. 3.3, Negative Choice Selection).
+WRONG_CHOICES = 3
+# As in the published records of EgoPlan-Val and EgoPlan-IT.
+QUESTION = (
+    "Considering the progress shown in the video and my current observation in the last frame, what action should I "
+    "take next in order to {goal}?"
+)
+# Sec. 5.1, Auxiliary Data for Action Recognition.
+RECOGNITION_QUESTION = "Can you enumerate the actions in the video, describing each with a short verb-noun combination?"
+
+REPEATED = "action that the goal has had before"
+SPELLED_ALIKE = "action that differs from an earlier one of the goal in spelling alone"
+TOO_FEW = f"action of a goal without {WRONG_CHOICES} distinct other actions"
+TOO_EARLY = f"action less than {SECONDS_BEFORE} s behind the video's first frame"
+NOTHING_DONE = "question without a past action, for action recognition"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What comes next at one point of a goal.
+
+    others: texts of the goal's other actions, distinct, in the order of their first times. choices: the right one among
+    three of the others, shuffled. observation_frame: the last one of the visual input. past: the actions that begin by
+    then, cut there, so that none of their frames lies behind it.
+    """
+
+    goal: Goal
+    answer: str
+    others: tuple[str, ...]
+    choices: tuple[str, ...]
+    observation_frame: int
+    past: tuple[Action, ...]
+
+
+def make_questions(goals: Iterable[Goal], seed: int) -> tuple[list[Question], list[Rejection]]:
+    """A question for each action of each goal, or why there is none.
+
+    Wrong choices and the order of choices hang on the seed, the video, the goal and the action alone, so that other
+    goals do not change them.
+    """
+    made = [question for goal in goals for question in _questions(goal, seed)]
+    return [one for one in made if isinstance(one, Question)], [one for one in made if isinstance(one, Rejection)]
+
+
+def _questions(goal: Goal, seed: int) -> Iterator[Question | Rejection]:
+    texts: dict[str, str] = {}
+    for action in goal.actions:
+        texts.setdefault(normalised(action.text), action.text)
+    asked: set[str] = set()
+    for number, action in enumerate(goal.actions):
+        key = normalised(action.text)
+        others = tuple(text for other, text in texts.items() if other != key)
+        observation = action.start_frame - max(1, round(SECONDS_BEFORE * goal.video.fps))
+        problem = None
+        if key in asked:
+            problem = REPEATED if any(action.text == before.text for before in goal.actions[:number]) else SPELLED_ALIKE
+        elif len(others) < WRONG_CHOICES:
+            problem = TOO_FEW
+        elif observation < FIRST_FRAME[goal.video.source]:
+            problem = TOO_EARLY
+        asked.add(key)
+        if problem:
+            where = f"{goal.video.video_id}, {goal.text}, action {number + 1}"
+            yield Rejection("question", problem, where, action.text)
+            continue
+        generator = random.Random(f"{seed} {goal.video.video_id} {goal.level} {goal.text} {number}")
+        choices = [action.text, *generator.sample(others, WRONG_CHOICES)]
+        generator.shuffle(choices)
+        past = tuple(
+            before if before.stop_frame <= observation else replace(before, stop_frame=observation)
+            for before in goal.actions[:number]
+            if before.start_frame <= observation
+        )
+        yield Question(goal, action.text, others, tuple(choices), observation, past)
+
+
+def evaluation_records(questions: Sequence[Question]) -> list[dict[str, Any]]:
+    """Records in the layout of EgoPlan-Val, numbered from 1."""
+    return [
+        {
+            **_opening(question, number),
+            **{f"choice_{letter.lower()}": choice for letter, choice in zip(LETTERS, question.choices, strict=True)},
+            "golden_choice_idx": LETTERS[question.choices.index(question.answer)],
+            "answer": question.answer,
+            **_visual_input(question),
+        }
+        for number, question in enumerate(questions, 1)
+    ]
+
+
+def instruction_records(questions: Sequence[Question]) -> list[dict[str, Any]]:
+    """Records in the layout of EgoPlan-IT, numbered from 1; negative answers are all other actions of the goal."""
+    return [
+        {
+            **_opening(question, number),
+            "answer": question.answer,
+            **_visual_input(question),
+            "negative_answers": list(question.others),
+        }
+        for number, question in enumerate(questions, 1)
+    ]
+
+
+def recognition_records(questions: Sequence[Question]) -> tuple[list[dict[str, Any]], list[Rejection]]:
+    """The action-recognition samples of the same clips, under the same numbers (sec. 5.1).
+
+    A question without a past action has no clip.
+    """
+    records = [
+        {
+            **_opening(question, number),
+            "question": RECOGNITION_QUESTION,
+            "answer": f"{_begun(', '.join(action.text for action in question.past), str.upper)}.",
+            **_visual_input(question),
+        }
+        for number, question in enumerate(questions, 1)
+        if question.past
+    ]
+    return records, [
+        Rejection("question", NOTHING_DONE, f"{question.goal.video.video_id}, {question.goal.text}", question.answer)
+        for question in questions
+        if not question.past
+    ]
+
+
+def _opening(question: Question, number: int) -> dict[str, Any]:
+    goal = question.goal
+    # "TV remote" stays as it is.
+    lowered = goal.text if goal.text[1:2].isupper() else _begun(goal.text, str.lower)
+    return {
+        "sample_id": number,
+        "video_source": goal.video.source,
+        "video_id": goal.video.video_id,
+        "task_goal": goal.text,
+        "question": QUESTION.format(goal=lowered),
+    }
+
+
+def _begun(text: str, change: Callable[[str], str]) -> str:
+    """The text with its first letter changed."""
+    return change(text[:1]) + text[1:]
+
+
+def _visual_input(question: Question) -> dict[str, Any]:
+    return {
+        "current_observation_frame": question.observation_frame,
+        "task_progress_metadata": [
+            {"narration_text": action.text, "start_frame": action.start_frame, "stop_frame": action.stop_frame}
+            for action in question.past
+        ],
+    }

@@ -1,0 +1,109 @@
+"""A loopback language model that finds goals and makes phrases by rule, and fails by rule.
+
+In a process of its own: ``python language_model.py --latency 0.5``; the first line that it prints is the url.
+"""
+
+import argparse
+import json
+import re
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[3]))
+
+from judge_server import JudgeServer, Reply
+
+ROWS = re.compile(r"^(\d\d:\d\d:\d\d\.\d\d) {9}\| {6}(\d\d:\d\d:\d\d\.\d\d) {9}\| {6}(.+)$", re.MULTILINE)
+SENTENCES = re.compile(r"^\d+\. C (\S+)s( .*)?$", re.MULTILINE)
+# Narrations in a clip, and in a sub-clip.
+CLIP, SUB_CLIP = 12, 6
+FAULTS = ("bad json", "prose", "invented times", "cut off", "refused", "broken", "overlap", "fenced", "twice 500")
+
+Row = tuple[str, str, str]
+
+
+def rows_of(prompt: str) -> list[Row]:
+    """Start, stop and text of the narrations in a prompt for goals."""
+    return ROWS.findall(prompt)
+
+
+def goals_of(rows: Sequence[Row]) -> dict:
+    """Goals of Figure 10's form: windows of narrations, named after what they handle most."""
+
+    def things(window: Sequence[Row]) -> str:
+        nouns = Counter(text.split()[-1] for _, _, text in window)
+        return " and ".join(noun for noun, _ in nouns.most_common(2))
+
+    def cut(window: Sequence[Row], size: int) -> list[Sequence[Row]]:
+        return [window[first : first + size] for first in range(0, len(window), size)]
+
+    def span(window: Sequence[Row]) -> dict[str, str]:
+        # A window that lasts as long as its longest narration may overlap the next, as narrations do.
+        return {"start_timestamp": window[0][0], "stop_timestamp": max(stop for _, stop, _ in window)}
+
+    return {
+        "overall_goal": f"Work in the kitchen with {things(rows)}.",
+        "clips": [
+            {
+                "subgoal": f"Deal with {things(clip)}",
+                **span(clip),
+                "sub_clips": [
+                    {"secondary_subgoal": f"handle the {things(sub_clip)}", **span(sub_clip)}
+                    for sub_clip in cut(clip, SUB_CLIP)
+                ],
+            }
+            for clip in cut(rows, CLIP)
+        ],
+    }
+
+
+def fault_of(prompt: str) -> str:
+    """What goes wrong with a prompt; "" for most."""
+    number = int(sha256(prompt.encode()).hexdigest()[:8], 16) % (4 * len(FAULTS))
+    return FAULTS[number] if number < len(FAULTS) else ""
+
+
+def reply(prompt: str, before: int, fault_of: Callable[[str], str] = fault_of, delay: float = 0.0) -> Reply:
+    """What the language model says."""
+    rows = rows_of(prompt)
+    value = goals_of(rows) if rows else [f"{verb}{rest}" for verb, rest in SENTENCES.findall(prompt)]
+    fault = fault_of(prompt)
+    text = json.dumps(value)
+    if fault == "bad json":
+        text = text[:-1]
+    elif fault == "prose":
+        text = f"Sure! The person works in a kitchen. {text}"
+    elif fault == "invented times":
+        text = re.sub(r'"(start|stop)_timestamp": "00:00:..\...", ', r'"\1_timestamp": "09:59:59.99", ', text)
+    elif fault == "overlap" and rows:
+        value["clips"][-1]["start_timestamp"] = rows[0][0]
+        text = json.dumps(value)
+    elif fault == "cut off":
+        return Reply(text[: len(text) // 2], finish="length", delay=delay)
+    elif fault == "refused":
+        return Reply("the prompt is too long", status=400, delay=delay)
+    elif fault == "broken" or (fault == "twice 500" and before < 2):
+        return Reply("out of memory", status=500, headers={"x-should-retry": "false"} if fault == "broken" else {})
+    elif fault == "fenced":
+        text = f"```json\n{text}\n```"
+    return Reply(text, delay=delay, model="gpt-4-test")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--latency", type=float, default=0.0, help="Seconds of each request.")
+    parser.add_argument("--faults", action="store_true")
+    arguments = parser.parse_args()
+    fault = fault_of if arguments.faults else lambda _: ""
+    with JudgeServer(lambda prompt, before: reply(prompt, before, fault, arguments.latency)) as server:
+        print(server.url, flush=True)
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,282 @@
+"""The command, with a loopback language model that replies and fails by rule."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections import Counter
+
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks.egoplan.construction.language_model import FAULTS, fault_of, reply, rows_of
+from benchmarks.egoplan.construction.small import (
+    as_ego4d,
+    epic_rows,
+    goals_of,
+    write_ego4d,
+    write_epic,
+)
+from judge_server import JudgeServer, Reply
+from lmms_egoplan.benchmarks.egoplan.construction.narrations import read_epic_kitchens
+from lmms_egoplan.benchmarks.egoplan.records import read_annotations
+from lmms_egoplan.cli import app
+from lmms_egoplan.judging import default_cache_path
+from patience import FOREVER_S, wait_until
+from shared_data import DATA
+
+EPIC = DATA / "epic-kitchens-100" / "EPIC_100_validation.csv"
+KEY = "sk-very-secret-key-456"
+QUESTIONS, IT, RECOGNITION = "EgoPlan_validation.json", "EgoPlan_IT.json", "EgoPlan_IT_action_recognition.json"
+
+real = pytest.mark.skipif(not EPIC.exists(), reason=f"needs {EPIC}")
+
+
+@pytest.fixture(autouse=True)
+def environment(tmp_path, monkeypatch):
+    for name in list(os.environ):
+        if name.startswith(("LMMS_EGOPLAN_JUDGE", "OPENAI_", "AZURE_", "API_TYPE", "MODEL_VERSION")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("COLUMNS", "300")
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """Start a language model, and set it."""
+
+    def serve(answer):
+        server = JudgeServer(answer)
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_API_KEY", KEY)
+        return server
+
+    return serve
+
+
+def build(narrations, out, *more, source="epic-kitchens"):
+    arguments = ["data", "build", "egoplan", "--narrations", narrations, "--source", source, "--out", out, *more]
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def contents(out):
+    return {path.name: path.read_bytes() for path in out.iterdir()}
+
+
+def rejections(out):
+    lines = (out / "rejections.jsonl").read_text(encoding="utf-8").splitlines()
+    return Counter(json.loads(line)["reason"] for line in lines)
+
+
+def some_videos(tmp_path, count):
+    """The real narrations of the first videos."""
+    lines = EPIC.read_text(encoding="utf-8").splitlines(keepends=True)
+    videos = list(dict.fromkeys(line.split(",")[2] for line in lines[1:]))[:count]
+    path = tmp_path / "narrations.csv"
+    path.write_text(
+        "".join([lines[0], *(line for line in lines[1:] if line.split(",")[2] in videos)]), encoding="utf-8"
+    )
+    return path
+
+
+def tea(prompt, before):
+    return Reply(json.dumps(goals_of()), model="gpt-4-test")
+
+
+def test_the_walk_from_narrations_to_questions(tmp_path, served):
+    narrations, out = write_epic(tmp_path / "n.csv", epic_rows()), tmp_path / "built"
+    with served(tea) as server:
+        result = build(narrations, out, "--instruction-data")
+        assert result.exit_code == 0, result.output
+        assert len(server.prompts) == 1
+        assert server.bodies[0]["model"] == "gpt-4"
+        again = contents(out)
+        assert build(narrations, out, "--instruction-data").exit_code == 0
+        assert len(server.prompts) == 1
+    assert contents(out) == again
+    assert result.stdout.splitlines()[-1] == (
+        f"16 questions, which nobody has verified, of 3 task goals in 1 videos, written to {out / QUESTIONS}"
+    )
+    records = read_annotations(out / QUESTIONS, "val")
+    assert Counter(record.task_goal for record in records) == {"Make tea": 6, "prepare a cup": 6, "heat water": 4}
+    assert [record["answer"] for record in json.loads((out / IT).read_text())] == [record.answer for record in records]
+    assert len(json.loads((out / RECOGNITION).read_text())) == 13
+    assert rejections(out) == {"question without a past action, for action recognition": 3}
+    assert set(again) == {QUESTIONS, IT, RECOGNITION, "goals.json", "narrations.csv", "rejections.jsonl"} | {
+        f"{name}.{suffix}"
+        for name, suffix in (("table_2", "md"), *((n, "csv") for n in ("table_2", "figure_4", "figure_5")))
+    } | {"figure_4.png", "figure_5.png"}
+    assert KEY.encode() not in b"".join([*again.values(), default_cache_path().read_bytes()])
+    assert KEY not in result.output
+
+
+def test_goals_of_a_file_need_no_language_model(tmp_path):
+    narrations = write_epic(tmp_path / "n.csv", epic_rows())
+    (tmp_path / "goals.json").write_text(json.dumps({"P01_01": goals_of()}))
+    assert build(narrations, tmp_path / "one", "--goals", tmp_path / "goals.json").exit_code == 0
+    # What is written can be given back, with narrations that were written, too.
+    written = tmp_path / "one"
+    result = build(written / "narrations.csv", tmp_path / "two", "--goals", written / "goals.json")
+    assert result.exit_code == 0, result.output
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def test_halves_of_surrogate_pairs_can_be_written(tmp_path):
+    narrations = write_epic(tmp_path / "n.csv", epic_rows())
+    odd = goals_of(**{"note \ud800": "\udc00"}, overall_goal="tea \ud800")
+    (tmp_path / "goals.json").write_text(json.dumps({"P01_01": odd, "P9\ud800": odd}))
+    result = build(narrations, tmp_path / "built", "--goals", tmp_path / "goals.json")
+    assert result.exit_code == 0, result.output
+    assert dict(rejections(tmp_path / "built")) == {
+        "goals of a video that is not in the narrations": 1,
+        "goal that is no text in Latin letters": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (Reply("no such key", status=401), "refuses: HTTP 401: no such key (asked about P01_01)"),
+        (Reply("I am sorry, I cannot help with that."), "no question comes out. Left out: reply that is not JSON: 1"),
+        (Reply(json.dumps(goals_of()), finish="length"), "reply that was cut off: 1"),
+        (Reply("no prompts of kitchens", status=400), "no reply: 1"),
+    ],
+)
+def test_a_language_model_that_gives_no_goals_ends_with_exit_code_1(tmp_path, served, answer, told):
+    with served(lambda *_: answer):
+        result = build(write_epic(tmp_path / "n.csv", epic_rows()), tmp_path / "built")
+    assert result.exit_code == 1
+    assert told in result.stderr
+    assert "Traceback" not in result.output
+    assert not (tmp_path / "built").exists()
+
+
+def test_without_a_language_model_the_command_says_how_to_set_one(tmp_path):
+    result = build(write_epic(tmp_path / "n.csv", epic_rows()), tmp_path / "built")
+    assert result.exit_code == 1
+    assert "no language model is set" in result.stderr
+    assert "LMMS_EGOPLAN_JUDGE_BASE_URL" in result.stderr
+
+
+def test_a_file_in_place_of_the_folder_is_told(tmp_path):
+    narrations = write_epic(tmp_path / "n.csv", epic_rows())
+    (tmp_path / "goals.json").write_text(json.dumps({"P01_01": goals_of()}))
+    result = build(narrations, narrations, "--goals", tmp_path / "goals.json")
+    assert result.exit_code == 1
+    assert "a file is there" in result.stderr
+
+
+FAULT_REASONS = {
+    "bad json": {"reply that is not JSON": 1},
+    "prose": {"reply that is not JSON": 1},
+    "invented times": {"time that is not copied from the narrations": 5},
+    "cut off": {"reply that was cut off": 1},
+    "refused": {"no reply": 1},
+    "broken": {"no reply": 1},
+    "overlap": {"goal with an action of another goal of its level": 1},
+    "fenced": {},
+    "twice 500": {},
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_has_its_reason(tmp_path, served, fault):
+    """Of two videos, one is hit; the other's questions are as they are without a fault."""
+    texts = [f"take cup {number}" for number in range(16)]
+    rows = [*epic_rows(texts, "P01_01"), *epic_rows([f"{text} again" for text in texts], "P02_02")]
+    narrations = write_epic(tmp_path / "n.csv", rows)
+    with served(lambda prompt, before: reply(prompt, before, lambda _: fault if "again" in prompt else "")):
+        result = build(narrations, tmp_path / "built")
+    assert result.exit_code == 0, result.output
+    assert dict(rejections(tmp_path / "built")) == FAULT_REASONS[fault]
+    records = read_annotations(tmp_path / "built" / QUESTIONS, "val")
+    # 16 of the overall goal, 12 and 4 of its clips, 6, 6 and 4 of theirs.
+    assert sum(record.video_id == "P01_01" for record in records) == 48
+
+
+@real
+def test_ego4d_narrations_become_phrases_and_questions(tmp_path, served):
+    """They are written from EPIC-KITCHENS' in the layout of Ego4D's."""
+    videos, _ = read_epic_kitchens(some_videos(tmp_path, 4))
+    narrations = write_ego4d(tmp_path / "narration.json", as_ego4d(videos))
+    first = "\n1. C takes plate\n"
+    with served(lambda prompt, before: reply(prompt, before, lambda _: "prose" if first in prompt else "")) as server:
+        result = build(narrations, tmp_path / "built", "--mean-gap", "4.9", source="ego4d")
+    assert result.exit_code == 0, result.output
+    records = read_annotations(tmp_path / "built" / QUESTIONS, "val")
+    assert {record.video_source for record in records} == {"Ego4D"}
+    spoken = {action.text for video in videos for action in video.actions}
+    assert {record.answer for record in records} <= spoken
+    asked = [rows_of(prompt) for prompt in server.prompts]
+    assert sum(map(bool, asked)) == len(videos)
+    left = rejections(tmp_path / "built")
+    # All 50 sentences of one reply; no goal is kept over narrations without phrases.
+    assert left["reply that is not JSON"] >= 50
+    assert left["goal with an action whose narration cannot be used"] >= 1
+
+
+def start(narrations, out, data, server, concurrency):
+    environment = os.environ | {
+        "LMMS_EGOPLAN_DATA": str(data),
+        "LMMS_EGOPLAN_JUDGE_BASE_URL": server.url,
+        "LMMS_EGOPLAN_JUDGE_CONCURRENCY": str(concurrency),
+    }
+    command = ["data", "build", "egoplan", "--narrations", narrations, "--source", "epic-kitchens", "--out", out]
+    return subprocess.Popen([sys.executable, "-m", "lmms_egoplan", *map(str, command)], env=environment)
+
+
+def same_output(tmp_path, narrations, concurrencies):
+    """Compares undisturbed runs of several concurrencies with one that is killed half way and started again."""
+    paid = Counter()
+    held = threading.Event()
+    limit = [None]
+
+    def answer(prompt, before):
+        if limit[0] is not None and paid.total() >= limit[0]:
+            held.wait(FOREVER_S)
+        made = reply(prompt, before)
+        paid[prompt] += made.status == 200
+        return made
+
+    with JudgeServer(answer) as server:
+        outputs = []
+        for concurrency in concurrencies:
+            out = tmp_path / f"at-{concurrency}"
+            assert start(narrations, out, tmp_path / f"data-{concurrency}", server, concurrency).wait(FOREVER_S) == 0
+            outputs.append(contents(out))
+            assert set(paid.values()) <= {0, 1}
+            prompts = len(paid)
+            paid.clear()
+        limit[0] = prompts // 2
+        killed = start(narrations, tmp_path / "killed", tmp_path / "data", server, concurrencies[0])
+        wait_until(lambda: paid.total() >= limit[0] or killed.poll() is not None)
+        killed.kill()
+        killed.wait()
+        assert not (tmp_path / "killed" / QUESTIONS).exists()
+        before = paid.total()
+        limit[0] = None
+        held.set()
+        assert start(narrations, tmp_path / "killed", tmp_path / "data", server, concurrencies[0]).wait(FOREVER_S) == 0
+        # What was in flight at the kill may have been answered to nobody.
+        assert paid.total() <= prompts + concurrencies[0]
+        assert before >= prompts // 2
+        outputs.append(contents(tmp_path / "killed"))
+    assert all(output == outputs[0] for output in outputs)
+    return json.loads(outputs[0][QUESTIONS])
+
+
+@real
+def test_same_output_after_a_kill_and_at_any_concurrency(tmp_path):
+    assert len(same_output(tmp_path, some_videos(tmp_path, 12), (4, 1))) > 100
+
+
+@real
+@pytest.mark.whole
+def test_same_output_over_all_9668_narrations(tmp_path):
+    prompts = 138
+    assert len(same_output(tmp_path, EPIC, (32, 5))) > 100 * prompts
+
+
+def test_the_language_model_has_all_faults():
+    assert {fault_of(f"prompt {number}") for number in range(1000)} == {"", *FAULTS}

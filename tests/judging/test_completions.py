@@ -1,0 +1,81 @@
+"""A language model asked for texts: as a judge is asked, but no rating is read, and no reply is paid for twice."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from judge_server import JudgeServer, Reply
+from judging.asked import KEY, SCALE, request
+from lmms_egoplan.judging import JudgeError, JudgeSettings, complete_all, default_cache_path, judge_all
+
+pytestmark = pytest.mark.usefixtures("data")
+
+
+def complete(url, *prompts, **settings):
+    asked = {f"id of {prompt}": prompt for prompt in prompts}
+    return complete_all(asked, JudgeSettings("model", url, KEY, 4, **settings), title="texts", show_progress=False)
+
+
+def test_any_text_will_do_and_is_asked_for_once():
+    with JudgeServer(lambda prompt, _: Reply(f"{prompt}!")) as server:
+        for _ in range(2):
+            found = complete(server.url, "a", "b", "a b")
+            assert {name: reply.reply for name, reply in found.items()} == {
+                "id of a": "a!",
+                "id of b": "b!",
+                "id of a b": "a b!",
+            }
+            assert {(reply.rating, reply.error) for reply in found.values()} == {(None, None)}
+        assert sorted(server.prompts) == ["a", "a b", "b"]
+
+
+def test_a_reply_that_was_cut_off_is_paid_for_once_a_limit():
+    with JudgeServer(lambda *_: Reply("so far", finish="length")) as server:
+        for _ in range(2):
+            (reply,) = complete(server.url, "a").values()
+            assert reply.error.startswith("the language model's reply cannot be used: it was cut off")
+            assert (reply.reply, reply.finish) == ("so far", "length")
+        assert len(server.prompts) == 1
+        complete(server.url, "a", max_tokens=9000)
+        assert len(server.prompts) == 2
+
+
+def test_a_refused_prompt_is_asked_again():
+    with JudgeServer(lambda *_: Reply("too long", status=400)) as server:
+        for _ in range(2):
+            (reply,) = complete(server.url, "a").values()
+            assert reply.error == "the language model refuses this request: HTTP 400: too long"
+        assert len(server.prompts) == 2
+
+
+def test_a_reply_without_text_is_none():
+    with JudgeServer(lambda *_: Reply(body=b'{"choices": []}')) as server:
+        for _ in range(2):
+            (reply,) = complete(server.url, "a").values()
+            assert reply.error == "the language model's reply cannot be used: no choices in it"
+        assert len(server.prompts) == 1
+
+
+def test_a_refusal_of_all_is_told_of_the_language_model():
+    with JudgeServer(lambda *_: Reply(f"bad key {KEY}", status=401)) as server, pytest.raises(JudgeError) as error:
+        complete(server.url, "a", "b")
+    assert "The language model model at http://127.0.0.1" in str(error.value)
+    assert KEY not in str(error.value)
+
+
+def test_the_demo_judge_writes_nothing():
+    with pytest.raises(JudgeError, match="compares words and writes nothing"):
+        complete_all({"a": "a"}, JudgeSettings("demo"), title="texts")
+
+
+def test_texts_and_judgements_stand_in_tables_of_their_own(log):
+    with JudgeServer(lambda *_: Reply()) as server:
+        complete(server.url, "a", "b")
+        judge_all([request("c")], SCALE, JudgeSettings("model", server.url, KEY), show_progress=False)
+    with closing(sqlite3.connect(default_cache_path())) as database:
+        counts = [
+            database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("replies", "judgements")
+        ]
+    assert counts == [2, 1]
+    assert any("texts: 2 of 2 prompts answered by model" in line for line in log)

@@ -1,0 +1,94 @@
+"""From real narrations, with a language model that fails now and then, to questions that lmms-eval scores on videos."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks.egoplan.construction.language_model import reply
+from benchmarks.egoplan.construction.small import as_ego4d, write_ego4d
+from benchmarks.egoplan.derived_questions import DATA, available, render_media
+from judge_server import JudgeServer
+from lmms_egoplan.benchmarks.egoplan.construction.narrations import read_epic_kitchens
+from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
+from lmms_egoplan.benchmarks.egoplan.visuals import clip_frames, uniform_frames
+from lmms_egoplan.cli import app
+from runs.harness import metric, run
+from runs.prepared_set import save_letter_lover
+
+EPIC = DATA / "epic-kitchens-100" / "EPIC_100_validation.csv"
+# Of each source.
+COUNT = 24
+
+pytestmark = [
+    pytest.mark.whole,
+    pytest.mark.skipif(not available(), reason=f"needs the public annotations in {DATA}"),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("built")
+
+
+def command(*arguments):
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def spread(records):
+    """Some of the questions, from the first to the last."""
+    return records[:: len(records) // COUNT][:COUNT]
+
+
+@pytest.fixture(scope="module")
+def prepared(folder):
+    """The walk of the documentation, up to the prepared split; videos are rendered for some of the questions.
+
+    Ego4D's narrations are written from EPIC-KITCHENS' in the layout of Ego4D's.
+    """
+    ego4d = write_ego4d(folder / "narration.json", as_ego4d(read_epic_kitchens(EPIC)[0][:6]))
+    with pytest.MonkeyPatch.context() as patch, JudgeServer(reply) as server:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
+        patch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
+        records = []
+        for source, narrations in (("epic-kitchens", EPIC), ("ego4d", ego4d)):
+            out = folder / source
+            command("data", "build", "egoplan", "--narrations", narrations, "--source", source, "--out", out)
+            records += spread(json.loads((out / "EgoPlan_validation.json").read_text(encoding="utf-8")))
+        records = [record | {"sample_id": number} for number, record in enumerate(records)]
+        media = render_media(records, folder / "media")
+        command(
+            *("data", "prepare", "egoplan", media.annotations, "--split", "val"),
+            *("--epic-kitchens", media.epic_kitchens, "--ego4d", media.ego4d, "--verify"),
+        )
+        yield PREPARED.load("val")
+
+
+def test_no_visual_input_reaches_the_answers_action(prepared):
+    """Frames of rendered videos are renumbered, but in the same order."""
+    for row in prepared:
+        past = [(action["start_frame"], action["stop_frame"]) for action in row["past_actions"]]
+        observation = row["current_observation_frame"]
+        assert max([observation, *(stop for _, stop in past)]) == observation
+        assert max(uniform_frames(past, observation, 8)) == observation
+        assert all(max(clip) <= observation for clip in clip_frames(past, observation))
+
+
+def test_egoplan_val_scores_what_was_built(prepared, folder):
+    checkpoint = save_letter_lover("llava", folder / "llava")
+    arguments = [
+        "--tasks",
+        "egoplan_val",
+        "--model",
+        "hf_vlm",
+        "--model_args",
+        f"pretrained={checkpoint},dtype=float32",
+    ]
+    done = run(folder, folder / "run", *arguments)
+    results, samples = done.results["egoplan_val"], done.samples["egoplan_val"]
+    assert metric(results, "num_questions") == metric(results, "split_size") == 2 * COUNT == len(samples)
+    golden = {row["sample_id"]: row["golden_choice_idx"] for row in prepared}
+    right = [golden[s["predictions"]["sample_id"]] == s["predictions"]["prediction"] for s in samples]
+    assert metric(results, "acc") == pytest.approx(sum(right) / len(right))
