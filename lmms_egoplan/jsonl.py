@@ -138,6 +138,12 @@ def check_record(kind: type[Kind], record: Any, context: Any = None) -> tuple[Ki
         return None, problems + problems_in(error)
 
 
+def repetition(value: Any) -> str | None:
+    """What is wrong with JSON in which a key is there more than once; None if none is."""
+    keys = repeated_keys(value)
+    return f"{', '.join(keys[:_LISTED])}: {REPEATED}" if keys else None
+
+
 def _decode(text: str | bytes, **options: Any) -> Any:
     try:
         return json.loads(text, **options)
