@@ -11,6 +11,7 @@ from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record, read_json
 from lmms_egoplan.validation import (
     Checked,
     Expected,
+    Kind,
     Text,
     expected,
     listing,
@@ -67,42 +68,21 @@ class PastAction(Checked):
         return frame if start is None else _frame(frame, start, "its start ")
 
 
-class Record(Checked):
-    """One question, as the file has it.
+class Shown(Checked):
+    """What all records tell: the goal, the question and what is shown.
 
     video_source: `EPIC_KITCHENS` (frames numbered from 1) or `EGO4D` (from 0).
-    choice_a, ...: four, distinct.
     current_observation_frame: the last frame that a model may see.
     past_actions: the progress, by start; empty before the first step. One may end after the observation.
-    golden_choice_idx, answer: the right choice's letter and text; None in the test split, which keeps them private.
     """
 
     sample_id: Annotated[int, Field(ge=-_INT64_MAX, le=_INT64_MAX), Expected("an integer of 64 bits")]
     task_goal: Text
     question: Text
-    choice_a: Text
-    choice_b: Text
-    choice_c: Text
-    choice_d: Text
     video_source: Annotated[Literal[tuple(FIRST_FRAME)], Expected(f"{EPIC_KITCHENS!r} or {EGO4D!r}")]
     video_id: Any
     current_observation_frame: _Frame
     past_actions: list[PastAction] = Field(validation_alias="task_progress_metadata")
-    golden_choice_idx: Any
-    answer: Any
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """In the order A to D."""
-        return tuple(getattr(self, field) for field in CHOICES)
-
-    @field_validator(*CHOICES)
-    @classmethod
-    def _check_choice(cls, choice: str, info: ValidationInfo) -> str:
-        for field in CHOICES:
-            if choice.strip() == info.data.get(field, "").strip():
-                raise problem(f"same as {field}: {shown(choice)}")
-        return choice
 
     @field_validator("video_id")
     @classmethod
@@ -127,6 +107,34 @@ class Record(Checked):
             raise problems_at(flaws)
         return actions
 
+
+class Record(Shown):
+    """One question, as the file has it.
+
+    choice_a, ...: four, distinct.
+    golden_choice_idx, answer: the right choice's letter and text; None in the test split, which keeps them private.
+    """
+
+    choice_a: Text
+    choice_b: Text
+    choice_c: Text
+    choice_d: Text
+    golden_choice_idx: Any
+    answer: Any
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """In the order A to D."""
+        return tuple(getattr(self, field) for field in CHOICES)
+
+    @field_validator(*CHOICES)
+    @classmethod
+    def _check_choice(cls, choice: str, info: ValidationInfo) -> str:
+        for field in CHOICES:
+            if choice.strip() == info.data.get(field, "").strip():
+                raise problem(f"same as {field}: {shown(choice)}")
+        return choice
+
     @field_validator("golden_choice_idx")
     @classmethod
     def _check_letter(cls, letter: Any, info: ValidationInfo) -> str | None:
@@ -146,6 +154,28 @@ class Record(Checked):
         return right
 
 
+class InstructionRecord(Shown):
+    """One sample of EgoPlan-IT (sec. 5.1).
+
+    answer: the right action.
+    negative_answers: other actions of the same goal, at least one, none the answer.
+    """
+
+    answer: Text
+    negative_answers: list[Text]
+
+    @field_validator("negative_answers")
+    @classmethod
+    def _check_negatives(cls, negatives: list[str], info: ValidationInfo) -> list[str]:
+        if not negatives:
+            raise expected("at least one other action")
+        answer = info.data.get("answer")
+        same = [place for place, text in enumerate(negatives) if answer and text.strip() == answer.strip()]
+        if same:
+            raise problems_at([((place,), f"same as answer: {shown(answer)}") for place in same])
+        return negatives
+
+
 def read_annotations(path: str | Path, split: Split) -> list[Record]:
     """Read an official annotation file and check every record of it.
 
@@ -160,29 +190,48 @@ def read_annotations(path: str | Path, split: Split) -> list[Record]:
         LmmsEgoplanError: the file cannot be read, or records are wrong; names the first 20 problems, each with
             the record's position (from 0), sample_id, field and what was found, and their total.
     """
-    path = Path(path)
-    raw_records = _load_list(path, split)
-    records: list[Record] = []
+    hint = f"is it EgoPlan's annotation file for the {split} split?"
+    return _read(Record, Path(path), _LIST_KEYS[split], hint, {"split": split})
+
+
+def read_instructions(path: str | Path) -> list[InstructionRecord]:
+    """Read EgoPlan-IT's file and check every record of it.
+
+    Args:
+        path: as for `read_annotations`.
+
+    Returns:
+        The records in the file's order.
+
+    Raises:
+        LmmsEgoplanError: as for `read_annotations`; also where a record has no negative answer, or one that is the
+            answer.
+    """
+    return _read(InstructionRecord, Path(path), "EgoPlan_IT", "is it EgoPlan-IT's file?", {})
+
+
+def _read(kind: type[Kind], path: Path, key: str, hint: str, context: dict[str, Any]) -> list[Kind]:
+    raw_records = _load_list(path, key)
+    records: list[Kind] = []
     problems: list[str] = []
     first_use: dict[str, int] = {}
     for index, raw in enumerate(raw_records):
         fields = raw if isinstance(raw, dict) else {}
         sample_id, source = fields.get("sample_id"), fields.get("video_source")
         first = FIRST_FRAME.get(source, 0) if isinstance(source, str) else 0
-        record, flaws = check_record(Record, raw, {"split": split, "first": first})
+        record, flaws = check_record(kind, raw, {**context, "first": first})
         records.append(record)
         if sample_id is not None and (other := first_use.setdefault(shown(sample_id), index)) != index:
             flaws.append(f"sample_id: already used by record {other}")
         problems += [f"record {index}, sample_id {shown(sample_id)}, {flaw}" for flaw in flaws]
     if problems:
         raise LmmsEgoplanError(
-            f"{path}: {len(problems)} problems in {len(raw_records)} records; is it EgoPlan's annotation "
-            f"file for the {split} split?\n{listing(problems, _LISTED)}"
+            f"{path}: {len(problems)} problems in {len(raw_records)} records; {hint}\n{listing(problems, _LISTED)}"
         )
     return records
 
 
-def _load_list(path: Path, split: Split) -> list[Any]:
+def _load_list(path: Path, key: str) -> list[Any]:
     content = read_json(path, "annotations")
     if isinstance(content, JsonObject):
         if content.repeated:
@@ -191,11 +240,10 @@ def _load_list(path: Path, split: Split) -> list[Any]:
         if len(lists) == 1:
             (content,) = lists.values()
         else:
-            content = lists.get(_LIST_KEYS[split])
+            content = lists.get(key)
     if not isinstance(content, list):
         raise LmmsEgoplanError(
-            f"{path}: expected a list of records, or an object that holds one under one key or under "
-            f"{_LIST_KEYS[split]!r}"
+            f"{path}: expected a list of records, or an object that holds one under one key or under {key!r}"
         )
     if not content:
         raise LmmsEgoplanError(f"{path}: the list of records is empty")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS, Record
+from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS, Shown
 from lmms_egoplan.media.frames import FrameError, check_frame_folder, check_video_frames, count_video_frames, frame_path
 from lmms_egoplan.storage import file_version, resolve_inside
 
@@ -28,7 +28,7 @@ class Video:
     reason: str | None = None
 
 
-def check_video(root: str | Path, records: Sequence[Record]) -> Video:
+def check_video(root: str | Path, records: Sequence[Shown]) -> Video:
     """Look for all frames of a video that any layout may read: from the first past action's start to the observation.
 
     Args:
@@ -52,7 +52,7 @@ def check_video(root: str | Path, records: Sequence[Record]) -> Video:
     return Video(path, file_version(path.stat()), tuple(record.sample_id for record in missing), reason)
 
 
-def _check_folder(root: str | Path, parts: tuple[str, ...], records: Sequence[Record]) -> Video:
+def _check_folder(root: str | Path, parts: tuple[str, ...], records: Sequence[Shown]) -> Video:
     folder = resolve_inside(root, *parts)
     needed = {record.sample_id: _needed_frames(record) for record in records}
     files: dict[int, str] = {}
@@ -82,7 +82,7 @@ def _check_folder(root: str | Path, parts: tuple[str, ...], records: Sequence[Re
     return Video(folder, version, tuple(gaps), reason)
 
 
-def damaged_questions(path: Path, records: Sequence[Record], advance: Callable[[], None]) -> dict[int, str]:
+def damaged_questions(path: Path, records: Sequence[Shown], advance: Callable[[], None]) -> dict[int, str]:
     """Decode all frames of a video that any layout may read, each once.
 
     Args:
@@ -106,12 +106,12 @@ def damaged_questions(path: Path, records: Sequence[Record], advance: Callable[[
     return {sample_id: damaged[number] for sample_id, number in first.items() if number is not None}
 
 
-def frames_to_verify(records: Sequence[Record]) -> set[int]:
+def frames_to_verify(records: Sequence[Shown]) -> set[int]:
     """Numbers of all frames that any layout may read for these questions on one video."""
     return set().union(*map(_needed_frames, records))
 
 
-def _needed_frames(record: Record) -> range:
+def _needed_frames(record: Shown) -> range:
     starts = [action.start_frame for action in record.past_actions[:1]]
     return range(*starts or [record.current_observation_frame], record.current_observation_frame + 1)
 

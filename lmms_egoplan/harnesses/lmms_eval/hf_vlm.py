@@ -24,9 +24,9 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.generation import AnswerGenerator, Question
 from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
-from lmms_egoplan.harnesses.lmms_eval.messages import MediaLoader
 from lmms_egoplan.harnesses.lmms_eval.streaming import StreamedResponses
 from lmms_egoplan.harnesses.prefetch import prefetch
+from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText

@@ -11,9 +11,9 @@ import numpy as np
 from lmms_egoplan.benchmarks.actplan.bleurt.model import NewModel
 from lmms_egoplan.benchmarks.actplan.bleurt.pairs import PlanPair, TrainingPairs
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import Recipe
-from lmms_egoplan.benchmarks.actplan.bleurt.run_folder import RunFolder
 from lmms_egoplan.benchmarks.actplan.bleurt.tokens import encode_pair
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from transformers import EvalPrediction, Trainer, TrainerCallback, TrainingArguments

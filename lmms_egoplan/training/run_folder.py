@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.actplan.bleurt.recipe import EARLIER_PAIRS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode
 from lmms_egoplan.storage import write_whole
@@ -22,16 +21,17 @@ _DIGEST = "_sha256"
 class RunFolder:
     """A folder for one run: a new one, or one that the same command has made before.
 
-    settings: all that decides the outcome, JSON values by name; written to ``run.json``. A run that has no
-        `EARLIER_PAIRS` there was started with these, and goes on with these alone.
+    settings: all that decides the outcome, JSON values by name; written to ``run.json``.
+    earlier: settings of runs that have none of that name there; they go on with these alone.
 
     Raises:
         LmmsEgoplanError: the folder belongs to another run, or has other files.
         OSError: it cannot be written.
     """
 
-    def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, settings: Mapping[str, Any], earlier: Mapping[str, Any] | None = None) -> None:
         self.path = path
+        self._earlier = dict(earlier or {})
         self.checkpoints = path / "checkpoints"
         stored = self._stored()
         if stored is None:
@@ -92,7 +92,7 @@ class RunFolder:
             others = sorted(path.name for path in self.path.iterdir() if not path.name.startswith("."))
             if others:
                 raise LmmsEgoplanError(f"{self.path}: holds other files ({', '.join(others[:3])}); give another --out")
-        return None if stored is None else EARLIER_PAIRS | stored
+        return None if stored is None else self._earlier | stored
 
     @staticmethod
     def _is_whole(folder: Path) -> bool:

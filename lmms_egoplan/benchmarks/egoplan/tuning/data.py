@@ -1,0 +1,122 @@
+"""EgoPlan-IT's records as samples: questions with negatives, action recognition on the same clips, held-out goals."""
+
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from lmms_egoplan.benchmarks.egoplan.construction.questions import RECOGNITION_QUESTION
+from lmms_egoplan.benchmarks.egoplan.records import VIDEO_URLS, InstructionRecord
+from lmms_egoplan.benchmarks.egoplan.sources import Video, check_video
+from lmms_egoplan.benchmarks.egoplan.visuals import visual_input
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.frames import FrameError
+from lmms_egoplan.progress import track
+from lmms_egoplan.training.samples import Sample
+from lmms_egoplan.validation import listing
+
+_LISTED = 20
+
+
+def find_videos(records: Sequence[InstructionRecord], roots: dict[str, Path | None]) -> dict[tuple[str, str], Video]:
+    """The video of each source and id, with all frames that the records may show.
+
+    Raises:
+        LmmsEgoplanError: frames are missing, or a source's folder is not given; names the first 20 videos.
+    """
+    by_video: dict[tuple[str, str], list[InstructionRecord]] = defaultdict(list)
+    for record in records:
+        by_video[record.video_source, record.video_id].append(record)
+    videos, problems = {}, []
+    for (source, video_id), group in track(by_video.items(), "Checking videos"):
+        ids = ", ".join(str(record.sample_id) for record in group[:3])
+        root = roots.get(source)
+        try:
+            if root is None:
+                raise FrameError(f"the folder of {source} is not given (download: {VIDEO_URLS[source]})")
+            video = check_video(root, group)
+        except LmmsEgoplanError as error:
+            problems.append(f"{video_id} (sample_id {ids}): {error}")
+            continue
+        videos[source, video_id] = video
+        if video.reason:
+            problems.append(f"{video_id} (sample_id {', '.join(map(str, video.missing[:3]))}): {video.reason}")
+    if problems:
+        raise LmmsEgoplanError(f"frames are missing in {len(problems)} videos:\n{listing(problems, _LISTED)}")
+    return videos
+
+
+def plan_samples(
+    records: Sequence[InstructionRecord], videos: dict[tuple[str, str], Video], visuals: dict[str, Any], where: str
+) -> list[Sample]:
+    """A sample of each record: its question, its answer, all its negatives, its clips and the observation.
+
+    Args:
+        visuals: settings of `visual_input`.
+        where: names the file.
+    """
+    return [_sample(record, record.question, record.answer, videos, visuals, where) for record in records]
+
+
+def recognition_samples(
+    records: Sequence[InstructionRecord], videos: dict[tuple[str, str], Video], visuals: dict[str, Any], where: str
+) -> list[Sample]:
+    """Action recognition on the same clips (sec. 5.1): the answer lists the actions that the clips show, in order.
+
+    A record without a past action has no clip, and no sample.
+    """
+    samples = []
+    for record in records:
+        if actions := record.past_actions[-visuals["num_clips"] :]:
+            listed = ", ".join(action.narration_text.strip() for action in actions)
+            answer = f"{listed[:1].upper()}{listed[1:]}."
+            samples.append(_sample(record, RECOGNITION_QUESTION, answer, videos, visuals, where, "recognition of "))
+    return samples
+
+
+def hold_out(
+    records: Sequence[InstructionRecord], share: float, seed: int
+) -> tuple[list[InstructionRecord], list[InstructionRecord]]:
+    """Set some videos' records apart, so that no clip stands on both sides.
+
+    Args:
+        share: of the records, in [0, 1); whole videos are set apart until that many are, and one is left at least.
+
+    Returns:
+        The records to train on, and those set apart.
+    """
+    names = sorted({(record.video_source, record.video_id) for record in records})
+    random.Random(seed).shuffle(names)
+    wanted, apart, count = share * len(records), set(), 0
+    for name in names[:-1]:
+        if count >= wanted:
+            break
+        apart.add(name)
+        count += sum((record.video_source, record.video_id) == name for record in records)
+    return (
+        [record for record in records if (record.video_source, record.video_id) not in apart],
+        [record for record in records if (record.video_source, record.video_id) in apart],
+    )
+
+
+def _sample(
+    record: InstructionRecord,
+    question: str,
+    answer: str,
+    videos: dict[tuple[str, str], Video],
+    visuals: dict[str, Any],
+    where: str,
+    what: str = "",
+) -> Sample:
+    doc = record.model_dump(include={"sample_id", "video_source", "current_observation_frame", "past_actions"})
+    doc["media_path"] = str(videos[record.video_source, record.video_id].path)
+    clips = min(len(record.past_actions), visuals["num_clips"])
+    return Sample(
+        name=f"{where}, {what}sample_id {record.sample_id}",
+        turns=((question, answer.strip()),),
+        negatives=() if what else tuple(negative.strip() for negative in record.negative_answers),
+        visuals=partial(visual_input, doc, visuals),
+        num_visuals=clips * visuals["frames_per_clip"] + 1,
+    )

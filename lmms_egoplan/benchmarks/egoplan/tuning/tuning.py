@@ -1,0 +1,84 @@
+"""One run of EgoPlan-IT's tuning, from files to an adapter with its model card."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_instructions
+from lmms_egoplan.benchmarks.egoplan.tuning.card import model_card
+from lmms_egoplan.benchmarks.egoplan.tuning.data import find_videos, hold_out, plan_samples, recognition_samples
+from lmms_egoplan.benchmarks.egoplan.tuning.settings import PLAN, RECOGNITION, EgoPlanTuning
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.storage import write_whole
+from lmms_egoplan.training import instructions
+from lmms_egoplan.training.run import tune
+from lmms_egoplan.training.samples import Sample
+from lmms_egoplan.training.settings import TuningSettings, settings_text
+
+CONFIG = "config.yaml"
+
+
+def tune_egoplan(
+    settings: EgoPlanTuning, out: Path, resume: bool = False, tell: Callable[[str], None] = print
+) -> dict[str, Any]:
+    """Tune a model on EgoPlan-IT (sec. 5.2).
+
+    Args:
+        out: folder of the run: the adapter, ``config.yaml`` with all settings, ``history.json`` and a model card.
+        resume, tell: as for `tune`.
+
+    Returns:
+        ``samples`` by part, ``held_out`` questions, and what is in `Tuned`.
+
+    Raises:
+        LmmsEgoplanError: a file is wrong, frames are missing, or as `tune`.
+    """
+    records = read_instructions(settings.data)
+    videos = find_videos(records, {EPIC_KITCHENS: settings.epic_kitchens, EGO4D: settings.ego4d})
+    trained, apart = hold_out(records, settings.held_out, settings.seed)
+    where = str(settings.data)
+    parts = {PLAN: plan_samples(trained, videos, settings.visuals, where)}
+    if settings.recognition:
+        parts[RECOGNITION] = recognition_samples(trained, videos, settings.visuals, where)
+    for path in settings.instructions:
+        parts[_part(path, parts)] = instructions.read_instructions(path, settings.instruction_media)
+    held_out = plan_samples(apart, videos, settings.visuals, where)
+    shared = TuningSettings.model_validate({name: getattr(settings, name) for name in TuningSettings.model_fields})
+    tuned = tune(
+        settings.model,
+        parts,
+        held_out,
+        shared,
+        out,
+        _identity(settings),
+        settings.proportions,
+        resume,
+        tell,
+    )
+    summary = {
+        "samples": {name: len(samples) for name, samples in parts.items()},
+        "held_out": len(held_out),
+        **asdict(tuned),
+    }
+    write_whole(out / CONFIG, settings_text(settings))
+    write_whole(out / "README.md", model_card(settings, summary))
+    return summary
+
+
+def _part(path: Path, parts: dict[str, list[Sample]]) -> str:
+    if path.stem in parts:
+        raise LmmsEgoplanError(f"instructions: {path}: another part of the mix is named {path.stem}; rename the file")
+    return path.stem
+
+
+def _identity(settings: EgoPlanTuning) -> dict[str, Any]:
+    """What a run is of, beside the settings of any tuning: files by their contents."""
+    files = {str(path): _digest(path) for path in (settings.data, *settings.instructions)}
+    shown = {name: getattr(settings, name) for name in ("num_clips", "frames_per_clip", "recognition", "held_out")}
+    return {"files": files, **shown}
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
