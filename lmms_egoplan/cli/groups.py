@@ -18,6 +18,7 @@ _GROUPS = {
     "data prepare": "Check a benchmark's files and write them as a dataset.\n\n"
     "The dataset is written below `$LMMS_EGOPLAN_DATA` (by default `~/.cache/lmms_egoplan`).",
     "data build": "Make annotations of a benchmark's form from other data.",
+    "data export": "Write a benchmark's data in the form that other programs read.",
     "submit": "Make a submission file from a run's samples.",
     "judge": "Judge stored answers.\n\n"
     "LMMS_EGOPLAN_JUDGE_BASE_URL, LMMS_EGOPLAN_JUDGE_API_KEY and LMMS_EGOPLAN_JUDGE_MODEL set the judge. Without the "
@@ -25,7 +26,7 @@ _GROUPS = {
     "that model.",
     "heatmap": "Draw results of several models in one picture.",
     "score": "Score plans made anywhere.",
-    "train": "Train models that a benchmark's metrics need.",
+    "train": "Train models: on a benchmark's training data, or such that its metrics need.",
     "evaluate": "Measure models that a benchmark's metrics need.",
 }
 

@@ -51,8 +51,8 @@ def add_adapter(model: PreTrainedModel, lora: Lora | None) -> "PeftModel":
             )
     elif not parts.joining:
         raise LmmsEgoplanError(
-            f"{model.config.model_type}: nothing joins its encoder and its language model; without LoRA there is nothing "
-            "to train"
+            f"{model.config.model_type}: nothing joins its encoder and its language model; without LoRA there is "
+            "nothing to train"
         )
     r, alpha = (lora.r, lora.alpha) if lora else (1, 1)
     config = LoraConfig(
@@ -98,6 +98,29 @@ def load_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
 def merge(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
     """As `load_adapter`, with LoRA added to the weights: a plain model without peft."""
     return _loaded(model, folder).merge_and_unload().eval()
+
+
+def write_merged(folder: Path, name: str | None, out: Path) -> None:
+    """Write the checkpoint of a base model with an adapter merged into it, and its processor.
+
+    Args:
+        folder: of the adapter.
+        name: the base, a checkpoint's name or folder; by default what the adapter names.
+
+    Raises:
+        LmmsEgoplanError: there is no adapter, it belongs to another base or names none, or `out` is not empty.
+    """
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise LmmsEgoplanError(f"{out}: is not empty; give another --out")
+    if not (folder / _CONFIG).is_file():
+        raise LmmsEgoplanError(f"{folder}: no adapter: there is no {_CONFIG}")
+    name = name or read_json(folder / _CONFIG, "adapter's settings").get("base_model_name_or_path")
+    if not name:
+        raise LmmsEgoplanError(f"{folder}: {_CONFIG} names no base_model_name_or_path; give the base with --model")
+    merge(AutoModelForImageTextToText.from_pretrained(name, dtype="auto"), folder).save_pretrained(out)
+    AutoProcessor.from_pretrained(name).save_pretrained(out)
 
 
 def _loaded(model: PreTrainedModel, folder: Path) -> "PeftModel":

@@ -55,8 +55,8 @@ def read_instructions(path: Path, media: Path | None = None) -> list[Sample]:
     - LLaVA: a list of records with ``conversations`` (turns ``from`` "human" and "gpt" with a ``value``), and an
       ``image``, a ``video`` or neither.
     - VideoChat: a list of records with ``video`` and ``QA``, questions ``q`` with answers ``a``.
-    - MiniGPT-4: an object with ``annotations``, each an ``image_id`` with a ``caption``; images ``<image_id>.jpg`` in the
-      folder or in ``image`` below it.
+    - MiniGPT-4: an object with ``annotations``, each an ``image_id`` with a ``caption``; images ``<image_id>.jpg`` in
+      the folder or in ``image`` below it.
 
     Args:
         media: folder of images and videos; by default that of the file.
@@ -70,7 +70,8 @@ def read_instructions(path: Path, media: Path | None = None) -> list[Sample]:
         content = content["annotations"]
     if not isinstance(content, list) or not content:
         raise LmmsEgoplanError(
-            f"{path}: expected a list of records as LLaVA's or VideoChat's, or an object with annotations as MiniGPT-4's"
+            f"{path}: expected a list of records as LLaVA's or VideoChat's, or an object with annotations as "
+            "MiniGPT-4's"
         )
     root = media or path.parent
     samples, problems = [], []

@@ -14,7 +14,7 @@ tags: [egoplan-it]
 # {model}, tuned on EgoPlan-IT
 
 An adapter for {model}: {trained}. Use it with lmms-eval: `--model hf_vlm --model_args pretrained={model},peft=DIR`, or
-write a plain checkpoint: `lmms-egoplan train merge DIR --out CHECKPOINT`.
+write a plain checkpoint: `lmms-egoplan merge DIR --out CHECKPOINT`.
 
 ## Training
 
@@ -22,8 +22,8 @@ Loss: {loss} (EgoPlan-Bench, arXiv 2312.06722, eq. 1 to 4). Shown: the last {num
 frames each, and the current observation (C.1). Samples: {samples}; {held_out} questions held out, of other videos.
 
 {steps} updates of {batch_size} samples in {processes} process{plural}, {precision} on {device}, learning rate
-{learning_rate} (warm-up, then cosine to {final_learning_rate}), weight decay {weight_decay}, seed {seed}; {trainable} of
-{parameters} parameters trained; {seconds} s. All settings are in `config.yaml`, losses by update in `history.json`.
+{learning_rate} (warm-up, then cosine to {final_learning_rate}), weight decay {weight_decay}, seed {seed}; {trainable}
+of {parameters} parameters trained; {seconds} s. All settings are in `config.yaml`, losses by update in `history.json`.
 
 {accuracy}
 

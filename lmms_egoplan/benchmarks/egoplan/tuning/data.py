@@ -1,7 +1,7 @@
 """EgoPlan-IT's records as samples: questions with negatives, action recognition on the same clips, held-out goals."""
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -87,14 +87,14 @@ def hold_out(
     Returns:
         The records to train on, and those set apart.
     """
-    names = sorted({(record.video_source, record.video_id) for record in records})
+    counts = Counter((record.video_source, record.video_id) for record in records)
+    names = sorted(counts)
     random.Random(seed).shuffle(names)
-    wanted, apart, count = share * len(records), set(), 0
+    wanted, apart = share * len(records), set()
     for name in names[:-1]:
-        if count >= wanted:
+        if sum(counts[other] for other in apart) >= wanted:
             break
         apart.add(name)
-        count += sum((record.video_source, record.video_id) == name for record in records)
     return (
         [record for record in records if (record.video_source, record.video_id) not in apart],
         [record for record in records if (record.video_source, record.video_id) in apart],

@@ -28,9 +28,9 @@ class EgoPlanTuning(TuningSettings):
     num_clips: Positive = NUM_CLIPS
     frames_per_clip: Positive = FRAMES_PER_CLIP
     recognition: bool = True
-    instructions: list[Path] = []
+    instructions: list[Path] = Field(default=[])
     instruction_media: Path | None = None
-    proportions: dict[str, float] | None = Field(default=None)
+    proportions: dict[str, float] | None = None
     held_out: Share = 0.01
 
     @property
