@@ -21,7 +21,7 @@ from lmms_egoplan.training.adapter import add_adapter, load_weights, save_adapte
 from lmms_egoplan.training.mix import Mix
 from lmms_egoplan.training.parts import find_parts
 from lmms_egoplan.training.questions import AnswerEncoder, Questions
-from lmms_egoplan.training.run_folder import RunFolder
+from lmms_egoplan.training.run_folder import SETTINGS, RunFolder
 from lmms_egoplan.training.samples import Drawn, Sample
 from lmms_egoplan.training.scorer import AnswerScorer
 from lmms_egoplan.training.settings import TuningSettings
@@ -86,14 +86,9 @@ def tune(
     steps = settings.steps or max(1, settings.epochs * mix.epoch_length // settings.batch_size)
     arguments = training_arguments(settings, out / "checkpoints", steps, bool(held_out))
     state = PartialState()
-    run = {"model": model_name, **identity, **settings.model_dump(mode="json"), "proportions": mix.shares}
-    with state.main_process_first():
-        if not resume and (out / "run.json").exists() and state.is_main_process:
-            raise LmmsEgoplanError(f"{out}: holds a run; go on with it: --resume, or give another --out")
-        folder = RunFolder(out, run)
-        last = folder.last_checkpoint()
-    if resume and last is not None:
-        tell(f"Going on from {last}")
+    if not resume and (out / SETTINGS).exists():
+        raise LmmsEgoplanError(f"{out}: holds a run; go on with it: --resume, or give another --out")
+    state.wait_for_everyone()
     set_seed(settings.seed)
     precision = torch.bfloat16 if in_bfloat16(settings) else torch.float32
     base = AutoModelForImageTextToText.from_pretrained(
@@ -106,6 +101,12 @@ def tune(
     _check_samples(base, encoder, mix, held_out)
     scorer = AnswerScorer(base, way=settings.answer_passes)
     scorer.check(processor, encoder.encode(mix.at(0)))
+    run = {"model": model_name, **identity, **settings.model_dump(mode="json"), "proportions": mix.shares}
+    with state.main_process_first():
+        folder = RunFolder(out, run)
+        last = folder.last_checkpoint()
+    if last is not None:
+        tell(f"Going on from {last}")
     tuned = add_adapter(base, settings.lora)
     scorer = AnswerScorer(tuned.get_base_model(), encoders, scorer.way)
     if settings.gradient_checkpointing:
@@ -120,7 +121,7 @@ def tune(
         partial(load_weights, tuned),
         [_Checkpoints(folder, start)],
     )
-    trainer.train(resume_from_checkpoint=str(last) if resume and last else None)
+    trainer.train(resume_from_checkpoint=str(last) if last else None)
     result = Tuned(
         steps=steps,
         history=trainer.state.log_history,

@@ -11,7 +11,7 @@ from lmms_egoplan.jsonl import decode
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.validation import shown
 
-_SETTINGS = "run.json"
+SETTINGS = "run.json"
 _SCORES = "scores.json"
 _COMPLETE = "complete.json"
 # Ends the names of settings that are digests of files.
@@ -35,7 +35,7 @@ class RunFolder:
         self.checkpoints = path / "checkpoints"
         stored = self._stored()
         if stored is None:
-            write_whole(path / _SETTINGS, json.dumps(settings, indent=1) + "\n")
+            write_whole(path / SETTINGS, json.dumps(settings, indent=1) + "\n")
         elif stored != settings:
             names = [name for name in {**stored, **settings} if stored.get(name) != settings.get(name)]
             differing = "; ".join(
@@ -85,7 +85,7 @@ class RunFolder:
         shutil.rmtree(self.checkpoints)
 
     def _stored(self) -> dict[str, Any] | None:
-        stored = _read(self.path / _SETTINGS)
+        stored = _read(self.path / SETTINGS)
         if stored is None and self.path.exists():
             if not self.path.is_dir():
                 raise LmmsEgoplanError(f"{self.path}: is a file; give another --out")

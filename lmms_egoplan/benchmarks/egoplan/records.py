@@ -170,7 +170,11 @@ class InstructionRecord(Shown):
         if not negatives:
             raise expected("at least one other action")
         answer = info.data.get("answer")
-        same = [place for place, text in enumerate(negatives) if answer and text.strip() == answer.strip()]
+        same = [
+            place
+            for place, text in enumerate(negatives)
+            if answer and text.strip().casefold() == answer.strip().casefold()
+        ]
         if same:
             raise problems_at([((place,), f"same as answer: {shown(answer)}") for place in same])
         return negatives

@@ -20,8 +20,14 @@ from lmms_egoplan.validation import listing
 _LISTED = 20
 
 
-def find_videos(records: Sequence[InstructionRecord], roots: dict[str, Path | None]) -> dict[tuple[str, str], Video]:
+def find_videos(
+    records: Sequence[InstructionRecord], roots: dict[str, Path | None], where: str
+) -> dict[tuple[str, str], Video]:
     """The video of each source and id, with all frames that the records may show.
+
+    Args:
+        roots: folders by source; None where none is given.
+        where: names the records' file.
 
     Raises:
         LmmsEgoplanError: frames are missing, or a source's folder is not given; names the first 20 videos.
@@ -44,7 +50,9 @@ def find_videos(records: Sequence[InstructionRecord], roots: dict[str, Path | No
         if video.reason:
             problems.append(f"{video_id} (sample_id {', '.join(map(str, video.missing[:3]))}): {video.reason}")
     if problems:
-        raise LmmsEgoplanError(f"frames are missing in {len(problems)} videos:\n{listing(problems, _LISTED)}")
+        raise LmmsEgoplanError(
+            f"{where}: the frames of {len(problems)} videos are missing:\n{listing(problems, _LISTED)}"
+        )
     return videos
 
 

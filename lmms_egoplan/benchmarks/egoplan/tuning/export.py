@@ -26,7 +26,7 @@ def export_preferences(
 ) -> int:
     """Write a line of JSON for each record: what is shown, the question, the answer and one negative.
 
-    All clips' frames and the observation are images (C.1), written as JPEG below ``images``. Their paths are relative to
+    All clips' frames and the observation are images (C.1), written as JPEG below ``images``. Paths are relative to
     the folder for TRL, absolute for ms-swift.
 
     Returns:
@@ -36,7 +36,7 @@ def export_preferences(
         LmmsEgoplanError: the data are wrong, frames are missing, or `out` holds something else.
     """
     records = read_instructions(data)
-    videos = find_videos(records, {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d})
+    videos = find_videos(records, {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}, str(data))
     if out.exists() and (not out.is_dir() or any(path.name not in (PAIRS, IMAGES) for path in out.iterdir())):
         raise LmmsEgoplanError(f"{out}: holds other files; give another --out")
     (out / IMAGES).mkdir(parents=True, exist_ok=True)

@@ -36,9 +36,9 @@ def tune_egoplan(
         LmmsEgoplanError: a file is wrong, frames are missing, or as `tune`.
     """
     records = read_instructions(settings.data)
-    videos = find_videos(records, {EPIC_KITCHENS: settings.epic_kitchens, EGO4D: settings.ego4d})
-    trained, apart = hold_out(records, settings.held_out, settings.seed)
     where = str(settings.data)
+    videos = find_videos(records, {EPIC_KITCHENS: settings.epic_kitchens, EGO4D: settings.ego4d}, where)
+    trained, apart = hold_out(records, settings.held_out, settings.seed)
     parts = {PLAN: plan_samples(trained, videos, settings.visuals, where)}
     if settings.recognition:
         parts[RECOGNITION] = recognition_samples(trained, videos, settings.visuals, where)
