@@ -123,11 +123,7 @@ def train(
     settings = read_settings(EgoPlanTuning, config, given)
     if no_lora:
         settings = settings.model_copy(update={"lora": None})
-    summary = tune_egoplan(settings, out, resume, lambda remark: typer.echo(remark, err=True))
-    accuracies = [entry["eval_accuracy"] for entry in summary["history"] if "eval_accuracy" in entry]
-    if accuracies:
-        typer.echo(f"Held-out questions: {accuracies[0]:.1%} at first, {accuracies[-1]:.1%} at the end")
-    typer.echo(f"Written to {out}")
+    tune_egoplan(settings, out, resume, lambda remark: typer.echo(remark, err=True))
 
 
 def merge(

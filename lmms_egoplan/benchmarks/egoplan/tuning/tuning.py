@@ -6,6 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from accelerate import PartialState
+
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_instructions
 from lmms_egoplan.benchmarks.egoplan.tuning.card import model_card
 from lmms_egoplan.benchmarks.egoplan.tuning.data import find_videos, hold_out, plan_samples, recognition_samples
@@ -36,6 +38,8 @@ def tune_egoplan(
         LmmsEgoplanError: a file is wrong, frames are missing, or as `tune`.
     """
     records = read_instructions(settings.data)
+    if not PartialState().is_main_process:
+        tell = _silent
     where = str(settings.data)
     videos = find_videos(records, {EPIC_KITCHENS: settings.epic_kitchens, EGO4D: settings.ego4d}, where)
     trained, apart = hold_out(records, settings.held_out, settings.seed)
@@ -62,8 +66,13 @@ def tune_egoplan(
         "held_out": len(held_out),
         **asdict(tuned),
     }
-    write_whole(out / CONFIG, settings_text(settings))
-    write_whole(out / "README.md", model_card(settings, summary))
+    if PartialState().is_main_process:
+        write_whole(out / CONFIG, settings_text(settings))
+        write_whole(out / "README.md", model_card(settings, summary))
+    accuracies = [entry["eval_accuracy"] for entry in tuned.history if "eval_accuracy" in entry]
+    if accuracies:
+        tell(f"Held-out questions: {accuracies[0]:.1%} at first, {accuracies[-1]:.1%} at the end")
+    tell(f"Written to {out}")
     return summary
 
 
@@ -78,6 +87,10 @@ def _identity(settings: EgoPlanTuning) -> dict[str, Any]:
     files = {str(path): _digest(path) for path in (settings.data, *settings.instructions)}
     shown = {name: getattr(settings, name) for name in ("num_clips", "frames_per_clip", "recognition", "held_out")}
     return {"files": files, **shown}
+
+
+def _silent(remark: str) -> None:
+    pass
 
 
 def _digest(path: Path) -> str:

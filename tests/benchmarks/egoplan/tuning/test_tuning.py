@@ -52,9 +52,8 @@ def scores(model, processor):
 def start(folder, out, *options, processes=1, **settings):
     config = folder / f"{out.name}.yaml"
     config.write_text(settings_text(tuning(folder, **settings)), encoding="utf-8")
-    launcher = ["-m", "torch.distributed.run", f"--nproc-per-node={processes}", "--master-port=0"][
-        : 4 * (processes > 1)
-    ]
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    launcher = launcher if processes > 1 else []
     command = [sys.executable, *launcher, "-m", "lmms_egoplan", "train", "egoplan", "--config", str(config)]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
     return subprocess.Popen([*command, "--out", str(out), *options], env=environment)
@@ -189,3 +188,15 @@ def test_an_empty_mix_is_refused(folder):
 def test_two_devices_need_a_batch_that_can_be_divided(folder):
     with pytest.raises(LmmsEgoplanError, match="batch_size: 4 cannot be divided"):
         tune_egoplan(tuning(folder, per_device_batch_size=3), folder / "undivided", tell=lambda _: None)
+
+
+def test_the_backend_takes_the_adapter_and_binds_its_cache_to_it(folder, run, tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_CACHE_RUN_ID", "own")
+    plain, tuned = HFVLM(str(folder / "model")), HFVLM(str(folder / "model"), peft=str(run[0]))
+    assert plain.open_cache(tmp_path / "a") != tuned.open_cache(tmp_path / "b")
+    requests = [{"text": "What next?", "visuals": [image(3)]}]
+    losses = [
+        [parse_loglikelihood(result.text).nll for result in backend.loglikelihood(ranking_requests(backend, requests, ACTIONS))]
+        for backend in (plain, tuned)
+    ]
+    assert max(abs(one - other) for one, other in zip(*losses, strict=True)) > 1e-3
