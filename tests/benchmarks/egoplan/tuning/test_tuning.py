@@ -13,15 +13,18 @@ from safetensors.torch import load_file
 from transformers import AutoModelForImageTextToText, AutoProcessor
 from typer.testing import CliRunner
 
+from harnesses.lmms_eval.small_requests import ranking_requests
 from lmms_egoplan.benchmarks.egoplan.tuning.tuning import tune_egoplan
 from lmms_egoplan.cli import app
 from lmms_egoplan.demo.checkpoint import write_checkpoint
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
 from lmms_egoplan.ranking import CandidateRanker
+from lmms_egoplan.ranking.loglikelihood import parse_loglikelihood
 from lmms_egoplan.training.adapter import load_adapter
 from lmms_egoplan.training.settings import settings_text
 from patience import FOREVER_S, wait_until
-from ranking.test_ranking import question
+from ranking.test_ranking import image, question
 
 from .small import ACTIONS, tuning, write_set
 
@@ -194,9 +197,15 @@ def test_the_backend_takes_the_adapter_and_binds_its_cache_to_it(folder, run, tm
     monkeypatch.setenv("LMMS_CACHE_RUN_ID", "own")
     plain, tuned = HFVLM(str(folder / "model")), HFVLM(str(folder / "model"), peft=str(run[0]))
     assert plain.open_cache(tmp_path / "a") != tuned.open_cache(tmp_path / "b")
-    requests = [{"text": "What next?", "visuals": [image(3)]}]
-    losses = [
-        [parse_loglikelihood(result.text).nll for result in backend.loglikelihood(ranking_requests(backend, requests, ACTIONS))]
-        for backend in (plain, tuned)
+    doc = {"text": "What next?", "visuals": [image(3)], "choices": ACTIONS}
+    base, own = (
+        [parse_loglikelihood(response.text).loss for response in model.loglikelihood(ranking_requests(model, [doc]))]
+        for model in (plain, tuned)
+    )
+    assert max(abs(one - other) for one, other in zip(base, own, strict=True)) > 1e-3
+    expected = load_adapter(AutoModelForImageTextToText.from_pretrained(folder / "model"), run[0])
+    ranker = CandidateRanker(expected, AutoProcessor.from_pretrained(folder / "model"))
+    messages = [
+        {"role": "user", "content": [{"type": "image", "image": image(3)}, {"type": "text", "text": doc["text"]}]}
     ]
-    assert max(abs(one - other) for one, other in zip(*losses, strict=True)) > 1e-3
+    assert own == pytest.approx([score.nll for score in ranker.score(messages, ACTIONS)], abs=1e-5)
