@@ -1,4 +1,4 @@
-"""The loss of EgoPlan-IT's tuning (arXiv 2312.06722, eq. 1 to 4)."""
+"""The loss of tuning on answers and negatives (arXiv 2312.06722, eq. 1 to 4)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

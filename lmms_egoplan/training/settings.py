@@ -1,4 +1,4 @@
-"""How a model is tuned; the defaults are EgoPlan-IT's published configuration, where it has a value."""
+"""How a model is tuned; the defaults are those of arXiv 2312.06722 and its published configuration."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar

@@ -53,7 +53,7 @@ class HFVLM(lmms):
         score_eos: add the end-of-turn token to every candidate.
         ranking_path: ``auto``, or the path that ranking takes: ``packed``, ``cached``, ``shared`` or ``full``
             (`CandidateRanker`).
-        peft: folder of an adapter for the checkpoint, as ``lmms-egoplan train egoplan`` writes it.
+        peft: folder of an adapter for the checkpoint, as `save_adapter` writes it.
     """
 
     is_simple = True

@@ -10,7 +10,7 @@ def train(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the adapter and its model card.")],
     model: Annotated[
         str | None,
-        typer.Option(help="Checkpoint to tune: any that AutoModelForImageTextToText loads.", show_default=False),
+        typer.Option(help="Checkpoint to tune: any vision-language model of transformers.", show_default=False),
     ] = None,
     data: Annotated[
         Path | None, typer.Option(metavar="FILE", help="EgoPlan-IT: `EgoPlan_IT.json`.", show_default=False)
