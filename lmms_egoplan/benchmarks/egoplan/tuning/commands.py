@@ -35,13 +35,9 @@ def train(
         bool, typer.Option("--resume", help="Go on with the run in DIR from its last checkpoint.")
     ] = False,
     recognition: Annotated[
-        bool | None,
-        typer.Option(
-            "--recognition/--no-recognition",
-            help="Mix in action recognition on the same clips. Default: as in the configuration, else yes.",
-            show_default=False,
-        ),
-    ] = None,
+        bool, typer.Option("--recognition", help="Mix in action recognition on the same clips. This is the default.")
+    ] = False,
+    no_recognition: Annotated[bool, typer.Option("--no-recognition", help="Leave action recognition out.")] = False,
     instructions: Annotated[
         list[Path] | None,
         typer.Option(
@@ -106,7 +102,7 @@ def train(
         "data": data,
         "epic_kitchens": epic_kitchens,
         "ego4d": ego4d,
-        "recognition": recognition,
+        "recognition": (True if recognition else None) if not no_recognition else False,
         "instructions": [] if no_instructions else instructions or None,
         "instruction_media": instruction_media,
         "contrastive": False if no_contrastive else None,
@@ -118,6 +114,8 @@ def train(
         "gradient_checkpointing": gradient_checkpointing,
         "seed": seed,
     }
+    if no_recognition and recognition:
+        raise typer.BadParameter("given together with --recognition", param_hint="--no-recognition")
     if no_instructions and instructions:
         raise typer.BadParameter("given together with --instructions", param_hint="--no-instructions")
     settings = read_settings(EgoPlanTuning, config, given)
