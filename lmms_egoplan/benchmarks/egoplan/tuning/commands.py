@@ -70,13 +70,14 @@ def train(
         int | None, typer.Option(min=1, help="Samples an update, over all processes. Default: 16.", show_default=False)
     ] = None,
     per_device_batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Samples a pass of a process. Default: 2.", show_default=False)
+        int | None,
+        typer.Option("--per-device", min=1, help="Samples a pass of a process. Default: 2.", show_default=False),
     ] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Default: 3e-5.", show_default=False)] = None,
     gradient_checkpointing: Annotated[
-        bool | None,
-        typer.Option("--gradient-checkpointing", help="Less memory, a third more time.", show_default=False),
-    ] = None,
+        bool,
+        typer.Option("--checkpointing", help="Gradient checkpointing: less memory, a third more time."),
+    ] = False,
     seed: Annotated[
         int | None,
         typer.Option(min=0, help="Of weights, order, negatives and dropout. Default: 42.", show_default=False),
@@ -111,7 +112,7 @@ def train(
         "batch_size": batch_size,
         "per_device_batch_size": per_device_batch_size,
         "learning_rate": learning_rate,
-        "gradient_checkpointing": gradient_checkpointing,
+        "gradient_checkpointing": gradient_checkpointing or None,
         "seed": seed,
     }
     if no_recognition and recognition:
