@@ -112,7 +112,8 @@ class Dispatcher:
                 self._progress.finish(key, judged=len(ids))
             else:
                 self._progress.finish(key, failed=len(ids), refused=len(ids) * (refusal is not None))
-            if refusal is not None and number <= _FIRST:
+            # A prompt without a rating may be too long for the model, and tells nothing of the others.
+            if refusal is not None and number <= _FIRST and self._scale is not None:
                 self._check_first(key, refusal)
             self._without_reply = 0 if is_answered else self._without_reply + 1
             if self._without_reply >= max(_LEAST_IN_A_ROW, 2 * self._settings.concurrency):

@@ -25,6 +25,7 @@ from lmms_egoplan.judging.endpoint import (
 )
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest, Prompt, RatingScale
 from lmms_egoplan.judging.progress import Progress
+from lmms_egoplan.judging.reply import is_cut
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.text import clean_text
 
@@ -141,7 +142,7 @@ def _ask_all(
             progress.start(cached=sum(len(answers[prompt]) for prompt in judgements))
             if scale is None:
                 for key, paid in cache.load_failures(keys).items():
-                    if paid.finish is not None and paid.max_tokens == settings.max_tokens:
+                    if paid.reply is not None and is_cut(paid.finish or "") and paid.max_tokens == settings.max_tokens:
                         judgements[keys[key]] = judgement_of_failure(paid)
                         progress.finish(failed=len(answers[keys[key]]))
             missing = {prompt: ids for prompt, ids in answers.items() if prompt not in judgements}

@@ -73,6 +73,7 @@ def build(
         float | None,
         typer.Option(
             min=0.01,
+            max=10_000,
             help="Ego4D: mean seconds from one narration to the next over all videos, from which segments get their "
             "lengths. Without it, that of the file. Over all of Ego4D it is 4.9.",
             show_default=False,
@@ -93,15 +94,16 @@ def build(
     - Narrations of EPIC-KITCHENS-100: https://github.com/epic-kitchens/epic-kitchens-100-annotations
     - Ego4D's: https://ego4d-data.org
     """
-    from lmms_egoplan.benchmarks.egoplan.construction.build import EVALUATION, REJECTIONS, build, write
+    from lmms_egoplan.benchmarks.egoplan.construction.build import EVALUATION, REJECTIONS, build, check_out, write
 
+    check_out(out, [narrations, *([goals] if goals else [])])
     built = build(narrations, source, goals, instruction_data, seed, mean_gap)
     write(built, out)
     reasons = "; ".join(f"{count}: {reason}" for reason, count in built.left_out())
     typer.echo(f"Left out, see {out / REJECTIONS}: {reasons or 'nothing'}")
     typer.echo(
         f"{len(built.questions)} questions, which nobody has verified, of {built.num_goals} task goals in "
-        f"{len(built.videos)} videos, written to {out / EVALUATION}"
+        f"{built.num_videos()} videos, written to {out / EVALUATION}"
     )
 
 
