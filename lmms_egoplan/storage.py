@@ -12,10 +12,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode
 from lmms_egoplan.paths import data_root
-from lmms_egoplan.validation import Checked, read_as
+from lmms_egoplan.validation import Checked, problems_in, validate
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -163,7 +165,11 @@ def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
         return None
     except (OSError, ValueError) as error:
         raise LmmsEgoplanError(f"{path}: damaged, prepare the split again: {error}") from error
-    read_as(_Summary, f"{path}: damaged, prepare the split again", summary)
+    try:
+        validate(_Summary, summary)
+    except ValidationError as error:
+        problems = "; ".join(problems_in(error))
+        raise LmmsEgoplanError(f"{path}: damaged, prepare the split again: {problems}") from error
     return summary
 
 

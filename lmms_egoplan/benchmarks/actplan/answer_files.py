@@ -18,7 +18,7 @@ from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, PlanScore, sc
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.storage import write_whole
-from lmms_egoplan.validation import AnyText, Checked, Expected, Text, read_as
+from lmms_egoplan.validation import AnyText, Checked, Expected, Text, read_as, shown
 
 _FORM = '{"id": "...", "candidate": "...", "references": ["...", ...]}'
 _LABELS = ("correct", "commonsense")
@@ -119,6 +119,8 @@ def _load(where: str, line: str) -> Any:
 
 
 def _stored_plan(where: str, record: Any) -> StoredPlan:
+    if not isinstance(record, dict):
+        raise LmmsEgoplanError(f"{where}: expected an object {_FORM}, found {shown(record)}")
     line = read_as(_Line, where, record)
     if not line.references:
         raise LmmsEgoplanError(f"{where}: references: expected at least one gold plan, found none")

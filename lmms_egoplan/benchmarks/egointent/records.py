@@ -12,7 +12,7 @@ from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record, decode_objects, parse, read_text
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
-from lmms_egoplan.validation import Checked, Expected, Seconds, Text, expected, listing, shown
+from lmms_egoplan.validation import Checked, Expected, Seconds, Text, expected, is_text, listing, shown
 
 # The authors' release, which links the annotations.
 REPOSITORY_URL = "https://github.com/YePan2/EgoIntent"
@@ -133,7 +133,8 @@ def read_annotations(path: str | Path) -> list[Record]:
         record, more = _read(values)
         records.append(record)
         found += more
-        if record and (told := [field for field in FIELDS if _tells(step_id, getattr(record, field))]):
+        labels = {field: values[field] for field in FIELDS if is_text(values.get(field))}
+        if is_text(step_id) and (told := [field for field, label in labels.items() if _tells(step_id, label)]):
             found.append(
                 f"step_id: the model is told it, and it must not tell {', '.join(told)}; found {shown(step_id)}"
             )

@@ -132,8 +132,9 @@ def read_epic_kitchens(path: Path) -> tuple[list[Video], list[Rejection]]:
             problem, detail = _epic_problem(row, start, stop)
             if problem:
                 rejections.append(Rejection("narration", problem, where, detail))
-                if problem != UNKNOWN_VIDEO and start is not None and stop is not None and start < stop:
-                    unknown[row["video_id"]].append((start, stop))
+                times = [time for time in (start, stop) if time is not None]
+                if times and problem != UNKNOWN_VIDEO:
+                    unknown[row["video_id"]].append((min(times), max(max(times), min(times) + 1)))
                 continue
             assert start is not None
             assert stop is not None
@@ -176,14 +177,14 @@ def _epic_problem(row: dict[str, str], start: int | None, stop: int | None) -> t
     """Why a row cannot be used, and what was found; "" for nothing."""
     if not VIDEO_ID[EPIC_KITCHENS].fullmatch(row["video_id"] or ""):
         return UNKNOWN_VIDEO, f"video_id: {shown(row['video_id'])}"
-    for field, value in (("start_timestamp", start), ("stop_timestamp", stop)):
-        if value is None:
-            return NO_TIME, f"{field}: {shown(row[field])}"
+    if start is None or stop is None:
+        field = "start_timestamp" if start is None else "stop_timestamp"
+        return NO_TIME, f"{field}: {shown(row[field])}"
     first = FIRST_FRAME[EPIC_KITCHENS]
     for field in ("start_frame", "stop_frame"):
         if not re.fullmatch(r"\d{1,15}", row[field] or "", re.ASCII) or int(row[field]) < first:
             return NO_FRAMES, f"{field}: {shown(row[field])}"
-    if start >= stop or int(row["start_frame"]) > int(row["stop_frame"]):  # type: ignore[operator]
+    if start >= stop or int(row["start_frame"]) > int(row["stop_frame"]):
         return NO_LENGTH, f"stop_timestamp: {row['stop_timestamp']}, stop_frame: {row['stop_frame']}"
     return _text_problem("narration", row["narration"])
 

@@ -183,11 +183,19 @@ def test_spellings_of_an_action():
     assert normalised("Open  the fridge.") == normalised("open fridge") != normalised("open freezer")
 
 
-def test_what_lies_where_a_row_cannot_be_used_is_unknown(tmp_path):
-    rows = [*epic_rows(), epic_row(number=20, stop_frame="")]
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"stop_frame": ""}, reading.NO_FRAMES),
+        ({"stop_timestamp": ""}, reading.NO_TIME),
+        ({"stop_frame": 10**9}, reading.NO_RATE),
+    ],
+)
+def test_what_lies_where_a_row_cannot_be_used_is_unknown(tmp_path, changes, reason):
+    rows = [*epic_rows(), epic_row(number=20, **changes)]
     (video,), rejections = reading.read_epic_kitchens(write_epic(tmp_path / "rows.csv", rows))
-    assert reasons(rejections) == [reading.NO_FRAMES]
-    assert len(video.unknown) == 1
+    assert reasons(rejections) == [reason]
+    assert [start for start, _ in video.unknown] == [reading.hundredths(rows[-1]["start_timestamp"])]
 
 
 def test_texts_that_look_the_same_are_one_action():
