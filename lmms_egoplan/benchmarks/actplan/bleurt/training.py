@@ -1,12 +1,11 @@
 """Training the classifier (sec. 4.2.2): one run in one folder, which the same command goes on with."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.actplan.bleurt.card import model_card
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import PlanClassifier
 from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import score_by_source, score_verdicts
 from lmms_egoplan.benchmarks.actplan.bleurt.model import load_model, new_model
@@ -116,6 +115,15 @@ def _scores(encoder: str, recipe: Recipe, data: _Data, fitted: Fitted, classifie
         "history": fitted.history,
         "seconds": fitted.seconds,
     }
+
+
+def model_card(scores: Mapping[str, Any]) -> str:
+    """The card of a trained classifier as Markdown; `scores` as `train_bleurt` returns them."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader(__package__, "")
+    environment = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
+    return environment.get_template("card.md").render(scores)
 
 
 def _digest(path: Path) -> str:
