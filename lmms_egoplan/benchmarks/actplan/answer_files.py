@@ -135,9 +135,8 @@ def _labelled_plans(path: Path) -> list[StoredPlan]:
     stored = []
     for instance in read_labelled_plans(path):
         for labelled in instance.plans:
-            golds = (instance.gold_1, instance.gold_2)
-            in_order = golds if labelled.model == "GPT-4V" else golds[::-1]
-            plan = _plan(instance.id, labelled.text, [next(gold for gold in in_order if gold is not None)])
+            gold = instance.golds[0 if labelled.model == "GPT-4V" else -1]
+            plan = _plan(instance.id, labelled.text, [gold])
             stored.append(StoredPlan(plan, {"correct": labelled.correct, "commonsense": None}, labelled.model))
     return stored
 
