@@ -38,13 +38,12 @@ def judge_prompt(references: Mapping[str, str], predictions: Mapping[str, str]) 
         )
         for field in fields
     )
+    rating, definitions = _PROMPTS["rating"], _PROMPTS["definitions"]
     if len(fields) == 1:
-        return _PROMPTS["one"].format(
-            definition=_PROMPTS["definitions"][fields[0]], rating=_PROMPTS["rating"], texts=texts
-        )
+        return _PROMPTS["one"].format(definition=definitions[fields[0]], rating=rating, texts=texts)
     return _PROMPTS["several"].format(
-        definitions="\n".join(f"{field}: {_PROMPTS['definitions'][field]}" for field in fields),
-        rating=_PROMPTS["rating"],
+        definitions="\n".join(f"{field}: {definitions[field]}" for field in fields),
+        rating=rating,
         texts=texts,
         verdicts="\n".join(f"[[{field}: n]]" for field in fields),
     )
