@@ -32,7 +32,8 @@ _LISTED = 20
 # The context in which a record must have a scenario.
 _NO_CATEGORY = "no category"
 
-_Label = Annotated[Text, AfterValidator(str.strip)]
+Label = Annotated[Text, AfterValidator(str.strip)]
+"""A text, without the blanks around it."""
 
 
 class Record(Checked):
@@ -53,20 +54,20 @@ class Record(Checked):
     video_id: Annotated[str, Predicate(VIDEO_ID.fullmatch), Expected(_VIDEO_NAME)]
     start_sec: Seconds
     end_sec: Seconds
-    local_intent: _Label
-    global_intent: _Label
-    next_step_plan: _Label
-    scenario: _Label | None
+    local_intent: Label
+    global_intent: Label
+    next_step_plan: Label
+    scenario: Label | None
     environment: Annotated[
         str,
         AfterValidator(lambda text: text.strip().lower()),
         Predicate(ENVIRONMENTS.__contains__),
         Expected(" or ".join(ENVIRONMENTS)),
     ]
-    event: Annotated[_Label | None, Expected("a text or nothing")] = None
-    goal: Annotated[_Label | None, Expected("a text or nothing")] = None
+    event: Annotated[Label | None, Expected("a text or nothing")] = None
+    goal: Annotated[Label | None, Expected("a text or nothing")] = None
     unverified: bool = False
-    category: _Label | None = None
+    category: Label | None = None
 
     @field_validator("end_sec")
     @classmethod
