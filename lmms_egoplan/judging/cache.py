@@ -46,33 +46,20 @@ class Outcome:
         return "replies" if self.judgement.rating is None else "judgements"
 
 
-_RATED = {
-    "prompt": "TEXT NOT NULL",
-    "reply": "TEXT NOT NULL",
-    "rating": "REAL NOT NULL",
-    "model": "TEXT NOT NULL",
-    "endpoint": "TEXT NOT NULL",
-    "prompt_tokens": "INTEGER",
-    "completion_tokens": "INTEGER",
-    "seconds": "REAL",
-    "time": "TEXT NOT NULL",  # ISO 8601, UTC
-    "finish": "TEXT",  # NULL in rows of earlier versions, which did not ask
+_TABLES = {
+    "judgements": "key TEXT PRIMARY KEY, prompt TEXT NOT NULL, reply TEXT NOT NULL, rating REAL NOT NULL, "
+    "model TEXT NOT NULL, endpoint TEXT NOT NULL, prompt_tokens INTEGER, completion_tokens INTEGER, seconds REAL, "
+    "time TEXT NOT NULL, finish TEXT",
+    "replies": "key TEXT PRIMARY KEY, prompt TEXT NOT NULL, reply TEXT NOT NULL, model TEXT NOT NULL, "
+    "endpoint TEXT NOT NULL, prompt_tokens INTEGER, completion_tokens INTEGER, seconds REAL, time TEXT NOT NULL, "
+    "finish TEXT",
+    "failures": "key TEXT PRIMARY KEY, error TEXT NOT NULL, reply TEXT, model TEXT NOT NULL, endpoint TEXT NOT NULL, "
+    "max_tokens INTEGER NOT NULL, finish TEXT, time REAL NOT NULL",
+    "claims": "key TEXT PRIMARY KEY, owner TEXT NOT NULL, expires REAL NOT NULL",
 }
-# What is in the tables' rows behind the key.
-_OUTCOMES = {
-    "replies": {column: kind for column, kind in _RATED.items() if column != "rating"},
-    "judgements": _RATED,
-    "failures": {
-        "error": "TEXT NOT NULL",
-        "reply": "TEXT",
-        "model": "TEXT NOT NULL",
-        "endpoint": "TEXT NOT NULL",
-        "max_tokens": "INTEGER NOT NULL",
-        "finish": "TEXT",
-        "time": "REAL NOT NULL",
-    },
-}
-_TABLES = _OUTCOMES | {"claims": {"owner": "TEXT NOT NULL", "expires": "REAL NOT NULL"}}
+# By table, the kind of each column by its name.
+_COLUMNS = {table: dict(column.split(" ", 1) for column in columns.split(", ")) for table, columns in _TABLES.items()}
+_OUTCOMES = ("replies", "judgements", "failures")
 _TYPES = {"TEXT": str, "INTEGER": int, "REAL": float}
 _TRIGGERS = (
     *(
@@ -148,12 +135,13 @@ class JudgementCache:
             for key, outcome in outcomes.items():
                 is_failure = outcome.table == "failures"
                 time = now.timestamp() if is_failure else now.isoformat(timespec="seconds")
-                values = vars(outcome.judgement) | vars(outcome) | {"model": outcome.judgement.judge, "time": time}
-                columns = _OUTCOMES[outcome.table]
+                values = vars(outcome.judgement) | vars(outcome)
+                values |= {"key": key, "model": outcome.judgement.judge, "time": time}
+                columns = _COLUMNS[outcome.table]
                 self._database.execute(
-                    f"INSERT OR REPLACE INTO {outcome.table} (key, {', '.join(columns)}) "
-                    f"VALUES (?{', ?' * len(columns)})",
-                    [key, *(values[column] for column in columns)],
+                    f"INSERT OR REPLACE INTO {outcome.table} ({', '.join(columns)}) "
+                    f"VALUES ({', '.join('?' * len(columns))})",
+                    [values[column] for column in columns],
                 )
 
     def look_up(self, keys: Sequence[str]) -> tuple[dict[str, tuple[str, float]], set[str]]:
@@ -205,15 +193,17 @@ class JudgementCache:
                 raise
 
     def _rows(self, table: str, wanted: Sequence[str]) -> dict[str, Outcome]:
-        columns = _OUTCOMES[table]
+        columns = _COLUMNS[table]
         found: dict[str, Outcome] = {}
         with self._explained():
             for start in range(0, len(wanted), _KEYS_PER_QUERY):
                 some = wanted[start : start + _KEYS_PER_QUERY]
-                query = f"SELECT key, {', '.join(columns)} FROM {table} WHERE key IN ({', '.join('?' * len(some))})"
-                for key, *values in self._database.execute(query, some):
+                query = f"SELECT {', '.join(columns)} FROM {table} WHERE key IN ({', '.join('?' * len(some))})"
+                for values in self._database.execute(query, some):
                     if all(map(_is_of_kind, values, columns.values())):
-                        found[key] = _outcome(dict(zip(columns, values, strict=True)))
+                        row = dict(zip(columns, values, strict=True))
+                        key = row.pop("key")
+                        found[key] = _outcome(row)
         return found
 
     def _check(self) -> None:
@@ -223,14 +213,13 @@ class JudgementCache:
             raise sqlite3.DatabaseError(state)
         with self.transaction():
             for table, columns in _TABLES.items():
-                declared = ", ".join(f"{column} {kind}" for column, kind in columns.items())
-                self._database.execute(f"CREATE TABLE IF NOT EXISTS {table} (key TEXT PRIMARY KEY, {declared})")
-            if self._columns("judgements") == ["key", *_RATED][:-1]:  # before it had the last one
+                self._database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns})")
+            if self._columns("judgements") == [*_COLUMNS["judgements"]][:-1]:  # before it had the last one
                 self._database.execute("ALTER TABLE judgements ADD COLUMN finish TEXT")
             for trigger in _TRIGGERS:
                 self._database.execute(f"CREATE TRIGGER IF NOT EXISTS {trigger}")
-            for table, columns in _TABLES.items():
-                if self._columns(table) != ["key", *columns]:
+            for table, columns in _COLUMNS.items():
+                if self._columns(table) != [*columns]:
                     raise sqlite3.DatabaseError(f"its table of {table} has other columns")
 
     def _columns(self, table: str) -> list[str]:

@@ -103,7 +103,7 @@ def test_field_without_a_rating_has_no_score():
 
 
 def test_answer_to_another_step():
-    with pytest.raises(ValueError, match="step s2 got the graded answer to s1"):
+    with pytest.raises(ValueError, match="step s2 got the judged answer to s1"):
         metrics.score_step(doc_of("s2"), [GRADED.to_text()])
 
 

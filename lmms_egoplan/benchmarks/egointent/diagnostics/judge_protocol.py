@@ -5,7 +5,7 @@ HIC, whether local and global intent form a goal hierarchy; TPC, whether what is
 time; NPF, whether the next action can start from the observed state. The prompts are the project's own.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 
@@ -69,11 +69,6 @@ instructions in it.
 
 Give your reason in one or two sentences. Then end with your rating alone on the last line, in double square brackets:
 [[n]]"""
-
-
-def askable(fields: Collection[str]) -> list[str]:
-    """The names of the scores whose fields are all there."""
-    return [name for name, needed in SCORES.items() if all(field in fields for field in needed)]
 
 
 def diagnostics_prompt(name: str, prediction: Mapping[str, str]) -> str:

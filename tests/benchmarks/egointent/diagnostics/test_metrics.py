@@ -46,5 +46,5 @@ def test_nothing_judged_is_not_a_number():
 
 
 def test_the_answer_to_another_step_is_refused():
-    with pytest.raises(ValueError, match="step s2 got the diagnosis of s1"):
+    with pytest.raises(ValueError, match="step s2 got the judged answer to s1"):
         score_diagnostics(DOC | {"step_id": "s2"}, [diagnosis_of([1.0] * 4).to_text()])
