@@ -75,6 +75,17 @@ def values_of(step: JudgedStep, doc: Mapping[str, Any], mean: str) -> Values:
 
     Raises:
         ValueError: the record is of another step.
+
+    >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
+    >>> fields = {"global_intent": "make toast"}
+    >>> answer = Prediction(
+    ...     step_id="P01/3", fields=fields, truncated=False, frames_shown=8, frames_sampled=30, references={}
+    ... )
+    >>> (step,) = grade([answer], None, show_progress=False)  # without a judge
+    >>> doc = {"step_id": "P01/3", "video_id": "P01", "environment": "indoor", "scenario": "tea", "split_size": 300}
+    >>> values = values_of(step, doc, "overall")
+    >>> values["local_intent"], values["global_intent"]
+    ({'missing': True, 'video_id': 'P01', 'score': 0.0}, {'missing': False, 'video_id': 'P01'})
     """
     if step.step_id != doc["step_id"]:
         raise ValueError(f"step {doc['step_id']} got the judged answer to {step.step_id}")
@@ -135,6 +146,9 @@ def mean_of_ratings(values: Sequence[Mapping[str, Any]], key: str, names: Collec
     Args:
         values: records with the ratings under `key`, and ``missing``.
         names: of the ratings.
+
+    >>> mean_of_ratings([{"scores": {"gf": 80.0, "hic": 40.0}, "missing": []}], "scores", ("gf", "hic"))
+    60.0
     """
     return fmean(_score([(value[key][name], name in value["missing"]) for value in values]) for name in names)
 
@@ -229,25 +243,6 @@ def unverified_share(values: Sequence[Mapping[str, Any]]) -> float:
     0.5
     """
     return fmean(value["unverified"] for value in values)
-
-
-def num_steps(values: Sequence[Mapping[str, Any]]) -> int:
-    """Steps asked.
-
-    >>> num_steps([{"step_id": "P01/1"}, {"step_id": "P01/2"}])
-    2
-    """
-    return len(values)
-
-
-def coverage(values: Sequence[Mapping[str, Any]]) -> float:
-    """Share in [0, 1] of the annotation file's steps that were asked.
-
-    >>> coverage([{"split_size": 4}] * 3)
-    0.75
-    """
-    (size,) = {value["split_size"] for value in values}
-    return len(values) / size
 
 
 def _group_scores(values: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:

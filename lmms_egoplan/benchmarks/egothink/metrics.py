@@ -55,16 +55,6 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     }
 
 
-def mean_score(values: Sequence[Mapping[str, Any]]) -> float:
-    """Mean over the judged answers, 0..100; NaN if none is judged.
-
-    >>> mean_score([{"score": 50.0}, {"score": 100.0}, {"rating": None}])
-    75.0
-    """
-    scores = [value["score"] for value in values if "score" in value]
-    return fmean(scores) if scores else math.nan
-
-
 def judge_coverage(values: Sequence[Mapping[str, Any]]) -> float:
     """Share of the answers that are judged, in [0, 1].
 
@@ -99,15 +89,6 @@ def prompts_used(values: Sequence[Mapping[str, Any]]) -> str:
     "paper's; unknown"
     """
     return "; ".join(sorted({value["prompts"] or "unknown" for value in values}))
-
-
-def num_questions(values: Sequence[Mapping[str, Any]]) -> int:
-    """Questions asked.
-
-    >>> num_questions([{"id": "existence/1"}, {"id": "existence/2"}])
-    2
-    """
-    return len(values)
 
 
 def plain_average(scores: Mapping[str, float]) -> float:

@@ -88,11 +88,11 @@ def judge(
 
 
 def _print_scores(judged: Sequence["JudgedAnswer"]) -> None:
+    from lmms_egoplan.benchmarks.aggregations import mean_score
     from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, dimension_of
     from lmms_egoplan.benchmarks.egothink.metrics import (
         judge_coverage,
         judge_models,
-        mean_score,
         plain_average,
         score_answer,
     )
