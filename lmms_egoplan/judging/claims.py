@@ -129,10 +129,9 @@ class Claims:
                 return
             outcomes, ended = dict(self._unstored), list(self._without_outcome)
             wanted = self._waiting - len(self._claimed) if is_claiming else 0
-            candidates = [*self._open, *self._busy]
             # What others ask is looked at once for all slots.
-            if not self._open and time.monotonic() - self._looked < _POLL_S / 2:
-                candidates = []
+            is_looking = wanted > 0 and (self._open or time.monotonic() - self._looked > _POLL_S / 2)
+            candidates = [*self._open, *self._busy] if is_looking else []
             try:
                 found = await asyncio.to_thread(self._transact, outcomes, ended, wanted, candidates)
             except CacheError as error:
@@ -142,8 +141,9 @@ class Claims:
             self._is_failing = False
             self._unstored = {k: v for k, v in self._unstored.items() if outcomes.get(k) is not v}
             self._without_outcome = self._without_outcome[len(ended) :]
-            if wanted > 0 and candidates:
-                self._looked = time.monotonic()
+            if not candidates:
+                return
+            self._looked = time.monotonic()
             for key, judgement in found.settled.items():
                 self._settled(key, judgement)
             gone = {*found.claimed, *found.settled, *found.busy}
@@ -156,7 +156,7 @@ class Claims:
         found, now = _Round(), time.time()
         expires = now + LEASE_S
         is_due = not 0 <= now - self._renewed < LEASE_S / 3
-        if not (outcomes or ended or is_due or (wanted > 0 and candidates)):
+        if not (outcomes or ended or is_due or candidates):
             return found
         with self._cache.transaction():
             self._cache.store(outcomes)
@@ -164,7 +164,7 @@ class Claims:
             if is_due:
                 self._cache.renew(self._owner, expires)
             size = min(wanted, _MOST_AT_ONCE)
-            while candidates and (missing := wanted - len(found.claimed)) > 0:
+            while candidates and (missing := wanted - len(found.claimed)):
                 keys, candidates = candidates[:size], candidates[size:]
                 claims, stored = self._cache.look_up(keys)
                 settled = self._known(stored) if stored else {}

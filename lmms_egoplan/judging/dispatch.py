@@ -145,8 +145,8 @@ class Dispatcher:
                 self._progress.retry()
             reply, seconds = await endpoint.ask(prompt)
             is_at_limit = self._is_at_limit(reply)
-            self._progress.tokens += (reply.prompt_tokens or 0) + (reply.completion_tokens or 0)
-            self._progress.cut += is_at_limit
+            self._progress.counts["tokens"] += (reply.prompt_tokens or 0) + (reply.completion_tokens or 0)
+            self._progress.counts["cut"] += is_at_limit
             has_ended = reply.text is not None and not is_at_limit and is_ended(reply.finish) is not False
             rating = read_rating(self._scale, reply.text, reply.finish) if has_ended and self._scale else None
             is_good = has_ended if self._scale is None else rating is not None
@@ -188,7 +188,7 @@ class Dispatcher:
     def _check_first(self, key: str, refusal: str) -> None:
         words = _words(refusal)
         # Where the endpoint has judged others, one that was refused before says nothing about all.
-        is_known = self._progress.cached > self._progress.elsewhere.total()
+        is_known = self._progress.counts["cached"] > self._progress.elsewhere.total()
         if is_known and self._failed_before.get(key, "").endswith(words):
             return
         self._first_refusals.append(words)

@@ -1,7 +1,7 @@
 """Semantic consistency of predictions and references, as a judge rates it (sec. 4.1)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import model_validator
@@ -13,7 +13,6 @@ from lmms_egoplan.benchmarks.egointent.step_answer import (
     JudgedStep,
     Rating,
     StepAnswer,
-    Verdict,
     check_judged,
     warn_of_unjudged,
 )
@@ -60,13 +59,8 @@ class GradedStep(JudgedStep):
     _check = model_validator(mode="after")(check_judged)
 
 
-@dataclass(frozen=True)
-class _Question:
-    """One request: some fields of a prediction, given by its index."""
-
-    index: int
-    fields: tuple[str, ...]
-    request: JudgeRequest
+_Key = tuple[int, tuple[str, ...]]
+"""Index of a prediction, and the fields of it that one request is about."""
 
 
 def grade(
@@ -89,54 +83,50 @@ def grade(
             field in any case.
         show_progress: a progress bar.
     """
-    verdicts: dict[tuple[int, str], Verdict] = {}
+    judged: list[dict[str, Judgement]] = [{} for _ in predictions]
     if settings is not None:
-        questions = []
+        requests: dict[_Key, JudgeRequest] = {}
         for index, prediction in enumerate(predictions):
             fields = GradedStep.askable(prediction.fields)
             parts = [tuple(fields)] if together and fields and settings.model != DEMO else [(name,) for name in fields]
-            questions += [_question(index, prediction, part) for part in parts]
-        verdicts = _judge(questions, settings, show_progress)
-    steps = [
-        GradedStep.of(prediction, {field: verdicts[index, field] for field in FIELDS if (index, field) in verdicts})
-        for index, prediction in enumerate(predictions)
-    ]
+            requests |= {(index, part): _request(prediction, part) for part in parts}
+        for (index, fields), judgement in _judge(requests, settings, show_progress).items():
+            judged[index] |= _by_field(fields, judgement)
+    steps = [GradedStep.of(*answer) for answer in zip(predictions, judged, strict=True)]
     warn_of_unjudged("EgoIntent", steps, "predicted fields")
     return steps
 
 
-def _question(index: int, prediction: Prediction, fields: tuple[str, ...]) -> _Question:
+def _request(prediction: Prediction, fields: tuple[str, ...]) -> JudgeRequest:
     shown = {field: sanitize(prediction.fields[field])[0] for field in fields}
-    request = JudgeRequest(
+    return JudgeRequest(
         id=f"{prediction.step_id} {', '.join(shown)}",
         prompt=judge_prompt(prediction.references, shown),
         reference=" ".join(prediction.references[field] for field in shown),
         answer=" ".join(shown.values()),
     )
-    return _Question(index, fields, request)
 
 
 def _judge(
-    questions: Sequence[_Question], settings: "JudgeSettings", show_progress: bool
-) -> dict[tuple[int, str], Verdict]:
-    """Rating and judgement by prediction and field."""
+    requests: Mapping[_Key, JudgeRequest], settings: "JudgeSettings", show_progress: bool
+) -> dict[_Key, Judgement]:
     # Verdicts on different fields are read differently.
-    batches: dict[tuple[str, ...], list[_Question]] = {}
-    for question in questions:
-        batches.setdefault(question.fields if len(question.fields) > 1 else (), []).append(question)
+    batches: dict[tuple[str, ...], list[_Key]] = {}
+    for key in requests:
+        batches.setdefault(key[1] if len(key[1]) > 1 else (), []).append(key)
     rater = Rater("EgoIntent", settings, JUDGED_AGAIN, show_progress)
-    verdicts: dict[tuple[int, str], Verdict] = {}
-    for batch in batches.values():
-        judgements = rater.rate([question.request for question in batch], scale_of(batch[0].fields))
-        for question, judgement in zip(batch, judgements, strict=True):
-            verdicts |= _read(question, judgement)
-    return verdicts
+    judgements: dict[_Key, Judgement] = {}
+    for keys in batches.values():
+        rated = rater.rate([requests[key] for key in keys], scale_of(keys[0][1]))
+        judgements |= zip(keys, rated, strict=True)
+    return judgements
 
 
-def _read(question: _Question, judgement: Judgement) -> dict[tuple[int, str], Verdict]:
-    if len(question.fields) == 1:
-        return {(question.index, question.fields[0]): (judgement.rating, judgement)}
+def _by_field(fields: tuple[str, ...], judgement: Judgement) -> dict[str, Judgement]:
+    """The judgement of one request as that of each field, with the field's rating."""
+    if len(fields) == 1:
+        return {fields[0]: judgement}
     # Of a reply that has ended and rates some fields, these count.
     has_ended = judgement.rating is not None or (judgement.finish is not None and is_ended(judgement.finish))
     ratings = read_ratings(without_thinking(judgement.reply or "") or "") if has_ended else {}
-    return {(question.index, field): (ratings.get(field), judgement) for field in question.fields}
+    return {field: replace(judgement, rating=ratings.get(field)) for field in fields}

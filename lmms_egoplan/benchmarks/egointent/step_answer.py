@@ -22,15 +22,12 @@ FoundFields = dict[Annotated[Literal[FIELDS], Expected(f"one of {', '.join(FIELD
 
 Rating = Annotated[StrictFloat, Field(ge=0, le=100), Expected("a number from 0 to 100")]
 
-Verdict = tuple[float | None, Judgement]
-"""A rating, None where there is none, and the judgement that it is read from."""
-
 JUDGED_AGAIN = (
     "The answers are kept, and what has been judged is stored: a run with the same answers asks for the rest only"
 )
 """What becomes of answers where a judge fails."""
 
-_NO_VERDICT: Verdict = (None, Judgement(None, None, None, error="no judge is set"))
+_NO_JUDGEMENT = Judgement(None, None, None, error="no judge is set")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,15 +109,15 @@ class JudgedStep(TextRecord):
     media: AnyText | None = None
 
     @classmethod
-    def of(cls: type[Judged], answer: StepAnswer, verdicts: Mapping[str, Verdict]) -> Judged:
-        """A record of verdicts by name; one that could be given and is absent is for want of a judge."""
+    def of(cls: type[Judged], answer: StepAnswer, judged: Mapping[str, Judgement]) -> Judged:
+        """A record of judgements by name; one that could be given and is absent is for want of a judge."""
         ratings: dict[str, float | None] = dict.fromkeys(cls.RATED, 0.0)
         judgements, judges, errors = (dict[str, str | None].fromkeys(cls.RATED) for _ in range(3))
         for name in cls.askable(answer.fields):
-            rating, judgement = verdicts.get(name, _NO_VERDICT)
-            ratings[name] = None if rating is None else float(rating)
+            judgement = judged.get(name, _NO_JUDGEMENT)
+            ratings[name] = None if judgement.rating is None else float(judgement.rating)
             judgements[name], judges[name] = judgement.reply, judgement.judge
-            errors[name] = judgement.error if rating is None else None
+            errors[name] = judgement.error if judgement.rating is None else None
         kept = {name: getattr(answer, name) for name in StepAnswer.__dataclass_fields__}
         return cls(
             **kept | {"fields": dict(answer.fields), cls.RATINGS: ratings},

@@ -26,7 +26,6 @@ from lmms_egoplan.benchmarks.egointent.step_answer import (
     JudgedStep,
     Rating,
     StepAnswer,
-    Verdict,
     check_judged,
     warn_of_unjudged,
 )
@@ -93,7 +92,7 @@ def diagnose(
         settings: the judge; None where none is set.
         show_progress: a progress bar for each part of the steps.
     """
-    judgements: dict[_Key, Judgement] = {}
+    judged: list[dict[str, Judgement]] = [{} for _ in steps]
     if settings is not None and settings.model == DEMO:
         logger.warning(
             "EgoIntent diagnostics: the demo judge compares with references, and sees no images; set another"
@@ -106,11 +105,9 @@ def diagnose(
             for name in Diagnosis.askable(step.fields)
         }
         _tell_cost(steps, prompts, settings)
-        judgements = _judge(steps, prompts, settings, show_progress)
-    verdicts: list[dict[str, Verdict]] = [{} for _ in steps]
-    for (index, name), judgement in judgements.items():
-        verdicts[index][name] = (judgement.rating, judgement)
-    diagnoses = [Diagnosis.of(*judged) for judged in zip(steps, verdicts, strict=True)]
+        for (index, name), judgement in _judge(steps, prompts, settings, show_progress).items():
+            judged[index][name] = judgement
+    diagnoses = [Diagnosis.of(*answer) for answer in zip(steps, judged, strict=True)]
     warn_of_unjudged("EgoIntent diagnostics", diagnoses, "scores")
     return diagnoses
 
