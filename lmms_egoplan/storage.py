@@ -130,21 +130,14 @@ def without_bars() -> Iterator[None]:
     import datasets
     from huggingface_hub import utils as hub
 
-    switches = [
-        (silence, restore)
-        for is_silent, silence, restore in (
-            (datasets.are_progress_bars_disabled, datasets.disable_progress_bars, datasets.enable_progress_bars),
-            (hub.are_progress_bars_disabled, hub.disable_progress_bars, hub.enable_progress_bars),
-        )
-        if not is_silent()
-    ]
-    for silence, _ in switches:
-        silence()
+    shown = [library for library in (datasets, hub) if not library.are_progress_bars_disabled()]
+    for library in shown:
+        library.disable_progress_bars()
     try:
         yield
     finally:
-        for _, restore in switches:
-            restore()
+        for library in shown:
+            library.enable_progress_bars()
 
 
 def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:

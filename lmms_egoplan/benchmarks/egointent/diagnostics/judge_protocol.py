@@ -6,7 +6,7 @@ time; NPF, whether the next action can start from the observed state. The prompt
 own, in ``judge_protocol.yaml``.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
@@ -25,11 +25,6 @@ SCORES = {
 }
 
 _PROMPTS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
-
-
-def askable(fields: Collection[str]) -> list[str]:
-    """The names of the scores whose fields are all there."""
-    return [name for name, needed in SCORES.items() if all(field in fields for field in needed)]
 
 
 def diagnostics_prompt(name: str, prediction: Mapping[str, str]) -> str:

@@ -6,9 +6,9 @@ import datasets
 import evaluate
 
 from lmms_egoplan.benchmarks.actplan.evaluate_metrics import check_texts, metric_info
-from lmms_egoplan.benchmarks.actplan.metrics import mean_score
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
 from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, score_plans
+from lmms_egoplan.benchmarks.aggregations import mean_score
 from lmms_egoplan.encoder import DEFAULT_ENCODER
 
 _MEASURES = ("lcs", "lcs_norm", "lcs_best", "lcs_norm_best", "lcs_parsed", "lcs_norm_parsed")
