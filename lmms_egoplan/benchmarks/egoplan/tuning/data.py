@@ -1,63 +1,59 @@
 """EgoPlan-IT's records as samples: questions with negatives, action recognition on the same clips, held-out goals."""
 
 import random
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.construction.questions import RECOGNITION_QUESTION
 from lmms_egoplan.benchmarks.egoplan.records import VIDEO_URLS, InstructionRecord
-from lmms_egoplan.benchmarks.egoplan.sources import Video, check_video
+from lmms_egoplan.benchmarks.egoplan.sources import find_video
 from lmms_egoplan.benchmarks.egoplan.visuals import visual_input
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.media.frames import FrameError
-from lmms_egoplan.progress import track
+from lmms_egoplan.media.footage import Footage, find_footage
 from lmms_egoplan.training.samples import Sample
 from lmms_egoplan.validation import listing
 
 _LISTED = 20
 
 
-def find_videos(
-    records: Sequence[InstructionRecord], roots: dict[str, Path | None], where: str
-) -> dict[tuple[str, str], Video]:
-    """The video of each source and id, with all frames that the records may show.
+def find_frames(
+    records: Sequence[InstructionRecord], roots: dict[str, Path | None], num_clips: int, where: str
+) -> dict[int, Footage]:
+    """The footage of each record by its sample id, with all frames from its first clip to its observation.
 
     Args:
         roots: folders by source; None where none is given.
+        num_clips: how many past actions are shown, the last ones.
         where: names the records' file.
 
     Raises:
         LmmsEgoplanError: frames are missing, or a source's folder is not given; names the first 20 videos.
     """
-    by_video: dict[tuple[str, str], list[InstructionRecord]] = defaultdict(list)
-    for record in records:
-        by_video[record.video_source, record.video_id].append(record)
-    videos, problems = {}, []
-    for (source, video_id), group in track(by_video.items(), "Checking videos"):
-        ids = ", ".join(str(record.sample_id) for record in group[:3])
-        root = roots.get(source)
-        try:
-            if root is None:
-                raise FrameError(f"the folder of {source} is not given (download: {VIDEO_URLS[source]})")
-            video = check_video(root, group)
-        except LmmsEgoplanError as error:
-            problems.append(f"{video_id} (sample_id {ids}): {error}")
-            continue
-        videos[source, video_id] = video
-        if video.reason:
-            problems.append(f"{video_id} (sample_id {', '.join(map(str, video.missing[:3]))}): {video.reason}")
-    if problems:
+
+    def find(group: Sequence[InstructionRecord]) -> dict[int, Footage | str]:
+        source = group[0].video_source
+        if (root := roots[source]) is None:
+            raise LmmsEgoplanError(f"the folder of {source} is not given (download: {VIDEO_URLS[source]})")
+        clips = [record.model_copy(update={"past_actions": record.past_actions[-num_clips:]}) for record in group]
+        return find_video(root, clips)
+
+    footage, lost = find_footage(
+        records, attrgetter("sample_id"), attrgetter("video_source", "video_id"), find, verify=False
+    )
+    if lost:
+        problems = [f"{video} (sample_id {', '.join(map(str, ids[:3]))}): {reason}" for (_, video), reason, ids in lost]
         raise LmmsEgoplanError(
             f"{where}: the frames of {len(problems)} videos are missing:\n{listing(problems, _LISTED)}"
         )
-    return videos
+    return footage
 
 
 def plan_samples(
-    records: Sequence[InstructionRecord], videos: dict[tuple[str, str], Video], visuals: dict[str, Any], where: str
+    records: Sequence[InstructionRecord], footage: dict[int, Footage], visuals: dict[str, Any], where: str
 ) -> list[Sample]:
     """A sample of each record: its question, its answer, all its negatives, its clips and the observation.
 
@@ -65,11 +61,11 @@ def plan_samples(
         visuals: settings of `visual_input`.
         where: names the file.
     """
-    return [_sample(record, record.question, record.answer, videos, visuals, where) for record in records]
+    return [_sample(record, record.question, record.answer, footage, visuals, where) for record in records]
 
 
 def recognition_samples(
-    records: Sequence[InstructionRecord], videos: dict[tuple[str, str], Video], visuals: dict[str, Any], where: str
+    records: Sequence[InstructionRecord], footage: dict[int, Footage], visuals: dict[str, Any], where: str
 ) -> list[Sample]:
     """Action recognition on the same clips (sec. 5.1): the answer lists the actions that the clips show, in order.
 
@@ -80,7 +76,7 @@ def recognition_samples(
         if actions := record.past_actions[-visuals["num_clips"] :]:
             listed = ", ".join(action.narration_text.strip() for action in actions)
             answer = f"{listed[:1].upper()}{listed[1:]}."
-            samples.append(_sample(record, RECOGNITION_QUESTION, answer, videos, visuals, where, "recognition of "))
+            samples.append(_sample(record, RECOGNITION_QUESTION, answer, footage, visuals, where, "recognition of "))
     return samples
 
 
@@ -113,13 +109,13 @@ def _sample(
     record: InstructionRecord,
     question: str,
     answer: str,
-    videos: dict[tuple[str, str], Video],
+    footage: dict[int, Footage],
     visuals: dict[str, Any],
     where: str,
     what: str = "",
 ) -> Sample:
     doc = record.model_dump(include={"sample_id", "video_source", "current_observation_frame", "past_actions"})
-    doc["media_path"] = str(videos[record.video_source, record.video_id].path)
+    doc["media_path"] = str(footage[record.sample_id].path)
     clips = min(len(record.past_actions), visuals["num_clips"])
     return Sample(
         name=f"{where}, {what}sample_id {record.sample_id}",

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from PIL import Image
 
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_instructions
-from lmms_egoplan.benchmarks.egoplan.tuning.data import find_videos, plan_samples
+from lmms_egoplan.benchmarks.egoplan.tuning.data import find_frames, plan_samples
 from lmms_egoplan.benchmarks.egoplan.visuals import FRAMES_PER_CLIP, NUM_CLIPS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.progress import track
@@ -36,12 +36,12 @@ def export_preferences(
         LmmsEgoplanError: the data are wrong, frames are missing, or `out` holds something else.
     """
     records = read_instructions(data)
-    videos = find_videos(records, {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}, str(data))
+    footage = find_frames(records, {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}, NUM_CLIPS, str(data))
     if out.exists() and (not out.is_dir() or any(path.name not in (PAIRS, IMAGES) for path in out.iterdir())):
         raise LmmsEgoplanError(f"{out}: holds other files; give another --out")
     (out / IMAGES).mkdir(parents=True, exist_ok=True)
     lines = []
-    samples = plan_samples(records, videos, _VISUALS, str(data))
+    samples = plan_samples(records, footage, _VISUALS, str(data))
     for number, sample in track(list(enumerate(samples)), "Writing images"):
         paths = list(_write_images(sample, out, f"{records[number].sample_id}"))
         negative = draw(sample, f"{seed} {number}").negative

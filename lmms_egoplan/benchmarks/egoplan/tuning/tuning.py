@@ -10,7 +10,7 @@ from accelerate import PartialState
 
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_instructions
 from lmms_egoplan.benchmarks.egoplan.tuning.card import model_card
-from lmms_egoplan.benchmarks.egoplan.tuning.data import find_videos, hold_out, plan_samples, recognition_samples
+from lmms_egoplan.benchmarks.egoplan.tuning.data import find_frames, hold_out, plan_samples, recognition_samples
 from lmms_egoplan.benchmarks.egoplan.tuning.settings import PLAN, RECOGNITION, EgoPlanTuning
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import write_whole
@@ -41,14 +41,15 @@ def tune_egoplan(
     if not PartialState().is_main_process:
         tell = _silent
     where = str(settings.data)
-    videos = find_videos(records, {EPIC_KITCHENS: settings.epic_kitchens, EGO4D: settings.ego4d}, where)
+    roots = {EPIC_KITCHENS: settings.epic_kitchens, EGO4D: settings.ego4d}
+    footage = find_frames(records, roots, settings.num_clips, where)
     trained, apart = hold_out(records, settings.held_out, settings.seed)
-    parts = {PLAN: plan_samples(trained, videos, settings.visuals, where)}
+    parts = {PLAN: plan_samples(trained, footage, settings.visuals, where)}
     if settings.recognition:
-        parts[RECOGNITION] = recognition_samples(trained, videos, settings.visuals, where)
+        parts[RECOGNITION] = recognition_samples(trained, footage, settings.visuals, where)
     for path in settings.instructions:
         parts[_part(path, parts)] = instructions.read_instructions(path, settings.instruction_media)
-    held_out = plan_samples(apart, videos, settings.visuals, where)
+    held_out = plan_samples(apart, footage, settings.visuals, where)
     shared = TuningSettings.model_validate({name: getattr(settings, name) for name in TuningSettings.model_fields})
     tuned = tune(
         settings.model,
