@@ -33,6 +33,15 @@ class Answer:
     output_tokens: int
 
 
+@dataclass(frozen=True)
+class Beam:
+    """One answer of a beam search: its text, and the sum of its tokens' log-probabilities, in nats."""
+
+    text: str
+    logprob: float
+    num_tokens: int
+
+
 Question = tuple[list[Message], str]
 """Chat messages, and the id that names the question in errors."""
 
@@ -132,16 +141,54 @@ class AnswerGenerator:
             model = text_model(model)
             inputs = {name: value for name, value in inputs.items() if not name.startswith("qformer_")}
         output = model.generate(**inputs, **self._keywords(arguments), **self._stopping(stops))
-        prompt = inputs["input_ids"]
-        if encoder_decoder_of(self._model) is not None:
-            output = output[:, 1:]  # the decoder's start token
-        elif output.shape[1] >= prompt.shape[1] and torch.equal(output[:, : prompt.shape[1]], prompt):
-            output = output[:, prompt.shape[1] :]
+        output = self._written(output, inputs["input_ids"])
         texts = self._tokenizer.batch_decode(output, skip_special_tokens=True)
         return [
             Answer(_cut(text, stops), int(mask.sum()), self._count_tokens(ids))
             for text, mask, ids in zip(texts, inputs["attention_mask"], output, strict=True)
         ]
+
+    @torch.inference_mode()
+    def beams(self, messages: Sequence[Message], width: int, new_tokens: int, question_id: str) -> list[Beam]:
+        """The best answers that beam search finds, by mean log-probability per token, the best first.
+
+        Args:
+            messages: with at least one image or video.
+            width: of the search, and at most so many answers; of those with the same text the best one stays.
+            new_tokens: at most so many are generated.
+            question_id: names the question in errors.
+
+        Raises:
+            ContextTooLongError: the question exceeds the model's positions.
+        """
+        inputs = on_device(self._encoder.generation_inputs([messages]), self._model)
+        check_length(self._model, int(inputs["attention_mask"].sum()), 1, question_id)
+        output = self._model.generate(
+            **inputs,
+            **self._keywords({"max_new_tokens": new_tokens, "num_beams": width}),
+            num_return_sequences=width,
+            return_dict_in_generate=True,
+            output_scores=True,
+        )
+        indices = getattr(output, "beam_indices", None)  # there is none where the width is 1
+        logprobs = self._model.compute_transition_scores(
+            output.sequences, output.scores, indices, normalize_logits=indices is None
+        )
+        written = self._written(output.sequences, inputs["input_ids"].repeat_interleave(width, dim=0))
+        texts = (text.strip() for text in self._tokenizer.batch_decode(written, skip_special_tokens=True))
+        beams: dict[str, Beam] = {}
+        for row, text in enumerate(texts):
+            scored = logprobs[row] if indices is None else logprobs[row][indices[row][: logprobs.shape[1]] >= 0]
+            beams.setdefault(text, Beam(text, float(scored.sum()), len(scored)))
+        return list(beams.values())
+
+    def _written(self, output: torch.Tensor, prompt: torch.Tensor) -> torch.Tensor:
+        """What was generated, where the model returns it behind the prompt or the decoder's start token."""
+        if encoder_decoder_of(self._model) is not None:
+            return output[:, 1:]
+        if output.shape[1] >= prompt.shape[1] and torch.equal(output[:, : prompt.shape[1]], prompt):
+            return output[:, prompt.shape[1] :]
+        return output
 
     def _keywords(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         unknown = set(arguments) - _HANDLED - self._unknown_arguments

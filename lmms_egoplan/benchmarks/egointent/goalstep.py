@@ -117,7 +117,7 @@ def build_records(goalstep: str | Path, videos: str | Path, before_end: float) -
     records: list[Record] = []
     left_out: Counter[str] = Counter()
     absent: list[str] = []
-    loaded = _load(Path(goalstep))
+    loaded = read_goalstep(goalstep)
     for video in loaded:
         leaves = sorted(_leaves(video), key=lambda leaf: (leaf[0].start_time, leaf[0].end_time))
         category = video.goal_category
@@ -221,7 +221,7 @@ def _leaves(video: _Video) -> Iterator[_Leaf]:
             yield substep, step.step_description
 
 
-def _load(path: Path) -> list[_Video]:
+def read_goalstep(path: str | Path) -> list[_Video]:
     """The file's videos, checked."""
     content = read_json(path, "annotations")
     raws = content.get("videos") if isinstance(content, dict) else None

@@ -103,7 +103,7 @@ def uniform_images(doc: Doc, num_frames: int = UNIFORM_FRAMES) -> list[Image.Ima
     Raises:
         FrameError: a frame is absent or cannot be decoded.
     """
-    return _read(doc, uniform_frames(_past(doc), doc["current_observation_frame"], num_frames))
+    return read_frames(doc, uniform_frames(_past(doc), doc["current_observation_frame"], num_frames))
 
 
 def num_uniform_images(doc: Doc, num_frames: int = UNIFORM_FRAMES) -> int:
@@ -128,7 +128,7 @@ def clip_images(
     """
     observation = doc["current_observation_frame"]
     clips = clip_frames(_past(doc), observation, num_clips, frames_per_clip)
-    images = iter(_read(doc, [number for clip in clips for number in clip] + [observation]))
+    images = iter(read_frames(doc, [number for clip in clips for number in clip] + [observation]))
     fps = SOURCE_FPS[doc["video_source"]]
     return [Clip((next(images) for _ in clip), _rate(clip, fps)) for clip in clips], next(images)
 
@@ -154,7 +154,7 @@ def progress_video(doc: Doc) -> str:
         span = Fraction(observation - first, SOURCE_FPS[source])
         numbers = uniform_frames(past, observation, min(VIDEO_FRAMES, int(span * VIDEO_FPS) + 1))
         fps = (len(numbers) - 1) / span if len(numbers) > 1 else VIDEO_FPS
-        write_video(path, read_in_batches(partial(_read, doc), numbers), fps)
+        write_video(path, read_in_batches(partial(read_frames, doc), numbers), fps)
     return str(path)
 
 
@@ -217,7 +217,12 @@ def _version(doc: Doc, first: int, last: int) -> str:
     return sha256(" ".join([_WRITTEN, *versions]).encode()).hexdigest()[:16]
 
 
-def _read(doc: Doc, numbers: Sequence[int]) -> list[Image.Image]:
+def read_frames(doc: Doc, numbers: Sequence[int]) -> list[Image.Image]:
+    """Frames of a prepared question's video, by the numbers that its records use.
+
+    Raises:
+        FrameError: a frame is absent or cannot be decoded.
+    """
     read = read_frame_folder if doc["video_source"] == EPIC_KITCHENS else read_video_frames
     try:
         return read(doc["media_path"], numbers)

@@ -1,0 +1,44 @@
+"""Which of an environment's actions a free text means."""
+
+from collections.abc import Sequence
+
+from lmms_egoplan.benchmarks.egoplan.construction.narrations import normalised
+from lmms_egoplan.encoder import load_encoder
+
+# The project's own: below, a text is none of the actions.
+LEAST_SIMILARITY = 0.6
+
+
+def ground(texts: Sequence[str], actions: Sequence[str] | None) -> list[tuple[str | None, float | None]]:
+    """The action of each text, and how alike they are: the same words, or else the nearest by sentence embeddings.
+
+    Args:
+        actions: None where every text is an action; then the text itself, without a similarity.
+
+    Returns:
+        None for a text that is like none of the actions; the similarity is that of the nearest.
+
+    Raises:
+        LmmsEgoplanError: the sentence encoder cannot be loaded.
+
+    >>> ground(["Open the tap."], ["close the tap", "open tap"])
+    [('open tap', 1.0)]
+    """
+    if actions is None:
+        return [(text.strip() or None, None) for text in texts]
+    known = {normalised(action): action for action in actions}
+    alike = {key: (action, 1.0) for key, action in known.items()}
+    others = [text for text in texts if normalised(text) not in known]
+    alike |= _nearest(others, actions) if others and actions else {}
+    return [alike.get(normalised(text), (None, None)) for text in texts]
+
+
+def _nearest(texts: Sequence[str], actions: Sequence[str]) -> dict[str, tuple[str | None, float]]:
+    encoder = load_encoder()
+    embedded, known = (encoder.encode(list(some), normalize_embeddings=True) for some in (texts, actions))
+    found = {}
+    for text, similarities in zip(texts, (embedded @ known.T).tolist(), strict=True):
+        similarity = max(similarities)
+        action = actions[similarities.index(similarity)] if similarity >= LEAST_SIMILARITY else None
+        found[normalised(text)] = (action, similarity)
+    return found

@@ -1,0 +1,125 @@
+"""A simulated kitchen: Gymnasium-Robotics' Franka Kitchen, seen from the height of a head behind the robot's arm.
+
+How an action is carried out is scripted: it moves the joint of a door, a knob or a switch, or the kettle, while the arm
+stays where it is. Whether a goal is reached is the environment's own judgement.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import yaml
+from PIL import Image
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.clip import Clip
+from lmms_egoplan.planner.environment import EnvironmentFailedError, Outcome
+
+_KITCHEN = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+GOALS: dict[str, list[str]] = _KITCHEN["goals"]
+"""By their words, the elements of the environment that are to be in its own goal states."""
+
+# The camera: what it looks at (metres), from how far, and the angles to it (degrees).
+_LOOKS_AT, _DISTANCE, _AZIMUTH, _ELEVATION = (-0.1, 0.6, 2.0), 2.2, 90.0, -20.0
+_WIDTH, _HEIGHT = 320, 240
+# Frames of a motion behind the view before it, and their rate.
+_MOTION_FRAMES, _FPS = 7, 8.0
+# An element is where it is asked to be if all its joints are so near (radians or metres); springs move them a little.
+_CLOSE = 0.1
+
+_INSTALL = 'the kitchen needs its simulator: pip install "lmms-egoplan[kitchen]"'
+_RENDER = (
+    "the kitchen cannot be drawn ({problem}). Without a screen, set MUJOCO_GL=egl on a GPU, or MUJOCO_GL=osmesa on a "
+    "processor (on Debian: apt-get install libosmesa6)"
+)
+
+
+class Kitchen:
+    """One kitchen, from its start to a goal.
+
+    Args:
+        elements: of the environment whose goal states make up the goal; see `GOALS`.
+        seed: of the environment's noise.
+        motion_frames: seen of each action, at least 1; a frame takes most of a second without a GPU.
+
+    Raises:
+        LmmsEgoplanError: the simulator is not installed, cannot draw, or has no such element.
+    """
+
+    name = "Franka Kitchen"
+
+    def __init__(self, elements: Sequence[str], seed: int = 0, motion_frames: int = _MOTION_FRAMES) -> None:
+        with suppress(ImportError):
+            import triton  # noqa: F401  # torch's compiler must bring its LLVM before OSMesa does, or Python crashes
+        try:
+            import mujoco
+            import numpy as np
+            from gymnasium_robotics.envs.franka_kitchen import kitchen_env
+        except ImportError as error:
+            raise LmmsEgoplanError(f"{_INSTALL} ({error})") from error
+        if unknown := set(elements) - set(kitchen_env.OBS_ELEMENT_GOALS):
+            raise LmmsEgoplanError(
+                f"the kitchen has no {', '.join(sorted(unknown))}; it has {', '.join(kitchen_env.OBS_ELEMENT_GOALS)}"
+            )
+        self._mujoco, self._np, self._motion_frames = mujoco, np, motion_frames
+        try:
+            self._environment = kitchen_env.KitchenEnv(list(elements), remove_task_when_completed=False)
+            self._environment.reset(seed=seed)
+        except Exception as error:  # other versions of the simulator fail in many ways
+            raise LmmsEgoplanError(f"{_INSTALL} ({type(error).__name__}: {error})") from error
+        self._model, self._data = self._environment.model, self._environment.data
+        self._places = kitchen_env.OBS_ELEMENT_INDICES
+        start = {element: self._data.qpos[places].copy() for element, places in self._places.items()}
+        self._states: dict[str, dict[str, Any]] = {"done": kitchen_env.OBS_ELEMENT_GOALS, "undone": start}
+        self._left = set(elements)
+        self._camera = mujoco.MjvCamera()
+        self._camera.lookat[:] = _LOOKS_AT
+        self._camera.distance, self._camera.azimuth, self._camera.elevation = _DISTANCE, _AZIMUTH, _ELEVATION
+        try:
+            self._renderer = mujoco.Renderer(self._model, _HEIGHT, _WIDTH)
+            self.observe()
+        except Exception as error:  # each backend of OpenGL has errors of its own
+            raise LmmsEgoplanError(_RENDER.format(problem=f"{type(error).__name__}: {error}")) from error
+
+    def observe(self) -> Image.Image:
+        try:
+            self._renderer.update_scene(self._data, self._camera)
+            return Image.fromarray(self._renderer.render())
+        except Exception as error:
+            raise EnvironmentFailedError(_RENDER.format(problem=f"{type(error).__name__}: {error}")) from error
+
+    def actions(self) -> list[str]:
+        return list(_KITCHEN["actions"])
+
+    def execute(self, action: str) -> Outcome:
+        """Move the action's element to its state, frame by frame; what is there already stays."""
+        if action not in _KITCHEN["actions"]:
+            return Outcome(False, f"the kitchen does not know {action!r}", Clip())
+        element, to = _KITCHEN["actions"][action].values()
+        places, goal = self._places[element], self._states[to][element]
+        start = self._data.qpos[places].copy()
+        if abs(goal - start).max() < _CLOSE:
+            return Outcome(False, "it is so already", Clip())
+        frames = [self.observe()]
+        for number in range(1, self._motion_frames + 1):
+            self._place(places, start + (goal - start) * number / self._motion_frames)
+            frames.append(self.observe())
+        self._settle()
+        return Outcome(True, "done", Clip(frames, _FPS))
+
+    def done(self) -> bool:
+        return not self._left
+
+    def close(self) -> None:
+        self._renderer.close()
+        self._environment.close()
+
+    def _place(self, places: Any, values: Any) -> None:
+        self._data.qpos[places] = values
+        self._mujoco.mj_forward(self._model, self._data)
+
+    def _settle(self) -> None:
+        """Let the simulation go on for a moment, with the arm at rest, and hear which goals hold now."""
+        *_, told = self._environment.step(self._np.zeros(self._environment.action_space.shape))
+        self._left = set(self._environment.goal) - set(told["step_task_completions"])

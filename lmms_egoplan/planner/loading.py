@@ -1,0 +1,27 @@
+"""A model to plan with, from a name or a folder."""
+
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoModelForImageTextToText, AutoProcessor, PreTrainedModel
+
+from lmms_egoplan.encoder import default_device
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.training.adapter import load_adapter
+
+
+def load_model(name: str, peft: Path | None) -> tuple[PreTrainedModel, Any]:
+    """A checkpoint in its own precision, in eval mode, on this process's GPU or the CPU; and its processor.
+
+    Args:
+        peft: folder of an adapter for it.
+
+    Raises:
+        LmmsEgoplanError: there is no such checkpoint, transformers cannot load it, or the adapter is for another.
+    """
+    try:
+        model = AutoModelForImageTextToText.from_pretrained(name, dtype="auto", device_map={"": default_device()})
+        processor = AutoProcessor.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise LmmsEgoplanError(f"--model {name}: {error}") from error
+    return (load_adapter(model, peft) if peft else model.eval()), processor

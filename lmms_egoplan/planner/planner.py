@@ -1,0 +1,201 @@
+"""The loop: look, propose, carry the best proposal out, until the goal is reached or nothing is left to try.
+
+EgoPlan-Bench's first version guides an agent so (arXiv 2312.06722v1, Applications in guiding embodied agents): each
+next action from goal, progress and current view, by beam search of width five, of which the top one is carried out.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from PIL import Image
+from transformers import PreTrainedModel
+
+from lmms_egoplan.benchmarks.egoplan.construction.questions import QUESTION
+from lmms_egoplan.benchmarks.egoplan.visuals import FRAMES_PER_CLIP, NUM_CLIPS
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.clip import Clip
+from lmms_egoplan.media.sampling import evenly_spaced
+from lmms_egoplan.planner.environment import Environment, EnvironmentFailedError, Outcome
+from lmms_egoplan.planner.proposals import GENERATE, RANK, Proposal, Proposer
+
+# Paper v1, Applications.
+BEAMS = 5
+# The project's own.
+MAX_STEPS = 20
+
+# How an episode ends.
+DONE, BUDGET, STUCK = "done", "out of steps", "nothing left to try"
+ENVIRONMENT_FAILED, MODEL_FAILED = "environment failed", "model failed"
+
+
+class Proposes(Protocol):
+    """What the loop asks: `Proposer`, or anything else that proposes, such as an oracle."""
+
+    def propose(
+        self, question: str, visuals: Sequence[Any], actions: Sequence[str] | None, place: str
+    ) -> list[Proposal]:
+        """Proposals, the best first; none where there is nothing to do."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One round of the loop.
+
+    view: what was seen before. proposals: of the model, the likeliest first. tried: the one that was carried out, of
+    those not tried in vain since anything changed. outcome: what became of it. model_seconds, action_seconds: of wall
+    time.
+    """
+
+    number: int
+    view: Image.Image
+    proposals: list[Proposal]
+    tried: Proposal
+    outcome: Outcome
+    model_seconds: float
+    action_seconds: float
+
+
+@dataclass
+class Episode:
+    """All steps towards one goal, and how it ended: ``done``, which the environment tells, ``out of steps``, ``nothing
+    left to try``, ``environment failed`` or ``model failed``, the last two with a `problem`.
+    """
+
+    goal: str
+    environment: str
+    steps: list[Step] = field(default_factory=list)
+    end: str = BUDGET
+    problem: str | None = None
+    last_view: Image.Image | None = None
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the environment says that it is done: a goal that is reached, or a recording's end."""
+        return self.end == DONE
+
+
+class Planner:
+    """A vision-language model that guides an agent.
+
+    The prompt is EgoPlan's question with the goal, behind clips of the last 4 actions that changed anything, of 8
+    frames each, and the current view (as in ``egoplan_val_clips``).
+
+    Args:
+        model: a transformers vision-language model, in eval mode, on its device.
+        processor: its processor.
+        beams: width of the beam search, and proposals a step; at least 1.
+        method: ``generate``: free text by beam search, which means the nearest of the environment's actions. ``rank``:
+            the environment's actions ranked behind one pass over the context.
+        frames_per_clip: frames of each past action, at least 1.
+
+    Raises:
+        ValueError: a number below 1, or another method.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        processor: Any,
+        beams: int = BEAMS,
+        method: str = GENERATE,
+        frames_per_clip: int = FRAMES_PER_CLIP,
+    ) -> None:
+        _check(beams=beams, frames_per_clip=frames_per_clip)
+        if method not in (GENERATE, RANK):
+            raise ValueError(f"method must be {GENERATE} or {RANK}, got {method!r}")
+        self._proposer = Proposer(model, processor, beams, method)
+        self._frames_per_clip = frames_per_clip
+
+    def run(
+        self,
+        environment: Environment,
+        goal: str,
+        max_steps: int = MAX_STEPS,
+        on_step: Callable[[Step], None] = lambda step: None,
+    ) -> Episode:
+        """Guide an agent to a goal; see `run_episode`."""
+        return run_episode(self._proposer, environment, goal, max_steps, self._frames_per_clip, on_step)
+
+
+def run_episode(
+    proposer: Proposes,
+    environment: Environment,
+    goal: str,
+    max_steps: int = MAX_STEPS,
+    frames_per_clip: int = FRAMES_PER_CLIP,
+    on_step: Callable[[Step], None] = lambda step: None,
+) -> Episode:
+    """Guide an agent to a goal with whatever proposes.
+
+    A proposal that changed nothing is not tried again before something has changed; the next best one is. One that
+    means none of the environment's actions is handed to it as it is, and takes a step of the budget, too.
+
+    Args:
+        goal: as EgoPlan words it, behind "in order to": ``heat water``.
+        max_steps: budget, at least 1.
+        on_step: is told every step at its end.
+
+    Returns:
+        The episode; where the environment or the proposer fails, with the steps up to then, and why.
+
+    Raises:
+        ValueError: a number below 1.
+        LmmsEgoplanError: the goal is empty.
+    """
+    _check(max_steps=max_steps, frames_per_clip=frames_per_clip)
+    if not goal.strip():
+        raise LmmsEgoplanError("the goal is empty; say what is to be reached, such as: heat water")
+    episode = Episode(goal, environment.name)
+    try:
+        for step in _steps(proposer, environment, episode, max_steps, frames_per_clip):
+            episode.steps.append(step)
+            on_step(step)
+        episode.last_view = environment.observe()
+    except LmmsEgoplanError as error:
+        episode.end = ENVIRONMENT_FAILED if isinstance(error, EnvironmentFailedError) else MODEL_FAILED
+        episode.problem = str(error)
+    return episode
+
+
+def _steps(
+    proposer: Proposes, environment: Environment, episode: Episode, max_steps: int, frames_per_clip: int
+) -> Iterator[Step]:
+    past: list[Clip] = []
+    in_vain: set[str] = set()
+    for number in range(1, max_steps + 1):
+        if environment.done():
+            break
+        view = environment.observe()
+        started = time.monotonic()
+        visuals = [*(_thinned(clip, frames_per_clip) for clip in past[-NUM_CLIPS:]), view]
+        question, place = QUESTION.format(goal=episode.goal), f"{episode.goal}, step {number}"
+        proposals = proposer.propose(question, visuals, environment.actions(), place)
+        tried = next((one for one in proposals if (one.action or one.text) not in in_vain), None)
+        if tried is None:
+            episode.end = STUCK
+            return
+        proposed = time.monotonic()
+        outcome = environment.execute(tried.action or tried.text)
+        if outcome.changed:
+            in_vain.clear()
+            past.append(outcome.clip or Clip([view]))
+        else:
+            in_vain.add(tried.action or tried.text)
+        yield Step(number, view, proposals, tried, outcome, proposed - started, time.monotonic() - proposed)
+    if environment.done():
+        episode.end = DONE
+
+
+def _thinned(clip: Clip, count: int) -> Clip:
+    """So many frames, evenly spaced, as EgoPlan's clips have; some twice where there are fewer."""
+    last = len(clip) - 1
+    fps = clip.fps * (count - 1) / last if clip.fps and last and count > 1 else None
+    return Clip((clip[position] for position in evenly_spaced(0, last, count)), fps)
+
+
+def _check(**numbers: int) -> None:
+    for name, number in numbers.items():
+        if number < 1:
+            raise ValueError(f"{name} must be at least 1, got {number}")

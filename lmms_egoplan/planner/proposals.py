@@ -1,0 +1,76 @@
+"""What a model proposes to do next, the most likely first: by beam search, or ranked from a list."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from lmms_egoplan.harnesses.generation import AnswerGenerator
+from lmms_egoplan.media.messages import MediaLoader
+from lmms_egoplan.planner.grounding import ground
+from lmms_egoplan.ranking import CandidateRanker
+
+GENERATE, RANK = "generate", "rank"
+# Words of an action; published ones of EgoPlan have at most 12 or so.
+MAX_NEW_TOKENS = 32
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """One proposal.
+
+    text: as the model put it. logprob: the sum over its `num_tokens` tokens, in nats. action: what it means among the
+    environment's actions; None for none of them. similarity: of the two, cosine in [-1, 1].
+    """
+
+    text: str
+    logprob: float
+    num_tokens: int
+    action: str | None
+    similarity: float | None = None
+
+
+class Proposer:
+    """Proposals of one model.
+
+    Args:
+        model: in eval mode, on its device.
+        beams: how many, at least 1.
+        method: ``generate``, which writes freely, or ``rank``, which ranks the environment's actions by their mean
+            log-probability per token, all behind one pass over the context.
+    """
+
+    def __init__(self, model: PreTrainedModel, processor: Any, beams: int, method: str) -> None:
+        self._beams, self._method = beams, method
+        self._generator = AnswerGenerator(model, processor)
+        self._ranker = CandidateRanker(model, processor) if method == RANK else None
+        self._media = MediaLoader(self._generator.takes_video, max_frames_num=1)
+
+    def propose(
+        self, question: str, visuals: Sequence[Any], actions: Sequence[str] | None, place: str
+    ) -> list[Proposal]:
+        """At most `beams` different proposals, the most likely first.
+
+        Args:
+            visuals: clips and images, in order.
+            actions: of the environment; None where any text will do, which needs ``generate``.
+            place: names the step in errors.
+
+        Raises:
+            ContextTooLongError: question and visuals exceed the model's positions.
+            RankingError: an action cannot be ranked.
+            LmmsEgoplanError: the sentence encoder that grounds free text cannot be loaded.
+        """
+        messages = self._media.messages(question, visuals)
+        if self._ranker is not None:
+            assert actions is not None
+            scores = self._ranker.score(messages, list(actions), place)
+            ranked = sorted(zip(actions, scores, strict=True), key=lambda pair: pair[1].nll)[: self._beams]
+            return [Proposal(action, score.logprob, score.num_tokens, action, 1.0) for action, score in ranked]
+        written = self._generator.beams(messages, self._beams, MAX_NEW_TOKENS, place)
+        grounded = ground([beam.text for beam in written], actions)
+        return [
+            Proposal(beam.text, beam.logprob, beam.num_tokens, *action)
+            for beam, action in zip(written, grounded, strict=True)
+        ]

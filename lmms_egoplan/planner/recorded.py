@@ -1,0 +1,146 @@
+"""A narrated video in place of a world to act in: the planner proposes, the video tells what really happened."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from lmms_egoplan.benchmarks.egointent.goalstep import read_goalstep
+from lmms_egoplan.benchmarks.egoplan.visuals import FRAMES_PER_CLIP, SOURCE_FPS, read_frames
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.clip import Clip
+from lmms_egoplan.media.frames import FrameError, frame_times, read_video_frames
+from lmms_egoplan.media.sampling import evenly_spaced
+from lmms_egoplan.planner.environment import EnvironmentFailedError, Outcome
+from lmms_egoplan.planner.planner import Episode
+from lmms_egoplan.storage import resolve_inside
+
+# The current view lies so long before the next action (EgoPlan-Bench v2, sec. 3.3, Visual Input Alignment).
+SECONDS_BEFORE = 0.5
+
+Frames = Callable[[Sequence[int]], list[Image.Image]]
+
+
+@dataclass(frozen=True)
+class Narrated:
+    """One action of a video: its text, and its first and last frame."""
+
+    text: str
+    start: int
+    stop: int
+
+
+class RecordedVideo:
+    """The actions of one goal in one video, in their order.
+
+    Args:
+        name: of the video.
+        goal: what its actions are for.
+        narrated: at least two actions, by their starts.
+        frames: reads frames by their numbers.
+        fps: frames per second of the source.
+        first: number of its first frame.
+    """
+
+    def __init__(
+        self, name: str, goal: str, narrated: Sequence[Narrated], frames: Frames, fps: float, first: int
+    ) -> None:
+        self.name, self.goal = name, goal
+        self._narrated, self._frames, self._fps, self._first = narrated, frames, fps, first
+        self._next = 0
+
+    @property
+    def num_actions(self) -> int:
+        """How many the video shows."""
+        return len(self._narrated)
+
+    def observe(self) -> Image.Image:
+        """The view half a second before the next action; behind the last one, its last frame."""
+        if self.done():
+            return self._read([self._narrated[-1].stop])[0]
+        start = self._narrated[self._next].start
+        return self._read([max(self._first, start - max(1, round(SECONDS_BEFORE * self._fps)))])[0]
+
+    def actions(self) -> list[str]:
+        """All actions of the goal, alphabetically: their order would tell what comes next."""
+        return sorted({action.text for action in self._narrated})
+
+    def execute(self, action: str) -> Outcome:
+        """Whatever is asked for, what really happened is what is seen next."""
+        real = self._narrated[self._next]
+        numbers = evenly_spaced(real.start, real.stop, FRAMES_PER_CLIP)
+        rate = (len(numbers) - 1) * self._fps / max(1, real.stop - real.start)
+        clip = Clip(self._read(numbers), rate)
+        self._next += 1
+        return Outcome(
+            True, "as in the video" if action == real.text else f"in the video: {real.text}", clip, real.text
+        )
+
+    def done(self) -> bool:
+        return self._next >= len(self._narrated)
+
+    def _read(self, numbers: Sequence[int]) -> list[Image.Image]:
+        try:
+            return self._frames(numbers)
+        except FrameError as error:
+            raise EnvironmentFailedError(f"{self.name}: {error}") from error
+
+
+def step_accuracy(episodes: Iterable[Episode]) -> tuple[int, int]:
+    """Steps whose best proposal is the action that the video shows next, and all steps."""
+    steps = [step for episode in episodes for step in episode.steps]
+    return sum(step.proposals[0].action == step.outcome.done for step in steps), len(steps)
+
+
+def egoplan_videos(rows: Iterable[Mapping[str, Any]]) -> list[RecordedVideo]:
+    """A video for each goal of EgoPlan's prepared validation split, by the question that tells most of its progress.
+
+    What that question asks for ends the recording: it has no segment of its own, so it is not replayed.
+
+    Raises:
+        LmmsEgoplanError: no goal has two past actions.
+    """
+
+    def key(row: Mapping[str, Any]) -> tuple[str, str, str]:
+        return row["video_source"], row["video_id"], row["task_goal"]
+
+    videos = []
+    for (source, video, goal), group in groupby(sorted(rows, key=key), key):
+        row = max(group, key=lambda row: len(row["past_actions"]))
+        past = [Narrated(one["narration_text"], one["start_frame"], one["stop_frame"]) for one in row["past_actions"]]
+        if len(past) > 1:
+            frames = lambda numbers, row=row: read_frames(row, numbers)  # noqa: E731
+            videos.append(RecordedVideo(f"{video}, {goal}", goal, past, frames, SOURCE_FPS[source], 1))
+    if not videos:
+        raise LmmsEgoplanError("no goal of these questions has two past actions to replay")
+    return videos
+
+
+def goalstep_videos(annotations: str | Path, folder: str | Path) -> list[RecordedVideo]:
+    """A video for each one of Goal-Step's annotations that lies in the folder as ``<video_uid>.mp4``.
+
+    Its goal is that of the video; its actions are the steps, without those that are irrelevant to it.
+
+    Raises:
+        LmmsEgoplanError: the annotations cannot be read or are of another form, or no video with two steps is there.
+        FrameError: a video cannot be read.
+    """
+    videos = []
+    for video in read_goalstep(annotations):
+        path = resolve_inside(folder, f"{video.video_uid}.mp4")
+        steps = sorted((step for step in video.segments if step.counts), key=lambda step: step.start_time)
+        if len(steps) < 2 or not path.is_file():
+            continue
+        times = frame_times(path)
+        fps = (len(times) - 1) / (times[-1] - times[0])
+        last = len(times) - 1
+        places = [[min(last, round(time * fps)) for time in (step.start_time, step.end_time)] for step in steps]
+        narrated = [Narrated(step.step_description, *place) for step, place in zip(steps, places, strict=True)]
+        frames = lambda numbers, path=path: read_video_frames(path, numbers)  # noqa: E731
+        videos.append(RecordedVideo(video.video_uid, video.goal_description, narrated, frames, fps, 0))
+    if not videos:
+        raise LmmsEgoplanError(f"{folder}: none of the videos with two steps or more of {annotations} is there")
+    return videos

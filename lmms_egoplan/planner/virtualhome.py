@@ -1,0 +1,113 @@
+"""VirtualHome, where a user runs its simulator: three of the calls that its own HTTP interface takes.
+
+Not tried against the simulator itself, which cannot be had as a package: only against a server that speaks these calls.
+"""
+
+import base64
+import binascii
+import io
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import httpx
+from PIL import Image, UnidentifiedImageError
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.clip import Clip
+from lmms_egoplan.planner.environment import EnvironmentFailedError, Outcome
+
+# What the simulator's objects can be asked for, by the property that allows it: the words, and the script's action.
+_VERBS = {
+    "CAN_OPEN": (("open the {}", "open"), ("close the {}", "close")),
+    "HAS_SWITCH": (("turn on the {}", "switchon"), ("turn off the {}", "switchoff")),
+    "GRABBABLE": (("take the {}", "grab"),),
+    "SITTABLE": (("sit on the {}", "sit"),),
+}
+_TIMEOUT_S = 120.0
+_SIZE = (640, 480)
+
+
+class VirtualHome:
+    """The first character of a running simulator.
+
+    Args:
+        url: of the simulator, such as ``http://127.0.0.1:8080``.
+        until: the states that make up the goal, by object and state, such as ``[("stove", "ON")]``.
+        camera: number of the camera that the character sees with.
+
+    Raises:
+        LmmsEgoplanError: the simulator cannot be reached, or has no such object.
+    """
+
+    name = "VirtualHome"
+
+    def __init__(self, url: str, until: Sequence[tuple[str, str]], camera: int) -> None:
+        self._url, self._camera = url, camera
+        self._until = [(name.casefold(), state.upper()) for name, state in until]
+        self._client = httpx.Client(timeout=_TIMEOUT_S)
+        if unknown := {name for name, _ in self._until} - {node["class_name"].casefold() for node in self._nodes()}:
+            raise LmmsEgoplanError(f"VirtualHome at {url}: there is no {', '.join(sorted(unknown))} in this apartment")
+
+    def observe(self) -> Image.Image:
+        settings = {"mode": "normal", "image_width": _SIZE[0], "image_height": _SIZE[1]}
+        reply = self._post("camera_image", intParams=[self._camera], stringParams=[json.dumps(settings)])
+        try:
+            image = Image.open(io.BytesIO(base64.b64decode(reply["message_list"][0])))
+            return image.convert("RGB")
+        except (KeyError, IndexError, TypeError, binascii.Error, UnidentifiedImageError, OSError) as error:
+            raise self._failed(f"camera {self._camera} gives no image ({type(error).__name__}: {error})") from error
+
+    def actions(self) -> list[str]:
+        return list(self._scripts())
+
+    def execute(self, action: str) -> Outcome:
+        """Walk to the action's object, and act on it."""
+        scripts = self._scripts()
+        if action not in scripts:
+            return Outcome(False, f"there is nothing here to {action}", Clip())
+        before = self.observe()
+        settings = {"recording": False, "skip_animation": True, "find_solution": True, "image_synthesis": []}
+        reply = self._post("render_script", stringParams=[json.dumps(settings), *scripts[action]], may_fail=True)
+        if not reply.get("success"):
+            return Outcome(False, f"the simulator refuses: {reply.get('message') or 'it does not say why'}", Clip())
+        return Outcome(True, "done", Clip([before, self.observe()]))
+
+    def done(self) -> bool:
+        states = [(node["class_name"].casefold(), {*node["states"]}) for node in self._nodes()]
+        return all(any(name == kind and state in held for kind, held in states) for name, state in self._until)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _scripts(self) -> dict[str, list[str]]:
+        """By an action's words, the script's lines: of objects of one kind, those of the first one."""
+        scripts: dict[str, list[str]] = {}
+        for node in self._nodes():
+            name, place = node["class_name"], f"<{node['class_name']}> ({node['id']})"
+            for verb, act in (pair for kind in node["properties"] for pair in _VERBS.get(kind, ())):
+                lines = [f"<char0> [{step}] {place}" for step in ("walk", act)]
+                scripts.setdefault(verb.format(name.replace("_", " ")), lines)
+        return scripts
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        reply = self._post("environment_graph")
+        try:
+            nodes = json.loads(reply["message"])["nodes"]
+            return [{name: node[name] for name in ("id", "class_name", "properties", "states")} for node in nodes]
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._failed(f"its graph cannot be read ({type(error).__name__}: {error})") from error
+
+    def _post(self, action: str, may_fail: bool = False, **parameters: Any) -> dict[str, Any]:
+        try:
+            response = self._client.post(self._url, json={"id": action, "action": action, **parameters})
+            response.raise_for_status()
+            reply = response.json()
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            raise self._failed(f"{action}: {type(error).__name__}: {error}") from error
+        if not isinstance(reply, dict) or not (may_fail or reply.get("success")):
+            raise self._failed(f"{action}: the simulator answers {str(reply)[:200]}")
+        return reply
+
+    def _failed(self, problem: str) -> EnvironmentFailedError:
+        return EnvironmentFailedError(f"VirtualHome at {self._url}: {problem}. Is its simulator running there?")
