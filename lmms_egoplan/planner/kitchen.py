@@ -4,7 +4,7 @@ How an action is carried out is scripted: it moves the joint of a door, a knob o
 stays where it is. Whether a goal is reached is the environment's own judgement.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from lmms_egoplan.media.clip import Clip
 from lmms_egoplan.planner.environment import EnvironmentFailedError, Outcome
 
 _KITCHEN = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+ACTIONS: dict[str, dict[str, str]] = _KITCHEN["actions"]
+"""By their words, the element that moves, and whether to its goal state (``done``) or its first one (``undone``)."""
 GOALS: dict[str, list[str]] = _KITCHEN["goals"]
 """By their words, the elements of the environment that are to be in its own goal states."""
 
@@ -41,7 +43,7 @@ class Kitchen:
     Args:
         elements: of the environment whose goal states make up the goal; see `GOALS`.
         seed: of the environment's noise.
-        motion_frames: seen of each action, at least 1; a frame takes most of a second without a GPU.
+        motion_frames: seen of each action behind the view before it; 0 for no clip at all; a frame takes most of a second without a GPU.
 
     Raises:
         LmmsEgoplanError: the simulator is not installed, cannot draw, or has no such element.
@@ -90,30 +92,44 @@ class Kitchen:
             raise EnvironmentFailedError(_RENDER.format(problem=f"{type(error).__name__}: {error}")) from error
 
     def actions(self) -> list[str]:
-        return list(_KITCHEN["actions"])
+        return list(ACTIONS)
 
     def execute(self, action: str) -> Outcome:
         """Move the action's element to its state, frame by frame; what is there already stays."""
-        if action not in _KITCHEN["actions"]:
+        if action not in ACTIONS:
             return Outcome(False, f"the kitchen does not know {action!r}", Clip())
-        element, to = _KITCHEN["actions"][action].values()
+        element, to = ACTIONS[action].values()
         places, goal = self._places[element], self._states[to][element]
         start = self._data.qpos[places].copy()
-        if abs(goal - start).max() < _CLOSE:
+        if self._is_at(element, to):
             return Outcome(False, "it is so already", Clip())
-        frames = [self.observe()]
+        frames = [self.observe()] if self._motion_frames else []
         for number in range(1, self._motion_frames + 1):
             self._place(places, start + (goal - start) * number / self._motion_frames)
             frames.append(self.observe())
+        self._place(places, goal)
         self._settle()
         return Outcome(True, "done", Clip(frames, _FPS))
 
     def done(self) -> bool:
         return not self._left
 
+    def state(self) -> dict[str, bool]:
+        """Of each element of the kitchen whether it is in its goal state."""
+        return {element: self._is_at(element, "done") for element in self._places}
+
+    def set(self, done: Collection[str]) -> None:
+        """Put these elements into their goal states at once, and all others back."""
+        for element, places in self._places.items():
+            self._place(places, self._states["done" if element in done else "undone"][element])
+        self._settle()
+
     def close(self) -> None:
         self._renderer.close()
         self._environment.close()
+
+    def _is_at(self, element: str, to: str) -> bool:
+        return bool(abs(self._states[to][element] - self._data.qpos[self._places[element]]).max() < _CLOSE)
 
     def _place(self, places: Any, values: Any) -> None:
         self._data.qpos[places] = values
