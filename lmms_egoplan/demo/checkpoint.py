@@ -1,10 +1,16 @@
 """A LLaVA-1.5 of toy size with random weights, in the real classes of transformers."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+    from transformers import (
+        CLIPImageProcessor,
+        LlavaForConditionalGeneration,
+        LlavaProcessor,
+        PreTrainedTokenizerFast,
+    )
 
 _SEED = 0
 # Standard deviation of a unit that reads normalised input: from about 1 on, images and words change the
@@ -12,10 +18,8 @@ _SEED = 0
 _GAIN = 1.25
 _PATCH = 14
 _IMAGE_SIDE = 56
-_IMAGE_TOKENS = (_IMAGE_SIDE // _PATCH) ** 2
-# The clips layout's 33 images are 528 of them.
+# The clips layout's 33 images of 16 tokens are 528 of them.
 _POSITIONS = 2048
-_VOCABULARY = 512
 # Random weights hardly ever end a reply: from so many tokens on, the end grows more likely by this factor a token.
 _ENDING = (12, 1.2)
 
@@ -51,48 +55,16 @@ def write_checkpoint(folder: Path) -> None:
     16 tokens per image, 2,048 positions.
     """
     import torch
-    from transformers import CLIPImageProcessor, LlavaConfig, LlavaForConditionalGeneration, LlavaProcessor
+    from transformers import CLIPImageProcessor
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
-    tokenizer = train_tokenizer()
-    processor = LlavaProcessor(
-        CLIPImageProcessor(
-            size={"shortest_edge": _IMAGE_SIDE}, crop_size={"height": _IMAGE_SIDE, "width": _IMAGE_SIDE}
-        ),
-        tokenizer,
-        patch_size=_PATCH,
-        vision_feature_select_strategy="default",
-        num_additional_image_tokens=1,
-        chat_template=_CHAT_TEMPLATE,
-    )
-    layers = {"num_hidden_layers": 2, "num_attention_heads": 4}
-    config = LlavaConfig(
-        vision_config={
-            "model_type": "clip_vision_model",
-            "hidden_size": 32,
-            "intermediate_size": 64,
-            "image_size": _IMAGE_SIDE,
-            "patch_size": _PATCH,
-            **layers,
-        },
-        text_config={
-            "model_type": "llama",
-            "vocab_size": len(tokenizer),
-            "hidden_size": 64,
-            "intermediate_size": 128,
-            "max_position_embeddings": _POSITIONS,
-            "bos_token_id": tokenizer.bos_token_id,
-            "eos_token_id": tokenizer.eos_token_id,
-            "pad_token_id": tokenizer.pad_token_id,
-            **layers,
-        },
-        image_token_index=processor.image_token_id,
-        image_seq_length=_IMAGE_TOKENS,
-    )
+    side = _IMAGE_SIDE
+    images = CLIPImageProcessor(size={"shortest_edge": side}, crop_size={"height": side, "width": side})
+    processor = llava_processor(images, train_tokenizer(_TEXT), _PATCH)
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(_SEED)
-        model = LlavaForConditionalGeneration(config)
+        model = llava(processor, side, {"hidden_size": 32, "num_hidden_layers": 2})
         for parameter in model.parameters():
             if parameter.ndim > 1:
                 parameter.normal_(0, _GAIN / parameter[0].numel() ** 0.5)
@@ -101,8 +73,60 @@ def write_checkpoint(folder: Path) -> None:
     processor.save_pretrained(folder)
 
 
-def train_tokenizer() -> "PreTrainedTokenizerFast":
-    """Byte-level BPE that puts ``<s>`` before every text, as LLaVA-1.5's tokenizer does."""
+def llava_processor(
+    images: "CLIPImageProcessor", tokenizer: "PreTrainedTokenizerFast", patch_size: int
+) -> "LlavaProcessor":
+    """A processor with LLaVA-1.5's chat template."""
+    from transformers import LlavaProcessor
+
+    return LlavaProcessor(
+        images,
+        tokenizer,
+        patch_size=patch_size,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+        chat_template=_CHAT_TEMPLATE,
+    )
+
+
+def llava(processor: "LlavaProcessor", image_side: int, vision: Mapping[str, int]) -> "LlavaForConditionalGeneration":
+    """A LLaVA with random weights for square images of this side; its Llama has two layers of 64 units.
+
+    Args:
+        vision: ``hidden_size`` and ``num_hidden_layers`` of the CLIP vision tower.
+    """
+    from transformers import LlavaConfig, LlavaForConditionalGeneration
+
+    tokenizer = processor.tokenizer
+    config = LlavaConfig(
+        vision_config={
+            "model_type": "clip_vision_model",
+            "intermediate_size": 2 * vision["hidden_size"],
+            "num_attention_heads": 4,
+            "image_size": image_side,
+            "patch_size": processor.patch_size,
+            **vision,
+        },
+        text_config={
+            "model_type": "llama",
+            "vocab_size": len(tokenizer),
+            "hidden_size": 64,
+            "intermediate_size": 128,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "max_position_embeddings": _POSITIONS,
+            "bos_token_id": tokenizer.bos_token_id,
+            "eos_token_id": tokenizer.eos_token_id,
+            "pad_token_id": tokenizer.pad_token_id,
+        },
+        image_token_index=processor.image_token_id,
+        image_seq_length=(image_side // processor.patch_size) ** 2,
+    )
+    return LlavaForConditionalGeneration(config)
+
+
+def train_tokenizer(texts: Sequence[str], vocabulary: int = 512) -> "PreTrainedTokenizerFast":
+    """Byte-level BPE of these texts that puts ``<s>`` before every text, as LLaVA-1.5's tokenizer does."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -110,12 +134,12 @@ def train_tokenizer() -> "PreTrainedTokenizerFast":
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=_VOCABULARY,
+        vocab_size=vocabulary,
         special_tokens=["<s>", "</s>", "<pad>", "<image>"],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(_TEXT, trainer)
+    tokenizer.train_from_iterator(texts, trainer)
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A", special_tokens=[("<s>", tokenizer.token_to_id("<s>"))]
     )

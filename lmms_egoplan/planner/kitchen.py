@@ -40,10 +40,13 @@ _RENDER = (
 class Kitchen:
     """One kitchen, from its start to a goal.
 
+    left: the goal's elements that are not in their goal states, as the environment judges it.
+
     Args:
         elements: of the environment whose goal states make up the goal; see `GOALS`.
         seed: of the environment's noise.
-        motion_frames: seen of each action behind the view before it; 0 for no clip at all; a frame takes most of a second without a GPU.
+        motion_frames: seen of each action behind the view before it; 0 for no clip at all. Without a GPU, a frame takes
+            most of a second.
 
     Raises:
         LmmsEgoplanError: the simulator is not installed, cannot draw, or has no such element.
@@ -74,7 +77,7 @@ class Kitchen:
         self._places = kitchen_env.OBS_ELEMENT_INDICES
         start = {element: self._data.qpos[places].copy() for element, places in self._places.items()}
         self._states: dict[str, dict[str, Any]] = {"done": kitchen_env.OBS_ELEMENT_GOALS, "undone": start}
-        self._left = set(elements)
+        self.left = set(elements)
         self._camera = mujoco.MjvCamera()
         self._camera.lookat[:] = _LOOKS_AT
         self._camera.distance, self._camera.azimuth, self._camera.elevation = _DISTANCE, _AZIMUTH, _ELEVATION
@@ -112,7 +115,7 @@ class Kitchen:
         return Outcome(True, "done", Clip(frames, _FPS))
 
     def done(self) -> bool:
-        return not self._left
+        return not self.left
 
     def state(self) -> dict[str, bool]:
         """Of each element of the kitchen whether it is in its goal state."""
@@ -138,4 +141,4 @@ class Kitchen:
     def _settle(self) -> None:
         """Let the simulation go on for a moment, with the arm at rest, and hear which goals hold now."""
         *_, told = self._environment.step(self._np.zeros(self._environment.action_space.shape))
-        self._left = set(self._environment.goal) - set(told["step_task_completions"])
+        self.left = set(self._environment.goal) - set(told["step_task_completions"])

@@ -43,12 +43,12 @@ class AnswerTrainer(Trainer):
         callbacks: list[TrainerCallback],
     ) -> None:
         super().__init__(scorer, args, collate, questions, held_out or None, callbacks=callbacks)
-        self.model_accepts_loss_kwargs = False
-        self.loss_is_scaled_for_ga = True
+        self.model_accepts_loss_kwargs = True  # with a number of samples, the loss is not divided by the parts
         self._save_parts, self._load_parts = save, load
         self._samples = 0
         self._violations: int | None = None
         self._micro_batch = 0
+        self._updates = 0
         self._logged = torch.zeros(4, dtype=torch.float64)
 
     def get_batch_samples(self, epoch_iterator: Iterator[Any], num_batches: int, device: Any) -> tuple[list[Any], Any]:
@@ -56,10 +56,11 @@ class AnswerTrainer(Trainer):
         batches, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
         self._samples = self._sum(sum(len(batch["questions"]) for batch in batches))
         self._violations, self._micro_batch = None, 0
+        self._updates += 1
         if len(batches) > 1:
             scored = (self._score_pairs(batch["questions"], number) for number, batch in enumerate(batches))
             self._violations = self._sum(sum(map(_violations, scored)))
-        return batches, None
+        return batches, self._samples
 
     def compute_loss(
         self,
@@ -91,10 +92,10 @@ class AnswerTrainer(Trainer):
         """Adds the loss's parts, means over updates, and the share of pairs that were violated, where there are any."""
         if "loss" in logs:
             nll, contrastive, violations, pairs = self._sum_all(self._logged).tolist()
-            updates = self.state.global_step - self._globalstep_last_logged
-            logs |= {"nll": nll / max(1, updates), "contrastive": contrastive / max(1, updates)}
+            logs |= {"nll": nll / self._updates, "contrastive": contrastive / self._updates}
             logs |= {"violated": violations / pairs} if pairs else {}
             self._logged.zero_()
+            self._updates = 0
         super().log(logs, start_time)
 
     @torch.no_grad()
