@@ -145,7 +145,10 @@ class JudgementCache:
                 )
 
     def look_up(self, keys: Sequence[str]) -> tuple[dict[str, tuple[str, float]], set[str]]:
-        """Who has claimed prompts, at most 240 of them, and until when, by key; and of which there is an outcome."""
+        """Who has claimed prompts, at most 240 of them, and until when, by key; and of which there is an outcome.
+
+        A claim with values of wrong types counts as absent.
+        """
         places = ", ".join("?" * len(keys))
         query = " UNION ALL ".join(
             f"SELECT key, {columns} FROM {table} WHERE key IN ({places})"
@@ -153,7 +156,8 @@ class JudgementCache:
         )
         with self._explained():
             rows = self._database.execute(query, [*keys] * (1 + len(_OUTCOMES))).fetchall()
-        claims = {key: (owner, expires) for key, owner, expires in rows if owner is not None}
+        kinds = _COLUMNS["claims"].values()
+        claims = {row[0]: row[1:] for row in rows if all(map(_is_of_kind, row, kinds))}
         return claims, {key for key, owner, _ in rows if owner is None}
 
     def claim(self, keys: Iterable[str], owner: str, expires: float) -> None:

@@ -145,7 +145,7 @@ class Endpoint:
         while True:
             wait = None
             try:
-                return await asyncio.wait_for(self._send(prompt), self._read_s + _CONNECT_S)
+                return await self._send_in_time(prompt)
             except APIStatusError as error:
                 failure, wait = self._failure(error)
                 if isinstance(failure, RefusedError | RefusedRequestError) or not _may_be_sent_again(error):
@@ -154,7 +154,7 @@ class Endpoint:
                 cause = type(error.__cause__).__name__
                 timeouts += cause == "ReadTimeout"
                 failure = self._lost(f"{error} ({str(error.__cause__) or cause})", cause == "ReadTimeout")
-            except (TimeoutError, asyncio.TimeoutError):  # bytes came, but no whole answer
+            except TimeoutError:  # bytes came, but no whole answer
                 timeouts += 1
                 failure = self._lost("Request timed out.", is_late=True)
             if wait is not None and wait > self._patience.retry_after_s:
@@ -167,6 +167,21 @@ class Endpoint:
                     raise failure
             self._on_retry()
             await asyncio.sleep(wait or _wait_s(retries))
+
+    async def _send_in_time(self, prompt: Prompt) -> tuple[Reply, float]:
+        """As `_send`; raises TimeoutError where it takes too long.
+
+        Not by `asyncio.wait_for`: before Python 3.12 it forgets a cancellation that comes together with the reply.
+        """
+        sending = asyncio.create_task(self._send(prompt))
+        try:
+            await asyncio.wait([sending], timeout=self._read_s + _CONNECT_S)
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+        if sending.cancelled():
+            raise TimeoutError
+        return sending.result()
 
     async def _send(self, prompt: Prompt) -> tuple[Reply, float]:
         """One request; once more with the limit under its other name where the endpoint refuses the first."""
