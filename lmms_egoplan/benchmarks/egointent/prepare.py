@@ -13,6 +13,7 @@ from lmms_egoplan.benchmarks.egointent.visuals import step_frames
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.footage import Footage, Lost, find_footage
 from lmms_egoplan.media.frames import FrameError, frame_times
+from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.storage import compare_counts, file_version, fingerprint, resolve_inside
 from lmms_egoplan.validation import listing
 
@@ -20,16 +21,9 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 SPLIT = "test"
-# Sec. 3.1 and 3.4; durations in seconds.
-PAPER = {
-    "steps": OFFICIAL[SPLIT],
-    "scenarios": 15,
-    "videos": 32,
-    "median_sec": 1.87,
-    "mean_sec": 3.42,
-    "p75_sec": 3.57,
-    "above_10_sec": 183,
-}
+_COUNTS = yaml_beside(__file__)
+PAPER = {"steps": OFFICIAL[SPLIT], **{name: count["paper"] for name, count in _COUNTS.items()}}
+LABELS = {name: count["label"] for name, count in _COUNTS.items() if "label" in count}
 # Seconds that a step may begin before its video or end after it: annotated times are rounded, and the last frame's
 # duration is not known.
 TOLERANCE = 0.1

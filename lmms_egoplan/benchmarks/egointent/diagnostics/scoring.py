@@ -15,11 +15,7 @@ from lmms_egoplan.benchmarks.egointent.diagnostics.frames import (
     encode_frames,
     num_images,
 )
-from lmms_egoplan.benchmarks.egointent.diagnostics.judge_protocol import (
-    DIAGNOSTICS_VERSION,
-    SCORES,
-    diagnostics_prompt,
-)
+from lmms_egoplan.benchmarks.egointent.diagnostics.judge_protocol import DIAGNOSTICS_VERSION, SCORES, diagnostics_prompt
 from lmms_egoplan.benchmarks.egointent.judge_protocol import SCALE
 from lmms_egoplan.benchmarks.egointent.step_answer import (
     JUDGED_AGAIN,
