@@ -64,20 +64,41 @@ JUDGING = Patience(retries=12, read_s=math.inf, retry_after_s=120.0, longer_s=18
 PROBING = Patience(retries=2, read_s=60.0, retry_after_s=5.0, longer_s=0.0)
 
 
-class ClientError(Exception):
+class EndpointError(Exception):
+    """A request has not been answered.
+
+    WHAT: what the endpoint does instead, for messages; CHECK: the variables to look at.
+    """
+
+    WHAT = "refuses"
+    CHECK = (
+        "LMMS_EGOPLAN_JUDGE_MODEL, LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY (or the variables that "
+        "stand in for them)"
+    )
+
+
+class ClientError(EndpointError):
     """The environment allows no client: certificates, proxies or headers are wrong."""
 
+    WHAT = "cannot be asked"
+    CHECK = (
+        "SSL_CERT_FILE, SSL_CERT_DIR, HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, OPENAI_ORG_ID, OPENAI_PROJECT_ID and "
+        "OPENAI_CUSTOM_HEADERS"
+    )
 
-class RefusedError(Exception):
+
+class RefusedError(EndpointError):
     """The endpoint refuses all requests: a 4xx that nothing below stands for, or an account without credit."""
 
 
-class RefusedRequestError(Exception):
+class RefusedRequestError(EndpointError):
     """The endpoint refuses this request: 400, 413 or 422."""
 
 
-class NoAnswerError(Exception):
+class NoAnswerError(EndpointError):
     """The endpoint could not be reached, was too busy or failed, each time that it was asked."""
+
+    WHAT = "does not answer"
 
 
 class BusyError(NoAnswerError):

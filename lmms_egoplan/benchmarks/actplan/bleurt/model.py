@@ -122,24 +122,16 @@ def load_model(folder: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]
     return model.eval(), tokenizer
 
 
-@dataclass(frozen=True)
-class PairTokens:
-    """A pair's token ids with marks, whether each is of the second part, and whether some are left out."""
-
-    input_ids: list[int]
-    token_type_ids: list[int]
-    truncated: bool
-
-    def inputs(self) -> dict[str, list[int]]:
-        """For ``tokenizer.pad``."""
-        return {"input_ids": self.input_ids, "token_type_ids": self.token_type_ids}
-
-
-def encode_pair(tokenizer: "PreTrainedTokenizerBase", max_length: int, gold: str, candidate: str) -> PairTokens:
-    """Encode a pair; tokens beyond `max_length` are taken from the end of the longer text first.
+def encode_pair(
+    tokenizer: "PreTrainedTokenizerBase", max_length: int, gold: str, candidate: str
+) -> tuple[dict[str, list[int]], bool]:
+    """Encode a pair for ``tokenizer.pad``; tokens beyond `max_length` are taken from the end of the longer text first.
 
     The same as the tokenizer's own ``longest_first`` truncation, which for two long texts keeps the product of all
     that it cuts off in memory.
+
+    Returns:
+        Token ids with marks and whether each is of the second part; and whether some are left out.
     """
     first, second = tokenizer([clean_text(gold), clean_text(candidate)], add_special_tokens=False, verbose=False)[
         "input_ids"
@@ -149,11 +141,11 @@ def encode_pair(tokenizer: "PreTrainedTokenizerBase", max_length: int, gold: str
     kept_first = first[: max(share, room - len(second))]
     kept_second = second[: room - len(kept_first)]
     cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
-    return PairTokens(
-        [cls, *kept_first, sep, *kept_second, sep],
-        [0] * (len(kept_first) + 2) + [1] * (len(kept_second) + 1),
-        len(first) + len(second) > room,
-    )
+    tokens = {
+        "input_ids": [cls, *kept_first, sep, *kept_second, sep],
+        "token_type_ids": [0] * (len(kept_first) + 2) + [1] * (len(kept_second) + 1),
+    }
+    return tokens, len(first) + len(second) > room
 
 
 def _digest(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> str:

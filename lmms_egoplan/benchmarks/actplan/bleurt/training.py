@@ -207,8 +207,8 @@ class _Pairs:
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         pair = self.pairs[index]
-        tokens = encode_pair(self._new.tokenizer, self._new.max_length, pair.gold, pair.candidate)
-        return tokens.inputs() | {"labels": int(pair.correct)}
+        tokens, _ = encode_pair(self._new.tokenizer, self._new.max_length, pair.gold, pair.candidate)
+        return tokens | {"labels": int(pair.correct)}
 
 
 def _epochs(folder: RunFolder, train: TrainingPairs, dataset: _Pairs, start: float) -> "TrainerCallback":
