@@ -114,16 +114,9 @@ def _write_rows(source: str | Path, instances: Sequence[InstanceId], path: Path)
 
 
 def _row(record: Record) -> dict[str, Any]:
-    return {
-        "id": str(record.id),
-        "scene": record.id.scene,
-        "activity": record.id.activity,
-        "setting": record.id.setting,
-        "activity_type": activity_type(record.id.activity),
-        "task_description": record.task_description,
-        "gold_plan_1": record.gold_plan_1,
-        "gold_plan_2": record.gold_plan_2,
-    }
+    place = {name: getattr(record.id, name) for name in ("scene", "activity", "setting")}
+    texts = {name: getattr(record, name) for name in ("task_description", "gold_plan_1", "gold_plan_2")}
+    return {"id": str(record.id), "activity_type": activity_type(record.id.activity), **place, **texts}
 
 
 def _features() -> "Features":

@@ -157,13 +157,9 @@ def _dataset(rows: list[dict[str, Any]]) -> "Dataset":
     features = Features(
         {
             "sample_id": integer,
-            "video_source": text,
-            "video_id": text,
-            "task_goal": text,
-            "question": text,
+            **dict.fromkeys(("video_source", "video_id", "task_goal", "question"), text),
             "choices": [text],
-            "golden_choice_idx": text,
-            "answer": text,
+            **dict.fromkeys(("golden_choice_idx", "answer"), text),
             "current_observation_frame": integer,
             "past_actions": [{"narration_text": text, "start_frame": integer, "stop_frame": integer}],
             "media_path": text,
