@@ -16,8 +16,7 @@ from lmms_egoplan.benchmarks.actplan.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.progress import track
-from lmms_egoplan.storage import compare_counts, split_dir
-from lmms_egoplan.validation import listing
+from lmms_egoplan.storage import compare_counts, refusal, split_dir
 
 if TYPE_CHECKING:
     from datasets import Features
@@ -30,7 +29,6 @@ _RANGES = {name: count["agrees"] for name, count in _COUNTS.items() if "agrees" 
 LABELS = {name: count["label"] for name, count in _COUNTS.items()} | {
     name: f"instances, {name}" for name in ACTIVITY_TYPES
 }
-_LISTED = 50
 # A batch of rows in memory: some 20 MB of images.
 _ROWS = 16
 
@@ -144,15 +142,8 @@ def _missing(records: Sequence[Record], strays: dict[str, str]) -> list[dict[str
 def _message(source: str | Path, records: Sequence[Record], strays: dict[str, str], skip_missing: bool) -> str:
     problems = [f"{Path(source) / folder}: {reason}" for folder, reason in strays.items()]
     problems += [problem for record in records for problem in record.problems]
-    return "\n".join(
-        (
-            f"ActPlan-1K's data have {len(problems)} problem(s):",
-            listing(problems, _LISTED),
-            "no instance is left to prepare"
-            if skip_missing
-            else "correct them, or go on without these folders: --skip-missing",
-        )
-    )
+    found = f"ActPlan-1K's data have {len(problems)} problem(s):"
+    return refusal(found, problems, "correct them, or go on without these folders", "instance", skip_missing)
 
 
 def _images_outside(records: Sequence[Record]) -> list[dict[str, Any]]:
