@@ -154,12 +154,13 @@ class Claims:
 
     def _transact(self, outcomes: dict[str, Outcome], ended: list[str], wanted: int, candidates: list[str]) -> _Round:
         """Store, renew and claim in one transaction."""
-        found, now = _Round(), time.time()
-        expires = now + LEASE_S
-        is_due = not 0 <= now - self._renewed < LEASE_S / 3
+        found = _Round()
+        is_due = not 0 <= time.time() - self._renewed < LEASE_S / 3
         if not (outcomes or ended or is_due or candidates):
             return found
         with self._cache.transaction():
+            now = time.time()  # another process may have held the file until then
+            expires = now + LEASE_S
             self._cache.store(outcomes)
             self._cache.release(self._owner, ended)
             if is_due:

@@ -264,6 +264,28 @@ def test_a_run_that_is_cancelled_as_it_ends_stores_what_has_come():
         assert claims() == []
 
 
+def test_a_claim_lasts_from_when_the_file_was_free():
+    """Where another process has held it for long, it would else be lapsed as it is written."""
+    JudgementCache(default_cache_path()).__exit__()
+    holder = sqlite3.connect(default_cache_path(), isolation_level=None, check_same_thread=False)
+    freed = []
+
+    def free():
+        freed.append(time.time())
+        holder.execute("ROLLBACK")
+
+    async def take(cache):
+        async with claims_module.Claims(["a"], cache, lambda outcome: None, lambda *_: None) as mine:
+            assert await mine.take() == "a"
+            return claims()
+
+    with closing(holder), JudgementCache(default_cache_path()) as cache:
+        holder.execute("BEGIN IMMEDIATE")
+        threading.Timer(0.3, free).start()
+        ((_, _, expires),) = asyncio.run(take(cache))
+    assert expires >= freed[0] + claims_module.LEASE_S
+
+
 @pytest.mark.parametrize(("owner", "expires"), [(b"\xff", None), ("someone else", "never")])
 def test_a_claim_that_is_damaged_is_none(owner, expires):
     JudgementCache(default_cache_path()).__exit__()
