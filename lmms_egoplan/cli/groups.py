@@ -28,10 +28,11 @@ def add_benchmarks(app: typer.Typer, **own: typer.Typer) -> None:
         for path, command in commands.COMMANDS.items():
             group, _, name = path.rpartition(" ")
             groups[group].command(name, cls=_accepting(*commands.FORMER_OPTIONS.get(path, ())))(command)
+    judges = ", ".join(helps("judge, defaults"))
     for group, purpose in purposes.items():
         if groups[group].registered_commands:
             above, _, name = group.rpartition(" ")
-            text = purpose.strip().format(judges=", ".join(helps("judge, defaults")))
+            text = purpose.strip().format(judges=judges)
             examples = [f"Example: {example}" for example in helps(group)[:1]]
             groups[above].add_typer(groups[group], name=name, help="\n\n".join([text, *examples]))
 
