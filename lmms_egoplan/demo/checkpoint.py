@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lmms_egoplan.paths import yaml_beside
+
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
@@ -10,38 +12,11 @@ _SEED = 0
 # Standard deviation of a unit that reads normalised input: from about 1 on, images and words change the
 # likelihoods clearly, while transformers' own initialisation makes all candidates equally likely.
 _GAIN = 1.25
-_PATCH = 14
-_IMAGE_SIDE = 56
-_IMAGE_TOKENS = (_IMAGE_SIDE // _PATCH) ** 2
-# The clips layout's 33 images are 528 of them.
-_POSITIONS = 2048
 _VOCABULARY = 512
 # Random weights hardly ever end a reply: from so many tokens on, the end grows more likely by this factor a token.
 _ENDING = (12, 1.2)
 
-# "USER: <image>\nWhat is this? ASSISTANT: A cup.</s>", as LLaVA-1.5 documents it.
-_CHAT_TEMPLATE = """\
-{%- for message in messages -%}
-{{ message['role'] | upper }}: {% for item in message['content'] if item['type'] == 'image' -%}
-<image>{{ '\\n' }}
-{%- endfor -%}
-{%- for item in message['content'] if item['type'] == 'text' -%}
-{{ item['text'] }}
-{%- endfor -%}
-{{ eos_token if message['role'] == 'assistant' else ' ' }}
-{%- endfor -%}
-{{ 'ASSISTANT:' if add_generation_prompt }}"""
-
-_TEXT = """
-Considering the progress shown in the video and my current observation in the last frame, which action comes
-next? I open the cupboard, take a bowl and a spoon, put them on the counter and close the cupboard again.
-Then I pour milk into the bowl, stir it with the spoon and turn on the hob to warm the pan. The knife lies on
-the board, beside the tomato that I have to cut into slices before I put them into the salad.
-To plant a seed, fill the pot with soil, make a hole, drop the seed, cover it, and water it from the can.
-To paint a wall, open the can, dip the brush into the paint, and move it up and down; put down the brush.
-Wash the cup under the tap, turn off the tap, dry the cup with a towel, and wipe the counter with a cloth.
-Reply with nothing but the letter of the right option: A, B, C or D. The answer is B, in order to finish.
-""".strip().splitlines()
+_PARTS = yaml_beside(__file__)
 
 
 def write_checkpoint(folder: Path) -> None:
@@ -56,39 +31,22 @@ def write_checkpoint(folder: Path) -> None:
 
     disable_progress_bar()
     tokenizer = train_tokenizer()
+    vision, text = _PARTS["vision_config"], _PARTS["text_config"]
+    side, patch = vision["image_size"], vision["patch_size"]
     processor = LlavaProcessor(
-        CLIPImageProcessor(
-            size={"shortest_edge": _IMAGE_SIDE}, crop_size={"height": _IMAGE_SIDE, "width": _IMAGE_SIDE}
-        ),
+        CLIPImageProcessor(size={"shortest_edge": side}, crop_size={"height": side, "width": side}),
         tokenizer,
-        patch_size=_PATCH,
+        patch_size=patch,
         vision_feature_select_strategy="default",
         num_additional_image_tokens=1,
-        chat_template=_CHAT_TEMPLATE,
+        chat_template=_PARTS["chat_template"],
     )
-    layers = {"num_hidden_layers": 2, "num_attention_heads": 4}
+    tokens = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     config = LlavaConfig(
-        vision_config={
-            "model_type": "clip_vision_model",
-            "hidden_size": 32,
-            "intermediate_size": 64,
-            "image_size": _IMAGE_SIDE,
-            "patch_size": _PATCH,
-            **layers,
-        },
-        text_config={
-            "model_type": "llama",
-            "vocab_size": len(tokenizer),
-            "hidden_size": 64,
-            "intermediate_size": 128,
-            "max_position_embeddings": _POSITIONS,
-            "bos_token_id": tokenizer.bos_token_id,
-            "eos_token_id": tokenizer.eos_token_id,
-            "pad_token_id": tokenizer.pad_token_id,
-            **layers,
-        },
+        vision_config={**vision},
+        text_config={**text, "vocab_size": len(tokenizer), **tokens},
         image_token_index=processor.image_token_id,
-        image_seq_length=_IMAGE_TOKENS,
+        image_seq_length=(side // patch) ** 2,
     )
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(_SEED)
@@ -115,7 +73,7 @@ def train_tokenizer() -> "PreTrainedTokenizerFast":
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(_TEXT, trainer)
+    tokenizer.train_from_iterator(_PARTS["texts"].splitlines(), trainer)
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A", special_tokens=[("<s>", tokenizer.token_to_id("<s>"))]
     )
@@ -125,6 +83,6 @@ def train_tokenizer() -> "PreTrainedTokenizerFast":
         eos_token="</s>",
         pad_token="<pad>",
         padding_side="left",
-        model_max_length=_POSITIONS,
+        model_max_length=_PARTS["text_config"]["max_position_embeddings"],
         extra_special_tokens={"image_token": "<image>"},
     )

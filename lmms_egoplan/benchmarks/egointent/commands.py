@@ -7,13 +7,6 @@ import typer
 
 from lmms_egoplan.prepared_counts import SkipMissing, Verify, print_summary
 
-_LABELS = {
-    "median_sec": "median duration (s)",
-    "mean_sec": "mean duration (s)",
-    "p75_sec": "75th percentile (s)",
-    "above_10_sec": "above 10 s",
-}
-
 
 def prepare(
     annotations: Annotated[Path, typer.Argument(metavar="ANNOTATIONS", help="The annotated steps, JSON lines.")],
@@ -31,10 +24,10 @@ def prepare(
     - Videos: https://ego4d-data.org
     - The file's form is described in `egointent/FORMAT.md` below the folder that `lmms-egoplan tasks-path` prints.
     """
-    from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
+    from lmms_egoplan.benchmarks.egointent.prepare import LABELS, prepare_egointent
 
     summary = prepare_egointent(annotations, videos, skip_missing, verify)
-    print_summary(summary, "steps", _LABELS)
+    print_summary(summary, "steps", LABELS)
     if "categories" in summary["counts"]:
         typer.echo("These are Goal-Step steps, not EgoIntent's: scores do not compare with the paper's.")
     if summary["unverified"]:

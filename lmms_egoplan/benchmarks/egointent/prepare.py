@@ -13,27 +13,19 @@ from lmms_egoplan.benchmarks.egointent.visuals import step_frames
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.footage import Footage, Lost, find_footage
 from lmms_egoplan.media.frames import FrameError, frame_times
-from lmms_egoplan.storage import compare_counts, file_version, fingerprint, resolve_inside
-from lmms_egoplan.validation import listing
+from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.storage import compare_counts, file_version, fingerprint, refusal, resolve_inside
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
 SPLIT = "test"
-# Sec. 3.1 and 3.4; durations in seconds.
-PAPER = {
-    "steps": OFFICIAL[SPLIT],
-    "scenarios": 15,
-    "videos": 32,
-    "median_sec": 1.87,
-    "mean_sec": 3.42,
-    "p75_sec": 3.57,
-    "above_10_sec": 183,
-}
+_COUNTS = yaml_beside(__file__)
+PAPER = {"steps": OFFICIAL[SPLIT], **{name: count["paper"] for name, count in _COUNTS.items()}}
+LABELS = {name: count["label"] for name, count in _COUNTS.items() if "label" in count}
 # Seconds that a step may begin before its video or end after it: annotated times are rounded, and the last frame's
 # duration is not known.
 TOLERANCE = 0.1
-_LISTED = 50
 
 
 def prepare_egointent(
@@ -123,15 +115,9 @@ def _missing_message(missing: Sequence[Lost[str, str]], split_size: int, skip_mi
     entries = [
         f"{video} (steps: {len(step_ids)}, first {step_ids[0]!r}): {reason}" for video, reason, step_ids in missing
     ]
-    return "\n".join(
-        (
-            f"{lost} of {split_size} steps have {state}, in {len({lost.video for lost in missing})} videos:",
-            listing(entries, _LISTED),
-            "no step is left to prepare"
-            if skip_missing
-            else "add the videos or correct the annotations, or go on without these steps: --skip-missing",
-        )
-    )
+    found = f"{lost} of {split_size} steps have {state}, in {len({lost.video for lost in missing})} videos:"
+    how = "add the videos or correct the annotations, or go on without these steps"
+    return refusal(found, entries, how, "step", skip_missing)
 
 
 def _rows(records: Sequence[Record], footage: dict[str, Footage], split_size: int) -> list[dict[str, Any]]:

@@ -20,8 +20,7 @@ from lmms_egoplan.benchmarks.egoplan.splits import OFFICIAL, PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.footage import Footage, Lost, find_footage
 from lmms_egoplan.media.frames import FrameError
-from lmms_egoplan.storage import compare_counts, fingerprint
-from lmms_egoplan.validation import listing
+from lmms_egoplan.storage import compare_counts, fingerprint, refusal
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -32,7 +31,6 @@ PAPER_COUNTS: dict[str, dict[str, int]] = {
     "test": {"questions": OFFICIAL["test"], "task_goals": 902},
 }
 _OPTIONS = {EPIC_KITCHENS: "--epic-kitchens", EGO4D: "--ego4d"}
-_LISTED = 50
 
 Roots = dict[str, str | Path | None]
 
@@ -125,11 +123,7 @@ def _missing_message(
         lines.append(f"  {count} from {source} ({_OPTIONS[source]}; download: {VIDEO_URLS[source]})")
     lines.append(f"in {len({lost.video for lost in missing})} videos:")
     videos = [f"{lost.video[1]} (questions: {len(lost.ids)}): {lost.reason}" for lost in missing]
-    lines.append(listing(videos, _LISTED))
-    lines.append(
-        "no question is left to prepare" if skip_missing else "add them, or go on without them: --skip-missing"
-    )
-    return "\n".join(lines)
+    return refusal("\n".join(lines), videos, "add them, or go on without them", "question", skip_missing)
 
 
 def _rows(records: Sequence[Record], footage: dict[int, Footage], split_size: int) -> list[dict[str, Any]]:
@@ -157,13 +151,9 @@ def _dataset(rows: list[dict[str, Any]]) -> "Dataset":
     features = Features(
         {
             "sample_id": integer,
-            "video_source": text,
-            "video_id": text,
-            "task_goal": text,
-            "question": text,
+            **dict.fromkeys(("video_source", "video_id", "task_goal", "question"), text),
             "choices": [text],
-            "golden_choice_idx": text,
-            "answer": text,
+            **dict.fromkeys(("golden_choice_idx", "answer"), text),
             "current_observation_frame": integer,
             "past_actions": [{"narration_text": text, "start_frame": integer, "stop_frame": integer}],
             "media_path": text,

@@ -9,15 +9,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record, read_json
-from lmms_egoplan.validation import (
-    Checked,
-    Expected,
-    Text,
-    expected,
-    listing,
-    problem,
-    shown,
-)
+from lmms_egoplan.validation import Checked, Expected, Text, expected, listing, problem, shown
 
 Split = Literal["val", "test"]
 

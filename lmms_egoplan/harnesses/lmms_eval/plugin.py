@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from pkgutil import resolve_name
 from types import ModuleType
 from typing import Any
 
@@ -114,8 +113,8 @@ def _try_judges_early(tasks: ModuleType) -> None:
 
         matched = match_tasks(self, *args, **kwargs)
         names = {name for path in _own_files(self, matched) for name in (path.name, path.parent.name)}
-        for judge in (judge for benchmark in BENCHMARKS for judge in benchmark.judges if judge.tasks in names):
-            announce_judge(resolve_name(judge.default_model), resolve_name(judge.otherwise) if judge.otherwise else "")
+        for judge in (judge for benchmark in BENCHMARKS for judge in benchmark.load_judges(names)):
+            announce_judge(*judge)
         return matched
 
     TaskManager.match_tasks = with_judge_tried
