@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 Value = float | int | str | None
 Verdict = Literal["right", "wrong", "partly", "unscored"]
+Images = Callable[[], "list[Image.Image]"]
+"""Reads the images that a model was shown."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +199,7 @@ class Item:
     key: unique in the report: the benchmark's name and the question's id in it, ``NAME/existence/1``.
     facts: what it can be filtered by: source, dimension, scenario, setting, ...
     references: the right answers, named.
-    images: reads what the model was shown; None where that is not at hand.
+    images: None where they are not at hand.
     answers: by the name of the run and, where a run has several tasks over the question, the task: ``"name (task)"``.
     """
 
@@ -208,5 +210,5 @@ class Item:
     choices: tuple[str, ...] = ()
     gold: int | None = None
     references: dict[str, str] = field(default_factory=dict)
-    images: Callable[[], list["Image.Image"]] | None = None
+    images: Images | None = None
     answers: dict[str, ShownAnswer] = field(default_factory=dict)

@@ -1,16 +1,20 @@
-"""What a benchmark's part of reports says in whole paragraphs: leads, captions, and notes below tables."""
+"""What reports say in whole sentences: leads, captions, notes below tables, and what is wrong with runs."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import yaml
 
 
-def read_notes(module: str, **values: object) -> dict[str, str]:
-    """The texts in ``notes.yaml`` beside a module, by name.
+def read_notes(module: str, **values: object) -> Callable[..., str]:
+    """The texts in ``notes.yaml`` beside a module: a function that gives the one of a name.
+
+    Its other arguments are what stands in the text for ``{name}``.
 
     Args:
         module: its ``__file__``.
-        values: what stands in the texts for ``{name}``.
+        values: what stands for ``{name}`` in all texts.
     """
     texts = yaml.safe_load(Path(module).with_name("notes.yaml").read_text(encoding="utf-8"))
-    return {name: " ".join(text.split()).format(**values) for name, text in texts.items()}
+    lines = {name: " ".join(text.split()) for name, text in texts.items()}
+    return lambda name, /, **more: lines[name].format(**values, **more)

@@ -12,16 +12,12 @@ from lmms_egoplan.benchmarks.actplan.report.answers import BY_SETTING, GROUPS, I
 from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
 from lmms_egoplan.report.notes import read_notes
 from lmms_egoplan.report.published_with_runs import published_with_runs
-from lmms_egoplan.report.scored import Mean, ends, in_percent, interval_note
+from lmms_egoplan.report.scored import Mean, ends, in_percent, interval_note, share_columns
 from lmms_egoplan.report.statistics import bootstrap_interval
 
 DECIMALS = 3
-NOTES = read_notes(__file__, instances=sum(INSTANCES.values()), **INSTANCES)
-_SHARES = (
-    Column("plans", "Plans"),
-    Column("coverage", "Coverage %", 1),
-    Column("truncated", "Truncated %", 1),
-)
+note = read_notes(__file__, instances=sum(INSTANCES.values()), **INSTANCES)
+_SHARES = (Column("plans", "Plans"), *share_columns("coverage", "truncated"))
 _INTERVAL_NOTE = interval_note("activities", "plans")
 
 
@@ -47,13 +43,7 @@ def table4(planned: Sequence[Planned]) -> Table:
         *_SHARES,
         Column("encoder", "Sentence encoder"),
     )
-    notes = (
-        NOTES["gold"],
-        "Another sentence encoder gives another LCS.",
-        "Runs of one part of the activities have no value but that part's.",
-        _INTERVAL_NOTE,
-        NOTES["shares"],
-    )
+    notes = (note("gold"), note("encoder"), note("parts"), _INTERVAL_NOTE, note("shares"))
     return published_with_runs("LCS, beside Table 4", load("table4"), own, extra, notes, main="norm_lcs")
 
 
@@ -74,7 +64,7 @@ def table3(planned: Sequence[Planned]) -> Table:
         *_SHARES,
         Column("classifier", "Classifier"),
     )
-    notes = (NOTES["classifier"], *((_INTERVAL_NOTE, NOTES["shares"]) if own else ()))
+    notes = (note("classifier"), *((_INTERVAL_NOTE, note("shares")) if own else ()))
     title = "Correctness, beside Table 3" if own else "Published: correctness, judged by people"
     return published_with_runs(title, load("table3"), own, extra, notes)
 
@@ -101,7 +91,7 @@ def ablation(planned: Sequence[Planned]) -> Iterator[Table]:
         for column, key in ((norm, "norm_lcs_{}"), (classified, "{}_classified"))
         for setting in SETTINGS
     ]
-    notes = (NOTES["ablation"], NOTES["classifier"], NOTES["shares"]) if runs else ()
+    notes = (note("ablation"), note("classifier"), note("shares")) if runs else ()
     for number, head, own, scores in (
         (6, "Without images", table6, (norm, classified)),
         (7, "Without images, by setting", table7, of_parts),
@@ -130,7 +120,7 @@ def all_scores(planned: Sequence[Planned]) -> Table:
             if mean.value is not None:
                 score = mean.cells("value") | {"activities": mean.clusters}
                 rows.append({"measure": title, "model": run.name} | score | run.shares(mean))
-    notes = (NOTES["lines"], NOTES["form"], NOTES["gold"], _INTERVAL_NOTE, NOTES["shares"])
+    notes = (note("lines"), note("form"), note("gold"), _INTERVAL_NOTE, note("shares"))
     return table_of_runs("actplan_scores", "All scores with intervals", columns, rows, notes)
 
 
@@ -150,11 +140,11 @@ def by_setting(planned: Sequence[Planned]) -> Table:
                 for part, mean in (means | {"difference": _difference(run, means, measure)}).items():
                     row |= mean.cells(part, f"{part}_") | {f"{part}_plans": mean.questions}
                 rows.append(row)
-    notes = (NOTES["difference"], _INTERVAL_NOTE)
+    notes = (note("difference"), _INTERVAL_NOTE)
     return table_of_runs("actplan_by_setting", "Normal and counterfactual", columns, rows, notes)
 
 
-def by_group(key: str, title: str, head: str, by: str, planned: Sequence[Planned], note: str) -> Table:
+def by_group(key: str, title: str, head: str, by: str, planned: Sequence[Planned], about: str) -> Table:
     """LCS and the classifier's verdicts in each group."""
     named = (Column("group", head), Column("model", "Run"), Column("plans", "Plans"))
     columns = (
@@ -176,8 +166,7 @@ def by_group(key: str, title: str, head: str, by: str, planned: Sequence[Planned
                 counts = {"plans": norm.questions, "verdicts": None if correct.value is None else correct.questions}
                 verdicts = correct.cells("bleurt_correct", "correct_", scale=100)
                 rows.append({"group": group, "model": run.name} | counts | norm.cells("lcs_norm") | more | verdicts)
-    plans = "Plans: those with gold plan 1, which LCS is over. Classified: those with a verdict of the classifier."
-    return table_of_runs(key, title, columns, rows, (plans, _INTERVAL_NOTE, note))
+    return table_of_runs(key, title, columns, rows, (note("groups"), _INTERVAL_NOTE, about))
 
 
 def _difference(run: Planned, means: dict[str, Mean], measure: str) -> Mean:

@@ -11,16 +11,16 @@ from lmms_egoplan.benchmarks.egointent.report.answers import OFFICIAL, SCORES, S
 from lmms_egoplan.report.document import Column, Table, table_of_runs
 from lmms_egoplan.report.notes import read_notes
 from lmms_egoplan.report.published_with_runs import published_with_runs
-from lmms_egoplan.report.scored import ends, interval_note
+from lmms_egoplan.report.scored import ends, interval_note, share_columns
 
 DECIMALS = 2
 # Of a step's three ratings, the mean from which the gallery calls it right, and below which it calls it wrong.
 RIGHT, WRONG = 75, 25
-NOTES = read_notes(__file__, right=RIGHT, wrong=WRONG)
+note = read_notes(__file__, right=RIGHT, wrong=WRONG)
 _TITLES = {"overall": "Overall", **TITLES, "indoor": "Indoor", "outdoor": "Outdoor"}
 _SHARES = (
     Column("questions", "Steps"),
-    *(Column(name, f"{name.capitalize()} %", 1) for name in SHARES),
+    *share_columns(*SHARES),
     Column("media", "Shown as"),
     Column("judge", "Judge"),
     Column("prompts", "Prompt, judge's prompt"),
@@ -34,7 +34,7 @@ def table3(graded: Sequence[Graded]) -> Table:
     for run in graded:
         scores = {name: mean.value for name, mean in run.means.items()} | run.main.cells("overall")
         own.append({"model": run.name, "compares": run.compares} | scores | run.shares())
-    notes = (NOTES["protocol"], f"Published scores are over {OFFICIAL:,} steps.", _INTERVAL_NOTE, NOTES["shares"])
+    notes = (note("protocol"), note("official", steps=OFFICIAL), _INTERVAL_NOTE, note("shares"))
     title = "Semantic consistency, beside Table 3"
     return published_with_runs(title, load("table3"), own, (*ends(DECIMALS, of="overall"), *_SHARES), notes)
 
@@ -42,13 +42,7 @@ def table3(graded: Sequence[Graded]) -> Table:
 def score_table(graded: Sequence[Graded]) -> Table:
     """Each score of each run with its interval and what it is over."""
     heads = (Column("score_of", "Score"), Column("model", "Run"), Column("score", "Value", DECIMALS))
-    columns = (
-        *heads,
-        *ends(DECIMALS),
-        Column("steps", "Steps"),
-        Column("videos", "Videos"),
-        Column("rated", "Ratings"),
-    )
+    counts = (Column("steps", "Steps"), Column("videos", "Videos"), Column("rated", "Ratings"))
     rows = []
     for name in SCORES:
         for run in graded:
@@ -57,9 +51,10 @@ def score_table(graded: Sequence[Graded]) -> Table:
                 ratings = [step.record.graded.ratings[field] for step in run.of(name) for field in fields_of(name)]
                 rated = sum(rating is not None for rating in ratings)
             if mean.questions != 0:
-                counts = {"steps": mean.questions, "videos": mean.clusters, "rated": rated}
-                rows.append({"score_of": _TITLES[name], "model": run.name} | mean.cells("score") | counts)
-    notes = (NOTES["overall"], NOTES["ratings"], _INTERVAL_NOTE, NOTES["gallery"])
+                over = {"steps": mean.questions, "videos": mean.clusters, "rated": rated}
+                rows.append({"score_of": _TITLES[name], "model": run.name} | mean.cells("score") | over)
+    notes = (note("overall"), note("ratings"), _INTERVAL_NOTE, note("gallery"))
+    columns = (*heads, *ends(DECIMALS), *counts)
     return table_of_runs("egointent_scores", "Scores with intervals", columns, rows, notes)
 
 
@@ -88,11 +83,7 @@ def _groups(graded: Sequence[Graded], is_goalstep: bool) -> Table:
         Column("steps", GOALSTEP_STEPS if is_goalstep else "Steps"),
         *(Column(run.name, run.name, DECIMALS) for run in graded),
     )
-    notes = (
-        f"Overall score of each {name}'s steps, the {name} with the lowest average over the runs first.",
-        "Two numbers of steps: of different runs.",
-        *(["The category is that of the video's goal in Goal-Step; the paper's scenarios are places."] * is_goalstep),
-    )
+    notes = (note("groups", group=name), note("two_numbers"), *([note("category")] if is_goalstep else []))
     ordered = [row for *_, row in sorted(rows, key=lambda row: row[:3])]
     title = f"{GOALSTEP_STEPS}: overall score by category" if is_goalstep else "Overall score by scenario"
     return table_of_runs(f"egointent_{names}", title, columns, ordered, notes)

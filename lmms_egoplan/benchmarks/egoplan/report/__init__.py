@@ -13,10 +13,10 @@ from lmms_egoplan.benchmarks.egoplan.report.answers import CHANCE, OFFICIAL, Ser
 from lmms_egoplan.benchmarks.egoplan.report.figures import accuracies_figure, lines_figure
 from lmms_egoplan.benchmarks.egoplan.report.tables import (
     DECIMALS,
-    NOTES,
     Groups,
     Part,
     grouped_table,
+    note,
     pairs,
     scores_table,
     table1,
@@ -44,7 +44,7 @@ class EgoPlanReport(BenchmarkReport[Series]):
 
     NAME = "egoplan"
     TITLE = "EgoPlan"
-    LEAD = NOTES["lead"]
+    LEAD = note("lead")
     METRIC = "accuracy"
     DECIMALS = DECIMALS
 
@@ -70,7 +70,7 @@ class EgoPlanReport(BenchmarkReport[Series]):
         yield grouped_table("egoplan_past_actions", by_past, "Past actions", self._by_past_actions)
         yield grouped_table("egoplan_similarity", alike, "Similarity", self._by_similarity, self._similarity[1])
         yield from pairs(self.tasks)
-        yield published_with_runs("Published: the test split", load("table4"), (), notes=(NOTES["test"],))
+        yield published_with_runs("Published: the test split", load("table4"), (), notes=(note("test"),))
 
     def figures(self) -> Iterator[Figure | None]:
         """Accuracies, and those by group as Figs. 8 and 7 of the paper."""
@@ -80,15 +80,14 @@ class EgoPlanReport(BenchmarkReport[Series]):
             "Accuracy by number of past actions",
             "number of past actions",
             self._by_past_actions,
-            "As Fig. 8 of the paper; the bins are the project's, since its text does not tell the figure's.",
+            note("bins"),
         )
         yield lines_figure(
             "egoplan_similarity",
             "Accuracy by goal-answer similarity",
             "similarity of goal and right answer",
             self._by_similarity,
-            f"As Fig. 7 of the paper: three levels of the {self._similarity[1]}. That they are equal is the project's "
-            f"choice{', and the paper takes BERTScore.' if self.inputs.similarity is None else '.'}",
+            note("similarity" if self.inputs.similarity is None else "bert_score", measure=self._similarity[1]),
         )
 
     @cached_property
@@ -149,7 +148,7 @@ class EgoPlanReport(BenchmarkReport[Series]):
 
     def compact_table(self) -> Table:
         """Accuracies in per cent."""
-        notes = (*([NOTES["ranked"]] if any(task.is_ranked for task in self.tasks) else []), COVERAGE_NOTE)
+        notes = (*([note("ranked")] if any(task.is_ranked for task in self.tasks) else []), COVERAGE_NOTE)
         return compact_table("egoplan_compact", "EgoPlan: accuracy in per cent", self.tasks, _measures, notes)
 
     def gallery_name(self, task: Series) -> str:
@@ -194,28 +193,22 @@ class EgoPlanReport(BenchmarkReport[Series]):
         """Of questions and samples."""
         size, asked, scored = task.number("split_size"), task.number("num_questions"), task.questions
         if size is not None and size != OFFICIAL:
-            yield (
-                f"the annotation file has {size:,} questions, EgoPlan-Val {OFFICIAL:,}; the published scores do not "
-                "compare."
-            )
+            yield note("other_size", size=size, official=OFFICIAL)
         if asked is not None and size is not None and asked < size:
-            yield f"{asked:,} of the annotation file's {size:,} questions were asked."
+            yield note("not_all", asked=asked, size=size)
         if asked is not None and scored is not None and scored < asked:
-            yield (
-                f"{asked - scored:,} of {asked:,} questions have no score, since a choice's mean log-probability is "
-                "unknown or not finite."
-            )
+            yield note("without_score", count=asked - scored, asked=asked)
         if task.answers is None:
-            yield "no samples, and therefore no intervals, groups, comparisons and gallery."
+            yield note("no_samples")
 
     def gaps(self) -> Iterator[str]:
-        """What is missing."""
+        """Of the prepared data and of similarity."""
         docs, problem = self._docs
-        if missing := {key for task in self.tasks for key in task.answers or ()} - docs.keys():
-            why = problem or f"the prepared data do not have them, {min(missing)[1]} for one"
-            yield f"{len(missing):,} questions lack their text, past actions, goal and frames: {why}"
-        if unlike := self._similarity[2]:
-            yield f"No accuracy by goal-answer similarity: {unlike}"
+        if missing := self.asked - docs.keys():
+            why = problem or note("not_prepared", example=min(missing)[1])
+            yield note("missing", count=len(missing), why=why)
+        if problem := self._similarity[2]:
+            yield note("no_similarity", problem=problem)
 
 
 def _measures(series: Sequence[Series]) -> dict[str, Cell]:

@@ -10,13 +10,13 @@ from lmms_egoplan.benchmarks.egoplan.report.answers import CHANCE, MAIN_TASK, Se
 from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
 from lmms_egoplan.report.notes import read_notes
 from lmms_egoplan.report.published_with_runs import published_with_runs
-from lmms_egoplan.report.scored import Mean, compared, ends, interval_note
+from lmms_egoplan.report.scored import Mean, compared, ends, interval_note, share_columns
 
 DECIMALS = 2
-NOTES = read_notes(__file__, chance=CHANCE)
+note = read_notes(__file__, chance=CHANCE)
 _BY_SUM = Column("acc_sum", "By sum %", DECIMALS)
-_COUNTS = (Column("questions", "Questions"), Column("coverage", "Coverage %", 1))
-_PROTOCOL_NOTE = f"{NOTES['score']} {NOTES['frames']}"
+_COUNTS = (Column("questions", "Questions"), *share_columns("coverage"))
+_PROTOCOL_NOTE = f"{note('score')} {note('frames')}"
 _INTERVAL_NOTE = interval_note("videos", "questions")
 
 
@@ -36,7 +36,7 @@ Groups = Mapping[str, Sequence[Part]]
 def table1(series: Sequence[Series]) -> Table:
     """Own accuracies, ranked behind the video, among those of Table 1."""
     own = [_own(task) | {"acc": task.main.value} for task in series if task.is_main]
-    notes = (_PROTOCOL_NOTE, f"Chance: {CHANCE:g} %.", _INTERVAL_NOTE, NOTES["counts"]) if own else ()
+    notes = (_PROTOCOL_NOTE, f"Chance: {CHANCE:g} %.", _INTERVAL_NOTE, note("counts")) if own else ()
     extra = (_BY_SUM, *ends(DECIMALS), *_COUNTS)
     return published_with_runs("Accuracy, beside Table 1", load("table1"), own, extra, notes)
 
@@ -48,7 +48,7 @@ def table3(series: Sequence[Series]) -> Table:
         _own(task) | {name: task.percent(metric) for name, metric in domains.items()} for task in series if task.is_main
     ]
     extra = (replace(_BY_SUM, title=f"{_BY_SUM.title} (all)"), *ends(DECIMALS, of="all"))
-    notes = (_PROTOCOL_NOTE, _INTERVAL_NOTE, NOTES["counts"]) if own else ()
+    notes = (_PROTOCOL_NOTE, _INTERVAL_NOTE, note("counts")) if own else ()
     title = "In-domain (EPIC-KITCHENS) and out-of-domain (Ego4D), beside Table 3"
     return published_with_runs(title, load("table3"), own, (*extra, *_COUNTS), notes)
 
@@ -79,7 +79,7 @@ def scores_table(series: Sequence[Series]) -> Table:
         | {"asked": task.number("num_questions")}
         for task in series
     ]
-    notes = (NOTES["score"], NOTES["bytes"], NOTES["unseen"], NOTES["ties"], _INTERVAL_NOTE, NOTES["counts"])
+    notes = (note("score"), note("bytes"), note("unseen"), note("ties"), _INTERVAL_NOTE, note("counts"))
     return table_of_runs("egoplan_scores", "All scores of each run", columns, rows, notes)
 
 
@@ -96,8 +96,8 @@ def grouped_table(key: str, title: str, head: str, groups: Groups, measure: str 
         for group, parts in groups.items()
         for part in parts
     ]
-    told = [f"Three equal levels of the {measure}, over all questions that were asked."] if measure else []
-    return table_of_runs(key, title, columns, rows, (*told, NOTES["score"], _INTERVAL_NOTE)) if rows else None
+    told = [note("levels", measure=measure)] if measure else []
+    return table_of_runs(key, title, columns, rows, (*told, note("score"), _INTERVAL_NOTE)) if rows else None
 
 
 def pairs(series: Sequence[Series]) -> Iterator[Table | None]:
