@@ -63,6 +63,13 @@ class Table:
     source: str = ""
     notes: tuple[str, ...] = ()
 
+    def numbers(self) -> list[bool]:
+        """Of each column, whether there are numbers in it."""
+        return [
+            column.decimals is not None or any(isinstance(row.values[place], (int, float)) for row in self.rows)
+            for place, column in enumerate(self.columns)
+        ]
+
     def marks(self) -> dict[tuple[int, int], Literal["best", "second"]]:
         """Best and second best value of each column that has such, by (row, column); equals share a mark.
 
