@@ -7,26 +7,15 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.actplan.activities import parse_id
 from lmms_egoplan.benchmarks.actplan.prepare import SPLIT
-from lmms_egoplan.benchmarks.actplan.published import load
 from lmms_egoplan.benchmarks.actplan.report.answers import GROUPS, MEASURES, Planned, answer_of, key_of
-from lmms_egoplan.benchmarks.actplan.report.tables import (
-    DECIMALS,
-    ablation,
-    all_scores,
-    by_group,
-    by_setting,
-    note,
-    table3,
-    table4,
-)
+from lmms_egoplan.benchmarks.actplan.report.tables import DECIMALS, all_tables, note
 from lmms_egoplan.benchmarks.actplan.splits import PREPARED
 from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared, with_images
 from lmms_egoplan.report.charts import draw_bars, draw_lines, spoken
-from lmms_egoplan.report.compact_tables import COVERAGE_NOTE, Cell, compact_table, name_of, number, scored, share_cell
+from lmms_egoplan.report.compact_tables import Cell, compact_table, name_of, number, score_notes, scored, share_cell
 from lmms_egoplan.report.document import Figure, Images, ShownAnswer, Table, Verdict
-from lmms_egoplan.report.published_with_runs import published_with_runs
 from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.scored import Answer, Key, compared, differing, read_tasks
+from lmms_egoplan.report.scored import Answer, Key, differing, read_tasks
 
 _ENCODER = "all-minilm-l6-v2"
 # Of the compact table, against gold plan 1.
@@ -48,18 +37,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
 
     def tables(self) -> Iterator[Table | None]:
         """Beside the paper's, all scores, breakdowns, and run against run."""
-        yield table4(self.tasks)
-        yield table3(self.tasks)
-        yield from ablation(self.tasks)
-        yield published_with_runs("Published: how far classifiers agree with people", load("table5"), ())
-        yield all_scores(self.tasks)
-        yield by_setting(self.tasks)
-        length, kind = ("By length of gold plan 1", "Steps", "length"), ("By type of activity", "Type", "activity_type")
-        yield by_group("actplan_by_length", *length, self.tasks, note("length"))
-        yield by_group("actplan_by_activity_type", *kind, self.tasks, note("activity_type"))
-        title = "Every pair of runs: normalised LCS"
-        told = ("actplan_comparisons", title, DECIMALS, "activities", note("comparisons"))
-        yield compared(self.tasks, "lcs_norm", *told)
+        return all_tables(self.tasks)
 
     def figures(self) -> Iterator[Figure | None]:
         """Scores by group, where a run has them."""
@@ -83,7 +61,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
 
     def compact_table(self) -> Table:
         """Longest common subsequences with gold plan 1, and what the plans are like."""
-        notes = (note("lcs"), COVERAGE_NOTE)
+        notes = (note("lcs"), *score_notes(self.tasks))
         return compact_table("actplan_compact", "ActPlan-1K: plans", self.tasks, _measures, notes)
 
     def question(self, key: Key, answers: Sequence[Answer]) -> dict[str, Any]:

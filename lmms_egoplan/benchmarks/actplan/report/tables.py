@@ -12,7 +12,7 @@ from lmms_egoplan.benchmarks.actplan.report.answers import BY_SETTING, GROUPS, I
 from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
 from lmms_egoplan.report.notes import read_notes
 from lmms_egoplan.report.published_with_runs import published_with_runs
-from lmms_egoplan.report.scored import Mean, ends, in_percent, interval_note, share_columns
+from lmms_egoplan.report.scored import Mean, compared, ends, in_percent, interval_note, share_columns
 from lmms_egoplan.report.statistics import bootstrap_interval
 
 DECIMALS = 3
@@ -21,7 +21,22 @@ _SHARES = (Column("plans", "Plans"), *share_columns("coverage", "truncated"))
 _INTERVAL_NOTE = interval_note("activities", "plans")
 
 
-def table4(planned: Sequence[Planned]) -> Table:
+def all_tables(planned: Sequence[Planned]) -> Iterator[Table | None]:
+    """In the section's order."""
+    yield _table4(planned)
+    yield _table3(planned)
+    yield from _ablation(planned)
+    yield published_with_runs("Published: how far classifiers agree with people", load("table5"), ())
+    yield _all_scores(planned)
+    yield _by_setting(planned)
+    yield _by_group("By length of gold plan 1", "Steps", "length", planned)
+    yield _by_group("By type of activity", "Type", "activity_type", planned)
+    title = "Every pair of runs: normalised LCS"
+    told = ("actplan_comparisons", title, DECIMALS, "activities", note("comparisons"))
+    yield compared(planned, "lcs_norm", *told)
+
+
+def _table4(planned: Sequence[Planned]) -> Table:
     """LCS with either gold plan."""
     own = []
     for run in planned:
@@ -47,7 +62,7 @@ def table4(planned: Sequence[Planned]) -> Table:
     return published_with_runs("LCS, beside Table 4", load("table4"), own, extra, notes, main="norm_lcs")
 
 
-def table3(planned: Sequence[Planned]) -> Table:
+def _table3(planned: Sequence[Planned]) -> Table:
     """Correctness by the classifier."""
     own = []
     for run in planned:
@@ -69,7 +84,7 @@ def table3(planned: Sequence[Planned]) -> Table:
     return published_with_runs(title, load("table3"), own, extra, notes)
 
 
-def ablation(planned: Sequence[Planned]) -> Iterator[Table]:
+def _ablation(planned: Sequence[Planned]) -> Iterator[Table]:
     """Tables 6 and 7: without and with images, of runs that have the task without."""
     without = {run.run.name for run in planned if run.is_text_only}
     runs = [run for run in planned if run.run.name in without and run.part is None]
@@ -109,7 +124,7 @@ def _verdicts_by_setting(run: Planned) -> dict[str, Value]:
     return {f"{setting}_classified": in_percent(mean.value) for setting, mean in means.items()}
 
 
-def all_scores(planned: Sequence[Planned]) -> Table:
+def _all_scores(planned: Sequence[Planned]) -> Table:
     """Every measure of every run."""
     named = (Column("measure", "Score"), Column("model", "Run"), Column("value", "Value", DECIMALS))
     columns = (*named, *ends(DECIMALS), Column("activities", "Activities"), *_SHARES)
@@ -124,7 +139,7 @@ def all_scores(planned: Sequence[Planned]) -> Table:
     return table_of_runs("actplan_scores", "All scores with intervals", columns, rows, notes)
 
 
-def by_setting(planned: Sequence[Planned]) -> Table:
+def _by_setting(planned: Sequence[Planned]) -> Table:
     """Normal and counterfactual side by side."""
     columns = [Column("measure", "Score"), Column("model", "Run")]
     for part in (*SETTINGS, "difference"):
@@ -144,7 +159,7 @@ def by_setting(planned: Sequence[Planned]) -> Table:
     return table_of_runs("actplan_by_setting", "Normal and counterfactual", columns, rows, notes)
 
 
-def by_group(key: str, title: str, head: str, by: str, planned: Sequence[Planned], about: str) -> Table:
+def _by_group(title: str, head: str, by: str, planned: Sequence[Planned]) -> Table:
     """LCS and the classifier's verdicts in each group."""
     named = (Column("group", head), Column("model", "Run"), Column("plans", "Plans"))
     columns = (
@@ -166,7 +181,7 @@ def by_group(key: str, title: str, head: str, by: str, planned: Sequence[Planned
                 counts = {"plans": norm.questions, "verdicts": None if correct.value is None else correct.questions}
                 verdicts = correct.cells("bleurt_correct", "correct_", scale=100)
                 rows.append({"group": group, "model": run.name} | counts | norm.cells("lcs_norm") | more | verdicts)
-    return table_of_runs(key, title, columns, rows, (note("groups"), _INTERVAL_NOTE, about))
+    return table_of_runs(f"actplan_by_{by}", title, columns, rows, (note("groups"), _INTERVAL_NOTE, note(by)))
 
 
 def _difference(run: Planned, means: dict[str, Mean], measure: str) -> Mean:

@@ -16,29 +16,26 @@ from lmms_egoplan.benchmarks.egointent.report.tables import (
     DECIMALS,
     RIGHT,
     WRONG,
+    all_tables,
     note,
-    scenario_tables,
-    score_table,
-    table3,
 )
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared
 from lmms_egoplan.report.compact_tables import (
-    COVERAGE_NOTE,
-    DEMO_NOTE,
     NOT_AVAILABLE,
     Cell,
     compact_table,
     name_of,
     number,
     score_cell,
+    score_notes,
     scored,
     share_cell,
 )
 from lmms_egoplan.report.document import Figure, Headline, ShownAnswer, Table, Verdict
 from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.scored import Answer, Key, compared, differing
+from lmms_egoplan.report.scored import Answer, Key, differing
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -67,11 +64,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
 
     def tables(self) -> Iterator[Table | None]:
         """Beside Table 3, with intervals, by scenario, and run against run."""
-        yield table3(self.tasks)
-        yield score_table(self.tasks)
-        yield from scenario_tables(self.tasks)
-        told = ("egointent_comparisons", "Every pair of runs: overall", DECIMALS, "videos", note("comparisons"))
-        yield compared(self.tasks, "overall", *told)
+        return all_tables(self.tasks)
 
     @cached_property
     def _heatmaps(self) -> list[Heatmap]:
@@ -95,7 +88,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
 
     def compact_table(self) -> Table:
         """Scores, 0 to 100, overall and by field."""
-        notes = (note("fields"), *([DEMO_NOTE] if any(run.is_by_demo for run in self.tasks) else []), COVERAGE_NOTE)
+        notes = (note("fields"), *score_notes(self.tasks))
         ordered = sorted(self.tasks, key=lambda run: run.is_goalstep)
         return compact_table("egointent_compact", "EgoIntent: score, 0 to 100", ordered, _measures, notes, _heading)
 

@@ -11,7 +11,7 @@ from lmms_egoplan.benchmarks.egointent.report.answers import OFFICIAL, SCORES, S
 from lmms_egoplan.report.document import Column, Table, table_of_runs
 from lmms_egoplan.report.notes import read_notes
 from lmms_egoplan.report.published_with_runs import published_with_runs
-from lmms_egoplan.report.scored import ends, interval_note, share_columns
+from lmms_egoplan.report.scored import compared, ends, interval_note, share_columns
 
 DECIMALS = 2
 # Of a step's three ratings, the mean from which the gallery calls it right, and below which it calls it wrong.
@@ -28,7 +28,16 @@ _SHARES = (
 _INTERVAL_NOTE = interval_note("videos", "steps")
 
 
-def table3(graded: Sequence[Graded]) -> Table:
+def all_tables(graded: Sequence[Graded]) -> Iterator[Table | None]:
+    """In the section's order."""
+    yield _table3(graded)
+    yield _score_table(graded)
+    yield from _scenario_tables(graded)
+    told = ("egointent_comparisons", "Every pair of runs: overall", DECIMALS, "videos", note("comparisons"))
+    yield compared(graded, "overall", *told)
+
+
+def _table3(graded: Sequence[Graded]) -> Table:
     """Scores of each run among the published ones."""
     own = []
     for run in graded:
@@ -39,7 +48,7 @@ def table3(graded: Sequence[Graded]) -> Table:
     return published_with_runs(title, load("table3"), own, (*ends(DECIMALS, of="overall"), *_SHARES), notes)
 
 
-def score_table(graded: Sequence[Graded]) -> Table:
+def _score_table(graded: Sequence[Graded]) -> Table:
     """Each score of each run with its interval and what it is over."""
     heads = (Column("score_of", "Score"), Column("model", "Run"), Column("score", "Value", DECIMALS))
     counts = (Column("steps", "Steps"), Column("videos", "Videos"), Column("rated", "Ratings"))
@@ -58,7 +67,7 @@ def score_table(graded: Sequence[Graded]) -> Table:
     return table_of_runs("egointent_scores", "Scores with intervals", columns, rows, notes)
 
 
-def scenario_tables(graded: Sequence[Graded]) -> Iterator[Table]:
+def _scenario_tables(graded: Sequence[Graded]) -> Iterator[Table]:
     """What the heat maps show, in numbers, and of runs without samples too; Goal-Step steps in a table of their own."""
     for kind in (False, True):
         if runs := [run for run in graded if run.is_goalstep is kind]:

@@ -27,7 +27,7 @@ from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
 from lmms_egoplan.benchmarks.egoplan.visuals import uniform_images
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared
-from lmms_egoplan.report.compact_tables import COVERAGE_NOTE, Cell, compact_table, number, scored, share_cell
+from lmms_egoplan.report.compact_tables import Cell, compact_table, number, score_notes, scored, share_cell
 from lmms_egoplan.report.document import Figure, Headline, ShownAnswer, Table, Verdict
 from lmms_egoplan.report.published_with_runs import published_with_runs
 from lmms_egoplan.report.run import Run
@@ -148,7 +148,8 @@ class EgoPlanReport(BenchmarkReport[Series]):
 
     def compact_table(self) -> Table:
         """Accuracies in per cent."""
-        notes = (*([note("ranked")] if any(task.is_ranked for task in self.tasks) else []), COVERAGE_NOTE)
+        ranked = [note("ranked")] if any(task.is_ranked for task in self.tasks) else []
+        notes = (*ranked, *score_notes(self.tasks))
         return compact_table("egoplan_compact", "EgoPlan: accuracy in per cent", self.tasks, _measures, notes)
 
     def gallery_name(self, task: Series) -> str:

@@ -8,24 +8,14 @@ from typing import Any
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, DIMENSIONS, Dimension, dimension_of
 from lmms_egoplan.benchmarks.egothink.published import load
 from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE, Graded, read_graded
-from lmms_egoplan.benchmarks.egothink.report.tables import DECIMALS, judge_noise, judges, note, score_table, table3
+from lmms_egoplan.benchmarks.egothink.report.tables import DECIMALS, all_tables, judge_noise, note
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.report.benchmark import BenchmarkReport, Inputs, read_prepared, with_images
 from lmms_egoplan.report.charts import draw_bars, spoken
-from lmms_egoplan.report.compact_tables import (
-    COVERAGE_NOTE,
-    DEMO_NOTE,
-    Cell,
-    compact_table,
-    name_of,
-    number,
-    scored,
-    share,
-)
+from lmms_egoplan.report.compact_tables import Cell, compact_table, name_of, number, score_notes, scored, share
 from lmms_egoplan.report.document import Figure, Images, ShownAnswer, Table, Verdict
-from lmms_egoplan.report.published_with_runs import published_with_runs
 from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.scored import Answer, Key, compared, differing
+from lmms_egoplan.report.scored import Answer, Key, differing
 
 # What the figures show beside the runs: the best of Table 3.
 _REFERENCE = "GPT-4V"
@@ -52,15 +42,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
 
     def tables(self) -> Iterator[Table | None]:
         """Beside Table 3, by group, run against run, judge against judge, and what else is published."""
-        yield table3(self.tasks)
-        yield score_table("egothink_capabilities", "Capability", self.tasks, CAPABILITIES)
-        yield score_table("egothink_dimensions", "Dimension", self.tasks, SINGLE)
-        yield judges(self.tasks)
-        told = ("egothink_comparisons", "Every pair of runs", DECIMALS, "questions", note("comparisons"))
-        yield compared(self.tasks, "score", *told)
-        yield published_with_runs("Published: Pearson's r between judges, times 100", load("table9"), ())
-        yield published_with_runs("Published: people's grades of GPT-4V", load("table10"), ())
-        yield published_with_runs("Published: grades by two other judges", load("table11"), ())
+        return all_tables(self.tasks)
 
     def figures(self) -> Iterator[Figure]:
         """Bars of capabilities and dimensions, with a published model for comparison."""
@@ -77,9 +59,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
 
     def compact_table(self) -> Table:
         """Each dimension's score, 0 to 100, and their average."""
-        is_by_demo = any(run.is_by_demo for run in self.tasks)
-        notes = (*([DEMO_NOTE] if is_by_demo else []), COVERAGE_NOTE)
-        title = "EgoThink: score, 0 to 100"
+        title, notes = "EgoThink: score, 0 to 100", score_notes(self.tasks)
         return compact_table("egothink_compact", title, self.tasks, _measures, notes, heading=lambda run: "")
 
     def question_order(self, keys: Iterable[Key]) -> list[Key]:

@@ -10,13 +10,13 @@ from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
 from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
 from lmms_egoplan.benchmarks.egothink.published import load
 from lmms_egoplan.benchmarks.egothink.rating_files import read_repeated
-from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, Graded
+from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE, Graded
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.judging.agreement import agreement
 from lmms_egoplan.report.document import Column, Row, Table, table_of_runs
 from lmms_egoplan.report.notes import read_notes
 from lmms_egoplan.report.published_with_runs import published_with_runs
-from lmms_egoplan.report.scored import ends, in_percent, share_columns
+from lmms_egoplan.report.scored import compared, ends, in_percent, share_columns
 from lmms_egoplan.report.statistics import RESAMPLES
 
 DECIMALS = 1
@@ -32,7 +32,20 @@ _GRADED_BY_SEVERAL = ("object", "planning")
 _SAME_ANSWERS = 0.5
 
 
-def table3(graded: Sequence[Graded]) -> Table:
+def all_tables(graded: Sequence[Graded]) -> Iterator[Table | None]:
+    """In the section's order."""
+    yield _table3(graded)
+    yield _score_table("egothink_capabilities", "Capability", graded, CAPABILITIES)
+    yield _score_table("egothink_dimensions", "Dimension", graded, SINGLE)
+    yield _judges(graded)
+    told = ("egothink_comparisons", "Every pair of runs", DECIMALS, "questions", note("comparisons"))
+    yield compared(graded, "score", *told)
+    yield published_with_runs("Published: Pearson's r between judges, times 100", load("table9"), ())
+    yield published_with_runs("Published: people's grades of GPT-4V", load("table10"), ())
+    yield published_with_runs("Published: grades by two other judges", load("table11"), ())
+
+
+def _table3(graded: Sequence[Graded]) -> Table:
     """The dimensions' scores of each run among the published ones."""
     own = []
     for run in graded:
@@ -44,7 +57,7 @@ def table3(graded: Sequence[Graded]) -> Table:
     return published_with_runs("Twelve dimensions, beside Table 3", load("table3"), own, extra, notes)
 
 
-def score_table(key: str, head: str, graded: Sequence[Graded], groups: Mapping[str, Sequence[Dimension]]) -> Table:
+def _score_table(key: str, head: str, graded: Sequence[Graded], groups: Mapping[str, Sequence[Dimension]]) -> Table:
     """Scores of each run in each group of dimensions; head: what a group is."""
     score = Column("score", "Score", DECIMALS)
     columns = (Column("group", head), Column("model", "Run"), score, *ends(DECIMALS), *_SHARES)
@@ -54,7 +67,7 @@ def score_table(key: str, head: str, graded: Sequence[Graded], groups: Mapping[s
     return table_of_runs(key, f"Scores by {head.lower()}", columns, rows, notes)
 
 
-def judges(graded: Sequence[Graded]) -> Table | None:
+def _judges(graded: Sequence[Graded]) -> Table | None:
     """Agreement of two judges on the same answers; None where no two runs have such."""
     rows = []
     for first, second in combinations(graded, 2):
