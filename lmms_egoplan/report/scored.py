@@ -3,7 +3,7 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from statistics import fmean
 from typing import Any, TypeVar
 
@@ -246,8 +246,7 @@ def compared(
         for question, answer in of_run.items()
         if answer.cluster is not None
     }
-    table = comparisons(scores, clusters, key, title, decimals, scale, unit)
-    return table and replace(table, notes=(*table.notes, *([note] if note else [])))
+    return comparisons(scores, clusters, key, title, decimals, scale, unit, [note] if note else [])
 
 
 def ends(decimals: int, prefix: str = "", of: str = "") -> tuple[Column, Column]:

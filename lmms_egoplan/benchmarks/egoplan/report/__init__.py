@@ -7,7 +7,6 @@ from functools import cached_property, partial
 from itertools import groupby
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.published import load
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, LETTERS
 from lmms_egoplan.benchmarks.egoplan.report.answers import CHANCE, OFFICIAL, Series, read_series
 from lmms_egoplan.benchmarks.egoplan.report.figures import accuracies_figure, lines_figure
@@ -15,12 +14,8 @@ from lmms_egoplan.benchmarks.egoplan.report.tables import (
     DECIMALS,
     Groups,
     Part,
-    grouped_table,
+    all_tables,
     note,
-    pairs,
-    scores_table,
-    table1,
-    table3,
 )
 from lmms_egoplan.benchmarks.egoplan.similarity import LEVELS, levels, similarities
 from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
@@ -29,7 +24,6 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared
 from lmms_egoplan.report.compact_tables import Cell, compact_table, number, score_notes, scored, share_cell
 from lmms_egoplan.report.document import Figure, Headline, ShownAnswer, Table, Verdict
-from lmms_egoplan.report.published_with_runs import published_with_runs
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scored import Answer, Key
 
@@ -63,14 +57,7 @@ class EgoPlanReport(BenchmarkReport[Series]):
 
     def tables(self) -> Iterator[Table | None]:
         """Beside the paper's, all scores, by group, run against run, and the published test split."""
-        yield table1(self.tasks)
-        yield table3(self.tasks)
-        yield scores_table(self.tasks)
-        by_past, alike = "Accuracy by number of past actions", "Accuracy by goal-answer similarity"
-        yield grouped_table("egoplan_past_actions", by_past, "Past actions", self._by_past_actions)
-        yield grouped_table("egoplan_similarity", alike, "Similarity", self._by_similarity, self._similarity[1])
-        yield from pairs(self.tasks)
-        yield published_with_runs("Published: the test split", load("table4"), (), notes=(note("test"),))
+        return all_tables(self.tasks, self._by_past_actions, self._by_similarity, self._similarity[1])
 
     def figures(self) -> Iterator[Figure | None]:
         """Accuracies, and those by group as Figs. 8 and 7 of the paper."""
@@ -100,15 +87,14 @@ class EgoPlanReport(BenchmarkReport[Series]):
 
     def _grouped(self, groups: Mapping[Key, str], names: Sequence[str]) -> Groups:
         """Groups without a question are left out."""
-        parts: dict[str, list[Part]] = {name: [] for name in names}
-        for task in self.tasks:
-            keys: dict[str, list[Key]] = {name: [] for name in names}
-            for key in task.answers or ():
-                if key in groups:
-                    keys[groups[key]].append(key)
-            for name, own in keys.items():
-                if own:
-                    parts[name].append(Part(task, task.mean_over(own), task.by_sum(own)))
+        parts = {
+            name: [
+                Part(task, task.mean_over(own), task.by_sum(own))
+                for task in self.tasks
+                if (own := [key for key in task.answers or () if groups.get(key) == name])
+            ]
+            for name in names
+        }
         return {name: of_group for name, of_group in parts.items() if of_group}
 
     @cached_property
@@ -163,23 +149,18 @@ class EgoPlanReport(BenchmarkReport[Series]):
 
     def question(self, key: Key, answers: Sequence[Answer]) -> dict[str, Any]:
         """As prepared, or as lm-eval logs it."""
-        doc, gold = self._docs[0].get(key), LETTERS.index(key[2])
+        doc = self._docs[0].get(key)
         logged = next((answer.record.domain for answer in answers if answer.record.domain), None)
         domain = doc["video_source"] if doc else logged
         facts = {"source": _DOMAIN_NAMES[domain]} if domain in _DOMAIN_NAMES else {}
+        shown = {"facts": facts, "choices": tuple(LETTERS), "gold": LETTERS.index(key[2])}
         if not doc:
-            return {
-                "question": f"{key[1]}: the question is not at hand",
-                "facts": facts,
-                "choices": tuple(LETTERS),
-                "gold": gold,
-            }
+            return shown | {"question": f"{key[1]}: the question is not at hand"}
         done = "; ".join(action["narration_text"] for action in doc["past_actions"])
-        return {
+        return shown | {
             "question": doc["question"],
             "facts": facts | {"past actions": _bin_of(doc)},
             "choices": tuple(doc["choices"]),
-            "gold": gold,
             "references": {"Goal": doc["task_goal"], f"Past actions ({len(doc['past_actions'])})": done or "none"},
             "images": partial(uniform_images, doc) if _is_there(doc["media_path"]) else None,
         }

@@ -33,7 +33,20 @@ Groups = Mapping[str, Sequence[Part]]
 """By group, the series that have questions in it."""
 
 
-def table1(series: Sequence[Series]) -> Table:
+def all_tables(
+    series: Sequence[Series], by_past_actions: Groups, by_similarity: Groups, measure: str
+) -> Iterator[Table | None]:
+    """In the section's order; `measure` is that of the similarity."""
+    yield _table1(series)
+    yield _table3(series)
+    yield _scores_table(series)
+    yield _grouped_table("egoplan_past_actions", "number of past actions", "Past actions", by_past_actions)
+    yield _grouped_table("egoplan_similarity", "goal-answer similarity", "Similarity", by_similarity, measure)
+    yield from _pairs(series)
+    yield published_with_runs("Published: the test split", load("table4"), (), notes=(note("test"),))
+
+
+def _table1(series: Sequence[Series]) -> Table:
     """Own accuracies, ranked behind the video, among those of Table 1."""
     own = [_own(task) | {"acc": task.main.value} for task in series if task.is_main]
     notes = (_PROTOCOL_NOTE, f"Chance: {CHANCE:g} %.", _INTERVAL_NOTE, note("counts")) if own else ()
@@ -41,7 +54,7 @@ def table1(series: Sequence[Series]) -> Table:
     return published_with_runs("Accuracy, beside Table 1", load("table1"), own, extra, notes)
 
 
-def table3(series: Sequence[Series]) -> Table:
+def _table3(series: Sequence[Series]) -> Table:
     """The same by domain, among those of Table 3."""
     domains = {"id": "acc_epic_kitchens", "od": "acc_ego4d", "all": "acc"}
     own = [
@@ -58,7 +71,7 @@ def _own(task: Series) -> dict[str, Value]:
     return {"model": task.name, "acc_sum": task.percent("acc_sum"), "compares": task.compares} | task.counts()
 
 
-def scores_table(series: Sequence[Series]) -> Table:
+def _scores_table(series: Sequence[Series]) -> Table:
     """Every score of every task."""
     shares = {
         "acc": "Accuracy %",
@@ -83,7 +96,7 @@ def scores_table(series: Sequence[Series]) -> Table:
     return table_of_runs("egoplan_scores", "All scores of each run", columns, rows, notes)
 
 
-def grouped_table(key: str, title: str, head: str, groups: Groups, measure: str = "") -> Table | None:
+def _grouped_table(key: str, by: str, head: str, groups: Groups, measure: str = "") -> Table | None:
     """Accuracy by group, None without any; `measure` tells by what the groups are levels."""
     columns = (
         *(Column("group", head), Column("run", "Run"), Column("task", "Task")),
@@ -97,10 +110,11 @@ def grouped_table(key: str, title: str, head: str, groups: Groups, measure: str 
         for part in parts
     ]
     told = [note("levels", measure=measure)] if measure else []
-    return table_of_runs(key, title, columns, rows, (*told, note("score"), _INTERVAL_NOTE)) if rows else None
+    notes = (*told, note("score"), _INTERVAL_NOTE)
+    return table_of_runs(key, f"Accuracy by {by}", columns, rows, notes) if rows else None
 
 
-def pairs(series: Sequence[Series]) -> Iterator[Table | None]:
+def _pairs(series: Sequence[Series]) -> Iterator[Table | None]:
     """Runs in the same task, and tasks of the same model."""
     logged = [task for task in series if task.answers]
     for name in dict.fromkeys(task.task for task in logged):
