@@ -89,7 +89,7 @@ def name_of(value: Any) -> str:
     return ", ".join(PurePath(part.replace("\\", "/")).name if _PATH.match(part) else part for part in parts)
 
 
-def score_cell(metric: str, decimals: int) -> Cell:
+def score_cell(metric: str, decimals: int | None = None) -> Cell:
     """A metric of a task that is a number."""
     return lambda task: number(task.number(metric), decimals)
 

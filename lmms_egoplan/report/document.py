@@ -1,6 +1,7 @@
 """A report as a document: sections, tables, figures and the gallery's items; `writing` and `page` write them."""
 
 import io
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +15,11 @@ Value = float | int | str | None
 Verdict = Literal["right", "wrong", "partly", "unscored"]
 Images = Callable[[], "list[Image.Image]"]
 """Reads the images that a model was shown."""
+
+
+def known(value: Value) -> Value:
+    """A value; None for NaN."""
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """The page: one HTML file that opens from disk, with everything but the gallery's details inside."""
 
-import math
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from lmms_egoplan.report.document import Figure, Item, Section, Value
+from lmms_egoplan.report.document import Figure, Item, Section, Value, known
 from lmms_egoplan.report.gallery import IMAGE_SECONDS, Progress, clean, write_gallery
 from lmms_egoplan.storage import write_whole
 
@@ -116,11 +115,6 @@ def show(value: Value, decimals: int | None, key: str = "") -> str:
     if float(text):
         return text.replace("-", "\u2212")
     return f"<{10**-decimals:.{decimals}f}" if key in _P_VALUES and value > 0 else text.removeprefix("-")
-
-
-def known(value: Value) -> Value:
-    """A value; None for NaN."""
-    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _summary(sections: Sequence[Section], runs: Sequence[str]) -> dict[str, Any] | None:

@@ -12,28 +12,12 @@ from lmms_egoplan.benchmarks.egointent.prepare import SPLIT
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, TITLES
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.report.answers import OFFICIAL, Graded, read_graded
-from lmms_egoplan.benchmarks.egointent.report.tables import (
-    DECIMALS,
-    RIGHT,
-    WRONG,
-    all_tables,
-    note,
-)
+from lmms_egoplan.benchmarks.egointent.report.tables import DECIMALS, RIGHT, WRONG, all_tables, note
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared
-from lmms_egoplan.report.compact_tables import (
-    NOT_AVAILABLE,
-    Cell,
-    compact_table,
-    name_of,
-    number,
-    score_cell,
-    score_notes,
-    scored,
-    share_cell,
-)
-from lmms_egoplan.report.document import Figure, Headline, ShownAnswer, Table, Verdict
+from lmms_egoplan.report.compact_tables import Cell, compact_table, name_of, score_cell, score_notes, scored, share_cell
+from lmms_egoplan.report.document import Figure, Headline, Images, ShownAnswer, Table, Verdict
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scored import Answer, Key, differing
 
@@ -171,11 +155,11 @@ def _measures(graded: Sequence[Graded]) -> dict[str, Cell]:
         # Of the benchmark's steps, of which Goal-Step's are none.
         "overall": lambda run: scored(run.main.value, DECIMALS, None if run.is_goalstep else run.coverage),
         **{name: score_cell(name, DECIMALS) for name in (*FIELDS, *ENVIRONMENTS)},
-        "steps": lambda run: number(run.main.questions),
+        "steps": score_cell("num_steps"),
         "parsed": share_cell("parsed"),
         "judged": share_cell("judge_coverage"),
         **{name: share_cell(name) for name in ("truncated", "suspect", "unverified")},
-        "shown as": lambda run: run.media or NOT_AVAILABLE,
+        "shown as": lambda run: name_of(run.media),
         "judge": lambda run: "not asked" if run.number("parsed") == 0 else name_of(run.judge),
     }
 
@@ -186,7 +170,7 @@ def _said(step: GradedStep, field: str) -> str:
     return f"{TITLES[field]}: {step.fields.get(field, 'missing')} [{told}]"
 
 
-def _frames(doc: Mapping[str, Any] | None, count: int) -> "partial[list[Image.Image]] | None":
+def _frames(doc: Mapping[str, Any] | None, count: int) -> Images | None:
     """Reads what a model was shown that saw this many frames; None where the video is not at hand."""
     # Path's own raises where a folder on the way is closed.
     if doc is None or not os.path.isfile(doc["video_path"]):  # noqa: PTH113

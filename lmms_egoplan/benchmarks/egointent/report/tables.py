@@ -8,7 +8,7 @@ from lmms_egoplan.benchmarks.egointent.protocol import TITLES
 from lmms_egoplan.benchmarks.egointent.published import load
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.report.answers import OFFICIAL, SCORES, SHARES, Graded, fields_of
-from lmms_egoplan.report.document import Column, Table, table_of_runs
+from lmms_egoplan.report.document import Column, Table, known, table_of_runs
 from lmms_egoplan.report.notes import read_notes
 from lmms_egoplan.report.published_with_runs import published_with_runs
 from lmms_egoplan.report.scored import compared, ends, interval_note, share_columns
@@ -79,21 +79,18 @@ def _groups(graded: Sequence[Graded], is_goalstep: bool) -> Table:
     scores = {run.name: _by_group(run) for run in graded}
     rows = []
     for group in {group for of_run in scores.values() for group in of_run}:
-        values = {
-            run: value if math.isfinite(value := of_run.get(group, math.nan)) else None
-            for run, of_run in scores.items()
-        }
-        known = [value for value in values.values() if value is not None]
+        values = {run: known(of_run.get(group)) for run, of_run in scores.items()}
+        there = [value for value in values.values() if value is not None]
         steps = {sum(x.groups["group"] == group for x in run.answers.values()) for run in graded if run.answers}
         told = steps.pop() if len(steps) == 1 else " / ".join(map(str, sorted(steps))) or None
-        rows.append((not known, fmean(known or [0]), group, {name: group, "steps": told} | values))
+        rows.append((fmean(there or [math.inf]), group, {name: group, "steps": told} | values))
     columns = (
         Column(name, name.capitalize()),
         Column("steps", GOALSTEP_STEPS if is_goalstep else "Steps"),
         *(Column(run.name, run.name, DECIMALS) for run in graded),
     )
     notes = (note("groups", group=name), note("two_numbers"), *([note("category")] if is_goalstep else []))
-    ordered = [row for *_, row in sorted(rows, key=lambda row: row[:3])]
+    ordered = [row for *_, row in sorted(rows, key=lambda row: row[:2])]
     title = f"{GOALSTEP_STEPS}: overall score by category" if is_goalstep else "Overall score by scenario"
     return table_of_runs(f"egointent_{names}", title, columns, ordered, notes)
 

@@ -10,13 +10,7 @@ from typing import Any
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, LETTERS
 from lmms_egoplan.benchmarks.egoplan.report.answers import CHANCE, OFFICIAL, Series, read_series
 from lmms_egoplan.benchmarks.egoplan.report.figures import accuracies_figure, lines_figure
-from lmms_egoplan.benchmarks.egoplan.report.tables import (
-    DECIMALS,
-    Groups,
-    Part,
-    all_tables,
-    note,
-)
+from lmms_egoplan.benchmarks.egoplan.report.tables import DECIMALS, Groups, Part, all_tables, note
 from lmms_egoplan.benchmarks.egoplan.similarity import LEVELS, levels, similarities
 from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
 from lmms_egoplan.benchmarks.egoplan.visuals import uniform_images
