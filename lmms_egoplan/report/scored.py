@@ -255,11 +255,6 @@ def ends(decimals: int, prefix: str = "", of: str = "") -> tuple[Column, Column]
     return Column(f"{prefix}low", f"Low{told}", decimals), Column(f"{prefix}high", f"High{told}", decimals)
 
 
-def share_columns(*names: str) -> list[Column]:
-    """Of shares, in per cent."""
-    return [Column(name, f"{name.capitalize()} %", 1) for name in names]
-
-
 def interval_note(clusters: str, questions: str) -> str:
     """What the columns `ends` hold, where whole clusters are drawn, such as videos with all of their questions."""
     return (

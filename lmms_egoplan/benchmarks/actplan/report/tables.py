@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -10,14 +9,14 @@ from lmms_egoplan.benchmarks.actplan.activities import SETTINGS
 from lmms_egoplan.benchmarks.actplan.published import load
 from lmms_egoplan.benchmarks.actplan.report.answers import BY_SETTING, GROUPS, INSTANCES, MEASURES, Planned
 from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
-from lmms_egoplan.report.notes import read_notes
+from lmms_egoplan.report.notes import read_columns, read_notes
 from lmms_egoplan.report.published_with_runs import published_with_runs
-from lmms_egoplan.report.scored import Mean, compared, ends, in_percent, interval_note, share_columns
+from lmms_egoplan.report.scored import Mean, compared, in_percent, interval_note
 from lmms_egoplan.report.statistics import bootstrap_interval
 
 DECIMALS = 3
 note = read_notes(__file__, instances=sum(INSTANCES.values()), **INSTANCES)
-_SHARES = (Column("plans", "Plans"), *share_columns("coverage", "truncated"))
+_COLUMNS = read_columns(__file__)
 _INTERVAL_NOTE = interval_note("activities", "plans")
 
 
@@ -52,14 +51,8 @@ def _table4(planned: Sequence[Planned]) -> Table:
                 | (_norms_by_setting(run) if number == 1 else {})
                 | run.shares(norm)
             )
-    extra = (
-        *ends(2, of="norm. LCS"),
-        *(Column(f"norm_lcs_{setting}", f"Norm. LCS, {setting}", 2, True) for setting in SETTINGS),
-        *_SHARES,
-        Column("encoder", "Sentence encoder"),
-    )
     notes = (note("gold"), note("encoder"), note("parts"), _INTERVAL_NOTE, note("shares"))
-    return published_with_runs("LCS, beside Table 4", load("table4"), own, extra, notes, main="norm_lcs")
+    return published_with_runs("LCS, beside Table 4", load("table4"), own, _COLUMNS["table4"], notes, main="norm_lcs")
 
 
 def _table3(planned: Sequence[Planned]) -> Table:
@@ -72,16 +65,9 @@ def _table3(planned: Sequence[Planned]) -> Table:
         whole = mean.cells("total_classified", scale=100)
         told = {"model": run.name, "classifier": run.task_run.metrics.get("bleurt_model"), "compares": run.compares}
         own.append(told | _verdicts_by_setting(run) | (whole if run.part is None else {}) | run.shares(mean))
-    verdicts = {f"{part}_classified": f"{part.capitalize()}, correct by classifier %" for part in (*SETTINGS, "total")}
-    extra = (
-        *(Column(key, title, 1, True) for key, title in verdicts.items()),
-        *ends(1, of="total by classifier"),
-        *_SHARES,
-        Column("classifier", "Classifier"),
-    )
     notes = (note("classifier"), *((_INTERVAL_NOTE, note("shares")) if own else ()))
     title = "Correctness, beside Table 3" if own else "Published: correctness, judged by people"
-    return published_with_runs(title, load("table3"), own, extra, notes)
+    return published_with_runs(title, load("table3"), own, _COLUMNS["table3"], notes)
 
 
 def _ablation(planned: Sequence[Planned]) -> Iterator[Table]:
@@ -99,20 +85,10 @@ def _ablation(planned: Sequence[Planned]) -> Iterator[Table]:
         lengths = {f"{setting}_avg_len": run.of("setting", setting, "plan_length").value for setting in SETTINGS}
         parts = _norms_by_setting(run) | _verdicts_by_setting(run) | {"compares": run.compares}
         table7.append({"model": f"{base}, {images} image"} | lengths | parts | shares)
-    norm = Column("norm_lcs", "Norm. LCS", 2, True)
-    classified = Column("classified", "Correct by classifier %", 1, True)
-    of_parts = [
-        replace(column, key=key.format(setting), title=f"{setting.capitalize()}: {column.title}")
-        for column, key in ((norm, "norm_lcs_{}"), (classified, "{}_classified"))
-        for setting in SETTINGS
-    ]
     notes = (note("ablation"), note("classifier"), note("shares")) if runs else ()
-    for number, head, own, scores in (
-        (6, "Without images", table6, (norm, classified)),
-        (7, "Without images, by setting", table7, of_parts),
-    ):
+    for number, head, own in ((6, "Without images", table6), (7, "Without images, by setting", table7)):
         title = f"{head}, beside Table {number}" if runs else f"Published: {head.lower()}"
-        yield published_with_runs(title, load(f"table{number}"), own, (*scores, *_SHARES), notes)
+        yield published_with_runs(title, load(f"table{number}"), own, _COLUMNS[f"table{number}"], notes)
 
 
 def _norms_by_setting(run: Planned) -> dict[str, Value]:
@@ -126,8 +102,6 @@ def _verdicts_by_setting(run: Planned) -> dict[str, Value]:
 
 def _all_scores(planned: Sequence[Planned]) -> Table:
     """Every measure of every run."""
-    named = (Column("measure", "Score"), Column("model", "Run"), Column("value", "Value", DECIMALS))
-    columns = (*named, *ends(DECIMALS), Column("activities", "Activities"), *_SHARES)
     rows = []
     for measure, title in MEASURES.items():
         for run in planned:
@@ -136,16 +110,11 @@ def _all_scores(planned: Sequence[Planned]) -> Table:
                 score = mean.cells("value") | {"activities": mean.clusters}
                 rows.append({"measure": title, "model": run.name} | score | run.shares(mean))
     notes = (note("lines"), note("form"), note("gold"), _INTERVAL_NOTE, note("shares"))
-    return table_of_runs("actplan_scores", "All scores with intervals", columns, rows, notes)
+    return table_of_runs("actplan_scores", "All scores with intervals", _COLUMNS["scores"], rows, notes)
 
 
 def _by_setting(planned: Sequence[Planned]) -> Table:
     """Normal and counterfactual side by side."""
-    columns = [Column("measure", "Score"), Column("model", "Run")]
-    for part in (*SETTINGS, "difference"):
-        columns.append(Column(part, part.capitalize(), DECIMALS))
-        columns += ends(DECIMALS, f"{part}_")
-        columns += [Column(f"{part}_plans", "Plans")] if part in SETTINGS else []
     rows = []
     for measure in BY_SETTING:
         for run in planned:
@@ -156,22 +125,11 @@ def _by_setting(planned: Sequence[Planned]) -> Table:
                     row |= mean.cells(part, f"{part}_") | {f"{part}_plans": mean.questions}
                 rows.append(row)
     notes = (note("difference"), _INTERVAL_NOTE)
-    return table_of_runs("actplan_by_setting", "Normal and counterfactual", columns, rows, notes)
+    return table_of_runs("actplan_by_setting", "Normal and counterfactual", _COLUMNS["by_setting"], rows, notes)
 
 
 def _by_group(title: str, head: str, by: str, planned: Sequence[Planned]) -> Table:
     """LCS and the classifier's verdicts in each group."""
-    named = (Column("group", head), Column("model", "Run"), Column("plans", "Plans"))
-    columns = (
-        *named,
-        Column("lcs_norm", "Norm. LCS", DECIMALS),
-        *ends(DECIMALS),
-        Column("lcs", "LCS, steps", DECIMALS),
-        Column("lcs_norm_parsed", "Norm. LCS, parsed", DECIMALS),
-        Column("verdicts", "Classified"),
-        Column("bleurt_correct", "Correct by classifier %", 1),
-        *ends(1, "correct_"),
-    )
     rows = []
     for group in GROUPS[by]:
         for run in planned:
@@ -181,6 +139,7 @@ def _by_group(title: str, head: str, by: str, planned: Sequence[Planned]) -> Tab
                 counts = {"plans": norm.questions, "verdicts": None if correct.value is None else correct.questions}
                 verdicts = correct.cells("bleurt_correct", "correct_", scale=100)
                 rows.append({"group": group, "model": run.name} | counts | norm.cells("lcs_norm") | more | verdicts)
+    columns = (Column("group", head), *_COLUMNS["by_group"])
     return table_of_runs(f"actplan_by_{by}", title, columns, rows, (note("groups"), _INTERVAL_NOTE, note(by)))
 
 

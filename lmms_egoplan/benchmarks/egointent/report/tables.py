@@ -7,24 +7,18 @@ from statistics import fmean
 from lmms_egoplan.benchmarks.egointent.protocol import TITLES
 from lmms_egoplan.benchmarks.egointent.published import load
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
-from lmms_egoplan.benchmarks.egointent.report.answers import OFFICIAL, SCORES, SHARES, Graded, fields_of
+from lmms_egoplan.benchmarks.egointent.report.answers import OFFICIAL, SCORES, Graded, fields_of
 from lmms_egoplan.report.document import Column, Table, known, table_of_runs
-from lmms_egoplan.report.notes import read_notes
+from lmms_egoplan.report.notes import read_columns, read_notes
 from lmms_egoplan.report.published_with_runs import published_with_runs
-from lmms_egoplan.report.scored import compared, ends, interval_note, share_columns
+from lmms_egoplan.report.scored import compared, interval_note
 
 DECIMALS = 2
 # Of a step's three ratings, the mean from which the gallery calls it right, and below which it calls it wrong.
 RIGHT, WRONG = 75, 25
 note = read_notes(__file__, right=RIGHT, wrong=WRONG)
 _TITLES = {"overall": "Overall", **TITLES, "indoor": "Indoor", "outdoor": "Outdoor"}
-_SHARES = (
-    Column("questions", "Steps"),
-    *share_columns(*SHARES),
-    Column("media", "Shown as"),
-    Column("judge", "Judge"),
-    Column("prompts", "Prompt, judge's prompt"),
-)
+_COLUMNS = read_columns(__file__)
 _INTERVAL_NOTE = interval_note("videos", "steps")
 
 
@@ -45,13 +39,11 @@ def _table3(graded: Sequence[Graded]) -> Table:
         own.append({"model": run.name, "compares": run.compares} | scores | run.shares())
     notes = (note("protocol"), note("official", steps=OFFICIAL), _INTERVAL_NOTE, note("shares"))
     title = "Semantic consistency, beside Table 3"
-    return published_with_runs(title, load("table3"), own, (*ends(DECIMALS, of="overall"), *_SHARES), notes)
+    return published_with_runs(title, load("table3"), own, _COLUMNS["table3"], notes)
 
 
 def _score_table(graded: Sequence[Graded]) -> Table:
     """Each score of each run with its interval and what it is over."""
-    heads = (Column("score_of", "Score"), Column("model", "Run"), Column("score", "Value", DECIMALS))
-    counts = (Column("steps", "Steps"), Column("videos", "Videos"), Column("rated", "Ratings"))
     rows = []
     for name in SCORES:
         for run in graded:
@@ -63,8 +55,7 @@ def _score_table(graded: Sequence[Graded]) -> Table:
                 over = {"steps": mean.questions, "videos": mean.clusters, "rated": rated}
                 rows.append({"score_of": _TITLES[name], "model": run.name} | mean.cells("score") | over)
     notes = (note("overall"), note("ratings"), _INTERVAL_NOTE, note("gallery"))
-    columns = (*heads, *ends(DECIMALS), *counts)
-    return table_of_runs("egointent_scores", "Scores with intervals", columns, rows, notes)
+    return table_of_runs("egointent_scores", "Scores with intervals", _COLUMNS["scores"], rows, notes)
 
 
 def _scenario_tables(graded: Sequence[Graded]) -> Iterator[Table]:

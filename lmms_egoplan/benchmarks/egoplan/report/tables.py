@@ -2,20 +2,20 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 
 from lmms_egoplan.benchmarks.egoplan.published import load
 from lmms_egoplan.benchmarks.egoplan.report.answers import CHANCE, MAIN_TASK, Series
 from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
-from lmms_egoplan.report.notes import read_notes
+from lmms_egoplan.report.notes import read_columns, read_notes
 from lmms_egoplan.report.published_with_runs import published_with_runs
-from lmms_egoplan.report.scored import Mean, compared, ends, interval_note, share_columns
+from lmms_egoplan.report.scored import Mean, compared, interval_note
 
 DECIMALS = 2
 note = read_notes(__file__, chance=CHANCE)
-_BY_SUM = Column("acc_sum", "By sum %", DECIMALS)
-_COUNTS = (Column("questions", "Questions"), *share_columns("coverage"))
+_COLUMNS = read_columns(__file__)
+_PERCENT = ("acc", "acc_sum", "acc_bytes", "acc_epic_kitchens", "acc_ego4d", "unparsed")
 _PROTOCOL_NOTE = f"{note('score')} {note('frames')}"
 _INTERVAL_NOTE = interval_note("videos", "questions")
 
@@ -50,8 +50,7 @@ def _table1(series: Sequence[Series]) -> Table:
     """Own accuracies, ranked behind the video, among those of Table 1."""
     own = [_own(task) | {"acc": task.main.value} for task in series if task.is_main]
     notes = (_PROTOCOL_NOTE, f"Chance: {CHANCE:g} %.", _INTERVAL_NOTE, note("counts")) if own else ()
-    extra = (_BY_SUM, *ends(DECIMALS), *_COUNTS)
-    return published_with_runs("Accuracy, beside Table 1", load("table1"), own, extra, notes)
+    return published_with_runs("Accuracy, beside Table 1", load("table1"), own, _COLUMNS["table1"], notes)
 
 
 def _table3(series: Sequence[Series]) -> Table:
@@ -60,10 +59,9 @@ def _table3(series: Sequence[Series]) -> Table:
     own = [
         _own(task) | {name: task.percent(metric) for name, metric in domains.items()} for task in series if task.is_main
     ]
-    extra = (replace(_BY_SUM, title=f"{_BY_SUM.title} (all)"), *ends(DECIMALS, of="all"))
     notes = (_PROTOCOL_NOTE, _INTERVAL_NOTE, note("counts")) if own else ()
     title = "In-domain (EPIC-KITCHENS) and out-of-domain (Ego4D), beside Table 3"
-    return published_with_runs(title, load("table3"), own, (*extra, *_COUNTS), notes)
+    return published_with_runs(title, load("table3"), own, _COLUMNS["table3"], notes)
 
 
 def _own(task: Series) -> dict[str, Value]:
@@ -73,35 +71,19 @@ def _own(task: Series) -> dict[str, Value]:
 
 def _scores_table(series: Sequence[Series]) -> Table:
     """Every score of every task."""
-    shares = {
-        "acc": "Accuracy %",
-        "acc_sum": _BY_SUM.title,
-        "acc_bytes": "By bytes %",
-        "acc_epic_kitchens": "EPIC-KITCHENS %",
-        "acc_ego4d": "Ego4D %",
-    }
-    accuracy, *others = (Column(key, title, DECIMALS) for key, title in shares.items())
-    columns = (
-        *(Column("run", "Run"), Column("task", "Task"), accuracy, *ends(DECIMALS), *others),
-        *(Column("ties", "Ties"), Column("unparsed", "Unparsed %", 1), Column("asked", "Asked"), *_COUNTS),
-    )
     rows = [
         {"run": task.run.name, "task": task.task, "ties": task.number("ties")}
-        | {metric: task.percent(metric) for metric in (*shares, "unparsed")}
+        | {metric: task.percent(metric) for metric in _PERCENT}
         | task.counts()
         | {"asked": task.number("num_questions")}
         for task in series
     ]
     notes = (note("score"), note("bytes"), note("unseen"), note("ties"), _INTERVAL_NOTE, note("counts"))
-    return table_of_runs("egoplan_scores", "All scores of each run", columns, rows, notes)
+    return table_of_runs("egoplan_scores", "All scores of each run", _COLUMNS["scores"], rows, notes)
 
 
 def _grouped_table(key: str, by: str, head: str, groups: Groups, measure: str = "") -> Table | None:
     """Accuracy by group, None without any; `measure` tells by what the groups are levels."""
-    columns = (
-        *(Column("group", head), Column("run", "Run"), Column("task", "Task")),
-        *(Column("acc", "Accuracy %", DECIMALS), _BY_SUM, *ends(DECIMALS), _COUNTS[0]),
-    )
     rows = [
         {"group": group, "run": part.series.run.name, "task": part.series.task}
         | {"acc_sum": part.acc_sum, "questions": part.acc.questions}
@@ -111,6 +93,7 @@ def _grouped_table(key: str, by: str, head: str, groups: Groups, measure: str = 
     ]
     told = [note("levels", measure=measure)] if measure else []
     notes = (*told, note("score"), _INTERVAL_NOTE)
+    columns = (Column("group", head), *_COLUMNS["by_group"])
     return table_of_runs(key, f"Accuracy by {by}", columns, rows, notes) if rows else None
 
 

@@ -14,19 +14,14 @@ from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.judging.agreement import agreement
 from lmms_egoplan.report.document import Column, Row, Table, table_of_runs
-from lmms_egoplan.report.notes import read_notes
+from lmms_egoplan.report.notes import read_columns, read_notes
 from lmms_egoplan.report.published_with_runs import published_with_runs
-from lmms_egoplan.report.scored import compared, ends, in_percent, share_columns
+from lmms_egoplan.report.scored import compared, in_percent
 from lmms_egoplan.report.statistics import RESAMPLES
 
 DECIMALS = 1
 note = read_notes(__file__, resamples=RESAMPLES)
-_SHARES = (
-    Column("questions", "Questions"),
-    *share_columns("coverage", "judged", "truncated", "suspect"),
-    Column("judge", "Judge"),
-    Column("prompts", "Prompts"),
-)
+_COLUMNS = read_columns(__file__)
 # Of Tables 9 to 11.
 _GRADED_BY_SEVERAL = ("object", "planning")
 _SAME_ANSWERS = 0.5
@@ -52,15 +47,13 @@ def _table3(graded: Sequence[Graded]) -> Table:
         values = run.whole.values()
         average = {"model": run.name, "average": values.pop("score"), "compares": run.compares}
         own.append(average | {name: task_run.number("score") for name, task_run in run.tasks.items()} | values)
-    extra = (*ends(DECIMALS, of="average"), *_SHARES)
     notes = (note("average"), note("judge"), note("interval"), note("shares"))
-    return published_with_runs("Twelve dimensions, beside Table 3", load("table3"), own, extra, notes)
+    return published_with_runs("Twelve dimensions, beside Table 3", load("table3"), own, _COLUMNS["table3"], notes)
 
 
 def _score_table(key: str, head: str, graded: Sequence[Graded], groups: Mapping[str, Sequence[Dimension]]) -> Table:
     """Scores of each run in each group of dimensions; head: what a group is."""
-    score = Column("score", "Score", DECIMALS)
-    columns = (Column("group", head), Column("model", "Run"), score, *ends(DECIMALS), *_SHARES)
+    columns = (Column("group", head), *_COLUMNS["scores"])
     parts = [(group, run.name, run.part(dimensions)) for group, dimensions in groups.items() for run in graded]
     rows = [part.values() | {"group": group, "model": name} for group, name, part in parts if part.questions]
     notes = (*([note("capability")] if head == "Capability" else []), note("interval"), note("shares"))
@@ -80,16 +73,8 @@ def _judges(graded: Sequence[Graded]) -> Table | None:
             rows += _agreements(first.name, second.name, same)
     if not rows:
         return None
-    columns = (
-        Column("first", "First run"), Column("first_judge", "Its judge"),
-        Column("second", "Second run"), Column("second_judge", "Its judge"),
-        Column("answers", "Answers"), Column("questions", "Questions"),
-        Column("pearson", "Pearson's r", 3), *ends(3, "pearson_"),
-        Column("kappa_unweighted", "Cohen's kappa", 3), *ends(3, "kappa_unweighted_"),
-        Column("kappa_linear", "Kappa, linear", 3), *ends(3, "kappa_linear_"),
-    )  # fmt: skip
     notes = (note("agreement"), note("agreement_interval"), note("table9"))
-    return Table("egothink_judges", "Judges of the same answers", columns, tuple(rows), "the runs", notes)
+    return Table("egothink_judges", "Judges of the same answers", _COLUMNS["judges"], tuple(rows), "the runs", notes)
 
 
 def _agreements(first: str, second: str, pairs: Sequence[tuple[JudgedAnswer, JudgedAnswer]]) -> Iterator[Row]:
@@ -123,12 +108,7 @@ def judge_noise(judged: Sequence[Path]) -> Table | None:
             rows.append(Row((name, judges, scope, repeats, noise.answers, noise.left_out, *numbers), is_own=True))
     if not rows:
         return None
-    columns = (
-        Column("answers_of", "Answers of"), Column("judge", "Judge"), Column("questions", "Questions"),
-        Column("repeats", "Repeats"), Column("answers", "Answers"), Column("left_out", "Left out"),
-        Column("score", "Mean score", 2), Column("score_sd", "SD", 2), Column("lowest", "Lowest", 2),
-        Column("highest", "Highest", 2), Column("changed", "Answers that change, %", 1),
-        Column("rating_sd", "SD of a rating", 3),
-    )  # fmt: skip
     notes = (note("noise"), note("noise_scale"))
-    return Table("egothink_judge_noise", "Judge noise", columns, tuple(rows), "lmms-egoplan judge", notes)
+    return Table(
+        "egothink_judge_noise", "Judge noise", _COLUMNS["judge_noise"], tuple(rows), "lmms-egoplan judge", notes
+    )
