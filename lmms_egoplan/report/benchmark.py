@@ -3,12 +3,17 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
-from lmms_egoplan.report.document import Figure, Headline, Item, Section, ShownAnswer, Table
+from lmms_egoplan.report.document import Figure, Headline, Images, Item, Section, ShownAnswer, Table
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scored import Answer, Key, Scored
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from PIL import Image
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,11 @@ class BenchmarkReport(ABC, Generic[Task]):
     @abstractmethod
     def shown(self, answer: Answer) -> ShownAnswer:
         """An answer as the gallery shows it."""
+
+    @cached_property
+    def asked(self) -> set[Key]:
+        """The questions of all tasks, as far as there are samples."""
+        return {key for task in self.tasks for key in task.answers or ()}
 
     def gallery_name(self, task: Task) -> str:
         """The name under which the gallery has a task's answers."""
@@ -174,6 +184,18 @@ def read_prepared(read: Callable[[], Mapping[Key, Row]]) -> tuple[Mapping[Key, R
         return read(), None
     except (OSError, ValueError) as error:  # What is missing or damaged, of which `datasets` has many kinds.
         return {}, str(error)
+
+
+def with_images(rows: "Dataset", column: str) -> Iterator[tuple[dict[str, Any], Images]]:
+    """Each prepared row without its image, or its images, and what reads them."""
+    images = rows.select_columns([column])
+    for place, row in enumerate(rows.remove_columns([column])):
+        yield row, partial(_images, images, place)
+
+
+def _images(rows: "Dataset", place: int) -> "list[Image.Image]":
+    (found,) = rows[place].values()
+    return [image.convert("RGB") for image in (found if isinstance(found, list) else [found])]
 
 
 class ReportedBenchmark(Protocol):

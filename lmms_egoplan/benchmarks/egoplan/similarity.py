@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from loguru import logger
 
-from lmms_egoplan.encoder import default_device, encoder_name, load_encoder
+from lmms_egoplan.encoder import default_device, encoder_name, load_encoder, release_encoders
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode
 from lmms_egoplan.paths import data_root
@@ -107,14 +107,12 @@ def _keep(path: Path, measure: str, values: Mapping[Pair, float]) -> None:
 
 
 def _cosines(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:
-    import numpy as np
-
-    encoder = load_encoder(name)
     texts = _texts(pairs)
-    found = encoder.encode(texts, batch_size=_BATCH, normalize_embeddings=True, show_progress_bar=False)
-    vectors = dict(zip(texts, np.asarray(found, dtype=float), strict=True))
+    found = load_encoder(name).encode(texts, batch_size=_BATCH, normalize_embeddings=True, show_progress_bar=False)
+    release_encoders()
+    vectors = dict(zip(texts, found, strict=True))
     measure = f"cosine of the sentence embeddings of {_shown(name)}"
-    return measure, [float(vectors[goal] @ vectors[answer]) for goal, answer in pairs]
+    return measure, [float(vectors[goal].astype(float) @ vectors[answer].astype(float)) for goal, answer in pairs]
 
 
 def _bert_scores(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:
