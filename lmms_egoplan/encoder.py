@@ -1,6 +1,5 @@
 """The sentence encoder that tells which steps are alike (sec. 4.2.1)."""
 
-import gc
 import os
 from functools import cache
 from pathlib import Path
@@ -67,13 +66,6 @@ def _load(name: str) -> "SentenceTransformer":
     if not np.isfinite(first).all() or not np.isfinite(second).all() or np.allclose(first, second):
         raise LmmsEgoplanError(_message(name, "it cannot tell a table from a cup; are weights and vocabulary whole?"))
     return encoder
-
-
-def release_encoders() -> None:
-    """Free the memory of the encoders that were loaded; `load_encoder` loads them again."""
-    with _LOADING:
-        _load.cache_clear()
-    gc.collect()
 
 
 def _message(name: str, problem: str) -> str:

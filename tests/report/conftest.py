@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import sentence_transformers  # noqa: F401  # else each report would load it in a process of its own
 
 from lmms_egoplan.report import build
 from lmms_egoplan.report.page import write_page

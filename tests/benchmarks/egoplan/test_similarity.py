@@ -2,6 +2,7 @@
 
 import json
 import random
+import sys
 from pathlib import Path
 
 import pytest
@@ -136,7 +137,10 @@ def test_without_a_model_sentence_embeddings_are_compared(data, monkeypatch):
     folder = data / "encoder"
     write_sentence_encoder(folder)
     monkeypatch.setenv(ENCODER_VARIABLE, str(folder))
-    found = similarities(PAIRS)
+    with monkeypatch.context() as patch:
+        patch.delitem(sys.modules, "sentence_transformers", raising=False)
+        found = similarities(PAIRS)
+        assert "sentence_transformers" not in sys.modules  # it takes a process of its own
     assert found.measure == f"cosine of the sentence embeddings of {data.name}/encoder"
     for goal, answer in PAIRS:
         one, other = load_encoder().encode([goal, answer], show_progress_bar=False).astype(float)
