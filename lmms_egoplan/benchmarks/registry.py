@@ -9,6 +9,10 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import Console
+
     from lmms_egoplan.demo.rendered_set import RenderedSet
     from lmms_egoplan.report.benchmark import BenchmarkReport
     from lmms_egoplan.storage import PreparedData
@@ -55,6 +59,7 @@ class Benchmark:
     tables, figures: numbers of the paper's that a report shows; "" for none.
     report: its `BenchmarkReport`, in its module ``report``.
     judges: of its tasks.
+    training_demo: its function that shows its training; "" for none.
 
     What else it brings stands in its modules ``splits``, ``commands`` and ``demo``.
     """
@@ -67,6 +72,7 @@ class Benchmark:
     figures: str
     report: str
     judges: tuple[TaskJudge, ...] = ()
+    training_demo: str = ""
 
     def load_splits(self) -> "PreparedData":
         """Its prepared splits, with their official sizes."""
@@ -84,6 +90,10 @@ class Benchmark:
         """Its part of the demo."""
         return self._load("demo")
 
+    def load_training_demo(self) -> "Callable[[Path, Console], None]":
+        """Trains in a folder, and prints what comes of it."""
+        return self._load(self.training_demo)
+
     def _load(self, part: str) -> Any:
         return resolve_name(f"{__package__}.{self.name}.{part}")
 
@@ -97,6 +107,7 @@ BENCHMARKS = (
         tables="1, 3 and 4",
         figures="7 and 8",
         report="EgoPlanReport",
+        training_demo="tuning.demo:run_learning_demo",
     ),
     Benchmark(
         name="egothink",

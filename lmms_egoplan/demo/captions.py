@@ -3,30 +3,33 @@
 import random
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
 from lmms_egoplan.demo.checkpoint import llava, llava_processor, train_tokenizer
-from lmms_egoplan.demo.scenes import SCENES
+from lmms_egoplan.demo.scenes import PAUSE_FRAMES, SCENES
 from lmms_egoplan.demo.worlds import vary
 
-QUESTION = "What has been done last?"
-NOTHING = "nothing yet"
+if TYPE_CHECKING:
+    from transformers import LlavaProcessor
+
+QUESTION = "What was done?"
+NOTHING = "nothing"
 
 _SIDE, _PATCH = 64, 16
-_VISION = {"hidden_size": 64, "num_hidden_layers": 4}
+_VISION = {"hidden_size": 64, "num_hidden_layers": 3}
 # About as many as there are words, beside 256 bytes.
 _VOCABULARY = 1024
 _BATCH, _LEARNING_RATE = 64, 3e-3
 
 
 def draw(generator: random.Random) -> tuple[Image.Image, str]:
-    """A frame of a random world, and the last step that has changed something by then."""
+    """A frame of a random world between two steps, and the step before it."""
     scene = vary(generator.choice(SCENES), generator, is_other_room=generator.random() < 0.5)
-    number = generator.randrange(scene.span(len(scene.steps) - 1)[1])
-    done = [step.narration for place, step in enumerate(scene.steps) if scene.first_change(place) <= number]
-    return scene.frame(number), done[-1] if done else NOTHING
+    following = generator.randrange(len(scene.steps))
+    number = scene.span(following)[0] - generator.randint(1, PAUSE_FRAMES)
+    return scene.frame(number), scene.steps[following - 1].narration if following else NOTHING
 
 
 def train_on_captions(folder: Path, texts: Sequence[str], steps: int, seed: int) -> None:
@@ -37,7 +40,6 @@ def train_on_captions(folder: Path, texts: Sequence[str], steps: int, seed: int)
         steps: updates of 64 captions.
         seed: of weights and worlds.
     """
-    import torch
     from transformers import CLIPImageProcessor, Trainer, TrainingArguments, set_seed
     from transformers.utils.logging import disable_progress_bar
 
@@ -48,22 +50,7 @@ def train_on_captions(folder: Path, texts: Sequence[str], steps: int, seed: int)
     words = [QUESTION, NOTHING, *(step.narration for scene in SCENES for step in scene.steps), *texts]
     processor = llava_processor(images, train_tokenizer([f" {text}" for text in words], _VOCABULARY), _PATCH)
     model = llava(processor, _SIDE, _VISION)
-
-    def collate(captions: list[tuple[Image.Image, str]]) -> dict[str, Any]:
-        messages = [
-            [
-                {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": QUESTION}]},
-                {"role": "assistant", "content": [{"type": "text", "text": text}]},
-            ]
-            for _, text in captions
-        ]
-        prompts = [processor.apply_chat_template(dialogue) for dialogue in messages]
-        batch = processor(images=[image for image, _ in captions], text=prompts, padding=True, return_tensors="pt")
-        labels = torch.full_like(batch["input_ids"], -100)
-        for row, (_, text) in enumerate(captions):  # padding is on the left
-            count = len(processor.tokenizer(f" {text}</s>", add_special_tokens=False).input_ids)
-            labels[row, -count:] = batch["input_ids"][row, -count:]
-        return {**batch, "labels": labels}
+    model.config.vision_feature_layer = -1  # LLaVA-1.5 leaves the last of many layers out
 
     arguments = TrainingArguments(
         output_dir=str(folder),
@@ -81,7 +68,7 @@ def train_on_captions(folder: Path, texts: Sequence[str], steps: int, seed: int)
         use_cpu=True,
         seed=seed,
     )
-    Trainer(model, arguments, train_dataset=_Captions(steps * _BATCH, seed), data_collator=collate).train()
+    Trainer(model, arguments, train_dataset=_Captions(steps * _BATCH, seed), data_collator=_Collator(processor)).train()
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
 
@@ -98,3 +85,23 @@ class _Captions:
 
     def __getitem__(self, index: int) -> tuple[Image.Image, str]:
         return draw(random.Random(f"{self._seed} caption {index}"))
+
+
+class _Collator:
+    """Model inputs of captions; the loss is over the captions alone."""
+
+    def __init__(self, processor: "LlavaProcessor") -> None:
+        self._processor = processor
+
+    def __call__(self, captions: list[tuple[Image.Image, str]]) -> dict[str, Any]:
+        images, texts = zip(*captions, strict=True)
+        asked = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": QUESTION}]}
+        prompt = self._processor.apply_chat_template([asked], add_generation_prompt=True)
+        answers = [f" {text}{self._processor.tokenizer.eos_token}" for text in texts]
+        rows = [f"{prompt}{answer}" for answer in answers]
+        batch = self._processor(images=list(images), text=rows, padding=True, return_tensors="pt")
+        labels = batch["input_ids"].clone().fill_(-100)
+        for row, answer in enumerate(answers):  # padding is on the left
+            count = len(self._processor.tokenizer(answer, add_special_tokens=False).input_ids)
+            labels[row, -count:] = batch["input_ids"][row, -count:]
+        return {**batch, "labels": labels}

@@ -61,7 +61,7 @@ def write_checkpoint(folder: Path) -> None:
     disable_progress_bar()
     side = _IMAGE_SIDE
     images = CLIPImageProcessor(size={"shortest_edge": side}, crop_size={"height": side, "width": side})
-    processor = llava_processor(images, train_tokenizer(_TEXT), _PATCH)
+    processor = llava_processor(images, train_tokenizer(), _PATCH)
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(_SEED)
         model = llava(processor, side, {"hidden_size": 32, "num_hidden_layers": 2})
@@ -125,7 +125,7 @@ def llava(processor: "LlavaProcessor", image_side: int, vision: Mapping[str, int
     return LlavaForConditionalGeneration(config)
 
 
-def train_tokenizer(texts: Sequence[str], vocabulary: int = 512) -> "PreTrainedTokenizerFast":
+def train_tokenizer(texts: Sequence[str] = _TEXT, vocabulary: int = 512) -> "PreTrainedTokenizerFast":
     """Byte-level BPE of these texts that puts ``<s>`` before every text, as LLaVA-1.5's tokenizer does."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast

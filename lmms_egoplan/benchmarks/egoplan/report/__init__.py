@@ -18,6 +18,7 @@ from lmms_egoplan.benchmarks.egoplan.report.tables import (
     Part,
     grouped_table,
     pairs,
+    rendered_table,
     scores_table,
     table1,
     table3,
@@ -65,6 +66,7 @@ class EgoPlanReport(BenchmarkReport[Series]):
         """Beside the paper's, all scores, by group, run against run, and the published test split."""
         yield table1(self.tasks)
         yield table3(self.tasks)
+        yield rendered_table(self.tasks)
         yield scores_table(self.tasks)
         by_past, alike = "Accuracy by number of past actions", "Accuracy by goal-answer similarity"
         yield grouped_table("egoplan_past_actions", by_past, "Past actions", self._by_past_actions)

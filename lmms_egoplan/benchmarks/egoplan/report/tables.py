@@ -15,6 +15,13 @@ from lmms_egoplan.report.scored import Mean, compared, ends, interval_note
 DECIMALS = 2
 NOTES = read_notes(__file__, chance=CHANCE)
 _BY_SUM = Column("acc_sum", "By sum %", DECIMALS)
+_DOMAINS = {"id": "acc_epic_kitchens", "od": "acc_ego4d", "all": "acc"}
+_DOMAIN_COLUMNS = (
+    Column("model", "Run"),
+    *(Column(name, title, DECIMALS) for name, title in (("id", "ID %"), ("od", "OD %"), ("all", "All %"))),
+    replace(_BY_SUM, title=f"{_BY_SUM.title} (all)"),
+    *ends(DECIMALS, of="all"),
+)
 _COUNTS = (Column("questions", "Questions"), Column("coverage", "Coverage %", 1))
 _PROTOCOL_NOTE = f"{NOTES['score']} {NOTES['frames']}"
 _INTERVAL_NOTE = interval_note("videos", "questions")
@@ -42,15 +49,25 @@ def table1(series: Sequence[Series]) -> Table:
 
 
 def table3(series: Sequence[Series]) -> Table:
-    """The same by domain, among those of Table 3."""
-    domains = {"id": "acc_epic_kitchens", "od": "acc_ego4d", "all": "acc"}
-    own = [
-        _own(task) | {name: task.percent(metric) for name, metric in domains.items()} for task in series if task.is_main
-    ]
-    extra = (replace(_BY_SUM, title=f"{_BY_SUM.title} (all)"), *ends(DECIMALS, of="all"))
+    """The same by domain, among those of Table 3; of videos, not of rendered scenes."""
+    own = [_by_domain(task) for task in series if task.is_main and not task.is_rendered]
     notes = (_PROTOCOL_NOTE, _INTERVAL_NOTE, NOTES["counts"]) if own else ()
     title = "In-domain (EPIC-KITCHENS) and out-of-domain (Ego4D), beside Table 3"
-    return published_with_runs(title, load("table3"), own, (*extra, *_COUNTS), notes)
+    return published_with_runs(title, load("table3"), own, (*_DOMAIN_COLUMNS[4:], *_COUNTS), notes)
+
+
+def rendered_table(series: Sequence[Series]) -> Table | None:
+    """As Table 3, of runs on rendered scenes; None without any."""
+    rows = [_by_domain(task) for task in series if (task.is_main or task.unseen) and task.is_rendered]
+    if not rows:
+        return None
+    notes = (NOTES["rendered"], _INTERVAL_NOTE, NOTES["counts"])
+    title = "Rendered scenes: in-domain and out-of-domain"
+    return table_of_runs("egoplan_rendered", title, (*_DOMAIN_COLUMNS, *_COUNTS), rows, notes)
+
+
+def _by_domain(task: Series) -> dict[str, Value]:
+    return _own(task) | {name: task.percent(metric) for name, metric in _DOMAINS.items()}
 
 
 def _own(task: Series) -> dict[str, Value]:
