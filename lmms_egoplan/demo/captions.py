@@ -14,7 +14,7 @@ from lmms_egoplan.demo.worlds import vary
 if TYPE_CHECKING:
     from transformers import LlavaProcessor
 
-QUESTION = "What was done?"
+QUESTION = "What was done last in order to {goal}?"
 NOTHING = "nothing"
 
 _SIDE, _PATCH = 64, 16
@@ -24,12 +24,13 @@ _VOCABULARY = 1024
 _BATCH, _LEARNING_RATE = 64, 3e-3
 
 
-def draw(generator: random.Random) -> tuple[Image.Image, str]:
-    """A frame of a random world between two steps, and the step before it."""
+def draw(generator: random.Random) -> tuple[Image.Image, str, str]:
+    """A frame of a random world between two steps, a question about it, and the step before it."""
     scene = vary(generator.choice(SCENES), generator, is_other_room=generator.random() < 0.5)
     following = generator.randrange(len(scene.steps))
     number = scene.span(following)[0] - generator.randint(1, PAUSE_FRAMES)
-    return scene.frame(number), scene.steps[following - 1].narration if following else NOTHING
+    answer = scene.steps[following - 1].narration if following else NOTHING
+    return scene.frame(number), QUESTION.format(goal=scene.goal), answer
 
 
 def train_on_captions(folder: Path, texts: Sequence[str], steps: int, seed: int) -> None:
@@ -47,7 +48,8 @@ def train_on_captions(folder: Path, texts: Sequence[str], steps: int, seed: int)
     set_seed(seed)
     size = {"height": _SIDE, "width": _SIDE}
     images = CLIPImageProcessor(size=size, do_center_crop=False)
-    words = [QUESTION, NOTHING, *(step.narration for scene in SCENES for step in scene.steps), *texts]
+    questions = [QUESTION.format(goal=scene.goal) for scene in SCENES]
+    words = [NOTHING, *(step.narration for scene in SCENES for step in scene.steps), *questions, *texts]
     processor = llava_processor(images, train_tokenizer([f" {text}" for text in words], _VOCABULARY), _PATCH)
     model = llava(processor, _SIDE, _VISION)
     model.config.vision_feature_layer = -1  # LLaVA-1.5 leaves the last of many layers out
@@ -83,7 +85,7 @@ class _Captions:
     def __len__(self) -> int:
         return self._length
 
-    def __getitem__(self, index: int) -> tuple[Image.Image, str]:
+    def __getitem__(self, index: int) -> tuple[Image.Image, str, str]:
         return draw(random.Random(f"{self._seed} caption {index}"))
 
 
@@ -93,15 +95,17 @@ class _Collator:
     def __init__(self, processor: "LlavaProcessor") -> None:
         self._processor = processor
 
-    def __call__(self, captions: list[tuple[Image.Image, str]]) -> dict[str, Any]:
-        images, texts = zip(*captions, strict=True)
-        asked = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": QUESTION}]}
-        prompt = self._processor.apply_chat_template([asked], add_generation_prompt=True)
+    def __call__(self, captions: list[tuple[Image.Image, str, str]]) -> dict[str, Any]:
+        images, questions, texts = zip(*captions, strict=True)
         answers = [f" {text}{self._processor.tokenizer.eos_token}" for text in texts]
-        rows = [f"{prompt}{answer}" for answer in answers]
+        rows = [f"{self._prompt(question)}{answer}" for question, answer in zip(questions, answers, strict=True)]
         batch = self._processor(images=list(images), text=rows, padding=True, return_tensors="pt")
         labels = batch["input_ids"].clone().fill_(-100)
         for row, answer in enumerate(answers):  # padding is on the left
             count = len(self._processor.tokenizer(answer, add_special_tokens=False).input_ids)
             labels[row, -count:] = batch["input_ids"][row, -count:]
         return {**batch, "labels": labels}
+
+    def _prompt(self, question: str) -> str:
+        asked = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": question}]}
+        return self._processor.apply_chat_template([asked], add_generation_prompt=True)
