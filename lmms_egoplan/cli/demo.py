@@ -16,7 +16,7 @@ def demo(
     ] = Path("lmms-egoplan-demo"),
     train: Annotated[
         bool,
-        typer.Option("--train", help="Show tuning on EgoPlan-IT in its place: a tiny model learns to plan. 6 minutes."),
+        typer.Option("--train", help="Show tuning instead: a tiny model learns to plan, in 6 minutes."),
     ] = False,
 ) -> None:
     """Run an evaluation from images to scores, in lmms-eval itself, with a tiny model.
@@ -28,8 +28,8 @@ def demo(
 
     Example: `lmms-egoplan demo --out /tmp/demo`
 
-    With `--train`, a tiny model is trained on captions of rendered scenes, then tuned on a rendered EgoPlan-IT with the
-    contrastive loss. lmms-eval measures it before and after, with the video and without it.
+    With `--train`, a tiny model is trained on captions of rendered scenes, then tuned on answers and wrong answers to
+    questions about their next steps. lmms-eval measures it before and after, with the video and without it.
     """
     require("lmms_eval", "lmms-eval", "lmms-egoplan")
     if train:

@@ -28,11 +28,11 @@ BEFORE, TUNED, WITHOUT_VIDEO = "before tuning", "tuned", "tuned, without the vid
 CHANCE = dict.fromkeys(("id", "od", "all"), 25.0)
 
 _BASE, _DATA, _RESULTS, _REPORT = "base", "data", "results", "report"
-_CAPTION_UPDATES = 600
+_CAPTION_UPDATES = (500, 250)
 _SETTINGS = {
     "num_clips": 4,
     "frames_per_clip": 1,
-    "steps": 250,
+    "steps": 200,
     "batch_size": 16,
     "per_device_batch_size": 16,
     "learning_rate": 2e-3,
