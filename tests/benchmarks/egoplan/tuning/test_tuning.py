@@ -182,7 +182,10 @@ def test_wrong_data_are_refused_before_any_training(tmp_path, changes, without, 
 
 def test_images_that_do_not_fit_are_refused_before_any_training(folder):
     settings = tuning(folder, num_clips=4, frames_per_clip=40)
-    with pytest.raises(LmmsEgoplanError, match=r"sample_id \d4: context and longest answer are \d+ tokens"):
+    with pytest.raises(
+        LmmsEgoplanError,
+        match=r"EgoPlan_IT.json, sample_id \d4: turns and visuals: \d+ tokens of context, with 161 images",
+    ):
         tune_egoplan(settings, folder / "too-many", tell=lambda _: None)
 
 
