@@ -16,8 +16,12 @@ from lmms_egoplan.media.sampling import evenly_spaced
 if TYPE_CHECKING:
     from transformers import LlavaForConditionalGeneration, LlavaProcessor
 
-# The goal is not told: with it a model learns to guess from words, and hardly to see.
+# Told the goal from the start, a model learns to guess from words, and hardly to see.
 QUESTION = "What was done?"
+PROGRESS_QUESTION = (
+    "Considering the progress shown in the video and my current observation in the last frame, "
+    "what action did I take last in order to {goal}?"
+)
 NOTHING = "nothing"
 
 _SIDE, _PATCH = 64, 16
@@ -29,9 +33,10 @@ _FRAMES = 8
 
 @dataclass(frozen=True)
 class Captioned:
-    """Frames of a random world up to a moment between two steps, and the step before it."""
+    """Frames of a random world up to a moment between two steps, its goal, and the step before the moment."""
 
     frames: list[Image.Image]
+    goal: str
     text: str
 
 
@@ -43,7 +48,7 @@ def draw(generator: random.Random, num_frames: int = 1) -> Captioned:
     first = scene.span(0)[0] if following else moment
     numbers = evenly_spaced(first, moment, min(num_frames, moment - first + 1))
     text = scene.steps[following - 1].narration if following else NOTHING
-    return Captioned([scene.frame(number) for number in numbers], text)
+    return Captioned([scene.frame(number) for number in numbers], scene.goal, text)
 
 
 def train_on_captions(folder: Path, texts: Sequence[str], updates: tuple[int, int], seed: int) -> None:
@@ -61,12 +66,18 @@ def train_on_captions(folder: Path, texts: Sequence[str], updates: tuple[int, in
     set_seed(seed)
     size = {"height": _SIDE, "width": _SIDE}
     images = CLIPImageProcessor(size=size, do_center_crop=False)
-    words = [QUESTION, NOTHING, *(step.narration for scene in SCENES for step in scene.steps), *texts]
+    words = [
+        QUESTION,
+        PROGRESS_QUESTION,
+        NOTHING,
+        *(step.narration for scene in SCENES for step in scene.steps),
+        *texts,
+    ]
     processor = llava_processor(images, train_tokenizer([f" {text}" for text in words], _VOCABULARY), _PATCH)
     model = llava(processor, _SIDE, _VISION)
     model.config.vision_feature_layer = -1  # LLaVA-1.5 leaves the last of many layers out
-    _train(model, processor, folder, updates[0], 64, 3e-3, (1, 1), seed)
-    _train(model, processor, folder, updates[1], 16, 1.5e-3, (1, _FRAMES), seed)
+    _train(model, processor, folder, updates[0], 64, 3e-3, (1, 1), QUESTION, seed)
+    _train(model, processor, folder, updates[1], 16, 1.5e-3, (1, _FRAMES), PROGRESS_QUESTION, seed)
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
 
@@ -79,6 +90,7 @@ def _train(
     batch_size: int,
     learning_rate: float,
     num_frames: tuple[int, int],
+    question: str,
     seed: int,
 ) -> None:
     from transformers import Trainer, TrainingArguments
@@ -100,7 +112,7 @@ def _train(
         seed=seed,
     )
     captions = _Captions(updates * batch_size, num_frames, seed)
-    Trainer(model, arguments, train_dataset=captions, data_collator=_Collator(processor)).train()
+    Trainer(model, arguments, train_dataset=captions, data_collator=_Collator(processor, question)).train()
 
 
 class _Captions:
@@ -122,8 +134,9 @@ class _Captions:
 class _Collator:
     """Model inputs of captions; the loss is over the captions alone."""
 
-    def __init__(self, processor: "LlavaProcessor") -> None:
+    def __init__(self, processor: "LlavaProcessor", question: str) -> None:
         self._processor = processor
+        self._question = question
 
     def __call__(self, captions: list[Captioned]) -> dict[str, Any]:
         answers = [f" {caption.text}{self._processor.tokenizer.eos_token}" for caption in captions]
@@ -137,5 +150,8 @@ class _Collator:
         return {**batch, "labels": labels}
 
     def _prompt(self, caption: Captioned) -> str:
-        content = [*({"type": "image"} for _ in caption.frames), {"type": "text", "text": QUESTION}]
+        content = [
+            *({"type": "image"} for _ in caption.frames),
+            {"type": "text", "text": self._question.format(goal=caption.goal)},
+        ]
         return self._processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True)

@@ -28,14 +28,14 @@ BEFORE, TUNED, WITHOUT_VIDEO = "before tuning", "tuned", "tuned, without the vid
 CHANCE = dict.fromkeys(("id", "od", "all"), 25.0)
 
 _BASE, _DATA, _RESULTS, _REPORT = "base", "data", "results", "report"
-_CAPTION_UPDATES = (500, 250)
+_CAPTION_UPDATES = (700, 300)
 _SETTINGS = {
     "num_clips": 4,
     "frames_per_clip": 1,
-    "steps": 200,
+    "steps": 250,
     "batch_size": 16,
     "per_device_batch_size": 16,
-    "learning_rate": 2e-3,
+    "learning_rate": 3e-3,
     "final_learning_rate": 5e-5,
     "precision": "float32",
     "workers": 1,
