@@ -14,6 +14,10 @@ from pydantic import TypeAdapter
 from lmms_egoplan.paths import yaml_beside
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import Console
+
     from lmms_egoplan.demo.rendered_set import RenderedSet
     from lmms_egoplan.report.benchmark import BenchmarkReport
     from lmms_egoplan.storage import PreparedData
@@ -47,6 +51,7 @@ class Benchmark:
     report: its `BenchmarkReport`, in its module ``report``.
     judges: of lmms-eval's tasks, by the name of their YAML file, or of their folder: the module that has the model's
         name, ``DEFAULT_JUDGE``, and may have ``OTHERWISE``, both as `announce_judge` takes them.
+    training_demo: its function that shows its training; "" for none.
 
     What else it brings stands in its modules ``splits``, ``commands`` and ``demo``.
     """
@@ -59,6 +64,7 @@ class Benchmark:
     figures: str
     report: str
     judges: Mapping[str, str] = field(default_factory=dict, hash=False)
+    training_demo: str = ""
 
     def load_splits(self) -> "PreparedData":
         """Its prepared splits, with their official sizes."""
@@ -80,6 +86,10 @@ class Benchmark:
         """Default model, and what else can be done without a judge, of the tasks whose file or folder is named so."""
         modules = [self._load(module) for tasks, module in self.judges.items() if tasks in names]
         return [(module.DEFAULT_JUDGE, getattr(module, "OTHERWISE", "")) for module in modules]
+
+    def load_training_demo(self) -> "Callable[[Path, Console], None]":
+        """Trains in a folder, and prints what comes of it."""
+        return self._load(self.training_demo)
 
     def _load(self, part: str) -> Any:
         return resolve_name(f"{__package__}.{self.name}.{part}")

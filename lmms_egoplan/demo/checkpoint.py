@@ -1,12 +1,18 @@
 """A LLaVA-1.5 of toy size with random weights, in the real classes of transformers."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmms_egoplan.paths import yaml_beside
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+    from transformers import (
+        CLIPImageProcessor,
+        LlavaForConditionalGeneration,
+        LlavaProcessor,
+        PreTrainedTokenizerFast,
+    )
 
 _SEED = 0
 # Standard deviation of a unit that reads normalised input: from about 1 on, images and words change the
@@ -26,31 +32,17 @@ def write_checkpoint(folder: Path) -> None:
     16 tokens per image, 2,048 positions.
     """
     import torch
-    from transformers import CLIPImageProcessor, LlavaConfig, LlavaForConditionalGeneration, LlavaProcessor
+    from transformers import CLIPImageProcessor
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
-    tokenizer = train_tokenizer()
-    vision, text = _PARTS["vision_config"], _PARTS["text_config"]
-    side, patch = vision["image_size"], vision["patch_size"]
-    processor = LlavaProcessor(
-        CLIPImageProcessor(size={"shortest_edge": side}, crop_size={"height": side, "width": side}),
-        tokenizer,
-        patch_size=patch,
-        vision_feature_select_strategy="default",
-        num_additional_image_tokens=1,
-        chat_template=_PARTS["chat_template"],
-    )
-    tokens = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
-    config = LlavaConfig(
-        vision_config={**vision},
-        text_config={**text, "vocab_size": len(tokenizer), **tokens},
-        image_token_index=processor.image_token_id,
-        image_seq_length=(side // patch) ** 2,
-    )
+    vision = _PARTS["vision_config"]
+    side = vision["image_size"]
+    images = CLIPImageProcessor(size={"shortest_edge": side}, crop_size={"height": side, "width": side})
+    processor = llava_processor(images, train_tokenizer(), vision["patch_size"])
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(_SEED)
-        model = LlavaForConditionalGeneration(config)
+        model = llava(processor, side, {})
         for parameter in model.parameters():
             if parameter.ndim > 1:
                 parameter.normal_(0, _GAIN / parameter[0].numel() ** 0.5)
@@ -59,8 +51,47 @@ def write_checkpoint(folder: Path) -> None:
     processor.save_pretrained(folder)
 
 
-def train_tokenizer() -> "PreTrainedTokenizerFast":
-    """Byte-level BPE that puts ``<s>`` before every text, as LLaVA-1.5's tokenizer does."""
+def llava_processor(
+    images: "CLIPImageProcessor", tokenizer: "PreTrainedTokenizerFast", patch_size: int
+) -> "LlavaProcessor":
+    """A processor with LLaVA-1.5's chat template."""
+    from transformers import LlavaProcessor
+
+    return LlavaProcessor(
+        images,
+        tokenizer,
+        patch_size=patch_size,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+        chat_template=_PARTS["chat_template"],
+    )
+
+
+def llava(processor: "LlavaProcessor", image_side: int, vision: Mapping[str, int]) -> "LlavaForConditionalGeneration":
+    """A LLaVA with random weights for square images of this side; its Llama has two layers of 64 units.
+
+    Args:
+        vision: what its CLIP vision tower has other than the demo's, such as ``num_hidden_layers``.
+    """
+    from transformers import LlavaConfig, LlavaForConditionalGeneration
+
+    tokenizer, patch = processor.tokenizer, processor.patch_size
+    tokens = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
+    config = LlavaConfig(
+        vision_config={**_PARTS["vision_config"], "image_size": image_side, "patch_size": patch, **vision},
+        text_config={**_PARTS["text_config"], "vocab_size": len(tokenizer), **tokens},
+        image_token_index=processor.image_token_id,
+        image_seq_length=(image_side // patch) ** 2,
+    )
+    return LlavaForConditionalGeneration(config)
+
+
+def train_tokenizer(texts: Sequence[str] = (), vocabulary: int = _VOCABULARY) -> "PreTrainedTokenizerFast":
+    """Byte-level BPE that puts ``<s>`` before every text, as LLaVA-1.5's tokenizer does.
+
+    Args:
+        texts: that it learns its words from; by default the demo's.
+    """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -68,12 +99,12 @@ def train_tokenizer() -> "PreTrainedTokenizerFast":
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=_VOCABULARY,
+        vocab_size=vocabulary,
         special_tokens=["<s>", "</s>", "<pad>", "<image>"],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(_PARTS["texts"].splitlines(), trainer)
+    tokenizer.train_from_iterator(texts or _PARTS["texts"].splitlines(), trainer)
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A", special_tokens=[("<s>", tokenizer.token_to_id("<s>"))]
     )

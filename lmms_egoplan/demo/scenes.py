@@ -59,18 +59,28 @@ class Scene:
 
     def frames(self) -> Iterator[Image.Image]:
         """All frames in order, `FPS` a second: a pause, then every step and a pause."""
+        return map(self.frame, range(self.span(len(self.steps))[0]))
+
+    def frame(self, number: int) -> Image.Image:
+        """One of them, counted from 0."""
+        things, hand = self._moment(number)
+        sway = (5 * math.sin(number / 9), 3 * math.sin(number / 6))
+        return draw_view(self.wall, self.worktop, self.sleeve, things.values(), hand, sway)
+
+    def _moment(self, number: int) -> tuple[dict[str, Thing], Point]:
+        """What is there in a frame, and where the hand is."""
         things = dict(self.things)
-        states = [(things, _REST)] * PAUSE_FRAMES
-        for step in self.steps:
-            states += [_moment(things, step, (frame + 1) / STEP_FRAMES) for frame in range(STEP_FRAMES)]
+        for place, step in enumerate(self.steps):
+            start, stop = self.span(place)
+            if number < start:
+                break
+            if number <= stop:
+                return _under_way(things, step, (number - start + 1) / STEP_FRAMES)
             things = _apply(things, step.to, 1)
-            states += [(things, _REST)] * PAUSE_FRAMES
-        for number, (now, hand) in enumerate(states):
-            sway = (5 * math.sin(number / 9), 3 * math.sin(number / 6))
-            yield draw_view(self.wall, self.worktop, self.sleeve, now.values(), hand, sway)
+        return things, _REST
 
 
-def _moment(things: dict[str, Thing], step: Step, time: float) -> tuple[dict[str, Thing], Point]:
+def _under_way(things: dict[str, Thing], step: Step, time: float) -> tuple[dict[str, Thing], Point]:
     """The things and the hand at a share of the step, in (0, 1]."""
     acting = _ease((time - _GRASP) / (_RELEASE - _GRASP))
     now = _apply(things, step.to, acting)

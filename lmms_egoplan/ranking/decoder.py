@@ -39,7 +39,7 @@ class DecoderPasses:
 
     @torch.inference_mode()
     def packed(self, question: EncodedQuestion) -> list[CandidateScore]:
-        masks = _MaskKinds(self._text_config)
+        masks = MaskKinds(self._text_config)
         rows = [candidate.tokens[:-1] for candidate in question.candidates]
         next_logits, cache, position = self._run_prefix(question, DynamicCache())
         if self._rope.change_within(position, question.longest_candidate):
@@ -95,22 +95,26 @@ class DecoderPasses:
     @torch.inference_mode()
     def full_pass(self, question: EncodedQuestion, candidate: CandidateTokens) -> CandidateScore:
         """Score one candidate in an independent pass over the context and all of its tokens."""
+        return score_from_logits(candidate, self.full_logits(question, candidate))
+
+    def full_logits(self, question: EncodedQuestion, candidate: CandidateTokens) -> torch.Tensor:
+        """The logits that predict a candidate's scored tokens, shape (tokens, vocabulary), from a pass of its own."""
         inputs = question.model_inputs
         for name, value in inputs.items():
             if is_per_token(name, value, question.inputs):
-                inputs[name] = torch.cat([value, _entries_of(name, value, candidate.tokens)], dim=1)
-        _forget_earlier_questions(self._model)
+                inputs[name] = torch.cat([value, entries_of(name, value, candidate.tokens)], dim=1)
+        forget_earlier_questions(self._model)
         keep = {"logits_to_keep": len(candidate.tokens) + 1} if self._takes_logits_to_keep else {}
-        logits = self._model_for(question)(**inputs, use_cache=False, **keep).logits[0]
-        return score_from_logits(candidate, logits[-1 - len(candidate.scored_tokens) : -1])
+        logits = self.model_for(question)(**inputs, use_cache=False, **keep).logits[0]
+        return logits[-1 - len(candidate.scored_tokens) : -1]
 
     def _run_prefix(self, question: EncodedQuestion, cache: Any) -> tuple[torch.Tensor, Any, int]:
         """Logits behind the prefix, shape (1, vocabulary); the cache; the position of the next token."""
-        _forget_earlier_questions(self._model)
+        forget_earlier_questions(self._model)
         keep = {"logits_to_keep": 1} if self._takes_logits_to_keep else {}
         given = {} if cache is None else {"past_key_values": cache}
         with _watched_positions(self._model) as positions:
-            output = self._model_for(question)(**question.model_inputs, use_cache=True, **given, **keep)
+            output = self.model_for(question)(**question.model_inputs, use_cache=True, **given, **keep)
         # BLIP-2 and its kin hand on what their language model has returned.
         filled = getattr(output, "language_model_outputs", output).past_key_values
         position = question.prefix_length + _rope_delta(self._model)
@@ -118,7 +122,7 @@ class DecoderPasses:
             position = positions[-1] + 1
         return output.logits[0, -1:], filled, position
 
-    def _model_for(self, question: EncodedQuestion) -> torch.nn.Module:
+    def model_for(self, question: EncodedQuestion) -> torch.nn.Module:
         return self._model if question.has_visuals else self._text_model
 
 
@@ -150,7 +154,7 @@ class RotaryLimits:
         return any(position <= limit < end for limit in self._switches) or any(end > limit for limit in self._growth)
 
 
-class _MaskKinds:
+class MaskKinds:
     """Which attention masks the layers of a text model need, and packed ones of each kind."""
 
     def __init__(self, text_config: Any) -> None:
@@ -208,13 +212,13 @@ def text_model(model: PreTrainedModel) -> PreTrainedModel:
 def _image_visibility(question: EncodedQuestion, tokens: list[int]) -> dict[str, torch.Tensor]:
     """The inputs that tell which images an answer's tokens see, for models that have such (Mllama)."""
     return {
-        name: _entries_of(name, value, tokens)
+        name: entries_of(name, value, tokens)
         for name, value in question.inputs.items()
         if is_per_token(name, value, question.inputs) and value.ndim > 2
     }
 
 
-def _entries_of(name: str, value: torch.Tensor, tokens: list[int]) -> torch.Tensor:
+def entries_of(name: str, value: torch.Tensor, tokens: list[int]) -> torch.Tensor:
     """What a per-token model input holds for an answer's text tokens, shape (1, tokens, ...)."""
     if value.ndim > 2:  # which images a token sees (Mllama): those that the last token of the context sees
         return value[:, -1:].expand(-1, len(tokens), *value.shape[2:])
@@ -222,7 +226,7 @@ def _entries_of(name: str, value: torch.Tensor, tokens: list[int]) -> torch.Tens
     return value.new_tensor([entries])
 
 
-def _forget_earlier_questions(model: torch.nn.Module) -> None:
+def forget_earlier_questions(model: torch.nn.Module) -> None:
     """Undo what a model keeps of earlier questions: position offsets, and rotary frequencies grown for longer ones."""
     for module in model.modules():
         if getattr(module, "rope_deltas", None) is not None:

@@ -33,6 +33,13 @@ class EncoderDecoderPasses:
 
     @torch.inference_mode()
     def shared(self, question: EncodedQuestion) -> list[CandidateScore]:
+        return [
+            score_from_logits(candidate, logits)
+            for candidate, logits in zip(question.candidates, self.shared_logits(question), strict=True)
+        ]
+
+    def shared_logits(self, question: EncodedQuestion) -> list[torch.Tensor]:
+        """The logits that predict each candidate's scored tokens, shape (tokens, vocabulary), from one encoder pass."""
         states = self._encode(question)
         count = len(question.candidates)
         rows = [
@@ -45,7 +52,7 @@ class EncoderDecoderPasses:
             use_cache=False,
         )
         return [
-            score_from_logits(candidate, logits[candidate.first : len(candidate.tokens)])
+            logits[candidate.first : len(candidate.tokens)]
             for candidate, logits in zip(question.candidates, output.logits, strict=True)
         ]
 
@@ -56,10 +63,14 @@ class EncoderDecoderPasses:
     @torch.inference_mode()
     def full_pass(self, question: EncodedQuestion, candidate: CandidateTokens) -> CandidateScore:
         """Score one candidate in an independent pass of vision encoder, text encoder and decoder."""
+        return score_from_logits(candidate, self.full_logits(question, candidate))
+
+    def full_logits(self, question: EncodedQuestion, candidate: CandidateTokens) -> torch.Tensor:
+        """The logits that predict a candidate's scored tokens, shape (tokens, vocabulary), from a pass of its own."""
         model = self._model if question.has_visuals else self._seq2seq
         decoder_inputs = self._decoder_inputs(candidate, question.inputs["input_ids"].device)
         logits = model(**question.model_inputs, decoder_input_ids=decoder_inputs, use_cache=False).logits[0]
-        return score_from_logits(candidate, logits[candidate.first :])
+        return logits[candidate.first :]
 
     def _decoder_inputs(self, candidate: CandidateTokens, device: torch.device) -> torch.Tensor:
         return torch.tensor([[self._start, *candidate.tokens[:-1]]], device=device)

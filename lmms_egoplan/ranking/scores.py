@@ -52,8 +52,17 @@ def score_from_logits(candidate: CandidateTokens, logits: torch.Tensor) -> Candi
     True
     """
     targets = torch.tensor(candidate.scored_tokens, device=logits.device)
-    logprobs = torch.log_softmax(logits.float(), dim=-1).gather(-1, targets[:, None])[:, 0]
     return CandidateScore(
-        token_logprobs=tuple(logprobs.double().tolist()),
+        token_logprobs=tuple(token_logprobs(candidate, logits).double().tolist()),
         is_greedy=bool((logits.argmax(dim=-1) == targets).all()),
     )
+
+
+def token_logprobs(candidate: CandidateTokens, logits: torch.Tensor) -> torch.Tensor:
+    """Log-probability of each of a candidate's scored tokens, nats, shape (tokens,), float32; with gradients.
+
+    Args:
+        candidate, logits: as for `score_from_logits`.
+    """
+    targets = torch.tensor(candidate.scored_tokens, device=logits.device)
+    return torch.log_softmax(logits.float(), dim=-1).gather(-1, targets[:, None])[:, 0]

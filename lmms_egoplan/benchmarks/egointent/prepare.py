@@ -109,7 +109,7 @@ def _frames(path: Path, record: Record, span: tuple[float, float]) -> list[int]:
     return step_frames(path, record.start_sec, record.end_sec)
 
 
-def _missing_message(missing: Sequence[Lost[str, str]], split_size: int, skip_missing: bool, verify: bool) -> str:
+def _missing_message(missing: Sequence[Lost], split_size: int, skip_missing: bool, verify: bool) -> str:
     state = "no footage or damaged frames" if verify else "no footage"
     lost = sum(len(step_ids) for _, _, step_ids in missing)
     entries = [

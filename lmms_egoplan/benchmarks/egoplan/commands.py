@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from lmms_egoplan.benchmarks.egoplan.tuning import commands as tuning
 from lmms_egoplan.prepared_counts import SkipMissing, Verify, print_summary
 
 _LABELS = {"task_goals": "task goals"}
@@ -125,9 +126,16 @@ def submit(
     typer.echo(f"{len(labels)} labels of the {split} split written to {out}")
 
 
-COMMANDS = {"data prepare egoplan": prepare, "data build egoplan": build, "submit egoplan": submit}
+COMMANDS = {
+    "data prepare egoplan": prepare,
+    "data build egoplan": build,
+    "submit egoplan": submit,
+    **tuning.COMMANDS,
+}
 FORMER_OPTIONS = {"data prepare egoplan": ("--annotations",), "submit egoplan": ("--samples",)}
 HELPS = {
+    "data export": "`lmms-egoplan data export egoplan-it EgoPlan_IT.json --format trl --epic-kitchens EPIC-KITCHENS "
+    "--out trl`",
     "submit": "`lmms-egoplan submit egoplan runs/model/20250101_120000_samples_egoplan_test.jsonl "
     "--out submission.json`",
     "tasks-path --tasks": "egoplan_val_blind",

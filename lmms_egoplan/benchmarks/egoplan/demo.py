@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, FIRST_FRAME, LETTERS
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, FIRST_FRAME, LETTERS, RENDERED
 from lmms_egoplan.demo.scenes import FPS, SCENES, Scene
 from lmms_egoplan.media.frames import frame_path, write_video
 
@@ -13,13 +13,12 @@ TASKS = ("egoplan_val", "egoplan_val_clips", "egoplan_val_generate")
 SCORES = dict.fromkeys(TASKS, "acc")
 
 FOLDER = "egoplan"
-_VIDEOS = (
-    (EPIC_KITCHENS, "P01_01"),
-    (EPIC_KITCHENS, "P01_02"),
-    (EPIC_KITCHENS, "P02_01"),
-    (EGO4D, "fry-an-egg"),
-    (EGO4D, "paint-a-board"),
-    (EGO4D, "plant-a-seedling"),
+_VIDEOS = tuple(
+    (source, f"{RENDERED}_{number:02}") for number, source in enumerate((*[EPIC_KITCHENS] * 3, *[EGO4D] * 3), 1)
+)
+QUESTION = (
+    "Considering the progress shown in the video and my current observation in the last frame, "
+    "what action should I take next in order to {goal}?"
 )
 # An observation lies 0.5 s before the next action (sec. 3.3).
 _OBSERVATION_LEAD = FPS // 2
@@ -35,16 +34,13 @@ def write(folder: Path) -> list[str]:
         What follows ``lmms-egoplan data prepare`` to prepare the set, with paths relative to `folder`.
     """
     root = folder / FOLDER
-    records: list[dict[str, Any]] = []
+    questions: list[dict[str, Any]] = []
     for (source, video_id), scene in zip(_VIDEOS, SCENES, strict=True):
-        if source == EPIC_KITCHENS:
-            _write_frame_folder(root / "epic-kitchens" / video_id[:3] / "rgb_frames" / video_id, scene)
-        else:
-            write_video(root / "ego4d" / f"{video_id}.mp4", scene.frames(), FPS)
+        write_footage(root, source, video_id, scene)
         for step in range(1, len(scene.steps)):
-            records.append(_question(len(records) + 1, source, video_id, scene, step))
+            questions.append(question(len(questions) + 1, source, video_id, scene, step))
     annotations = root / "EgoPlan_validation.json"
-    annotations.write_text(json.dumps(records, indent=2) + "\n", encoding="utf-8")
+    annotations.write_text(json.dumps(questions, indent=2) + "\n", encoding="utf-8")
     return [
         "egoplan",
         *(f"{FOLDER}/{annotations.name}", "--split", "val"),
@@ -52,36 +48,50 @@ def write(folder: Path) -> list[str]:
     ]
 
 
-def _write_frame_folder(folder: Path, scene: Scene) -> None:
+def write_footage(root: Path, source: str, video_id: str, scene: Scene) -> None:
+    """Write a scene as a frame folder below ``epic-kitchens``, or as a video below ``ego4d``."""
+    if source == EGO4D:
+        write_video(root / "ego4d" / f"{video_id}.mp4", scene.frames(), FPS)
+        return
+    folder = root / "epic-kitchens" / video_id.split("_")[0] / "rgb_frames" / video_id
     folder.mkdir(parents=True)
     for number, image in enumerate(scene.frames(), FIRST_FRAME[EPIC_KITCHENS]):
         image.save(frame_path(folder, number), quality=90)
 
 
-def _question(sample_id: int, source: str, video_id: str, scene: Scene, step: int) -> dict[str, Any]:
+def question(sample_id: int, source: str, video_id: str, scene: Scene, step: int) -> dict[str, Any]:
     """The record that asks for a step after all earlier ones; three other steps are the wrong choices."""
-    first = FIRST_FRAME[source]
-    narrations = [step.narration for step in scene.steps]
-    answer = narrations[step]
+    answer, others = answer_and_others(scene, step)
     generator = random.Random(sample_id)
-    choices = [answer, *generator.sample(narrations[:step] + narrations[step + 1 :], 3)]
+    choices = [answer, *generator.sample(others, 3)]
     generator.shuffle(choices)
-    spans = [scene.span(past) for past in range(step)]
+    return {
+        **shown(sample_id, source, video_id, scene, step),
+        **{f"choice_{letter.lower()}": choice for letter, choice in zip(LETTERS, choices, strict=True)},
+        "golden_choice_idx": LETTERS[choices.index(answer)],
+        "answer": answer,
+    }
+
+
+def answer_and_others(scene: Scene, step: int) -> tuple[str, list[str]]:
+    """What a step is called, and what the scene's other steps are."""
+    narrations = [step.narration for step in scene.steps]
+    return narrations.pop(step), narrations
+
+
+def shown(sample_id: int, source: str, video_id: str, scene: Scene, step: int) -> dict[str, Any]:
+    """What records of all kinds say of a question about a step: the goal, and what is shown."""
+    first = FIRST_FRAME[source]
+    past = [(scene.steps[number].narration, *scene.span(number)) for number in range(step)]
     return {
         "sample_id": sample_id,
         "video_source": source,
         "video_id": video_id,
         "task_goal": scene.goal,
-        "question": (
-            "Considering the progress shown in the video and my current observation in the last frame, "
-            f"what action should I take next in order to {scene.goal}?"
-        ),
-        **{f"choice_{letter.lower()}": choice for letter, choice in zip(LETTERS, choices, strict=True)},
-        "golden_choice_idx": LETTERS[choices.index(answer)],
-        "answer": answer,
+        "question": QUESTION.format(goal=scene.goal),
         "current_observation_frame": scene.span(step)[0] - _OBSERVATION_LEAD + first,
         "task_progress_metadata": [
             {"narration_text": narration, "start_frame": start + first, "stop_frame": stop + first}
-            for narration, (start, stop) in zip(narrations, spans, strict=False)
+            for narration, start, stop in past
         ],
     }

@@ -111,9 +111,7 @@ def _check_roots(records: Sequence[Record], roots: Roots, skip_missing: bool) ->
             raise LmmsEgoplanError(f"{_OPTIONS[source]} {root}: no such folder (download: {VIDEO_URLS[source]})")
 
 
-def _missing_message(
-    missing: Sequence[Lost[tuple[str, str], int]], split_size: int, skip_missing: bool, verify: bool
-) -> str:
+def _missing_message(missing: Sequence[Lost], split_size: int, skip_missing: bool, verify: bool) -> str:
     per_source: Counter[str] = Counter()
     for (source, _), _, sample_ids in missing:
         per_source[source] += len(sample_ids)

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record, read_json
-from lmms_egoplan.validation import Checked, Expected, Text, expected, listing, problem, shown
+from lmms_egoplan.validation import Checked, Expected, Kind, Text, expected, listing, problem, shown
 
 Split = Literal["val", "test"]
 
@@ -30,6 +30,8 @@ VIDEO_ID = {
     EPIC_KITCHENS: re.compile(r"[A-Za-z0-9]{1,32}_[A-Za-z0-9_-]{1,64}"),
     EGO4D: re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}"),
 }
+# Ids of the demo's videos begin so. Scores over them compare with no published one.
+RENDERED = "rendered"
 CHOICES = [f"choice_{letter.lower()}" for letter in LETTERS]
 _LISTED = 20
 _INT64_MAX = 2**63 - 1
@@ -63,27 +65,42 @@ class PastAction(Checked):
         return frame if start is None else _frame(frame, start, "its start ")
 
 
-class Record(Checked):
-    """One question, as the file has it.
+class Shown(Checked):
+    """What all records tell: the goal, the question and what is shown.
 
     video_source: `EPIC_KITCHENS` (frames numbered from 1) or `EGO4D` (from 0).
-    choice_a, ...: four, distinct.
     current_observation_frame: the last frame that a model may see.
     past_actions: the progress, by start; empty before the first step. One may end after the observation.
-    golden_choice_idx, answer: the right choice's letter and text; None in the test split, which keeps them private.
     """
 
     sample_id: Annotated[int, Field(ge=-_INT64_MAX, le=_INT64_MAX), Expected("an integer of 64 bits")]
     task_goal: Text
     question: Text
-    choice_a: Text
-    choice_b: Text
-    choice_c: Text
-    choice_d: Text
     video_source: Annotated[Literal[tuple(FIRST_FRAME)], Expected(f"{EPIC_KITCHENS!r} or {EGO4D!r}")]
     video_id: Any
     current_observation_frame: _Frame
     past_actions: list[PastAction] = Field(validation_alias="task_progress_metadata")
+
+    @field_validator("video_id")
+    @classmethod
+    def _check_video_id(cls, video_id: Any, info: ValidationInfo) -> Any:
+        source = info.data.get("video_source")
+        if source and (not isinstance(video_id, str) or not VIDEO_ID[source].fullmatch(video_id)):
+            raise expected(f"an identifier like {'P01_13' if source == EPIC_KITCHENS else 'a UUID'}")
+        return video_id
+
+
+class Record(Shown):
+    """One question, as the file has it.
+
+    choice_a, ...: four, distinct.
+    golden_choice_idx, answer: the right choice's letter and text; None in the test split, which keeps them private.
+    """
+
+    choice_a: Text
+    choice_b: Text
+    choice_c: Text
+    choice_d: Text
     golden_choice_idx: Any
     answer: Any
 
@@ -99,14 +116,6 @@ class Record(Checked):
             if choice.strip() == info.data.get(field, "").strip():
                 raise problem(f"same as {field}: {shown(choice)}")
         return choice
-
-    @field_validator("video_id")
-    @classmethod
-    def _check_video_id(cls, video_id: Any, info: ValidationInfo) -> Any:
-        source = info.data.get("video_source")
-        if source and (not isinstance(video_id, str) or not VIDEO_ID[source].fullmatch(video_id)):
-            raise expected(f"an identifier like {'P01_13' if source == EPIC_KITCHENS else 'a UUID'}")
-        return video_id
 
     @field_validator("golden_choice_idx")
     @classmethod
@@ -127,6 +136,35 @@ class Record(Checked):
         return right
 
 
+def _other_than_answer(negative: str, info: ValidationInfo) -> str:
+    answer = info.data.get("answer", "")
+    if negative.strip().casefold() == answer.strip().casefold():
+        raise problem(f"same as answer: {shown(answer)}")
+    return negative
+
+
+class RecognitionRecord(Shown):
+    """A question about what is shown, with its answer: of action recognition, the past actions (sec. 5.1)."""
+
+    answer: Text
+
+
+class InstructionRecord(RecognitionRecord):
+    """One sample of EgoPlan-IT (sec. 5.1); its answer is the right action.
+
+    negative_answers: other actions of the same goal, at least one, none the answer.
+    """
+
+    negative_answers: list[Annotated[Text, AfterValidator(_other_than_answer)]]
+
+    @field_validator("negative_answers")
+    @classmethod
+    def _check_number(cls, negatives: list[str]) -> list[str]:
+        if not negatives:
+            raise expected("at least one other action")
+        return negatives
+
+
 def read_annotations(path: str | Path, split: Split) -> list[Record]:
     """Read an official annotation file and check every record of it.
 
@@ -141,25 +179,58 @@ def read_annotations(path: str | Path, split: Split) -> list[Record]:
         LmmsEgoplanError: the file cannot be read, or records are wrong; names the first 20 problems, each with
             the record's position (from 0), sample_id, field and what was found, and their total.
     """
-    path = Path(path)
-    raw_records = _load_list(path, split)
-    records: list[Record] = []
+    hint = f"is it EgoPlan's annotation file for the {split} split?"
+    return _read(Record, Path(path), _LIST_KEYS[split], hint, {"split": split})
+
+
+def read_instructions(path: str | Path) -> list[InstructionRecord]:
+    """Read EgoPlan-IT's file and check every record of it.
+
+    Args:
+        path: as for `read_annotations`.
+
+    Returns:
+        The records in the file's order.
+
+    Raises:
+        LmmsEgoplanError: as for `read_annotations`; also where a record has no negative answer, or one that is the
+            answer.
+    """
+    return _read(InstructionRecord, Path(path), "EgoPlan_IT", "is it EgoPlan-IT's file?", {})
+
+
+def read_recognition(path: str | Path) -> list[RecognitionRecord]:
+    """Read action recognition, as ``data build egoplan`` writes it, and check every record of it.
+
+    Args:
+        path: as for `read_annotations`.
+
+    Raises:
+        LmmsEgoplanError: as for `read_annotations`.
+    """
+    return _read(RecognitionRecord, Path(path), "EgoPlan_IT_action_recognition", "is it action recognition?", {})
+
+
+def _read(kind: type[Kind], path: Path, key: str, hint: str, context: dict[str, Any]) -> list[Kind]:
+    raw_records = _load_list(path, key)
+    records: list[Kind] = []
     problems: list[str] = []
     first_use: dict[str, int] = {}
     for index, raw in enumerate(raw_records):
         fields = raw if isinstance(raw, dict) else {}
         sample_id, source = fields.get("sample_id"), fields.get("video_source")
         first = FIRST_FRAME.get(source, 0) if isinstance(source, str) else 0
-        record, flaws = check_record(Record, raw, {"split": split, "first": first})
+        record, flaws = check_record(kind, raw, {**context, "first": first})
         flaws += _order_flaws(fields, first)
         records.append(record)
         if sample_id is not None and (other := first_use.setdefault(shown(sample_id), index)) != index:
             flaws.append(f"sample_id: already used by record {other}")
         problems += [f"record {index}, sample_id {shown(sample_id)}, {flaw}" for flaw in flaws]
+    if len(problems) == 1:
+        raise LmmsEgoplanError(f"{path}: {problems[0]}")
     if problems:
         raise LmmsEgoplanError(
-            f"{path}: {len(problems)} problems in {len(raw_records)} records; is it EgoPlan's annotation "
-            f"file for the {split} split?\n{listing(problems, _LISTED)}"
+            f"{path}: {len(problems)} problems in {len(raw_records)} records; {hint}\n{listing(problems, _LISTED)}"
         )
     return records
 
@@ -180,7 +251,7 @@ def _order_flaws(raw: dict[str, Any], first: int) -> Iterator[str]:
             previous = start
 
 
-def _load_list(path: Path, split: Split) -> list[Any]:
+def _load_list(path: Path, key: str) -> list[Any]:
     content = read_json(path, "annotations")
     if isinstance(content, JsonObject):
         if content.repeated:
@@ -189,11 +260,10 @@ def _load_list(path: Path, split: Split) -> list[Any]:
         if len(lists) == 1:
             (content,) = lists.values()
         else:
-            content = lists.get(_LIST_KEYS[split])
+            content = lists.get(key)
     if not isinstance(content, list):
         raise LmmsEgoplanError(
-            f"{path}: expected a list of records, or an object that holds one under one key or under "
-            f"{_LIST_KEYS[split]!r}"
+            f"{path}: expected a list of records, or an object that holds one under one key or under {key!r}"
         )
     if not content:
         raise LmmsEgoplanError(f"{path}: the list of records is empty")

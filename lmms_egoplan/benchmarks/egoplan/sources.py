@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS, Record
+from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS, Shown
 from lmms_egoplan.media.footage import Footage
 from lmms_egoplan.media.frames import FrameError, count_video_frames, frame_path
 from lmms_egoplan.storage import file_version, resolve_inside
 
 
-def find_video(root: str | Path, records: Sequence[Record]) -> dict[int, Footage | str]:
+def find_video(root: str | Path, records: Sequence[Shown]) -> dict[int, Footage | str]:
     """Look for all frames of a video that any layout may read: from the first past action's start to the observation.
 
     Args:
@@ -71,7 +71,7 @@ def _find_folder(root: str | Path, parts: tuple[str, ...], needed: dict[int, ran
     }
 
 
-def _needed_frames(record: Record) -> range:
+def _needed_frames(record: Shown) -> range:
     starts = [action.start_frame for action in record.past_actions[:1]]
     return range(*starts or [record.current_observation_frame], record.current_observation_frame + 1)
 

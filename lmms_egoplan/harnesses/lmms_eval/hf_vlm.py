@@ -24,14 +24,15 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.generation import AnswerGenerator, Question
 from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
-from lmms_egoplan.harnesses.lmms_eval.messages import MediaLoader
 from lmms_egoplan.harnesses.lmms_eval.streaming import StreamedResponses
 from lmms_egoplan.harnesses.prefetch import prefetch
+from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
 from lmms_egoplan.ranking.ranker import AUTO, RANKING_VERSION
 from lmms_egoplan.ranking.weights import weights_version
+from lmms_egoplan.training.adapter import load_adapter
 
 _CACHE_RUN_ID, _OWN_RUN_IDS = "LMMS_CACHE_RUN_ID", "hf_vlm-"
 
@@ -52,6 +53,7 @@ class HFVLM(lmms):
         score_eos: add the end-of-turn token to every candidate.
         ranking_path: ``auto``, or the path that ranking takes: ``packed``, ``cached``, ``shared`` or ``full``
             (`CandidateRanker`).
+        peft: folder of an adapter for the checkpoint, as `save_adapter` writes it.
     """
 
     is_simple = True
@@ -71,6 +73,7 @@ class HFVLM(lmms):
         trust_remote_code: bool = False,
         score_eos: bool = False,
         ranking_path: str = AUTO,
+        peft: str | None = None,
     ) -> None:
         super().__init__()
         self.accelerator = Accelerator()
@@ -90,6 +93,8 @@ class HFVLM(lmms):
             attn_implementation=attn_implementation,
             **loading,
         ).eval()
+        if peft:
+            self._model = load_adapter(self._model, Path(peft).expanduser())
         processor = AutoProcessor.from_pretrained(pretrained, **loading)
         self._ranker = CandidateRanker(self._model, processor, score_eos=bool(score_eos), path=ranking_path)
         self._generator = AnswerGenerator(self._model, processor)
@@ -97,7 +102,8 @@ class HFVLM(lmms):
         model_type = self._model.config.model_type
         remember(LoadedModel(self.NAME, model_type, self._generator.takes_video, self._generator.has_system_turn))
         weights = weights_version(pretrained, getattr(self._model.config, "_commit_hash", None))
-        self._identity = f"{weights} ranking {RANKING_VERSION}"
+        adapter = f" adapter {weights_version(peft, None)}" if peft else ""
+        self._identity = f"{weights}{adapter} ranking {RANKING_VERSION}"
         self._ledger: PathLedger | None = None
         _resume_response_cache(
             self._identity, dtype, attn_implementation, max_frames_num, score_eos, ranking_path, self._world_size

@@ -39,6 +39,11 @@ def doc_to_visual(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str
     return visual_input(doc, lmms_eval_specific_kwargs or {})
 
 
+def no_visual(doc: Mapping[str, Any]) -> VisualInput:
+    """Nothing: the question alone."""
+    return []
+
+
 def doc_to_lettered_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:
     """The question with lettered choices; the settings concern the visual input alone."""
     return lettered_question(doc)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
-from lmms_egoplan.harnesses.lmms_eval.messages import MediaLoader
+from lmms_egoplan.media.messages import MediaLoader
 from media.files import number_image
 
 

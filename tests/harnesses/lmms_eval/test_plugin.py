@@ -21,7 +21,14 @@ from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from zoo import save
 
 REPOSITORY = Path(__file__).parents[3]
-TASKS = {"egoplan_val", "egoplan_val_clips", "egoplan_val_generate", "egoplan_test", "egoplan_bench"}
+TASKS = {
+    "egoplan_val",
+    "egoplan_val_clips",
+    "egoplan_val_blind",
+    "egoplan_val_generate",
+    "egoplan_test",
+    "egoplan_bench",
+}
 UPSTREAMS_LLAVA = "lmms_eval.models.simple.llava.Llava"
 
 

@@ -20,11 +20,11 @@ from lmms_egoplan.benchmarks.actplan.bleurt.pairs import (
     unknown_activities,
 )
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import EARLIER_PAIRS, Recipe, paper_learning_rate
-from lmms_egoplan.benchmarks.actplan.bleurt.run_folder import RunFolder
 from lmms_egoplan.benchmarks.actplan.labelled_plans import read_activities, read_labelled_plans
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.storage import write_whole
+from lmms_egoplan.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from transformers import EvalPrediction, Trainer, TrainerCallback, TrainingArguments
@@ -66,7 +66,9 @@ def train_bleurt(
     learning_rate = recipe.learning_rate or paper_learning_rate(new.model.config.hidden_size)
     recipe = replace(recipe, learning_rate=learning_rate, max_length=new.max_length)
     contents = {"plans": _digest(plans), "activities": _digest(activities), "encoder": new.digest}
-    folder = RunFolder(out, asdict(recipe) | {f"{name}_sha256": digest for name, digest in contents.items()})
+    folder = RunFolder(
+        out, asdict(recipe) | {f"{name}_sha256": digest for name, digest in contents.items()}, EARLIER_PAIRS
+    )
     scores = folder.scores()
     if scores is not None:
         tell(f"{out}: this run is finished")

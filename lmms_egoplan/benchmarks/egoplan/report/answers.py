@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan import splits
-from lmms_egoplan.benchmarks.egoplan.records import LETTERS, SOURCE_METRIC
+from lmms_egoplan.benchmarks.egoplan.records import LETTERS, RENDERED, SOURCE_METRIC
 from lmms_egoplan.report.document import Value
 from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.run import Run, TaskRun
@@ -67,6 +67,12 @@ class Series(ScoredTask):
     @property
     def is_main(self) -> bool:
         return _is_main(self.task_run)
+
+    @property
+    def is_rendered(self) -> bool:
+        """Whether the questions are about rendered scenes."""
+        videos = [answer.cluster for answer in (self.answers or {}).values() if answer.cluster]
+        return bool(videos) and all(video.startswith(RENDERED) for video in videos)
 
     @property
     def unseen(self) -> str | None:

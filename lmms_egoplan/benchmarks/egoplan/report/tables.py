@@ -15,6 +15,7 @@ from lmms_egoplan.report.scored import Mean, compared, interval_note
 DECIMALS = 2
 note = read_notes(__file__, chance=CHANCE)
 _COLUMNS = read_columns(__file__)
+_DOMAINS = {"id": "acc_epic_kitchens", "od": "acc_ego4d", "all": "acc"}
 _PERCENT = ("acc", "acc_sum", "acc_bytes", "acc_epic_kitchens", "acc_ego4d", "unparsed")
 _PROTOCOL_NOTE = f"{note('score')} {note('frames')}"
 _INTERVAL_NOTE = interval_note("videos", "questions")
@@ -39,6 +40,7 @@ def all_tables(
     """In the section's order; `measure` is that of the similarity."""
     yield _table1(series)
     yield _table3(series)
+    yield _rendered_table(series)
     yield _scores_table(series)
     yield _grouped_table("egoplan_past_actions", "number of past actions", "Past actions", by_past_actions)
     yield _grouped_table("egoplan_similarity", "goal-answer similarity", "Similarity", by_similarity, measure)
@@ -54,14 +56,24 @@ def _table1(series: Sequence[Series]) -> Table:
 
 
 def _table3(series: Sequence[Series]) -> Table:
-    """The same by domain, among those of Table 3."""
-    domains = {"id": "acc_epic_kitchens", "od": "acc_ego4d", "all": "acc"}
-    own = [
-        _own(task) | {name: task.percent(metric) for name, metric in domains.items()} for task in series if task.is_main
-    ]
+    """The same by domain, among those of Table 3; of videos, not of rendered scenes."""
+    own = [_by_domain(task) for task in series if task.is_main and not task.is_rendered]
     notes = (_PROTOCOL_NOTE, _INTERVAL_NOTE, note("counts")) if own else ()
     title = "In-domain (EPIC-KITCHENS) and out-of-domain (Ego4D), beside Table 3"
     return published_with_runs(title, load("table3"), own, _COLUMNS["table3"], notes)
+
+
+def _rendered_table(series: Sequence[Series]) -> Table | None:
+    """As Table 3, of runs on rendered scenes; None without any."""
+    rows = [_by_domain(task) for task in series if (task.is_main or task.unseen) and task.is_rendered]
+    if not rows:
+        return None
+    title, notes = "Rendered scenes: in-domain and out-of-domain", (note("rendered"), _INTERVAL_NOTE, note("counts"))
+    return table_of_runs("egoplan_rendered", title, _COLUMNS["rendered"], rows, notes)
+
+
+def _by_domain(task: Series) -> dict[str, Value]:
+    return _own(task) | {name: task.percent(metric) for name, metric in _DOMAINS.items()}
 
 
 def _own(task: Series) -> dict[str, Value]:

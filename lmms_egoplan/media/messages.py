@@ -62,7 +62,7 @@ class MediaLoader:
             rgb = (frame.convert("RGB") for frame in visual)
             return self._video_items(Clip(rgb, getattr(visual, "fps", None)))
         raise TypeError(
-            f"hf_vlm takes images, paths of images and videos, and lists of frames, got {type(visual).__name__}"
+            f"expected images, paths of images and videos, and lists of frames, got {type(visual).__name__}"
         )
 
     def _video_items(self, frames: Clip) -> list[dict[str, Any]]:

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.actplan.bleurt.recipe import EARLIER_PAIRS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.validation import shown
 
-_SETTINGS = "run.json"
+SETTINGS = "run.json"
 _SCORES = "scores.json"
 _COMPLETE = "complete.json"
 # Ends the names of settings that are digests of files.
@@ -22,20 +21,21 @@ _DIGEST = "_sha256"
 class RunFolder:
     """A folder for one run: a new one, or one that the same command has made before.
 
-    settings: all that decides the outcome, JSON values by name; written to ``run.json``. A run that has no
-        `EARLIER_PAIRS` there was started with these, and goes on with these alone.
+    settings: all that decides the outcome, JSON values by name; written to ``run.json``.
+    earlier: settings of runs that have none of that name there; they go on with these alone.
 
     Raises:
         LmmsEgoplanError: the folder belongs to another run, or has other files.
         OSError: it cannot be written.
     """
 
-    def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, settings: Mapping[str, Any], earlier: Mapping[str, Any] | None = None) -> None:
         self.path = path
+        self._earlier = dict(earlier or {})
         self.checkpoints = path / "checkpoints"
         stored = self._stored()
         if stored is None:
-            write_whole(path / _SETTINGS, json.dumps(settings, indent=1) + "\n")
+            write_whole(path / SETTINGS, json.dumps(settings, indent=1) + "\n")
         elif stored != settings:
             names = [name for name in {**stored, **settings} if stored.get(name) != settings.get(name)]
             differing = "; ".join(
@@ -85,14 +85,14 @@ class RunFolder:
         shutil.rmtree(self.checkpoints)
 
     def _stored(self) -> dict[str, Any] | None:
-        stored = _read(self.path / _SETTINGS)
+        stored = _read(self.path / SETTINGS)
         if stored is None and self.path.exists():
             if not self.path.is_dir():
                 raise LmmsEgoplanError(f"{self.path}: is a file; give another --out")
             others = sorted(path.name for path in self.path.iterdir() if not path.name.startswith("."))
             if others:
                 raise LmmsEgoplanError(f"{self.path}: holds other files ({', '.join(others[:3])}); give another --out")
-        return None if stored is None else EARLIER_PAIRS | stored
+        return None if stored is None else self._earlier | stored
 
     @staticmethod
     def _is_whole(folder: Path) -> bool:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lmms_egoplan.harnesses.lmms_eval.messages import MediaLoader
+from lmms_egoplan.media.messages import MediaLoader
 from media.files import number_image, read_numbers, write_numbered_video
 
 
@@ -85,5 +85,5 @@ def test_placeholders_of_another_number_are_text():
 
 @pytest.mark.parametrize("visual", [5, [], [1, 2], np.zeros((4, 4, 3)), [Image.new("RGB", (2, 2)), "a.jpg"]])
 def test_anything_else_is_refused(visual):
-    with pytest.raises(TypeError, match="hf_vlm takes images, paths"):
+    with pytest.raises(TypeError, match="expected images, paths"):
         content([visual])

@@ -1,0 +1,59 @@
+"""The model card of a tuned model."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from lmms_egoplan.benchmarks.egoplan.tuning.settings import EgoPlanTuning
+
+_CARD = """\
+---
+library_name: peft
+base_model: {model}
+tags: [egoplan-it]
+---
+# {model}, tuned on EgoPlan-IT
+
+An adapter for {model}: {trained}. Use it with lmms-eval: `--model hf_vlm --model_args pretrained={model},peft=DIR`, or
+write a plain checkpoint: `lmms-egoplan merge DIR --out CHECKPOINT`.
+
+## Training
+
+Loss: {loss} (EgoPlan-Bench, arXiv 2312.06722, eq. 1 to 4). Shown: the last {num_clips} actions with {frames_per_clip}
+frames each, and the current observation (C.1). Samples: {samples}; {held_out} questions held out, of other videos.
+
+{steps} updates of {batch_size} samples in {processes} process{plural}, {precision} on {device}, learning rate
+{learning_rate} (warm-up, then cosine to {final_learning_rate}), weight decay {weight_decay}, seed {seed}; {trainable}
+of {parameters} parameters trained; {seconds} s. All settings are in `config.yaml`, losses by update in `history.json`.
+
+{accuracy}
+
+## Licence
+
+EgoPlan-IT's annotations are under CC BY-NC 4.0.
+"""
+
+
+def model_card(settings: EgoPlanTuning, summary: Mapping[str, Any]) -> str:
+    """What was done, and with what result."""
+    joining = ", ".join(summary["joining"]) or "nothing else"
+    trained = (
+        f"LoRA (r {settings.lora.r}, alpha {settings.lora.alpha}) on the language model, and {joining} as a whole"
+        if settings.lora
+        else f"{joining} as a whole, without LoRA: the language model is the base's"
+    )
+    accuracies = [entry["eval_accuracy"] for entry in summary["history"] if "eval_accuracy" in entry]
+    return _CARD.format(
+        **settings.model_dump()
+        | {name: summary[name] for name in ("steps", "held_out", "device", "precision", "processes", "seconds")},
+        trained=trained,
+        loss="mean NLL of the answers, and mean of s_neg - s_pos over the samples that violate it"
+        if settings.contrastive
+        else "mean NLL of the answers, without the contrastive part",
+        samples=", ".join(f"{count} {name}" for name, count in summary["samples"].items()),
+        plural="" if summary["processes"] == 1 else "es",
+        trainable=f"{summary['trainable']:,}",
+        parameters=f"{summary['parameters']:,}",
+        accuracy=f"Accuracy on the held-out questions, ranked by likelihood: {accuracies[-1]:.1%} at the end."
+        if accuracies
+        else "No questions were held out.",
+    )

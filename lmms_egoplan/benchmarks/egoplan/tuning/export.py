@@ -1,0 +1,92 @@
+"""EgoPlan-IT as preference data for other trainers."""
+
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from PIL import Image
+
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_instructions
+from lmms_egoplan.benchmarks.egoplan.tuning.data import find_frames, plan_samples
+from lmms_egoplan.benchmarks.egoplan.visuals import FRAMES_PER_CLIP, NUM_CLIPS
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.progress import track
+from lmms_egoplan.storage import write_whole
+from lmms_egoplan.text import clean_text
+from lmms_egoplan.training.samples import Sample, draw
+
+PAIRS, IMAGES = "preferences.jsonl", "images"
+_VISUALS = {"media": "clip_frames", "num_clips": NUM_CLIPS, "frames_per_clip": FRAMES_PER_CLIP}
+
+
+def export_preferences(
+    data: Path, form: Literal["trl", "ms-swift"], out: Path, epic_kitchens: Path | None, ego4d: Path | None, seed: int
+) -> int:
+    """Write a line of JSON for each record: what is shown, the question, the answer and one negative.
+
+    All clips' frames and the observation are images (C.1), written as JPEG below ``images``. Paths are relative to
+    the folder for TRL, absolute for ms-swift.
+
+    Returns:
+        The number of pairs.
+
+    Raises:
+        LmmsEgoplanError: the data are wrong, frames are missing, or `out` holds something else.
+    """
+    records = read_instructions(data)
+    footage = find_frames(records, {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}, NUM_CLIPS, str(data))
+    if out.exists() and (not out.is_dir() or any(path.name not in (PAIRS, IMAGES) for path in out.iterdir())):
+        raise LmmsEgoplanError(f"{out}: holds other files; give another --out")
+    (out / IMAGES).mkdir(parents=True, exist_ok=True)
+    lines = []
+    samples = plan_samples(records, footage, _VISUALS, str(data))
+    for number, sample in track(list(enumerate(samples)), "Writing images"):
+        paths = list(_write_images(sample, out, f"{records[number].sample_id}"))
+        negative = draw(sample, f"{seed} {number}").negative
+        row = _ROWS[form](out, paths, *sample.turns[0], negative)
+        lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+    write_whole(out / PAIRS, clean_text("".join(lines)))
+    return len(lines)
+
+
+def _write_images(sample: Sample, out: Path, name: str) -> Iterator[str]:
+    for index, image in enumerate(sample.visuals()):
+        path = f"{IMAGES}/{name}_{index:02}.jpg"
+        if not (out / path).exists():
+            _save(image, out / path)
+        yield path
+
+
+def _save(image: Image.Image, path: Path) -> None:
+    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".jpg", delete=False) as file:
+        image.save(file, quality=95)
+    Path(file.name).replace(path)
+
+
+def _trl(out: Path, images: list[str], question: str, answer: str, negative: str) -> dict[str, Any]:
+    """TRL's conversational preference format, with explicit prompt; the images' places are content items."""
+    content = [*({"type": "image"} for _ in images), {"type": "text", "text": question}]
+    return {
+        "images": images,
+        "prompt": [{"role": "user", "content": content}],
+        "chosen": [_assistant([{"type": "text", "text": answer}])],
+        "rejected": [_assistant([{"type": "text", "text": negative}])],
+    }
+
+
+def _ms_swift(out: Path, images: list[str], question: str, answer: str, negative: str) -> dict[str, Any]:
+    """ms-swift's standard form: messages, of which the last is the chosen answer, and the rejected one."""
+    return {
+        "messages": [{"role": "user", "content": "<image>" * len(images) + question}, _assistant(answer)],
+        "rejected_response": negative,
+        "images": [str((out / image).resolve()) for image in images],
+    }
+
+
+def _assistant(content: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": content}
+
+
+_ROWS = {"trl": _trl, "ms-swift": _ms_swift}

@@ -1,0 +1,50 @@
+"""Random worlds: the demo's scenes in other rooms, with things of other colours at other places."""
+
+import random
+from dataclasses import replace
+
+from lmms_egoplan.demo.drawing import Colour
+from lmms_egoplan.demo.scenes import Changes, Scene
+
+# Lengths in canvas pixels, colours in steps of 255.
+_SHIFT = (14, 8)
+_RECOLOURED, _REPAINTED, _OTHER_ROOM = 40, 30, 90
+
+
+def vary(scene: Scene, generator: random.Random, is_other_room: bool = False) -> Scene:
+    """The same goal and steps in a world that looks different: things are shifted together, colours change.
+
+    Args:
+        is_other_room: wall and worktop differ much more.
+    """
+    dx, dy = (generator.randint(-shift, shift) for shift in _SHIFT)
+    repainted = _OTHER_ROOM if is_other_room else _REPAINTED
+
+    def shifted(changes: Changes) -> Changes:
+        by = {"x": dx, "y": dy}
+        return {
+            thing: {name: value + by.get(name, 0) for name, value in attributes.items()}
+            for thing, attributes in changes.items()
+        }
+
+    def recoloured(colour: Colour, most: int = _RECOLOURED) -> Colour:
+        red, green, blue = (min(255, max(0, part + generator.randint(-most, most))) for part in colour)
+        return red, green, blue
+
+    return replace(
+        scene,
+        wall=recoloured(scene.wall, repainted),
+        worktop=recoloured(scene.worktop, repainted),
+        sleeve=recoloured(scene.sleeve, _OTHER_ROOM),
+        things={
+            name: replace(
+                thing,
+                x=thing.x + dx,
+                y=thing.y + dy,
+                colour=recoloured(thing.colour),
+                inside=recoloured(thing.inside),
+            )
+            for name, thing in scene.things.items()
+        },
+        steps=tuple(replace(step, to=shifted(step.to), meanwhile=shifted(step.meanwhile)) for step in scene.steps),
+    )

@@ -1,0 +1,162 @@
+"""Instruction data in the JSON layouts of LLaVA, MiniGPT-4 and VideoChat, as samples."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import JsonObject, check_record, read_json
+from lmms_egoplan.storage import resolve_inside
+from lmms_egoplan.training.questions import VIDEO_FRAMES
+from lmms_egoplan.training.samples import Sample
+from lmms_egoplan.validation import Checked, Expected, Text, listing, shown
+
+DESCRIBE = "Describe this image in detail."
+"""MiniGPT-4's captions have no question; this is the first of those that it asks."""
+
+_LISTED = 20
+_PLACEHOLDERS = ("<image>", "<video>")
+# LLaVA names COCO's images by number alone.
+_COCO = "COCO_train2014_"
+
+
+class _Turn(Checked):
+    speaker: Annotated[Literal["human", "gpt"], Expected("'human' or 'gpt'")] = Field(validation_alias="from")
+    value: Text
+
+
+class _Llava(Checked):
+    conversations: list[_Turn]
+    image: Text | None = None
+    video: Text | None = None
+
+
+class _Question(Checked):
+    q: Text
+    a: Text
+
+
+class _VideoChat(Checked):
+    video: Text
+    QA: list[_Question]
+
+
+class _Caption(Checked):
+    image_id: Annotated[str | int, Expected("an image's name")]
+    caption: Text
+
+
+def read_instructions(path: Path, media: Path | None = None) -> list[Sample]:
+    """Read a file of instruction data; its layout is told from its records.
+
+    - LLaVA: a list of records with ``conversations`` (turns ``from`` "human" and "gpt" with a ``value``), and an
+      ``image``, a ``video`` or neither.
+    - VideoChat: a list of records with ``video`` and ``QA``, questions ``q`` with answers ``a``.
+    - MiniGPT-4: an object with ``annotations``, each an ``image_id`` with a ``caption``; images ``<image_id>.jpg`` in
+      the folder or in ``image`` below it.
+
+    Args:
+        media: folder of images and videos; by default that of the file.
+
+    Raises:
+        LmmsEgoplanError: the file has no such layout, or records are wrong or their media are not there; names the
+            first 20 problems.
+    """
+    content = read_json(path, "instruction data")
+    if isinstance(content, JsonObject) and isinstance(content.get("annotations"), list):
+        content = content["annotations"]
+    if not isinstance(content, list) or not content:
+        raise LmmsEgoplanError(
+            f"{path}: expected a list of records as LLaVA's or VideoChat's, or an object with annotations as "
+            "MiniGPT-4's"
+        )
+    root = media or path.parent
+    samples, problems = [], []
+    for index, record in enumerate(content):
+        name = f"{path}, record {index}"
+        try:
+            sample, flaws = _read(name, record, root)
+        except LmmsEgoplanError as error:  # media outside of the folder
+            sample, flaws = None, [str(error)]
+        problems += [f"record {index}, {flaw}" for flaw in flaws]
+        if sample is not None:
+            samples.append(sample)
+    if len(problems) == 1:
+        raise LmmsEgoplanError(f"{path}: {problems[0]}")
+    if problems:
+        raise LmmsEgoplanError(
+            f"{path}: {len(problems)} problems in {len(content)} records\n{listing(problems, _LISTED)}"
+        )
+    return samples
+
+
+def _read(name: str, record: Any, root: Path) -> tuple[Sample | None, list[str]]:
+    keys = record if isinstance(record, dict) else {}
+    if "conversations" in keys:
+        llava, flaws = check_record(_Llava, record)
+        return (None, flaws) if flaws or llava is None else _from_llava(name, llava, root)
+    if "QA" in keys:
+        chat, flaws = check_record(_VideoChat, record)
+        if flaws or chat is None:
+            return None, flaws
+        if not chat.QA:
+            return None, ["QA: expected at least one question with its answer"]
+        return _sample(name, [(turn.q, turn.a) for turn in chat.QA], [resolve_inside(root, chat.video)], "video")
+    if "caption" in keys:
+        caption, flaws = check_record(_Caption, record)
+        if flaws or caption is None:
+            return None, flaws
+        image = f"{caption.image_id}.jpg"
+        paths = [resolve_inside(root, image), resolve_inside(root, "image", image)]
+        return _sample(name, [(DESCRIBE, caption.caption)], paths, "image_id")
+    return None, [f"expected conversations (LLaVA), QA (VideoChat) or caption (MiniGPT-4), found {shown(record)}"]
+
+
+def _from_llava(name: str, record: _Llava, root: Path) -> tuple[Sample | None, list[str]]:
+    turns = list(record.conversations)
+    if turns and turns[0].speaker == "gpt":  # as in ShareGPT's dialogues, which were cut
+        turns = turns[1:]
+    speakers = [turn.speaker for turn in turns]
+    if not turns or speakers != ["human", "gpt"] * (len(turns) // 2):
+        return None, ["conversations: expected turns from 'human' and 'gpt' by turns, at least one of each"]
+    if record.image is not None and record.video is not None:
+        return None, ["image, video: expected one of them, found both"]
+    pairs = [(asked.value, told.value) for asked, told in zip(turns[::2], turns[1::2], strict=True)]
+    count = sum(question.count(placeholder) for question, _ in pairs for placeholder in _PLACEHOLDERS)
+    medium = record.image or record.video
+    if count > (medium is not None):
+        return None, [f"conversations: {count} placeholders of media, but {'one medium' if medium else 'no image'}"]
+    if medium is None:
+        return _sample(name, pairs, [], "image")
+    paths = [resolve_inside(root, medium)]
+    if "/" not in medium:
+        paths.append(resolve_inside(root, f"{_COCO}{medium}"))
+    return _sample(name, pairs, paths, "image" if record.image else "video")
+
+
+def _sample(
+    name: str, pairs: Sequence[tuple[str, str]], paths: Sequence[Path], field: str
+) -> tuple[Sample | None, list[str]]:
+    """A sample that shows the first of these files that is there."""
+    turns = tuple((_without_placeholders(question), answer.strip()) for question, answer in pairs)
+    if not all(question for question, _ in turns):
+        return None, ["a question has no words"]
+    if not paths:
+        return Sample(name, turns), []
+    path = next((path for path in paths if path.is_file()), None)
+    if path is None:
+        return None, [f"{field}: {paths[0]}: no such file"]
+    return Sample(name, turns, (), partial(_paths, path), VIDEO_FRAMES if field == "video" else 1), []
+
+
+def _paths(path: Path) -> list[Path]:
+    return [path]
+
+
+def _without_placeholders(question: str) -> str:
+    for placeholder in _PLACEHOLDERS:
+        question = question.replace(placeholder, "")
+    return question.strip()

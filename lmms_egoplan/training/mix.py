@@ -1,0 +1,86 @@
+"""Several sets of samples mixed in proportions: which sample stands at which place of a run."""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.training.samples import Drawn, Sample, draw
+
+
+class Mix:
+    """An endless order of samples, which hangs on the seed alone, so that a run can go on at any place of it.
+
+    An epoch has as many places as there are samples in all. Without proportions each sample stands in it once. With
+    them, each part has its share of the places; its samples come in turn, in a new order each time that all have come.
+
+    Args:
+        parts: samples by the name of their part; empty parts are left out.
+        proportions: the parts' shares of an epoch, of any sum; by default their sizes. Parts without one are not seen.
+        seed: of the order and of what is drawn of samples.
+
+    Raises:
+        LmmsEgoplanError: nothing is left to mix, or a proportion names no part, or is negative.
+    """
+
+    def __init__(
+        self, parts: Mapping[str, Sequence[Sample]], proportions: Mapping[str, float] | None = None, seed: int = 0
+    ) -> None:
+        self.parts = {name: samples for name, samples in parts.items() if samples}
+        shares = {name: float(len(samples)) for name, samples in self.parts.items()}
+        if proportions is not None:
+            for name, share in proportions.items():
+                if name not in parts:
+                    raise LmmsEgoplanError(f"proportions: {name}: no such part; there are {', '.join(parts)}")
+                if not 0 <= share < float("inf"):
+                    raise LmmsEgoplanError(f"proportions: {name}: expected a number from 0, found {share}")
+            shares = {name: float(proportions.get(name, 0)) for name in self.parts}
+        self._names = [name for name, share in shares.items() if share > 0]
+        if not self._names:
+            counts = ", ".join(f"{name}: {len(samples)}" for name, samples in parts.items())
+            given = ", ".join(f"{name}: {share:g}" for name, share in (proportions or {}).items()) or "none given"
+            raise LmmsEgoplanError(f"the mix is empty: proportions: {given}; samples: {counts}")
+        total = sum(shares[name] for name in self._names)
+        self.shares = {name: shares[name] / total for name in self._names}
+        self.epoch_length = sum(len(self.parts[name]) for name in self._names)
+        self._seed = seed
+
+    def at(self, place: int) -> Drawn:
+        """What stands at a place, counted from 0, over all epochs."""
+        epoch, within = divmod(place, self.epoch_length)
+        part, earlier = self._order(epoch)
+        name = self._names[part[within]]
+        samples = self.parts[name]
+        rounds, index = divmod(int(earlier[within]) + self._places_before(epoch)[part[within]], len(samples))
+        number = int(self._shuffled(name, rounds)[index])
+        return draw(samples[number], f"{self._seed} {name} {number} {rounds}")
+
+    def _places_before(self, epoch: int) -> list[int]:
+        """Places of each part in all earlier epochs; rounded so that an epoch's places add up."""
+        return [edge - before for before, edge in self._edges(epoch)]
+
+    def _edges(self, epochs: int) -> list[tuple[int, int]]:
+        """Of each part the places up to it and with it in so many epochs, as if an epoch were sorted by part."""
+        cumulative = np.cumsum([0.0, *self.shares.values()])
+        cumulative[-1] = 1
+        places = np.rint(cumulative * epochs * self.epoch_length).astype(int).tolist()
+        return list(pairwise(places))
+
+    @lru_cache(maxsize=4)  # noqa: B019
+    def _order(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
+        """The part at each place of an epoch, and how many places of the epoch the part has had before."""
+        counts = np.subtract(self._places_before(epoch + 1), self._places_before(epoch))
+        part = np.random.default_rng([self._seed, 1, epoch]).permutation(np.repeat(np.arange(len(counts)), counts))
+        earlier = np.zeros(len(part), dtype=int)
+        for index in range(len(counts)):
+            own = part == index
+            earlier[own] = np.arange(own.sum())
+        return part, earlier
+
+    @lru_cache(maxsize=16)  # noqa: B019
+    def _shuffled(self, name: str, rounds: int) -> np.ndarray:
+        return np.random.default_rng([self._seed, 2, self._names.index(name), rounds]).permutation(
+            len(self.parts[name])
+        )

@@ -1,0 +1,185 @@
+"""A tuning run: one model, one mix of samples, one folder, which `resume` goes on with."""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import PartialState
+from transformers import AutoModelForImageTextToText, AutoProcessor, PreTrainedModel, TrainerCallback, set_seed
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.ranking.encoder_decoder import encoder_decoder_of
+from lmms_egoplan.ranking.question import ContextTooLongError, EncodedQuestion, check_length
+from lmms_egoplan.storage import write_whole
+from lmms_egoplan.training.adapter import add_adapter, load_weights, save_adapter
+from lmms_egoplan.training.mix import Mix
+from lmms_egoplan.training.parts import find_parts
+from lmms_egoplan.training.questions import AnswerEncoder, Questions
+from lmms_egoplan.training.run_folder import SETTINGS, RunFolder
+from lmms_egoplan.training.samples import Drawn, Sample
+from lmms_egoplan.training.scorer import AnswerScorer
+from lmms_egoplan.training.settings import TuningSettings
+from lmms_egoplan.training.trainer import AnswerTrainer, in_bfloat16, training_arguments
+
+CHOICES = 4
+"""Choices of a held-out question: the answer and negatives, as in the benchmark; fewer where there are fewer."""
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A finished run.
+
+    history: the Trainer's log: losses and held-out accuracy by update.
+    trainable, parameters: numbers of parameters that were trained, and of all.
+    answer_passes: ``shared`` or ``separate``.
+    seconds: of training, without what an interruption has lost.
+    """
+
+    steps: int
+    history: list[dict[str, Any]]
+    trainable: int
+    parameters: int
+    joining: tuple[str, ...]
+    answer_passes: str
+    device: str
+    precision: str
+    processes: int
+    seconds: float
+
+
+def tune(
+    model_name: str,
+    parts: Mapping[str, Sequence[Sample]],
+    held_out: Sequence[Sample],
+    settings: TuningSettings,
+    out: Path,
+    identity: Mapping[str, Any],
+    proportions: Mapping[str, float] | None = None,
+    resume: bool = False,
+    tell: Callable[[str], None] = print,
+) -> Tuned:
+    """Tune a model on a mix of samples and write the adapter into `out`.
+
+    Args:
+        model_name: checkpoint's name or folder, anything ``AutoModelForImageTextToText`` loads.
+        parts, proportions: as for `Mix`.
+        held_out: samples with negatives, whose choices are ranked while training.
+        out: folder of the run; the adapter stands in it at the end.
+        identity: what the samples are, JSON values by name; a run goes on only with the same.
+        resume: go on from the last whole checkpoint in `out`.
+        tell: takes remarks for the user.
+
+    Raises:
+        LmmsEgoplanError: the folder is another run's, or holds a run and `resume` is not given; the mix is empty; a
+            sample cannot be encoded or does not fit the model; the settings do not fit the model or the processes.
+        OSError: the folder cannot be written.
+    """
+    mix = Mix(parts, proportions, settings.seed)
+    steps = settings.steps or max(1, settings.epochs * mix.epoch_length // settings.batch_size)
+    arguments = training_arguments(settings, out / "checkpoints", steps, bool(held_out))
+    state = PartialState()
+    if not resume and (out / SETTINGS).exists():
+        raise LmmsEgoplanError(f"{out}: holds a run; go on with it: --resume, or give another --out")
+    state.wait_for_everyone()
+    set_seed(settings.seed)
+    precision = torch.bfloat16 if in_bfloat16(settings) else torch.float32
+    base = AutoModelForImageTextToText.from_pretrained(
+        model_name, dtype=precision, attn_implementation=settings.attn_implementation
+    )
+    processor = AutoProcessor.from_pretrained(model_name)
+    base.to(arguments.device)
+    encoders, joining = find_parts(base).encoders, find_parts(base).joining
+    encoder = AnswerEncoder(processor, encoder_decoder_of(base) is not None)
+    _check_samples(base, encoder, mix, held_out)
+    scorer = AnswerScorer(base, way=settings.answer_passes)
+    scorer.check(processor, encoder.encode(mix.at(0)))
+    run = {"model": model_name, **identity, **settings.model_dump(mode="json"), "proportions": mix.shares}
+    with state.main_process_first():
+        folder = RunFolder(out, run)
+        last = folder.last_checkpoint()
+    if last is not None:
+        tell(f"Going on from {last}")
+    tuned = add_adapter(base, settings.lora)
+    scorer = AnswerScorer(tuned.get_base_model(), encoders, scorer.way)
+    if settings.gradient_checkpointing:
+        base.gradient_checkpointing_enable({"use_reentrant": False})
+    start = time.monotonic() - (folder.seconds(last) if last else 0.0)
+    trainer = AnswerTrainer(
+        scorer,
+        arguments,
+        Questions(mix, encoder, steps * settings.batch_size, settings.contrastive),
+        [partial(_held_out_question, encoder, sample) for sample in held_out],
+        partial(save_adapter, tuned),
+        partial(load_weights, tuned),
+        [_Checkpoints(folder, start)],
+    )
+    trainer.train(resume_from_checkpoint=str(last) if last else None)
+    result = Tuned(
+        steps=steps,
+        history=trainer.state.log_history,
+        trainable=sum(p.numel() for p in tuned.parameters() if p.requires_grad),
+        parameters=sum(p.numel() for p in base.parameters()),
+        joining=joining,
+        answer_passes=scorer.way,
+        device=arguments.device.type,
+        precision=str(precision).removeprefix("torch."),
+        processes=arguments.world_size,
+        seconds=round(time.monotonic() - start, 1),
+    )
+    if state.is_main_process:
+        save_adapter(tuned, out)
+        processor.save_pretrained(out)
+        write_whole(out / "history.json", json.dumps(result.history, indent=1) + "\n")
+    state.wait_for_everyone()
+    return result
+
+
+class _Checkpoints(TrainerCallback):
+    """Marks checkpoints once they are whole."""
+
+    def __init__(self, folder: RunFolder, start: float) -> None:
+        self._folder = folder
+        self._start = start
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.is_world_process_zero:
+            self._folder.complete(state.global_step, state.global_step, time.monotonic() - self._start)
+
+
+def _held_out_question(encoder: AnswerEncoder, sample: Sample) -> EncodedQuestion:
+    return encoder.encode_choices(Drawn(sample, 0, None), [sample.turns[0][1], *sample.negatives[: CHOICES - 1]])
+
+
+def _check_samples(model: PreTrainedModel, encoder: AnswerEncoder, mix: Mix, held_out: Sequence[Sample]) -> None:
+    """Encode the samples of each part that show and say most, before any training.
+
+    Raises:
+        LmmsEgoplanError: one cannot be encoded, or does not fit the model's positions.
+    """
+    for samples in (*mix.parts.values(), held_out):
+        if not samples:
+            continue
+        most = max(sample.num_visuals for sample in samples)
+        shows_most = max((sample for sample in samples if sample.num_visuals == most), key=_length)
+        for sample in dict.fromkeys((shows_most, max(samples, key=_length))):
+            negative = max(sample.negatives, key=len, default=None)
+            question = encoder.encode(Drawn(sample, len(sample.turns) - 1, negative))
+            if encoder_decoder_of(model) is not None:
+                continue
+            try:
+                check_length(model, question.prefix_length, question.longest_candidate, sample.name)
+            except ContextTooLongError as error:
+                raise LmmsEgoplanError(
+                    f"{sample.name}: turns and visuals: {question.prefix_length} tokens of context, with "
+                    f"{sample.num_visuals} images or frames, and {question.longest_candidate} of the answer exceed the "
+                    f"positions of {model.config.model_type}; show fewer frames (num_clips, frames_per_clip)"
+                ) from error
+
+
+def _length(sample: Sample) -> int:
+    return sum(len(text) for turn in sample.turns for text in turn) + max(map(len, sample.negatives), default=0)

@@ -1,0 +1,72 @@
+"""What a model is tuned on: dialogues about images and videos, with wrong answers to some questions."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.messages import MediaLoader
+
+Message = dict[str, Any]
+
+
+def no_visuals() -> list[Any]:
+    """For samples of text alone."""
+    return []
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A dialogue.
+
+    name: names file and record in errors.
+    turns: (question, answer) pairs, at least one. One is learned at a time; those before it are its context.
+    negatives: wrong answers to the question, which then is the only one.
+    visuals: reads what is shown before the first question, as `MediaLoader.messages` takes it; can be pickled.
+    num_visuals: images and frames that it gives; reads nothing.
+    """
+
+    name: str
+    turns: tuple[tuple[str, str], ...]
+    negatives: tuple[str, ...] = ()
+    visuals: Callable[[], Sequence[Any]] = no_visuals
+    num_visuals: int = 0
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What is learned of a sample when it is seen: a turn, and with it perhaps one wrong answer."""
+
+    sample: Sample
+    turn: int
+    negative: str | None
+
+    @property
+    def answers(self) -> list[str]:
+        """The right one first."""
+        answer = self.sample.turns[self.turn][1]
+        return [answer] if self.negative is None else [answer, self.negative]
+
+    def messages(self, media: MediaLoader) -> list[Message]:
+        """The context of the answers, as chat messages.
+
+        Raises:
+            LmmsEgoplanError: what is shown cannot be read.
+        """
+        try:
+            visuals = self.sample.visuals()
+            messages = media.messages(self.sample.turns[0][0], visuals)
+        except (OSError, ValueError, TypeError) as error:
+            raise LmmsEgoplanError(f"{self.sample.name}: {error}") from error
+        for (_, answer), (question, _) in zip(self.sample.turns, self.sample.turns[1 : self.turn + 1], strict=False):
+            messages.append({"role": "assistant", "content": [{"type": "text", "text": answer}]})
+            messages.append({"role": "user", "content": [{"type": "text", "text": question}]})
+        return messages
+
+
+def draw(sample: Sample, seed: str) -> Drawn:
+    """One turn, and one negative where there are any, each equally likely; the same for the same seed."""
+    generator = random.Random(seed)
+    turn = generator.randrange(len(sample.turns))
+    return Drawn(sample, turn, generator.choice(sample.negatives) if sample.negatives else None)

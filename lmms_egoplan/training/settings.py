@@ -1,0 +1,106 @@
+"""How a model is tuned; the defaults are those of arXiv 2312.06722 and its published configuration."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import read_text
+from lmms_egoplan.validation import problems_in
+
+Positive = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Strict(BaseModel):
+    """Settings; an unknown name is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Lora(Strict):
+    """Low-rank adaptation of the language model. A name in `targets` is a layer's, wherever in the model it stands."""
+
+    r: Positive = 16
+    alpha: Positive = 32
+    dropout: Share = 0.05
+    targets: list[str] = ["q_proj", "k_proj", "v_proj", "o_proj"]
+
+
+class TuningSettings(Strict):
+    """Settings of a run; whatever the model is tuned on.
+
+    lora: None leaves the language model as it is, so that only what joins it with the encoder is trained.
+    contrastive: whether negatives enter the loss (eq. 2).
+    epochs: each shows every sample of the mix once, or as often as the proportions say.
+    steps: updates in all; replaces `epochs`.
+    batch_size: samples of an update, over all processes and accumulated passes; the loss is of the whole batch, however
+        it is divided.
+    per_device_batch_size: samples that a process computes before it goes back through them.
+    learning_rate, warmup_learning_rate, final_learning_rate: linear warm-up from the second to the first, then a cosine
+        to the third.
+    warmup_steps: updates; at most a tenth of the run.
+    max_grad_norm: 0 for none. The project's own.
+    precision: float32, or bfloat16 with the trained parameters in float32; ``auto``: bfloat16 where a GPU has it.
+    answer_passes: see `AnswerPasses`; ``auto`` takes shared ones where these are exact for the model.
+    workers: processes that decode media.
+    report_to: what transformers' Trainer logs to: tensorboard, wandb, ...
+    trainer: further arguments of transformers' ``TrainingArguments``, such as ``fsdp`` and ``deepspeed`` (untested).
+    """
+
+    lora: Lora | None = Lora()
+    contrastive: bool = True
+    epochs: Positive = 2
+    steps: Positive | None = None
+    batch_size: Positive = 16
+    per_device_batch_size: Positive = 2
+    learning_rate: Annotated[float, Field(gt=0, lt=1)] = 3e-5
+    warmup_learning_rate: Annotated[float, Field(ge=0, lt=1)] = 1e-6
+    final_learning_rate: Annotated[float, Field(ge=0, lt=1)] = 1e-5
+    warmup_steps: Annotated[int, Field(ge=0)] = 1000
+    weight_decay: Annotated[float, Field(ge=0)] = 0.05
+    max_grad_norm: Annotated[float, Field(ge=0)] = 1.0
+    precision: Literal["auto", "bfloat16", "float32"] = "auto"
+    gradient_checkpointing: bool = False
+    answer_passes: Literal["auto", "shared", "separate"] = "auto"
+    attn_implementation: str | None = None
+    workers: Annotated[int, Field(ge=0)] = 4
+    seed: Annotated[int, Field(ge=0)] = 42
+    log_every: Positive = 10
+    save_every: Positive = 500
+    evaluate_every: Positive = 500
+    report_to: list[str] = []
+    trainer: dict[str, Any] = {}
+
+
+Settings = TypeVar("Settings", bound=BaseModel)
+
+
+def read_settings(kind: type[Settings], path: Path | None, given: dict[str, Any]) -> Settings:
+    """Settings from a YAML file, with what was given elsewhere in place of its values.
+
+    Args:
+        given: by name; None leaves the file's value.
+
+    Raises:
+        LmmsEgoplanError: the file cannot be read, or a setting is wrong or unknown.
+    """
+    values: Any = {}
+    if path is not None:
+        try:
+            values = yaml.safe_load(read_text(path, "configuration")) or {}
+        except yaml.YAMLError as error:
+            raise LmmsEgoplanError(f"{path}: no YAML: {' '.join(str(error).split())}") from error
+        if not isinstance(values, dict):
+            raise LmmsEgoplanError(f"{path}: expected settings by name, found {type(values).__name__}")
+    try:
+        return kind.model_validate({**values, **{name: value for name, value in given.items() if value is not None}})
+    except ValidationError as error:
+        raise LmmsEgoplanError(f"{path or 'settings'}: {'; '.join(problems_in(error))}") from error
+
+
+def settings_text(settings: BaseModel) -> str:
+    """All settings as YAML, defaults written out; `read_settings` reads them."""
+    return yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

@@ -1,0 +1,242 @@
+"""The updates of a run, with transformers' Trainer: the loss of whole batches, held-out accuracy, checkpoints."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import PartialState
+from torch.utils.data import SequentialSampler
+from transformers import Trainer, TrainerCallback, TrainingArguments
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.ranking.question import EncodedQuestion
+from lmms_egoplan.training.loss import batch_loss
+from lmms_egoplan.training.questions import Questions, collate
+from lmms_egoplan.training.scorer import AnswerScorer
+from lmms_egoplan.training.settings import TuningSettings
+
+HELD_OUT_ACCURACY = "eval_accuracy"
+
+
+class AnswerTrainer(Trainer):
+    """Trainer over `AnswerScorer`, whose loss is that of the whole batch, however many passes compute it.
+
+    With several passes a batch, samples with negatives are first scored without gradients, to count the violations that
+    eq. 3's mean is over. Dropout hangs on the seed, the update, the pass and the process, so that both scorings, and
+    runs that were interrupted, have the same.
+
+    Args:
+        held_out: questions with all choices, the right one first; empty for none.
+        save, load: write what is trained into a folder, and read it.
+    """
+
+    def __init__(
+        self,
+        scorer: AnswerScorer,
+        args: TrainingArguments,
+        questions: Questions,
+        held_out: Sequence[Callable[[], EncodedQuestion]],
+        save: Callable[[Path], None],
+        load: Callable[[Path], None],
+        callbacks: list[TrainerCallback],
+    ) -> None:
+        super().__init__(scorer, args, collate, questions, held_out or None, callbacks=callbacks)
+        self.model_accepts_loss_kwargs = True  # with a number of samples, the loss is not divided by the parts
+        self._save_parts, self._load_parts = save, load
+        self._samples = 0
+        self._violations: int | None = None
+        self._micro_batch = 0
+        self._updates = 0
+        self._logged = torch.zeros(4, dtype=torch.float64)
+
+    def get_batch_samples(self, epoch_iterator: Iterator[Any], num_batches: int, device: Any) -> tuple[list[Any], Any]:
+        """The batch's parts; counts what its means are over."""
+        batches, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
+        self._samples = self._sum(sum(len(batch["questions"]) for batch in batches))
+        self._violations, self._micro_batch = None, 0
+        self._updates += 1
+        if len(batches) > 1:
+            scored = (self._score_pairs(batch["questions"], number) for number, batch in enumerate(batches))
+            self._violations = self._sum(sum(map(_violations, scored)))
+        return batches, self._samples
+
+    def compute_loss(
+        self,
+        model: torch.nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Any = None,
+    ) -> torch.Tensor:
+        """This part's share of the batch's loss, times the number of processes, over which gradients are averaged.
+
+        Raises:
+            LmmsEgoplanError: it is no number.
+        """
+        with self._dropout(self._micro_batch):
+            scores = model(inputs["questions"])
+        self._micro_batch += 1
+        violations = self._sum(_violations(scores)) if self._violations is None else self._violations
+        loss = batch_loss(scores, self._samples, violations)
+        if not math.isfinite(loss.loss.item()):
+            raise LmmsEgoplanError(
+                f"update {self.state.global_step + 1}: the loss is {loss.loss.item()}; resume from the last checkpoint "
+                "in a new --out with a smaller learning_rate"
+            )
+        values = [loss.nll.item(), loss.contrastive.item(), loss.violations, loss.pairs]
+        self._logged += torch.tensor(values, dtype=torch.float64)
+        return loss.loss * self.args.world_size
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Adds the loss's parts, means over updates, and the share of pairs that were violated, where there are any."""
+        if "loss" in logs:
+            nll, contrastive, violations, pairs = self._sum_all(self._logged).tolist()
+            logs |= {"nll": nll / self._updates, "contrastive": contrastive / self._updates}
+            logs |= {"violated": violations / pairs} if pairs else {}
+            self._logged.zero_()
+            self._updates = 0
+        super().log(logs, start_time)
+
+    @torch.no_grad()
+    def evaluate(
+        self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
+    ) -> dict[str, float]:
+        """Rank the choices of the held-out questions by eq. 4.
+
+        Returns:
+            ``eval_accuracy``, the share whose answer is more likely than each other choice; ``eval_nll``, the mean over
+            answers, nats; ``eval_questions``.
+        """
+        held_out = self.eval_dataset or []
+        self.model.eval()
+        sums = torch.zeros(2, dtype=torch.float64)
+        with self.compute_loss_context_manager():
+            for encode in held_out[self.args.process_index :: self.args.world_size]:
+                answer, *others = (score.item() for score in self.model([encode()])[0])
+                sums += torch.tensor([answer > max(others), -answer], dtype=torch.float64)
+        self.model.train()
+        right, nll = self._sum_all(sums).tolist()
+        metrics = {
+            f"{metric_key_prefix}_accuracy": right / len(held_out),
+            f"{metric_key_prefix}_nll": nll / len(held_out),
+            f"{metric_key_prefix}_questions": float(len(held_out)),
+        }
+        self.log(metrics)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        return metrics
+
+    def _score_pairs(self, questions: list[EncodedQuestion], number: int) -> list[list[torch.Tensor]]:
+        """Scores of a part of the batch that has a sample with a negative, as `compute_loss` will find them."""
+        if not any(len(question.candidates) > 1 for question in questions):
+            return []
+        self.model.train()
+        with torch.no_grad(), self.compute_loss_context_manager(), self._dropout(number):
+            return self.model(questions)
+
+    def _dropout(self, number: int) -> AbstractContextManager[None]:
+        """A context of random numbers for a part of the batch."""
+        place = [self.args.seed, self.state.global_step, number, self.args.process_index]
+        return _random_numbers(hash(tuple(place)) % 2**63)
+
+    def _sum(self, count: int) -> int:
+        """Over all processes."""
+        return int(self._sum_all(torch.tensor([count], dtype=torch.float64)).item())
+
+    def _sum_all(self, values: torch.Tensor) -> torch.Tensor:
+        if self.args.world_size == 1:
+            return values.clone()
+        return self.accelerator.reduce(values.to(self.args.device), "sum").cpu()
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> SequentialSampler:
+        return SequentialSampler(train_dataset or self.train_dataset)
+
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
+        if self.args.should_save:
+            folder = Path(output_dir or self.args.output_dir)
+            folder.mkdir(parents=True, exist_ok=True)
+            self._save_parts(folder)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        self._load_parts(Path(resume_from_checkpoint))
+
+
+def training_arguments(settings: TuningSettings, folder: Path, steps: int, evaluates: bool) -> TrainingArguments:
+    """Transformers' arguments for a run of so many updates.
+
+    Raises:
+        LmmsEgoplanError: the batch cannot be divided among processes and passes, or an argument of ``trainer`` is none.
+    """
+    given: dict[str, Any] = {
+        "output_dir": str(folder),
+        "max_steps": steps,
+        "per_device_train_batch_size": settings.per_device_batch_size,
+        "learning_rate": settings.learning_rate,
+        "lr_scheduler_type": "cosine_warmup_with_min_lr",
+        "lr_scheduler_kwargs": {
+            "min_lr": settings.final_learning_rate,
+            "warmup_lr_rate": settings.warmup_learning_rate / settings.learning_rate,
+        },
+        "warmup_steps": warmup_steps(settings, steps),
+        "optim": "adamw_torch",
+        "weight_decay": settings.weight_decay,
+        "max_grad_norm": settings.max_grad_norm,
+        "bf16": in_bfloat16(settings),
+        "use_cpu": PartialState().device.type == "cpu",  # else bfloat16 is refused there
+        "dataloader_num_workers": settings.workers,
+        "dataloader_pin_memory": False,
+        "dataloader_drop_last": True,
+        "logging_steps": settings.log_every,
+        "logging_nan_inf_filter": False,
+        "save_steps": settings.save_every,
+        "eval_strategy": "steps" if evaluates else "no",
+        "eval_steps": settings.evaluate_every,
+        "seed": settings.seed,
+        "report_to": settings.report_to or "none",
+        "remove_unused_columns": False,
+        "ddp_find_unused_parameters": True,
+        "average_tokens_across_devices": False,
+        **settings.trainer,
+    }
+    try:
+        arguments = TrainingArguments(**given)
+    except (TypeError, ValueError, ImportError) as error:
+        raise LmmsEgoplanError(f"trainer: {error}") from error
+    if arguments.n_gpu > 1:
+        raise LmmsEgoplanError(
+            "several GPUs need a process each: torchrun --nproc-per-node GPUS -m lmms_egoplan train ...; or choose "
+            "one: CUDA_VISIBLE_DEVICES=0"
+        )
+    at_once = settings.per_device_batch_size * arguments.world_size
+    if settings.batch_size % at_once:
+        raise LmmsEgoplanError(
+            f"batch_size: {settings.batch_size} cannot be divided by per_device_batch_size x processes, "
+            f"{settings.per_device_batch_size} x {arguments.world_size}"
+        )
+    arguments.gradient_accumulation_steps = settings.batch_size // at_once
+    return arguments
+
+
+def warmup_steps(settings: TuningSettings, steps: int) -> int:
+    """Updates of the warm-up in a run of so many: no more than a tenth of it."""
+    return min(settings.warmup_steps, steps // 10)
+
+
+def in_bfloat16(settings: TuningSettings) -> bool:
+    """Whether a run on this machine is in bfloat16."""
+    if settings.precision == "auto":
+        return torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+    return settings.precision == "bfloat16"
+
+
+def _violations(scores: list[list[torch.Tensor]]) -> int:
+    return sum(bool(negative > answer) for answer, *negatives in scores for negative in negatives)
+
+
+@contextmanager
+def _random_numbers(seed: int) -> Iterator[None]:
+    """Within it, random numbers follow a seed; behind it they go on as if it had not been."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield

@@ -1,0 +1,86 @@
+"""Preference data: the same images, question and actions as in training, in the form of other trainers."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from datasets import Image, List, load_dataset
+from transformers import AutoModelForImageTextToText, AutoProcessor
+from typer.testing import CliRunner
+
+from lmms_egoplan.cli import app
+from media.files import read_number
+
+from .small import records, write_set
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_set(tmp_path_factory.mktemp("set"))
+
+
+def export(folder, form, *options):
+    out = folder / form
+    result = CliRunner().invoke(
+        app,
+        [
+            *("data", "export", "egoplan-it", str(folder / "EgoPlan_IT.json"), "--format", form),
+            *("--epic-kitchens", str(folder / "epic"), "--out", str(out), *options),
+        ],
+    )
+    return result, out
+
+
+def rows(out):
+    return [json.loads(line) for line in (out / "preferences.jsonl").read_text().splitlines()]
+
+
+def test_trl_gets_images_prompt_chosen_and_rejected(folder):
+    result, out = export(folder, "trl")
+    assert result.exit_code == 0, result.output
+    assert len(rows(out)) == len(records())
+    for row, record in zip(rows(out), records(), strict=True):
+        (turn,) = row["prompt"]
+        assert [item["type"] for item in turn["content"]] == ["image"] * len(row["images"]) + ["text"]
+        assert len(row["images"]) == 8 * len(record["task_progress_metadata"][-4:]) + 1
+        assert row["chosen"][0]["content"][0]["text"] == record["answer"]
+        assert row["rejected"][0]["content"][0]["text"] in record["negative_answers"]
+
+
+def test_trl_loads_it(folder, monkeypatch):
+    """As docs tell; where TRL is installed, its own data collator takes the rows."""
+    _, out = export(folder, "trl")
+    monkeypatch.chdir(out)
+    data = load_dataset("json", data_files="preferences.jsonl", split="train", cache_dir=str(folder / "cache"))
+    data = data.cast_column("images", List(Image()))
+    assert read_number(data[3]["images"][-1]) == records()[3]["current_observation_frame"]
+    trl = pytest.importorskip("trl", exc_type=ImportError)
+    arguments = {"max_steps": 1, "per_device_train_batch_size": 2, "use_cpu": True, "bf16": False, "report_to": "none"}
+    trainer = trl.DPOTrainer(
+        AutoModelForImageTextToText.from_pretrained(folder / "model"),
+        args=trl.DPOConfig(str(folder / "dpo"), max_length=None, gradient_checkpointing=False, **arguments),
+        train_dataset=data,
+        processing_class=AutoProcessor.from_pretrained(folder / "model"),
+    )
+    batch = next(iter(trainer.get_train_dataloader()))
+    texts = trainer.processing_class.batch_decode(batch["input_ids"])
+    assert any(f"ASSISTANT: {record['answer']}" in text for record in records() for text in texts)
+    assert math.isfinite(trainer.train().training_loss)
+
+
+def test_ms_swift_gets_absolute_paths_and_a_rejected_response(folder):
+    _, out = export(folder, "ms-swift")
+    for row, record in zip(rows(out), records(), strict=True):
+        question, answer = row["messages"]
+        assert question["content"] == "<image>" * len(row["images"]) + record["question"]
+        assert answer == {"role": "assistant", "content": record["answer"]}
+        assert row["rejected_response"] in record["negative_answers"]
+        assert all(Path(image).is_absolute() and Path(image).is_file() for image in row["images"])
+
+
+def test_a_folder_with_other_files_is_refused(folder):
+    (folder / "trl" / "notes.txt").write_text("mine")
+    result, _ = export(folder, "trl")
+    assert result.exit_code == 1
+    assert "holds other files" in result.output

@@ -1,0 +1,261 @@
+"""Runs of EgoPlan-IT's tuning on small data: what they train, that they can be killed, what the result gives."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForImageTextToText, AutoProcessor
+from typer.testing import CliRunner
+
+from harnesses.lmms_eval.small_requests import ranking_requests
+from lmms_egoplan.benchmarks.egoplan.tuning.tuning import tune_egoplan
+from lmms_egoplan.cli import app
+from lmms_egoplan.demo.checkpoint import write_checkpoint
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
+from lmms_egoplan.ranking import CandidateRanker
+from lmms_egoplan.ranking.loglikelihood import parse_loglikelihood
+from lmms_egoplan.training.adapter import load_adapter
+from lmms_egoplan.training.settings import settings_text
+from patience import FOREVER_S, wait_until
+from ranking.test_ranking import image, question
+
+from .small import ACTIONS, records, tuning, write_set
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_set(tmp_path_factory.mktemp("set"))
+
+
+@pytest.fixture(scope="module")
+def run(folder):
+    """An uninterrupted run and its summary."""
+    return folder / "run", tune_egoplan(tuning(folder), folder / "run", tell=lambda _: None)
+
+
+def weights(out):
+    return load_file(out / "adapter_model.safetensors")
+
+
+def losses(history):
+    return [entry["loss"] for entry in history if "loss" in entry]
+
+
+def scores(model, processor):
+    return [score.nll for score in CandidateRanker(model.eval(), processor).score(question("images"), ACTIONS)]
+
+
+def start(folder, out, *options, processes=1, **settings):
+    config = folder / f"{out.name}.yaml"
+    config.write_text(settings_text(tuning(folder, **settings)), encoding="utf-8")
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    launcher = launcher if processes > 1 else []
+    command = [sys.executable, *launcher, "-m", "lmms_egoplan", "train", "egoplan", "--config", str(config)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
+    return subprocess.Popen([*command, "--out", str(out), *options], env=environment)
+
+
+def test_the_run_leaves_an_adapter_a_card_and_all_settings(run):
+    out, summary = run
+    assert summary["samples"] == {"egoplan": 10, "recognition": 8}
+    assert summary["held_out"] == 5
+    assert summary["answer_passes"] == "shared"
+    assert 0 < summary["trainable"] < summary["parameters"]
+    names = {path.name for path in out.iterdir()}
+    assert {"adapter_config.json", "adapter_model.safetensors", "config.yaml", "README.md", "history.json"} <= names
+    assert "violated" in json.loads((out / "history.json").read_text())[0]
+    card = (out / "README.md").read_text()
+    assert "model.multi_modal_projector as a whole" in card
+    assert "5 questions held out" in card
+
+
+def test_lora_stands_in_the_language_model_and_the_projector_is_whole(run):
+    names = set(weights(run[0]))
+    assert any("language_model.layers.0.self_attn.q_proj.lora_A" in name for name in names)
+    assert any("multi_modal_projector.linear_1.weight" in name for name in names)
+    assert not any("vision_tower" in name for name in names)
+
+
+def test_without_lora_the_projector_alone_is_trained(folder):
+    tune_egoplan(tuning(folder, lora=None, steps=2), folder / "no-lora", tell=lambda _: None)
+    assert all("multi_modal_projector" in name for name in weights(folder / "no-lora"))
+
+
+def test_the_adapter_and_the_merged_checkpoint_score_alike_and_unlike_the_base(folder, run):
+    result = CliRunner().invoke(app, ["merge", str(run[0]), "--out", str(folder / "merged")])
+    assert result.exit_code == 0, result.output
+    processor = AutoProcessor.from_pretrained(folder / "merged")
+    base = scores(AutoModelForImageTextToText.from_pretrained(folder / "model"), processor)
+    merged = scores(AutoModelForImageTextToText.from_pretrained(folder / "merged"), processor)
+    loaded = load_adapter(AutoModelForImageTextToText.from_pretrained(folder / "model"), run[0])
+    assert scores(loaded, processor) == pytest.approx(merged, abs=1e-4)
+    assert max(abs(one - other) for one, other in zip(base, merged, strict=True)) > 1e-3
+
+
+def test_an_adapter_for_another_base_is_refused(folder, run, tmp_path):
+    write_checkpoint(tmp_path)
+    other = AutoModelForImageTextToText.from_pretrained(tmp_path)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.mul_(1.5)
+    with pytest.raises(LmmsEgoplanError, match=r"an adapter for another base: it was trained on .*has other values"):
+        load_adapter(other, run[0])
+
+
+def test_a_run_of_parts_has_the_loss_of_a_whole_batch(folder, run):
+    """Four samples at once, or one at a time: the same losses and weights, without dropout."""
+    lora = {"dropout": 0.0}
+    outs = {size: folder / f"parts-{size}" for size in (1, 2, 4)}
+    results = {
+        size: tune_egoplan(tuning(folder, lora=lora, per_device_batch_size=size), out, tell=lambda _: None)
+        for size, out in outs.items()
+    }
+    for size in (1, 2):
+        assert losses(results[size]["history"]) == pytest.approx(losses(results[4]["history"]), abs=1e-4)
+        for name, values in weights(outs[4]).items():
+            torch.testing.assert_close(weights(outs[size])[name], values, atol=1e-4, rtol=1e-3)
+
+
+def test_a_folder_with_a_run_is_not_overwritten(folder, run):
+    with pytest.raises(LmmsEgoplanError, match=r"holds a run; go on with it: --resume"):
+        tune_egoplan(tuning(folder), run[0], tell=lambda _: None)
+    with pytest.raises(LmmsEgoplanError, match=r"holds a run with other settings \(seed"):
+        tune_egoplan(tuning(folder, seed=1), run[0], resume=True, tell=lambda _: None)
+
+
+@pytest.mark.whole
+def test_kill_and_resume_end_in_the_same_weights(folder, run):
+    out = folder / "killed"
+    process = start(folder, out)
+    wait_until(lambda: list(out.glob("checkpoints/checkpoint-2/complete.json")), lambda: process.poll())
+    process.send_signal(signal.SIGKILL)
+    process.wait(FOREVER_S)
+    assert start(folder, out, "--resume").wait(FOREVER_S) == 0
+    for name, values in weights(run[0]).items():
+        assert torch.equal(weights(out)[name], values), name
+
+
+@pytest.mark.whole
+def test_two_processes_have_the_loss_of_one(folder):
+    lora = {"dropout": 0.0}
+    one = tune_egoplan(tuning(folder, lora=lora), folder / "one", tell=lambda _: None)
+    assert start(folder, folder / "two", processes=2, lora=lora).wait(FOREVER_S) == 0
+    two = json.loads(Path(folder / "two" / "history.json").read_text())
+    assert losses(two) == pytest.approx(losses(one["history"]), abs=1e-4)
+    held_out = [[entry["eval_accuracy"] for entry in h if "eval_accuracy" in entry] for h in (two, one["history"])]
+    assert held_out[0] == held_out[1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "without", "message"),
+    [
+        (
+            {"negative_answers": []},
+            None,
+            r"record 3, sample_id 13, negative_answers: expected at least one other action",
+        ),
+        (
+            {"negative_answers": [" pour milk into the bowl", ACTIONS[3]]},
+            None,
+            r"record 3, .*negative_answers\[1\]: same",
+        ),
+        ({"answer": ""}, None, r"record 3, sample_id 13, answer: expected a text"),
+        ({}, 12, r"P01_01 \(sample_id 11, 12, 13\): .*frame_0000000012.jpg: no such frame"),
+    ],
+)
+def test_wrong_data_are_refused_before_any_training(tmp_path, changes, without, message):
+    write_set(tmp_path, changes, without)
+    with pytest.raises(LmmsEgoplanError, match=message) as told:
+        tune_egoplan(tuning(tmp_path), tmp_path / "out", tell=lambda _: None)
+    assert str(told.value).startswith(f"{tmp_path / 'EgoPlan_IT.json'}: ")
+    assert "\n" not in str(told.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_images_that_do_not_fit_are_refused_before_any_training(folder):
+    settings = tuning(folder, num_clips=4, frames_per_clip=40)
+    with pytest.raises(
+        LmmsEgoplanError,
+        match=r"EgoPlan_IT.json, sample_id \d4: turns and visuals: \d+ tokens of context, with 161 images",
+    ):
+        tune_egoplan(settings, folder / "too-many", tell=lambda _: None)
+
+
+def test_an_empty_mix_is_refused(folder):
+    with pytest.raises(LmmsEgoplanError, match=r"the mix is empty: proportions: egoplan: 0"):
+        tune_egoplan(tuning(folder, proportions={"egoplan": 0.0}), folder / "empty", tell=lambda _: None)
+
+
+def test_two_devices_need_a_batch_that_can_be_divided(folder):
+    with pytest.raises(LmmsEgoplanError, match="batch_size: 4 cannot be divided"):
+        tune_egoplan(tuning(folder, per_device_batch_size=3), folder / "undivided", tell=lambda _: None)
+
+
+def test_the_backend_takes_the_adapter_and_binds_its_cache_to_it(folder, run, tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_CACHE_RUN_ID", "own")
+    plain, tuned = HFVLM(str(folder / "model")), HFVLM(str(folder / "model"), peft=str(run[0]))
+    assert plain.open_cache(tmp_path / "a") != tuned.open_cache(tmp_path / "b")
+    doc = {"text": "What next?", "visuals": [image(3)], "choices": ACTIONS}
+    base, own = (
+        [parse_loglikelihood(response.text).loss for response in model.loglikelihood(ranking_requests(model, [doc]))]
+        for model in (plain, tuned)
+    )
+    assert max(abs(one - other) for one, other in zip(base, own, strict=True)) > 1e-3
+    expected = load_adapter(AutoModelForImageTextToText.from_pretrained(folder / "model"), run[0])
+    ranker = CandidateRanker(expected, AutoProcessor.from_pretrained(folder / "model"))
+    messages = [
+        {"role": "user", "content": [{"type": "image", "image": image(3)}, {"type": "text", "text": doc["text"]}]}
+    ]
+    assert own == pytest.approx([score.nll for score in ranker.score(messages, ACTIONS)], abs=1e-5)
+
+
+def test_losses_are_logged_as_means_over_updates(folder):
+    summary = tune_egoplan(tuning(folder, log_every=3), folder / "logged", tell=lambda _: None)
+    logged = [entry for entry in summary["history"] if "loss" in entry]
+    assert [entry["step"] for entry in logged] == [3, 6]
+    for entry in logged:
+        assert entry["nll"] + entry["contrastive"] == pytest.approx(entry["loss"], abs=1e-4)
+
+
+def test_bfloat16_is_of_the_base_alone(folder):
+    summary = tune_egoplan(tuning(folder, precision="bfloat16", steps=2), folder / "bf16", tell=lambda _: None)
+    assert summary["precision"] == "bfloat16"
+    assert all(math.isfinite(loss) for loss in losses(summary["history"]))
+    assert {values.dtype for values in weights(folder / "bf16").values()} == {torch.float32}
+
+
+def recognition_file(folder, **changes):
+    """As ``data build egoplan`` writes it, of the records with a past action."""
+    rows = [
+        {name: value for name, value in record.items() if name != "negative_answers"}
+        | {"question": "What was done?", "answer": "Open the cupboard."}
+        for record in records()
+        if record["task_progress_metadata"]
+    ]
+    rows[2] |= changes
+    path = folder / "EgoPlan_IT_action_recognition.json"
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    return path
+
+
+def test_action_recognition_is_read_from_its_own_file(folder):
+    path = recognition_file(folder)
+    summary = tune_egoplan(tuning(folder, recognition_data=path, steps=1), folder / "own", tell=lambda _: None)
+    assert summary["samples"] == {"egoplan": 10, "recognition": 8}  # a video is held out
+    assert str(path) in json.loads((folder / "own" / "run.json").read_text())["files"]
+
+
+def test_wrong_action_recognition_names_its_file(folder, tmp_path):
+    path = recognition_file(tmp_path, answer=" ")
+    with pytest.raises(LmmsEgoplanError) as told:
+        tune_egoplan(tuning(folder, recognition_data=path), folder / "wrong", tell=lambda _: None)
+    assert str(told.value) == f"{path}: record 2, sample_id 13, answer: expected a text, found ' '"
+    assert not (folder / "wrong").exists()

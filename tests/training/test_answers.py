@@ -1,0 +1,99 @@
+"""Answers scored in one row, with gradients, against passes of their own and against `CandidateRanker`."""
+
+import numpy as np
+import pytest
+import torch
+
+from lmms_egoplan.ranking import CandidateRanker
+from lmms_egoplan.ranking.decoder import UnsupportedPathError
+from lmms_egoplan.training.answers import AnswerPasses
+from lmms_egoplan.training.loss import batch_loss, mean_logprob
+from ranking.reference import reference_loss
+from ranking.test_ranking import question
+from zoo import FAMILIES, build
+
+ANSWER, NEGATIVE = "put mug on the counter", "open the fridge, take the milk and then close it again"
+SEPARATE_ONLY = {"qwen3_5", "paligemma"}
+SHARED = [name for name in FAMILIES if name not in SEPARATE_ONLY]
+
+
+def cases(names):
+    return [(name, kind) for name in names for kind in ("images", *(["video"] if FAMILIES[name].takes_video else []))]
+
+
+def gradients(model, scores):
+    model.zero_grad()
+    batch_loss([scores]).loss.backward()
+    collected = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    model.zero_grad()
+    return collected
+
+
+@pytest.mark.parametrize(("name", "kind"), cases(SHARED))
+@pytest.mark.parametrize("answers", [(ANSWER, NEGATIVE), (NEGATIVE, ANSWER)], ids=["short-long", "long-short"])
+def test_one_row_equals_a_pass_each_in_scores_and_gradients(name, kind, answers):
+    model, processor = build(name)
+    encoded = CandidateRanker(model, processor).encode(question(kind), answers)
+    passes = AnswerPasses(model)
+    shared, separate = ([mean_logprob(s) for s in way(encoded)] for way in (passes.shared, passes.separate))
+    np.testing.assert_allclose([s.item() for s in shared], [s.item() for s in separate], atol=1e-5)
+    expected, own = gradients(model, separate), gradients(model, shared)
+    assert own.keys() == expected.keys()
+    scale = max(gradient.abs().max() for gradient in expected.values())
+    for parameter, gradient in expected.items():
+        torch.testing.assert_close(own[parameter] / scale, gradient / scale, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("name", "kind"), cases(["llava", "qwen2_5_vl", "gemma3", "blip2"]))
+def test_scores_are_those_of_the_slow_reference_and_of_the_ranker(name, kind):
+    model, processor = build(name)
+    ranker = CandidateRanker(model, processor)
+    encoded = ranker.encode(question(kind), [ANSWER, NEGATIVE])
+    scores = [mean_logprob(s).item() for s in AnswerPasses(model).shared(encoded)]
+    np.testing.assert_allclose(
+        scores, [-reference_loss(name, question(kind), a)[0] for a in (ANSWER, NEGATIVE)], atol=1e-5
+    )
+    np.testing.assert_allclose(scores, [-score.nll for score in ranker.score_encoded(encoded)], atol=1e-5)
+
+
+def test_the_vision_encoder_runs_once():
+    model, processor = build("llava")
+    encoded = CandidateRanker(model, processor).encode(question("images"), [ANSWER, NEGATIVE])
+    passes, runs = AnswerPasses(model), []
+    with model.model.vision_tower.register_forward_hook(lambda *_: runs.append(1)):
+        passes.shared(encoded)
+        assert len(runs) == 1
+        passes.separate(encoded)
+    assert len(runs) == 3
+
+
+def test_recurrent_layers_take_a_pass_each():
+    model, processor = build("qwen3_5")
+    encoded = CandidateRanker(model, processor).encode(question("images"), [ANSWER, NEGATIVE])
+    with pytest.raises(UnsupportedPathError):
+        AnswerPasses(model).shared(encoded)
+
+
+@pytest.mark.parametrize("name", ["llava", "qwen2_5_vl"])
+def test_gradient_checkpointing_changes_nothing(name):
+    model, processor = build(name)
+    encoded = CandidateRanker(model, processor).encode(question("images"), [ANSWER, NEGATIVE])
+    passes = AnswerPasses(model)
+    expected = gradients(model, [mean_logprob(s) for s in passes.shared(encoded)])
+    model.train()
+    model.gradient_checkpointing_enable({"use_reentrant": False})
+    try:
+        own = gradients(model, [mean_logprob(s) for s in passes.shared(encoded)])
+    finally:
+        model.gradient_checkpointing_disable()
+        model.eval()
+    assert all(torch.allclose(own[parameter], expected[parameter], rtol=1e-4) for parameter in expected)
+
+
+@pytest.mark.parametrize("answers", [("put", "wash it"), ("wash it", "put"), ("put", "put")])
+def test_answers_of_one_token(answers):
+    model, processor = build("llava")
+    encoded = CandidateRanker(model, processor).encode(question("images"), answers)
+    passes = AnswerPasses(model)
+    for own, expected in zip(passes.shared(encoded), passes.separate(encoded), strict=True):
+        torch.testing.assert_close(own, expected, atol=1e-5, rtol=0)

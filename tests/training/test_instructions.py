@@ -1,0 +1,88 @@
+"""LLaVA's, MiniGPT-4's and VideoChat's layouts as samples; wrong records are named before anything is read."""
+
+import json
+
+import pytest
+from PIL import Image
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.messages import MediaLoader
+from lmms_egoplan.training.instructions import DESCRIBE, read_instructions
+from lmms_egoplan.training.samples import Drawn
+from media.files import write_numbered_video
+
+
+def llava(*turns, **media):
+    speakers = ("human", "gpt")
+    return {"conversations": [{"from": speakers[n % 2], "value": text} for n, text in enumerate(turns)], **media}
+
+
+@pytest.fixture
+def read(tmp_path):
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.jpg")
+    Image.new("RGB", (8, 8)).save(tmp_path / "COCO_train2014_7.jpg")
+    (tmp_path / "image").mkdir()
+    Image.new("RGB", (8, 8)).save(tmp_path / "image" / "2.jpg")
+    write_numbered_video(tmp_path / "v" / "b.mp4", 20)
+
+    def read(content):
+        (tmp_path / "data.json").write_text(json.dumps(content), encoding="utf-8")
+        return read_instructions(tmp_path / "data.json")
+
+    return read
+
+
+def kinds(sample, turn=0):
+    messages = Drawn(sample, turn, None).messages(MediaLoader(True, 8))
+    return [(message["role"], [item["type"] for item in message["content"]]) for message in messages]
+
+
+def test_llava_with_an_image_a_video_or_neither(read):
+    image, coco, video, text = read(
+        [
+            llava("<image>\nWhat is it?", "A cup.", "And its colour?", "Red. ", image="a.jpg"),
+            llava("What is it?\n<image>", "A pan.", image="7.jpg"),
+            llava("<video>\nWhat happens?", "Nothing.", video="v/b.mp4"),
+            llava("Hello", "Hi"),
+        ]
+    )
+    assert image.turns == (("What is it?", "A cup."), ("And its colour?", "Red."))
+    assert kinds(image) == [("user", ["image", "text"])]
+    assert kinds(image, 1) == [("user", ["image", "text"]), ("assistant", ["text"]), ("user", ["text"])]
+    assert kinds(coco) == [("user", ["image", "text"])]
+    assert kinds(video) == [("user", ["video", "text"])]
+    assert kinds(text) == [("user", ["text"])]
+
+
+def test_videochat_and_minigpt4(read):
+    (chat,) = read([{"video": "v/b.mp4", "QA": [{"i": "", "q": "What?", "a": "This."}, {"q": "Why?", "a": "So."}]}])
+    assert chat.turns == (("What?", "This."), ("Why?", "So."))
+    (caption,) = read({"annotations": [{"image_id": "2", "caption": "A street."}]})
+    assert caption.turns == ((DESCRIBE, "A street."),)
+    assert kinds(caption) == [("user", ["image", "text"])]
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        (llava("<image>\nWhat?", "x", image="none.jpg"), r"record 0, image: .*none.jpg: no such file"),
+        (llava("<image>\nWhat?", "x"), "record 0, conversations: 1 placeholders of media, but no image"),
+        (llava("<image><image>What?", "x", image="a.jpg"), "2 placeholders of media, but one medium"),
+        (llava("What?", "x", image="../a.jpg"), "record 0, .*not a name of something inside"),
+        (llava("What?"), "conversations: expected turns"),
+        ({"conversations": [{"from": "cat", "value": "x"}]}, r"conversations\[0\]\.from: expected 'human' or 'gpt'"),
+        ({"video": "v/b.mp4", "QA": []}, "QA: expected at least one question"),
+        ({"video": "v/b.mp4", "QA": [{"q": "x"}]}, r"QA\[0\]\.a: expected a text"),
+        ({"caption": "x", "image_id": "9"}, r"image_id: .*9.jpg: no such file"),
+        ({"text": "x"}, r"record 0, expected conversations \(LLaVA\), QA"),
+    ],
+)
+def test_wrong_records_are_named(read, record, message):
+    with pytest.raises(LmmsEgoplanError, match=message):
+        read([record])
+
+
+@pytest.mark.parametrize("content", [[], {}, {"annotations": []}, "x"])
+def test_files_of_other_layouts_are_refused(read, content):
+    with pytest.raises(LmmsEgoplanError, match="expected a list of records"):
+        read(content)

@@ -1,0 +1,76 @@
+"""Which sample stands where in a run: each as often as its part's share says, the same for the same seed."""
+
+from collections import Counter
+
+import pytest
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.training.mix import Mix
+from lmms_egoplan.training.samples import Sample, draw
+
+WRONG = ("b", "c", "d", "e")
+
+
+def samples(part, count, negatives=()):
+    return [Sample(f"{part} {number}", (("q", "a"),), negatives) for number in range(count)]
+
+
+PARTS = {"plan": samples("plan", 7, WRONG), "recognition": samples("recognition", 5), "empty": []}
+
+
+def names(mix, first, count):
+    return [mix.at(place).sample.name for place in range(first, first + count)]
+
+
+def test_an_epoch_shows_each_sample_once_and_each_epoch_in_another_order():
+    mix = Mix(PARTS, seed=3)
+    assert mix.epoch_length == 12
+    epochs = [names(mix, 12 * epoch, 12) for epoch in range(5)]
+    assert all(len(set(epoch)) == 12 for epoch in epochs)
+    assert len({tuple(epoch) for epoch in epochs}) == 5
+
+
+def test_proportions_are_kept_and_all_samples_of_a_part_come_in_turn():
+    mix = Mix(PARTS, {"plan": 1, "recognition": 3}, seed=0)
+    shown = Counter(names(mix, 0, 10 * mix.epoch_length))
+    by_part = Counter()
+    for name, count in shown.items():
+        by_part[name.split()[0]] += count
+    assert by_part == {"plan": 30, "recognition": 90}
+    assert {shown[f"plan {number}"] for number in range(7)} <= {4, 5}
+    assert {shown[f"recognition {number}"] for number in range(5)} == {18}
+
+
+def test_a_place_has_the_same_sample_and_negative_whenever_it_is_asked_for():
+    drawn = [(one.sample.name, one.negative) for one in map(Mix(PARTS, seed=1).at, range(60))]
+    backwards = [(one.sample.name, one.negative) for one in map(Mix(PARTS, seed=1).at, reversed(range(60)))]
+    assert drawn == backwards[::-1]
+    assert drawn != [(one.sample.name, one.negative) for one in map(Mix(PARTS, seed=2).at, range(60))]
+
+
+def test_a_record_gets_another_negative_each_time_and_each_equally_often():
+    mix = Mix({"plan": PARTS["plan"]}, seed=0)
+    negatives = Counter(mix.at(place).negative for place in range(7 * 400))
+    assert set(negatives) == set(WRONG)
+    assert all(600 < count < 800 for count in negatives.values())
+
+
+def test_a_turn_of_a_dialogue_is_learned_with_those_before_it():
+    sample = Sample("x", (("q1", "a1"), ("q2", "a2"), ("q3", "a3")))
+    drawn = {draw(sample, str(seed)).turn for seed in range(40)}
+    assert drawn == {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    ("proportions", "message"),
+    [
+        ({"plan": 0}, "the mix is empty"),
+        ({"empty": 1}, "the mix is empty"),
+        ({"plans": 1}, "proportions: plans: no such part; there are plan, recognition, empty"),
+        ({"plan": -1}, "proportions: plan: expected a number from 0, found -1"),
+        ({"plan": float("nan")}, "expected a number from 0"),
+    ],
+)
+def test_wrong_proportions_are_refused(proportions, message):
+    with pytest.raises(LmmsEgoplanError, match=message):
+        Mix(PARTS, proportions)
