@@ -29,10 +29,13 @@ CHANCE = dict.fromkeys(("id", "od", "all"), 25.0)
 
 _BASE, _DATA, _RESULTS, _REPORT = "base", "data", "results", "report"
 _CAPTION_UPDATES = (700, 300)
+# Two layers have little for LoRA to change, so it stands on all of their projections.
+_TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 _SETTINGS = {
+    "lora": {"targets": _TARGETS},
     "num_clips": 4,
     "frames_per_clip": 1,
-    "steps": 250,
+    "steps": 200,
     "batch_size": 16,
     "per_device_batch_size": 16,
     "learning_rate": 3e-3,
