@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from lmms_egoplan.benchmarks.aggregations import split_size
 from lmms_egoplan.benchmarks.egoplan.records import LETTERS, SOURCE_METRIC
 from lmms_egoplan.benchmarks.egoplan.reply import parse_letter
 from lmms_egoplan.benchmarks.egoplan.scoring import Ranking, rank
@@ -142,7 +141,8 @@ def coverage(values: Sequence[dict[str, Any]]) -> float:
     >>> coverage([{"scored": True, "split_size": 4}, {"scored": False, "split_size": 4}])
     0.25
     """
-    return sum(value["scored"] for value in values) / split_size(values)
+    (split_size,) = {value["split_size"] for value in values}
+    return sum(value["scored"] for value in values) / split_size
 
 
 def _rank_responses(doc: Doc, responses: Sequence[Any]) -> tuple[Values, Ranking]:
