@@ -148,6 +148,18 @@ class Flow(ABC):
             OSError: the folder cannot be written.
         """
 
+    def check(self, shown: Mapping[str, Any], values: Values) -> Values:
+        """What a form has, as it is stored.
+
+        Raises:
+            FormError: fields contradict one another.
+        """
+        return values
+
     def expected(self, item: Item) -> str:
         """What the record says, for those who review a qualification."""
         return ""
+
+    def remarks(self, labelled: Labelled) -> list[str]:
+        """What the lead is told beside progress and agreement, a line each."""
+        return []

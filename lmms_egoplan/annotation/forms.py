@@ -133,30 +133,38 @@ class Words:
 class Moment:
     """A time of the clip above, to be moved frame by frame.
 
-    initial, earliest, latest: seconds in the video.
+    times: what it may be, seconds in the video, increasing.
+    initial: one of them.
     start: seconds in the video at which the clip begins.
-    step: seconds from one frame to the next.
+    step: seconds from one frame of the clip to the next.
     """
 
     name: str
     title: str
+    times: tuple[float, ...]
     initial: float
-    earliest: float
-    latest: float
     start: float
     step: float
     help: str = ""
     applies: tuple[str, tuple[str, ...]] | None = None
 
+    @property
+    def earliest(self) -> float:
+        return self.times[0]
+
+    @property
+    def latest(self) -> float:
+        return self.times[-1]
+
     def read(self, sent: Sequence[str]) -> float:
+        """The nearest of the times."""
         try:
             (moment,) = (float(text) for text in sent)
         except ValueError:
             moment = math.nan
-        # Browsers send six decimals.
-        if not self.earliest - 1e-6 <= moment <= self.latest + 1e-6:
+        if not self.earliest - self.step <= moment <= self.latest + self.step:
             raise FormError(f"{self.title}: expected seconds from {self.earliest:.6f} to {self.latest:.6f}")
-        return min(max(moment, self.earliest), self.latest)
+        return min(self.times, key=lambda time: abs(time - moment))
 
 
 Field = Choice | Marks | Words | Moment

@@ -196,6 +196,19 @@ def create(path: Path, settings: Settings, items: Sequence[Item], stages: Sequen
             unfinished.unlink()
 
 
+def benchmark_of(path: Path) -> str:
+    """The benchmark whose items a database has.
+
+    Raises:
+        StoreError: as for `Store`.
+    """
+    store = Store(path, ())
+    try:
+        return store.settings.benchmark
+    finally:
+        store.close()
+
+
 def digest(items: Sequence[Item]) -> str:
     """Another text for other items; their order does not matter."""
     contents = sorted(json.dumps(asdict(item), sort_keys=True, ensure_ascii=True) for item in items)

@@ -9,6 +9,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from lmms_egoplan.annotation.flow import Flow
     from lmms_egoplan.demo.rendered_set import RenderedSet
     from lmms_egoplan.report.benchmark import BenchmarkReport
     from lmms_egoplan.storage import PreparedData
@@ -57,6 +58,7 @@ class Benchmark:
     commands: where its `Commands` stand.
     report: where its `BenchmarkReport` stands.
     demo: where its `RenderedSet` stands.
+    annotation: where its `Flow` stands.
     judges: of its tasks.
     """
 
@@ -70,6 +72,7 @@ class Benchmark:
     commands: str
     report: str
     demo: str
+    annotation: str
     judges: tuple[TaskJudge, ...] = ()
 
     def load_splits(self) -> "PreparedData":
@@ -88,6 +91,10 @@ class Benchmark:
         """Its part of the demo."""
         return resolve_name(self.demo)
 
+    def load_annotation(self) -> "Flow":
+        """What people label of it."""
+        return resolve_name(self.annotation)
+
 
 BENCHMARKS = (
     Benchmark(
@@ -101,6 +108,7 @@ BENCHMARKS = (
         commands="lmms_egoplan.benchmarks.egoplan.commands",
         report="lmms_egoplan.benchmarks.egoplan.report:EgoPlanReport",
         demo="lmms_egoplan.benchmarks.egoplan.demo",
+        annotation="lmms_egoplan.benchmarks.egoplan.annotation:FLOW",
     ),
     Benchmark(
         name="egothink",
@@ -113,6 +121,7 @@ BENCHMARKS = (
         commands="lmms_egoplan.benchmarks.egothink.commands",
         report="lmms_egoplan.benchmarks.egothink.report:EgoThinkReport",
         demo="lmms_egoplan.benchmarks.egothink.demo",
+        annotation="lmms_egoplan.benchmarks.egothink.annotation:FLOW",
         judges=(
             TaskJudge(
                 "egothink",
@@ -132,6 +141,7 @@ BENCHMARKS = (
         commands="lmms_egoplan.benchmarks.egointent.commands",
         report="lmms_egoplan.benchmarks.egointent.report:EgoIntentReport",
         demo="lmms_egoplan.benchmarks.egointent.demo",
+        annotation="lmms_egoplan.benchmarks.egointent.annotation:FLOW",
         judges=(
             TaskJudge("egointent.yaml", "lmms_egoplan.benchmarks.egointent.scoring:DEFAULT_JUDGE"),
             TaskJudge(
@@ -150,5 +160,6 @@ BENCHMARKS = (
         commands="lmms_egoplan.benchmarks.actplan.commands",
         report="lmms_egoplan.benchmarks.actplan.report:ActPlanReport",
         demo="lmms_egoplan.benchmarks.actplan.demo",
+        annotation="lmms_egoplan.benchmarks.actplan.annotation:FLOW",
     ),
 )

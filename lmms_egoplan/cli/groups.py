@@ -17,6 +17,7 @@ _GROUPS = {
     "data": "Prepare the benchmarks' data, and see what is there.",
     "data prepare": "Check a benchmark's files and write them as a dataset.\n\n"
     "The dataset is written below `$LMMS_EGOPLAN_DATA` (by default `~/.cache/lmms_egoplan`).",
+    "annotate": "Have people label: one page, served on this machine. Each person gets a link of their own.",
     "data build": "Make annotations of a benchmark's form from other data.",
     "submit": "Make a submission file from a run's samples.",
     "judge": "Judge stored answers.\n\n"
