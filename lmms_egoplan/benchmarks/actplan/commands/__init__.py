@@ -1,5 +1,6 @@
 """ActPlan-1K's own subcommands of ``lmms-egoplan``."""
 
+from lmms_egoplan.benchmarks.actplan.commands.annotate import annotate
 from lmms_egoplan.benchmarks.actplan.commands.bleurt import evaluate, train
 from lmms_egoplan.benchmarks.actplan.commands.metrics_path import metrics_path
 from lmms_egoplan.benchmarks.actplan.commands.prepare import prepare
@@ -11,6 +12,7 @@ COMMANDS = {
     "train bleurt": train,
     "evaluate bleurt": evaluate,
     "metrics-path": metrics_path,
+    "annotate actplan": annotate,
 }
 FORMER_OPTIONS = {
     "data prepare actplan": ("--source",),
