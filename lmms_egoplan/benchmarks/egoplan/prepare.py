@@ -91,6 +91,19 @@ def prepare_egoplan(
     )
 
 
+def check_media(records: Sequence[Record], roots: Roots) -> dict[int, Video]:
+    """By sample id, the video that has all frames of the question.
+
+    Raises:
+        LmmsEgoplanError: a folder or frames are missing.
+    """
+    _check_roots(records, roots, skip_missing=False)
+    videos, missing = _check_videos(records, roots)
+    if missing:
+        raise LmmsEgoplanError(_missing_message(missing, len(records), skip_missing=False, verify=False))
+    return videos
+
+
 def _check_roots(records: Sequence[Record], roots: Roots, skip_missing: bool) -> None:
     needed = Counter(record.video_source for record in records)
     for source, count in needed.items():

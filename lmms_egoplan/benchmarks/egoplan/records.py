@@ -161,7 +161,7 @@ def read_annotations(path: str | Path, split: Split) -> list[Record]:
             the record's position (from 0), sample_id, field and what was found, and their total.
     """
     path = Path(path)
-    raw_records = _load_list(path, split)
+    raw_records = load_list(path, split)
     records: list[Record] = []
     problems: list[str] = []
     first_use: dict[str, int] = {}
@@ -182,7 +182,12 @@ def read_annotations(path: str | Path, split: Split) -> list[Record]:
     return records
 
 
-def _load_list(path: Path, split: Split) -> list[Any]:
+def load_list(path: Path, split: Split) -> list[Any]:
+    """The records of an official annotation file as they stand there, unchecked.
+
+    Raises:
+        LmmsEgoplanError: the file cannot be read, or holds no list.
+    """
     content = read_json(path, "annotations")
     if isinstance(content, JsonObject):
         if content.repeated:
