@@ -98,6 +98,18 @@ def prepare_egointent(
     )
 
 
+def check_videos(records: Sequence[Record], root: str | Path) -> dict[str, Path]:
+    """By step id, its video, which has the step's frames.
+
+    Raises:
+        LmmsEgoplanError: videos or frames are missing.
+    """
+    footage, missing = _check_videos(records, root)
+    if missing:
+        raise LmmsEgoplanError(_missing_message(missing, len(records), skip_missing=False, verify=False))
+    return {step_id: found.path for step_id, found in footage.items()}
+
+
 def _check_videos(records: Sequence[Record], root: str | Path) -> tuple[dict[str, _Footage], list[dict[str, Any]]]:
     """Footage by step id, and what is missing as the summary tells it."""
     by_video: dict[str, list[Record]] = {}

@@ -156,6 +156,11 @@ def read_annotations(path: str | Path) -> list[Record]:
     return records
 
 
+def read_raw(path: str | Path) -> list[dict[str, Any]]:
+    """The records of a file that `read_annotations` has accepted, with the keys that they have there."""
+    return [raw for _, raw in _load(Path(path))]
+
+
 def _load(path: Path) -> Iterator[tuple[str, Any]]:
     """Each record with the text that names it in messages; a ValueError where a line is no JSON."""
     text = read_text(path, "annotations")
