@@ -37,8 +37,6 @@ def item_page(
         nonce: as `Store.save` takes it.
         error: why what was sent before was not saved; what was chosen then is in `slot`.
     """
-    own = next((known for known in store.progress() if known.person == person.name), None)
-    total = len(store.positions())
     others = []
     if slot.stage == ADJUDICATION:
         labels = store.labelled().labels.get(slot.item.id, [])
@@ -55,8 +53,8 @@ def item_page(
         stage=stage,
         keys=field_keys(form),
         values=slot.values or {},
-        own=own,
-        total=total,
+        labelled=store.num_labelled(person.name),
+        total=store.num_items(),
         error=error,
         others=[(label.person, described(form, label.values), label.comment) for label in others],
         media=f"/media/{slot.id}/",
@@ -65,7 +63,9 @@ def item_page(
 
 def idle_page(flow: Flow, person: Person, state: str, csrf: str, store: Store) -> str:
     """What an annotator sees where there is nothing to do."""
-    return _render("idle.html.jinja", flow=flow, person=person, state=state, csrf=csrf, labelled=_own(store, person))
+    return _render(
+        "idle.html.jinja", flow=flow, person=person, state=state, csrf=csrf, labelled=store.num_labelled(person.name)
+    )
 
 
 def senior_page(flow: Flow, person: Person, csrf: str, store: Store) -> str:
@@ -207,10 +207,6 @@ def described(form: Form, values: Values) -> list[tuple[str, str]]:
             text = f"{value:.3f} s" if isinstance(value, float) else str(value)
         lines.append((field.title, text))
     return lines
-
-
-def _own(store: Store, person: Person) -> int:
-    return next((known.labelled for known in store.progress() if known.person == person.name), 0)
 
 
 def _render(name: str, **context: Any) -> str:

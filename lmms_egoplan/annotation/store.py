@@ -301,6 +301,14 @@ class Store:
             return _item(*row)
         raise NotYoursError("there is no such item")
 
+    def num_items(self) -> int:
+        """How many there are."""
+        return self._rows("SELECT count(*) FROM items")[0][0]
+
+    def num_labelled(self, person: str) -> int:
+        """Labels of a person that count."""
+        return self._rows("SELECT count(*) FROM counting WHERE person = ?", person)[0][0]
+
     def positions(self) -> dict[str, int]:
         """By item id, its place."""
         return dict(self._rows("SELECT id, position FROM items"))
@@ -310,13 +318,11 @@ class Store:
 
         None where there is nothing, for now or for good; `progress` tells which.
         """
-        with self._writing() as connection:
-            found = connection.execute(
-                "SELECT id FROM slots WHERE person = ? AND stage != ? AND NOT EXISTS "
-                "(SELECT 1 FROM counting WHERE counting.slot = slots.id) ORDER BY id LIMIT 1",
-                (person, ADJUDICATION),
-            ).fetchone()
-            number = found[0] if found else self._claim(connection, person)
+        with self._lock:
+            number = self._open_slot(person)
+            if number is None:
+                with self._writing() as connection:
+                    number = self._claim(connection, person)
         return None if number is None else self.slot(number, person)
 
     def slot(self, number: int, person: str) -> Slot:
@@ -464,12 +470,8 @@ class Store:
         if standing in ("waiting", "failed"):
             return standing
         with self._reading() as connection:
-            has_open = connection.execute(
-                "SELECT 1 FROM slots WHERE person = ? AND stage != ? AND NOT EXISTS "
-                "(SELECT 1 FROM counting WHERE counting.slot = slots.id)",
-                (person, ADJUDICATION),
-            ).fetchone()
-            return "working" if has_open or self._free(connection, person) else "finished"
+            is_busy = self._open_slot(person) is not None or self._free(connection, person) is not None
+            return "working" if is_busy else "finished"
 
     def num_needed(self, stage: str) -> int:
         """Labels that an item needs in a stage."""
@@ -508,6 +510,16 @@ class Store:
     def _setting(self, name: str) -> Any:
         ((value,),) = self._rows("SELECT value FROM settings WHERE name = ?", name)
         return json.loads(value)
+
+    def _open_slot(self, person: str) -> int | None:
+        rows = self._rows(
+            "SELECT id FROM slots WHERE person = ? AND stage != ? AND NOT EXISTS (SELECT 1 FROM labels WHERE "
+            "labels.id = (SELECT max(id) FROM labels AS own WHERE own.slot = slots.id) AND labels.choices IS NOT NULL) "
+            "ORDER BY id LIMIT 1",
+            person,
+            ADJUDICATION,
+        )
+        return rows[0][0] if rows else None
 
     def _claim(self, connection: sqlite3.Connection, person: str) -> int | None:
         free = self._free(connection, person)
