@@ -7,6 +7,7 @@ from pathlib import Path
 from lmms_egoplan.annotation.agreement import Agreement, agreements
 from lmms_egoplan.annotation.flow import Flow, Labelled
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.report.labelled import MARK
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.text import csv_text
 
@@ -33,6 +34,8 @@ def export(flow: Flow, labelled: Labelled, out: Path) -> list[str]:
             for label in labels
         ),
     )
+    # Tells the report whose labels the folder holds.
+    write_whole(out / MARK, json.dumps({"benchmark": flow.name}) + "\n")
     header = [field.name for field in fields(Agreement)]
     rows = [["n/a" if value is None else value for value in astuple(found)] for found in agreements(flow, labelled)]
     write_whole(out / "agreement.csv", csv_text([header, *rows]))

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -17,10 +17,12 @@ class Inputs:
 
     similarity: the encoder that measures how similar texts are, a name or a folder; None for the benchmark's own.
     judged: files of answers that a judge has rated several times.
+    labelled: folders with labels by people, each with its benchmark (`labelled_folders`).
     """
 
     similarity: str | None = None
     judged: tuple[Path, ...] = ()
+    labelled: Mapping[Path, str] = field(default_factory=dict, hash=False)
 
 
 NO_INPUTS = Inputs()
@@ -96,6 +98,10 @@ class BenchmarkReport(ABC, Generic[Task]):
     def question_order(self, keys: Iterable[Key]) -> Iterable[Key]:
         """The questions in the gallery's order."""
         return keys
+
+    def labelled(self) -> list[Path]:
+        """The folders with people's labels of the benchmark."""
+        return [path for path, name in self.inputs.labelled.items() if name == self.NAME]
 
     def headlines(self) -> list[Headline]:
         """Main scores, for the summary."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from lmms_egoplan.report.benchmark import Inputs, ReportedBenchmark
 from lmms_egoplan.report.gallery import IMAGE_SECONDS
+from lmms_egoplan.report.labelled import labelled_folders
 from lmms_egoplan.report.logged_samples import sample_file
 from lmms_egoplan.report.page import write_page
 from lmms_egoplan.report.recompute import check
@@ -47,7 +48,7 @@ def build_report(
     """Write ``index.html`` into `out`, with tables, figures and the gallery beside it.
 
     Args:
-        folders: see `read_runs`; and `Inputs.judged`.
+        folders: see `read_runs`; and `Inputs.judged` and `Inputs.labelled`.
         names: see `read_runs`.
         benchmarks: in the order of their sections.
         progress: is told what is being done, how much of it is done, and how much there is.
@@ -59,8 +60,9 @@ def build_report(
     """
     started = time.monotonic()
     judged = [path for path in folders if ".jsonl" in path.suffixes and path.is_file() and sample_file(path) is None]
-    inputs = Inputs(similarity, tuple(judged))
-    read = read_runs([path for path in folders if path not in judged], names)
+    labelled = labelled_folders(folders)
+    inputs = Inputs(similarity, tuple(judged), labelled)
+    read = read_runs([path for path in folders if path not in judged and path not in labelled], names)
     for done, run in enumerate(read.runs, 1):
         for task_run in run.tasks.values():
             check(run, task_run)
@@ -83,6 +85,9 @@ def build_report(
         elif table is not None:
             beside = f"no run of {benchmark.title} is there to show {table.title.lower()} beside"
             skipped += tuple(f"{path}: left out, {beside}" for path in judged)
+        if not own:
+            beside = f"no run of {benchmark.title} is there to show its labels beside"
+            skipped += tuple(f"{path}: left out, {beside}" for path, name in labelled.items() if name == benchmark.name)
         sections += own
         progress("benchmarks", done, len(benchmarks))
     write_files(out, sections, progress)

@@ -30,6 +30,8 @@ ERRORS = {
     "image": "Incorrect image understanding",
 }
 VERDICTS = ("correct", "commonsense")
+# What the report reads of an export.
+PLANS = "plans.jsonl"
 _STAGE = "label"
 _YES_NO = (Option("1", "1: yes"), Option("0", "0: no"))
 _LISTED = 20
@@ -64,7 +66,8 @@ def read_items(plans: Sequence[Path], folder: MediaFolder, instances: Path | Non
         own = f"{name}, plan {used[name]}" if counts[name] > 1 else name
         key = _key(plan.plan.id)
         shown = {"description": found[key].description, "images": kept[key], "plan": plan.plan.text}
-        hidden = {"id": plan.plan.id, "model": model, "references": ["\n".join(gold) for gold in plan.plan.references]}
+        hidden = {"id": plan.plan.id, "model": model, "images": plan.images}
+        hidden["references"] = ["\n".join(gold) for gold in plan.plan.references]
         items.append(Item(own, shown, hidden))
     return items
 
@@ -147,9 +150,9 @@ class LabelledPlans(Flow):
             told.append(f"Left out, since verdicts differ and the lead has not decided: {differing}")
         if not lines:
             return told
-        write_whole(out / "plans.jsonl", "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines))
+        write_whole(out / PLANS, "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines))
         write_whole(out / "errors.csv", csv_text(_error_rows(lines)))
-        return [*told, f"{out / 'plans.jsonl'}: for score actplan and report", f"{out / 'errors.csv'}: types of errors"]
+        return [*told, f"{out / PLANS}: for score actplan and report", f"{out / 'errors.csv'}: types of errors"]
 
 
 FLOW = LabelledPlans()
@@ -165,6 +168,7 @@ def _record(item: Item, labels: Sequence[Label]) -> dict[str, Any]:
     }
     verdicts = {name: labels[0].values[name] == "1" for name in VERDICTS}
     told = {"id": item.hidden["id"], "model": item.hidden["model"], "candidate": item.shown["plan"]}
+    told["images"] = item.hidden["images"]
     return told | {"references": item.hidden["references"]} | verdicts | {"errors": errors}
 
 

@@ -1,5 +1,6 @@
 """EgoThink's answers rated by people (arXiv 2311.15596, sec. 5.2 and appendix G)."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,8 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.text import csv_text
 
+# What the report reads of an export.
+PEOPLE = "people.jsonl"
 _STAGE = "rate"
 _OPTIONS = (Option("0", "0: wrong"), Option("0.5", "0.5: partly right"), Option("1", "1: right"))
 
@@ -116,10 +119,21 @@ class RatedAnswers(Flow):
             items = [item for item in labelled.items if item.hidden["model"] == model]
             rated = {item.hidden["question"]: labelled.of(item, _STAGE) for item in items}
             lines += _write_model(out, model, rated, labelled)
-        return lines
+        write_whole(out / PEOPLE, "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in _means(labelled)))
+        return [*lines, f"{out / PEOPLE}: the mean of the people, for report"]
 
 
 FLOW = RatedAnswers()
+
+
+def _means(labelled: Labelled) -> list[dict[str, Any]]:
+    """The answers that have all of their ratings, with the mean of these."""
+    return [
+        {"id": item.hidden["question"], "model": item.hidden["model"], "answer": item.shown["answer"]}
+        | {"rating": fmean(_rating(label.values) for label in labels)}
+        for item in labelled.items
+        if len(labels := labelled.of(item, _STAGE)) >= labelled.per_item
+    ]
 
 
 def _write_model(out: Path, model: str, rated: Mapping[str, list[Label]], labelled: Labelled) -> list[str]:

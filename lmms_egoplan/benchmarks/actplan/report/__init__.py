@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.actplan.activities import parse_id
 from lmms_egoplan.benchmarks.actplan.prepare import SPLIT
-from lmms_egoplan.benchmarks.actplan.published import load
 from lmms_egoplan.benchmarks.actplan.report.answers import GROUPS, MEASURES, Planned, key_of, read_planned
+from lmms_egoplan.benchmarks.actplan.report.people import errors_table, read_judged
 from lmms_egoplan.benchmarks.actplan.report.tables import (
     DECIMALS,
     NOTES,
@@ -18,13 +18,13 @@ from lmms_egoplan.benchmarks.actplan.report.tables import (
     by_setting,
     table3,
     table4,
+    table5,
 )
 from lmms_egoplan.benchmarks.actplan.splits import PREPARED
 from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared
 from lmms_egoplan.report.charts import draw_bars, draw_lines, line, marker, shade, spoken
 from lmms_egoplan.report.compact_tables import COVERAGE_NOTE, Cell, compact_table, name_of, number, scored, share
 from lmms_egoplan.report.document import Figure, ShownAnswer, Table, Verdict
-from lmms_egoplan.report.published_with_runs import published_with_runs
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scored import Answer, Key, Mean, compared, differing
 
@@ -53,10 +53,12 @@ class ActPlanReport(BenchmarkReport[Planned]):
 
     def tables(self) -> Iterator[Table | None]:
         """Beside the paper's, all scores, breakdowns, and run against run."""
+        people = read_judged(self.labelled())
         yield table4(self.tasks)
-        yield table3(self.tasks)
-        yield from ablation(self.tasks)
-        yield published_with_runs("Published: how far classifiers agree with people", load("table5"), ())
+        yield table3(self.tasks, people)
+        yield from ablation(self.tasks, people)
+        yield table5(self.tasks, people)
+        yield errors_table(people)
         yield all_scores(self.tasks)
         yield by_setting(self.tasks)
         length, kind = ("By length of gold plan 1", "Steps", "length"), ("By type of activity", "Type", "activity_type")

@@ -9,6 +9,7 @@ import numpy as np
 from lmms_egoplan.benchmarks.actplan.activities import SETTINGS
 from lmms_egoplan.benchmarks.actplan.published import load
 from lmms_egoplan.benchmarks.actplan.report.answers import BY_SETTING, GROUPS, INSTANCES, MEASURES, Planned
+from lmms_egoplan.benchmarks.actplan.report.people import Judged, ablation_rows, table3_rows, table5_rows
 from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
 from lmms_egoplan.report.notes import read_notes
 from lmms_egoplan.report.published_with_runs import published_with_runs
@@ -22,6 +23,7 @@ _SHARES = (
     Column("coverage", "Coverage %", 1),
     Column("truncated", "Truncated %", 1),
 )
+_TABLE5 = "Published: how far classifiers agree with people"
 _INTERVAL_NOTE = interval_note("activities", "plans")
 
 
@@ -57,9 +59,9 @@ def table4(planned: Sequence[Planned]) -> Table:
     return published_with_runs("LCS, beside Table 4", load("table4"), own, extra, notes, main="norm_lcs")
 
 
-def table3(planned: Sequence[Planned]) -> Table:
-    """Correctness by the classifier."""
-    own = []
+def table3(planned: Sequence[Planned], people: Sequence[Judged] = ()) -> Table:
+    """Correctness by the classifier, and what people said."""
+    own = list(table3_rows(people))
     for run in planned:
         mean = run.means["bleurt_correct"]
         if run.is_text_only or mean.value is None:
@@ -79,7 +81,15 @@ def table3(planned: Sequence[Planned]) -> Table:
     return published_with_runs(title, load("table3"), own, extra, notes)
 
 
-def ablation(planned: Sequence[Planned]) -> Iterator[Table]:
+def table5(planned: Sequence[Planned], people: Sequence[Judged]) -> Table:
+    """How far classifiers agree with people."""
+    own = list(table5_rows(people, planned))
+    extra = (Column("all_acc", "Accuracy, all plans", 1, True), Column("plans", "Plans"))
+    title = "How far classifiers agree with people, beside Table 5" if own else _TABLE5
+    return published_with_runs(title, load("table5"), own, extra)
+
+
+def ablation(planned: Sequence[Planned], people: Sequence[Judged] = ()) -> Iterator[Table]:
     """Tables 6 and 7: without and with images, of runs that have the task without."""
     without = {run.run.name for run in planned if run.is_text_only}
     runs = [run for run in planned if run.run.name in without and run.part is None]
@@ -101,12 +111,14 @@ def ablation(planned: Sequence[Planned]) -> Iterator[Table]:
         for column, key in ((norm, "norm_lcs_{}"), (classified, "{}_classified"))
         for setting in SETTINGS
     ]
+    table6 += ablation_rows(people, 6)
+    table7 += ablation_rows(people, 7)
     notes = (NOTES["ablation"], NOTES["classifier"], NOTES["shares"]) if runs else ()
     for number, head, own, scores in (
         (6, "Without images", table6, (norm, classified)),
         (7, "Without images, by setting", table7, of_parts),
     ):
-        title = f"{head}, beside Table {number}" if runs else f"Published: {head.lower()}"
+        title = f"{head}, beside Table {number}" if own else f"Published: {head.lower()}"
         yield published_with_runs(title, load(f"table{number}"), own, (*scores, *_SHARES), notes)
 
 

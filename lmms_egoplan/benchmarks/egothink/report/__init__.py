@@ -9,6 +9,7 @@ from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, DIMENSI
 from lmms_egoplan.benchmarks.egothink.published import load
 from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE, Graded, read_graded
 from lmms_egoplan.benchmarks.egothink.report.judges import judge_noise, judges
+from lmms_egoplan.benchmarks.egothink.report.people import read_rated, table9, table10
 from lmms_egoplan.benchmarks.egothink.report.tables import DECIMALS, NOTES, score_table, table3
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.report.benchmark import BenchmarkReport, Inputs, read_prepared
@@ -63,8 +64,9 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         yield judges(self.tasks)
         told = ("egothink_comparisons", "Every pair of runs", DECIMALS, "questions", NOTES["comparisons"])
         yield compared(self.tasks, "score", *told)
-        yield published_with_runs("Published: Pearson's r between judges, times 100", load("table9"), ())
-        yield published_with_runs("Published: people's grades of GPT-4V", load("table10"), ())
+        rated = read_rated(self.labelled())
+        yield table9(rated, self.tasks)
+        yield table10(rated)
         yield published_with_runs("Published: grades by two other judges", load("table11"), ())
 
     def figures(self) -> Iterator[Figure]:
