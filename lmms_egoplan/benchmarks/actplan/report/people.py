@@ -136,7 +136,8 @@ def errors_table(judged: Sequence[Judged]) -> Table | None:
         for of_model in judged:
             having = [plan for plan in of_model.plans if key in plan.errors]
             total = sum(len(plan.errors) for plan in of_model.plans)
-            row: dict[str, Any] = {"error": title, "model": of_model.model, "plans": len(of_model.plans)}
+            name = of_model.model if of_model.has_images else f"{of_model.model} (w/o images)"
+            row: dict[str, Any] = {"error": title, "model": name, "plans": len(of_model.plans)}
             row |= {"count": len(having), "share": 100 * len(having) / total if total else None}
             if having:
                 lines = official_steps(having[0].candidate)
