@@ -109,7 +109,7 @@ class Flow(ABC):
     """A benchmark's items, form and export.
 
     name: the benchmark's.
-    title: of the page, as ``EgoThink: rate answers``.
+    title: of the page.
     guide: paragraphs that annotators read first, the last with their source.
     stages: at least one.
     is_adjudicated: whether the lead decides where labels differ.
