@@ -49,20 +49,23 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
         folder: with its media.
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    secret = store.secret.encode()
+    # By the tokens' digests, so that the time of a look-up tells nothing of a token.
+    people = {sha256(person.token.encode()).digest(): person for person in store.people()}
     # Cookies do not tell ports apart: servers of two databases must not take each other's.
-    cookie = f"annotate-{sha256(store.secret.encode()).hexdigest()[:12]}"
+    cookie = f"annotate-{sha256(secret).hexdigest()[:12]}"
 
     def find(token: str) -> Person:
-        for person in store.people():
-            if hmac.compare_digest(person.token.encode(), token.encode()):
-                return person
-        raise HTTPException(403, "Open the link that you were given: without it, nothing is shown.")
+        person = people.get(sha256(token.encode("utf-8", "replace")).digest())
+        if person is None:
+            raise HTTPException(403, "Open the link that you were given: without it, nothing is shown.")
+        return person
 
     def who(request: Request) -> Person:
         return find(request.cookies.get(cookie, ""))
 
     def csrf(person: Person) -> str:
-        return hmac.new(store.secret.encode(), f"csrf {person.token}".encode(), sha256).hexdigest()
+        return hmac.new(secret, f"csrf {person.token}".encode(), sha256).hexdigest()
 
     async def read_body(request: Request) -> Sent:
         body = b""
@@ -91,7 +94,9 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
             raise HTTPException(403, "This page is not yours.")
 
     def form_of(slot: Slot) -> Form:
-        order = int.from_bytes(sha256(f"{store.secret} {slot.person} {slot.item.id}".encode()).digest()[:4], "big")
+        order = int.from_bytes(
+            hmac.new(secret, f"order {slot.person} {slot.item.id}".encode(), sha256).digest()[:4], "big"
+        )
         return flow.form(slot.item.shown, slot.earlier, order)
 
     def item_page(person: Person, slot: Slot, error: str = "", nonce: str | None = None) -> str:
@@ -179,7 +184,7 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
     def qualify(person: Who, sent: Checked) -> Response:
         only(person, SENIOR)
         name, verdict = _one(sent, "person"), _one(sent, "verdict")
-        if verdict not in ("pass", "fail") or name not in [known.name for known in store.people()]:
+        if verdict not in ("pass", "fail") or name not in [known.name for known in people.values()]:
             raise HTTPException(400, "The form cannot be read.")
         store.judge_qualification(name, person.name, verdict == "pass", _one(sent, "comment").strip()[:_COMMENT])
         return RedirectResponse("/", 303)

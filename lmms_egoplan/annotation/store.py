@@ -662,7 +662,7 @@ def _hold(path: Path) -> sqlite3.Connection:
         guard.execute("BEGIN EXCLUSIVE")
     except sqlite3.OperationalError as error:
         guard.close()
-        raise StoreError(f"{path}: another server has it open; stop that one first ({error})") from error
+        raise StoreError(f"{path}: another server has it open; stop that one first") from error
     return guard
 
 
