@@ -13,6 +13,7 @@ from urllib.parse import parse_qs
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from loguru import logger
 from starlette.exceptions import HTTPException
 
 from lmms_egoplan.annotation import pages
@@ -207,7 +208,9 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
         try:
             path = folder.file(media[place])
         except FrameError as error:
-            raise HTTPException(404, f"The picture or clip cannot be shown: {error}.") from error
+            # Paths are for whoever started the server alone.
+            logger.error(f"A picture or clip cannot be shown: {error}")
+            raise HTTPException(404, "The picture or clip cannot be shown. Tell whoever started the server.") from error
         return FileResponse(path, headers={"Cache-Control": "private, max-age=3600"})
 
     @app.get("/item/{position}/{place}")

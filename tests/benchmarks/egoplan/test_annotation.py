@@ -133,6 +133,17 @@ def test_the_server_sends_clips_in_ranges_and_no_answer(source):
     store.close()
 
 
+def test_a_video_that_is_gone_is_told_without_its_path(source):
+    store = start(source)
+    (source / "ego4d" / "0a1b-2c.mp4").unlink()
+    with served(store, FLOW) as address:
+        lead = enter(address, store, "lead")
+        answer = lead.get(f"/item/{store.positions()['6']}/0")
+        assert (answer.status_code, "cannot be shown" in answer.text) == (404, True)
+        assert str(source) not in answer.text
+    store.close()
+
+
 def test_the_order_of_choices_is_the_annotators_own_and_stays(source):
     store = start(source, annotators=6, per_item=6)
     orders = Counter()
