@@ -20,18 +20,21 @@ class JsonObject(dict[str, Any]):
     repeated: tuple[str, ...] = ()
 
 
-def decode(text: str | bytes) -> Any:
+def decode(text: str | bytes, **options: Any) -> Any:
     """As `json.loads`.
 
     Raises:
         ValueError: the text is no JSON, or is nested too deeply to be read.
     """
-    return _decode(text)
+    try:
+        return json.loads(text, **options)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 def decode_objects(text: str | bytes) -> Any:
     """As `decode`, but objects are `JsonObject`, for `repeated_keys`."""
-    return _decode(text, object_pairs_hook=_read_object)
+    return decode(text, object_pairs_hook=_read_object)
 
 
 def parse(where: str, text: str, how: str | None = None) -> Any:
@@ -142,13 +145,6 @@ def repetition(value: Any) -> str | None:
     """What is wrong with JSON in which a key is there more than once; None if none is."""
     keys = repeated_keys(value)
     return f"{', '.join(keys[:_LISTED])}: {REPEATED}" if keys else None
-
-
-def _decode(text: str | bytes, **options: Any) -> Any:
-    try:
-        return json.loads(text, **options)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
 
 
 def _read_object(pairs: list[tuple[str, Any]]) -> JsonObject:

@@ -12,10 +12,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode
 from lmms_egoplan.paths import data_root
-from lmms_egoplan.validation import Checked, read_as
+from lmms_egoplan.validation import Checked, problems_in, validate
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -128,21 +130,14 @@ def without_bars() -> Iterator[None]:
     import datasets
     from huggingface_hub import utils as hub
 
-    switches = [
-        (silence, restore)
-        for is_silent, silence, restore in (
-            (datasets.are_progress_bars_disabled, datasets.disable_progress_bars, datasets.enable_progress_bars),
-            (hub.are_progress_bars_disabled, hub.disable_progress_bars, hub.enable_progress_bars),
-        )
-        if not is_silent()
-    ]
-    for silence, _ in switches:
-        silence()
+    shown = [library for library in (datasets, hub) if not library.are_progress_bars_disabled()]
+    for library in shown:
+        library.disable_progress_bars()
     try:
         yield
     finally:
-        for _, restore in switches:
-            restore()
+        for library in shown:
+            library.enable_progress_bars()
 
 
 def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
@@ -163,7 +158,11 @@ def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
         return None
     except (OSError, ValueError) as error:
         raise LmmsEgoplanError(f"{path}: damaged, prepare the split again: {error}") from error
-    read_as(_Summary, f"{path}: damaged, prepare the split again", summary)
+    try:
+        validate(_Summary, summary)
+    except ValidationError as error:
+        problems = "; ".join(problems_in(error))
+        raise LmmsEgoplanError(f"{path}: damaged, prepare the split again: {problems}") from error
     return summary
 
 

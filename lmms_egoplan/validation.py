@@ -1,7 +1,7 @@
 """Checks of values that others made, by models of pydantic, and how problems with them are told."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, TypeVar
@@ -66,12 +66,6 @@ def expected(what: str) -> PydanticCustomError:
 def problem(text: str) -> PydanticCustomError:
     """For validators to raise: what is wrong, in full."""
     return PydanticCustomError(_PROBLEM_TYPE, "{text}", {"text": text})
-
-
-def problems_at(told: Iterable[tuple[tuple[str | int, ...], str]]) -> ValidationError:
-    """As `problem`, for several places inside the value."""
-    details = [{"type": problem(text), "loc": place, "input": None} for place, text in told]
-    return ValidationError.from_exception_data("", details)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from lmms_egoplan.ranking import CandidateRanker, CandidateScore
 PACKAGE = Path(lmms_egoplan.__file__).parent
 MODULES = [
     *sorted(PACKAGE.glob("benchmarks/**/metrics.py")),
-    PACKAGE / "benchmarks" / "truncation.py",
+    PACKAGE / "benchmarks" / "aggregations.py",
     PACKAGE / "benchmarks" / "actplan" / "lcs.py",
     PACKAGE / "judging" / "agreement.py",
     PACKAGE / "report" / "statistics.py",

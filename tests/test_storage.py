@@ -92,6 +92,13 @@ def test_a_damaged_summary_is_an_error():
             load_summary("egoplan", "val")
 
 
+def test_all_that_a_damaged_summary_lacks_is_told():
+    save_split(Dataset.from_dict({"a": [1]}), "egoplan", "val", {"prepared": 3})
+    told = "prepared: expected a text, found 3; split_size: expected an integer, found nothing; questions: "
+    with pytest.raises(LmmsEgoplanError, match=told):
+        load_summary("egoplan", "val")
+
+
 @pytest.mark.parametrize("field", SUMMARY)
 def test_a_summary_without_a_promised_field_is_an_error(field):
     lacking = {name: value for name, value in SUMMARY.items() if name != field}

@@ -1,12 +1,12 @@
 """The benchmarks: the one list that the command, its demo and report, and lmms-eval's plugin iterate over.
 
-Light to import: what a benchmark brings is named here as ``package.module:attribute``, and loaded when asked for.
+Light to import: what a benchmark brings stands in modules of fixed names in its package, and is loaded when asked for.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from lmms_egoplan.annotation.flow import Flow
@@ -54,12 +54,10 @@ class Benchmark:
     paper: its title, or where it is; "" for none.
     tasks: names for ``--tasks`` that both harnesses know, the main one first.
     tables, figures: numbers of the paper's that a report shows; "" for none.
-    splits: where its `PreparedData` stand, with the splits' official sizes.
-    commands: where its `Commands` stand.
-    report: where its `BenchmarkReport` stands.
-    demo: where its `RenderedSet` stands.
-    annotation: where its `Flow` stands.
+    report: its `BenchmarkReport`, in its module ``report``.
     judges: of its tasks.
+
+    What else it brings stands in its modules ``splits``, ``commands``, ``demo`` and ``annotation``.
     """
 
     name: str
@@ -68,32 +66,31 @@ class Benchmark:
     tasks: tuple[str, ...]
     tables: str
     figures: str
-    splits: str
-    commands: str
     report: str
-    demo: str
-    annotation: str
     judges: tuple[TaskJudge, ...] = ()
 
     def load_splits(self) -> "PreparedData":
-        """Its prepared splits."""
-        return resolve_name(self.splits)
+        """Its prepared splits, with their official sizes."""
+        return self._load("splits:PREPARED")
 
     def load_commands(self) -> Commands:
         """Its subcommands."""
-        return resolve_name(self.commands)
+        return self._load("commands")
 
     def load_report(self) -> "type[BenchmarkReport]":
         """Its part of reports."""
-        return resolve_name(self.report)
+        return self._load(f"report:{self.report}")
 
     def load_demo(self) -> "RenderedSet":
         """Its part of the demo."""
-        return resolve_name(self.demo)
+        return self._load("demo")
 
     def load_annotation(self) -> "Flow":
         """What people label of it."""
-        return resolve_name(self.annotation)
+        return self._load("annotation:FLOW")
+
+    def _load(self, part: str) -> Any:
+        return resolve_name(f"{__package__}.{self.name}.{part}")
 
 
 BENCHMARKS = (
@@ -104,11 +101,7 @@ BENCHMARKS = (
         tasks=("egoplan_val", "egoplan_val_generate"),
         tables="1, 3 and 4",
         figures="7 and 8",
-        splits="lmms_egoplan.benchmarks.egoplan.splits:PREPARED",
-        commands="lmms_egoplan.benchmarks.egoplan.commands",
-        report="lmms_egoplan.benchmarks.egoplan.report:EgoPlanReport",
-        demo="lmms_egoplan.benchmarks.egoplan.demo",
-        annotation="lmms_egoplan.benchmarks.egoplan.annotation:FLOW",
+        report="EgoPlanReport",
     ),
     Benchmark(
         name="egothink",
@@ -117,11 +110,7 @@ BENCHMARKS = (
         tasks=("egothink_bench",),
         tables="3 and 9 to 11",
         figures="",
-        splits="lmms_egoplan.benchmarks.egothink.splits:PREPARED",
-        commands="lmms_egoplan.benchmarks.egothink.commands",
-        report="lmms_egoplan.benchmarks.egothink.report:EgoThinkReport",
-        demo="lmms_egoplan.benchmarks.egothink.demo",
-        annotation="lmms_egoplan.benchmarks.egothink.annotation:FLOW",
+        report="EgoThinkReport",
         judges=(
             TaskJudge(
                 "egothink",
@@ -137,11 +126,7 @@ BENCHMARKS = (
         tasks=("egointent",),
         tables="3",
         figures="7",
-        splits="lmms_egoplan.benchmarks.egointent.splits:PREPARED",
-        commands="lmms_egoplan.benchmarks.egointent.commands",
-        report="lmms_egoplan.benchmarks.egointent.report:EgoIntentReport",
-        demo="lmms_egoplan.benchmarks.egointent.demo",
-        annotation="lmms_egoplan.benchmarks.egointent.annotation:FLOW",
+        report="EgoIntentReport",
         judges=(
             TaskJudge("egointent.yaml", "lmms_egoplan.benchmarks.egointent.scoring:DEFAULT_JUDGE"),
             TaskJudge(
@@ -156,10 +141,6 @@ BENCHMARKS = (
         tasks=("actplan_bench", "actplan", "actplan_text_only"),
         tables="3 to 7",
         figures="5",
-        splits="lmms_egoplan.benchmarks.actplan.splits:PREPARED",
-        commands="lmms_egoplan.benchmarks.actplan.commands",
-        report="lmms_egoplan.benchmarks.actplan.report:ActPlanReport",
-        demo="lmms_egoplan.benchmarks.actplan.demo",
-        annotation="lmms_egoplan.benchmarks.actplan.annotation:FLOW",
+        report="ActPlanReport",
     ),
 )

@@ -279,20 +279,9 @@ def _plant(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
 
 
 _KINDS: dict[str, Callable[[ImageDraw.ImageDraw, Thing], None]] = {
-    "box": _box,
-    "brush": _brush,
-    "cabinet": _cabinet,
-    "can": _can,
-    "carton": _carton,
-    "door": _door,
-    "egg": _egg,
-    "fruit": _fruit,
-    "hob": _hob,
-    "knife": _knife,
-    "pan": _pan,
-    "plant": _plant,
-    "slab": _slab,
-    "spill": _spill,
-    "tap": _tap,
-    "vessel": _vessel,
+    draw.__name__.lstrip("_"): draw
+    for draw in (
+        *(_box, _brush, _cabinet, _can, _carton, _door, _egg, _fruit),
+        *(_hob, _knife, _pan, _plant, _slab, _spill, _tap, _vessel),
+    )
 }

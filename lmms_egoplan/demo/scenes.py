@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import yaml
 from PIL import Image
+from pydantic import TypeAdapter
 
 from lmms_egoplan.demo.drawing import Colour, Point, Thing, draw_view
 
@@ -101,17 +101,5 @@ def _ease(time: float) -> float:
     return time * time * (3 - 2 * time)
 
 
-def _read_scenes() -> Iterator[Scene]:
-    written = yaml.safe_load(Path(__file__).with_name("scenes.yaml").read_text(encoding="utf-8"))
-    colours = {name: tuple(colour) for name, colour in written["colours"].items()}
-
-    def coloured(values: Mapping[str, Any], *names: str) -> dict[str, Any]:
-        return {name: colours[value] if name in names else value for name, value in values.items()}
-
-    for scene in written["scenes"]:
-        things = {name: Thing(**coloured(thing, "colour", "inside")) for name, thing in scene.pop("things").items()}
-        steps = tuple(Step(**step) for step in scene.pop("steps"))
-        yield Scene(**coloured(scene, "wall", "worktop", "sleeve"), things=things, steps=steps)
-
-
-SCENES = tuple(_read_scenes())
+_WRITTEN = yaml.safe_load(Path(__file__).with_name("scenes.yaml").read_text(encoding="utf-8"))
+SCENES = TypeAdapter(tuple[Scene, ...]).validate_python(_WRITTEN["scenes"])

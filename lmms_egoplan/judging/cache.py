@@ -5,11 +5,12 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
-from lmms_egoplan.judging.judgement import Prompt
+from lmms_egoplan.judging.judgement import Judgement, Prompt
 from lmms_egoplan.paths import data_root
 
 # Another process holds the file for one transaction at a time; this is for a busy or slow file system.
@@ -22,54 +23,27 @@ class CacheError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Text:
-    """A reply that can be used, and was not rated.
+class Outcome:
+    """What a prompt has come to: a rated reply; one that can be used, and was not rated; or a failure, with its error.
 
-    prompt: its text; images are in the key alone. model: that answered; endpoint: the address that was asked; seconds:
-    from the request to the reply; time: of storing, ISO 8601, UTC; finish: why the reply ends, as the endpoint says
-    it, "" where it does not; None in rows of earlier versions, which did not ask.
+    endpoint: the address that was asked.
+    prompt: its text; images are in the key alone. max_tokens: of the requests. What is read has one of the two, a
+        reply its prompt and a failure its limit.
+    time: of storing, of a reply in ISO 8601, of a failure in seconds since the epoch; None before.
     """
 
-    prompt: str
-    reply: str
-    model: str
+    judgement: Judgement
     endpoint: str
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    seconds: float | None
-    time: str
-    finish: str | None = None
+    prompt: str | None = None
+    max_tokens: int | None = None
+    time: str | float | None = None
 
-
-@dataclass(frozen=True)
-class Entry(Text):
-    """A rated reply."""
-
-    rating: float = field(kw_only=True)
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A prompt that was refused, or got replies without a rating.
-
-    error: why there is no rating. reply: the last one; None if none came. model, endpoint: as in `Entry`. max_tokens:
-    of the requests. finish: why the last reply ends; None if none came. time: of storing, seconds since the epoch.
-    """
-
-    error: str
-    reply: str | None
-    model: str
-    endpoint: str
-    max_tokens: int
-    finish: str | None
-    time: float
-
-
-Outcome = Text | Failure
-
-# What is in the tables' rows behind the key.
-_KINDS: dict[str, type[Outcome]] = {"judgements": Entry, "replies": Text, "failures": Failure}
-_TYPES = {table: get_type_hints(kind) for table, kind in _KINDS.items()}
+    @property
+    def table(self) -> str:
+        """Where it is stored."""
+        if self.judgement.error is not None:
+            return "failures"
+        return "replies" if self.judgement.rating is None else "judgements"
 
 
 _TABLES = {
@@ -83,9 +57,10 @@ _TABLES = {
     "max_tokens INTEGER NOT NULL, finish TEXT, time REAL NOT NULL",
     "claims": "key TEXT PRIMARY KEY, owner TEXT NOT NULL, expires REAL NOT NULL",
 }
-
-
-_COLUMNS = {table: [column.split()[0] for column in columns.split(",")] for table, columns in _TABLES.items()}
+# By table, the kind of each column by its name.
+_COLUMNS = {table: dict(column.split(" ", 1) for column in columns.split(", ")) for table, columns in _TABLES.items()}
+_OUTCOMES = ("replies", "judgements", "failures")
+_TYPES = {"TEXT": str, "INTEGER": int, "REAL": float}
 _TRIGGERS = (
     *(
         f"{name} AFTER INSERT ON {table} BEGIN DELETE FROM failures WHERE key = NEW.key; "
@@ -141,41 +116,43 @@ class JudgementCache:
     def __exit__(self, *_: object) -> None:
         self._database.close()
 
-    def load(self, keys: Iterable[str]) -> dict[str, Text]:
-        """The entries that are there, by key; one with values of wrong types counts as absent."""
+    def load(self, keys: Iterable[str]) -> dict[str, Outcome]:
+        """The replies that are there, by key; one with values of wrong types counts as absent."""
         wanted = list(keys)
         return self._rows("replies", wanted) | self._rows("judgements", wanted)
 
-    def load_failures(self, keys: Iterable[str]) -> dict[str, Failure]:
-        """The failures that are there, by key; a rating that was stored later ends them."""
+    def load_failures(self, keys: Iterable[str]) -> dict[str, Outcome]:
+        """The failures that are there, by key; a reply that was stored later ends them."""
         return self._rows("failures", list(keys))
 
     def store(self, outcomes: Mapping[str, Outcome]) -> None:
         """Write all outcomes, by key, or none; they are on the disk on return, in place of older ones.
 
-        An entry ends an earlier failure, a failure no earlier entry; both end claims.
+        A reply ends an earlier failure, a failure no earlier reply; both end claims.
         """
+        now = datetime.now(timezone.utc)
         with self.transaction():
-            for table, columns in _TYPES.items():
-                rows = [
-                    (key, *(getattr(outcome, column) for column in columns))
-                    for key, outcome in outcomes.items()
-                    if type(outcome) is _KINDS[table]
-                ]
-                if rows:
-                    places = ", ".join("?" * (1 + len(columns)))
-                    insert = f"INSERT OR REPLACE INTO {table} (key, {', '.join(columns)}) VALUES ({places})"
-                    self._database.executemany(insert, rows)
+            for key, outcome in outcomes.items():
+                is_failure = outcome.table == "failures"
+                time = now.timestamp() if is_failure else now.isoformat(timespec="seconds")
+                values = vars(outcome.judgement) | vars(outcome)
+                values |= {"key": key, "model": outcome.judgement.judge, "time": time}
+                columns = _COLUMNS[outcome.table]
+                self._database.execute(
+                    f"INSERT OR REPLACE INTO {outcome.table} ({', '.join(columns)}) "
+                    f"VALUES ({', '.join('?' * len(columns))})",
+                    [values[column] for column in columns],
+                )
 
     def look_up(self, keys: Sequence[str]) -> tuple[dict[str, tuple[str, float]], set[str]]:
         """Who has claimed prompts, at most 240 of them, and until when, by key; and of which there is an outcome."""
         places = ", ".join("?" * len(keys))
         query = " UNION ALL ".join(
             f"SELECT key, {columns} FROM {table} WHERE key IN ({places})"
-            for table, columns in (("claims", "owner, expires"), *((table, "NULL, 0") for table in _TYPES))
+            for table, columns in (("claims", "owner, expires"), *((table, "NULL, 0") for table in _OUTCOMES))
         )
         with self._explained():
-            rows = self._database.execute(query, [*keys] * (1 + len(_TYPES))).fetchall()
+            rows = self._database.execute(query, [*keys] * (1 + len(_OUTCOMES))).fetchall()
         claims = {key: (owner, expires) for key, owner, expires in rows if owner is not None}
         return claims, {key for key, owner, _ in rows if owner is None}
 
@@ -215,16 +192,18 @@ class JudgementCache:
                     self._database.execute("ROLLBACK")
                 raise
 
-    def _rows(self, table: str, wanted: Sequence[str]) -> dict[str, Any]:
-        columns, types = _TYPES[table].keys(), _TYPES[table].values()
-        found: dict[str, Any] = {}
+    def _rows(self, table: str, wanted: Sequence[str]) -> dict[str, Outcome]:
+        columns = _COLUMNS[table]
+        found: dict[str, Outcome] = {}
         with self._explained():
             for start in range(0, len(wanted), _KEYS_PER_QUERY):
                 some = wanted[start : start + _KEYS_PER_QUERY]
-                query = f"SELECT key, {', '.join(columns)} FROM {table} WHERE key IN ({', '.join('?' * len(some))})"
-                for key, *values in self._database.execute(query, some):
-                    if all(map(isinstance, values, types)):
-                        found[key] = _KINDS[table](**dict(zip(columns, values, strict=True)))
+                query = f"SELECT {', '.join(columns)} FROM {table} WHERE key IN ({', '.join('?' * len(some))})"
+                for values in self._database.execute(query, some):
+                    if all(map(_is_of_kind, values, columns.values())):
+                        row = dict(zip(columns, values, strict=True))
+                        key = row.pop("key")
+                        found[key] = _outcome(row)
         return found
 
     def _check(self) -> None:
@@ -235,12 +214,12 @@ class JudgementCache:
         with self.transaction():
             for table, columns in _TABLES.items():
                 self._database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns})")
-            if self._columns("judgements") == _COLUMNS["judgements"][:-1]:  # before it had the last one
+            if self._columns("judgements") == [*_COLUMNS["judgements"]][:-1]:  # before it had the last one
                 self._database.execute("ALTER TABLE judgements ADD COLUMN finish TEXT")
             for trigger in _TRIGGERS:
                 self._database.execute(f"CREATE TRIGGER IF NOT EXISTS {trigger}")
             for table, columns in _COLUMNS.items():
-                if self._columns(table) != columns:
+                if self._columns(table) != [*columns]:
                     raise sqlite3.DatabaseError(f"its table of {table} has other columns")
 
     def _columns(self, table: str) -> list[str]:
@@ -260,6 +239,17 @@ class JudgementCache:
                 f"{self._path}: not a whole database of judgements: {error}. Move it away; a new one will be made, and "
                 "what it held is asked again"
             ) from error
+
+
+def _is_of_kind(value: Any, kind: str) -> bool:
+    """Whether a value is one of a column of this kind: sqlite keeps values of other types, too."""
+    name, _, constraint = kind.partition(" ")
+    return isinstance(value, _TYPES[name]) or (value is None and not constraint)
+
+
+def _outcome(row: dict[str, Any]) -> Outcome:
+    others = {name: row.pop(name) for name in ("endpoint", "prompt", "max_tokens", "time") if name in row}
+    return Outcome(Judgement(judge=row.pop("model"), **{"rating": None} | row), **others)
 
 
 def _text_or_bytes(raw: bytes) -> str | bytes:

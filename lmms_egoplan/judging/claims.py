@@ -1,6 +1,7 @@
 """Which prompts a run asks: each is asked by one process alone, the next when the last reply is on the disk."""
 
 import asyncio
+import math
 import os
 import platform
 import time
@@ -37,11 +38,9 @@ class _Round:
 class Claims:
     """The prompts of one run, by their keys in the cache, shared with the runs of other processes.
 
-    All slots of the run hand in outcomes and get their next prompts in one transaction, so that many wait for one
-    disk together. A claim ends with its outcome, with `close`, when its process is gone, or when it is not renewed.
-    Where the cache fails, a warning tells, and the rest is asked without claims.
-
-    busy: how many prompts another process asks; only these are left.
+    What all slots of the run hand in, and their next prompts, go through one transaction at a time, so that many wait
+    for one disk together. A claim ends with its outcome, when the run is left, when its process is gone, or when it is
+    not renewed. Where the cache fails, a warning tells, and the rest is asked without claims.
     """
 
     def __init__(
@@ -57,30 +56,33 @@ class Claims:
             read: what an outcome that another process has stored says about a prompt; None if it says nothing.
             settled: is told a prompt that another process has asked, and what it has come to.
         """
-        self.busy = 0
-        self._open, self._busy = deque(keys), deque[str]()
+        self._open, self._busy, self._claimed = deque(keys), deque[str](), deque[str]()
         self._cache, self._read, self._settled = cache, read, settled
         self._owner = f"{_place()} {os.getpid()} {uuid.uuid4().hex}"
-        self._renewed = 0.0
+        self._renewed = self._looked = -math.inf
         self._unstored: dict[str, Outcome] = {}
         self._without_outcome: list[str] = []
-        self._slots: deque[asyncio.Future[str | None]] = deque()
-        self._is_failing = self._has_warned = self._is_closing = False
+        self._waiting = 0
+        self._is_failing = self._has_warned = False
+
+    @property
+    def busy(self) -> int:
+        """How many prompts another process asks, where a slot has nothing else to do."""
+        return len(self._busy) if self._waiting and not self._open else 0
 
     async def __aenter__(self) -> "Claims":
-        self._wake = asyncio.Event()
-        self._serving = asyncio.create_task(self._serve())
+        self._lock = asyncio.Lock()
+        self._renewing = asyncio.create_task(self._renew())
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Store what has come, and release what is claimed."""
-        self._is_closing = True
-        self._wake.set()
-        await asyncio.gather(self._serving, return_exceptions=True)
-        try:
-            await asyncio.to_thread(self._close)
-        except CacheError as error:
-            self._warn(error)
+        self._renewing.cancel()
+        async with self._lock:
+            try:
+                await asyncio.to_thread(self._close)
+            except CacheError as error:
+                self._warn(error)
 
     async def take(self) -> str | None:
         """The next prompt to ask; None when there are no more. Returns once what was finished before is stored.
@@ -88,14 +90,21 @@ class Claims:
         Raises:
             Exception: whatever reading another process's outcome raised.
         """
-        if self._serving.done():
-            self._serving.result()
-        self._wake.set()
-        if self._is_failing and (left := self._open or self._busy):
-            return left.popleft()
-        slot = asyncio.get_running_loop().create_future()
-        self._slots.append(slot)
-        return await slot
+        self._waiting += 1
+        try:
+            while True:
+                if not self._is_failing:
+                    await asyncio.shield(self._exchange(is_claiming=True))
+                if self._claimed:
+                    return self._claimed.popleft()
+                left = self._open or self._busy
+                if not left:
+                    return None
+                if self._is_failing:
+                    return left.popleft()
+                await asyncio.sleep(_POLL_S)
+        finally:
+            self._waiting -= 1
 
     def finish(self, key: str, outcome: Outcome | None) -> None:
         """A prompt is through; None: nothing came, so that another process may ask."""
@@ -104,70 +113,54 @@ class Claims:
         else:
             self._unstored[key] = outcome
 
-    async def _serve(self) -> None:
-        try:
-            while not self._is_closing:
-                self._wake.clear()
-                await self._store_and_claim()
-                is_waiting = self._slots and (self._open or self._busy)
-                try:
-                    await asyncio.wait_for(self._wake.wait(), _POLL_S if is_waiting else LEASE_S / 3)
-                except (TimeoutError, asyncio.TimeoutError):
-                    continue
-        except Exception as error:
-            while (slot := self._next_slot()) is not None:
-                slot.set_exception(error)
-            raise
+    async def _renew(self) -> None:
+        """Keep claims alive, and store what could not be stored before."""
+        while True:
+            await asyncio.sleep(min(_POLL_S, LEASE_S / 3))
+            await asyncio.shield(self._exchange(is_claiming=False))
 
-    async def _store_and_claim(self) -> None:
-        outcomes, ended = dict(self._unstored), list(self._without_outcome)
-        candidates = [*self._open, *self._busy]
-        try:
-            found = await asyncio.to_thread(self._exchange, outcomes, ended, len(self._slots), candidates)
-        except CacheError as error:
-            self._warn(error)
-            self._is_failing = True
-            found = _Round(claimed=[*self._open, *self._busy][: len(self._slots)])
-        else:
+    async def _exchange(self, is_claiming: bool) -> None:
+        """Store what has come and, where asked to, claim prompts for all slots that wait; nothing if that is done.
+
+        To be shielded: the caller may be cancelled, the transaction in its thread may not.
+        """
+        async with self._lock:
+            if is_claiming and self._is_failing:
+                return
+            outcomes, ended = dict(self._unstored), list(self._without_outcome)
+            wanted = self._waiting - len(self._claimed) if is_claiming else 0
+            # What others ask is looked at once for all slots.
+            is_looking = wanted > 0 and (self._open or time.monotonic() - self._looked > _POLL_S / 2)
+            candidates = [*self._open, *self._busy] if is_looking else []
+            try:
+                found = await asyncio.to_thread(self._transact, outcomes, ended, wanted, candidates)
+            except CacheError as error:
+                self._warn(error)
+                self._is_failing = True
+                return
             self._is_failing = False
             self._unstored = {k: v for k, v in self._unstored.items() if outcomes.get(k) is not v}
             self._without_outcome = self._without_outcome[len(ended) :]
-        # Some may have been asked without a claim meanwhile.
-        left = {*self._open, *self._busy}
-        for key, judgement in found.settled.items():
-            if key in left:
+            if not candidates:
+                return
+            self._looked = time.monotonic()
+            for key, judgement in found.settled.items():
                 self._settled(key, judgement)
-        claimed = deque(key for key in found.claimed if key in left)
-        while claimed and (slot := self._next_slot()) is not None:
-            slot.set_result(claimed.popleft())
-        gone = {*found.claimed, *found.settled, *found.busy}
-        self._open = claimed + deque(key for key in self._open if key not in gone)
-        self._busy = deque(key for key in self._busy if key not in gone) + deque(
-            key for key in found.busy if key in left
-        )
-        while not (self._open or self._busy) and (slot := self._next_slot()) is not None:
-            slot.set_result(None)
-        self.busy = len(self._busy) if self._slots and not self._open else 0
+            gone = {*found.claimed, *found.settled, *found.busy}
+            self._claimed += found.claimed
+            self._open = deque(key for key in self._open if key not in gone)
+            self._busy = deque(key for key in self._busy if key not in gone) + deque(found.busy)
 
-    def _next_slot(self) -> "asyncio.Future[str | None] | None":
-        while self._slots:
-            slot = self._slots.popleft()
-            if not slot.done():
-                return slot
-        return None
-
-    def _exchange(self, outcomes: dict[str, Outcome], ended: list[str], wanted: int, candidates: list[str]) -> _Round:
+    def _transact(self, outcomes: dict[str, Outcome], ended: list[str], wanted: int, candidates: list[str]) -> _Round:
         """Store, renew and claim in one transaction."""
         found, now = _Round(), time.time()
         expires = now + LEASE_S
-        is_due = now - self._renewed >= LEASE_S / 3 or now < self._renewed
-        if not (outcomes or ended or is_due or (wanted and candidates)):
+        is_due = not 0 <= now - self._renewed < LEASE_S / 3
+        if not (outcomes or ended or is_due or candidates):
             return found
         with self._cache.transaction():
-            if outcomes:
-                self._cache.store(outcomes)
-            if ended:
-                self._cache.release(self._owner, ended)
+            self._cache.store(outcomes)
+            self._cache.release(self._owner, ended)
             if is_due:
                 self._cache.renew(self._owner, expires)
             size = min(wanted, _MOST_AT_ONCE)
@@ -180,8 +173,7 @@ class Claims:
                 found.busy += [key for key in busy if key not in settled]
                 found.claimed += [key for key in keys if key not in settled and key not in busy][:missing]
                 size = min(2 * size, _MOST_AT_ONCE)
-            if found.claimed:
-                self._cache.claim(found.claimed, self._owner, expires)
+            self._cache.claim(found.claimed, self._owner, expires)
         if is_due:
             self._renewed = now
         return found

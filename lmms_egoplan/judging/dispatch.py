@@ -4,9 +4,9 @@ import asyncio
 import re
 import time
 from collections.abc import Sequence
-from datetime import datetime, timezone
+from dataclasses import replace
 
-from lmms_egoplan.judging.cache import Entry, Failure, JudgementCache, Outcome, Text, cache_key
+from lmms_egoplan.judging.cache import JudgementCache, Outcome, cache_key
 from lmms_egoplan.judging.claims import Claims
 from lmms_egoplan.judging.endpoint import (
     JUDGING,
@@ -61,8 +61,27 @@ class Dispatcher:
         self._asked = self._without_reply = 0
         self._first_refusals: list[str] = []
 
+    def restore(self) -> None:
+        """Take what the cache has, and open the progress bar.
+
+        Where no rating is asked for, this includes replies that were paid for and cut off at the same limit.
+        """
+        for key, outcome in self._cache.load(self._keys).items():
+            if (judgement := judgement_of(outcome, self._scale)) is not None:
+                prompt = self._keys[key]
+                self.judgements[prompt] = judgement
+                if outcome.endpoint != self._settings.where:
+                    self._progress.elsewhere[outcome.endpoint] += len(self._prompts[prompt])
+        self._progress.start(cached=sum(len(self._prompts[prompt]) for prompt in self.judgements))
+        if self._scale is None:
+            for key, outcome in self._cache.load_failures(self._keys).items():
+                reply = outcome.judgement
+                is_paid = reply.reply is not None and is_cut(reply.finish or "")
+                if is_paid and outcome.max_tokens == self._settings.max_tokens:
+                    self._settle(key, reply)
+
     async def run(self) -> None:
-        """Ask for all, `settings.concurrency` at a time: what was never asked before what has failed before.
+        """Ask for all the others, `settings.concurrency` at a time: what was never asked before what has failed before.
 
         However it ends, requests in flight are cancelled and what has come is stored first.
 
@@ -72,9 +91,10 @@ class Dispatcher:
                 answers are refused in the same words.
             NoAnswerError: many answers in a row ended without any reply; names how many, and the last cause.
         """
-        failures = self._cache.load_failures(self._keys)
-        self._failed_before = {key: _words(failure.error) for key, failure in failures.items()}
-        keys = sorted(self._keys, key=self._failed_before.__contains__)
+        missing = [key for key, prompt in self._keys.items() if prompt not in self.judgements]
+        failures = self._cache.load_failures(missing)
+        self._failed_before = {key: _words(failure.judgement.error or "") for key, failure in failures.items()}
+        keys = sorted(missing, key=self._failed_before.__contains__)
         async with (
             Endpoint(self._settings, self._progress.retry, JUDGING) as endpoint,
             Claims(keys, self._cache, self._read_stored, self._settle) as claims,
@@ -107,12 +127,15 @@ class Dispatcher:
             except RefusedError as error:
                 raise RefusedError(f"{error} (asked about {ids[0]})") from error
             self.judgements[prompt] = judgement
-            claims.finish(key, self._outcome(prompt, judgement) if is_answered else None)
+            settings = self._settings
+            outcome = Outcome(judgement, settings.where, prompt.text, settings.max_tokens) if is_answered else None
+            claims.finish(key, outcome)
             if judgement.error is None:
                 self._progress.finish(key, judged=len(ids))
             else:
                 self._progress.finish(key, failed=len(ids), refused=len(ids) * (refusal is not None))
-            if refusal is not None and number <= _FIRST:
+            # A prompt without a rating may be too long for the model, and tells nothing of the others.
+            if refusal is not None and number <= _FIRST and self._scale is not None:
                 self._check_first(key, refusal)
             self._without_reply = 0 if is_answered else self._without_reply + 1
             if self._without_reply >= max(_LEAST_IN_A_ROW, 2 * self._settings.concurrency):
@@ -124,8 +147,8 @@ class Dispatcher:
                 self._progress.retry()
             reply, seconds = await endpoint.ask(prompt)
             is_at_limit = self._is_at_limit(reply)
-            self._progress.tokens += (reply.prompt_tokens or 0) + (reply.completion_tokens or 0)
-            self._progress.cut += is_at_limit
+            self._progress.counts["tokens"] += (reply.prompt_tokens or 0) + (reply.completion_tokens or 0)
+            self._progress.counts["cut"] += is_at_limit
             has_ended = reply.text is not None and not is_at_limit and is_ended(reply.finish) is not False
             rating = read_rating(self._scale, reply.text, reply.finish) if has_ended and self._scale else None
             is_good = has_ended if self._scale is None else rating is not None
@@ -167,7 +190,7 @@ class Dispatcher:
     def _check_first(self, key: str, refusal: str) -> None:
         words = _words(refusal)
         # Where the endpoint has judged others, one that was refused before says nothing about all.
-        is_known = self._progress.cached > self._progress.elsewhere.total()
+        is_known = self._progress.counts["cached"] > self._progress.elsewhere.total()
         if is_known and self._failed_before.get(key, "").endswith(words):
             return
         self._first_refusals.append(words)
@@ -176,12 +199,10 @@ class Dispatcher:
 
     def _read_stored(self, outcome: Outcome) -> Judgement | None:
         """What another process has stored during this run, about what this one would ask as well."""
-        if isinstance(outcome, Text):
+        if outcome.judgement.error is None:
             return judgement_of(outcome, self._scale)
         is_mine = outcome.endpoint == self._settings.where and outcome.max_tokens == self._settings.max_tokens
-        if outcome.time < self._started or not is_mine:
-            return None
-        return judgement_of_failure(outcome)
+        return outcome.judgement if outcome.time >= self._started and is_mine else None
 
     def _settle(self, key: str, judgement: Judgement) -> None:
         prompt = self._keys[key]
@@ -198,52 +219,14 @@ class Dispatcher:
     def _unrated(self, error: str) -> Judgement:
         return Judgement(None, None, self._settings.model, error=error)
 
-    def _outcome(self, prompt: Prompt, judgement: Judgement) -> Outcome:
-        if judgement.error is not None:
-            return Failure(
-                error=judgement.error,
-                reply=judgement.reply,
-                model=judgement.judge,
-                endpoint=self._settings.where,
-                max_tokens=self._settings.max_tokens,
-                finish=judgement.finish,
-                time=time.time(),
-            )
-        assert judgement.reply is not None
-        text = Text(
-            prompt=prompt.text,
-            reply=judgement.reply,
-            model=judgement.judge,
-            endpoint=self._settings.where,
-            prompt_tokens=judgement.prompt_tokens,
-            completion_tokens=judgement.completion_tokens,
-            seconds=judgement.seconds,
-            time=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            finish=judgement.finish,
-        )
-        return text if judgement.rating is None else Entry(**vars(text), rating=judgement.rating)
 
-
-def judgement_of(entry: Text, scale: RatingScale | None) -> Judgement | None:
+def judgement_of(outcome: Outcome, scale: RatingScale | None) -> Judgement | None:
     """What a stored reply says, as the scale reads it now; None for no rating where there is a scale."""
-    rating = None if scale is None else read_rating(scale, entry.reply, entry.finish)
-    if rating is None and scale is not None:
-        return None
-    return Judgement(
-        rating=rating,
-        reply=entry.reply,
-        judge=entry.model,
-        cached=True,
-        prompt_tokens=entry.prompt_tokens,
-        completion_tokens=entry.completion_tokens,
-        seconds=entry.seconds,
-        finish=entry.finish,
-    )
-
-
-def judgement_of_failure(failure: Failure) -> Judgement:
-    """What is stored of a prompt that came to nothing."""
-    return Judgement(None, failure.reply, failure.model, error=failure.error, finish=failure.finish)
+    stored = replace(outcome.judgement, cached=True)
+    if scale is None:
+        return replace(stored, rating=None)
+    rating = read_rating(scale, stored.reply, stored.finish)
+    return None if rating is None else replace(stored, rating=rating)
 
 
 def _words(refusal: str) -> str:

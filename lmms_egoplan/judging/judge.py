@@ -10,11 +10,10 @@ from typing import Any, TypeVar
 from loguru import logger
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.judging.cache import CacheError, JudgementCache, cache_key, default_cache_path
+from lmms_egoplan.judging.cache import CacheError, JudgementCache, default_cache_path
 from lmms_egoplan.judging.demo import DEMO, judge_by_words
-from lmms_egoplan.judging.dispatch import Dispatcher, judgement_of, judgement_of_failure
+from lmms_egoplan.judging.dispatch import Dispatcher
 from lmms_egoplan.judging.endpoint import (
-    PARAMETERS,
     PROBING,
     BusyError,
     ClientError,
@@ -132,27 +131,13 @@ def _ask_all(
     failure = None
     try:
         with JudgementCache(default_cache_path()) as cache:
-            keys = {cache_key(settings.model, PARAMETERS, prompt): prompt for prompt in answers}
-            for key, entry in cache.load(keys).items():
-                if (judgement := judgement_of(entry, scale)) is not None:
-                    judgements[keys[key]] = judgement
-                    if entry.endpoint != settings.where:
-                        progress.elsewhere[entry.endpoint] += len(answers[keys[key]])
-            progress.start(cached=sum(len(answers[prompt]) for prompt in judgements))
-            if scale is None:
-                for key, paid in cache.load_failures(keys).items():
-                    if paid.finish is not None and paid.max_tokens == settings.max_tokens:
-                        judgements[keys[key]] = judgement_of_failure(paid)
-                        progress.finish(failed=len(answers[keys[key]]))
-            missing = {prompt: ids for prompt, ids in answers.items() if prompt not in judgements}
-            if missing:
-                dispatcher = Dispatcher(missing, scale, settings, cache, progress)
-                try:
+            dispatcher = Dispatcher(answers, scale, settings, cache, progress)
+            judgements = dispatcher.judgements
+            dispatcher.restore()
+            try:
+                if len(judgements) < len(answers):
                     _run_apart(dispatcher.run())
-                finally:
-                    progress.close()
-                    judgements |= dispatcher.judgements
-            else:
+            finally:
                 progress.close()
     except CacheError as error:
         failure = str(error)

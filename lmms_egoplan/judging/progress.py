@@ -41,10 +41,11 @@ class Progress:
 
     title: of what is judged; "" for no title. judge: the model that is asked. show: whether a bar is shown. words: for
     what is done, to what, and that it was done.
-    judged: rated now; cached: rated before, or by another process; retried: what was sent again; failed: without a
-    rating; refused: of these, how many the endpoint refused; cut: replies that the limit on tokens ended; tokens: of
-    all replies, prompt and completion, as far as the endpoint tells; elsewhere: how many of the cached were asked at
-    which other address; asked_elsewhere: how many are left that another process asks.
+    counts: ``judged``, rated now; ``cached``, rated before, or by another process; ``failed``, without a rating;
+    ``refused``, how many of these the endpoint refused; ``retried``, what was sent again; ``cut``, replies that the
+    limit on tokens ended; ``tokens`` of all replies, prompt and completion, as far as the endpoint tells. elsewhere:
+    how many of the cached were asked at which other address; asked_elsewhere: how many are left that another process
+    asks.
     """
 
     title: str
@@ -52,13 +53,7 @@ class Progress:
     total: int
     show: bool
     words: tuple[str, str, str] = ("Judging", "answers", "judged")
-    judged: int = 0
-    cached: int = 0
-    retried: int = 0
-    failed: int = 0
-    refused: int = 0
-    cut: int = 0
-    tokens: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
     elsewhere: Counter[str] = field(default_factory=Counter)
     asked_elsewhere: int = 0
     _started: float = field(default_factory=time.monotonic)
@@ -66,7 +61,7 @@ class Progress:
 
     def start(self, cached: int) -> None:
         """Open the bar, with `cached` of the answers rated already."""
-        self.cached = cached
+        self.counts["cached"] = cached
         self._bar = _Bar(
             total=self.total,
             initial=cached,
@@ -82,18 +77,15 @@ class Progress:
         """The endpoint is asked, and waited for until `finish`."""
         self._waiting[key] = time.time()
 
-    def finish(self, key: str = "", *, judged: int = 0, failed: int = 0, refused: int = 0, cached: int = 0) -> None:
-        """Some more answers are through; `refused` tells how many of the failed ones."""
+    def finish(self, key: str = "", **counts: int) -> None:
+        """Some more answers are through, by what became of them; ``refused`` counts some of the ``failed``."""
         self._waiting.pop(key, None)
-        self.judged += judged
-        self.failed += failed
-        self.refused += refused
-        self.cached += cached
-        self._bar.update(judged + failed + cached)
+        self.counts.update(counts)
+        self._bar.update(sum(counts.values()) - counts.get("refused", 0))
 
     def retry(self) -> None:
         """Something was sent again."""
-        self.retried += 1
+        self.counts["retried"] += 1
 
     def wait(self) -> None:
         """Tell what is waited for; nothing where all goes well."""
@@ -106,27 +98,23 @@ class Progress:
         self.asked_elsewhere = 0
         self._bar.close()
         elsewhere = "".join(f" ({number} of them asked at {where})" for where, number in self.elsewhere.items())
-        open_ = self.total - self.judged - self.cached - self.failed
-        doing, answers, judged = self.words
-        more = {f"{answers} refused by the endpoint": self.refused, "replies cut off at the limit on tokens": self.cut}
-        told = "".join(f", {number} {what}" for what, number in more.items() if number)
+        counts, (doing, answers, judged) = self.counts, self.words
+        through = counts["judged"] + counts["cached"]
+        more = {f"{answers} refused by the endpoint": "refused", "replies cut off at the limit on tokens": "cut"}
+        told = "".join(f", {counts[name]} {what}" for what, name in more.items() if counts[name])
         logger.info(
-            f"{self.title or doing}: {self.judged + self.cached} of {self.total} {answers} {judged} by {self.judge} in "
-            f"{time.monotonic() - self._started:.1f} s: {self.judged} now, {self.cached} from the cache{elsewhere}; "
-            f"{self.failed} failed, {open_} not reached; {self.retried} retries, {self.tokens} tokens{told}"
+            f"{self.title or doing}: {through} of {self.total} {answers} {judged} by {self.judge} in "
+            f"{time.monotonic() - self._started:.1f} s: {counts['judged']} now, {counts['cached']} from the cache"
+            f"{elsewhere}; {counts['failed']} failed, {self.total - through - counts['failed']} not reached; "
+            f"{counts['retried']} retries, {counts['tokens']} tokens{told}"
         )
 
     def _notes(self) -> list[str]:
-        failed, retried, cached, tokens = (
-            [f"{count:,} {name}"] if count else []
-            for count, name in (
-                (self.failed, "failed"),
-                (self.retried, "retried"),
-                (self.cached, "cached"),
-                (self.tokens, "tokens"),
-            )
-        )
-        return failed + self._waits() + retried + cached + tokens
+        names = ("failed", "retried", "cached", "tokens")
+        notes = [f"{self.counts[name]:,} {name}" for name in names if self.counts[name]]
+        # What is waited for is more important than all but failures.
+        place = 1 if self.counts["failed"] else 0
+        return notes[:place] + self._waits() + notes[place:]
 
     def _waits(self) -> list[str]:
         waits = []

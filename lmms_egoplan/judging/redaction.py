@@ -19,16 +19,26 @@ class Redactor:
     def __init__(self, secrets: Iterable[str]) -> None:
         kept = {secret for secret in secrets if secret.strip()}
         self._all = _pattern(kept)
-        self._long = _pattern(secret for secret in kept if len(secret) >= _SHORTEST_IN_REPLIES)
+        long = [secret for secret in kept if len(secret) >= _SHORTEST_IN_REPLIES]
+        self._long = _pattern(long)
+        self._escaped = re.compile("|".join(map(_with_escapes, long)) or r"(?!)", re.IGNORECASE)
 
     def in_error(self, text: str) -> str:
         """Without secrets of any length; of those under 8 characters whole words count alone."""
-        return self._all.sub(_SHOWN, text)
+        return self._all.sub(_SHOWN, self._unescaped(text))
 
     def in_reply(self, text: str) -> str:
         """Without secrets of 8 characters or more; a rating, ``[[0.5]]``, stays."""
-        parts = _RATING.split(text)
+        parts = _RATING.split(self._unescaped(text))
         return "".join(part if place % 2 else self._long.sub(_SHOWN, part) for place, part in enumerate(parts))
+
+    def _unescaped(self, text: str) -> str:
+        """Without secrets of 8 characters or more that JSON's escapes hide, such as ``\\u0073k-...``."""
+        return self._escaped.sub(_SHOWN, text) if "\\u" in text.casefold() else text
+
+
+def _with_escapes(secret: str) -> str:
+    return "".join(rf"(?:{re.escape(letter)}|\\u{ord(letter):04x})" for letter in secret)
 
 
 def _pattern(secrets: Iterable[str]) -> re.Pattern[str]:

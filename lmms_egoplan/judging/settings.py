@@ -17,17 +17,14 @@ _API_KEY = ("LMMS_EGOPLAN_JUDGE_API_KEY", "OPENAI_API_KEY")
 _AZURE_KEY = ("LMMS_EGOPLAN_JUDGE_API_KEY", "AZURE_API_KEY")
 _AZURE_ENDPOINT = ("AZURE_ENDPOINT",)
 _AZURE_VERSION = ("AZURE_API_VERSION", "API_VERSION")
-_CONCURRENCY = "LMMS_EGOPLAN_JUDGE_CONCURRENCY"
 TIMEOUT = "LMMS_EGOPLAN_JUDGE_TIMEOUT"
 MAX_TOKENS = "LMMS_EGOPLAN_JUDGE_MAX_TOKENS"
-
-_DEFAULT_CONCURRENCY = 32
-# The openai library keeps no more connections than this.
-_HIGHEST_CONCURRENCY = 1000
-_DEFAULT_TIMEOUT = 300
-_LONGEST_TIMEOUT = 86_400
-_DEFAULT_MAX_TOKENS = 4096
-_HIGHEST_MAX_TOKENS = 1_000_000
+# Of each number its variable, and the highest.
+_NUMBERS = {
+    "concurrency": ("LMMS_EGOPLAN_JUDGE_CONCURRENCY", 1000),  # the openai library keeps no more connections
+    "timeout": (TIMEOUT, 86_400),
+    "max_tokens": (MAX_TOKENS, 1_000_000),
+}
 # What lmms-eval's Azure judge takes where none is set.
 _DEFAULT_AZURE_VERSION = "2024-02-15-preview"
 # The openai library wants a key; local servers do not read it.
@@ -55,11 +52,11 @@ class JudgeSettings:
     model: str
     base_url: str | None = None
     api_key: str = field(default=NO_KEY, repr=False)
-    concurrency: int = _DEFAULT_CONCURRENCY
+    concurrency: int = 32
     azure_endpoint: str | None = None
     azure_api_version: str | None = None
-    timeout: int = _DEFAULT_TIMEOUT
-    max_tokens: int = _DEFAULT_MAX_TOKENS
+    timeout: int = 300
+    max_tokens: int = 4096
 
     @property
     def where(self) -> str:
@@ -166,16 +163,12 @@ def _is_loopback(host: str) -> bool:
 
 
 def _numbers() -> dict[str, int]:
-    return {
-        "concurrency": _whole_number(_CONCURRENCY, _DEFAULT_CONCURRENCY, _HIGHEST_CONCURRENCY),
-        "timeout": _whole_number(TIMEOUT, _DEFAULT_TIMEOUT, _LONGEST_TIMEOUT),
-        "max_tokens": _whole_number(MAX_TOKENS, _DEFAULT_MAX_TOKENS, _HIGHEST_MAX_TOKENS),
-    }
-
-
-def _whole_number(name: str, default: int, highest: int) -> int:
-    text = os.environ.get(name, "").strip() or str(default)
-    number = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
-    if not 1 <= number <= highest:
-        raise LmmsEgoplanError(f"{name} is {text!r}; set a whole number from 1 to {highest}")
-    return number
+    """The numbers that are set, by the names of their settings."""
+    numbers = {}
+    for setting, (name, highest) in _NUMBERS.items():
+        if text := _first((name,)):
+            number = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
+            if not 1 <= number <= highest:
+                raise LmmsEgoplanError(f"{name} is {text!r}; set a whole number from 1 to {highest}")
+            numbers[setting] = number
+    return numbers

@@ -155,8 +155,9 @@ class BenchmarkReport(ABC, Generic[Task]):
         """The questions for the gallery, with what the runs with samples answered."""
         found: dict[Key, dict[str, Answer]] = {}
         for task in self.tasks:
+            name = self.gallery_name(task)
             for key, answer in (task.answers or {}).items():
-                found.setdefault(key, {})[self.gallery_name(task)] = answer
+                found.setdefault(key, {})[name] = answer
         items: list[Item] = []
         uses: dict[str, int] = {}
         for key in self.question_order(found):

@@ -1,6 +1,7 @@
 import hashlib
 import sqlite3
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -12,20 +13,24 @@ from judge_server import JudgeServer, Reply
 from judging.asked import judge
 from lmms_egoplan.judging import cache as cache_module
 from lmms_egoplan.judging import default_cache_path
-from lmms_egoplan.judging.cache import CacheError, Entry, Failure, JudgementCache, cache_key
-from lmms_egoplan.judging.judgement import Prompt
+from lmms_egoplan.judging.cache import CacheError, JudgementCache, Outcome, cache_key
+from lmms_egoplan.judging.judgement import Judgement, Prompt
 
-_ENTRY = Entry(
-    prompt="prompt \N{SNOWMAN}",
-    reply="Rating: [[1]]\0",
-    rating=1.0,
-    model="gpt",
-    endpoint="http://host/v1",
-    prompt_tokens=12,
-    completion_tokens=None,
-    seconds=0.5,
-    time="2026-01-01T00:00:00+00:00",
-)
+_ENDPOINT = "http://host/v1"
+
+
+def _rated(prompt="prompt \N{SNOWMAN}", **judgement):
+    values = {"rating": 1.0, "reply": "Rating: [[1]]\0", "judge": "gpt", "prompt_tokens": 12, "seconds": 0.5}
+    return Outcome(Judgement(**values | judgement), _ENDPOINT, prompt)
+
+
+def _loaded(cache, keys):
+    """What is stored, but for the time of storing."""
+    return {key: replace(outcome, time=None) for key, outcome in cache.load(keys).items()}
+
+
+def _loaded_failures(cache, keys):
+    return {key: replace(outcome, time=None) for key, outcome in cache.load_failures(keys).items()}
 
 
 @pytest.fixture
@@ -39,14 +44,14 @@ def test_is_in_the_data_root(tmp_path, monkeypatch):
 
 
 def test_keeps_entries(path):
-    entries = {f"key {n}": replace(_ENTRY, prompt=str(n)) for n in range(1200)}
+    entries = {f"key {n}": _rated(str(n)) for n in range(1200)}
     with JudgementCache(path) as cache:
         assert cache.load(entries) == {}
         cache.store(entries)
     with JudgementCache(path) as cache:
-        assert cache.load([*entries, "absent"]) == entries
-        cache.store({"key 7": replace(_ENTRY, rating=0.0)})
-        assert cache.load(["key 7"])["key 7"].rating == 0.0
+        assert _loaded(cache, [*entries, "absent"]) == entries
+        cache.store({"key 7": _rated(rating=0.0)})
+        assert cache.load(["key 7"])["key 7"].judgement.rating == 0.0
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
@@ -63,11 +68,11 @@ def test_keeps_entries(path):
 )
 def test_an_entry_of_wrong_types_is_absent(path, change):
     with JudgementCache(path) as cache:
-        cache.store({"a": _ENTRY, "b": _ENTRY})
+        cache.store({"a": _rated(), "b": _rated()})
         cache._database.execute(f"UPDATE judgements SET {change} WHERE key = 'a'")
-        assert cache.load(["a", "b"]) == {"b": _ENTRY}
-        cache.store({"a": _ENTRY})
-        assert cache.load(["a", "b"]) == {"a": _ENTRY, "b": _ENTRY}
+        assert _loaded(cache, ["a", "b"]) == {"b": _rated()}
+        cache.store({"a": _rated()})
+        assert _loaded(cache, ["a", "b"]) == {"a": _rated(), "b": _rated()}
 
 
 def test_keys_tell_questions_apart():
@@ -91,9 +96,9 @@ def test_keys_do_not_change():
 def test_stores_all_or_nothing(path):
     with JudgementCache(path) as cache:
         with pytest.raises(CacheError):
-            cache.store({"a": _ENTRY, "b": replace(_ENTRY, rating=None)})
-        assert cache.load(["a"]) == {}
-        cache.store({"a": _ENTRY})
+            cache.store({"a": _rated(), "b": _rated(reply=None)})
+        assert _loaded(cache, ["a"]) == {}
+        cache.store({"a": _rated()})
 
 
 def _of_an_earlier_version(path, replies):
@@ -124,9 +129,9 @@ def test_an_earlier_database_is_brought_up_to_date_in_place(path):
         assert {future.result() for future in [pool.submit(open_) for _ in range(8)]} == {300}
     with JudgementCache(path) as cache:
         (entry,) = cache.load([key := cache_key("judge", {"temperature": 0}, Prompt("7"))]).values()
-        assert (entry.reply, entry.finish) == ("[[1]]", None)
-        cache.store({key: replace(entry, finish="stop")})
-        assert cache.load([key])[key].finish == "stop"
+        assert (entry.judgement.reply, entry.judgement.finish) == ("[[1]]", None)
+        cache.store({key: replace(entry, judgement=replace(entry.judgement, finish="stop"))})
+        assert cache.load([key])[key].judgement.finish == "stop"
 
 
 def test_of_an_earlier_database_replies_that_end_with_their_rating_are_kept(path, monkeypatch):
@@ -155,21 +160,25 @@ def test_an_earlier_database_that_cannot_be_written_is_told_and_left(path, monke
 
 
 def test_failures_are_kept_until_there_is_a_rating(path):
-    failure = Failure("HTTP 400: too long", None, "judge", "http://host/v1", 4096, "length", 1.5)
+    failure = Outcome(
+        Judgement(None, None, "judge", error="HTTP 400: too long", finish="length"), _ENDPOINT, max_tokens=4096
+    )
+    before = time.time()
     with JudgementCache(path) as cache:
-        cache.store({"a": failure, "b": failure, "c": _ENTRY})
-        assert cache.load_failures(["a", "b", "c"]) == {"a": failure, "b": failure}
-        cache.store({"a": _ENTRY})
-        assert cache.load_failures(["a", "b"]) == {"b": failure}
-        assert cache.load(["a", "b", "c"]) == {"a": _ENTRY, "c": _ENTRY}
+        cache.store({"a": failure, "b": failure, "c": _rated()})
+        assert _loaded_failures(cache, ["a", "b", "c"]) == {"a": failure, "b": failure}
+        cache.store({"a": _rated()})
+        assert _loaded_failures(cache, ["a", "b"]) == {"b": failure}
+        assert before <= cache.load_failures(["b"])["b"].time <= time.time()
+        assert _loaded(cache, ["a", "b", "c"]) == {"a": _rated(), "c": _rated()}
 
 
 def test_waits_for_other_writers(path):
     with JudgementCache(path) as cache, JudgementCache(path) as other:
         other._database.execute("BEGIN IMMEDIATE")
         threading.Timer(0.3, other._database.execute, ["COMMIT"]).start()
-        cache.store({"a": _ENTRY})
-        assert other.load(["a"]) == {"a": _ENTRY}
+        cache.store({"a": _rated()})
+        assert _loaded(other, ["a"]) == {"a": _rated()}
 
 
 def test_a_writer_that_never_ends_is_told(path, monkeypatch):
@@ -186,13 +195,13 @@ def _garbage(path: Path):
 
 def _torn(path: Path):
     with JudgementCache(path) as cache:
-        cache.store({str(n): _ENTRY for n in range(1000)})
+        cache.store({str(n): _rated() for n in range(1000)})
     path.write_bytes(path.read_bytes()[:40_000])
 
 
 def _overwritten(path: Path):
     with JudgementCache(path) as cache:
-        cache.store({str(n): _ENTRY for n in range(1000)})
+        cache.store({str(n): _rated() for n in range(1000)})
     whole = path.read_bytes()
     path.write_bytes(whole[:20_000] + b"\xff" * 8000 + whole[28_000:])
 

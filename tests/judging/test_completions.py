@@ -49,12 +49,12 @@ def test_a_refused_prompt_is_asked_again():
         assert len(server.prompts) == 2
 
 
-def test_a_reply_without_text_is_none():
+def test_a_reply_without_text_is_none_and_is_asked_for_again():
     with JudgeServer(lambda *_: Reply(body=b'{"choices": []}')) as server:
         for _ in range(2):
             (reply,) = complete(server.url, "a").values()
             assert reply.error == "the language model's reply cannot be used: no choices in it"
-        assert len(server.prompts) == 1
+        assert len(server.prompts) == 2
 
 
 def test_a_refusal_of_all_is_told_of_the_language_model():

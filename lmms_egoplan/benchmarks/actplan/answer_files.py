@@ -18,7 +18,7 @@ from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, PlanScore, sc
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.storage import write_whole
-from lmms_egoplan.validation import AnyText, Checked, Expected, Text, read_as
+from lmms_egoplan.validation import AnyText, Checked, Expected, Text, read_as, shown
 
 _FORM = '{"id": "...", "candidate": "...", "references": ["...", ...]}'
 _LABELS = ("correct", "commonsense")
@@ -96,9 +96,7 @@ def score_stored(stored: Sequence[StoredPlan]) -> dict[str, Any]:
     measured = [_measured(entry, score) for entry, score in zip(stored, scores, strict=True)]
     groups = {f"by_{name}": _groups(samples, measured, name) for name in (*BREAKDOWNS, "model")}
     summary = {
-        "plans": len(stored),
-        **_means(measured),
-        "labelled": _labelled(measured),
+        **_summary(measured),
         "repeated_ids": len(stored) - len({(entry.plan.id, entry.model) for entry in stored}),
         "empty": sum(not score.official for score in scores),
         "unparsed": sum(not score.parsed for score in scores),
@@ -123,6 +121,8 @@ def _load(where: str, line: str) -> Any:
 
 
 def _stored_plan(where: str, record: Any) -> StoredPlan:
+    if not isinstance(record, dict):
+        raise LmmsEgoplanError(f"{where}: expected an object {_FORM}, found {shown(record)}")
     line = read_as(_Line, where, record)
     if not line.references:
         raise LmmsEgoplanError(f"{where}: references: expected at least one gold plan, found none")
@@ -141,9 +141,8 @@ def _labelled_plans(path: Path) -> list[StoredPlan]:
     stored = []
     for instance in read_labelled_plans(path):
         for labelled in instance.plans:
-            golds = (instance.gold_1, instance.gold_2)
-            in_order = golds if labelled.model == "GPT-4V" else golds[::-1]
-            plan = _plan(instance.id, labelled.text, [next(gold for gold in in_order if gold is not None)])
+            gold = instance.golds[0 if labelled.model == "GPT-4V" else -1]
+            plan = _plan(instance.id, labelled.text, [gold])
             stored.append(StoredPlan(plan, {"correct": labelled.correct, "commonsense": None}, labelled.model))
     return stored
 
@@ -180,19 +179,11 @@ def _groups(
         for sample, measures in zip(samples, measured, strict=True)
         if name in sample
     ]
-    groups = {group: [plan["measures"] for plan in members] for group, members in by_group(plans).items()}
-    return {
-        group: {"plans": len(measures), **_means(measures), "labelled": _labelled(measures)}
-        for group, measures in groups.items()
-    }
+    return {group: _summary([plan["measures"] for plan in members]) for group, members in by_group(plans).items()}
 
 
-def _labelled(measures: Sequence[Mapping[str, float | None]]) -> dict[str, int]:
-    """How many plans people have judged."""
-    return {name: sum(values[name] is not None for values in measures) for name in _LABELS}
-
-
-def _means(measures: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
-    """Mean of each measure over the plans for which it is defined."""
+def _summary(measures: Sequence[Mapping[str, float | None]]) -> dict[str, Any]:
+    """The number of plans, the mean of each measure over those for which it is defined, and how many people judged."""
     defined = {name: [values[name] for values in measures if values[name] is not None] for name in measures[0]}
-    return {name: fmean(values) if values else None for name, values in defined.items()}
+    means = {name: fmean(values) if values else None for name, values in defined.items()}
+    return {"plans": len(measures), **means, "labelled": {name: len(defined[name]) for name in _LABELS}}

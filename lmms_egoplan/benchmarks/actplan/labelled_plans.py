@@ -74,6 +74,11 @@ class LabelledInstance:
     gold_2: str | None
     plans: tuple[LabelledPlan, ...]
 
+    @property
+    def golds(self) -> list[str]:
+        """The gold plans that are there, at least one."""
+        return [gold for gold in (self.gold_1, self.gold_2) if gold is not None]
+
 
 def read_labelled_plans(path: Path) -> list[LabelledInstance]:
     """Instances in the order of the file.

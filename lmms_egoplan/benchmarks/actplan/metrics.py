@@ -101,15 +101,6 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     }
 
 
-def mean_score(values: Sequence[Mapping[str, Any]]) -> float:
-    """Mean over the plans for which the measure is defined; NaN if there are none.
-
-    >>> mean_score([{"score": 0.5}, {"score": 0.25}, {"activity": "clean_table"}])
-    0.375
-    """
-    return _mean([value["score"] for value in values if "score" in value])
-
-
 def mean_by_group(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Mean of every group's plans, to four decimals; NaN for a group in which the measure is defined for none.
 
@@ -184,25 +175,6 @@ def classifier_names(values: Sequence[Mapping[str, str | None]]) -> str:
     """
     asked = sorted({value["name"] for value in values if value["name"] is not None})
     return ", ".join(asked) or f"none: {BLEURT_VARIABLE} is not set"
-
-
-def num_plans(values: Sequence[Mapping[str, Any]]) -> int:
-    """Instances asked.
-
-    >>> num_plans([{"id": "clean_table/1"}, {"id": "clean_table/2"}])
-    2
-    """
-    return len(values)
-
-
-def coverage(values: Sequence[Mapping[str, Any]]) -> float:
-    """Share in [0, 1] of the release's instances that were asked.
-
-    >>> coverage([{"split_size": 4}] * 3)
-    0.75
-    """
-    (size,) = {value["split_size"] for value in values}
-    return len(values) / size
 
 
 def _by_length(group: str) -> tuple[int, str]:

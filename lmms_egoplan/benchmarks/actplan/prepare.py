@@ -143,20 +143,13 @@ def _features() -> "Features":
     from datasets import Features, Image, Value
     from datasets import Sequence as ListOf
 
-    text = Value("string")
+    text, number = Value("string"), Value("int64")
     return Features(
         {
-            "id": text,
-            "scene": text,
-            "activity": text,
-            "setting": text,
-            "activity_type": text,
-            "task_description": text,
+            **dict.fromkeys(("id", "scene", "activity", "setting", "activity_type", "task_description"), text),
             "images": ListOf(Image()),
-            "gold_plan_1": ListOf(text),
-            "gold_plan_2": ListOf(text),
-            "split_size": Value("int64"),
-            "setting_size": Value("int64"),
+            **dict.fromkeys(("gold_plan_1", "gold_plan_2"), ListOf(text)),
+            **dict.fromkeys(("split_size", "setting_size"), number),
         }
     )
 

@@ -17,14 +17,8 @@ _LABELS = {
 
 
 def prepare(
-    annotations: Annotated[
-        Path,
-        typer.Argument(metavar="ANNOTATIONS", help="The annotated steps, JSON lines.", show_default=False),
-    ],
-    videos: Annotated[
-        Path,
-        typer.Option(help="Folder with `<video_id>.mp4`.", show_default=False),
-    ],
+    annotations: Annotated[Path, typer.Argument(metavar="ANNOTATIONS", help="The annotated steps, JSON lines.")],
+    videos: Annotated[Path, typer.Option(help="Folder with `<video_id>.mp4`.")],
     skip_missing: SkipMissing = False,
     verify: Verify = False,
 ) -> None:
@@ -49,19 +43,11 @@ def prepare(
 
 
 def build(
-    goalstep: Annotated[
-        Path,
-        typer.Argument(metavar="GOALSTEP", help="Ego4D Goal-Step's annotation file.", show_default=False),
-    ],
+    goalstep: Annotated[Path, typer.Argument(metavar="GOALSTEP", help="Ego4D Goal-Step's annotation file.")],
     videos: Annotated[
-        Path,
-        typer.Option(
-            help="Folder with `<video_uid>.mp4`; steps of videos that are not there are left out.", show_default=False
-        ),
+        Path, typer.Option(help="Folder with `<video_uid>.mp4`; steps of videos that are not there are left out.")
     ],
-    out: Annotated[
-        Path, typer.Option(help="The file to write, JSON lines, for `data prepare egointent`.", show_default=False)
-    ],
+    out: Annotated[Path, typer.Option(help="The file to write, JSON lines, for `data prepare egointent`.")],
     before_end: Annotated[float, typer.Option(help="Seconds before the end of a step at which it is cut.")] = 0.5,
 ) -> None:
     """Make Goal-Step steps: records of EgoIntent's form from Ego4D Goal-Step, whose labels nobody has verified.
@@ -96,12 +82,9 @@ def heatmap(
             metavar="RUNS",
             help="Folders with runs of lmms-eval or lm-eval (`--output_path DIR --log_samples`), at any depth. "
             "Every run of egointent is a row.",
-            show_default=False,
         ),
     ],
-    out: Annotated[
-        Path, typer.Option(help="The picture to write: .png, .svg, or .html for a page.", show_default=False)
-    ],
+    out: Annotated[Path, typer.Option(help="The picture to write: .png, .svg, or .html for a page.")],
 ) -> None:
     """Draw EgoIntent's overall score by model and scenario.
 

@@ -18,12 +18,12 @@ from typing import Annotated, Any
 from annotated_types import Predicate
 from pydantic import Field
 
-from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_URL, VIDEO_ID, Record
+from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_URL, VIDEO_ID, Label, Record
 from lmms_egoplan.benchmarks.egointent.visuals import FPS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import check_record, read_json
 from lmms_egoplan.storage import resolve_inside, write_whole
-from lmms_egoplan.validation import Checked, Expected, Seconds, Text, listing, shown
+from lmms_egoplan.validation import Checked, Expected, Seconds, listing, shown
 
 # Goal-Step does not tell where a video was taken. By goal category, or by the group before its colon.
 _ENVIRONMENTS = {
@@ -48,9 +48,14 @@ ALIKE = "two of its three labels are the same text"
 class _Substep(Checked):
     start_time: Seconds
     end_time: Seconds
-    step_description: Text
+    step_description: Label
     is_relevant: Any = None
     segments: Annotated[Any, Predicate(operator.not_), Expected("none below a substep")] = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is relevant to the goal."""
+        return self.is_relevant != "irrelevant"
 
 
 class _Step(_Substep):
@@ -59,8 +64,8 @@ class _Step(_Substep):
 
 class _Video(Checked):
     video_uid: Annotated[str, Predicate(VIDEO_ID.fullmatch), Expected("an identifier")]
-    goal_category: Text
-    goal_description: Text
+    goal_category: Label
+    goal_description: Label
     segments: list[_Step]
 
 
@@ -79,18 +84,8 @@ class Built:
     absent: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _Leaf:
-    """A segment without segments below it.
-
-    purpose: text of the step that it belongs to, or of the goal.
-    """
-
-    start: float
-    end: float
-    text: str
-    purpose: str
-    is_relevant: bool
+# A segment without segments below it, and its purpose: text of the step that it belongs to, or of the goal.
+_Leaf = tuple[_Substep, str]
 
 
 def build_records(goalstep: str | Path, videos: str | Path, before_end: float) -> Built:
@@ -124,8 +119,8 @@ def build_records(goalstep: str | Path, videos: str | Path, before_end: float) -
     absent: list[str] = []
     loaded = _load(Path(goalstep))
     for video in loaded:
-        leaves = sorted(_leaves(video), key=lambda leaf: (leaf.start, leaf.end))
-        category = video.goal_category.strip()
+        leaves = sorted(_leaves(video), key=lambda leaf: (leaf[0].start_time, leaf[0].end_time))
+        category = video.goal_category
         environment = _ENVIRONMENTS.get(category) or _ENVIRONMENTS.get(category.split(":")[0])
         if not resolve_inside(videos, f"{video.video_uid}.mp4").is_file():
             left_out[NO_VIDEO] += len(leaves)
@@ -133,8 +128,8 @@ def build_records(goalstep: str | Path, videos: str | Path, before_end: float) -
         elif environment is None:
             left_out[NO_ENVIRONMENT] += len(leaves)
         else:
-            for number, leaf in enumerate(leaves, 1):
-                made = _record(video, leaves, number, leaf, environment, before_end)
+            for number in range(1, len(leaves) + 1):
+                made = _record(video, leaves, number, environment, before_end)
                 if isinstance(made, Record):
                     records.append(made)
                 else:
@@ -186,35 +181,34 @@ def write_records(records: Sequence[Record], path: str | Path) -> None:
     write_whole(Path(path), "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
 
 
-def _record(
-    video: _Video, leaves: Sequence[_Leaf], number: int, leaf: _Leaf, environment: str, before_end: float
-) -> Record | str:
+def _record(video: _Video, leaves: Sequence[_Leaf], number: int, environment: str, before_end: float) -> Record | str:
     """The record of a leaf, or why there is none; `number` is the leaf's place among all, from 1."""
-    end = round(leaf.end - before_end, 6)
-    if not leaf.is_relevant:
+    segment, purpose = leaves[number - 1]
+    end = round(segment.end_time - before_end, 6)
+    if not segment.counts:
         return IRRELEVANT
-    if end - leaf.start < 1 / FPS:
+    if end - segment.start_time < 1 / FPS:
         return TOO_SHORT
-    following = next((other for other in leaves if other.start >= end and other.is_relevant), None)
+    following = next((other for other, _ in leaves if other.start_time >= end and other.counts), None)
     if following is None:
         return LAST
-    labels = (leaf.text, leaf.purpose, following.text)
+    labels = (segment.step_description, purpose, following.step_description)
     if len({" ".join(label.casefold().split()) for label in labels}) < len(labels):
         return ALIKE
     group, _, name = (part.strip() for part in video.goal_category.replace("_", " ").lower().partition(":"))
     return Record(
         step_id=f"{video.video_uid[:8]}_{number}",
         video_id=video.video_uid,
-        start_sec=leaf.start,
+        start_sec=segment.start_time,
         end_sec=end,
-        local_intent=leaf.text,
-        global_intent=leaf.purpose,
-        next_step_plan=following.text,
+        local_intent=segment.step_description,
+        global_intent=purpose,
+        next_step_plan=following.step_description,
         scenario=None,
         category=name or group,
         environment=environment,
         event=f"{group}: {name}" if name else group,
-        goal=video.goal_description.strip(),
+        goal=video.goal_description,
         unverified=True,
     )
 
@@ -222,14 +216,9 @@ def _record(
 def _leaves(video: _Video) -> Iterator[_Leaf]:
     for step in video.segments:
         if not step.segments:
-            yield _leaf(step, video.goal_description)
+            yield step, video.goal_description
         for substep in step.segments:
-            yield _leaf(substep, step.step_description)
-
-
-def _leaf(segment: _Substep, purpose: str) -> _Leaf:
-    text, relevant = segment.step_description.strip(), segment.is_relevant != "irrelevant"
-    return _Leaf(segment.start_time, segment.end_time, text, purpose.strip(), relevant)
+            yield substep, step.step_description
 
 
 def _load(path: Path) -> list[_Video]:

@@ -11,7 +11,6 @@ from statistics import fmean
 from lmms_egoplan.benchmarks.egointent import metrics
 from lmms_egoplan.benchmarks.egointent.answer_files import LoggedRun, LoggedStep
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
-from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.errors import LmmsEgoplanError
 
 # Runs that a warning names of those that are alike.
@@ -150,16 +149,12 @@ def _names(names: Sequence[str]) -> str:
 
 def _judges(runs: Iterable[LoggedRun]) -> list[str]:
     graded = [step.graded for run in runs for step in run.steps.values()]
-    return sorted({judge for step in graded for judge in map(step.judges.get, _judged(step)) if judge is not None})
+    return sorted({judge for step in graded for judge in map(step.judges.get, step.judged) if judge is not None})
 
 
 def _coverage(run: LoggedRun) -> float:
     graded = [step.graded for step in run.steps.values()]
-    return metrics.judge_coverage([{"found": len(step.fields), "judged": len(_judged(step))} for step in graded])
-
-
-def _judged(step: GradedStep) -> list[str]:
-    return [field for field in step.fields if step.ratings[field] is not None]
+    return metrics.judge_coverage([{"found": len(step.fields), "judged": len(step.judged)} for step in graded])
 
 
 def _range(numbers: Sequence[float], form: str) -> str:

@@ -2,7 +2,6 @@
 
 import io
 import math
-import tempfile
 import textwrap
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmms_egoplan.benchmarks.egointent.heatmap import Cell, Heatmap
+from lmms_egoplan.storage import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,11 +62,7 @@ def write_heatmap(heatmap: Heatmap, path: Path) -> None:
     if suffix == ".html":
         svg = content.decode()
         content = _PAGE.format(title=escape(heatmap.title), svg=svg[svg.index("<svg") :]).encode()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".heatmap.", dir=path.parent) as folder:
-        unfinished = Path(folder) / path.name
-        unfinished.write_bytes(content)
-        unfinished.replace(path)
+    write_whole(path, content)
 
 
 def _render(heatmap: Heatmap, form: str) -> bytes:

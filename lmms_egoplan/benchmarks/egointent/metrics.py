@@ -8,13 +8,14 @@ that were found times the mean rating of those that are judged, however many the
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
+from lmms_egoplan.benchmarks.egointent.step_answer import JudgedStep
 
 Values = dict[str, dict[str, Any]]
 
@@ -56,32 +57,57 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     """
     (text,) = responses
     step = GradedStep.from_text(text)
-    if step.step_id != doc["step_id"]:
-        raise ValueError(f"step {doc['step_id']} got the graded answer to {step.step_id}")
+    values, group = values_of(step, doc, "overall"), group_of(doc)
     ratings = {"ratings": step.ratings, "missing": step.missing}
-    group = group_of(doc)
-    place = {name: doc[name] for name in ("video_id", "environment")} | group
-    judged = [field for field in step.fields if step.ratings[field] is not None]
-    overall = asdict(step) | ratings | place
-    if None not in step.ratings.values():
-        overall["score"] = fmean(step.ratings.values())
-    fields = {
-        field: {"missing": field in step.missing, "video_id": doc["video_id"]}
-        | ({} if rating is None else {"score": rating})
-        for field, rating in step.ratings.items()
-    }
-    return fields | {
-        "overall": overall,
+    return values | {
         doc["environment"]: ratings,
         **dict.fromkeys(group, ratings | group),
+        "unverified": {"unverified": doc["unverified"]},
+    }
+
+
+def values_of(step: JudgedStep, doc: Mapping[str, Any], mean: str) -> Values:
+    """Values that every judged record of a step has.
+
+    Args:
+        doc: a row of the prepared dataset.
+        mean: under which the mean of the ratings stands, with the whole record.
+
+    Raises:
+        ValueError: the record is of another step.
+
+    >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
+    >>> fields = {"global_intent": "make toast"}
+    >>> answer = Prediction(
+    ...     step_id="P01/3", fields=fields, truncated=False, frames_shown=8, frames_sampled=30, references={}
+    ... )
+    >>> (step,) = grade([answer], None, show_progress=False)  # without a judge
+    >>> doc = {"step_id": "P01/3", "video_id": "P01", "environment": "indoor", "scenario": "tea", "split_size": 300}
+    >>> values = values_of(step, doc, "overall")
+    >>> values["local_intent"], values["global_intent"]
+    ({'missing': True, 'video_id': 'P01', 'score': 0.0}, {'missing': False, 'video_id': 'P01'})
+    """
+    if step.step_id != doc["step_id"]:
+        raise ValueError(f"step {doc['step_id']} got the judged answer to {step.step_id}")
+    place = {name: doc[name] for name in ("video_id", "environment")} | group_of(doc)
+    ratings = step.rated
+    whole = asdict(step) | {"missing": step.missing} | place
+    if None not in ratings.values():
+        whole["score"] = fmean(ratings.values())
+    by_rating = {
+        name: {"missing": name in step.missing, "video_id": doc["video_id"]}
+        | ({} if rating is None else {"score": rating})
+        for name, rating in ratings.items()
+    }
+    return by_rating | {
+        mean: whole,
         "parsed": {"found": len(step.fields)},
-        "judge_coverage": {"found": len(step.fields), "judged": len(judged)},
+        "judge_coverage": {"found": len(step.askable(step.fields)), "judged": len(step.judged)},
         "truncated": {"truncated": step.truncated},
         "truncated_of": {"truncated": step.truncated},
         "suspect": {"found": len(step.fields), "suspect": len(step.suspect)},
-        "judge_model": {"judges": [step.judges[field] for field in judged]},
+        "judge_model": {"judges": [step.judges[name] for name in step.judged]},
         "media": {"media": step.media},
-        "unverified": {"unverified": doc["unverified"]},
         "coverage": {"split_size": doc["split_size"]},
         "num_steps": {"step_id": step.step_id},
     }
@@ -111,7 +137,20 @@ def overall(values: Sequence[Mapping[str, Any]]) -> float:
     >>> overall([{"ratings": ratings, "missing": []}])
     60.0
     """
-    return fmean(_score([(value["ratings"][field], field in value["missing"]) for value in values]) for field in FIELDS)
+    return mean_of_ratings(values, "ratings", FIELDS)
+
+
+def mean_of_ratings(values: Sequence[Mapping[str, Any]], key: str, names: Collection[str]) -> float:
+    """Mean of several ratings' scores; NaN if one of them has none.
+
+    Args:
+        values: records with the ratings under `key`, and ``missing``.
+        names: of the ratings.
+
+    >>> mean_of_ratings([{"scores": {"gf": 80.0, "hic": 40.0}, "missing": []}], "scores", ("gf", "hic"))
+    60.0
+    """
+    return fmean(_score([(value[key][name], name in value["missing"]) for value in values]) for name in names)
 
 
 def scenario_scores(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -204,25 +243,6 @@ def unverified_share(values: Sequence[Mapping[str, Any]]) -> float:
     0.5
     """
     return fmean(value["unverified"] for value in values)
-
-
-def num_steps(values: Sequence[Mapping[str, Any]]) -> int:
-    """Steps asked.
-
-    >>> num_steps([{"step_id": "P01/1"}, {"step_id": "P01/2"}])
-    2
-    """
-    return len(values)
-
-
-def coverage(values: Sequence[Mapping[str, Any]]) -> float:
-    """Share in [0, 1] of the annotation file's steps that were asked.
-
-    >>> coverage([{"split_size": 4}] * 3)
-    0.75
-    """
-    (size,) = {value["split_size"] for value in values}
-    return len(values) / size
 
 
 def _group_scores(values: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:

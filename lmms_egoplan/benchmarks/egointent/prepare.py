@@ -1,7 +1,8 @@
 """From annotated steps and their videos to a dataset that the tasks load."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from statistics import fmean, median, quantiles
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,8 @@ from lmms_egoplan.benchmarks.egointent.records import Record, read_annotations
 from lmms_egoplan.benchmarks.egointent.splits import OFFICIAL, PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.media.frames import FrameError, check_video_frames, frame_times
-from lmms_egoplan.progress import counting, track
+from lmms_egoplan.media.footage import Footage, Lost, find_footage
+from lmms_egoplan.media.frames import FrameError, frame_times
 from lmms_egoplan.storage import compare_counts, file_version, fingerprint, resolve_inside
 from lmms_egoplan.validation import listing
 
@@ -33,15 +34,6 @@ PAPER = {
 # duration is not known.
 TOLERANCE = 0.1
 _LISTED = 50
-
-
-@dataclass(frozen=True)
-class _Footage:
-    """What a step's video gives: its absolute path and version, and the number of frames sampled for the step."""
-
-    path: Path
-    version: str
-    num_frames: int
 
 
 def prepare_egointent(
@@ -75,13 +67,9 @@ def prepare_egointent(
         LmmsEgoplanError: the annotations are wrong, or the folder or footage is missing; nothing is written.
     """
     records = read_annotations(annotations)
-    if not Path(videos).is_dir():
-        raise LmmsEgoplanError(f"--videos {videos}: no such folder; it holds <video_id>.mp4")
-    footage, missing = _check_videos(records, videos)
-    if verify:
-        missing += _remove_damaged(records, footage)
-    if missing and not (skip_missing and footage):
-        raise LmmsEgoplanError(_missing_message(missing, len(records), skip_missing, verify))
+    footage, lost = _find_footage(records, videos, verify)
+    if lost and not (skip_missing and footage):
+        raise LmmsEgoplanError(_missing_message(lost, len(records), skip_missing, verify))
     kept = [record for record in records if record.step_id in footage]
     rows = _rows(kept, footage, len(records))
     return PREPARED.save(
@@ -92,7 +80,7 @@ def prepare_egointent(
         questions=len(kept),
         unverified=sum(record.unverified for record in kept),
         fingerprint=fingerprint([row, footage[row["step_id"]].version] for row in rows),
-        missing=missing,
+        missing=[{"video": video, "reason": reason, "step_ids": step_ids} for video, reason, step_ids in lost],
         counts=compare_counts(_counts(kept), _counts(records), "annotations", PAPER),
         **({"verified": True} if verify else {}),
     )
@@ -102,70 +90,34 @@ def check_videos(records: Sequence[Record], root: str | Path) -> dict[str, Path]
     """By step id, its video, which has the step's frames.
 
     Raises:
-        LmmsEgoplanError: videos or frames are missing.
+        LmmsEgoplanError: the folder, videos or frames are missing.
     """
-    footage, missing = _check_videos(records, root)
-    if missing:
-        raise LmmsEgoplanError(_missing_message(missing, len(records), skip_missing=False, verify=False))
+    footage, lost = _find_footage(records, root, verify=False)
+    if lost:
+        raise LmmsEgoplanError(_missing_message(lost, len(records), skip_missing=False, verify=False))
     return {step_id: found.path for step_id, found in footage.items()}
 
 
-def _check_videos(records: Sequence[Record], root: str | Path) -> tuple[dict[str, _Footage], list[dict[str, Any]]]:
-    """Footage by step id, and what is missing as the summary tells it."""
-    by_video: dict[str, list[Record]] = {}
+def _find_footage(
+    records: Sequence[Record], root: str | Path, verify: bool
+) -> tuple[dict[str, Footage], list[Lost[str, str]]]:
+    if not Path(root).is_dir():
+        raise LmmsEgoplanError(f"--videos {root}: no such folder; it holds <video_id>.mp4")
+    find = partial(_find_video, root)
+    return find_footage(records, attrgetter("step_id"), attrgetter("video_id"), find, verify)
+
+
+def _find_video(root: str | Path, records: Sequence[Record]) -> dict[str, Footage | str]:
+    """By step id of the steps of one video, the footage or what is wrong."""
+    path = resolve_inside(root, f"{records[0].video_id}.mp4")
+    span, version = _span(path), file_version(path.stat())
+    found: dict[str, Footage | str] = {}
     for record in records:
-        by_video.setdefault(record.video_id, []).append(record)
-    footage: dict[str, _Footage] = {}
-    missing: list[dict[str, Any]] = []
-    for video_id, group in track(by_video.items(), "Checking videos"):
-        lost: list[str] = []
-        reasons: list[str] = []
         try:
-            path = resolve_inside(root, f"{video_id}.mp4")
-            span = _span(path)
-            version = file_version(path.stat())
-        except (LmmsEgoplanError, OSError) as error:
-            lost, reasons = [record.step_id for record in group], [str(error)]
-        else:
-            for record in group:
-                try:
-                    footage[record.step_id] = _Footage(path, version, _count_frames(path, record, span))
-                except FrameError as error:
-                    lost.append(record.step_id)
-                    reasons.append(str(error))
-        if lost:
-            missing.append({"video": video_id, "reason": reasons[0], "step_ids": lost})
-    return footage, missing
-
-
-def _remove_damaged(records: Sequence[Record], footage: dict[str, _Footage]) -> list[dict[str, Any]]:
-    """Take steps with damaged frames out of `footage`; returns them as the summary tells them."""
-    by_video: dict[str, list[Record]] = {}
-    for record in records:
-        if record.step_id in footage:
-            by_video.setdefault(record.video_id, []).append(record)
-    frames = {
-        record.step_id: step_frames(footage[record.step_id].path, record.start_sec, record.end_sec)
-        for group in by_video.values()
-        for record in group
-    }
-    positions = {
-        video_id: set().union(*(frames[record.step_id] for record in group)) for video_id, group in by_video.items()
-    }
-    entries: list[dict[str, Any]] = []
-    with counting(sum(map(len, positions.values())), "Decoding frames") as advance:
-        for video_id, group in by_video.items():
-            damaged: dict[int, str] = {}
-            for position, error in check_video_frames(footage[group[0].step_id].path, positions[video_id]):
-                advance()
-                if error is not None:
-                    damaged[position] = str(error)
-            lost = [record.step_id for record in group if not damaged.keys().isdisjoint(frames[record.step_id])]
-            if lost:
-                entries.append({"video": video_id, "reason": damaged[min(damaged)], "step_ids": lost})
-            for step_id in lost:
-                del footage[step_id]
-    return entries
+            found[record.step_id] = Footage(path, version, _frames(path, record, span))
+        except FrameError as error:
+            found[record.step_id] = str(error)
+    return found
 
 
 def _span(path: Path) -> tuple[float, float]:
@@ -174,25 +126,24 @@ def _span(path: Path) -> tuple[float, float]:
     return times[0], times[-1] + (times[-1] - times[-2] if len(times) > 1 else 0.0)
 
 
-def _count_frames(path: Path, record: Record, span: tuple[float, float]) -> int:
+def _frames(path: Path, record: Record, span: tuple[float, float]) -> list[int]:
     if record.start_sec < span[0] - TOLERANCE or record.end_sec > span[1] + TOLERANCE:
         raise FrameError(
             f"{path}: lasts from {span[0]:.2f} to {span[1]:.2f} s, step {record.step_id!r} from "
             f"{record.start_sec:.2f} to {record.end_sec:.2f}"
         )
-    return len(step_frames(path, record.start_sec, record.end_sec))
+    return step_frames(path, record.start_sec, record.end_sec)
 
 
-def _missing_message(missing: Sequence[dict[str, Any]], split_size: int, skip_missing: bool, verify: bool) -> str:
+def _missing_message(missing: Sequence[Lost[str, str]], split_size: int, skip_missing: bool, verify: bool) -> str:
     state = "no footage or damaged frames" if verify else "no footage"
-    lost = sum(len(entry["step_ids"]) for entry in missing)
+    lost = sum(len(step_ids) for _, _, step_ids in missing)
     entries = [
-        f"{entry['video']} (steps: {len(entry['step_ids'])}, first {entry['step_ids'][0]!r}): {entry['reason']}"
-        for entry in missing
+        f"{video} (steps: {len(step_ids)}, first {step_ids[0]!r}): {reason}" for video, reason, step_ids in missing
     ]
     return "\n".join(
         (
-            f"{lost} of {split_size} steps have {state}, in {len({entry['video'] for entry in missing})} videos:",
+            f"{lost} of {split_size} steps have {state}, in {len({lost.video for lost in missing})} videos:",
             listing(entries, _LISTED),
             "no step is left to prepare"
             if skip_missing
@@ -201,12 +152,12 @@ def _missing_message(missing: Sequence[dict[str, Any]], split_size: int, skip_mi
     )
 
 
-def _rows(records: Sequence[Record], footage: dict[str, _Footage], split_size: int) -> list[dict[str, Any]]:
+def _rows(records: Sequence[Record], footage: dict[str, Footage], split_size: int) -> list[dict[str, Any]]:
     return [
         record.model_dump()
         | {
             "video_path": str(footage[record.step_id].path),
-            "num_frames": footage[record.step_id].num_frames,
+            "num_frames": len(footage[record.step_id].frames),
             "split_size": split_size,
         }
         for record in records
@@ -236,25 +187,10 @@ def _groups(records: Sequence[Record]) -> dict[str, int]:
 def _dataset(rows: list[dict[str, Any]]) -> "Dataset":
     from datasets import Dataset, Features, Value
 
-    text, integer, number = Value("string"), Value("int64"), Value("float64")
-    features = Features(
-        {
-            "step_id": text,
-            "video_id": text,
-            "start_sec": number,
-            "end_sec": number,
-            "local_intent": text,
-            "global_intent": text,
-            "next_step_plan": text,
-            "scenario": text,
-            "environment": text,
-            "event": text,
-            "goal": text,
-            "unverified": Value("bool"),
-            "category": text,
-            "video_path": text,
-            "num_frames": integer,
-            "split_size": integer,
-        }
-    )
+    kinds = {
+        **dict.fromkeys(("start_sec", "end_sec"), "float64"),
+        **dict.fromkeys(("num_frames", "split_size"), "int64"),
+        "unverified": "bool",
+    }
+    features = Features({name: Value(kinds.get(name, "string")) for name in rows[0]})
     return Dataset.from_list(rows, features=features)

@@ -12,7 +12,7 @@ from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record, decode_objects, parse, read_text
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
-from lmms_egoplan.validation import Checked, Expected, Seconds, Text, expected, listing, shown
+from lmms_egoplan.validation import Checked, Expected, Seconds, Text, expected, is_text, listing, shown
 
 # The authors' release, which links the annotations.
 REPOSITORY_URL = "https://github.com/YePan2/EgoIntent"
@@ -32,7 +32,8 @@ _LISTED = 20
 # The context in which a record must have a scenario.
 _NO_CATEGORY = "no category"
 
-_Label = Annotated[Text, AfterValidator(str.strip)]
+Label = Annotated[Text, AfterValidator(str.strip)]
+"""A text, without the blanks around it."""
 
 
 class Record(Checked):
@@ -53,20 +54,20 @@ class Record(Checked):
     video_id: Annotated[str, Predicate(VIDEO_ID.fullmatch), Expected(_VIDEO_NAME)]
     start_sec: Seconds
     end_sec: Seconds
-    local_intent: _Label
-    global_intent: _Label
-    next_step_plan: _Label
-    scenario: _Label | None
+    local_intent: Label
+    global_intent: Label
+    next_step_plan: Label
+    scenario: Label | None
     environment: Annotated[
         str,
         AfterValidator(lambda text: text.strip().lower()),
         Predicate(ENVIRONMENTS.__contains__),
         Expected(" or ".join(ENVIRONMENTS)),
     ]
-    event: Annotated[_Label | None, Expected("a text or nothing")] = None
-    goal: Annotated[_Label | None, Expected("a text or nothing")] = None
+    event: Annotated[Label | None, Expected("a text or nothing")] = None
+    goal: Annotated[Label | None, Expected("a text or nothing")] = None
     unverified: bool = False
-    category: _Label | None = None
+    category: Label | None = None
 
     @field_validator("end_sec")
     @classmethod
@@ -133,7 +134,8 @@ def read_annotations(path: str | Path) -> list[Record]:
         record, more = _read(values)
         records.append(record)
         found += more
-        if record and (told := [field for field in FIELDS if _tells(step_id, getattr(record, field))]):
+        labels = {field: values[field] for field in FIELDS if is_text(values.get(field))}
+        if is_text(step_id) and (told := [field for field, label in labels.items() if _tells(step_id, label)]):
             found.append(
                 f"step_id: the model is told it, and it must not tell {', '.join(told)}; found {shown(step_id)}"
             )

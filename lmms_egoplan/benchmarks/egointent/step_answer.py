@@ -1,25 +1,33 @@
-"""A model's answer about a step, and what the records of both judged tasks keep of it and of verdicts."""
+"""A model's answer about a step, and the record of what a judge made of it, as both judged tasks keep it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import Field, StrictFloat
+from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
 from lmms_egoplan.judging.judgement import Judgement
+from lmms_egoplan.judging.rater import warn_of_missing_ratings
+from lmms_egoplan.judging.sanitize import sanitize
+from lmms_egoplan.serialization import TextRecord
 from lmms_egoplan.validation import AnyText, Expected, problem, shown
 
 Answer = TypeVar("Answer", bound="StepAnswer")
+Judged = TypeVar("Judged", bound="JudgedStep")
 
 FoundFields = dict[Annotated[Literal[FIELDS], Expected(f"one of {', '.join(FIELDS)}")], AnyText]
 """The text of each field that a reply has."""
 
 Rating = Annotated[StrictFloat, Field(ge=0, le=100), Expected("a number from 0 to 100")]
 
-Verdict = tuple[float | None, Judgement]
-"""A rating, None where there is none, and the judgement that it is read from."""
+JUDGED_AGAIN = (
+    "The answers are kept, and what has been judged is stored: a run with the same answers asks for the rest only"
+)
+"""What becomes of answers where a judge fails."""
+
+_NO_JUDGEMENT = Judgement(None, None, None, error="no judge is set")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,55 +72,103 @@ class StepAnswer:
             **others,
         )
 
-    def kept(self) -> dict[str, Any]:
-        """What a record keeps of the answer, by the fields' names."""
-        return {name: getattr(self, name) for name in StepAnswer.__dataclass_fields__} | {"fields": dict(self.fields)}
 
+@dataclass(frozen=True, kw_only=True)
+class JudgedStep(TextRecord):
+    """A step's prediction and its ratings, each of some of its fields.
 
-def kept_verdicts(
-    names: Collection[str], verdicts: Mapping[str, Verdict | None]
-) -> tuple[dict[str, float | None], dict[str, dict[str, str | None]]]:
-    """What a record keeps of verdicts.
+    step_id: of the record.
+    fields: the predicted text of each field that was found in the reply; a field that is not there is missing.
+    judgements: of each rating, raw text of the judge's last reply; None if none came or a field is missing.
+    judges: of each, the model, as the endpoint names it; None where no judge is set or a field is missing.
+    errors: of each, why there is no rating; None if there is one.
+    suspect: the fields that look as if they wrote their own rating (`sanitize`).
+    truncated: whether the reply ends at the limit of new tokens; None where unknown.
+    frames_shown, frames_sampled: how many frames the model was shown, of how many at 6 per second.
+    reply: all that the model wrote, without its thinking; None in what earlier versions logged.
+    media: the form in which the model was shown the frames, ``video`` or ``images`` for one (`media_shown`); None in
+        what earlier versions logged.
 
-    Args:
-        names: of all ratings.
-        verdicts: by name, with None where no judge is set. A name is absent where the judge had nothing to rate.
-
-    Returns:
-        The ratings by name, 0 where there was nothing to rate; and ``judgements``, ``judges`` and ``errors``, each by
-        name, as `GradedStep` has them.
+    RATINGS: name of the subclass's field with the ratings: 0..100; 0 where a field is missing, None where not judged.
+    RATED: by rating, the fields that it is about.
     """
-    ratings: dict[str, float | None] = dict.fromkeys(names, 0.0)
-    judgements, judges, errors = (dict[str, str | None].fromkeys(names) for _ in range(3))
-    for name, verdict in verdicts.items():
-        if verdict is None:
-            ratings[name], errors[name] = None, "no judge is set"
-            continue
-        rating, judgement = verdict
-        ratings[name] = None if rating is None else float(rating)
-        judgements[name], judges[name] = judgement.reply, judgement.judge
-        errors[name] = judgement.error if rating is None else None
-    return ratings, {"judgements": judgements, "judges": judges, "errors": errors}
+
+    RATINGS: ClassVar[str]
+    RATED: ClassVar[Mapping[str, Collection[str]]]
+
+    step_id: AnyText
+    fields: FoundFields
+    judgements: dict[str, AnyText | None]
+    judges: dict[str, AnyText | None]
+    errors: dict[str, AnyText | None]
+    suspect: list[AnyText]
+    truncated: StrictBool | None
+    frames_shown: StrictInt
+    frames_sampled: StrictInt
+    reply: AnyText | None = None
+    media: AnyText | None = None
+
+    @classmethod
+    def of(cls: type[Judged], answer: StepAnswer, judged: Mapping[str, Judgement]) -> Judged:
+        """A record of judgements by name; one that could be given and is absent is for want of a judge."""
+        ratings: dict[str, float | None] = dict.fromkeys(cls.RATED, 0.0)
+        judgements, judges, errors = (dict[str, str | None].fromkeys(cls.RATED) for _ in range(3))
+        for name in cls.askable(answer.fields):
+            judgement = judged.get(name, _NO_JUDGEMENT)
+            ratings[name] = None if judgement.rating is None else float(judgement.rating)
+            judgements[name], judges[name] = judgement.reply, judgement.judge
+            errors[name] = judgement.error if judgement.rating is None else None
+        kept = {name: getattr(answer, name) for name in StepAnswer.__dataclass_fields__}
+        return cls(
+            **kept | {"fields": dict(answer.fields), cls.RATINGS: ratings},
+            judgements=judgements,
+            judges=judges,
+            errors=errors,
+            suspect=[field for field in FIELDS if field in answer.fields and sanitize(answer.fields[field])[1]],
+        )
+
+    @classmethod
+    def askable(cls, fields: Collection[str]) -> list[str]:
+        """The names of the ratings whose fields are all there."""
+        return [name for name, needed in cls.RATED.items() if all(field in fields for field in needed)]
+
+    @property
+    def rated(self) -> dict[str, float | None]:
+        """The ratings by name."""
+        return getattr(self, self.RATINGS)
+
+    @property
+    def missing(self) -> list[str]:
+        """Names of the ratings of which a field was not found in the reply."""
+        askable = self.askable(self.fields)
+        return [name for name in self.RATED if name not in askable]
+
+    @property
+    def judged(self) -> list[str]:
+        """Names of the ratings that a judge gave."""
+        return [name for name in self.askable(self.fields) if self.rated[name] is not None]
 
 
-def check_kept(record: Any, name: str, rated: Mapping[str, Collection[str]]) -> None:
-    """Check that what a record keeps of an answer goes with what it keeps of verdicts, as `kept_verdicts` gives it.
-
-    Args:
-        record: with ``fields``, ``judgements``, ``judges``, ``errors`` and ``suspect``, each of its right type.
-        name: of its ratings.
-        rated: by rating, the fields of an answer that it is about.
+def check_judged(record: Judged) -> Judged:
+    """Check that the parts of a record go together, as `JudgedStep.of` makes them; for pydantic.
 
     Raises:
-        PydanticCustomError: it does not.
+        PydanticCustomError: they do not.
     """
-    for part in (name, "judgements", "judges", "errors"):
-        if getattr(record, part).keys() != rated.keys():
-            raise problem(
-                f"{part}: expected values of {', '.join(rated)}, found those of {shown([*getattr(record, part)])}"
-            )
-    for key, rating in getattr(record, name).items():
-        if rating != 0 and not record.fields.keys() >= set(rated[key]):
-            raise problem(f"{name}.{key}: expected 0 for what is not in the reply, found {shown(rating)}")
+    for part in (record.RATINGS, "judgements", "judges", "errors"):
+        if getattr(record, part).keys() != record.RATED.keys():
+            found = shown([*getattr(record, part)])
+            raise problem(f"{part}: expected values of {', '.join(record.RATED)}, found those of {found}")
+    for name in record.missing:
+        if record.rated[name] != 0:
+            found = shown(record.rated[name])
+            raise problem(f"{record.RATINGS}.{name}: expected 0 for what is not in the reply, found {found}")
     if not record.fields.keys() >= set(record.suspect):
         raise problem(f"suspect: expected fields of the reply, found {shown(record.suspect)}")
+    return record
+
+
+def warn_of_unjudged(title: str, steps: Sequence[JudgedStep], what: str) -> None:
+    """As `warn_of_missing_ratings`, for ratings of steps."""
+    unjudged = [f"{step.step_id} {name}" for step in steps for name, rating in step.rated.items() if rating is None]
+    warn_of_missing_ratings(title, unjudged, sum(len(step.askable(step.fields)) for step in steps), what)

@@ -49,7 +49,7 @@ def read_items(annotations: Path, roots: Roots) -> list[Item]:
     records = read_annotations(annotations, "val")
     media = check_media(records, roots)
     raw = load_list(annotations, "val")
-    return [_item(record, whole, media[record.sample_id].path) for record, whole in zip(records, raw, strict=True)]
+    return [_item(record, whole, media[record.sample_id]) for record, whole in zip(records, raw, strict=True)]
 
 
 class VerifiedQuestions(Flow):

@@ -12,19 +12,12 @@ _LABELS = {"task_goals": "task goals"}
 
 
 def prepare(
-    annotations: Annotated[
-        Path,
-        typer.Argument(metavar="ANNOTATIONS", help="EgoPlan's annotation file.", show_default=False),
-    ],
+    annotations: Annotated[Path, typer.Argument(metavar="ANNOTATIONS", help="EgoPlan's annotation file.")],
     split: Annotated[Literal["val", "test"], typer.Option(help="The split that the file holds.")],
     epic_kitchens: Annotated[
-        Path | None,
-        typer.Option(help="Folder with EPIC-KITCHENS' RGB frames: `P01/rgb_frames/` and so on.", show_default=False),
+        Path | None, typer.Option(help="Folder with EPIC-KITCHENS' RGB frames: `P01/rgb_frames/` and so on.")
     ] = None,
-    ego4d: Annotated[
-        Path | None,
-        typer.Option(help="Folder with Ego4D's videos, `<video_id>.mp4`.", show_default=False),
-    ] = None,
+    ego4d: Annotated[Path | None, typer.Option(help="Folder with Ego4D's videos, `<video_id>.mp4`.")] = None,
     skip_missing: SkipMissing = False,
     verify: Verify = False,
 ) -> None:
@@ -47,22 +40,16 @@ def prepare(
 
 def build(
     narrations: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE",
-            help="Narrations: EPIC-KITCHENS-100's CSV, or Ego4D's `narration.json`.",
-            show_default=False,
-        ),
+        Path, typer.Option(metavar="FILE", help="Narrations: EPIC-KITCHENS-100's CSV, or Ego4D's `narration.json`.")
     ],
     source: Annotated[Literal["epic-kitchens", "ego4d"], typer.Option(help="The layout of the narrations.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for what is made.", show_default=False)],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for what is made.")],
     goals: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
             help="Task goals made elsewhere, JSON: by video id, an object of the form that the paper's prompt asks "
             "for. Without it, a language model is asked.",
-            show_default=False,
         ),
     ] = None,
     instruction_data: Annotated[
@@ -74,9 +61,9 @@ def build(
         float | None,
         typer.Option(
             min=0.01,
+            max=10_000,
             help="Ego4D: mean seconds from one narration to the next over all videos, from which segments get their "
             "lengths. Without it, that of the file. Over all of Ego4D it is 4.9.",
-            show_default=False,
         ),
     ] = None,
 ) -> None:
@@ -94,15 +81,16 @@ def build(
     - Narrations of EPIC-KITCHENS-100: https://github.com/epic-kitchens/epic-kitchens-100-annotations
     - Ego4D's: https://ego4d-data.org
     """
-    from lmms_egoplan.benchmarks.egoplan.construction.build import EVALUATION, REJECTIONS, build, write
+    from lmms_egoplan.benchmarks.egoplan.construction.build import EVALUATION, REJECTIONS, build, check_out, write
 
+    check_out(out, [narrations, *([goals] if goals else [])])
     built = build(narrations, source, goals, instruction_data, seed, mean_gap)
     write(built, out)
     reasons = "; ".join(f"{count}: {reason}" for reason, count in built.left_out())
     typer.echo(f"Left out, see {out / REJECTIONS}: {reasons or 'nothing'}")
     typer.echo(
         f"{len(built.questions)} questions, which nobody has verified, of {built.num_goals} task goals in "
-        f"{len(built.videos)} videos, written to {out / EVALUATION}"
+        f"{built.num_videos()} videos, written to {out / EVALUATION}"
     )
 
 
@@ -113,16 +101,12 @@ def submit(
             metavar="SAMPLES",
             help="Samples of a run: `*_samples_egoplan_test.jsonl`, `*_samples_egoplan_val.jsonl`; or its predictions "
             "file.",
-            show_default=False,
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The submission to write, JSON.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="The submission to write, JSON.")],
     split: Annotated[
         Literal["val", "test"] | None,
-        typer.Option(
-            help="The split. Without it, that in the name of the samples file; test if there is none.",
-            show_default=False,
-        ),
+        typer.Option(help="The split. Without it, that in the name of the samples file; test if there is none."),
     ] = None,
 ) -> None:
     """Write a submission for EgoPlan's leaderboard, which takes a file of each split, val and test.

@@ -7,7 +7,6 @@ none for them.
 
 import math
 from collections.abc import Sequence
-from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.records import LETTERS, SOURCE_METRIC
@@ -108,15 +107,6 @@ def score_reply(doc: Doc, replies: Sequence[str]) -> Values:
     } | _counts(doc, scored=True)
 
 
-def mean_score(values: Sequence[dict[str, Any]]) -> float:
-    """Share in [0, 1]: the mean of accuracies, or of ``unparsed``.
-
-    >>> mean_score([{"score": 1.0, "video_id": "P01_01"}, {"score": 0.0, "video_id": "P01_02"}])
-    0.5
-    """
-    return fmean(value["score"] for value in values)
-
-
 def num_ties(values: Sequence[dict[str, Any]]) -> int:
     """Questions whose best choice, by the mean log-probability per token, is not the only one.
 
@@ -133,34 +123,6 @@ def num_predictions(values: Sequence[dict[str, Any]]) -> int:
     1
     """
     return sum(value["prediction"] is not None for value in values)
-
-
-def num_questions(values: Sequence[dict[str, Any]]) -> int:
-    """Questions asked.
-
-    >>> num_questions([{"sample_id": 1}, {"sample_id": 2}])
-    2
-    """
-    return len(values)
-
-
-def split_size(values: Sequence[dict[str, Any]]) -> int:
-    """Questions in the official annotation file, prepared or not.
-
-    >>> split_size([{"split_size": 3355}, {"split_size": 3355}])
-    3355
-    """
-    (size,) = {value["split_size"] for value in values}
-    return size
-
-
-def coverage(values: Sequence[dict[str, Any]]) -> float:
-    """Share of the official file's questions that were scored, in [0, 1].
-
-    >>> coverage([{"scored": True, "split_size": 4}, {"scored": False, "split_size": 4}])
-    0.25
-    """
-    return sum(value["scored"] for value in values) / split_size(values)
 
 
 def _rank_responses(doc: Doc, responses: Sequence[Any]) -> tuple[Values, Ranking]:

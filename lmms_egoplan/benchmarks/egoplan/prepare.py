@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,11 @@ from lmms_egoplan.benchmarks.egoplan.records import (
     Split,
     read_annotations,
 )
-from lmms_egoplan.benchmarks.egoplan.sources import Video, check_video, damaged_questions, frames_to_verify
+from lmms_egoplan.benchmarks.egoplan.sources import find_video
 from lmms_egoplan.benchmarks.egoplan.splits import OFFICIAL, PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.footage import Footage, Lost, find_footage
 from lmms_egoplan.media.frames import FrameError
-from lmms_egoplan.progress import counting, track
 from lmms_egoplan.storage import compare_counts, fingerprint
 from lmms_egoplan.validation import listing
 
@@ -58,7 +59,7 @@ def prepare_egoplan(
     Returns:
         The summary, which is also stored with the split: ``benchmark``, ``split``, ``prepared`` (UTC, ISO
         8601), ``annotations``, ``split_size`` (questions in the file), ``questions`` (prepared),
-        ``fingerprint`` (another text once a prepared question or its media have changed, see `Video.version`),
+        ``fingerprint`` (another text once a prepared question or its media have changed, see `Footage.version`),
         ``missing`` (for each video that lacks frames its ``video_source``, ``video``, ``reason`` and the
         ``sample_ids`` that it concerns), ``verified`` (true, where all
         frames were decoded) and ``counts``: for questions, task_goals and each source the
@@ -71,37 +72,50 @@ def prepare_egoplan(
     records = read_annotations(annotations, split)
     roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
     _check_roots(records, roots, skip_missing)
-    videos, missing = _check_videos(records, roots)
-    if verify:
-        missing += _remove_damaged(records, videos)
-    if missing and not (skip_missing and videos):
-        raise LmmsEgoplanError(_missing_message(missing, len(records), skip_missing, verify))
-    kept = [record for record in records if record.sample_id in videos]
-    rows = _rows(kept, videos, len(records))
+    footage, lost = _find_footage(records, roots, verify)
+    if lost and not (skip_missing and footage):
+        raise LmmsEgoplanError(_missing_message(lost, len(records), skip_missing, verify))
+    kept = [record for record in records if record.sample_id in footage]
+    rows = _rows(kept, footage, len(records))
     return PREPARED.save(
         split,
         _dataset(rows),
         annotations=str(Path(annotations).resolve()),
         split_size=len(records),
         questions=len(kept),
-        fingerprint=fingerprint([row, videos[row["sample_id"]].version] for row in rows),
-        missing=missing,
+        fingerprint=fingerprint([row, footage[row["sample_id"]].version] for row in rows),
+        missing=[
+            {"video_source": source, "video": video, "reason": reason, "sample_ids": sample_ids}
+            for (source, video), reason, sample_ids in lost
+        ],
         counts=compare_counts(_counts(kept), _counts(records), "annotations", PAPER_COUNTS[split]),
         **({"verified": True} if verify else {}),
     )
 
 
-def check_media(records: Sequence[Record], roots: Roots) -> dict[int, Video]:
-    """By sample id, the video that has all frames of the question.
+def check_media(records: Sequence[Record], roots: Roots) -> dict[int, Path]:
+    """By sample id, the video file or frame folder that has all frames of the question.
 
     Raises:
         LmmsEgoplanError: a folder or frames are missing.
     """
     _check_roots(records, roots, skip_missing=False)
-    videos, missing = _check_videos(records, roots)
-    if missing:
-        raise LmmsEgoplanError(_missing_message(missing, len(records), skip_missing=False, verify=False))
-    return videos
+    footage, lost = _find_footage(records, roots, verify=False)
+    if lost:
+        raise LmmsEgoplanError(_missing_message(lost, len(records), skip_missing=False, verify=False))
+    return {sample_id: found.path for sample_id, found in footage.items()}
+
+
+def _find_footage(
+    records: Sequence[Record], roots: Roots, verify: bool
+) -> tuple[dict[int, Footage], list[Lost[tuple[str, str], int]]]:
+    def find(group: Sequence[Record]) -> dict[int, Footage | str]:
+        source = group[0].video_source
+        if (root := roots[source]) is None:
+            raise FrameError(f"{_OPTIONS[source]} is not given")
+        return find_video(root, group)
+
+    return find_footage(records, attrgetter("sample_id"), attrgetter("video_source", "video_id"), find, verify)
 
 
 def _check_roots(records: Sequence[Record], roots: Roots, skip_missing: bool) -> None:
@@ -117,64 +131,18 @@ def _check_roots(records: Sequence[Record], roots: Roots, skip_missing: bool) ->
             raise LmmsEgoplanError(f"{_OPTIONS[source]} {root}: no such folder (download: {VIDEO_URLS[source]})")
 
 
-def _check_videos(records: Sequence[Record], roots: Roots) -> tuple[dict[int, Video], list[dict[str, Any]]]:
-    """Per sample id the video that has its frames, and what is missing as the summary tells it."""
-    by_video: dict[tuple[str, str], list[Record]] = {}
-    for record in records:
-        by_video.setdefault((record.video_source, record.video_id), []).append(record)
-    videos: dict[int, Video] = {}
-    missing: list[dict[str, Any]] = []
-    for (source, video_id), group in track(by_video.items(), "Checking videos"):
-        sample_ids = [record.sample_id for record in group]
-        root = roots[source]
-        try:
-            if root is None:
-                raise FrameError(f"{_OPTIONS[source]} is not given")
-            video = check_video(root, group)
-        except LmmsEgoplanError as error:
-            lost, reason = sample_ids, str(error)
-        else:
-            lost, reason = list(video.missing), video.reason
-            videos |= {sample_id: video for sample_id in sample_ids if sample_id not in lost}
-        if lost:
-            missing.append({"video_source": source, "video": video_id, "reason": reason, "sample_ids": lost})
-    return videos, missing
-
-
-def _remove_damaged(records: Sequence[Record], videos: dict[int, Video]) -> list[dict[str, Any]]:
-    """Take questions with damaged frames out of `videos`; returns them as the summary tells them."""
-    by_video: dict[tuple[str, str], list[Record]] = {}
-    for record in records:
-        if record.sample_id in videos:
-            by_video.setdefault((record.video_source, record.video_id), []).append(record)
-    total = sum(len(frames_to_verify(group)) for group in by_video.values())
-    entries: list[dict[str, Any]] = []
-    with counting(total, "Decoding frames") as advance:
-        for (source, video_id), group in by_video.items():
-            try:
-                damaged = damaged_questions(videos[group[0].sample_id].path, group, advance)
-            except FrameError as error:
-                damaged = {record.sample_id: str(error) for record in group}
-            if damaged:
-                reason = next(iter(damaged.values()))
-                entries.append(
-                    {"video_source": source, "video": video_id, "reason": reason, "sample_ids": list(damaged)}
-                )
-            for sample_id in damaged:
-                del videos[sample_id]
-    return entries
-
-
-def _missing_message(missing: Sequence[dict[str, Any]], split_size: int, skip_missing: bool, verify: bool) -> str:
+def _missing_message(
+    missing: Sequence[Lost[tuple[str, str], int]], split_size: int, skip_missing: bool, verify: bool
+) -> str:
     per_source: Counter[str] = Counter()
-    for video in missing:
-        per_source[video["video_source"]] += len(video["sample_ids"])
+    for (source, _), _, sample_ids in missing:
+        per_source[source] += len(sample_ids)
     state = "missing or damaged" if verify else "missing"
     lines = [f"the frames of {per_source.total()} of {split_size} questions are {state}:"]
     for source, count in per_source.items():
         lines.append(f"  {count} from {source} ({_OPTIONS[source]}; download: {VIDEO_URLS[source]})")
-    lines.append(f"in {len({(video['video_source'], video['video']) for video in missing})} videos:")
-    videos = [f"{video['video']} (questions: {len(video['sample_ids'])}): {video['reason']}" for video in missing]
+    lines.append(f"in {len({lost.video for lost in missing})} videos:")
+    videos = [f"{lost.video[1]} (questions: {len(lost.ids)}): {lost.reason}" for lost in missing]
     lines.append(listing(videos, _LISTED))
     lines.append(
         "no question is left to prepare" if skip_missing else "add them, or go on without them: --skip-missing"
@@ -182,10 +150,10 @@ def _missing_message(missing: Sequence[dict[str, Any]], split_size: int, skip_mi
     return "\n".join(lines)
 
 
-def _rows(records: Sequence[Record], videos: dict[int, Video], split_size: int) -> list[dict[str, Any]]:
+def _rows(records: Sequence[Record], footage: dict[int, Footage], split_size: int) -> list[dict[str, Any]]:
     return [
         record.model_dump(exclude={*CHOICES})
-        | {"choices": record.choices, "media_path": str(videos[record.sample_id].path), "split_size": split_size}
+        | {"choices": record.choices, "media_path": str(footage[record.sample_id].path), "split_size": split_size}
         for record in records
     ]
 

@@ -1,6 +1,7 @@
 """EgoPlan's annotation files: reading and checking every record."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,7 +16,6 @@ from lmms_egoplan.validation import (
     expected,
     listing,
     problem,
-    problems_at,
     shown,
 )
 
@@ -43,8 +43,12 @@ _LISTED = 20
 _INT64_MAX = 2**63 - 1
 
 
+def _is_frame(frame: Any, first: int) -> bool:
+    return isinstance(frame, int) and not isinstance(frame, bool) and first <= frame <= _INT64_MAX
+
+
 def _frame(frame: Any, first: int, what: str = "") -> int:
-    if not isinstance(frame, int) or isinstance(frame, bool) or not first <= frame <= _INT64_MAX:
+    if not _is_frame(frame, first):
         raise expected(f"a frame number from {what}{first}")
     return frame
 
@@ -112,21 +116,6 @@ class Record(Checked):
             raise expected(f"an identifier like {'P01_13' if source == EPIC_KITCHENS else 'a UUID'}")
         return video_id
 
-    @field_validator("past_actions")
-    @classmethod
-    def _check_order(cls, actions: list[PastAction], info: ValidationInfo) -> list[PastAction]:
-        previous, last = info.context["first"], info.data.get("current_observation_frame", _INT64_MAX)
-        flaws = []
-        for position, start in enumerate(action.start_frame for action in actions):
-            if start < previous:
-                flaws.append(((position, "start_frame"), f"{start} lies before the action before it, at {previous}"))
-            if start > last:
-                flaws.append(((position, "start_frame"), f"{start} lies after current_observation_frame, {last}"))
-            previous = start
-        if flaws:
-            raise problems_at(flaws)
-        return actions
-
     @field_validator("golden_choice_idx")
     @classmethod
     def _check_letter(cls, letter: Any, info: ValidationInfo) -> str | None:
@@ -170,6 +159,7 @@ def read_annotations(path: str | Path, split: Split) -> list[Record]:
         sample_id, source = fields.get("sample_id"), fields.get("video_source")
         first = FIRST_FRAME.get(source, 0) if isinstance(source, str) else 0
         record, flaws = check_record(Record, raw, {"split": split, "first": first})
+        flaws += _order_flaws(fields, first)
         records.append(record)
         if sample_id is not None and (other := first_use.setdefault(shown(sample_id), index)) != index:
             flaws.append(f"sample_id: already used by record {other}")
@@ -180,6 +170,22 @@ def read_annotations(path: str | Path, split: Split) -> list[Record]:
             f"file for the {split} split?\n{listing(problems, _LISTED)}"
         )
     return records
+
+
+def _order_flaws(raw: dict[str, Any], first: int) -> Iterator[str]:
+    """Past actions that begin before an earlier one or after the observation; what is no frame number counts not."""
+    actions = raw.get("task_progress_metadata")
+    actions = actions if isinstance(actions, list) else []
+    starts = [action.get("start_frame") if isinstance(action, dict) else None for action in actions]
+    previous, last = first, raw.get("current_observation_frame")
+    for position, start in enumerate(starts):
+        if _is_frame(start, first):
+            place = f"task_progress_metadata[{position}].start_frame"
+            if start < previous:
+                yield f"{place}: {start} lies before the action before it, at {previous}"
+            if _is_frame(last, first) and start > last:
+                yield f"{place}: {start} lies after current_observation_frame, {last}"
+            previous = start
 
 
 def load_list(path: Path, split: Split) -> list[Any]:

@@ -2,59 +2,46 @@
 
 import os
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
 from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS, Record
-from lmms_egoplan.media.frames import FrameError, check_frame_folder, check_video_frames, count_video_frames, frame_path
+from lmms_egoplan.media.footage import Footage
+from lmms_egoplan.media.frames import FrameError, count_video_frames, frame_path
 from lmms_egoplan.storage import file_version, resolve_inside
 
 
-@dataclass(frozen=True)
-class Video:
-    """What was found of a video.
-
-    path: absolute path of the video file or frame folder.
-    version: another text once a file that a question may read has changed.
-    missing: sample ids of the questions that need frames which are not there.
-    reason: what is wrong; None if nothing is missing.
-    """
-
-    path: Path
-    version: str
-    missing: tuple[int, ...] = ()
-    reason: str | None = None
-
-
-def check_video(root: str | Path, records: Sequence[Record]) -> Video:
+def find_video(root: str | Path, records: Sequence[Record]) -> dict[int, Footage | str]:
     """Look for all frames of a video that any layout may read: from the first past action's start to the observation.
 
     Args:
         root: of Epic-Kitchens (``P01/rgb_frames/P01_13/frame_0000000760.jpg``) or Ego4D (``<video_id>.mp4``).
         records: the questions on one video, at least one.
 
+    Returns:
+        By sample id the footage, or, with the same text for all questions that lack frames, which ones are not there.
+
     Raises:
         FrameError: the video is absent or cannot be read.
         LmmsEgoplanError: the video, or a frame file that a question needs, lies outside `root`.
     """
     video_id = records[0].video_id
+    needed = {record.sample_id: _needed_frames(record) for record in records}
     if records[0].video_source == EPIC_KITCHENS:
-        return _check_folder(root, (video_id.split("_")[0], "rgb_frames", video_id), records)
+        return _find_folder(root, (video_id.split("_")[0], "rgb_frames", video_id), needed)
     path = resolve_inside(root, f"{video_id}.mp4")
     length = count_video_frames(path)
-    missing = [record for record in records if record.current_observation_frame >= length]
-    if not missing:
-        return Video(path, file_version(path.stat()))
-    last = max(record.current_observation_frame for record in missing)
+    version = file_version(path.stat())
+    last = max(span[-1] for span in needed.values())
     reason = f"{path}: {length} frames, but questions need them up to frame {last} (counted from 0)"
-    return Video(path, file_version(path.stat()), tuple(record.sample_id for record in missing), reason)
+    return {
+        sample_id: reason if span[-1] >= length else Footage(path, version, span) for sample_id, span in needed.items()
+    }
 
 
-def _check_folder(root: str | Path, parts: tuple[str, ...], records: Sequence[Record]) -> Video:
+def _find_folder(root: str | Path, parts: tuple[str, ...], needed: dict[int, range]) -> dict[int, Footage | str]:
     folder = resolve_inside(root, *parts)
-    needed = {record.sample_id: _needed_frames(record) for record in records}
     files: dict[int, str] = {}
     try:
         with os.scandir(folder) as entries:
@@ -72,43 +59,16 @@ def _check_folder(root: str | Path, parts: tuple[str, ...], records: Sequence[Re
         sample_id: next((number for number in span if number not in files), None) for sample_id, span in needed.items()
     }
     gaps = {sample_id: number for sample_id, number in first_missing.items() if number is not None}
-    if not gaps:
-        return Video(folder, version)
-    spans = [needed[sample_id] for sample_id in gaps]
-    reason = (
-        f"{frame_path(folder, min(gaps.values()))}: no such frame; questions need all from "
-        f"{min(span.start for span in spans)} to {max(span.stop for span in spans) - 1}"
-    )
-    return Video(folder, version, tuple(gaps), reason)
-
-
-def damaged_questions(path: Path, records: Sequence[Record], advance: Callable[[], None]) -> dict[int, str]:
-    """Decode all frames of a video that any layout may read, each once.
-
-    Args:
-        path: of the video, which holds all these frames.
-        records: the questions on it.
-        advance: called after each of the `frames_to_verify`.
-
-    Returns:
-        By sample id of the questions with damaged frames, what is wrong with the first one.
-
-    Raises:
-        FrameError: the video has changed since it was checked.
-    """
-    check = check_frame_folder if records[0].video_source == EPIC_KITCHENS else check_video_frames
-    damaged: dict[int, str] = {}
-    for number, error in check(path, frames_to_verify(records)):
-        advance()
-        if error is not None:
-            damaged[number] = str(error)
-    first = {record.sample_id: next(filter(damaged.get, _needed_frames(record)), None) for record in records}
-    return {sample_id: damaged[number] for sample_id, number in first.items() if number is not None}
-
-
-def frames_to_verify(records: Sequence[Record]) -> set[int]:
-    """Numbers of all frames that any layout may read for these questions on one video."""
-    return set().union(*map(_needed_frames, records))
+    reason = ""
+    if gaps:
+        spans = [needed[sample_id] for sample_id in gaps]
+        reason = (
+            f"{frame_path(folder, min(gaps.values()))}: no such frame; questions need all from "
+            f"{min(span.start for span in spans)} to {max(span.stop for span in spans) - 1}"
+        )
+    return {
+        sample_id: reason if sample_id in gaps else Footage(folder, version, span) for sample_id, span in needed.items()
+    }
 
 
 def _needed_frames(record: Record) -> range:

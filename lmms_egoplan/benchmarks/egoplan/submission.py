@@ -77,9 +77,10 @@ def split_ids(split: Split) -> list[int]:
     summary = load_summary("egoplan", split) or {}
     left_out = [sample_id for video in summary.get("missing", []) for sample_id in video.get("sample_ids", [])]
     if len(ids) < summary.get("split_size", 0):
+        named = f": sample_ids {_listing(left_out)}" if left_out else ""
         raise LmmsEgoplanError(
             f"a submission holds every question of the {split} split, and {summary['split_size'] - len(ids)} of "
-            f"{summary['split_size']} were left out when it was prepared{_named(left_out)}. Prepare it again with all "
+            f"{summary['split_size']} were left out when it was prepared{named}. Prepare it again with all "
             "videos, without --skip-missing, and run the model on them"
         )
     return ids
@@ -136,10 +137,6 @@ def _prediction(where: str, line: str) -> Prediction:
         )
     logged = read_as(_Logged, where, sample)
     return logged.sample_id, logged.prediction
-
-
-def _named(ids: Sequence[int]) -> str:
-    return f": sample_ids {_listing(ids)}" if ids else ""
 
 
 def _listing(ids: Sequence[int]) -> str:

@@ -5,15 +5,16 @@ rating is neither right nor wrong, and counts only against the coverage.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from statistics import fmean
 from typing import Any
 
 from loguru import logger
 
-from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
+from lmms_egoplan.judging.noise import Noise, noise, noise_of_average
 
 Values = dict[str, dict[str, Any]]
 
@@ -55,16 +56,6 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     }
 
 
-def mean_score(values: Sequence[Mapping[str, Any]]) -> float:
-    """Mean over the judged answers, 0..100; NaN if none is judged.
-
-    >>> mean_score([{"score": 50.0}, {"score": 100.0}, {"rating": None}])
-    75.0
-    """
-    scores = [value["score"] for value in values if "score" in value]
-    return fmean(scores) if scores else math.nan
-
-
 def judge_coverage(values: Sequence[Mapping[str, Any]]) -> float:
     """Share of the answers that are judged, in [0, 1].
 
@@ -99,15 +90,6 @@ def prompts_used(values: Sequence[Mapping[str, Any]]) -> str:
     "paper's; unknown"
     """
     return "; ".join(sorted({value["prompts"] or "unknown" for value in values}))
-
-
-def num_questions(values: Sequence[Mapping[str, Any]]) -> int:
-    """Questions asked.
-
-    >>> num_questions([{"id": "existence/1"}, {"id": "existence/2"}])
-    2
-    """
-    return len(values)
 
 
 def plain_average(scores: Mapping[str, float]) -> float:
@@ -151,3 +133,24 @@ def mean_over_dimensions(values: Sequence[float], sizes: Sequence[int], weight_b
         return math.nan
     weights = sizes if weight_by_size else [1] * len(sizes)
     return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)
+
+
+def noise_by_dimension(ratings: Mapping[str, Sequence[float | None]]) -> dict[str, Noise]:
+    """Noise of each dimension that has answers, and of their plain mean as ``average``; scores are 0..100.
+
+    Args:
+        ratings: of each answer by its id, as many as there are repeats, at least two.
+
+    >>> noise_by_dimension({"existence/1": [1.0, 1.0], "existence/2": [0.5, 0.0]})["existence"].scores
+    (75.0, 50.0)
+    """
+    noises = {}
+    for name in DIMENSION_NAMES:
+        percent = [_percent(repeated) for question, repeated in ratings.items() if dimension_of(question) == name]
+        if percent:
+            noises[name] = noise(percent)
+    return noises | {"average": noise_of_average(list(noises.values()))}
+
+
+def _percent(ratings: Iterable[float | None]) -> list[float | None]:
+    return [None if rating is None else 100 * rating for rating in ratings]

@@ -1,20 +1,27 @@
-"""EgoThink's ratings in files: by judge models, as judging writes them, and by people."""
+"""EgoThink's ratings in files: by judge models, once or several times, as judging writes them, and by people."""
 
 import csv
 import io
+import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+from annotated_types import Predicate
 from pydantic import Field
 
 from lmms_egoplan.benchmarks.egothink.answer_files import check_dimension, read_stored
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
+from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
+from lmms_egoplan.storage import write_whole
 from lmms_egoplan.text import cell_text
 from lmms_egoplan.validation import Checked, Expected, read_as
+
+_REPEATED = ("rating", "judgement", "judge", "error")
 
 Rated = dict[str, float | None]
 """Question, then rating in [0, 1]; None for an answer that was not rated."""
@@ -23,6 +30,15 @@ Rated = dict[str, float | None]
 class _Rating(Checked):
     rating: Annotated[float, Field(ge=LEVELS[0], le=LEVELS[-1]), Expected("a number from 0 to 1, or null")]
     judge: Annotated[str, Field(min_length=1), Expected("the model that gave the rating")]
+
+
+class _Repeat(Checked):
+    rating: Annotated[float, Predicate(LEVELS.__contains__), Expected("0, 0.5, 1 or null")] | None
+    judge: Any = None
+
+
+class _Repeated(Checked):
+    repeats: list[_Repeat]
 
 
 def between_levels(rated: Rated) -> dict[str, float]:
@@ -95,6 +111,41 @@ def read_human(path: Path) -> dict[str, Rated]:
     except csv.Error as error:
         raise LmmsEgoplanError(f"{path}, after line {lines.line_num}: no CSV: {error}") from error
     return raters
+
+
+def write_repeated(path: Path, repeats: Sequence[Sequence[JudgedAnswer]]) -> None:
+    """Write the repeats of judging the same answers as JSON lines, which `read_stored` and `read_repeated` read.
+
+    A line is the first repeat's judged answer, with rating, reply, judge and error of every repeat as ``repeats``.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    lines = (
+        asdict(answer[0]) | {"repeats": [{name: getattr(repeat, name) for name in _REPEATED} for repeat in answer]}
+        for answer in zip(*repeats, strict=True)
+    )
+    write_whole(path, "".join(f"{json.dumps(line)}\n" for line in lines))
+
+
+def read_repeated(path: Path) -> tuple[dict[str, list[float | None]], str]:
+    """The ratings of each answer by its id, one for each repeat, and the names of the judges.
+
+    Raises:
+        LmmsEgoplanError: the file cannot be read, or an answer was not judged as often as the others, at least twice.
+    """
+    ratings: dict[str, list[float | None]] = {}
+    judges: set[str] = set()
+    how = "give a file of lmms-egoplan judge egothink --repeats"
+    for stored in read_stored([path]):
+        repeats = read_as(_Repeated, stored.where, {"repeats": stored.repeats}).repeats
+        if len(repeats) < 2:
+            raise LmmsEgoplanError(f"{stored.where}: repeats: expected two or more judgements; {how}")
+        if ratings and len(repeats) != (count := len(next(iter(ratings.values())))):
+            raise LmmsEgoplanError(f"{stored.where}: {len(repeats)} repeats where the lines before have {count}; {how}")
+        ratings[stored.id] = [repeat.rating for repeat in repeats]
+        judges |= {str(repeat.judge) for repeat in repeats if repeat.rating is not None}
+    return ratings, ", ".join(sorted(judges))
 
 
 def _read_judged(path: Path, answers: dict[str, tuple[str, str]]) -> tuple[str, Rated]:

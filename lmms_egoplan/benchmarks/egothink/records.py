@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension, dimension_of
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import check_record, read_json
 from lmms_egoplan.media.image_files import check_image
@@ -32,15 +32,13 @@ class _Texts(Checked):
 class Draft:
     """A record as its source has it, unchecked.
 
-    dimension: name of the dimension.
-    number: position in the dimension, from 1.
+    id: as in `Record`.
     place: names the record in messages.
     fields: whatever stands there.
     read_image: gives the bytes of the image file; raises LmmsEgoplanError, which names the field.
     """
 
-    dimension: str
-    number: int
+    id: str
     place: str
     fields: dict[str, Any]
     read_image: Callable[[], bytes]
@@ -86,8 +84,7 @@ def read_folder(source: str | Path) -> list[Draft]:
             fields = raw if isinstance(raw, dict) else {}
             drafts.append(
                 Draft(
-                    dimension.name,
-                    number,
+                    f"{dimension.name}/{number}",
                     f"{folder / 'annotations.json'}, record {number}",
                     fields,
                     partial(_read_image_file, folder / "images", fields.get("image_path")),
@@ -108,8 +105,7 @@ def read_hub() -> list[Draft]:
     """
     return [
         Draft(
-            dimension.name,
-            number,
+            f"{dimension.name}/{number}",
             f"{HUB_DATASET}, config {dimension.hub_config}, record {number}",
             row,
             partial(_read_image_cell, row["image"]),
@@ -136,8 +132,7 @@ def check_records(drafts: Iterable[Draft]) -> list[Record]:
             flaws.append(str(error))
         problems += [f"{draft.place}, {problem}" for problem in flaws]
         if not flaws:
-            record_id = f"{draft.dimension}/{draft.number}"
-            records.append(Record(record_id, draft.dimension, texts.question, texts.answer, image))
+            records.append(Record(draft.id, dimension_of(draft.id), texts.question, texts.answer, image))
     if problems:
         raise LmmsEgoplanError(
             f"{_listing(problems)}\nRecords are counted from 1. The data as published: {REPOSITORY_URL}, or the "

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from loguru import logger
 from pydantic import Field, StrictBool, StrictFloat
 
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
 from lmms_egoplan.benchmarks.egothink.judge_protocol import JUDGE_PROMPT, SCALE
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
-from lmms_egoplan.judging.missing_ratings import warn_of_missing_ratings
+from lmms_egoplan.judging.rater import Rater, warn_of_missing_ratings
 from lmms_egoplan.judging.sanitize import sanitize
 from lmms_egoplan.serialization import TextRecord
 from lmms_egoplan.validation import AnyText, Expected
@@ -94,20 +93,16 @@ def grade_repeatedly(
     shown = [sanitize(answer.answer) for answer in answers]
     judgements: Sequence[Judgement | None] = [None] * (len(answers) * repeats)
     if settings is not None and answers:
-        from lmms_egoplan.judging.judge import JudgeError, judge_all
-
         requests = [
             _request(answer, text, repeat)
             for repeat in range(repeats)
             for answer, (text, _) in zip(answers, shown, strict=True)
         ]
-        try:
-            dimensions = {dimension_of(answer.id) for answer in answers}
-            title = f"EgoThink {min(dimensions)}" if len(dimensions) == 1 else "EgoThink"
-            judgements = judge_all(requests, SCALE, settings, title=title, show_progress=show_progress)
-        except JudgeError as error:
-            logger.error(f"EgoThink: {error}\nThe answers are saved. Judge the others later: {_JUDGE_LATER}")
-            judgements = error.judgements
+        dimensions = {dimension_of(answer.id) for answer in answers}
+        rater = Rater(
+            "EgoThink", settings, f"The answers are saved. Judge the others later: {_JUDGE_LATER}", show_progress
+        )
+        judgements = rater.rate(requests, SCALE, dimensions.pop() if len(dimensions) == 1 else "")
     judged = [
         _judged(answer, suspect, judgement)
         for (answer, (_, suspect)), judgement in zip(

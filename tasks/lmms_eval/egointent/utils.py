@@ -6,17 +6,16 @@ from typing import Any
 
 from datasets import Dataset
 
+from lmms_egoplan.benchmarks.aggregations import coverage, num_asked, num_counted, truncated_share  # noqa: F401
 from lmms_egoplan.benchmarks.egointent import scoring
 from lmms_egoplan.benchmarks.egointent.diagnostics import scoring as diagnostics
 from lmms_egoplan.benchmarks.egointent.diagnostics.metrics import mean_diagnostics, score_diagnostics  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.diagnostics.scoring import DIAGNOSTICS_VERSION, DiagnosedStep, diagnose  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.metrics import (  # noqa: F401
-    coverage,
     field_score,
     judge_coverage,
     judge_models,
     media_used,
-    num_steps,
     parsed_share,
     suspect_share,
 )
@@ -24,7 +23,6 @@ from lmms_egoplan.benchmarks.egointent.protocol import PROMPT_VERSION, prompt_te
 from lmms_egoplan.benchmarks.egointent.scoring import JUDGE_VERSION, Prediction, grade  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import media_shown, num_shown, visual_input
-from lmms_egoplan.benchmarks.truncation import num_counted, truncated_share  # noqa: F401
 from lmms_egoplan.harnesses.lmms_eval.filters import JudgedFilter, RequestFilter
 from lmms_egoplan.media.sampling import VisualInput
 from lmms_egoplan.processes import is_first_process

@@ -10,14 +10,8 @@ from datasets import Dataset
 from lmms_eval.tasks._task_utils.file_utils import generate_submission_file
 from loguru import logger
 
-from lmms_egoplan.benchmarks.egoplan.metrics import (  # noqa: F401
-    coverage,
-    num_predictions,
-    num_questions,
-    num_ties,
-    score_test_ranking,
-    split_size,
-)
+from lmms_egoplan.benchmarks.aggregations import coverage, num_asked, split_size  # noqa: F401
+from lmms_egoplan.benchmarks.egoplan.metrics import num_predictions, num_ties, score_test_ranking  # noqa: F401
 from lmms_egoplan.benchmarks.egoplan.protocol import lettered_question
 from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
 from lmms_egoplan.benchmarks.egoplan.submission import write_predictions

@@ -146,7 +146,7 @@ def test_help_names_the_authors_file_and_no_earlier_option(command):
 
 
 def test_help_loads_no_heavy_library():
-    modules = "card, classifier, evaluation, model, pairs, recipe, run_folder, tokens, trainer, training"
+    modules = "classifier, evaluation, model, pairs, recipe, run_folder, training"
     code = (
         f"from lmms_egoplan.benchmarks.actplan.bleurt import {modules}\n"
         "import sys\nfrom typer.testing import CliRunner\nfrom lmms_egoplan.cli import app\n"

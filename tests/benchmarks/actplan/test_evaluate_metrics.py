@@ -13,7 +13,7 @@ import pytest
 from benchmarks.actplan.slow import lcs, lines, normalised
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import load_classifier
-from lmms_egoplan.benchmarks.actplan.commands.metrics_path import METRICS
+from lmms_egoplan.benchmarks.actplan.commands import METRICS
 from lmms_egoplan.errors import LmmsEgoplanError
 from patience import FOREVER_S
 

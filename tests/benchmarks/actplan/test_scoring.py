@@ -12,14 +12,13 @@ from lmms_egoplan.benchmarks.actplan.bleurt.classifier import load_classifier
 from lmms_egoplan.benchmarks.actplan.metrics import (
     LENGTH_BINS,
     classifier_names,
-    coverage,
     length_bin,
     mean_by_group,
-    mean_score,
     plans_by_group,
     score_plan,
 )
 from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, PlanScore, score_plans
+from lmms_egoplan.benchmarks.aggregations import coverage, mean_score
 
 pytestmark = pytest.mark.usefixtures("real_encoder")
 

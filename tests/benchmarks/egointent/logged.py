@@ -16,7 +16,18 @@ def graded_step(step_id, ratings, judge="qwen", found=FIELDS):
     judges = {field: judge if field in found and rated[field] is not None else None for field in FIELDS}
     errors = {field: "no reply" if rated[field] is None else None for field in FIELDS}
     nothing = dict.fromkeys(FIELDS)
-    return GradedStep(step_id, dict.fromkeys(found, "text"), rated, nothing, judges, errors, [], False, 6, 6)
+    return GradedStep(
+        step_id=step_id,
+        fields=dict.fromkeys(found, "text"),
+        ratings=rated,
+        judgements=nothing,
+        judges=judges,
+        errors=errors,
+        suspect=[],
+        truncated=False,
+        frames_shown=6,
+        frames_sampled=6,
+    )
 
 
 def sample(step, scenario="make tea", unverified=False, category=None, video_id="v1"):

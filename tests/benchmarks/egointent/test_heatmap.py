@@ -155,7 +155,7 @@ def _without(line, field):
         (lambda line: [], "overall: expected an object, as the task egointent logs it, found nothing"),
         (lambda line: line | {"overall": 3.5}, "overall: expected an object, as the task egointent logs it, found 3.5"),
         (lambda line: _without(line, "scenario"), "overall.scenario: expected a text, found nothing"),
-        (lambda line: _without(line, "ratings"), "expected an object with step_id, fields, ratings"),
+        (lambda line: _without(line, "ratings"), "reply, media, ratings; absent: ratings, which an earlier version"),
         (lambda line: line | {"overall": line["overall"] | {"ratings": {}}}, "wrong value: ratings"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmms_egoplan.benchmarks import truncation
+from lmms_egoplan.benchmarks import aggregations
 from lmms_egoplan.benchmarks.egointent import metrics, published
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
@@ -103,7 +103,7 @@ def test_field_without_a_rating_has_no_score():
 
 
 def test_answer_to_another_step():
-    with pytest.raises(ValueError, match="step s2 got the graded answer to s1"):
+    with pytest.raises(ValueError, match="step s2 got the judged answer to s1"):
         metrics.score_step(doc_of("s2"), [GRADED.to_text()])
 
 
@@ -171,14 +171,14 @@ def test_aggregations_equal_slow_ones(steps):
     assert aggregate(metrics.parsed_share, "parsed", values) == pytest.approx(len(found) / len(pairs))
     coverage = aggregate(metrics.judge_coverage, "judge_coverage", values)
     assert coverage == pytest.approx(judged / len(found) if found else math.nan, nan_ok=True)
-    truncated = aggregate(truncation.truncated_share, "truncated", values)
+    truncated = aggregate(aggregations.truncated_share, "truncated", values)
     assert truncated == pytest.approx(sum(tokens) / len(tokens) if tokens else math.nan, nan_ok=True)
-    assert aggregate(truncation.num_counted, "truncated_of", values) == len(tokens)
+    assert aggregate(aggregations.num_counted, "truncated_of", values) == len(tokens)
     assert aggregate(metrics.judge_models, "judge_model", values) == ("qwen" if judged else "none")
     unverified = aggregate(metrics.unverified_share, "unverified", values)
     assert unverified == pytest.approx(sum(step[5] for step in steps) / len(steps))
-    assert aggregate(metrics.num_steps, "num_steps", values) == len(steps)
-    assert aggregate(metrics.coverage, "coverage", values) == pytest.approx(len(steps) / 10)
+    assert aggregate(aggregations.num_asked, "num_steps", values) == len(steps)
+    assert aggregate(aggregations.coverage, "coverage", values) == pytest.approx(len(steps) / 10)
 
 
 def test_unjudged_run_has_no_score_though_fields_are_missing():

@@ -249,7 +249,8 @@ def test_anything_gives_records_or_one_error(tmp_path_factory, changes, as_lines
         assert all(text == text.strip() != "" for text in (record.local_intent, record.global_intent, record.scenario))
 
 
-def test_a_step_id_must_not_tell_the_labels(tmp_path):
-    records = [raw_record(1, step_id="Hold_board 1-steady 7"), raw_record(2, step_id="a2")]
+@pytest.mark.parametrize("more", [{}, {"environment": "x"}])
+def test_a_step_id_must_not_tell_the_labels(tmp_path, more):
+    records = [raw_record(1, step_id="Hold_board 1-steady 7", **more), raw_record(2, step_id="a2")]
     with pytest.raises(LmmsEgoplanError, match="step_id: the model is told it, and it must not tell local_intent"):
         read_annotations(write_annotations(tmp_path / "steps.jsonl", records))

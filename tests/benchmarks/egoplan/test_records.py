@@ -69,6 +69,18 @@ def test_reads_a_list_or_an_object_with_a_list(tmp_path):
         assert record.past_actions[1].model_dump() == RECORD["task_progress_metadata"][1]
 
 
+def test_order_is_told_beside_what_else_is_wrong(tmp_path):
+    actions = [{"narration_text": "", "start_frame": start, "stop_frame": 900} for start in (9, 3, 500, "2", 1)]
+    with pytest.raises(LmmsEgoplanError) as error:
+        read_annotations(write(tmp_path, [RECORD | {"task_progress_metadata": actions}]), "val")
+    told = str(error.value)
+    assert told.count("narration_text: expected a text, found ''") == 5
+    assert "[1].start_frame: 3 lies before the action before it, at 9" in told
+    assert "[2].start_frame: 500 lies after current_observation_frame, 90" in told
+    assert "[3].start_frame: expected a frame number from 1, found '2'" in told
+    assert "[4].start_frame: 1 lies before the action before it, at 500" in told
+
+
 def test_first_step_and_first_frames(tmp_path):
     ego4d = RECORD | {
         "sample_id": 8,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmms_egoplan.benchmarks import truncation
+from lmms_egoplan.benchmarks import aggregations
 from lmms_egoplan.benchmarks.egothink import metrics
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.published import load
@@ -90,11 +90,11 @@ def test_aggregations_equal_slow_ones(answers):
         "truncated": known.count(True) / len(known) if known else nan,
         "suspect": sum(suspect for _, _, suspect in answers) / len(answers),
     }
-    functions = (metrics.mean_score, metrics.judge_coverage, truncation.truncated_share, metrics.suspect_share)
+    functions = (aggregations.mean_score, metrics.judge_coverage, aggregations.truncated_share, metrics.suspect_share)
     for function, (name, number) in zip(functions, expected.items(), strict=True):
         assert aggregate(function, name) == pytest.approx(number, nan_ok=True)
     assert aggregate(metrics.judge_models, "judge_model") == ("gpt-4o" if rated else "none")
-    assert aggregate(metrics.num_questions, "num_questions") == len(answers)
+    assert aggregate(aggregations.num_asked, "num_questions") == len(answers)
 
 
 def test_several_judges_are_all_named():

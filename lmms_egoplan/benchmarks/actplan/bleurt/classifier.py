@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from loguru import logger
 
-from lmms_egoplan.benchmarks.actplan.bleurt.model import load_model
+from lmms_egoplan.benchmarks.actplan.bleurt.model import encode_pair, load_model
 from lmms_egoplan.benchmarks.actplan.bleurt.pairs import joined
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import pairs_text
-from lmms_egoplan.benchmarks.actplan.bleurt.tokens import encode_pair
 from lmms_egoplan.encoder import default_device
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.progress import track
@@ -76,15 +75,9 @@ class PlanClassifier:
         with torch.inference_mode():
             for batch in track(batches, "Classifying plans") if show_progress and batches else batches:
                 inputs = self._tokenizer.pad(
-                    {
-                        "input_ids": [tokens[index].input_ids for index in batch],
-                        "token_type_ids": [tokens[index].token_type_ids for index in batch],
-                    },
-                    return_tensors="pt",
-                    verbose=False,
+                    [tokens[index].inputs() for index in batch], return_tensors="pt", verbose=False
                 )
-                of_batch = self._probabilities(inputs)
-                for index, probability in zip(batch, of_batch, strict=True):
+                for index, probability in zip(batch, self._probabilities(inputs), strict=True):
                     probabilities[index] = probability
         if any(probability != probability for probability in probabilities):
             raise LmmsEgoplanError("the classifier gives no numbers (NaN): its weights are damaged; train it again")

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Literal
 
@@ -11,25 +13,11 @@ from lmms_egoplan.benchmarks.actplan.labelled_plans import MODELS, read_activiti
 from lmms_egoplan.benchmarks.actplan.published import load
 from lmms_egoplan.errors import LmmsEgoplanError
 
-
-@dataclass(frozen=True)
-class PaperScores:
-    """A row of Table 5: MCC on val, accuracies in percent."""
-
-    mcc: float
-    val: float
-    test: float
-
-
-def _paper_scores() -> dict[str, dict[str, PaperScores]]:
-    """Rows of Table 5 by classifier and the model that wrote the plans."""
-    scores: dict[str, dict[str, PaperScores]] = {}
-    for row in load("table5").rows:
-        scores.setdefault(row["model"], {})[row["vlm"]] = PaperScores(row["mcc"], row["val_acc"], row["test_acc"])
-    return scores
-
-
-TABLE_5 = _paper_scores()
+# Rows of Table 5 by classifier and the model that wrote the plans: MCC on val, accuracies in percent.
+TABLE_5 = {
+    classifier: {row["vlm"]: row for row in rows}
+    for classifier, rows in groupby(load("table5").rows, key=itemgetter("model"))
+}
 
 
 @dataclass(frozen=True)
@@ -93,14 +81,12 @@ def evaluate_bleurt(
 
 def score_by_source(pairs: Sequence[PlanPair], verdicts: Sequence[Verdict]) -> dict[str, SourceScores]:
     """Scores by model in Table 5's order; without those that have no plans."""
-    sources = [pair.source for pair in pairs]
-    scores = {}
-    for model in MODELS.values():
-        chosen = [number for number, source in enumerate(sources) if source == model]
-        if chosen:
-            labels = [pairs[number].correct for number in chosen]
-            scores[model] = score_verdicts(labels, [verdicts[number] for number in chosen])
-    return scores
+    judged = list(zip(pairs, verdicts, strict=True))
+    by_model = {
+        model: [(pair.correct, verdict) for pair, verdict in judged if pair.source == model]
+        for model in MODELS.values()
+    }
+    return {model: score_verdicts(*zip(*of_model, strict=True)) for model, of_model in by_model.items() if of_model}
 
 
 def score_verdicts(labels: Sequence[bool], verdicts: Sequence[Verdict]) -> SourceScores:

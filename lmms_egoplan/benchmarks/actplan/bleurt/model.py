@@ -1,4 +1,4 @@
-"""The classifier's network (sec. 4.2.2, eqs. 1 and 2): a new one on an encoder, and a stored one."""
+"""The classifier's network (sec. 4.2.2, eqs. 1 and 2): a new one on an encoder, and a stored one; what it reads."""
 
 import hashlib
 from dataclasses import dataclass
@@ -7,13 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import EARLIER_PAIRS, Positives, Shuffled
-from lmms_egoplan.benchmarks.actplan.bleurt.tokens import ACTION_TOKENS
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.text import clean_text
 from lmms_egoplan.validation import shown
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+# Sec. 4.2.2's plans are written with these: each is one token.
+ACTION_TOKENS = ("switch-on", "switch-off", "place_inside", "place_on_top", "walk_to")
+
+_MARKS = 3
 _CLASS = "PlanPairModel"
 _HEAD = {"plan_head.weight", "plan_head.bias"}
 _FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
@@ -116,6 +120,40 @@ def load_model(folder: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]
     if report["missing_keys"] or len(tokenizer) > config.vocab_size:
         raise LmmsEgoplanError(f"{folder}: the classifier is damaged: weights and tokenizer are not complete; {_HOW}")
     return model.eval(), tokenizer
+
+
+@dataclass(frozen=True)
+class PairTokens:
+    """A pair's token ids with marks, whether each is of the second part, and whether some are left out."""
+
+    input_ids: list[int]
+    token_type_ids: list[int]
+    truncated: bool
+
+    def inputs(self) -> dict[str, list[int]]:
+        """For ``tokenizer.pad``."""
+        return {"input_ids": self.input_ids, "token_type_ids": self.token_type_ids}
+
+
+def encode_pair(tokenizer: "PreTrainedTokenizerBase", max_length: int, gold: str, candidate: str) -> PairTokens:
+    """Encode a pair; tokens beyond `max_length` are taken from the end of the longer text first.
+
+    The same as the tokenizer's own ``longest_first`` truncation, which for two long texts keeps the product of all
+    that it cuts off in memory.
+    """
+    first, second = tokenizer([clean_text(gold), clean_text(candidate)], add_special_tokens=False, verbose=False)[
+        "input_ids"
+    ]
+    room = max_length - _MARKS
+    share = room // 2 + (room % 2 if len(first) > len(second) else 0)
+    kept_first = first[: max(share, room - len(second))]
+    kept_second = second[: room - len(kept_first)]
+    cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
+    return PairTokens(
+        [cls, *kept_first, sep, *kept_second, sep],
+        [0] * (len(kept_first) + 2) + [1] * (len(kept_second) + 1),
+        len(first) + len(second) > room,
+    )
 
 
 def _digest(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> str:

@@ -59,8 +59,7 @@ def labelled_pairs(instances: Sequence[LabelledInstance]) -> list[PlanPair]:
     pairs = []
     for instance in instances:
         for plan in instance.plans:
-            golds = (instance.gold_1, instance.gold_2)
-            gold = next(gold for gold in (golds[::-1] if plan.model == "GPT-4V" else golds) if gold is not None)
+            gold = instance.golds[-1 if plan.model == "GPT-4V" else 0]
             pairs.append(PlanPair(joined(gold), joined(plan.text), plan.correct, plan.model))
     return pairs
 
@@ -83,7 +82,7 @@ class TrainingPairs:
     def __init__(self, instances: Sequence[LabelledInstance], recipe: Recipe) -> None:
         pools: dict[Hashable, list[_Steps]] = {}
         for instance in instances:
-            pools.setdefault(_pool(instance, recipe), []).extend(map(_steps, _golds(instance)))
+            pools.setdefault(_pool(instance, recipe), []).extend(map(_steps, instance.golds))
         if recipe.shuffled == "activity":  # The same draws in whichever order the file has the instances.
             pools = {key: sorted(set(pool)) for key, pool in pools.items()}
         sources = [_Plans(instance, pools[_pool(instance, recipe)], recipe) for instance in instances]
@@ -110,7 +109,7 @@ class _Plans:
     def __init__(self, instance: LabelledInstance, pool: Sequence[_Steps], recipe: Recipe) -> None:
         self.id = instance.id
         self._recipe = recipe
-        golds = _golds(instance)
+        golds = instance.golds
         correct = [*golds, *(plan.text for plan in instance.plans if plan.correct)]
         self._golds = _different(golds)
         self._correct = _different(correct)
@@ -149,10 +148,6 @@ class _Plans:
     def _can_be_shuffled(self, steps: _Steps) -> bool:
         orders = factorial(len(steps)) // prod(map(factorial, Counter(steps).values()))
         return orders > sum(sorted(other) == sorted(steps) for other in self._in_order)
-
-
-def _golds(instance: LabelledInstance) -> list[str]:
-    return [gold for gold in (instance.gold_1, instance.gold_2) if gold is not None]
 
 
 def _pool(instance: LabelledInstance, recipe: Recipe) -> Hashable:

@@ -1,15 +1,17 @@
 """Training the classifier (sec. 4.2.2): one run in one folder, which the same command goes on with."""
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lmms_egoplan.benchmarks.actplan.bleurt.card import model_card
+import numpy as np
+
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import PlanClassifier
 from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import score_by_source, score_verdicts
-from lmms_egoplan.benchmarks.actplan.bleurt.model import load_model, new_model
+from lmms_egoplan.benchmarks.actplan.bleurt.model import NewModel, encode_pair, load_model, new_model
 from lmms_egoplan.benchmarks.actplan.bleurt.pairs import (
     PlanPair,
     TrainingPairs,
@@ -19,17 +21,12 @@ from lmms_egoplan.benchmarks.actplan.bleurt.pairs import (
 )
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import EARLIER_PAIRS, Recipe, paper_learning_rate
 from lmms_egoplan.benchmarks.actplan.bleurt.run_folder import RunFolder
-from lmms_egoplan.benchmarks.actplan.bleurt.trainer import Fitted, fit
 from lmms_egoplan.benchmarks.actplan.labelled_plans import read_activities, read_labelled_plans
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import write_whole
 
-
-@dataclass(frozen=True)
-class _Data:
-    train: TrainingPairs
-    val: list[PlanPair]
-    counts: dict[str, Any]
+if TYPE_CHECKING:
+    from transformers import EvalPrediction, Trainer, TrainerCallback, TrainingArguments
 
 
 def train_bleurt(
@@ -49,18 +46,19 @@ def train_bleurt(
     Returns:
         What is in ``scores.json``: ``settings``; ``data`` (numbers of instances and plans); ``best_epoch``, from 1;
         ``train``, the scores on the first epoch's pairs; ``val``, those on val by model; ``val_accuracy`` over both;
-        ``history`` and ``seconds`` as in `Fitted`. Scores are as in `SourceScores`.
+        ``history``, with ``epoch``, ``train_loss``, ``val_loss`` and ``val_accuracy`` (in [0, 1]) of every epoch; and
+        ``seconds`` of all epochs, without what an interruption has lost. Scores are as in `SourceScores`.
 
     Raises:
         LmmsEgoplanError: one of the files cannot be read or holds something else, there is no usable encoder or data,
             the folder is another run's, or training diverges.
         OSError: the folder cannot be written.
     """
-    data = _read(plans, activities, recipe)
-    for activity, count in data.counts["unknown_activities"].items():
+    train, val, counts = _read(plans, activities, recipe)
+    for activity, count in counts["unknown_activities"].items():
         tell(f"Left out: {count} instances of {activity}, which {activities} does not name")
-    if data.counts["without_pair"]:
-        tell(f"Left out: instances that give no pair to learn from: {', '.join(data.counts['without_pair'])}")
+    if train.without_pair:
+        tell(f"Left out: instances that give no pair to learn from: {', '.join(train.without_pair)}")
     new = new_model(encoder, recipe.max_length, recipe.seed)
     if new.max_length < recipe.max_length:
         tell(f"Pairs are cut to {new.max_length} tokens, not {recipe.max_length}: the encoder has no more positions")
@@ -73,9 +71,22 @@ def train_bleurt(
         tell(f"{out}: this run is finished")
         return scores
     new.model.config.update({name: getattr(recipe, name) for name in EARLIER_PAIRS})
-    fitted = fit(folder, new, data.train, data.val, recipe, tell)
-    model, tokenizer = load_model(fitted.best)
-    scores = _scores(encoder, recipe, data, fitted, PlanClassifier(model, tokenizer))
+    trainer, seconds = _fit(folder, new, train, val, recipe, tell)
+    best = trainer.state.best_global_step
+    model, tokenizer = load_model(folder.checkpoint(best))
+    scores = {
+        "settings": {
+            "encoder": encoder,
+            **asdict(recipe),
+            "device": trainer.args.device.type,
+            "bf16": trainer.args.bf16,
+        },
+        "data": counts,
+        "best_epoch": best * recipe.epochs // trainer.state.max_steps,
+        **_scores(PlanClassifier(model, tokenizer), train.epoch(0), val),
+        "history": _history(trainer),
+        "seconds": seconds,
+    }
     model.save_pretrained(out)
     tokenizer.save_pretrained(out)
     write_whole(out / "README.md", model_card(scores))
@@ -83,7 +94,8 @@ def train_bleurt(
     return scores
 
 
-def _read(plans: Path, activities: Path, recipe: Recipe) -> _Data:
+def _read(plans: Path, activities: Path, recipe: Recipe) -> tuple[TrainingPairs, list[PlanPair], dict[str, Any]]:
+    """Training instances, the labelled pairs of val, and what is told of both."""
     instances, splits = read_labelled_plans(plans), read_activities(activities)
     train, val = (in_split(instances, splits, split) for split in ("train", "val"))
     pairs, labelled = TrainingPairs(train, recipe), labelled_pairs(val)
@@ -97,25 +109,147 @@ def _read(plans: Path, activities: Path, recipe: Recipe) -> _Data:
         "val_plans": len(labelled),
         "unknown_activities": unknown_activities(instances, splits),
     }
-    return _Data(pairs, labelled, counts)
+    return pairs, labelled, counts
 
 
-def _scores(encoder: str, recipe: Recipe, data: _Data, fitted: Fitted, classifier: PlanClassifier) -> dict[str, Any]:
-    train = data.train.epoch(0)
-    pairs = [*train, *data.val]
-    verdicts = classifier.judge([(pair.gold, pair.candidate) for pair in pairs])
+def _scores(classifier: PlanClassifier, train: list[PlanPair], val: list[PlanPair]) -> dict[str, Any]:
+    verdicts = classifier.judge([(pair.gold, pair.candidate) for pair in train + val])
     on_train, on_val = verdicts[: len(train)], verdicts[len(train) :]
-    by_model = score_by_source(data.val, on_val)
     return {
-        "settings": {"encoder": encoder, **asdict(recipe), "device": fitted.device, "bf16": fitted.bf16},
-        "data": data.counts,
-        "best_epoch": fitted.best_epoch,
         "train": asdict(score_verdicts([pair.correct for pair in train], on_train)),
-        "val": {model: asdict(scores) for model, scores in by_model.items()},
-        "val_accuracy": score_verdicts([pair.correct for pair in data.val], on_val).accuracy,
-        "history": fitted.history,
-        "seconds": fitted.seconds,
+        "val": {model: asdict(scores) for model, scores in score_by_source(val, on_val).items()},
+        "val_accuracy": score_verdicts([pair.correct for pair in val], on_val).accuracy,
     }
+
+
+def model_card(scores: Mapping[str, Any]) -> str:
+    """The card of a trained classifier as Markdown; `scores` as `train_bleurt` returns them."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader(__package__, "")
+    environment = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
+    return environment.get_template("card.md").render(scores)
+
+
+def _fit(
+    folder: RunFolder,
+    new: NewModel,
+    train: TrainingPairs,
+    val: Sequence[PlanPair],
+    recipe: Recipe,
+    tell: Callable[[str], None],
+) -> "tuple[Trainer, float]":
+    """Train from the last whole checkpoint, or from the start, to the last epoch.
+
+    The best epoch has the highest accuracy on val, the first of equal ones.
+
+    Args:
+        recipe: with a learning rate.
+        tell: is told where the run goes on.
+
+    Returns:
+        The Trainer at its end, and the seconds of all epochs.
+
+    Raises:
+        LmmsEgoplanError: more than one GPU or process, or training diverges.
+    """
+    from transformers import Trainer
+
+    last = folder.last_checkpoint()
+    if last is not None:
+        tell(f"Going on from {last}")
+    start = time.monotonic() - (folder.seconds(last) if last else 0.0)
+    dataset = _Pairs(new, train.epoch(0))
+    trainer = Trainer(
+        new.model,
+        _arguments(folder, recipe),
+        train_dataset=dataset,
+        eval_dataset=_Pairs(new, val),
+        processing_class=new.tokenizer,
+        compute_metrics=_accuracy,
+        callbacks=[_epochs(folder, train, dataset, start)],
+    )
+    trainer.train(resume_from_checkpoint=str(last) if last else None)
+    return trainer, round(time.monotonic() - start, 1)
+
+
+def _arguments(folder: RunFolder, recipe: Recipe) -> "TrainingArguments":
+    import torch
+    from transformers import TrainingArguments
+
+    arguments = TrainingArguments(
+        output_dir=str(folder.checkpoints),
+        num_train_epochs=recipe.epochs,
+        per_device_train_batch_size=recipe.batch_size,
+        per_device_eval_batch_size=recipe.batch_size,
+        learning_rate=recipe.learning_rate,
+        optim="adamw_torch",
+        weight_decay=0.01,
+        lr_scheduler_type="constant",
+        max_grad_norm=5.0,
+        dataloader_pin_memory=torch.cuda.is_available(),
+        bf16=torch.cuda.is_available() and torch.cuda.is_bf16_supported(),
+        eval_strategy="epoch",
+        save_strategy="epoch",
+        logging_strategy="epoch",
+        metric_for_best_model="accuracy",
+        greater_is_better=True,
+        seed=recipe.seed,
+        data_seed=recipe.seed,
+        report_to="none",
+        remove_unused_columns=False,
+    )
+    if max(arguments.n_gpu, arguments.world_size) > 1:
+        raise LmmsEgoplanError("training uses one GPU in one process; choose one: CUDA_VISIBLE_DEVICES=0")
+    return arguments
+
+
+class _Pairs:
+    """A dataset of pairs, encoded when asked for; `pairs` may be replaced by others of the same number."""
+
+    def __init__(self, new: NewModel, pairs: Sequence[PlanPair]) -> None:
+        self.pairs = pairs
+        self._new = new
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        pair = self.pairs[index]
+        tokens = encode_pair(self._new.tokenizer, self._new.max_length, pair.gold, pair.candidate)
+        return tokens.inputs() | {"labels": int(pair.correct)}
+
+
+def _epochs(folder: RunFolder, train: TrainingPairs, dataset: _Pairs, start: float) -> "TrainerCallback":
+    from transformers import TrainerCallback
+
+    class Epochs(TrainerCallback):
+        """Gives every epoch its pairs, going by the updates before it, and marks checkpoints once they are whole."""
+
+        def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            dataset.pairs = train.epoch(state.global_step * int(args.num_train_epochs) // state.max_steps)
+
+        def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            folder.complete(state.global_step, state.best_global_step, time.monotonic() - start)
+
+    return Epochs()
+
+
+def _accuracy(prediction: "EvalPrediction") -> dict[str, float]:
+    if not np.isfinite(prediction.predictions).all():
+        raise LmmsEgoplanError("training has diverged (NaN); remove --out and train with a smaller --learning-rate")
+    return {"accuracy": float((prediction.predictions.argmax(-1) == prediction.label_ids).mean())}
+
+
+def _history(trainer: "Trainer") -> list[dict[str, float]]:
+    """One entry per epoch out of the Trainer's log, which has the training loss and the evaluation apart."""
+    epochs: dict[int, dict[str, float]] = {}
+    names = {"loss": "train_loss", "eval_loss": "val_loss", "eval_accuracy": "val_accuracy"}
+    for entry in trainer.state.log_history:
+        values = {name: entry[key] for key, name in names.items() if key in entry}
+        if values:
+            epochs.setdefault(round(entry["epoch"]), {}).update(values)
+    return [{"epoch": epoch, **values} for epoch, values in sorted(epochs.items())]
 
 
 def _digest(path: Path) -> str:

@@ -1,10 +1,26 @@
 """ActPlan-1K's own subcommands of ``lmms-egoplan``."""
 
+from pathlib import Path
+
+import typer
+
 from lmms_egoplan.benchmarks.actplan.commands.annotate import annotate
 from lmms_egoplan.benchmarks.actplan.commands.bleurt import evaluate, train
-from lmms_egoplan.benchmarks.actplan.commands.metrics_path import metrics_path
 from lmms_egoplan.benchmarks.actplan.commands.prepare import prepare
 from lmms_egoplan.benchmarks.actplan.commands.score import score
+
+METRICS = Path(__file__).resolve().parents[1] / "evaluate_metrics"
+
+
+def metrics_path() -> None:
+    """Print the folder of the metrics for Hugging Face's library evaluate: `actplan_lcs` and `actplan_classifier`.
+
+    Example: `METRICS=$(lmms-egoplan metrics-path)`
+
+    In Python: `evaluate.load(f"{METRICS}/actplan_lcs").compute(predictions=[...], references=[...])`
+    """
+    typer.echo(METRICS)
+
 
 COMMANDS = {
     "data prepare actplan": prepare,

@@ -124,9 +124,9 @@ def _print_table(evaluation: "Evaluation", split: Literal["val", "test"]) -> Non
     table.add_row("pairs cut", *(str(each.truncated) for each in scores), end_section=True)
     for name, rows in TABLE_5.items():
         shown = [rows[source] for source in evaluation.scores]
-        table.add_row(f"paper's {name}: accuracy", *(f"{getattr(each, split)}%" for each in shown))
+        table.add_row(f"paper's {name}: accuracy", *(f"{each[f'{split}_acc']}%" for each in shown))
         if split == "val":
-            table.add_row(f"paper's {name}: MCC", *(f"{each.mcc:.3f}" for each in shown))
+            table.add_row(f"paper's {name}: MCC", *(f"{each['mcc']:.3f}" for each in shown))
     Console().print(table)
     if any(each.mcc is None for each in scores):
         typer.echo("MCC n/a: all labels or all verdicts are the same")

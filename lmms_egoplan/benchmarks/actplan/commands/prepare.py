@@ -28,10 +28,7 @@ _NAMED = 5
 
 
 def prepare(
-    source: Annotated[
-        Path,
-        typer.Argument(metavar="DIR", help="Folder with `<scene>/<activity>/<n>/sample_<k>/`.", show_default=False),
-    ],
+    source: Annotated[Path, typer.Argument(metavar="DIR", help="Folder with `<scene>/<activity>/<n>/sample_<k>/`.")],
     skip_missing: SkipMissing = False,
 ) -> None:
     """Prepare ActPlan-1K from its full release.

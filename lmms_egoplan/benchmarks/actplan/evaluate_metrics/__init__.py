@@ -4,39 +4,26 @@ The folder is what ``lmms-egoplan metrics-path`` prints. evaluate takes a folder
 file and imports the copy.
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import yaml
 
 if TYPE_CHECKING:
     from datasets import Features
     from evaluate import MetricInfo
 
-_CITATION = """\
-@inproceedings{su2024actplan,
-  title={ActPlan-1K: Benchmarking the Procedural Planning Ability of Visual Language Models in Household Activities},
-  author={Su, Ying and Ling, Zhan and Shi, Haochen and Cheng, Jiayang and Yim, Yauwai and Song, Yangqiu},
-  booktitle={Proceedings of the Conference on Empirical Methods in Natural Language Processing},
-  year={2024}
-}
-"""
-_URLS = ["https://arxiv.org/abs/2410.03907", "https://github.com/HKUST-KnowComp/ActPlan-1K"]
 
-
-def metric_info(description: str, inputs: str, features: "Features | list[Features]") -> "MetricInfo":
-    """What evaluate shows of a metric, with paper and code.
+def metric_info(name: str, features: "Features | list[Features]") -> "MetricInfo":
+    """What evaluate shows of a metric, with paper and code; its texts stand in ``metrics.yaml``.
 
     Args:
-        inputs: arguments, results and an example.
         features: of predictions and references.
     """
     from evaluate import MetricInfo
 
-    return MetricInfo(
-        description=description,
-        citation=_CITATION,
-        inputs_description=inputs,
-        features=features,
-        reference_urls=_URLS,
-    )
+    texts = yaml.safe_load(Path(__file__).with_name("metrics.yaml").read_text(encoding="utf-8"))
+    return MetricInfo(**texts["all"], **texts[name], features=features)
 
 
 def check_texts(name: str, values: list[str | None]) -> list[str]:

@@ -6,13 +6,11 @@ against the coverage. `metrics` has the other aggregations: `field_score` for ea
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from statistics import fmean
 from typing import Any
 
-from lmms_egoplan.benchmarks.egointent.diagnostics.judge_protocol import SCORES, askable
+from lmms_egoplan.benchmarks.egointent.diagnostics.judge_protocol import SCORES
 from lmms_egoplan.benchmarks.egointent.diagnostics.scoring import Diagnosis
-from lmms_egoplan.benchmarks.egointent.metrics import Values, field_score, group_of
+from lmms_egoplan.benchmarks.egointent.metrics import Values, mean_of_ratings, values_of
 
 
 def score_diagnostics(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
@@ -47,27 +45,7 @@ def score_diagnostics(doc: Mapping[str, Any], responses: Sequence[str]) -> Value
     {'found': 1, 'judged': 0}
     """
     (text,) = responses
-    step = Diagnosis.from_text(text)
-    if step.step_id != doc["step_id"]:
-        raise ValueError(f"step {doc['step_id']} got the diagnosis of {step.step_id}")
-    asked = askable(step.fields)
-    judged = [name for name in asked if step.scores[name] is not None]
-    place = {name: doc[name] for name in ("video_id", "environment")} | group_of(doc)
-    diagnostics = asdict(step) | {"missing": step.missing} | place
-    if None not in step.scores.values():
-        diagnostics["score"] = fmean(step.scores.values())
-    return _by_score(step.scores, step.missing, doc["video_id"]) | {
-        "diagnostics": diagnostics,
-        "judge_coverage": {"found": len(asked), "judged": len(judged)},
-        "parsed": {"found": len(step.fields)},
-        "truncated": {"truncated": step.truncated},
-        "truncated_of": {"truncated": step.truncated},
-        "suspect": {"found": len(step.fields), "suspect": len(step.suspect)},
-        "judge_model": {"judges": [step.judges[name] for name in judged]},
-        "media": {"media": step.media},
-        "coverage": {"split_size": doc["split_size"]},
-        "num_steps": {"step_id": step.step_id},
-    }
+    return values_of(Diagnosis.from_text(text), doc, "diagnostics")
 
 
 def mean_diagnostics(values: Sequence[Mapping[str, Any]]) -> float:
@@ -77,12 +55,4 @@ def mean_diagnostics(values: Sequence[Mapping[str, Any]]) -> float:
     >>> mean_diagnostics([{"scores": scores, "missing": [], "video_id": "P01"}])
     50.0
     """
-    steps = [_by_score(value["scores"], value["missing"], value["video_id"]) for value in values]
-    return fmean(field_score([step[name] for step in steps]) for name in SCORES)
-
-
-def _by_score(scores: Mapping[str, float | None], missing: Sequence[str], video_id: str) -> Values:
-    return {
-        name: {"missing": name in missing, "video_id": video_id} | ({} if score is None else {"score": score})
-        for name, score in scores.items()
-    }
+    return mean_of_ratings(values, "scores", SCORES)

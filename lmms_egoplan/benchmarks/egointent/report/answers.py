@@ -25,19 +25,26 @@ from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.report.scored import Answer, Mean, ScoredTask, logged, read_answers
 from lmms_egoplan.report.statistics import bootstrap_interval
-from lmms_egoplan.validation import shown
+from lmms_egoplan.validation import AnyText, Checked, Seconds, read_as
 
 OFFICIAL = PAPER["steps"]
 # Metrics that are shares, by what tables call them.
 SHARES = {name: name for name in ("coverage", "parsed", "judged", "truncated", "unverified", "suspect")}
 SHARES["judged"] = "judge_coverage"
 SCORES = ("overall", *FIELDS, *ENVIRONMENTS)
-# What is used of a logged step.
-_DOC_TEXTS = (*FIELDS, "video_path")
-_DOC_TIMES = ("start_sec", "end_sec")
-_LONGEST = 1e9
 # Versions of the task that logged a Goal-Step step's category as its scenario.
 _CATEGORY_AS_SCENARIO = ("1.0", "1.1")
+
+
+class _LoggedDoc(Checked):
+    """What is used of a step that lm-eval logs."""
+
+    local_intent: AnyText
+    global_intent: AnyText
+    next_step_plan: AnyText
+    video_path: AnyText
+    start_sec: Seconds
+    end_sec: Seconds
 
 
 @dataclass(frozen=True)
@@ -145,8 +152,8 @@ def _answer(sample: Mapping[str, Any]) -> Answer:
     video, group, environment = places = [values.get(name) for name in names]
     if not all(isinstance(place, str) for place in places):
         raise ValueError(f"step {graded.step_id}: {', '.join(names)} must be texts, got {places}")
-    if doc is not None and (problem := _doc_problem(doc)):
-        raise ValueError(f"step {graded.step_id}: the logged step: {problem}")
+    if doc is not None:
+        read_as(_LoggedDoc, f"step {graded.step_id}: the logged step", doc)
     ratings = graded.ratings.values()
     return Answer(
         key=(graded.step_id, video),
@@ -158,20 +165,6 @@ def _answer(sample: Mapping[str, Any]) -> Answer:
         groups={"group": group, "environment": environment},
         doc=doc,
     )
-
-
-def _doc_problem(doc: Any) -> str | None:
-    """Why the gallery cannot show a logged step."""
-    if not isinstance(doc, dict):
-        return f"expected an object, found {shown(doc)}"
-    for name in _DOC_TEXTS:
-        if not isinstance(doc.get(name), str):
-            return f"{name}: expected a text, found {shown(doc.get(name))}"
-    for name in _DOC_TIMES:
-        time = doc.get(name)
-        if type(time) not in (int, float) or not abs(time) < _LONGEST:
-            return f"{name}: expected seconds, found {shown(time)}"
-    return None
 
 
 def _interval(steps: Sequence[Answer], names: Sequence[str]) -> tuple[float, float] | None:

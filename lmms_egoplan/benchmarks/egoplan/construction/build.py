@@ -1,6 +1,7 @@
 """From narrations to EgoPlan's questions, and to EgoPlan-IT's samples."""
 
 import json
+import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ from lmms_egoplan.benchmarks.egoplan.construction.questions import (
     make_questions,
     recognition_records,
 )
-from lmms_egoplan.benchmarks.egoplan.construction.statistics import statistics, write_statistics
+from lmms_egoplan.benchmarks.egoplan.construction.statistics import STATISTICS, statistics, write_statistics
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging import HOW_TO_SET, JudgeSettings, judge_settings
 from lmms_egoplan.text import clean_text, csv_text
@@ -37,6 +38,7 @@ EVALUATION, INSTRUCTION, RECOGNITION = (
     "EgoPlan_IT.json",
     "EgoPlan_IT_action_recognition.json",
 )
+_UNFINISHED = ".unfinished."
 NARRATIONS, GOALS, REJECTIONS = "narrations.csv", "goals.json", "rejections.jsonl"
 
 
@@ -54,6 +56,10 @@ class Built:
     questions: Sequence[Question]
     recognition: Sequence[dict[str, Any]] | None
     rejections: Sequence[Rejection]
+
+    def num_videos(self) -> int:
+        """Videos of which there are questions."""
+        return len({question.goal.video.video_id for question in self.questions})
 
     def left_out(self) -> list[tuple[str, int]]:
         """How much was left out, by reason, in the order of the steps."""
@@ -108,16 +114,33 @@ def build(
     return built
 
 
-def write(built: Built, out: Path) -> None:
-    """Write questions, goals, narrations, rejections and statistics into a folder, each file whole or not at all.
+def check_out(out: Path, inputs: Sequence[Path]) -> None:
+    """Whether a folder can be written without loss, before anything is asked.
 
     Raises:
-        LmmsEgoplanError: `out` is no folder.
-        OSError: it cannot be written.
+        LmmsEgoplanError: a file is there, or one of the inputs lies in it under the name of an output.
     """
     if out.exists() and not out.is_dir():
         raise LmmsEgoplanError(f"--out {out}: a file is there; name a folder")
+    names = (NARRATIONS, GOALS, REJECTIONS, EVALUATION, INSTRUCTION, RECOGNITION, *STATISTICS)
+    for path in inputs:
+        if path.resolve() in [(out / name).resolve() for name in names]:
+            raise LmmsEgoplanError(
+                f"--out {out}: {path.name} there is read, and would be replaced; name another folder"
+            )
+
+
+def write(built: Built, out: Path) -> None:
+    """Write questions, goals, narrations, rejections and statistics into a folder, each file whole or not at all.
+
+    Instruction data of an earlier build, which this one has not, are deleted there.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
     out.mkdir(parents=True, exist_ok=True)
+    for left in out.glob(f"{_UNFINISHED}*"):  # by a process that was killed
+        shutil.rmtree(left, ignore_errors=True)
     rows = list(narration_rows(built.videos))
     texts = {
         NARRATIONS: csv_text([rows[0].keys(), *(row.values() for row in rows)]),
@@ -128,13 +151,15 @@ def write(built: Built, out: Path) -> None:
     if built.recognition is not None:
         texts[INSTRUCTION] = _json_list(instruction_records(built.questions))
         texts[RECOGNITION] = _json_list(built.recognition)
-    with tempfile.TemporaryDirectory(prefix=".unfinished.", dir=out) as scratch:
+    with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=out) as scratch:
         unfinished = Path(scratch)
         for name, text in texts.items():
             (unfinished / name).write_text(clean_text(text), encoding="utf-8", newline="")
         write_statistics(statistics(built.questions), unfinished)
         for path in sorted(unfinished.iterdir()):
             path.replace(out / path.name)
+    for name in {INSTRUCTION, RECOGNITION} - texts.keys():
+        (out / name).unlink(missing_ok=True)
 
 
 def _settings() -> JudgeSettings:

@@ -65,6 +65,7 @@ _ROW = "{start}         |      {stop}         |      {narration}"
 OVERALL, SUBGOAL, SECONDARY = "overall_goal", "subgoal", "secondary_subgoal"
 
 UNKNOWN_VIDEO = "goals of a video that is not in the narrations"
+NO_GOALS = "video without goals in the file"
 NO_GOAL = "goal that is no text in Latin letters"
 WRONG_FORM = "goal of another form than Figure 10's"
 INVENTED_TIME = "time that is not copied from the narrations"
@@ -147,7 +148,9 @@ def read_goals(path: Path, videos: Sequence[Video]) -> tuple[dict[str, Any], lis
             f"narrations, such as {', '.join(video.video_id for video in videos[:3])}"
         )
     goals = {video.video_id: content[video.video_id] for video in videos if video.video_id in content}
-    return goals, [Rejection("goal", UNKNOWN_VIDEO, f"{path}, {shown(video_id)}") for video_id in others]
+    rejections = [Rejection("goal", UNKNOWN_VIDEO, f"{path}, {shown(video_id)}") for video_id in others]
+    rejections += [Rejection("goal", NO_GOALS, video.video_id) for video in videos if video.video_id not in content]
+    return goals, rejections
 
 
 def pool_goals(videos: Sequence[Video], goals: Mapping[str, Any]) -> tuple[list[Goal], list[Rejection]]:
@@ -165,7 +168,9 @@ def pool_goals(videos: Sequence[Video], goals: Mapping[str, Any]) -> tuple[list[
                 if isinstance(found, Rejection):
                     rejections.append(found)
                 elif (key := (normalised(found.text), found.actions)) in distinct:
-                    rejections.append(Rejection("goal", REPEATED, f"{video.video_id}, {found.level}", found.text))
+                    rejections.append(
+                        Rejection("goal", REPEATED, f"{video.video_id}, {found.level}", shown(found.text))
+                    )
                 else:
                     distinct.add(key)
                     kept.append(found)
@@ -188,8 +193,9 @@ def _goals(video: Video, reply: Any) -> Iterator[Goal | Rejection]:
         if actions & seen[span.level]:
             yield Rejection("goal", OVERLAP, f"{video.video_id}, {span.place}", shown(span.text))
             continue
-        seen[span.level] |= actions
-        yield _checked(video, span)
+        goal = _checked(video, span)
+        seen[span.level] |= actions if isinstance(goal, Goal) else set()
+        yield goal
 
 
 _LISTS = {SUBGOAL: "clips", SECONDARY: "sub_clips"}
@@ -216,7 +222,12 @@ def _spans(video: Video, parent: Any, level: str, place: str, times: set[int]) -
             yield Rejection("goal", INVENTED_TIME, f"{video.video_id}, {where}", told)
         elif start >= stop:
             yield Rejection("goal", BACKWARDS, f"{video.video_id}, {where}", told)
-        elif level == SECONDARY and times.issuperset(outer) and not outer[0] <= start < stop <= outer[1]:
+        elif (
+            level == SECONDARY
+            and times.issuperset(outer)
+            and outer[0] < outer[1]
+            and not outer[0] <= start < stop <= outer[1]
+        ):
             yield Rejection("goal", OUTSIDE, f"{video.video_id}, {where}", told)
         else:
             yield _Span(level, clip.get(level), where, start, stop)
@@ -230,8 +241,8 @@ def _checked(video: Video, span: _Span) -> Goal | Rejection:
         return Rejection("goal", NO_GOAL, where, shown(span.text))
     actions = tuple(action for action in video.actions if span.holds(action))
     if any(span.start is None or (span.start < stop and start < span.stop) for start, stop in video.unknown):
-        return Rejection("goal", UNKNOWN_ACTION, where, span.text)
+        return Rejection("goal", UNKNOWN_ACTION, where, shown(span.text))
     if not FEWEST_ACTIONS <= len(actions) <= MOST_ACTIONS:
         reason = TOO_FEW if len(actions) < FEWEST_ACTIONS else TOO_MANY
-        return Rejection("goal", reason, where, f"{len(actions)}: {span.text}")
+        return Rejection("goal", reason, where, f"{len(actions)}: {shown(span.text)}")
     return Goal(video, span.level, tidy(span.text), actions)

@@ -16,6 +16,7 @@ from typing import Any
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, FIRST_FRAME, VIDEO_ID
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_json, read_text, repetition
+from lmms_egoplan.text import cell_text
 from lmms_egoplan.validation import is_text, shown
 
 # The mean gap of narrations over all of Ego4D, in seconds, as EgoVLP has it.
@@ -110,11 +111,15 @@ def read_epic_kitchens(path: Path) -> tuple[list[Video], list[Rejection]]:
     Raises:
         LmmsEgoplanError: the file cannot be read, lacks columns, or no narration of it can be used.
     """
-    reader = csv.DictReader(io.StringIO(read_text(path, "narrations"), newline=""))
+    reader = csv.DictReader(io.StringIO(read_text(path, "narrations"), newline=""), strict=True)
     absent = [column for column in _COLUMNS if column not in (reader.fieldnames or ())]
     if absent:
         raise LmmsEgoplanError(
             f"{path}: no column {', '.join(absent)}; is it in the layout of EPIC_100_validation.csv?"
+        )
+    if twice := [column for column, count in Counter(reader.fieldnames or ()).items() if count > 1]:
+        raise LmmsEgoplanError(
+            f"{path}: column {', '.join(map(shown, twice))} is there more than once; remove all but one"
         )
     rejections: list[Rejection] = []
     scenes: dict[str, str] = {}
@@ -127,15 +132,18 @@ def read_epic_kitchens(path: Path) -> tuple[list[Video], list[Rejection]]:
             problem, detail = _epic_problem(row, start, stop)
             if problem:
                 rejections.append(Rejection("narration", problem, where, detail))
-                if problem in (OTHER_LETTERS, NO_TEXT) and start is not None and stop is not None:
-                    unknown[row["video_id"]].append((start, stop))
+                times = [time for time in (start, stop) if time is not None]
+                if times and problem != UNKNOWN_VIDEO:
+                    unknown[row["video_id"]].append((min(times), max(max(times), min(times) + 1)))
                 continue
             assert start is not None
             assert stop is not None
-            text = tidy(row["narration"])
+            text = tidy(cell_text(row["narration"]))
             verb, thing = verb_and_object(text)
             if row.get("verb") and row.get("noun"):
-                verb, thing = row["verb"].split("-")[0], " ".join(reversed(row["noun"].split(":")))
+                # "liquid:washing:up": the head first.
+                head, *before = cell_text(row["noun"]).split(":")
+                verb, thing = cell_text(row["verb"]).split("-")[0], " ".join([*before, head])
             frames = int(row["start_frame"]), int(row["stop_frame"])
             rows[row["video_id"]].append((where, Action(text, start, stop, *frames, verb, thing)))
             scenes[row["video_id"]] = row.get("participant_id") or row["video_id"].split("_")[0]
@@ -145,6 +153,7 @@ def read_epic_kitchens(path: Path) -> tuple[list[Video], list[Rejection]]:
     for video_id, group in rows.items():
         fps = median(100 * action.stop_frame / action.stop for _, action in group)
         fitting = [(where, action) for where, action in group if _fits(action, fps)]
+        unknown[video_id] += [(action.start, action.stop) for _, action in group if not _fits(action, fps)]
         rejections += [
             Rejection("narration", NO_RATE, where, f"stop_frame: {action.stop_frame}, {timestamp(action.stop)}")
             for where, action in group
@@ -168,14 +177,14 @@ def _epic_problem(row: dict[str, str], start: int | None, stop: int | None) -> t
     """Why a row cannot be used, and what was found; "" for nothing."""
     if not VIDEO_ID[EPIC_KITCHENS].fullmatch(row["video_id"] or ""):
         return UNKNOWN_VIDEO, f"video_id: {shown(row['video_id'])}"
-    for field, value in (("start_timestamp", start), ("stop_timestamp", stop)):
-        if value is None:
-            return NO_TIME, f"{field}: {shown(row[field])}"
+    if start is None or stop is None:
+        field = "start_timestamp" if start is None else "stop_timestamp"
+        return NO_TIME, f"{field}: {shown(row[field])}"
     first = FIRST_FRAME[EPIC_KITCHENS]
     for field in ("start_frame", "stop_frame"):
         if not re.fullmatch(r"\d{1,15}", row[field] or "", re.ASCII) or int(row[field]) < first:
             return NO_FRAMES, f"{field}: {shown(row[field])}"
-    if start >= stop or int(row["start_frame"]) > int(row["stop_frame"]):  # type: ignore[operator]
+    if start >= stop or int(row["start_frame"]) > int(row["stop_frame"]):
         return NO_LENGTH, f"stop_timestamp: {row['stop_timestamp']}, stop_frame: {row['stop_frame']}"
     return _text_problem("narration", row["narration"])
 
@@ -218,7 +227,7 @@ def read_ego4d(
             problem, detail = _sentence_problem(text)
             if problem:
                 rejections.append(Rejection("narration", problem, where, detail))
-                if problem in (OTHER_LETTERS, NO_TEXT):
+                if problem in (OTHER_LETTERS, NO_TEXT, UNSURE):
                     unknown[uid].append((round(100 * start), round(100 * stop)))
             else:
                 words = " ".join(_WEARER.sub("", text, count=1).split())
@@ -301,6 +310,9 @@ def _sentence_problem(text: Any) -> tuple[str, str]:
         return problem
     if not _WEARER.match(text.strip()):
         return OTHER_PERSON, shown(text)
+    said = re.sub(r"c\b", "", _WEARER.sub("", text.strip(), count=1), count=1, flags=re.IGNORECASE)
+    if not any(map(str.isalpha, said)):
+        return NO_TEXT, f"narration_text: {shown(text)}"
     return (UNSURE, shown(text)) if "#unsure" in text.casefold() else ("", "")
 
 
@@ -325,12 +337,14 @@ def is_latin(text: str) -> bool:
 
 def tidy(text: str) -> str:
     """A phrase in one line, without a full stop."""
-    return " ".join(text.split()).rstrip(" .")
+    visible = "".join(sign for sign in text if unicodedata.category(sign) not in ("Cc", "Cf") or sign.isspace())
+    return " ".join(unicodedata.normalize("NFC", visible).split()).rstrip(" .")
 
 
 def normalised(text: str) -> str:
     """What two spellings of an action have in common: lower case, without punctuation and articles."""
-    return " ".join(word for word in re.findall(r"\w+", text.casefold()) if word not in _ARTICLES)
+    plain = unicodedata.normalize("NFKC", tidy(text))
+    return " ".join(word for word in re.findall(r"\w+", plain.casefold()) if word not in _ARTICLES)
 
 
 def verb_and_object(phrase: str) -> tuple[str, str]:

@@ -1,5 +1,6 @@
 """Questions of task goals: N actions give N questions (sec. 3.3), as evaluation and as instruction data (sec. 5.1)."""
 
+import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -63,7 +64,7 @@ def _questions(goal: Goal, seed: int) -> Iterator[Question | Rejection]:
     for number, action in enumerate(goal.actions):
         key = normalised(action.text)
         others = tuple(text for other, text in texts.items() if other != key)
-        observation = action.start_frame - max(1, round(SECONDS_BEFORE * goal.video.fps))
+        observation = action.start_frame - max(1, math.ceil(round(SECONDS_BEFORE * goal.video.fps, 1)))
         problem = None
         if key in asked:
             problem = REPEATED if any(action.text == before.text for before in goal.actions[:number]) else SPELLED_ALIKE

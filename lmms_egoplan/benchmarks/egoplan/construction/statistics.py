@@ -27,6 +27,8 @@ _VERBS, _OBJECTS = 20, 8
 _GOAL_WORDS = 80
 # Articles, conjunctions and prepositions.
 _STOP_WORDS = re.compile(r"an?|and|at|by|for|from|in|into|is|its?|of|off|on|onto|or|out|the|then|to|up|using|with")
+# The files that `write_statistics` writes.
+STATISTICS = ("table_2.csv", "table_2.md", "figure_4.csv", "figure_4.png", "figure_5.csv", "figure_5.png")
 _DPI = 130
 # Between two words, across and up, in the units of their size.
 _GAP = (7.0, 2.0)
@@ -127,9 +129,11 @@ def draw_verbs(found: Statistics) -> "Figure":
         left = [start + count for start, count in zip(left, counts, strict=True)]
     for place, (_, total, things) in enumerate(verbs):
         named = ", ".join(f"{thing or '(no object)'} {count:,}" for thing, count in things[:_OBJECTS])
-        axes.annotate(named, (total, place), (6, 0), textcoords="offset points", va="center", fontsize=8)
+        axes.annotate(
+            named, (total, place), (6, 0), textcoords="offset points", va="center", fontsize=8, parse_math=False
+        )
     most = max((total for _, total, _ in verbs), default=1)
-    axes.set_yticks(range(len(verbs)), [f"{verb}  {total:,}" for verb, total, _ in verbs])
+    axes.set_yticks(range(len(verbs)), [f"{verb}  {total:,}" for verb, total, _ in verbs], parse_math=False)
     axes.set(ylim=(len(verbs) - 0.4, -0.6), xlim=(0, 2 * most), xticks=[])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)

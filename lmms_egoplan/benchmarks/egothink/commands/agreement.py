@@ -4,8 +4,9 @@ The paper gives Pearson's r between judges and people put together (Table 9), th
 point over 50 questions) and a kappa among three people (sec. 5.2).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,10 +17,16 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 if TYPE_CHECKING:
-    from lmms_egoplan.judging.agreement import Agreement, Estimate
+    from lmms_egoplan.judging.agreement import Estimate
 
 _OVERALL = "overall"
-_COEFFICIENTS = ("pearson", "kappa_unweighted", "kappa_linear", "fleiss_kappa")
+# Coefficients of pairs and of three or more raters, and their titles.
+_COEFFICIENTS = {
+    "pearson": "Pearson's r",
+    "kappa_unweighted": "kappa",
+    "kappa_linear": "kappa, linear",
+    "fleiss_kappa": "Fleiss' kappa",
+}
 _COLUMNS = (
     *("first", "second", "dimension", "questions", "first_mean", "second_mean"),
     *(f"{name}{end}" for name in _COEFFICIENTS for end in ("", "_low", "_high")),
@@ -30,20 +37,24 @@ _NONE = "n/a"
 _DIMENSION_WIDTH, _RATER_WIDTH = 13, 16
 
 
-@dataclass(frozen=True)
-class _Compared:
-    """What is shown.
+_Means = Mapping[str, Mapping[str, float]]
+"""Dimension, then rater, then mean rating, 0 to 1; of all dimensions together last."""
 
-    groups: questions by dimension, all together last.
-    means: of each rater and group, 0 to 1.
-    pairs: two raters, the group, their agreement.
-    several: the names of three or more raters, the group, their Fleiss' kappa.
+
+@dataclass(frozen=True)
+class _Row:
+    """The agreement of some raters on the questions of a dimension, or on all.
+
+    raters: two, or three or more with Fleiss' kappa alone.
+    coefficients: by name, those of so many raters; None where one is undefined.
+    undefined: resamples in which they are; None of three or more raters.
     """
 
-    groups: Mapping[str, Sequence[str]]
-    means: Mapping[tuple[str, str], float]
-    pairs: Sequence[tuple[str, str, str, "Agreement"]]
-    several: Sequence[tuple[Sequence[str], str, "Estimate | None"]]
+    raters: tuple[str, ...]
+    dimension: str
+    questions: int
+    coefficients: "Mapping[str, Estimate | None]"
+    undefined: int | None
 
 
 def agreement(
@@ -92,10 +103,11 @@ def agreement(
     if not common:
         raise LmmsEgoplanError("there is no question that all of them have rated")
     judges = list(raters)[: len(paths)]
-    compared = _compare(raters, judges, common)
+    means, rows = _compare(raters, judges, common)
     if out is not None:
-        write_whole(out, _csv(compared))
-    _print_tables(compared)
+        write_whole(out, _csv(means, rows))
+    _print_means(means)
+    _print_agreement(rows)
     if out is not None:
         typer.echo(f"Written to {out}")
 
@@ -112,7 +124,7 @@ def _print_counts(raters: Mapping[str, Mapping[str, float | None]], compared: in
 
 def _compare(
     raters: Mapping[str, Mapping[str, float | None]], judges: Sequence[str], common: Sequence[str]
-) -> _Compared:
+) -> tuple[_Means, list[_Row]]:
     from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, dimension_of
     from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
     from lmms_egoplan.benchmarks.egothink.rating_files import between_levels
@@ -139,91 +151,73 @@ def _compare(
     groups = {name: questions for name, questions in by_dimension.items() if questions} | {_OVERALL: common}
     discrete = [[rater for rater in kind if rater not in between] for kind in (judges, people, raters)]
     several = [kind for kind in dict.fromkeys(map(tuple, discrete)) if len(kind) > 2]
-    return _Compared(
-        groups,
-        {
-            (rater, name): fmean(rated[question] for question in questions)
-            for rater, rated in every.items()
-            for name, questions in groups.items()
-        },
-        [
-            (first, second, name, found)
-            for name, questions in groups.items()
-            for first, second, found in pairwise(every, questions, LEVELS, {*between, *added})
-            if not (first in added and second in people)
-        ],
-        [
-            (kind, name, fleiss_kappa([[raters[rater][question] for question in questions] for rater in kind], LEVELS))
-            for name, questions in groups.items()
-            for kind in several
-        ],
-    )
+    means = {
+        name: {rater: fmean(rated[question] for question in questions) for rater, rated in every.items()}
+        for name, questions in groups.items()
+    }
+    rows = []
+    for name, questions in groups.items():
+        for first, second, found in pairwise(every, questions, LEVELS, {*between, *added}):
+            if not (first in added and second in people):
+                estimates = (found.pearson, found.kappa_unweighted, found.kappa_linear)
+                coefficients = dict(zip(_COEFFICIENTS, estimates, strict=False))
+                rows.append(_Row((first, second), name, len(questions), coefficients, found.undefined_resamples))
+    for name, questions in groups.items():
+        for kind in several:
+            ratings = [[raters[rater][question] for question in questions] for rater in kind]
+            rows.append(_Row(kind, name, len(questions), {"fleiss_kappa": fleiss_kappa(ratings, LEVELS)}, None))
+    return means, rows
 
 
-def _print_tables(compared: _Compared) -> None:
-    from lmms_egoplan.judging.agreement import RESAMPLES
-
-    raters = list(dict.fromkeys(rater for rater, _ in compared.means))
+def _print_means(means: _Means) -> None:
+    raters = list(means[_OVERALL])
     fitting = max(1, (Console().width - _DIMENSION_WIDTH) // _RATER_WIDTH)
     for start in range(0, len(raters), fitting):
         beside = raters[start : start + fitting]
         table = Table(Column("dimension", no_wrap=True), title="Mean rating, times 100", pad_edge=False)
         for rater in beside:
             table.add_column(escape(rater), justify="right", overflow="fold")
-        for name in compared.groups:
-            table.add_row(name, *(f"{100 * compared.means[rater, name]:.1f}" for rater in beside))
+        for name, of_raters in means.items():
+            table.add_row(name, *(f"{100 * of_raters[rater]:.1f}" for rater in beside))
         Console().print(table)
-    undefined = 0
-    for pair, rows in _by_raters((row[:2], row[2:]) for row in compared.pairs):
-        table = Table(
-            "dimension", Column("n", justify="right"), "Pearson's r", "kappa", "kappa, linear", pad_edge=False,
-            title=escape(" and ".join(pair)),
-        )  # fmt: skip
-        for name, found in rows:
-            undefined = max(undefined, found.undefined_resamples)
-            mark = "*" if found.undefined_resamples else ""
-            estimates = (found.pearson, found.kappa_unweighted, found.kappa_linear)
-            table.add_row(name, f"{found.questions}{mark}", *map(_shown, estimates))
-        Console().print(table)
-    for kind, rows in _by_raters((row[0], row[1:]) for row in compared.several):
-        table = Table(
-            "dimension", Column("n", justify="right"), "Fleiss' kappa", pad_edge=False, title=escape(", ".join(kind))
-        )
-        for name, estimate in rows:
-            table.add_row(name, str(len(compared.groups[name])), _shown(estimate))
+
+
+def _print_agreement(rows: Sequence[_Row]) -> None:
+    from lmms_egoplan.judging.agreement import RESAMPLES
+
+    by_raters: dict[tuple[str, ...], list[_Row]] = {}
+    for row in rows:
+        by_raters.setdefault(row.raters, []).append(row)
+    for raters, of_raters in by_raters.items():
+        title = escape((" and " if len(raters) == 2 else ", ").join(raters))
+        names = (_COEFFICIENTS[name] for name in of_raters[0].coefficients)
+        table = Table("dimension", Column("n", justify="right"), *names, pad_edge=False, title=title)
+        for row in of_raters:
+            mark = "*" if row.undefined else ""
+            table.add_row(row.dimension, f"{row.questions}{mark}", *map(_shown, row.coefficients.values()))
         Console().print(table)
     typer.echo("n: questions. In brackets: 95 % interval.")
-    if undefined:
+    if undefined := max(row.undefined or 0 for row in rows):
         typer.echo(
             f"* resamples in which a rater's ratings are all equal are left out of the interval: up to {undefined} of "
             f"{RESAMPLES}"
         )
 
 
-def _by_raters(rows: Iterable[tuple[Sequence[str], Sequence[Any]]]) -> list[tuple[Sequence[str], list[Sequence[Any]]]]:
-    """The rows of the same raters together, in the order in which these come."""
-    found: dict[Sequence[str], list[Sequence[Any]]] = {}
-    for raters, row in rows:
-        found.setdefault(raters, []).append(row)
-    return list(found.items())
-
-
 def _shown(estimate: "Estimate | None") -> str:
     return _NONE if estimate is None else f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
 
 
-def _csv(compared: _Compared) -> str:
+def _csv(means: _Means, rows: Sequence[_Row]) -> str:
     from lmms_egoplan.text import csv_text
 
     lines: list[Sequence[Any]] = [_COLUMNS]
-    for first, second, name, found in compared.pairs:
-        estimates = (found.pearson, found.kappa_unweighted, found.kappa_linear)
-        cells = [cell for estimate in estimates for cell in _cells(estimate)]
-        means = (compared.means[first, name], compared.means[second, name])
-        lines.append([first, second, name, found.questions, *means, *cells, *[""] * 3, found.undefined_resamples])
-    for kind, name, estimate in compared.several:
-        count = len(compared.groups[name])
-        lines.append([", ".join(kind), "", name, count, *[""] * 11, *_cells(estimate), ""])
+    for row in rows:
+        is_pair = len(row.raters) == 2
+        names = row.raters if is_pair else (", ".join(row.raters), "")
+        of_both = [means[row.dimension][rater] for rater in row.raters] if is_pair else ["", ""]
+        cells = (_cells(row.coefficients[name]) if name in row.coefficients else ("",) * 3 for name in _COEFFICIENTS)
+        lines.append([*names, row.dimension, row.questions, *of_both, *chain.from_iterable(cells), row.undefined])
     return csv_text(lines)
 
 

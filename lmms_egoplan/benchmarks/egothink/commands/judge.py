@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -53,7 +54,7 @@ def judge(
     Example: `lmms-egoplan judge egothink runs/my-model --out judged.jsonl`
     """
     from lmms_egoplan.benchmarks.egothink.answer_files import read_stored, with_questions, write_judged
-    from lmms_egoplan.benchmarks.egothink.repeats import write_repeated
+    from lmms_egoplan.benchmarks.egothink.rating_files import write_repeated
     from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, grade_repeatedly
     from lmms_egoplan.errors import LmmsEgoplanError
     from lmms_egoplan.judging import HOW_TO_SET, judge_settings, probe
@@ -89,13 +90,7 @@ def judge(
 
 def _print_scores(judged: Sequence["JudgedAnswer"]) -> None:
     from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, dimension_of
-    from lmms_egoplan.benchmarks.egothink.metrics import (
-        judge_coverage,
-        judge_models,
-        mean_score,
-        plain_average,
-        score_answer,
-    )
+    from lmms_egoplan.benchmarks.egothink.metrics import judge_models, plain_average
     from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 
     table = Table("dimension", "answers", "judged", "score", "coverage")
@@ -104,22 +99,15 @@ def _print_scores(judged: Sequence["JudgedAnswer"]) -> None:
         answers = [answer for answer in judged if dimension_of(answer.id) == name]
         if not answers:
             continue
-        values = [score_answer({"id": answer.id}, [answer.to_text()]) for answer in answers]
-        rated = sum(answer.rating is not None for answer in answers)
+        scores = [100 * answer.rating for answer in answers if answer.rating is not None]
         questions = len(PREPARED.load(name))
-        score = mean_score([value["score"] for value in values])
-        coverage = judge_coverage([value["judge_coverage"] for value in values])
-        if rated == questions:
-            complete[name] = score
+        if len(scores) == questions:
+            complete[name] = fmean(scores)
         else:
-            incomplete.append(f"{name} ({rated} of {questions} questions rated)")
-        table.add_row(
-            name,
-            f"{len(answers)} of {questions}",
-            str(rated),
-            f"{score:.1f}" if rated else "n/a",
-            f"{coverage:.1%}",
-        )
+            incomplete.append(f"{name} ({len(scores)} of {questions} questions rated)")
+        score = f"{fmean(scores):.1f}" if scores else "n/a"
+        coverage = f"{len(scores) / len(answers):.1%}"
+        table.add_row(name, f"{len(answers)} of {questions}", str(len(scores)), score, coverage)
     Console().print(table)
     if len(complete) == len(DIMENSIONS):
         typer.echo(f"Average: {plain_average(complete):.1f}")
@@ -135,7 +123,7 @@ def _print_scores(judged: Sequence["JudgedAnswer"]) -> None:
 
 
 def _print_noise(repeated: Sequence[Sequence["JudgedAnswer"]]) -> None:
-    from lmms_egoplan.benchmarks.egothink.repeats import noise_by_dimension
+    from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
 
     ratings = {same[0].id: [answer.rating for answer in same] for same in zip(*repeated, strict=True)}
     table = Table("dimension", "answers", "scores", "SD of the score", "answers that change", "SD of a rating")

@@ -18,7 +18,6 @@ def prepare(
             metavar="SOURCE",
             help="`hub`, or a folder with `Object/existence/annotations.json`, `Object/existence/images/1.jpg` and so "
             "on. Write `./hub` for a folder of that name.",
-            show_default=False,
         ),
     ],
 ) -> None:

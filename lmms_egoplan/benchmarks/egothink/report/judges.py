@@ -7,7 +7,8 @@ from pathlib import Path
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, dimension_of
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
-from lmms_egoplan.benchmarks.egothink.repeats import noise_by_dimension, read_repeated
+from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
+from lmms_egoplan.benchmarks.egothink.rating_files import read_repeated
 from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, Graded
 from lmms_egoplan.benchmarks.egothink.report.tables import NOTES
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer

@@ -11,8 +11,7 @@ from transformers import BertConfig, BertForSequenceClassification, BertModel, G
 
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path, load_classifier
-from lmms_egoplan.benchmarks.actplan.bleurt.model import new_model
-from lmms_egoplan.benchmarks.actplan.bleurt.tokens import ACTION_TOKENS
+from lmms_egoplan.benchmarks.actplan.bleurt.model import ACTION_TOKENS, new_model
 from lmms_egoplan.errors import LmmsEgoplanError
 
 PAIRS = [

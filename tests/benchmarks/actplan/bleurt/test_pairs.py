@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from benchmarks.actplan.labelled_plans import ACTIVITIES, PLANS, record, write_plans
+from lmms_egoplan.benchmarks.actplan.bleurt.model import ACTION_TOKENS, encode_pair
 from lmms_egoplan.benchmarks.actplan.bleurt.pairs import (
     PlanPair,
     TrainingPairs,
@@ -18,7 +19,6 @@ from lmms_egoplan.benchmarks.actplan.bleurt.pairs import (
     unknown_activities,
 )
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import Recipe
-from lmms_egoplan.benchmarks.actplan.bleurt.tokens import ACTION_TOKENS, encode_pair
 from lmms_egoplan.benchmarks.actplan.labelled_plans import (
     LabelledInstance,
     LabelledPlan,

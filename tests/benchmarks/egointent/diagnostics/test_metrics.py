@@ -3,6 +3,7 @@ import math
 import pytest
 
 from benchmarks.egointent.diagnostics.diagnoses import diagnosis_of
+from lmms_egoplan.benchmarks import aggregations
 from lmms_egoplan.benchmarks.egointent import metrics
 from lmms_egoplan.benchmarks.egointent.diagnostics.metrics import mean_diagnostics, score_diagnostics
 
@@ -31,8 +32,8 @@ def test_metrics():
     assert aggregate(metrics.parsed_share, "parsed", values) == pytest.approx(7 / 9)
     assert aggregate(metrics.suspect_share, "suspect", values) == 0
     assert aggregate(metrics.judge_models, "judge_model", values) == "sees"
-    assert aggregate(metrics.num_steps, "num_steps", values) == 3
-    assert aggregate(metrics.coverage, "coverage", values) == 0.75
+    assert aggregate(aggregations.num_asked, "num_steps", values) == 3
+    assert aggregate(aggregations.coverage, "coverage", values) == 0.75
     assert [value["diagnostics"].get("score") for value in values] == [50.0, None, 22.5]
     assert values[2]["diagnostics"]["missing"] == ["gf", "hic", "tpc"]
     assert values[0]["diagnostics"]["scenario"] == "make tea"
@@ -46,5 +47,5 @@ def test_nothing_judged_is_not_a_number():
 
 
 def test_the_answer_to_another_step_is_refused():
-    with pytest.raises(ValueError, match="step s2 got the diagnosis of s1"):
+    with pytest.raises(ValueError, match="step s2 got the judged answer to s1"):
         score_diagnostics(DOC | {"step_id": "s2"}, [diagnosis_of([1.0] * 4).to_text()])

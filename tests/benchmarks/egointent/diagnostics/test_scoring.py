@@ -249,7 +249,7 @@ SCORE = st.none() | st.floats(0, 100)
 @st.composite
 def diagnoses(draw):
     fields = draw(st.dictionaries(st.sampled_from(FIELDS), st.text(), max_size=3))
-    asked = diagnostics.askable(fields)
+    asked = Diagnosis.askable(fields)
     words = st.none() | st.text()
     return Diagnosis(
         step_id=draw(st.text()),

@@ -124,8 +124,8 @@ def test_references_that_nobody_has_verified_are_told(tmp_path):
     [
         ({"global_intent": None}, "global_intent: expected a text, found nothing"),
         ({"video_path": 7}, "video_path: expected a text, found 7"),
-        ({"start_sec": "1.5"}, "start_sec: expected seconds, found '1.5'"),
-        ({"end_sec": float("nan")}, "end_sec: expected seconds, found nan"),
+        ({"start_sec": "1.5"}, "start_sec: expected seconds, a number from 0, found '1.5'"),
+        ({"end_sec": float("nan")}, "end_sec: expected seconds, a number from 0, found nan"),
         (None, r"expected an object, found \['a'\]"),
     ],
 )

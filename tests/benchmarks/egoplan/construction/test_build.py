@@ -159,6 +159,27 @@ def test_without_a_language_model_the_command_says_how_to_set_one(tmp_path):
     assert "LMMS_EGOPLAN_JUDGE_BASE_URL" in result.stderr
 
 
+def test_inputs_are_not_overwritten(tmp_path):
+    narrations = write_epic(tmp_path / "narrations.csv", epic_rows())
+    goals = tmp_path / "goals.json"
+    goals.write_text(json.dumps({"P01_01": goals_of()}))
+    before = contents(tmp_path)
+    result = build(narrations, tmp_path, "--goals", goals)
+    assert result.exit_code == 1
+    assert "narrations.csv there is read, and would be replaced; name another folder" in result.output
+    assert contents(tmp_path) == before
+
+
+def test_instruction_data_of_an_earlier_build_do_not_stay(tmp_path):
+    narrations = write_epic(tmp_path / "narrations.csv", epic_rows())
+    goals = tmp_path / "goals.json"
+    goals.write_text(json.dumps({"P01_01": goals_of()}))
+    assert build(narrations, tmp_path / "out", "--goals", goals, "--instruction-data").exit_code == 0
+    assert "EgoPlan_IT.json" in contents(tmp_path / "out")
+    assert build(narrations, tmp_path / "out", "--goals", goals).exit_code == 0
+    assert not {name for name in contents(tmp_path / "out") if name.startswith("EgoPlan_IT")}
+
+
 def test_a_file_in_place_of_the_folder_is_told(tmp_path):
     narrations = write_epic(tmp_path / "n.csv", epic_rows())
     (tmp_path / "goals.json").write_text(json.dumps({"P01_01": goals_of()}))

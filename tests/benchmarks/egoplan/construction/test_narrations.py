@@ -141,8 +141,8 @@ def test_ego4d_narrations_that_are_left_out_are_named(tmp_path):
     ]
     timeless = next(rejection for rejection in rejections if rejection.reason == reading.NO_TIME)
     assert timeless.where.endswith(f"{UID}, narration_pass_1.narrations[5]")
-    # An action that nobody can name lies there.
-    assert [round((start + stop) / 2) for start, stop in unknown[UID]] == [800]
+    # Actions that nobody can name lie there: an unclear object, and other letters.
+    assert [round((start + stop) / 2) for start, stop in unknown[UID]] == [700, 800]
 
 
 @pytest.mark.parametrize("content", ["[]", "{}", "3", '{"a": {}, "a": {}}', "#C C picks", '{"videos": []}'])
@@ -181,3 +181,24 @@ def test_verb_and_object(phrase, parts):
 
 def test_spellings_of_an_action():
     assert normalised("Open  the fridge.") == normalised("open fridge") != normalised("open freezer")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"stop_frame": ""}, reading.NO_FRAMES),
+        ({"stop_timestamp": ""}, reading.NO_TIME),
+        ({"stop_frame": 10**9}, reading.NO_RATE),
+    ],
+)
+def test_what_lies_where_a_row_cannot_be_used_is_unknown(tmp_path, changes, reason):
+    rows = [*epic_rows(), epic_row(number=20, **changes)]
+    (video,), rejections = reading.read_epic_kitchens(write_epic(tmp_path / "rows.csv", rows))
+    assert reasons(rejections) == [reason]
+    assert [start for start, _ in video.unknown] == [reading.hundredths(rows[-1]["start_timestamp"])]
+
+
+def test_texts_that_look_the_same_are_one_action():
+    same = ("take caf\u00e9 cup", "take cafe\u0301 cup", "take caf\u00e9 c\u200bup")
+    assert len({reading.normalised(text) for text in same}) == 1
+    assert len({reading.tidy(text) for text in same}) == 1

@@ -9,7 +9,7 @@ from benchmarks.actplan.synthetic import actplan_answers
 from benchmarks.egothink.report.synthetic_runs import rows
 from benchmarks.egothink.synthetic import egothink_answers
 from lmms_egoplan.benchmarks.egothink import report as egothink
-from lmms_egoplan.benchmarks.egothink.repeats import write_repeated
+from lmms_egoplan.benchmarks.egothink.rating_files import write_repeated
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError

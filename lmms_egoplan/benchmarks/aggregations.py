@@ -1,0 +1,65 @@
+"""Aggregations over a run that several benchmarks report."""
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+
+def mean_score(values: Sequence[Mapping[str, Any]]) -> float:
+    """Mean over the questions that have a score; NaN if none has.
+
+    >>> mean_score([{"score": 0.5}, {"score": 0.25}, {"activity": "clean_table"}])
+    0.375
+    """
+    scores = [value["score"] for value in values if "score" in value]
+    return fmean(scores) if scores else math.nan
+
+
+def num_asked(values: Sequence[Mapping[str, Any]]) -> int:
+    """Questions asked.
+
+    >>> num_asked([{"id": "existence/1"}, {"id": "existence/2"}])
+    2
+    """
+    return len(values)
+
+
+def split_size(values: Sequence[Mapping[str, Any]]) -> int:
+    """Questions in the benchmark's split, prepared or not.
+
+    >>> split_size([{"split_size": 3355}, {"split_size": 3355}])
+    3355
+    """
+    (size,) = {value["split_size"] for value in values}
+    return size
+
+
+def coverage(values: Sequence[Mapping[str, Any]]) -> float:
+    """Share in [0, 1] of the split's questions that were asked, without those that are marked as not scored.
+
+    >>> coverage([{"split_size": 4}] * 3)
+    0.75
+    >>> coverage([{"split_size": 4, "scored": True}, {"split_size": 4, "scored": False}])
+    0.25
+    """
+    return sum(value.get("scored", True) for value in values) / split_size(values)
+
+
+def truncated_share(values: Sequence[Mapping[str, Any]]) -> float:
+    """Share in [0, 1] of the answers that end at the token limit, among those where it is known; NaN if none.
+
+    >>> truncated_share([{"truncated": True}, {"truncated": False}, {"truncated": None}])
+    0.5
+    """
+    known = [value["truncated"] for value in values if value["truncated"] is not None]
+    return fmean(known) if known else math.nan
+
+
+def num_counted(values: Sequence[Mapping[str, Any]]) -> int:
+    """Answers of which it is known whether they end at the token limit.
+
+    >>> num_counted([{"truncated": True}, {"truncated": False}, {"truncated": None}])
+    2
+    """
+    return sum(value["truncated"] is not None for value in values)

@@ -1,0 +1,103 @@
+"""The footage of questions about videos: whether all frames that a task may read are there, and undamaged."""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.frames import FrameError, check_frame_folder, check_video_frames
+from lmms_egoplan.progress import counting, track
+
+Id = TypeVar("Id", bound=Hashable)
+Video = TypeVar("Video", bound=Hashable)
+Question = TypeVar("Question")
+
+
+@dataclass(frozen=True)
+class Footage:
+    """Where a question's frames are.
+
+    path: absolute path of the video file or frame folder.
+    version: another text once a file that the question may read has changed.
+    frames: numbers of all frames that a task may read, increasing.
+    """
+
+    path: Path
+    version: str
+    frames: Sequence[int]
+
+
+class Lost(NamedTuple, Generic[Video, Id]):
+    """Questions about one video that lack frames, and what is wrong with the first of them."""
+
+    video: Video
+    reason: str
+    ids: list[Id]
+
+
+def find_footage(
+    questions: Iterable[Question],
+    id_of: Callable[[Question], Id],
+    video_of: Callable[[Question], Video],
+    find: Callable[[Sequence[Question]], Mapping[Id, Footage | str]],
+    verify: bool,
+) -> tuple[dict[Id, Footage], list[Lost[Video, Id]]]:
+    """The footage of each question that has all of it, and the others.
+
+    Args:
+        id_of: what tells a question from all others.
+        video_of: what tells its video from all others.
+        find: of the questions about one video, at least one: for each the footage, or what is wrong. What it raises
+            (`LmmsEgoplanError`, OSError) is wrong with all of them.
+        verify: decode all frames that a task may read; those that are damaged are missing, too.
+    """
+    by_video: dict[Video, list[Question]] = {}
+    for question in questions:
+        by_video.setdefault(video_of(question), []).append(question)
+    footage: dict[Id, Footage] = {}
+    lost: list[Lost[Video, Id]] = []
+
+    def lose(video: Video, problems: Mapping[Id, str]) -> None:
+        if problems:
+            lost.append(Lost(video, next(iter(problems.values())), list(problems)))
+
+    for video, group in track(by_video.items(), "Checking videos"):
+        try:
+            found = find(group)
+        except (LmmsEgoplanError, OSError) as error:
+            found = dict.fromkeys(map(id_of, group), str(error))
+        footage |= {key: value for key, value in found.items() if isinstance(value, Footage)}
+        lose(video, {key: value for key, value in found.items() if isinstance(value, str)})
+    if verify:
+        there = {
+            video: {key: footage[key] for key in map(id_of, group) if key in footage}
+            for video, group in by_video.items()
+        }
+        with counting(sum(len(_all_frames(of_video)) for of_video in there.values()), "Decoding frames") as advance:
+            for video, of_video in there.items():
+                problems = _damaged(of_video, advance) if of_video else {}
+                lose(video, problems)
+                for key in problems:
+                    del footage[key]
+    return footage, lost
+
+
+def _all_frames(footage: Mapping[Id, Footage]) -> set[int]:
+    return set().union(*(of_question.frames for of_question in footage.values()))
+
+
+def _damaged(footage: Mapping[Id, Footage], advance: Callable[[], None]) -> dict[Id, str]:
+    """What is wrong with the first damaged frame of each question about one video that has such frames."""
+    (path,) = {of_question.path for of_question in footage.values()}
+    check = check_frame_folder if path.is_dir() else check_video_frames
+    damaged: dict[int, str] = {}
+    try:
+        for number, error in check(path, _all_frames(footage)):
+            advance()
+            if error is not None:
+                damaged[number] = str(error)
+    except FrameError as error:  # The video has changed since it was found.
+        return dict.fromkeys(footage, str(error))
+    first = {key: next(filter(damaged.get, of_question.frames), None) for key, of_question in footage.items()}
+    return {key: damaged[number] for key, number in first.items() if number is not None}
