@@ -56,8 +56,14 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
     # Cookies do not tell ports apart: servers of two databases must not take each other's.
     cookie = f"annotate-{sha256(secret).hexdigest()[:12]}"
 
+    def look_up(token: str) -> Person | None:
+        return people.get(sha256(token.encode("utf-8", "replace")).digest())
+
+    def is_known(request: Request) -> bool:
+        return look_up(request.cookies.get(cookie, "")) is not None
+
     def find(token: str) -> Person:
-        person = people.get(sha256(token.encode("utf-8", "replace")).digest())
+        person = look_up(token)
         if person is None:
             raise HTTPException(403, "Open the link that you were given: without it, nothing is shown.")
         return person
@@ -114,7 +120,7 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
 
     @app.exception_handler(HTTPException)
     def tell_http(request: Request, error: HTTPException) -> HTMLResponse:
-        return HTMLResponse(pages.message_page("Not shown", error.detail), error.status_code)
+        return HTMLResponse(pages.message_page("Not shown", error.detail, is_known(request)), error.status_code)
 
     @app.exception_handler(LmmsEgoplanError)
     def tell(request: Request, error: LmmsEgoplanError) -> HTMLResponse:
@@ -124,7 +130,7 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
         text = "" if isinstance(error, NotYoursError) else advice
         # Paths of this machine are nobody's business on another one.
         what = str(error).replace(str(store.path), store.path.name)
-        return HTMLResponse(pages.message_page(title, f"{what}.{text}"), status)
+        return HTMLResponse(pages.message_page(title, f"{what}.{text}", is_known(request)), status)
 
     @app.get("/enter/{token}")
     def enter(token: str) -> Response:

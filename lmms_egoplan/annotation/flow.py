@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+from lmms_egoplan.annotation.clips import MediaFolder
 from lmms_egoplan.annotation.forms import Form, Values
 
 ADJUDICATION = "adjudication"
@@ -146,6 +147,15 @@ class Flow(ABC):
         Raises:
             LmmsEgoplanError: there is nothing to export yet.
             OSError: the folder cannot be written.
+        """
+
+    @abstractmethod
+    def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
+        """Items of the benchmark's rendered set.
+
+        Args:
+            source: holds its `RenderedSet.FOLDER`.
+            folder: gets images.
         """
 
     def check(self, shown: Mapping[str, Any], values: Values) -> Values:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.annotation.agreement import agreements
 from lmms_egoplan.annotation.flow import ADJUDICATION, Flow, Labelled
-from lmms_egoplan.annotation.forms import Choice, Form, FormError, Marks, Values
+from lmms_egoplan.annotation.forms import Choice, Film, Form, FormError, Marks, Values
 from lmms_egoplan.annotation.store import ANNOTATOR, Person, Slot, Store
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def item_page(
         error=error,
         others=[(label.person, described(form, label.values), label.comment) for label in others],
         media=f"/media/{slot.id}/",
+        has_clip=any(isinstance(part, Film) for part in form.shown),
     )
 
 
@@ -136,9 +137,9 @@ def lead_page(flow: Flow, person: Person, csrf: str, store: Store) -> str:
     )
 
 
-def message_page(title: str, text: str) -> str:
-    """A page that says one thing."""
-    return _render("message.html.jinja", title=title, text=text)
+def message_page(title: str, text: str, is_known: bool) -> str:
+    """A page that says one thing; with style sheets and a way on for those who may have them."""
+    return _render("message.html.jinja", title=title, text=text, is_known=is_known)
 
 
 def disputed(flow: Flow, labelled: Labelled, store: Store) -> list:

@@ -1,15 +1,20 @@
 """``lmms-egoplan annotate status`` and ``annotate export``; the benchmarks bring the commands that open a page."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from lmms_egoplan.annotation.options import Annotators, Host, PerItem, Port
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
 
 if TYPE_CHECKING:
     from lmms_egoplan.annotation.flow import Flow
     from lmms_egoplan.annotation.store import Store
 
 app = typer.Typer(no_args_is_help=True)
+_NAMES = tuple(benchmark.name for benchmark in BENCHMARKS)
 _Db = Annotated[Path, typer.Option(metavar="FILE", help="The database of labels.", show_default=False)]
 
 
@@ -74,9 +79,45 @@ def export(
         typer.echo(line)
 
 
+@app.command()
+def demo(
+    benchmark: Annotated[str, typer.Argument(metavar="BENCHMARK", help=f"One of {', '.join(_NAMES)}.")],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder for the rendered set and the database of labels.")
+    ] = Path("lmms-egoplan-labels-demo"),
+    annotators: Annotators = None,
+    per_item: PerItem = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8350,
+) -> None:
+    """Open the page on a benchmark's small rendered set, to try it. Needs no data and no network.
+
+    Example: `lmms-egoplan annotate demo egothink`
+    """
+    from lmms_egoplan.annotation.serve import open_store, serve
+    from lmms_egoplan.errors import LmmsEgoplanError
+
+    if benchmark not in _NAMES:
+        raise LmmsEgoplanError(f"{benchmark}: no benchmark; expected one of {', '.join(_NAMES)}")
+    entry = BENCHMARKS[_NAMES.index(benchmark)]
+    flow = entry.load_annotation()
+    rendered = entry.load_demo()
+    out = out.resolve()
+    if not (out / rendered.FOLDER).is_dir():
+        typer.echo("Rendering the set ...")
+        out.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".rendering", dir=out) as unfinished:
+            rendered.write(Path(unfinished))
+            (Path(unfinished) / rendered.FOLDER).rename(out / rendered.FOLDER)
+    db = out / f"{benchmark}.sqlite"
+    store = open_store(
+        flow, db, lambda folder: flow.demo_items(out, folder), str(out / rendered.FOLDER), annotators, per_item
+    )
+    serve(store, flow, host, port)
+
+
 def _open(db: Path) -> "tuple[Store, Flow]":
     from lmms_egoplan.annotation.store import Store, benchmark_of
-    from lmms_egoplan.benchmarks.registry import BENCHMARKS
     from lmms_egoplan.errors import LmmsEgoplanError
 
     name = benchmark_of(db)

@@ -30,6 +30,9 @@ class Rating(Flow):
         (out / "ratings.json").write_text(json.dumps(found))
         return ["ratings.json"]
 
+    def demo_items(self, source, folder):
+        return texts(3)
+
 
 class Reviewed(Rating):
     name = "reviewed"

@@ -50,27 +50,37 @@ function marks() {
 }
 
 function candidates() {
-  form.querySelectorAll("button[data-text]").forEach((button) => button.addEventListener("click", () => {
+  form.querySelectorAll("button[data-text]").forEach((button) => {
     const area = button.closest("fieldset").querySelector("textarea");
-    area.value = button.dataset.text;
-    area.focus();
-  }));
+    const update = () => { button.parentElement.hidden = area.value.trim() === button.dataset.text; };
+    area.addEventListener("input", update);
+    button.addEventListener("click", () => { area.value = button.dataset.text; area.focus(); area.dispatchEvent(new Event("input", { bubbles: true })); });
+    update();
+  });
 }
 
-// The clip shows the last frame before the cut; a frame at the cut is not seen any more.
+// The clip shows the last frame before the cut, and plays up to it; a frame at the cut is not seen any more.
 function moments() {
   const video = document.querySelector("video");
   form.querySelectorAll("input[data-times]").forEach((input) => {
     const times = input.dataset.times.split(" ").map(Number);
     const output = input.closest("fieldset").querySelector("output");
     const place = () => times.reduce((best, time, index) => (Math.abs(time - input.value) < Math.abs(times[best] - input.value) ? index : best), 0);
+    const last = () => Math.max(0, input.value - input.dataset.start - input.dataset.step / 2);
     const show = () => {
       output.textContent = `${Number(input.value).toFixed(3)} s`;
       input.setAttribute("aria-valuetext", output.textContent);
       if (!video) return;
       video.pause();
-      video.currentTime = Math.max(0, input.value - input.dataset.start - input.dataset.step / 2);
+      video.currentTime = last();
     };
+    const halt = () => {
+      if (video.paused) return;
+      if (video.currentTime < last()) { requestAnimationFrame(halt); return; }
+      video.pause();
+      video.currentTime = last();
+    };
+    video?.addEventListener("play", () => { if (video.currentTime >= last() - input.dataset.step / 4) video.currentTime = 0; requestAnimationFrame(halt); });
     input.addEventListener("input", () => { input.value = times[place()]; show(); });
     input.closest("fieldset").querySelectorAll("button[data-move]").forEach((button) => button.addEventListener("click", () => {
       input.value = times[Math.min(times.length - 1, Math.max(0, place() + Number(button.dataset.move)))];

@@ -10,10 +10,12 @@ from typing import Any
 from lmms_egoplan.annotation.clips import KeptImage, MediaFolder
 from lmms_egoplan.annotation.flow import Flow, Item, Label, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Form, Marks, Option, Picture, Prose, Steps, Values
+from lmms_egoplan.benchmarks.actplan import demo
 from lmms_egoplan.benchmarks.actplan.activities import parse_id
-from lmms_egoplan.benchmarks.actplan.answer_files import read_plans
+from lmms_egoplan.benchmarks.actplan.answer_files import StoredPlan, read_plans
 from lmms_egoplan.benchmarks.actplan.records import find_instances, read_instance
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
+from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan
 from lmms_egoplan.benchmarks.actplan.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import write_whole
@@ -54,7 +56,11 @@ def read_items(plans: Sequence[Path], folder: MediaFolder, instances: Path | Non
     Raises:
         LmmsEgoplanError: a file is wrong, a plan is there twice, or the instance of a plan is not there.
     """
-    stored = [(plan.model or path.stem, plan) for path in plans for plan in read_plans(path)]
+    return _items([(plan.model or path.stem, plan) for path in plans for plan in read_plans(path)], folder, instances)
+
+
+def _items(stored: Sequence[tuple[str, StoredPlan]], folder: MediaFolder, instances: Path | None) -> list[Item]:
+    """Of each model's plans."""
     names = [f"{plan.plan.id} of {model}" for model, plan in stored]
     counts = Counter(names)
     used = Counter()
@@ -153,6 +159,18 @@ class LabelledPlans(Flow):
         write_whole(out / PLANS, "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines))
         write_whole(out / "errors.csv", csv_text(_error_rows(lines)))
         return [*told, f"{out / PLANS}: for score actplan and report", f"{out / 'errors.csv'}: types of errors"]
+
+    def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
+        """The plans of two made-up models: gold plan 2, and gold plan 1 without its first steps."""
+        root = source / demo.FOLDER
+        stored = []
+        for instance in find_instances(root)[0]:
+            record = read_instance(root, instance)
+            golds = (record.gold_plan_1, record.gold_plan_2)
+            for model, steps in (("gold", golds[1]), ("late", golds[0][2:])):
+                plan = GeneratedPlan(str(instance), "\n".join(steps), golds)
+                stored.append((model, StoredPlan(plan, dict.fromkeys(VERDICTS))))
+        return _items(stored, folder, root)
 
 
 FLOW = LabelledPlans()

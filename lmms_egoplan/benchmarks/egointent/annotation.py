@@ -10,9 +10,10 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from lmms_egoplan.annotation.clips import Cut
+from lmms_egoplan.annotation.clips import Cut, MediaFolder
 from lmms_egoplan.annotation.flow import Flow, Item, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Field, Film, Form, Moment, Option, Values, Words
+from lmms_egoplan.benchmarks.egointent import demo
 from lmms_egoplan.benchmarks.egointent.prepare import check_videos
 from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS, TITLES
 from lmms_egoplan.benchmarks.egointent.records import Record, read_annotations, read_raw
@@ -23,6 +24,7 @@ from lmms_egoplan.text import csv_text
 _REVISE, _REVIEW = "revise", "review"
 _YES_NO = (Option("yes", "Yes"), Option("no", "No"))
 _CUT, _BOUNDARY = "end_sec", "boundary"
+_EARLIER = "It can be moved to an earlier frame, not to a later one: nobody sees a frame after it."
 # What is printed of the dataset: sec. 3.3. In percent, but for the adjustments in seconds.
 PAPER = {
     "candidates_rewritten_for_hindsight_global_intent": 6.1,
@@ -81,7 +83,7 @@ class RevisedSteps(Flow):
         if revised is not None:
             title = "Does the clip end before the key outcome of the step is seen?"
             fields.append(Choice(_BOUNDARY, title, _YES_NO, "If not, move its end."))
-        fields.append(Moment(_CUT, "End of the clip", cuts, end, times[0], 1 / shown["fps"]))
+        fields.append(Moment(_CUT, "End of the clip", cuts, end, times[0], 1 / shown["fps"], _EARLIER))
         for field in FIELDS:
             text = shown["labels"][field] if revised is None else revised[field]
             title = shown["titles"][field]
@@ -138,6 +140,11 @@ class RevisedSteps(Flow):
             f"{name.replace('_', ' ')}: {value} ({count} of {of}; paper: {paper})"
             for name, value, count, of, paper in audit(labelled)
         ]
+
+    def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
+        """All steps of the set."""
+        root = source / demo.FOLDER
+        return read_items(root / demo.ANNOTATIONS, root / demo.VIDEOS)
 
 
 FLOW = RevisedSteps()

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.annotation.clips import Cut, Still
+from lmms_egoplan.annotation.clips import Cut, MediaFolder, Still
 from lmms_egoplan.annotation.flow import Flow, Item, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Film, Form, Option, Picture, Prose, Shown, Values
+from lmms_egoplan.benchmarks.egoplan import demo
 from lmms_egoplan.benchmarks.egoplan.prepare import Roots, check_media
-from lmms_egoplan.benchmarks.egoplan.records import LETTERS, Record, load_list, read_annotations
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, LETTERS, Record, load_list, read_annotations
 from lmms_egoplan.benchmarks.egoplan.visuals import SOURCE_FPS
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.text import csv_text
@@ -129,6 +130,12 @@ class VerifiedQuestions(Flow):
         golden = {item.hidden["record"]["sample_id"]: item.hidden["golden"] for item in labelled.items}
         write_whole(out / "rejected.csv", csv_text([header, *([*row, golden[row[0]]] for row in rejected)]))
         return [*lines, f"{out / 'rejected.csv'}: the others, with reasons"]
+
+    def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
+        """All questions of the set."""
+        root = source / demo.FOLDER
+        roots: Roots = {EPIC_KITCHENS: root / demo.EPIC_KITCHENS_FOLDER, EGO4D: root / demo.EGO4D_FOLDER}
+        return read_items(root / demo.ANNOTATIONS, roots)
 
 
 FLOW = VerifiedQuestions()

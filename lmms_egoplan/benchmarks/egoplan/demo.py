@@ -13,6 +13,7 @@ TASKS = ("egoplan_val", "egoplan_val_clips", "egoplan_val_generate")
 SCORES = dict.fromkeys(TASKS, "acc")
 
 FOLDER = "egoplan"
+ANNOTATIONS, EPIC_KITCHENS_FOLDER, EGO4D_FOLDER = "EgoPlan_validation.json", "epic-kitchens", "ego4d"
 _VIDEOS = (
     (EPIC_KITCHENS, "P01_01"),
     (EPIC_KITCHENS, "P01_02"),
@@ -38,17 +39,17 @@ def write(folder: Path) -> list[str]:
     records: list[dict[str, Any]] = []
     for (source, video_id), scene in zip(_VIDEOS, SCENES, strict=True):
         if source == EPIC_KITCHENS:
-            _write_frame_folder(root / "epic-kitchens" / video_id[:3] / "rgb_frames" / video_id, scene)
+            _write_frame_folder(root / EPIC_KITCHENS_FOLDER / video_id[:3] / "rgb_frames" / video_id, scene)
         else:
-            write_video(root / "ego4d" / f"{video_id}.mp4", scene.frames(), FPS)
+            write_video(root / EGO4D_FOLDER / f"{video_id}.mp4", scene.frames(), FPS)
         for step in range(1, len(scene.steps)):
             records.append(_question(len(records) + 1, source, video_id, scene, step))
-    annotations = root / "EgoPlan_validation.json"
+    annotations = root / ANNOTATIONS
     annotations.write_text(json.dumps(records, indent=2) + "\n", encoding="utf-8")
     return [
         "egoplan",
-        *(f"{FOLDER}/{annotations.name}", "--split", "val"),
-        *("--epic-kitchens", f"{FOLDER}/epic-kitchens", "--ego4d", f"{FOLDER}/ego4d"),
+        *(f"{FOLDER}/{ANNOTATIONS}", "--split", "val"),
+        *("--epic-kitchens", f"{FOLDER}/{EPIC_KITCHENS_FOLDER}", "--ego4d", f"{FOLDER}/{EGO4D_FOLDER}"),
     ]
 
 

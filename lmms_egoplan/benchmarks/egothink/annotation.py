@@ -10,9 +10,11 @@ from typing import Any
 from lmms_egoplan.annotation.clips import KeptImage, MediaFolder
 from lmms_egoplan.annotation.flow import Flow, Item, Label, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Form, Option, Picture, Prose, Values
+from lmms_egoplan.benchmarks.egothink import demo
 from lmms_egoplan.benchmarks.egothink.answer_files import read_stored, with_questions
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
+from lmms_egoplan.benchmarks.egothink.records import check_records, read_folder
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import write_whole
@@ -48,14 +50,10 @@ def read_items(samples: Sequence[Path], folder: MediaFolder, judged: Sequence[Pa
     for model, found in answers.items():
         for answer in found:
             judge, rating = ratings.get((answer.id, answer.answer), (None, None))
-            shown = {
-                "image": images[dimension_of(answer.id)][answer.id],
-                "question": answer.question,
-                "reference": answer.reference,
-                "answer": answer.answer,
-            }
-            hidden = {"question": answer.id, "model": model, "judge": judge, "rating": rating}
-            items.append(Item(f"{answer.id} of {model}", shown, hidden))
+            image = images[dimension_of(answer.id)][answer.id]
+            items.append(
+                _item(answer.id, model, image, answer.question, answer.reference, answer.answer, judge, rating)
+            )
     return items
 
 
@@ -122,8 +120,36 @@ class RatedAnswers(Flow):
         write_whole(out / PEOPLE, "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in _means(labelled)))
         return [*lines, f"{out / PEOPLE}: the mean of the people, for report"]
 
+    def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
+        """The set's questions with the answers of two made-up models: one right, one to the next question."""
+        records = check_records(read_folder(source / demo.FOLDER))
+        answers = {
+            "right": [record.answer for record in records],
+            "off-by-one": [record.answer for record in records[1:] + records[:1]],
+        }
+        return [
+            _item(record.id, model, folder.keep(record.image).name, record.question, record.answer, answer)
+            for model, texts in answers.items()
+            for record, answer in zip(records, texts, strict=True)
+        ]
+
 
 FLOW = RatedAnswers()
+
+
+def _item(
+    question_id: str,
+    model: str,
+    image: str,
+    question: str,
+    reference: str,
+    answer: str,
+    judge: str | None = None,
+    rating: float | None = None,
+) -> Item:
+    shown = {"image": image, "question": question, "reference": reference, "answer": answer}
+    hidden = {"question": question_id, "model": model, "judge": judge, "rating": rating}
+    return Item(f"{question_id} of {model}", shown, hidden)
 
 
 def _means(labelled: Labelled) -> list[dict[str, Any]]:
