@@ -105,7 +105,7 @@ function keys() {
     else if (!form) return;
     else if (key === "n") form.elements.comment.focus();
     else if (key === "enter" && !target.matches("button, a, summary, video")) form.requestSubmit();
-    else if (key === " " && video && !target.matches("button, a, summary, video, input[type=checkbox], input[type=radio]")) { if (video.paused) video.play(); else video.pause(); }
+    else if (key === " " && video && !target.matches("button, a, summary, video, input[type=checkbox], input[type=radio]:not(:checked)")) { if (video.paused) video.play(); else video.pause(); }
     else if ((key === "," || key === ".") && form.querySelector("button[data-move]")) form.querySelector(`button[data-move="${key === "," ? -1 : 1}"]`).click();
     else {
       const chosen = [...form.querySelectorAll("[data-key]")].find((one) => one.dataset.key === key && !one.closest("fieldset").disabled);
@@ -120,5 +120,20 @@ function keys() {
   });
 }
 
+// What was not saved survives a reload and a server that does not answer, in this tab alone and until the next item.
+function draft() {
+  const name = `draft ${form.action}`;
+  const own = [...form.elements].filter((one) => one.name && one.type !== "hidden");
+  const kept = JSON.parse(sessionStorage.getItem(name) ?? "null");
+  sessionStorage.clear();
+  const keep = () => sessionStorage.setItem(name, JSON.stringify(own.map((one) => (/radio|checkbox/.test(one.type) ? one.checked : one.value))));
+  if (kept?.length === own.length) {
+    own.forEach((one, place) => { if (typeof kept[place] === "boolean") one.checked = kept[place]; else one.value = kept[place]; });
+    keep();
+  }
+  form.addEventListener("input", keep);
+  form.addEventListener("change", keep);
+}
+
 keys();
-if (form) { timed(); dependent(); marks(); candidates(); moments(); }
+if (form) { draft(); timed(); dependent(); marks(); candidates(); moments(); }

@@ -1,0 +1,50 @@
+"""A browser, and what it may not do on a page."""
+
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from patience import FOREVER_S
+
+_CHROMIUM = Path("/usr/bin/chromium")
+
+
+class Browser:
+    """Opens tabs in which nothing may be asked of another host, and no script may fail."""
+
+    def __init__(self, chromium):
+        self._chromium = chromium
+
+    @contextmanager
+    def tab(self, address, store, name, width=1440, scheme="light", refused=""):
+        """The page that a person's link leads to; the console may tell of answers with the status `refused` alone."""
+        context = self._chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        page = context.new_page()
+        page.set_default_timeout(1000 * FOREVER_S)
+        messages = []
+        page.on("console", lambda message: messages.append(message.text))
+        page.on("pageerror", lambda error: messages.append(str(error)))
+        page.on(
+            "request", lambda asked: None if asked.url.startswith((address, "data:")) else messages.append(asked.url)
+        )
+        (token,) = (person.token for person in store.people() if person.name == name)
+        page.goto(f"{address}/enter/{token}")
+        assert token not in page.url
+        yield page
+        assert [message for message in messages if not refused or f"status of {refused}" not in message] == []
+        assert page.evaluate("window.hit") is None
+        context.close()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not _CHROMIUM.exists():
+        pytest.skip(f"{_CHROMIUM} is not installed")
+    with sync_api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(
+            executable_path=str(_CHROMIUM), args=["--no-sandbox"], timeout=1000 * FOREVER_S
+        )
+        yield Browser(chromium)
+        chromium.close()
