@@ -11,7 +11,7 @@ from lmms_egoplan.report.labelled import labelled_folders
 from lmms_egoplan.report.logged_samples import sample_file
 from lmms_egoplan.report.page import write_page
 from lmms_egoplan.report.recompute import check
-from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.run import Run, Runs
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.versions import parts_of
 from lmms_egoplan.report.writing import write_files
@@ -62,7 +62,8 @@ def build_report(
     judged = [path for path in folders if ".jsonl" in path.suffixes and path.is_file() and sample_file(path) is None]
     labelled = labelled_folders(folders)
     inputs = Inputs(similarity, tuple(judged), labelled)
-    read = read_runs([path for path in folders if path not in judged and path not in labelled], names)
+    with_runs_in = [path for path in folders if path not in judged and path not in labelled]
+    read = read_runs(with_runs_in, names) if with_runs_in or not labelled else Runs((), ())
     for done, run in enumerate(read.runs, 1):
         for task_run in run.tasks.values():
             check(run, task_run)
@@ -79,15 +80,19 @@ def build_report(
             if section is not None:
                 own.append(part.section(section))
                 items += part.items(report.items())
+        here = [path for path, name in labelled.items() if name == benchmark.name]
+        if here and not own:
+            section = report_of((), inputs).section()
+            if section is not None:
+                own.append(section)
+            else:
+                skipped += tuple(f"{path}: left out, its labels fill no table of {benchmark.title}" for path in here)
         table = report_of.inputs_table(inputs)
         if table is not None and own:
             own[0] = replace(own[0], tables=(*own[0].tables, table))
         elif table is not None:
             beside = f"no run of {benchmark.title} is there to show {table.title.lower()} beside"
             skipped += tuple(f"{path}: left out, {beside}" for path in judged)
-        if not own:
-            beside = f"no run of {benchmark.title} is there to show its labels beside"
-            skipped += tuple(f"{path}: left out, {beside}" for path, name in labelled.items() if name == benchmark.name)
         sections += own
         progress("benchmarks", done, len(benchmarks))
     write_files(out, sections, progress)

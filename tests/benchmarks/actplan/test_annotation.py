@@ -157,3 +157,7 @@ def test_published_plans(tmp_path, real_encoder):
     assert len(export(store, tmp_path)[0]) == 4
     code, output = run("score", "actplan", tmp_path / "out" / "plans.jsonl", "--out", tmp_path / "scores.json")
     assert code == 0, output
+    code, output = run("report", tmp_path / "out", "--out", tmp_path / "report")
+    assert code == 0, output
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert all(f"{name} (people)" in page for name in ("gemini", "gpt-4v"))

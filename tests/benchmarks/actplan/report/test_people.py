@@ -97,3 +97,12 @@ def test_the_command_takes_exports_among_the_runs(folder, labels, tmp_path):
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
     assert "mine (people)" in (tmp_path / "report" / "index.html").read_text()
+
+
+def test_labels_without_any_run(labels, tmp_path):
+    done = CliRunner().invoke(app, ["report", str(labels), "--out", str(tmp_path / "report")])
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "mine (people)" in page
+    assert "Types of errors, marked by people" in page
+    assert not list((tmp_path / "report" / "tables").glob("actplan_scores*"))
