@@ -8,13 +8,15 @@ import hmac
 import secrets
 from dataclasses import replace
 from hashlib import sha256
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import parse_qs
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from loguru import logger
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lmms_egoplan.annotation import pages
 from lmms_egoplan.annotation.clips import Media, MediaFolder
@@ -68,7 +70,7 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
             raise HTTPException(403, "Open the link that you were given: without it, nothing is shown.")
         return person
 
-    def who(request: Request) -> Person:
+    async def who(request: Request) -> Person:
         return find(request.cookies.get(cookie, ""))
 
     def csrf(person: Person) -> str:
@@ -89,7 +91,7 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
 
     Who = Annotated[Person, Depends(who)]
 
-    def checked(person: Who, sent: Annotated[Sent, Depends(read_body)]) -> Sent:
+    async def checked(person: Who, sent: Annotated[Sent, Depends(read_body)]) -> Sent:
         if not hmac.compare_digest(csrf(person).encode(), _one(sent, "csrf").encode()):
             raise HTTPException(403, "This form is not of this page. Go back, load the page anew and send it again.")
         return sent
@@ -111,12 +113,7 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
             flow, person, slot, form_of(slot), nonce or secrets.token_hex(16), csrf(person), store, error
         )
 
-    @app.middleware("http")
-    async def add_headers(request: Request, answer: Any) -> Response:
-        response = await answer(request)
-        for name, value in _HEADERS.items():
-            response.headers.setdefault(name, value)
-        return response
+    app.add_middleware(_AddHeaders)
 
     @app.exception_handler(HTTPException)
     def tell_http(request: Request, error: HTTPException) -> HTMLResponse:
@@ -229,6 +226,23 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
         return send(form_of(store.slot(number, person.name)).media, place)
 
     return app
+
+
+class _AddHeaders:
+    """Adds `_HEADERS` to every answer; its own value of one stays."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_more(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, send_more)
 
 
 def _one(sent: Sent, name: str) -> str:

@@ -234,6 +234,7 @@ class Store:
         self.path = path
         self._stages = tuple(stages)
         self._lock = RLock()
+        self._reader_lock = RLock()
         self._guard = _hold(path) if alone else None
         try:
             self._open()
@@ -243,7 +244,7 @@ class Store:
 
     def close(self) -> None:
         """Close the database; it can then be opened by another server."""
-        for connection in (getattr(self, "_connection", None), self._guard):
+        for connection in (getattr(self, "_reader", None), getattr(self, "_connection", None), self._guard):
             if connection is not None:
                 connection.close()
 
@@ -321,7 +322,8 @@ class Store:
         with self._lock:
             number = self._open_slot(person)
             if number is None:
-                with self._writing() as connection:
+                # Not waited for: a label of it, which is, brings it to the disk.
+                with self._writing(is_waited_for=False) as connection:
                     number = self._claim(connection, person)
         return None if number is None else self.slot(number, person)
 
@@ -430,7 +432,7 @@ class Store:
 
     def labelled(self) -> Labelled:
         """All items with the labels that count."""
-        with self._reading():
+        with self._snapshot():
             labels: dict[str, list[Label]] = {}
             for item, stage, person, values, comment, seconds, at in self._rows(
                 "SELECT items.id, stage, person, choices, comment, seconds, at FROM counting JOIN items ON "
@@ -484,9 +486,7 @@ class Store:
         if not self.path.is_file():
             raise StoreError(f"{self.path}: no such database; --items makes one")
         with _told(self.path):
-            self._connection = sqlite3.connect(
-                self.path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
-            )
+            self._connection = _connect(self.path)
             (application,) = self._connection.execute("PRAGMA application_id").fetchone()
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
             if application != _APPLICATION_ID:
@@ -495,12 +495,12 @@ class Store:
                 raise StoreError(
                     f"{self.path}: of format {version}; this version of lmms-egoplan reads format {_FORMAT}"
                 )
-            self._connection.executescript(
-                "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
-            )
+            self._connection.executescript("PRAGMA journal_mode = WAL; PRAGMA foreign_keys = ON;")
             problems = [row[0] for row in self._connection.execute("PRAGMA quick_check(3)")]
             if problems != ["ok"]:
                 raise sqlite3.DatabaseError(problems[0])
+            self._reader = _connect(self.path)
+            self._reader.execute("PRAGMA query_only = ON")
             self.settings = self._settings()
 
     def _settings(self) -> Settings:
@@ -556,13 +556,24 @@ class Store:
     ) -> tuple[int, str] | None:
         ready = " AND (SELECT count(*) FROM counting WHERE counting.item = items.position AND counting.stage = ?) >= ?"
         counts = [value for name in before[-1:] for value in (name, self.num_needed(name))]
+        fits = (
+            "items.part = ? AND NOT EXISTS (SELECT 1 FROM slots WHERE slots.item = items.position AND slots.person = ?)"
+            f"{ready if counts else ''}"
+        )
         row = connection.execute(
-            "SELECT items.position, (SELECT count(*) FROM slots WHERE slots.item = items.position AND slots.stage = ?) "
-            "AS taken FROM items WHERE items.part = ? AND taken < ? AND NOT EXISTS (SELECT 1 FROM slots WHERE "
-            f"slots.item = items.position AND slots.person = ?){ready if counts else ''} "
+            "SELECT items.position FROM (SELECT item, count(*) AS taken FROM slots WHERE stage = ? GROUP BY item "
+            f"HAVING taken < ?) JOIN items ON items.position = item WHERE {fits} "
             "ORDER BY taken DESC, items.position LIMIT 1",
-            (stage, part, self.num_needed(stage), person, *counts),
+            (stage, self.num_needed(stage), part, person, *counts),
         ).fetchone()
+        row = (
+            row
+            or connection.execute(
+                f"SELECT items.position FROM items WHERE {fits} AND NOT EXISTS (SELECT 1 FROM slots WHERE "
+                "slots.item = items.position AND slots.stage = ?) ORDER BY items.position LIMIT 1",
+                (part, person, *counts, stage),
+            ).fetchone()
+        )
         return None if row is None else (row[0], stage)
 
     def _standing(self, person: str) -> str:
@@ -610,13 +621,25 @@ class Store:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, _told(self.path):
-            yield self._connection
+        """What is committed; does not wait for those who write."""
+        with self._reader_lock, _told(self.path):
+            yield self._reader
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction, which no other process can be in."""
+    def _snapshot(self) -> Iterator[None]:
+        """Several readings of one state."""
+        with self._reading() as connection:
+            connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                connection.execute("COMMIT")
+
+    @contextmanager
+    def _writing(self, is_waited_for: bool = True) -> Iterator[sqlite3.Connection]:
+        """A transaction, which no other process can be in; on the disk in the end, if that is waited for."""
         with self._lock, _told(self.path):
+            self._connection.execute(f"PRAGMA synchronous = {'FULL' if is_waited_for else 'NORMAL'}")
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
@@ -651,6 +674,10 @@ def _add_people(connection: sqlite3.Connection, annotators: int, seniors: int) -
         "INSERT INTO people VALUES (?, ?, ?) ON CONFLICT (name) DO NOTHING",
         [(name, role, secrets.token_urlsafe(24)) for name, role in people],
     )
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
 
 
 def _hold(path: Path) -> sqlite3.Connection:
