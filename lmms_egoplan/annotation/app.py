@@ -6,6 +6,9 @@ alone, so none reaches the file system.
 
 import hmac
 import secrets
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
 from typing import Annotated
@@ -19,7 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lmms_egoplan.annotation import pages
-from lmms_egoplan.annotation.clips import Media, MediaFolder
+from lmms_egoplan.annotation.clips import KeptImage, Media, MediaFolder
 from lmms_egoplan.annotation.flow import Flow
 from lmms_egoplan.annotation.forms import Form, FormError, read_values
 from lmms_egoplan.annotation.store import ANNOTATOR, LEAD, SENIOR, NotYoursError, Person, Slot, Store, StoreError
@@ -51,7 +54,15 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
         flow: of its benchmark.
         folder: with its media.
     """
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    # Cuts clips before they are asked for, one at a time.
+    ahead = ThreadPoolExecutor(1)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        ahead.shutdown(wait=False, cancel_futures=True)
+
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
     secret = store.secret.encode()
     # By the tokens' digests, so that the time of a look-up tells nothing of a token.
     people = {sha256(person.token.encode()).digest(): person for person in store.people()}
@@ -113,6 +124,14 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
             flow, person, slot, form_of(slot), nonce or secrets.token_hex(16), csrf(person), store, error
         )
 
+    def cut_next(person: Person) -> None:
+        """Make what a person will most likely be shown next; what is wrong with it is told when it is shown."""
+        with suppress(LmmsEgoplanError, OSError):
+            if upcoming := store.upcoming(person.name):
+                item, earlier = upcoming
+                for media in flow.form(item.shown, earlier, 0).media:
+                    folder.file(media)
+
     app.add_middleware(_AddHeaders)
 
     @app.exception_handler(HTTPException)
@@ -153,6 +172,8 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
         if slot is None:
             state = store.state(person.name)
             return HTMLResponse(pages.idle_page(flow, person, state, csrf(person), store))
+        if not all(isinstance(media, KeptImage) for media in form_of(slot).media):
+            ahead.submit(cut_next, person)
         return HTMLResponse(item_page(person, slot))
 
     @app.post("/label/{number}")

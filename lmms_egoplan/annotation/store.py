@@ -327,6 +327,12 @@ class Store:
                     number = self._claim(connection, person)
         return None if number is None else self.slot(number, person)
 
+    def upcoming(self, person: str) -> tuple[Item, tuple[Values, ...]] | None:
+        """What a person would take if they had nothing open, with what stages before have made of it; not taken."""
+        with self._reading() as connection:
+            free = self._free(connection, person)
+        return None if free is None else (self.item(free[0]), self._earlier(*free))
+
     def slot(self, number: int, person: str) -> Slot:
         """A slot of a person.
 

@@ -14,6 +14,7 @@ from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import count_video_frames, read_video_frames
 from media.files import read_number, write_epic_folder, write_numbered_video
+from patience import wait_until
 
 
 def question(sample_id, source, video_id, observation, *past):
@@ -197,3 +198,16 @@ def test_missing_frames_are_told(source):
     (source / "ego4d" / "0a1b-2c.mp4").unlink()
     with pytest.raises(LmmsEgoplanError, match=r"0a1b-2c\.mp4"):
         start(source)
+
+
+def test_the_next_clip_is_cut_ahead(source):
+    store = start(source)
+    with served(store, FLOW) as address:
+        enter(address, store, "annotator-1")
+        item, _ = store.upcoming("annotator-1")
+        assert item.id != store.next_slot("annotator-1").item.id
+        wait_until(lambda: len(list(media_folder(store.path)._folder.glob("*.mp4"))) == 1)
+        (made,) = media_folder(store.path)._folder.glob("*.mp4")
+        (clip, _) = FLOW.form(item.shown, (), 0).media
+        assert media_folder(store.path).file(clip) == made
+    store.close()
