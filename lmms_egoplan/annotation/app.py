@@ -67,7 +67,7 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
     # By the tokens' digests, so that the time of a look-up tells nothing of a token.
     people = {sha256(person.token.encode()).digest(): person for person in store.people()}
     # Cookies do not tell ports apart: servers of two databases must not take each other's.
-    cookie = f"annotate-{sha256(secret).hexdigest()[:12]}"
+    cookie = f"annotate-{store.mark}"
 
     def look_up(token: str) -> Person | None:
         return people.get(sha256(token.encode("utf-8", "replace")).digest())
@@ -149,10 +149,12 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
         return HTMLResponse(pages.message_page(title, f"{what}.{text}", is_known(request)), status)
 
     @app.get("/enter/{token}")
-    def enter(token: str) -> Response:
+    def enter(token: str, request: Request) -> Response:
         person = find(token)
         response = RedirectResponse("/", 303)
-        response.set_cookie(cookie, person.token, max_age=180 * 86_400, httponly=True, samesite="lax", path="/")
+        is_encrypted = request.url.scheme == "https"
+        lasting = 180 * 86_400
+        response.set_cookie(cookie, person.token, max_age=lasting, secure=is_encrypted, httponly=True, samesite="lax")
         return response
 
     @app.get("/static/{name}")

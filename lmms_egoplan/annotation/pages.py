@@ -58,6 +58,7 @@ def item_page(
         error=error,
         others=[(label.person, described(form, label.values), label.comment) for label in others],
         media=f"/media/{slot.id}/",
+        mark=store.mark,
         has_clip=any(isinstance(part, Film) for part in form.shown),
     )
 
@@ -107,6 +108,7 @@ def view_page(flow: Flow, person: Person, position: int, csrf: str, store: Store
         form=form,
         expected=flow.expected(item),
         media=media,
+        mark=store.mark,
     )
 
 

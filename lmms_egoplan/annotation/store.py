@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from threading import RLock
@@ -248,10 +249,15 @@ class Store:
             if connection is not None:
                 connection.close()
 
-    @property
+    @cached_property
     def secret(self) -> str:
         """Of this database, for what its pages sign."""
         return self._setting("secret")
+
+    @cached_property
+    def mark(self) -> str:
+        """Of this database, for all to see: tells it from others that were served at the same address."""
+        return sha256(self.secret.encode()).hexdigest()[:12]
 
     def check_items(self, items: Sequence[Item], where: str) -> None:
         """Check that the database was made of these items.
@@ -424,7 +430,13 @@ class Store:
         return self.slot(number, lead)
 
     def judge_qualification(self, person: str, senior: str, passed: bool, comment: str) -> None:
-        """Append a senior's verdict on a person's qualification."""
+        """Append a senior's verdict on a person's qualification.
+
+        Raises:
+            NotYoursError: the person is still at it.
+        """
+        if self._standing(person) == "unqualified":
+            raise NotYoursError(f"{person} has not labelled all items of the qualification yet")
         with self._writing() as connection:
             connection.execute(
                 "INSERT INTO verdicts (person, senior, passed, comment, at) VALUES (?, ?, ?, ?, ?)",

@@ -127,6 +127,8 @@ def test_a_review_comes_after_and_by_another_person(open_store):
 
 def test_qualification_comes_first_and_seniors_let_pass(open_store):
     store = open_store(count=6, annotators=2, per_item=2, qualification=2, seniors=2)
+    with pytest.raises(NotYoursError, match="annotator-2 has not labelled all items"):
+        store.judge_qualification("annotator-2", "senior-1", True, "")
     label_all(store, ["annotator-1", "annotator-2"])
     assert store.state("annotator-1") == "waiting"
     assert store.next_slot("annotator-1") is None

@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -131,3 +132,17 @@ def test_a_database_of_another_benchmark_or_without_labels(prepared, tmp_path):
     assert code == 1
     assert "no such database" in output
     assert media_folder(store.path) is not None
+
+
+def test_a_browser_keeps_no_picture_of_another_database(prepared, tmp_path):
+    """Pictures may be kept for a while, and another database's slots have the same numbers at the same address."""
+    answers = write_answers(tmp_path / "one.jsonl", prepared)
+    addresses = set()
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        store = start(tmp_path / name, [answers])
+        with served(store, FLOW) as address:
+            client = enter(address, store, "annotator-1")
+            addresses.add(re.search('src="(/media/[^"]+)"', client.page.text)[1])
+        store.close()
+    assert len(addresses) == 2
