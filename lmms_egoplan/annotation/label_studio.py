@@ -71,8 +71,9 @@ def _configuration(flow: Flow, forms: Sequence[Form]) -> str:
     """The interface of all tasks: as many pictures as the one with most has, which Label Studio leaves empty else."""
     view = ElementTree.Element("View")
     _add(view, "Header", value=flow.title)
-    for number, paragraph in enumerate(flow.guide):
-        _add(view, "Text", name=f"guide_{number}", value=paragraph)
+    # Not Text, whose value names what a task has.
+    for paragraph in flow.guide:
+        _add(view, "Header", value=paragraph, size="5")
     shown = {name: part for form in forms for name, part in _named(form)}
     for name, part in shown.items():
         _add(view, "Header", value=f"${name}_title")

@@ -62,6 +62,8 @@ def test_tasks_fit_their_configuration(benchmark, tmp_path):
     names = [tag.get("name") for tag in view.iter() if tag.get("name")]
     assert len(names) == len({*names})
     shown = {tag.get("name") for tag in view.iter() if tag.tag in ("Image", "Video", "Text")}
+    # A value without $ would name what tasks have, too.
+    assert all(tag.get("value").startswith("$") for tag in view.iter() if tag.get("name") in shown)
     controls = [tag for tag in view.iter() if tag.get("toName")]
     assert controls
     assert all(tag.get("toName") in shown for tag in controls)
@@ -72,6 +74,20 @@ def test_tasks_fit_their_configuration(benchmark, tmp_path):
             if isinstance(value, str) and value.startswith("/data/local-files/?d="):
                 assert (out / value.removeprefix("/data/local-files/?d=")).is_file()
     assert "secret-model" not in (out / "tasks.json").read_text()
+
+
+@pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda benchmark: benchmark.name)
+def test_label_studio_takes_configuration_and_tasks(benchmark, tmp_path):
+    interface = pytest.importorskip("label_studio_sdk.label_interface", reason="label-studio-sdk is not installed")
+    folder, out = MediaFolder(tmp_path / "media"), tmp_path / "out"
+    write_label_studio(benchmark.load_annotation(), items(benchmark.name, folder, tmp_path), folder, out)
+    config = interface.LabelInterface((out / "config.xml").read_text())
+    config.validate()
+    tasks = json.loads((out / "tasks.json").read_text())
+    needed = config.generate_sample_task().keys() - {"choice"}
+    for task in tasks:
+        config.validate_task(task)
+        assert needed <= task["data"].keys()
 
 
 def test_choices_of_a_question_are_in_its_task(tmp_path):
