@@ -1,13 +1,10 @@
 """A browser, and what it may not do on a page."""
 
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from patience import FOREVER_S
-
-_CHROMIUM = Path("/usr/bin/chromium")
 
 
 class Browser:
@@ -37,14 +34,6 @@ class Browser:
         context.close()
 
 
-@pytest.fixture(scope="session")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if not _CHROMIUM.exists():
-        pytest.skip(f"{_CHROMIUM} is not installed")
-    with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=str(_CHROMIUM), args=["--no-sandbox"], timeout=1000 * FOREVER_S
-        )
-        yield Browser(chromium)
-        chromium.close()
+@pytest.fixture(scope="module")
+def browser(browser):
+    return Browser(browser)
