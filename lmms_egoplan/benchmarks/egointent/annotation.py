@@ -15,8 +15,8 @@ from lmms_egoplan.annotation.flow import Flow, Item, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Field, Film, Form, Moment, Option, Values, Words
 from lmms_egoplan.benchmarks.egointent import demo
 from lmms_egoplan.benchmarks.egointent.prepare import check_videos
-from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS, TITLES
-from lmms_egoplan.benchmarks.egointent.records import Record, read_annotations, read_raw
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, TITLES
+from lmms_egoplan.benchmarks.egointent.records import Record, field_of, read_annotations, read_raw
 from lmms_egoplan.media.frames import frame_times
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.text import csv_text
@@ -185,9 +185,8 @@ def _names(raw: Mapping[str, Any]) -> dict[str, str]:
     """By field, the key that the file has for it."""
     found = dict(zip(FIELDS, FIELDS, strict=True))
     for key in raw:
-        name = "_".join(key.strip().lower().replace("-", " ").replace("_", " ").split())
-        if ALIASES.get(name, name) in found:
-            found[ALIASES.get(name, name)] = key
+        if field_of(key) in found:
+            found[field_of(key)] = key
     return found
 
 

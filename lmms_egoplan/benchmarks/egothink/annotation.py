@@ -19,6 +19,7 @@ from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.text import csv_text
+from lmms_egoplan.validation import shown as quoted
 
 # What the report reads of an export.
 PEOPLE = "people.jsonl"
@@ -40,9 +41,13 @@ def read_items(samples: Sequence[Path], folder: MediaFolder, judged: Sequence[Pa
     models = [_model(path) for path in samples]
     if len({*models}) < len(models):
         raise LmmsEgoplanError(f"--items: {', '.join(models)}: each model's answers need a file name of their own")
-    ratings = {
-        (answer.id, answer.answer): (answer.judge, answer.rating) for path in judged for answer in read_stored([path])
-    }
+    ratings = {}
+    for answer in (answer for path in judged for answer in read_stored([path])):
+        if answer.rating not in (None, *LEVELS):
+            levels = ", ".join(f"{level:g}" for level in LEVELS)
+            found = quoted(answer.rating)
+            raise LmmsEgoplanError(f"{answer.where}: rating: expected {levels} or nothing, found {found}")
+        ratings[answer.id, answer.answer] = (answer.judge, answer.rating)
     answers = {model: with_questions(read_stored([path])) for model, path in zip(models, samples, strict=True)}
     needed = {dimension_of(answer.id) for found in answers.values() for answer in found}
     images = {name: _images(name, folder) for name in sorted(needed)}

@@ -146,3 +146,11 @@ def test_a_browser_keeps_no_picture_of_another_database(prepared, tmp_path):
             addresses.add(re.search('src="(/media/[^"]+)"', client.page.text)[1])
         store.close()
     assert len(addresses) == 2
+
+
+@pytest.mark.parametrize("rating", [-1, 2, "0.5", [1]])
+def test_a_judges_rating_is_checked(prepared, tmp_path, rating):
+    answers = write_answers(tmp_path / "one.jsonl", prepared)
+    judged = write_answers(tmp_path / "judged.jsonl", prepared, rating=rating, judge="j")
+    with pytest.raises(LmmsEgoplanError, match=r"judged\.jsonl, line 1: rating: expected 0, 0\.5, 1 or nothing"):
+        start(tmp_path, [answers], judged=[judged])
