@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from lmms_egoplan.annotation.flow import Flow
     from lmms_egoplan.demo.rendered_set import RenderedSet
     from lmms_egoplan.report.benchmark import BenchmarkReport
     from lmms_egoplan.storage import PreparedData
@@ -53,7 +54,7 @@ class Benchmark:
         name, ``DEFAULT_JUDGE``, and may have ``OTHERWISE``, both as `announce_judge` takes them.
     training_demo: its function that shows its training; "" for none.
 
-    What else it brings stands in its modules ``splits``, ``commands`` and ``demo``.
+    What else it brings stands in its modules ``splits``, ``commands``, ``demo`` and ``annotation``.
     """
 
     name: str
@@ -90,6 +91,10 @@ class Benchmark:
     def load_training_demo(self) -> "Callable[[Path, Console], None]":
         """Trains in a folder, and prints what comes of it."""
         return self._load(self.training_demo)
+
+    def load_annotation(self) -> "Flow":
+        """What people label of it."""
+        return self._load("annotation:FLOW")
 
     def _load(self, part: str) -> Any:
         return resolve_name(f"{__package__}.{self.name}.{part}")

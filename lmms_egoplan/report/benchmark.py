@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
@@ -22,10 +22,12 @@ class Inputs:
 
     similarity: the encoder that measures how similar texts are, a name or a folder; None for the benchmark's own.
     judged: files of answers that a judge has rated several times.
+    labelled: folders with labels by people, each with its benchmark (`labelled_folders`).
     """
 
     similarity: str | None = None
     judged: tuple[Path, ...] = ()
+    labelled: Mapping[Path, str] = field(default_factory=dict, hash=False)
 
 
 NO_INPUTS = Inputs()
@@ -107,6 +109,10 @@ class BenchmarkReport(ABC, Generic[Task]):
         """The questions in the gallery's order."""
         return keys
 
+    def labelled(self) -> list[Path]:
+        """The folders with people's labels of the benchmark."""
+        return [path for path, name in self.inputs.labelled.items() if name == self.NAME]
+
     def headlines(self) -> list[Headline]:
         """Main scores, for the summary."""
         return [self.headline(task) for task in self.tasks]
@@ -138,13 +144,16 @@ class BenchmarkReport(ABC, Generic[Task]):
         return None
 
     def section(self) -> Section | None:
-        """The benchmark's part of the page; None where no run has one of its tasks.
+        """The benchmark's part of the page; None where no run has one of its tasks, and people have not labelled.
+
+        Of labels alone, it has the tables that they fill.
 
         Raises:
             LmmsEgoplanError: an input cannot be used.
         """
         if not self.tasks:
-            return None
+            filled = [table for table in self.tables() if table is not None and any(row.is_own for row in table.rows)]
+            return Section(self.NAME, self.TITLE, self.LEAD, (), tuple(filled), (), ()) if filled else None
         return Section(
             self.NAME,
             self.TITLE,

@@ -13,7 +13,7 @@ SCORES = dict.fromkeys(TASKS, "overall")
 
 # Not the task's own name, for which lmms-eval would look here, too.
 FOLDER = "egointent-steps"
-_VIDEOS = "videos"
+ANNOTATIONS, VIDEOS = "steps.jsonl", "videos"
 
 
 def write(folder: Path) -> list[str]:
@@ -31,13 +31,13 @@ def write(folder: Path) -> list[str]:
     records: list[dict[str, Any]] = []
     for scene in SCENES:
         video_id = scene.goal.replace(" ", "-")
-        write_video(root / _VIDEOS / f"{video_id}.mp4", scene.frames(), FPS)
+        write_video(root / VIDEOS / f"{video_id}.mp4", scene.frames(), FPS)
         for row in (row for row in rows if row["goal"] == scene.goal):
             place = {name: row[name] for name in ("scenario", "environment", "goal")}
             records.append({"step_id": f"demo-{len(records) + 1:02}", "video_id": video_id} | _step(scene, row) | place)
-    annotations = root / "steps.jsonl"
+    annotations = root / ANNOTATIONS
     annotations.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    return ["egointent", f"{FOLDER}/{annotations.name}", "--videos", f"{FOLDER}/{_VIDEOS}"]
+    return ["egointent", f"{FOLDER}/{ANNOTATIONS}", "--videos", f"{FOLDER}/{VIDEOS}"]
 
 
 def _step(scene: Scene, row: dict[str, str]) -> dict[str, Any]:

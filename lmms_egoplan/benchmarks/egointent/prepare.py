@@ -59,10 +59,7 @@ def prepare_egointent(
         LmmsEgoplanError: the annotations are wrong, or the folder or footage is missing; nothing is written.
     """
     records = read_annotations(annotations)
-    if not Path(videos).is_dir():
-        raise LmmsEgoplanError(f"--videos {videos}: no such folder; it holds <video_id>.mp4")
-    find = partial(_find_video, videos)
-    footage, lost = find_footage(records, attrgetter("step_id"), attrgetter("video_id"), find, verify)
+    footage, lost = _find_footage(records, videos, verify)
     if lost and not (skip_missing and footage):
         raise LmmsEgoplanError(_missing_message(lost, len(records), skip_missing, verify))
     kept = [record for record in records if record.step_id in footage]
@@ -79,6 +76,27 @@ def prepare_egointent(
         counts=compare_counts(_counts(kept), _counts(records), "annotations", PAPER),
         **({"verified": True} if verify else {}),
     )
+
+
+def check_videos(records: Sequence[Record], root: str | Path) -> dict[str, Path]:
+    """By step id, its video, which has the step's frames.
+
+    Raises:
+        LmmsEgoplanError: the folder, videos or frames are missing.
+    """
+    footage, lost = _find_footage(records, root, verify=False)
+    if lost:
+        raise LmmsEgoplanError(_missing_message(lost, len(records), skip_missing=False, verify=False))
+    return {step_id: found.path for step_id, found in footage.items()}
+
+
+def _find_footage(
+    records: Sequence[Record], root: str | Path, verify: bool
+) -> tuple[dict[str, Footage], list[Lost[str, str]]]:
+    if not Path(root).is_dir():
+        raise LmmsEgoplanError(f"--videos {root}: no such folder; it holds <video_id>.mp4")
+    find = partial(_find_video, root)
+    return find_footage(records, attrgetter("step_id"), attrgetter("video_id"), find, verify)
 
 
 def _find_video(root: str | Path, records: Sequence[Record]) -> dict[str, Footage | str]:

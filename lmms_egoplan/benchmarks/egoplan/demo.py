@@ -13,6 +13,7 @@ TASKS = ("egoplan_val", "egoplan_val_clips", "egoplan_val_generate")
 SCORES = dict.fromkeys(TASKS, "acc")
 
 FOLDER = "egoplan"
+ANNOTATIONS, EPIC_KITCHENS_FOLDER, EGO4D_FOLDER = "EgoPlan_validation.json", "epic-kitchens", "ego4d"
 _VIDEOS = tuple(
     (source, f"{RENDERED}_{number:02}") for number, source in enumerate((*[EPIC_KITCHENS] * 3, *[EGO4D] * 3), 1)
 )
@@ -39,12 +40,12 @@ def write(folder: Path) -> list[str]:
         write_footage(root, source, video_id, scene)
         for step in range(1, len(scene.steps)):
             questions.append(question(len(questions) + 1, source, video_id, scene, step))
-    annotations = root / "EgoPlan_validation.json"
+    annotations = root / ANNOTATIONS
     annotations.write_text(json.dumps(questions, indent=2) + "\n", encoding="utf-8")
     return [
         "egoplan",
-        *(f"{FOLDER}/{annotations.name}", "--split", "val"),
-        *("--epic-kitchens", f"{FOLDER}/epic-kitchens", "--ego4d", f"{FOLDER}/ego4d"),
+        *(f"{FOLDER}/{ANNOTATIONS}", "--split", "val"),
+        *("--epic-kitchens", f"{FOLDER}/{EPIC_KITCHENS_FOLDER}", "--ego4d", f"{FOLDER}/{EGO4D_FOLDER}"),
     ]
 
 

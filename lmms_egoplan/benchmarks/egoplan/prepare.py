@@ -70,14 +70,7 @@ def prepare_egoplan(
     records = read_annotations(annotations, split)
     roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
     _check_roots(records, roots, skip_missing)
-
-    def find(group: Sequence[Record]) -> dict[int, Footage | str]:
-        source = group[0].video_source
-        if (root := roots[source]) is None:
-            raise FrameError(f"{_OPTIONS[source]} is not given")
-        return find_video(root, group)
-
-    footage, lost = find_footage(records, attrgetter("sample_id"), attrgetter("video_source", "video_id"), find, verify)
+    footage, lost = _find_footage(records, roots, verify)
     if lost and not (skip_missing and footage):
         raise LmmsEgoplanError(_missing_message(lost, len(records), skip_missing, verify))
     kept = [record for record in records if record.sample_id in footage]
@@ -96,6 +89,31 @@ def prepare_egoplan(
         counts=compare_counts(_counts(kept), _counts(records), "annotations", PAPER_COUNTS[split]),
         **({"verified": True} if verify else {}),
     )
+
+
+def check_media(records: Sequence[Record], roots: Roots) -> dict[int, Path]:
+    """By sample id, the video file or frame folder that has all frames of the question.
+
+    Raises:
+        LmmsEgoplanError: a folder or frames are missing.
+    """
+    _check_roots(records, roots, skip_missing=False)
+    footage, lost = _find_footage(records, roots, verify=False)
+    if lost:
+        raise LmmsEgoplanError(_missing_message(lost, len(records), skip_missing=False, verify=False))
+    return {sample_id: found.path for sample_id, found in footage.items()}
+
+
+def _find_footage(
+    records: Sequence[Record], roots: Roots, verify: bool
+) -> tuple[dict[int, Footage], list[Lost[tuple[str, str], int]]]:
+    def find(group: Sequence[Record]) -> dict[int, Footage | str]:
+        source = group[0].video_source
+        if (root := roots[source]) is None:
+            raise FrameError(f"{_OPTIONS[source]} is not given")
+        return find_video(root, group)
+
+    return find_footage(records, attrgetter("sample_id"), attrgetter("video_source", "video_id"), find, verify)
 
 
 def _check_roots(records: Sequence[Record], roots: Roots, skip_missing: bool) -> None:

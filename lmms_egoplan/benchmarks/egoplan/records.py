@@ -24,7 +24,7 @@ ANNOTATIONS_URL = "https://github.com/ChenYi99/EgoPlan"
 VIDEO_URLS = {EPIC_KITCHENS: "https://epic-kitchens.github.io", EGO4D: "https://ego4d-data.org"}
 
 # The published files are named after the list that they may hold under a key.
-_LIST_KEYS: dict[str, str] = {"val": "EgoPlan_validation", "test": "EgoPlan_test"}
+LIST_KEYS: dict[str, str] = {"val": "EgoPlan_validation", "test": "EgoPlan_test"}
 # "P01_13": participant, video; Ego4D's are UUIDs.
 VIDEO_ID = {
     EPIC_KITCHENS: re.compile(r"[A-Za-z0-9]{1,32}_[A-Za-z0-9_-]{1,64}"),
@@ -180,7 +180,7 @@ def read_annotations(path: str | Path, split: Split) -> list[Record]:
             the record's position (from 0), sample_id, field and what was found, and their total.
     """
     hint = f"is it EgoPlan's annotation file for the {split} split?"
-    return _read(Record, Path(path), _LIST_KEYS[split], hint, {"split": split})
+    return _read(Record, Path(path), LIST_KEYS[split], hint, {"split": split})
 
 
 def read_instructions(path: str | Path) -> list[InstructionRecord]:
@@ -212,7 +212,7 @@ def read_recognition(path: str | Path) -> list[RecognitionRecord]:
 
 
 def _read(kind: type[Kind], path: Path, key: str, hint: str, context: dict[str, Any]) -> list[Kind]:
-    raw_records = _load_list(path, key)
+    raw_records = load_list(path, key)
     records: list[Kind] = []
     problems: list[str] = []
     first_use: dict[str, int] = {}
@@ -251,7 +251,15 @@ def _order_flaws(raw: dict[str, Any], first: int) -> Iterator[str]:
             previous = start
 
 
-def _load_list(path: Path, key: str) -> list[Any]:
+def load_list(path: Path, key: str) -> list[Any]:
+    """The records of an official annotation file as they stand there, unchecked.
+
+    Args:
+        key: where they may stand.
+
+    Raises:
+        LmmsEgoplanError: the file cannot be read, or holds no list.
+    """
     content = read_json(path, "annotations")
     if isinstance(content, JsonObject):
         if content.repeated:

@@ -8,6 +8,7 @@ from typing import Any
 from lmms_egoplan.benchmarks.actplan.activities import parse_id
 from lmms_egoplan.benchmarks.actplan.prepare import SPLIT
 from lmms_egoplan.benchmarks.actplan.report.answers import GROUPS, MEASURES, Planned, answer_of, key_of
+from lmms_egoplan.benchmarks.actplan.report.people import read_judged
 from lmms_egoplan.benchmarks.actplan.report.tables import DECIMALS, all_tables, note
 from lmms_egoplan.benchmarks.actplan.splits import PREPARED
 from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared, with_images
@@ -37,7 +38,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
 
     def tables(self) -> Iterator[Table | None]:
         """Beside the paper's, all scores, breakdowns, and run against run."""
-        return all_tables(self.tasks)
+        return all_tables(self.tasks, read_judged(self.labelled()))
 
     def figures(self) -> Iterator[Figure | None]:
         """Scores by group, where a run has them."""

@@ -8,6 +8,7 @@ import numpy as np
 from lmms_egoplan.benchmarks.actplan.activities import SETTINGS
 from lmms_egoplan.benchmarks.actplan.published import load
 from lmms_egoplan.benchmarks.actplan.report.answers import BY_SETTING, GROUPS, INSTANCES, MEASURES, Planned
+from lmms_egoplan.benchmarks.actplan.report.people import Judged, ablation_rows, errors_table, table3_rows, table5_rows
 from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
 from lmms_egoplan.report.notes import read_columns, read_notes
 from lmms_egoplan.report.published_with_runs import published_with_runs
@@ -20,12 +21,13 @@ _COLUMNS = read_columns(__file__)
 _INTERVAL_NOTE = interval_note("activities", "plans")
 
 
-def all_tables(planned: Sequence[Planned]) -> Iterator[Table | None]:
-    """In the section's order."""
+def all_tables(planned: Sequence[Planned], people: Sequence[Judged] = ()) -> Iterator[Table | None]:
+    """In the section's order; `people` is what they said of plans."""
     yield _table4(planned)
-    yield _table3(planned)
-    yield from _ablation(planned)
-    yield published_with_runs("Published: how far classifiers agree with people", load("table5"), ())
+    yield _table3(planned, people)
+    yield from _ablation(planned, people)
+    yield _table5(planned, people)
+    yield errors_table(people)
     yield _all_scores(planned)
     yield _by_setting(planned)
     yield _by_group("By length of gold plan 1", "Steps", "length", planned)
@@ -55,9 +57,9 @@ def _table4(planned: Sequence[Planned]) -> Table:
     return published_with_runs("LCS, beside Table 4", load("table4"), own, _COLUMNS["table4"], notes, main="norm_lcs")
 
 
-def _table3(planned: Sequence[Planned]) -> Table:
-    """Correctness by the classifier."""
-    own = []
+def _table3(planned: Sequence[Planned], people: Sequence[Judged]) -> Table:
+    """Correctness by the classifier, and what people said."""
+    own = list(table3_rows(people))
     for run in planned:
         mean = run.means["bleurt_correct"]
         if run.is_text_only or mean.value is None:
@@ -70,7 +72,15 @@ def _table3(planned: Sequence[Planned]) -> Table:
     return published_with_runs(title, load("table3"), own, _COLUMNS["table3"], notes)
 
 
-def _ablation(planned: Sequence[Planned]) -> Iterator[Table]:
+def _table5(planned: Sequence[Planned], people: Sequence[Judged]) -> Table:
+    """How far classifiers agree with people."""
+    own = list(table5_rows(people, planned))
+    title = "How far classifiers agree with people"
+    title = f"{title}, beside Table 5" if own else f"Published: {title[0].lower()}{title[1:]}"
+    return published_with_runs(title, load("table5"), own, _COLUMNS["table5"])
+
+
+def _ablation(planned: Sequence[Planned], people: Sequence[Judged]) -> Iterator[Table]:
     """Tables 6 and 7: without and with images, of runs that have the task without."""
     without = {run.run.name for run in planned if run.is_text_only}
     runs = [run for run in planned if run.run.name in without and run.part is None]
@@ -85,9 +95,11 @@ def _ablation(planned: Sequence[Planned]) -> Iterator[Table]:
         lengths = {f"{setting}_avg_len": run.of("setting", setting, "plan_length").value for setting in SETTINGS}
         parts = _norms_by_setting(run) | _verdicts_by_setting(run) | {"compares": run.compares}
         table7.append({"model": f"{base}, {images} image"} | lengths | parts | shares)
+    table6 += ablation_rows(people, 6)
+    table7 += ablation_rows(people, 7)
     notes = (note("ablation"), note("classifier"), note("shares")) if runs else ()
     for number, head, own in ((6, "Without images", table6), (7, "Without images, by setting", table7)):
-        title = f"{head}, beside Table {number}" if runs else f"Published: {head.lower()}"
+        title = f"{head}, beside Table {number}" if own else f"Published: {head.lower()}"
         yield published_with_runs(title, load(f"table{number}"), own, _COLUMNS[f"table{number}"], notes)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, DIMENSIONS, Dimension, dimension_of
 from lmms_egoplan.benchmarks.egothink.published import load
 from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE, Graded, read_graded
+from lmms_egoplan.benchmarks.egothink.report.people import read_rated
 from lmms_egoplan.benchmarks.egothink.report.tables import DECIMALS, all_tables, judge_noise, note
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.report.benchmark import BenchmarkReport, Inputs, read_prepared, with_images
@@ -42,7 +43,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
 
     def tables(self) -> Iterator[Table | None]:
         """Beside Table 3, by group, run against run, judge against judge, and what else is published."""
-        return all_tables(self.tasks)
+        return all_tables(self.tasks, read_rated(self.labelled()))
 
     def figures(self) -> Iterator[Figure]:
         """Bars of capabilities and dimensions, with a published model for comparison."""

@@ -11,6 +11,7 @@ from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
 from lmms_egoplan.benchmarks.egothink.published import load
 from lmms_egoplan.benchmarks.egothink.rating_files import read_repeated
 from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE, Graded
+from lmms_egoplan.benchmarks.egothink.report.people import RatedAnswer, table9, table10
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.judging.agreement import agreement
 from lmms_egoplan.report.document import Column, Row, Table, table_of_runs
@@ -27,16 +28,16 @@ _GRADED_BY_SEVERAL = ("object", "planning")
 _SAME_ANSWERS = 0.5
 
 
-def all_tables(graded: Sequence[Graded]) -> Iterator[Table | None]:
-    """In the section's order."""
+def all_tables(graded: Sequence[Graded], rated: Sequence[RatedAnswer] = ()) -> Iterator[Table | None]:
+    """In the section's order; `rated` is what people said."""
     yield _table3(graded)
     yield _score_table("egothink_capabilities", "Capability", graded, CAPABILITIES)
     yield _score_table("egothink_dimensions", "Dimension", graded, SINGLE)
     yield _judges(graded)
     told = ("egothink_comparisons", "Every pair of runs", DECIMALS, "questions", note("comparisons"))
     yield compared(graded, "score", *told)
-    yield published_with_runs("Published: Pearson's r between judges, times 100", load("table9"), ())
-    yield published_with_runs("Published: people's grades of GPT-4V", load("table10"), ())
+    yield table9(rated, graded)
+    yield table10(rated)
     yield published_with_runs("Published: grades by two other judges", load("table11"), ())
 
 
