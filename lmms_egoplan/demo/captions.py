@@ -16,7 +16,7 @@ from lmms_egoplan.media.sampling import evenly_spaced
 if TYPE_CHECKING:
     from transformers import LlavaForConditionalGeneration, LlavaProcessor
 
-# Told the goal from the start, a model learns to guess from words, and hardly to see.
+# In a trial that told the goal from the start, the model guessed from words, and hardly learned to see.
 QUESTION = "What was done?"
 PROGRESS_QUESTION = (
     "Considering the progress shown in the video and my current observation in the last frame, "

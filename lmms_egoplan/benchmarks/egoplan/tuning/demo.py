@@ -28,14 +28,14 @@ BEFORE, TUNED, WITHOUT_VIDEO = "before tuning", "tuned", "tuned, without the vid
 CHANCE = dict.fromkeys(("id", "od", "all"), 25.0)
 
 _BASE, _DATA, _RESULTS, _REPORT = "base", "data", "results", "report"
-_CAPTION_UPDATES = (700, 300)
+_CAPTION_UPDATES = (700, 250)
 # Two layers have little for LoRA to change, so it stands on all of their projections.
 _TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 _SETTINGS = {
     "lora": {"targets": _TARGETS},
     "num_clips": 4,
-    "frames_per_clip": 1,
-    "steps": 200,
+    "frames_per_clip": 2,
+    "steps": 220,
     "batch_size": 16,
     "per_device_batch_size": 16,
     "learning_rate": 3e-3,

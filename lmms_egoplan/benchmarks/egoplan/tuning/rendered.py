@@ -18,11 +18,11 @@ QUESTIONS = tuple(QUESTION.format(goal=scene.goal) for scene in SCENES)
 
 # Worlds of each goal. In EgoPlan-Val about 3 of 11 questions are Ego4D's.
 _TUNED, _ASKED = 10, {EPIC_KITCHENS: 4, EGO4D: 2}
-_CAPTIONS = 120
+_CAPTIONS = 60
 
 
 def write_tuning_data(root: Path, seed: int) -> None:
-    """Write 300 records about 60 worlds of Epic-Kitchens, one for each step, and 120 captioned images."""
+    """Write 300 records about 60 worlds of Epic-Kitchens, one for each step, and 60 captioned images."""
     generator = random.Random(f"{seed} tuning")
     records: list[dict[str, Any]] = []
     for number, scene in enumerate(_worlds(generator, _TUNED), 1):

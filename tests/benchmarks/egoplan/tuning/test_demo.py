@@ -31,7 +31,7 @@ def test_the_sets_are_of_the_published_form_with_all_frames(sets):
     assert {record.video_source for record in records} == {EPIC_KITCHENS}
     roots = {EPIC_KITCHENS: sets / "epic-kitchens", EGO4D: sets / "ego4d"}
     assert len(find_frames(records, roots, 4, "set")) == len(records) == 300
-    assert len(read_captions(sets / rendered.CAPTIONS)) == 120
+    assert len(read_captions(sets / rendered.CAPTIONS)) == 60
 
 
 def test_words_alone_do_not_tell_the_answer(sets):
