@@ -1,4 +1,4 @@
-"""Two ``multiple_choice`` tasks on local data, an image and a text one: a shape's place or count, rendered here."""
+"""Small tasks on local data: choices behind an image or a text, and a written answer to an image, all rendered here."""
 
 import json
 from pathlib import Path
@@ -38,9 +38,20 @@ def nothing(doc):
     return []
 """
 
+WRITTEN = """
+include: image_choice.yaml
+task: image_answer
+output_type: generate_until
+doc_to_target: "{{choices[gold]}}"
+generation_kwargs:
+  max_new_tokens: 6
+metric_list:
+  - metric: exact_match
+"""
+
 
 def write_tasks(folder: Path, num_questions: int = 6) -> None:
-    """`tasks/` with ``image_choice`` and ``text_choice``, and their data sets and pictures beside it."""
+    """`tasks/` with ``image_choice``, ``image_answer`` and ``text_choice``, and their data sets and pictures beside it."""
     (folder / "tasks").mkdir(parents=True)
     (folder / "tasks" / "utils.py").write_text(UTILS)
     image_rows, text_rows = [], []
@@ -61,3 +72,4 @@ def write_tasks(folder: Path, num_questions: int = 6) -> None:
         DatasetDict({"test": Dataset.from_list(rows)}).save_to_disk(data)
         (folder / "tasks" / f"{name}.yaml").write_text(TASK.format(name=name, data=data, visuals=visuals))
         (folder / f"{name}.json").write_text(json.dumps(rows))
+    (folder / "tasks" / "image_answer.yaml").write_text(WRITTEN)
