@@ -1,7 +1,7 @@
 """A harness with a pull request laid over it, in a temporary environment that cannot import this package.
 
 The environment holds links to everything that this interpreter has installed, a copy of the harness, and the pull
-request: `changes.patch` applied to the copy, `files/` laid beside it.
+request: the lines of `removed.txt` left out of the copy, `changes.patch` applied to it, `files/` laid beside it.
 """
 
 import json
@@ -112,6 +112,7 @@ class Check:
     def apply(self, *pull_requests: Path) -> None:
         """Lay pull requests over the harness, this check's own if none is named."""
         for folder in pull_requests or (self.pull_request,):
+            self._remove_lines(folder / "removed.txt")
             patch = folder / "changes.patch"
             if patch.exists():
                 command = ["git", "apply", "--unidiff-zero", patch]
@@ -121,6 +122,15 @@ class Check:
                     fail(f"{patch.parent.name}/{patch.name} does not apply", done.stderr)
             self.lay(folder)
         ok("applied: " + ", ".join(folder.name for folder in pull_requests or (self.pull_request,)))
+
+    def _remove_lines(self, listed: Path) -> None:
+        """Remove what a pull request removes, before its patch: a file and ranges of its lines for each line listed."""
+        for line in listed.read_text(encoding="utf-8").splitlines() if listed.exists() else ():
+            name, *ranges = line.split()
+            removed = {number for each in ranges for number in range(*span(each))}
+            file = self.site / name
+            lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+            file.write_text("".join(text for number, text in enumerate(lines, 1) if number not in removed))
 
     def lay(self, folder: Path) -> None:
         """Lay a pull request's new files over the harness; what is no part of the package lies in `work`."""
@@ -223,6 +233,12 @@ class Check:
             code = f"from pathlib import Path; from zoo import save; save({family!r}, Path({str(folder)!r}))"
             self.run("-c", code, PYTHONPATH=REPOSITORY / "tests")
         return folder
+
+
+def span(lines: str) -> tuple[int, int]:
+    """First line, and the one behind the last, of ``first-last``."""
+    first, last = lines.split("-")
+    return int(first), int(last) + 1
 
 
 def ok(text: str) -> None:

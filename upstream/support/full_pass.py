@@ -72,6 +72,6 @@ if __name__ == "__main__":
     for file in sys.argv[2:]:
         scores = []
         for row in json.loads(Path(file).read_text()):
-            images = [Image.open(path).convert("RGB") for path in [row.get("image")] if path]
+            images = [Image.open(path).convert("RGB") for path in row.get("images", [row.get("image")]) if path]
             scores.append([reference.score(images, row["question"], choice) for choice in row["choices"]])
         print(json.dumps(scores))

@@ -51,7 +51,7 @@ metric_list:
 
 
 def write_tasks(folder: Path, num_questions: int = 6) -> None:
-    """`tasks/` with ``image_choice``, ``image_answer`` and ``text_choice``, and their data sets and pictures beside it."""
+    """Write `tasks/`: ``image_choice``, ``image_answer``, ``text_choice``; their data and pictures lie beside it."""
     (folder / "tasks").mkdir(parents=True)
     (folder / "tasks" / "utils.py").write_text(UTILS)
     image_rows, text_rows = [], []
