@@ -39,10 +39,15 @@ def nothing(doc):
 """
 
 WRITTEN = """
-include: image_choice.yaml
 task: image_answer
+dataset_path: {data}
+dataset_kwargs:
+  load_from_disk: true
+test_split: test
 output_type: generate_until
-doc_to_target: "{{choices[gold]}}"
+doc_to_text: question
+doc_to_visual: !function utils.images
+doc_to_target: "{{{{choices[gold]}}}}"
 generation_kwargs:
   max_new_tokens: 6
 metric_list:
@@ -72,4 +77,4 @@ def write_tasks(folder: Path, num_questions: int = 6) -> None:
         DatasetDict({"test": Dataset.from_list(rows)}).save_to_disk(data)
         (folder / "tasks" / f"{name}.yaml").write_text(TASK.format(name=name, data=data, visuals=visuals))
         (folder / f"{name}.json").write_text(json.dumps(rows))
-    (folder / "tasks" / "image_answer.yaml").write_text(WRITTEN)
+    (folder / "tasks" / "image_answer.yaml").write_text(WRITTEN.format(data=folder / "image_choice"))

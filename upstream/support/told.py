@@ -19,7 +19,9 @@ class Told(lmms):
         answers = []
         for _, _, _, doc_id, task, split in (request.args for request in requests):
             doc = self.task_dict[task][split][doc_id]
-            answers.append(doc[self._field] if doc_id % 2 == 0 else UNKNOWN)
+            known = doc[self._field]
+            known = known if isinstance(known, str) else "\n".join(known)
+            answers.append(known if doc_id % 2 == 0 else UNKNOWN)
         return answers
 
     def loglikelihood(self, requests: list[Instance]) -> list[tuple[float, bool]]:
