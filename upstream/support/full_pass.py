@@ -30,6 +30,15 @@ class Reference:
             [[*messages, turn]], tokenize=True, return_dict=True, return_tensors="pt", continue_final_message=True
         )
         text = self.processor.apply_chat_template([*messages, turn], tokenize=False, continue_final_message=True)
+        return self._scored(shown, text, candidate)
+
+    @torch.inference_mode()
+    def score_text(self, images: Sequence[Image.Image], prompt: str, candidate: str) -> tuple[float, bool, int]:
+        """The same of a candidate behind a prompt that is rendered already."""
+        shown = self.processor(text=prompt + candidate, images=list(images), return_tensors="pt")
+        return self._scored(shown, prompt + candidate, candidate)
+
+    def _scored(self, shown: Any, text: str, candidate: str) -> tuple[float, bool, int]:
         # The tokens of the candidate are the last ones: those that begin behind the text before it, or with its space.
         encoded = self.processor.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         start = len(text) - len(candidate)
@@ -73,5 +82,8 @@ if __name__ == "__main__":
         scores = []
         for row in json.loads(Path(file).read_text()):
             images = [Image.open(path).convert("RGB") for path in row.get("images", [row.get("image")]) if path]
-            scores.append([reference.score(images, row["question"], choice) for choice in row["choices"]])
+            score, context = reference.score, row.get("question")
+            if "prompt" in row:
+                score, context = reference.score_text, row["prompt"]
+            scores.append([score(images, context, choice) for choice in row["choices"]])
         print(json.dumps(scores))

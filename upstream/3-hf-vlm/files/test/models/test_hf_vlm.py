@@ -137,3 +137,19 @@ def test_the_backend_ranks_and_generates(checkpoint: Path) -> None:
     (answer,) = model.generate_until([request("generate_until", 0, {"max_new_tokens": 3, "until": ["zzz"], "temperature": 0})])
     assert answer.token_counts.output_tokens <= 3
     assert isinstance(answer.text, str)
+
+
+@pytest.mark.parametrize(
+    ("text", "order"),
+    [
+        ("what comes next ?", ["image", "image", "text"]),
+        ("<image> what <image> comes next ?", ["image", "text", "image", "text"]),
+        ("what <image>", ["image", "image", "text"]),
+    ],
+)
+def test_images_stand_where_the_text_has_them(checkpoint: Path, text: str, order: list[str]) -> None:
+    model = HFVLM(str(checkpoint), device="cpu")
+    images = [Image.new("RGB", (40, 30), color) for color in ("tomato", "navy")]
+    (turn,) = model._messages(text, images)
+    assert [item["type"] for item in turn["content"]] == order
+    assert [item["image"].getpixel((0, 0)) for item in turn["content"] if item["type"] == "image"] == [image.getpixel((0, 0)) for image in images]

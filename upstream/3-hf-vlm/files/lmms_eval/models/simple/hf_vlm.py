@@ -103,19 +103,22 @@ class HFVLM(lmms):
         raise NotImplementedError("hf_vlm answers one turn")
 
     def _messages(self, text: str, visuals: Any) -> list[dict]:
-        """One turn of the user: the images, or the frames of video files, then the text."""
-        content = []
+        """One turn of the user: images, or frames of videos, where ``<image>`` stands for each, or else before the text."""
+        media = []
         for visual in visuals or []:
-            if isinstance(visual, Image.Image):
-                images = [visual]
-            elif isinstance(visual, (list, tuple)) and all(isinstance(frame, Image.Image) for frame in visual):
-                images = visual
-            elif isinstance(visual, str):
-                images = [Image.fromarray(frame) for frame in read_video(visual, num_frm=self._max_num_frames)]
-            else:
+            if isinstance(visual, str):
+                visual = [Image.fromarray(frame) for frame in read_video(visual, num_frm=self._max_num_frames)]
+            images = visual if isinstance(visual, (list, tuple)) else [visual]
+            if not all(isinstance(image, Image.Image) for image in images):
                 raise TypeError(f"hf_vlm takes images, lists of images and paths of videos, got {type(visual).__name__}")
-            content += [{"type": "image", "image": image.convert("RGB")} for image in images]
-        return [{"role": "user", "content": [*content, {"type": "text", "text": text}]}]
+            media.append([{"type": "image", "image": image.convert("RGB")} for image in images])
+        pieces = text.split("<image>")
+        if len(pieces) != len(media) + 1:
+            pieces = [*[""] * len(media), text]
+        content = [{"type": "text", "text": pieces[0]}]
+        for images, piece in zip(media, pieces[1:]):
+            content += [*images, {"type": "text", "text": piece}]
+        return [{"role": "user", "content": [item for item in content if item.get("text") != ""]}]
 
 
 def _generation_arguments(arguments: dict) -> dict:

@@ -40,15 +40,13 @@ class Question:
     rows: the tokens of each candidate behind the context; tokens of the context first, where candidates disagree on how
         the boundary is tokenized.
     first: index of the first token of each row that is scored.
+    length: tokens of the context.
     """
 
     inputs: dict[str, Any]
     rows: list[list[int]]
     first: list[int]
-
-    @property
-    def length(self) -> int:
-        return self.inputs["input_ids"].shape[1]
+    length: int
 
 
 class CandidateRanker:
@@ -192,7 +190,7 @@ class CandidateRanker:
         if limit is not None and length + longest > limit:
             raise ValueError(f"question {name}: {length + longest} tokens, {self._model.config.model_type} has {limit} positions; show it fewer or smaller images")
         shared = {key: value[:, :length] if is_per_token(key, value, inputs) else value for key, value in inputs.items()}
-        return Question(on_device(shared, self._model), [row[same:] for row in rows], [start - same for start in starts])
+        return Question(on_device(shared, self._model), [row[same:] for row in rows], [start - same for start in starts], length)
 
 
 def _answer(text: str) -> dict:
