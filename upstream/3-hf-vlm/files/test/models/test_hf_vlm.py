@@ -92,6 +92,16 @@ def test_candidates_share_one_pass_over_the_context(checkpoint: Path) -> None:
     assert lengths[1] == sum(len(candidate.split()) - 1 for candidate in CANDIDATES)
 
 
+def test_a_much_longer_context_is_checked(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ranker = CandidateRanker(AutoModelForImageTextToText.from_pretrained(checkpoint).eval(), AutoProcessor.from_pretrained(checkpoint))
+    for _ in range(2):
+        ranker.score(messages(1), CANDIDATES, "short")
+    spoil(ranker, monkeypatch)
+    ranker.score(messages(2), CANDIDATES, "not checked")
+    with pytest.raises(RuntimeError, match="question long"):
+        ranker.score(messages(12), CANDIDATES, "long")
+
+
 def spoil(ranker: CandidateRanker, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = ranker._shared_pass
     monkeypatch.setattr(ranker, "_shared_pass", lambda question: [(loss + 0.5, greedy) for loss, greedy in shared(question)])

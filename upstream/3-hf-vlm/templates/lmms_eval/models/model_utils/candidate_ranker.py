@@ -3,7 +3,8 @@
 The context (images, question) runs once. The tokens of all candidates then run behind its keys and values in one row:
 a 4D mask lets each token see the context and its own candidate only, at the position that it would have alone. A pass
 of its own for every candidate gives the same numbers; the ranker checks that on the first question with and without
-images, and again and again later on. Where it does not hold, every candidate takes a pass of its own.
+images, again and again later on, and where a context is more than twice as long as any that was checked. Where it does
+not hold at first, every candidate takes a pass of its own.
 """
 
 import inspect
@@ -67,7 +68,7 @@ class CandidateRanker:
         self._takes_logits_to_keep = "logits_to_keep" in inspect.signature(model.forward).parameters
         self._shared_context = shared_context
         self._seen: Counter = Counter()
-        self._proven: set[str] = set()
+        self._proven: dict[str, int] = {}  # the longest context that was checked
 
     def score(self, messages: Sequence[dict], candidates: Sequence[str], name: str) -> list[Score]:
         """Score each candidate as the assistant's answer to the messages.
@@ -92,12 +93,12 @@ class CandidateRanker:
             return self._own_passes(question)
         self._seen[kind] += 1
         count = self._seen[kind]
-        if kind in self._proven and count % CHECKED_EVERY and count & (count - 1):
+        if question.length <= 2 * self._proven.get(kind, 0) and count % CHECKED_EVERY and count & (count - 1):
             return self._shared_pass(question)
         scores = self._own_passes(question)
         problem = self._problem(question, scores)
         if problem is None:
-            self._proven.add(kind)
+            self._proven[kind] = max(question.length, self._proven.get(kind, 0))
         elif kind in self._proven:
             raise RuntimeError(f"question {name}: {problem}. Do not use the likelihoods of this run; run again with shared_context=False")
         else:
@@ -181,9 +182,8 @@ class CandidateRanker:
         while any(row[:same] != rows[0][:same] for row in rows):
             same -= 1
         inputs = self._processor.apply_chat_template([[*messages, _answer(candidates[0])]], tokenize=True, return_dict=True, return_tensors="pt", continue_final_message=True)
-        tail = rows[0][same:]
-        length = inputs["input_ids"].shape[1] - len(tail)
-        if inputs["input_ids"][0, length:].tolist() != tail:
+        length = inputs["input_ids"].shape[1] - len(rows[0]) + same
+        if inputs["input_ids"][0, length:].tolist() != rows[0][same:]:
             raise ValueError(f"question {name}: the processor tokenizes the text with its images unlike the tokenizer does without them")
         limit = getattr(self._text_config, "max_position_embeddings", None)
         longest = max(len(row) for row in rows) - same
