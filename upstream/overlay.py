@@ -6,6 +6,7 @@ request: the lines of `removed.txt` left out of the copy, `changes.patch` applie
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,8 @@ SOURCE_FOLDERS = ("site-packages", "dist-packages")
 
 # Set by a developer or a continuous integration; a maintainer's shell has none of them.
 UNSET = ("PYTHONPATH", "PYTHONHOME", "LMMS_EVAL_PLUGINS", "LMMS_CACHE_RUN_ID", "VIRTUAL_ENV")
+
+CHANGED = re.compile(r"^\+\+\+ b/(.+\.py)$", re.MULTILINE)
 
 BLOCK = f"""import sys
 
@@ -120,6 +123,9 @@ class Check:
                 done = subprocess.run(command, cwd=self.site, env=outside, capture_output=True, text=True, check=False)
                 if done.returncode:
                     fail(f"{patch.parent.name}/{patch.name} does not apply", done.stderr)
+                changed = [self.site / name for name in CHANGED.findall(patch.read_text(encoding="utf-8"))]
+                if folder == self.pull_request and changed:
+                    self._check_format(changed, "changed files")
             self.lay(folder)
         ok("applied: " + ", ".join(folder.name for folder in pull_requests or (self.pull_request,)))
 
@@ -143,26 +149,30 @@ class Check:
             shutil.copy(file, place)
 
     def formatted(self) -> None:
-        """The formatter's settings of the harness, on the new files and on the added lines' files."""
+        """The formatter's settings of the harness, on the new files; `apply` has them on the changed ones."""
         new = [path for path in (self.pull_request / "files").rglob("*.py") if "__pycache__" not in path.parts]
         for path in new:
             if OURS in path.read_text(encoding="utf-8").replace("-", "_"):
                 fail(f"{path} names {OURS}")
         if not new:
-            return None
+            return
+        self._check_format(new, "new files")
+        if self.harness == "lmms_eval" and find_spec("isort") is None:
+            skipped("isort is not installed, so the order of imports is not checked")
+        elif self.harness == "lmms_eval":  # not all files of the release are clean by it
+            self._format([sys.executable, "-m", "isort", *ISORT, "--check", "--diff", *new], "isort, new files")
+
+    def _check_format(self, files: Sequence[Path], which: str) -> None:
         settings = self.work / "ruff.toml"
         settings.write_text(RUFF_LMMS_EVAL if self.harness == "lmms_eval" else RUFF_LM_EVAL)
-        ruff = [shutil.which("ruff") or "ruff", "--config", settings, "--no-cache"]
-        if shutil.which("ruff") is None:
-            return skipped("ruff is not installed, so the format is not checked")
-        self._format([ruff[0], "format", "--check", "--diff", *ruff[1:], *new], "ruff format")
-        if self.harness == "lm_eval":
-            self._format([ruff[0], "check", *ruff[1:], *new], "ruff check")
+        ruff = shutil.which("ruff")
+        options = ["--config", settings, "--no-cache"]
+        if ruff is None:
+            skipped("ruff is not installed, so the format is not checked")
         else:
-            if find_spec("isort") is None:
-                return skipped("isort is not installed, so the order of imports is not checked")
-            self._format([sys.executable, "-m", "isort", *ISORT, "--check", "--diff", *new], "isort")
-        return None
+            self._format([ruff, "format", "--check", "--diff", *options, *files], f"ruff format, {which}")
+        if self.harness == "lm_eval" and ruff is not None:
+            self._format([ruff, "check", *options, *files], f"ruff check, {which}")
 
     def _format(self, command: Sequence[object], name: str) -> None:
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
