@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NoReturn
 
 SUPPORT = Path(__file__).resolve().parent / "support"
-REPOSITORY = Path(__file__).resolve().parents[1]
+TESTS = Path(__file__).resolve().parents[1] / "tests"
 OURS = "lmms_egoplan"
 SOURCE_FOLDERS = ("site-packages", "dist-packages")
 
@@ -238,11 +238,14 @@ class Check:
 
     def checkpoint(self, family: str) -> Path:
         """A tiny checkpoint of the tests' zoo, written inside the environment."""
-        folder = self.work / "checkpoints" / family
-        if not folder.exists():
-            code = f"from pathlib import Path; from zoo import save; save({family!r}, Path({str(folder)!r}))"
-            self.run("-c", code, PYTHONPATH=REPOSITORY / "tests")
-        return folder
+        return self.checkpoints(family)[family]
+
+    def checkpoints(self, *families: str) -> dict[str, Path]:
+        """Several of them, by their names."""
+        folders = {family: self.work / "checkpoints" / family for family in families}
+        calls = [f"save({family!r}, Path({str(folder)!r}))" for family, folder in folders.items()]
+        self.run("-c", "; ".join(["from pathlib import Path", "from zoo import save", *calls]), PYTHONPATH=TESTS)
+        return folders
 
 
 def span(lines: str) -> tuple[int, int]:
