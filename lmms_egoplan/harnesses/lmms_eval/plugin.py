@@ -1,6 +1,7 @@
 """Makes lmms-eval know this package's models and tasks; the only module that touches its registries.
 
-lmms-eval calls `register` through the entry-point group ``lmms_eval.models`` while it starts.
+lmms-eval calls `register` through the entry-point group ``lmms_eval.models`` while it starts. A harness that has the
+group ``lmms_eval.tasks`` finds the tasks there (`task_folder`); any other has them added to its `TaskManager`.
 """
 
 import functools
@@ -43,6 +44,11 @@ def register() -> Iterable[Any]:
     return manifests
 
 
+def task_folder() -> Path:
+    """The folder of the package's tasks, for a harness that asks for it."""
+    return LMMS_EVAL_TASKS
+
+
 def _llava_package_is_installed() -> bool:
     """Whether the LLaVA-NeXT package, which lmms-eval's own ``llava`` backend needs, is there."""
     spec = importlib.util.find_spec("llava")
@@ -75,7 +81,9 @@ def _change_task_manager(tasks: ModuleType) -> None:
 
 
 def _register_tasks(tasks: ModuleType) -> None:
-    """Add the package's task folder to what every `TaskManager` indexes."""
+    """Add the package's task folder to what every `TaskManager` indexes, where the harness does not by itself."""
+    if hasattr(tasks, "plugin_task_folders"):
+        return None
     try:
         TaskManager = tasks.TaskManager
         initialize_tasks = TaskManager.initialize_tasks
