@@ -121,9 +121,9 @@ class CandidateRanker:
     @torch.inference_mode()
     def _shared_pass(self, question: Question) -> list[Score]:
         """One pass over the context, one over the tokens of all candidates but their last ones."""
-        masks = _MaskKinds(self._text_config)
+        masks = MaskKinds(self._text_config)
         rows = [row[:-1] for row in question.rows]
-        _forget_earlier_questions(self._model)
+        forget_earlier_questions(self._model)
         keep = {"logits_to_keep": 1} if self._takes_logits_to_keep else {}
         with _watched_positions(self._model) as positions:
             output = self._model(**question.inputs, past_key_values=DynamicCache(), use_cache=True, **keep)
@@ -144,7 +144,7 @@ class CandidateRanker:
                 position_ids=torch.tensor([[position + offset for row in rows for offset in range(len(row))]], device=self._model.device),
                 past_key_values=output.past_key_values,
                 use_cache=True,
-                **{name: _entries_of(name, value, tokens) for name, value in per_token.items()},
+                **{name: entries_of(name, value, tokens) for name, value in per_token.items()},
             )
             row_logits = output.logits[0].split([len(row) for row in rows])
         logits = [torch.cat([first_logits, own]) for own in row_logits]
@@ -158,8 +158,8 @@ class CandidateRanker:
             inputs = dict(question.inputs)
             for name, value in question.inputs.items():
                 if is_per_token(name, value, question.inputs):
-                    inputs[name] = torch.cat([value, _entries_of(name, value, row)], dim=1)
-            _forget_earlier_questions(self._model)
+                    inputs[name] = torch.cat([value, entries_of(name, value, row)], dim=1)
+            forget_earlier_questions(self._model)
             keep = {"logits_to_keep": len(row) + 1} if self._takes_logits_to_keep else {}
             logits = self._model(**inputs, use_cache=False, **keep).logits[0]
             scores.append(_score(row[first:], logits[-1 - len(row) + first : -1]))
@@ -247,7 +247,7 @@ class RotaryLimits:
         return any(position <= limit < end for limit in self._switches) or any(end > limit for limit in self._growth)
 
 
-class _MaskKinds:
+class MaskKinds:
     """Which attention masks the layers of a text model need, and packed ones of each kind."""
 
     def __init__(self, text_config: Any) -> None:
@@ -286,7 +286,7 @@ class _MaskKinds:
         return {"full_attention": additive(visible), "sliding_attention": sliding}
 
 
-def _entries_of(name: str, value: torch.Tensor, tokens: list[int]) -> torch.Tensor:
+def entries_of(name: str, value: torch.Tensor, tokens: list[int]) -> torch.Tensor:
     """What a per-token model input holds for an answer's text tokens, shape (1, tokens, ...)."""
     if value.ndim > 2:  # which images a token sees (Mllama): those that the last token of the context sees
         return value[:, -1:].expand(-1, len(tokens), *value.shape[2:])
@@ -294,7 +294,7 @@ def _entries_of(name: str, value: torch.Tensor, tokens: list[int]) -> torch.Tens
     return value.new_tensor([entries])
 
 
-def _forget_earlier_questions(model: torch.nn.Module) -> None:
+def forget_earlier_questions(model: torch.nn.Module) -> None:
     """Undo what a model keeps of earlier questions: position offsets, and rotary frequencies grown for longer ones."""
     for module in model.modules():
         if getattr(module, "rope_deltas", None) is not None:

@@ -121,9 +121,9 @@ class CandidateRanker:
     @torch.inference_mode()
     def _shared_pass(self, question: Question) -> list[Score]:
         """One pass over the context, one over the tokens of all candidates but their last ones."""
-        masks = _MaskKinds(self._text_config)
+        masks = MaskKinds(self._text_config)
         rows = [row[:-1] for row in question.rows]
-        _forget_earlier_questions(self._model)
+        forget_earlier_questions(self._model)
         keep = {"logits_to_keep": 1} if self._takes_logits_to_keep else {}
         with _watched_positions(self._model) as positions:
             output = self._model(**question.inputs, past_key_values=DynamicCache(), use_cache=True, **keep)
@@ -144,7 +144,7 @@ class CandidateRanker:
                 position_ids=torch.tensor([[position + offset for row in rows for offset in range(len(row))]], device=self._model.device),
                 past_key_values=output.past_key_values,
                 use_cache=True,
-                **{name: _entries_of(name, value, tokens) for name, value in per_token.items()},
+                **{name: entries_of(name, value, tokens) for name, value in per_token.items()},
             )
             row_logits = output.logits[0].split([len(row) for row in rows])
         logits = [torch.cat([first_logits, own]) for own in row_logits]
@@ -158,8 +158,8 @@ class CandidateRanker:
             inputs = dict(question.inputs)
             for name, value in question.inputs.items():
                 if is_per_token(name, value, question.inputs):
-                    inputs[name] = torch.cat([value, _entries_of(name, value, row)], dim=1)
-            _forget_earlier_questions(self._model)
+                    inputs[name] = torch.cat([value, entries_of(name, value, row)], dim=1)
+            forget_earlier_questions(self._model)
             keep = {"logits_to_keep": len(row) + 1} if self._takes_logits_to_keep else {}
             logits = self._model(**inputs, use_cache=False, **keep).logits[0]
             scores.append(_score(row[first:], logits[-1 - len(row) + first : -1]))
@@ -207,7 +207,7 @@ def _score(tokens: Sequence[int], logits: torch.Tensor) -> Score:
 # source: lmms_egoplan.ranking.question: is_per_token, on_device
 
 
-# source: lmms_egoplan.ranking.decoder: RotaryLimits, _MaskKinds, _entries_of, _forget_earlier_questions, _watched_positions, _rope_delta
+# source: lmms_egoplan.ranking.decoder: RotaryLimits, MaskKinds, entries_of, forget_earlier_questions, _watched_positions, _rope_delta
 
 
 # source: lmms_egoplan.ranking.precision: _ROWS, _MOST_TOKENS, float32_logits, _in_float32

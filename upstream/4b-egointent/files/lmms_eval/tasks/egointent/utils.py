@@ -33,19 +33,14 @@ ROUNDING = 1e-6
 FPS = 6
 
 # The paper prints no prompt for models; the definitions and constraints are those of sec. 3.2, the fields those of sec. 4.1.
-# Definitions and boundary constraints are those of sec. 3.2, the three fixed fields those of sec. 4.1.
 PROMPT = """\
 Step id: {step_id}
 
-You are shown, in temporal order, what the camera of a person sees during one step of a longer procedure. It ends \
-before the key outcome of the step becomes visible. Infer three things from what is visible alone:
+You are shown, in temporal order, what the camera of a person sees during one step of a longer procedure. It ends before the key outcome of the step becomes visible. Infer three things from what is visible alone:
 
-local_intent: what the person is trying to accomplish now. It must be an immediate goal that can be reached within \
-this step, not a restatement of the visible motion.
-global_intent: why this step is needed at this point. It must be the functional role of the step in the complete \
-procedure, neither a repetition of local_intent nor a description of the following action.
-next_step_plan: what is most likely to happen next. It must be the one action that is most likely to begin after this \
-step has ended, not a part of this step.
+local_intent: what the person is trying to accomplish now. It must be an immediate goal that can be reached within this step, not a restatement of the visible motion.
+global_intent: why this step is needed at this point. It must be the functional role of the step in the complete procedure, neither a repetition of local_intent nor a description of the following action.
+next_step_plan: what is most likely to happen next. It must be the one action that is most likely to begin after this step has ended, not a part of this step.
 
 Reply with one JSON object and nothing else. Each value is one short phrase in English:
 {"local_intent": "...", "global_intent": "...", "next_step_plan": "..."}"""

@@ -32,7 +32,7 @@ ROUNDING = 1e-6
 # source: lmms_egoplan.benchmarks.egointent.visuals: FPS
 
 # The paper prints no prompt for models; the definitions and constraints are those of sec. 3.2, the fields those of sec. 4.1.
-# source: lmms_egoplan.benchmarks.egointent.protocol: PROMPT
+# texts: lmms_egoplan/benchmarks/egointent/protocol.yaml: prompt
 
 # The paper prints no prompt for the judge either.
 # texts: lmms_egoplan/benchmarks/egointent/judge_protocol.yaml: definitions, rating, texts, one
