@@ -137,7 +137,12 @@ class Mouse:
             self.page.click(selector)
 
 
-@pytest.fixture(params=[(Keyboard, 1440, "light"), (Mouse, 400, "dark")], ids=["keyboard", "mouse"])
+@pytest.fixture(
+    params=[
+        pytest.param((Keyboard, 1440, "light"), id="keyboard"),
+        pytest.param((Mouse, 400, "dark"), id="mouse", marks=pytest.mark.whole),
+    ]
+)
 def hand(request, browser):
     """Opens a person's page with the keyboard or the mouse; nothing may be wider than the screen."""
     kind, width, scheme = request.param

@@ -26,6 +26,7 @@ def sets(tmp_path_factory):
     return folder
 
 
+@pytest.mark.whole
 def test_the_sets_are_of_the_published_form_with_all_frames(sets):
     records = read_instructions(sets / rendered.TUNING_DATA)
     assert {record.video_source for record in records} == {EPIC_KITCHENS}
@@ -34,6 +35,7 @@ def test_the_sets_are_of_the_published_form_with_all_frames(sets):
     assert len(read_captions(sets / rendered.CAPTIONS)) == 60
 
 
+@pytest.mark.whole
 def test_words_alone_do_not_tell_the_answer(sets):
     """Each step of a goal is the answer as often as the others, in training and when asked."""
     for records in (
@@ -45,6 +47,7 @@ def test_words_alone_do_not_tell_the_answer(sets):
         assert len(set(counts.values())) == 1
 
 
+@pytest.mark.whole
 def test_questions_are_about_other_worlds(sets):
     tuned = {record.video_id for record in read_instructions(sets / rendered.TUNING_DATA)}
     asked = Counter(
