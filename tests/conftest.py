@@ -57,5 +57,7 @@ def pytest_sessionfinish():
 
 
 def pytest_collection_modifyitems(items):
-    """Harness runs and the demo first: none of these long files is left for one process at the end."""
-    items.sort(key=lambda item: item.path.parent.name != "runs" and item.path.stem != "test_demo")
+    """Harness runs, demos and pull requests first: none of these long files is left for one process at the end."""
+    items.sort(
+        key=lambda item: item.path.parent.name != "runs" and item.path.stem not in ("test_demo", "test_upstream")
+    )
