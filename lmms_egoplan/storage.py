@@ -3,7 +3,7 @@
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -17,12 +17,13 @@ from pydantic import ValidationError
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode
 from lmms_egoplan.paths import data_root
-from lmms_egoplan.validation import Checked, problems_in, validate
+from lmms_egoplan.validation import Checked, listing, problems_in, validate
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
 _SUMMARY = "summary.json"
+_LISTED = 50
 
 
 class _Summary(Checked):
@@ -203,6 +204,19 @@ def compare_counts(
         }
         for name, number in counted.items()
     }
+
+
+def refusal(found: str, problems: Sequence[str], how: str, one: str, skip_missing: bool) -> str:
+    """Why a split is not prepared: what is wrong, at most 50 problems, and what to do.
+
+    Args:
+        found: what is wrong with how much; a line or more.
+        how: to mend it, or to go on with ``--skip-missing``.
+        one: of what is prepared, such as ``question``.
+        skip_missing: whether that was asked for, and nothing is left.
+    """
+    end = f"no {one} is left to prepare" if skip_missing else f"{how}: --skip-missing"
+    return f"{found}\n{listing(problems, _LISTED)}\n{end}"
 
 
 def prepared_splits() -> list[tuple[str, str]]:

@@ -4,22 +4,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from annotated_types import Predicate
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    GetCoreSchemaHandler,
-    InstanceOf,
-    TypeAdapter,
-    ValidationError,
-    model_validator,
-)
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf, TypeAdapter, ValidationError, model_validator
+from pydantic_core import PydanticCustomError, core_schema
 
 from lmms_egoplan.errors import LmmsEgoplanError
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
 
 _SHOWN = 80
 # What was expected, by the type of pydantic's error.
@@ -74,7 +68,7 @@ class Expected:
 
     what: str
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: Any, handler: "GetCoreSchemaHandler") -> core_schema.CoreSchema:
         """The type's schema with this error in place of its own."""
         return core_schema.custom_error_schema(
             handler(source),

@@ -186,7 +186,7 @@ def train_base(folder: Path, pictures: Pictures, updates: int) -> None:
     texts = [ASKED, "nothing", *ELEMENTS, *ACTIONS, *(QUESTION.format(goal=goal) for goal in GOALS)]
     images = CLIPImageProcessor(size={"height": SIDE, "width": SIDE}, do_center_crop=False)
     processor = llava_processor(images, train_tokenizer([f" {text}" for text in texts], 1024), PATCH)
-    model = llava(processor, SIDE, {"hidden_size": 64, "num_hidden_layers": 3})
+    model = llava(processor, SIDE, {"hidden_size": 64, "num_hidden_layers": 3, "intermediate_size": 128})
     model.config.vision_feature_layer = -1
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, updates, pct_start=0.1)

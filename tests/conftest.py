@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -18,6 +19,25 @@ gc.disable()  # while the modules are imported
 # An example may take long where other programs keep the cores busy.
 settings.register_profile("any-load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-load")
+
+
+_CHROMIUM = Path("/usr/bin/chromium")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium; for one module, since no event loop can be run elsewhere as long as it is open."""
+    from patience import FOREVER_S
+
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not _CHROMIUM.exists():
+        pytest.skip(f"{_CHROMIUM} is not installed")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=str(_CHROMIUM), args=["--no-sandbox"], timeout=1000 * FOREVER_S
+        )
+        yield browser
+        browser.close()
 
 
 def pytest_configure(config):
@@ -37,5 +57,7 @@ def pytest_sessionfinish():
 
 
 def pytest_collection_modifyitems(items):
-    """Harness runs and the demo first: none of these long files is left for one process at the end."""
-    items.sort(key=lambda item: item.path.parent.name != "runs" and item.path.stem != "test_demo")
+    """Harness runs, demos and pull requests first: none of these long files is left for one process at the end."""
+    items.sort(
+        key=lambda item: item.path.parent.name != "runs" and item.path.stem not in ("test_demo", "test_upstream")
+    )

@@ -98,7 +98,7 @@ def difference(first: Image.Image, second: Image.Image) -> float:
 def frames(rendered: Path, record: Record, numbers: list[int]) -> list[Image.Image]:
     if record.video_source == EGO4D:
         return read_video_frames(rendered / "ego4d" / f"{record.video_id}.mp4", numbers)
-    folder = rendered / "epic-kitchens" / record.video_id[:3] / "rgb_frames" / record.video_id
+    folder = rendered / "epic-kitchens" / record.video_id.split("_")[0] / "rgb_frames" / record.video_id
     return read_frame_folder(folder, numbers)
 
 

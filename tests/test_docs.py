@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 TASK_PAGES = sorted(ROOT.glob("tasks/*/*/*.md"))
 NAMED = [README, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", ROOT / "perf" / "README.md"]
+NAMED += [ROOT / "upstream" / "README.md"]
 PAGES = [*NAMED, *sorted(ROOT.glob("docs/*.md")), *TASK_PAGES]
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PAGES}
 

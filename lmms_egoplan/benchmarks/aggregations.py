@@ -36,14 +36,12 @@ def split_size(values: Sequence[Mapping[str, Any]]) -> int:
 
 
 def coverage(values: Sequence[Mapping[str, Any]]) -> float:
-    """Share in [0, 1] of the split's questions that were asked, without those that are marked as not scored.
+    """Share in [0, 1] of the split's questions that were asked.
 
     >>> coverage([{"split_size": 4}] * 3)
     0.75
-    >>> coverage([{"split_size": 4, "scored": True}, {"split_size": 4, "scored": False}])
-    0.25
     """
-    return sum(value.get("scored", True) for value in values) / split_size(values)
+    return len(values) / split_size(values)
 
 
 def truncated_share(values: Sequence[Mapping[str, Any]]) -> float:

@@ -1,14 +1,24 @@
 """The benchmarks: the one list that the command, its demo and report, and lmms-eval's plugin iterate over.
 
+It stands in ``registry.yaml``.
 Light to import: what a benchmark brings stands in modules of fixed names in its package, and is loaded when asked for.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pydantic import TypeAdapter
+
+from lmms_egoplan.paths import yaml_beside
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from lmms_egoplan.annotation.flow import Flow
     from lmms_egoplan.demo.rendered_set import RenderedSet
     from lmms_egoplan.report.benchmark import BenchmarkReport
     from lmms_egoplan.storage import PreparedData
@@ -31,20 +41,6 @@ class Commands(Protocol):
 
 
 @dataclass(frozen=True)
-class TaskJudge:
-    """The judge of some of lmms-eval's tasks, as `announce_judge` takes it.
-
-    tasks: name of their YAML file, or of their folder.
-    default_model: where its name stands.
-    otherwise: where the text stands; None without one.
-    """
-
-    tasks: str
-    default_model: str
-    otherwise: str | None = None
-
-
-@dataclass(frozen=True)
 class Benchmark:
     """A benchmark.
 
@@ -54,9 +50,11 @@ class Benchmark:
     tasks: names for ``--tasks`` that both harnesses know, the main one first.
     tables, figures: numbers of the paper's that a report shows; "" for none.
     report: its `BenchmarkReport`, in its module ``report``.
-    judges: of its tasks.
+    judges: of lmms-eval's tasks, by the name of their YAML file, or of their folder: the module that has the model's
+        name, ``DEFAULT_JUDGE``, and may have ``OTHERWISE``, both as `announce_judge` takes them.
+    training_demo: its function that shows its training; "" for none.
 
-    What else it brings stands in its modules ``splits``, ``commands`` and ``demo``.
+    What else it brings stands in its modules ``splits``, ``commands``, ``demo`` and ``annotation``.
     """
 
     name: str
@@ -66,7 +64,8 @@ class Benchmark:
     tables: str
     figures: str
     report: str
-    judges: tuple[TaskJudge, ...] = ()
+    judges: Mapping[str, str] = field(default_factory=dict, hash=False)
+    training_demo: str = ""
 
     def load_splits(self) -> "PreparedData":
         """Its prepared splits, with their official sizes."""
@@ -84,58 +83,21 @@ class Benchmark:
         """Its part of the demo."""
         return self._load("demo")
 
+    def load_judges(self, names: Collection[str]) -> list[tuple[str, str]]:
+        """Default model, and what else can be done without a judge, of the tasks whose file or folder is named so."""
+        modules = [self._load(module) for tasks, module in self.judges.items() if tasks in names]
+        return [(module.DEFAULT_JUDGE, getattr(module, "OTHERWISE", "")) for module in modules]
+
+    def load_training_demo(self) -> "Callable[[Path, Console], None]":
+        """Trains in a folder, and prints what comes of it."""
+        return self._load(self.training_demo)
+
+    def load_annotation(self) -> "Flow":
+        """What people label of it."""
+        return self._load("annotation:FLOW")
+
     def _load(self, part: str) -> Any:
         return resolve_name(f"{__package__}.{self.name}.{part}")
 
 
-BENCHMARKS = (
-    Benchmark(
-        name="egoplan",
-        title="EgoPlan",
-        paper="https://arxiv.org/abs/2312.06722",
-        tasks=("egoplan_val", "egoplan_val_generate"),
-        tables="1, 3 and 4",
-        figures="7 and 8",
-        report="EgoPlanReport",
-    ),
-    Benchmark(
-        name="egothink",
-        title="EgoThink",
-        paper="https://arxiv.org/abs/2311.15596",
-        tasks=("egothink_bench",),
-        tables="3 and 9 to 11",
-        figures="",
-        report="EgoThinkReport",
-        judges=(
-            TaskJudge(
-                "egothink",
-                "lmms_egoplan.benchmarks.egothink.scoring:DEFAULT_JUDGE",
-                "lmms_egoplan.benchmarks.egothink.scoring:OTHERWISE",
-            ),
-        ),
-    ),
-    Benchmark(
-        name="egointent",
-        title="EgoIntent",
-        paper="EgoIntent: An Egocentric Step-level Benchmark for Understanding What, Why, and Next",
-        tasks=("egointent",),
-        tables="3",
-        figures="7",
-        report="EgoIntentReport",
-        judges=(
-            TaskJudge("egointent.yaml", "lmms_egoplan.benchmarks.egointent.scoring:DEFAULT_JUDGE"),
-            TaskJudge(
-                "egointent_diagnostics.yaml", "lmms_egoplan.benchmarks.egointent.diagnostics.scoring:DEFAULT_JUDGE"
-            ),
-        ),
-    ),
-    Benchmark(
-        name="actplan",
-        title="ActPlan-1K",
-        paper="https://arxiv.org/abs/2410.03907",
-        tasks=("actplan_bench", "actplan", "actplan_text_only"),
-        tables="3 to 7",
-        figures="5",
-        report="ActPlanReport",
-    ),
-)
+BENCHMARKS = TypeAdapter(tuple[Benchmark, ...]).validate_python(yaml_beside(__file__))

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from lmms_egoplan import __version__
-from lmms_egoplan.cli import data, demo, plan, report, show, tasks_path
+from lmms_egoplan.cli import annotate, data, demo, plan, report, show, tasks_path
 from lmms_egoplan.cli.errors import TellingErrors
 from lmms_egoplan.cli.groups import add_benchmarks
 from lmms_egoplan.harnesses.lm_eval import command as lm_eval
@@ -53,5 +53,5 @@ app.command(
 app.command("show")(show.show)
 app.command("report", help=report.HELP)(report.report)
 app.add_typer(plan.app, name="plan")
-add_benchmarks(app, data=data.app)
+add_benchmarks(app, data=data.app, annotate=annotate.app)
 app.registered_commands.sort(key=lambda command: [*_ORDER, command.name].index(command.name))

@@ -1,9 +1,12 @@
 """What the benchmarks bring to the command: their own commands, in its groups, and texts in shared helps."""
 
+from collections.abc import Sequence
+
 import typer
+from typer.core import TyperCommand
 
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
-from lmms_egoplan.cli.former_options import accepting
+from lmms_egoplan.paths import yaml_beside
 
 
 def helps(key: str) -> list[str]:
@@ -12,39 +15,68 @@ def helps(key: str) -> list[str]:
     return [own[key] for own in texts if key in own]
 
 
-# What each group is for, by what is typed; a benchmark's example follows. A group without a command is not there.
-_GROUPS = {
-    "data": "Prepare the benchmarks' data, and see what is there.",
-    "data prepare": "Check a benchmark's files and write them as a dataset.\n\n"
-    "The dataset is written below `$LMMS_EGOPLAN_DATA` (by default `~/.cache/lmms_egoplan`).",
-    "data build": "Make annotations of a benchmark's form from other data.",
-    "data export": "Write a benchmark's data in the form that other programs read.",
-    "submit": "Make a submission file from a run's samples.",
-    "judge": "Judge stored answers.\n\n"
-    "LMMS_EGOPLAN_JUDGE_BASE_URL, LMMS_EGOPLAN_JUDGE_API_KEY and LMMS_EGOPLAN_JUDGE_MODEL set the judge. Without the "
-    f"last, each benchmark asks its own default judge: {', '.join(helps('judge, defaults'))}. With it, all of them ask "
-    "that model.",
-    "heatmap": "Draw results of several models in one picture.",
-    "score": "Score plans made anywhere.",
-    "train": "Train models: on a benchmark's training data, or such that its metrics need.",
-    "evaluate": "Measure models that a benchmark's metrics need.",
-}
-
-
 def add_benchmarks(app: typer.Typer, **own: typer.Typer) -> None:
     """Add the benchmarks' commands, in their groups.
 
     Args:
         own: groups that have commands already, by name.
     """
-    groups = {"": app} | {group: typer.Typer(no_args_is_help=True) for group in _GROUPS} | own
+    purposes: dict[str, str] = yaml_beside(__file__)
+    groups = {"": app} | {group: typer.Typer(no_args_is_help=True) for group in purposes} | own
     for benchmark in BENCHMARKS:
         commands = benchmark.load_commands()
         for path, command in commands.COMMANDS.items():
             group, _, name = path.rpartition(" ")
-            groups[group].command(name, cls=accepting(*commands.FORMER_OPTIONS.get(path, ())))(command)
-    for group, purpose in _GROUPS.items():
+            groups[group].command(name, cls=_accepting(*commands.FORMER_OPTIONS.get(path, ())))(command)
+    judges = ", ".join(helps("judge, defaults"))
+    for group, purpose in purposes.items():
         if groups[group].registered_commands:
             above, _, name = group.rpartition(" ")
+            text = purpose.strip().format(judges=judges)
             examples = [f"Example: {example}" for example in helps(group)[:1]]
-            groups[above].add_typer(groups[group], name=name, help="\n\n".join([purpose, *examples]))
+            groups[above].add_typer(groups[group], name=name, help="\n\n".join([text, *examples]))
+
+
+def _accepting(*options: str) -> type[TyperCommand]:
+    """A command that also takes its arguments behind options, as in ``--source DIR`` or ``--source=DIR``.
+
+    One option may be given several times. Of several options, all or none are given.
+
+    Args:
+        options: with their dashes, in the order of the command's first arguments; they stand in no help.
+    """
+
+    class Accepting(TyperCommand):
+        def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
+            return super().parse_args(ctx, _in_front(options, args, ctx))
+
+    return Accepting
+
+
+def _in_front(options: Sequence[str], args: Sequence[str], ctx: typer.Context) -> list[str]:
+    """The arguments with the options' values in front, without the options."""
+    values: dict[str, list[str]] = {option: [] for option in options}
+    others: list[str] = []
+    waiting = iter(args)
+    for arg in waiting:
+        name, equals, value = arg.partition("=")
+        if arg == "--":
+            others += [arg, *waiting]
+        elif name not in values:
+            others.append(arg)
+        elif equals:
+            values[name].append(value)
+        else:
+            value = next(waiting, None)
+            if value is None:
+                raise typer.BadParameter("a value is missing", ctx=ctx, param_hint=name)
+            values[name].append(value)
+    given = [value for option in options for value in values[option]]
+    if given and len(options) > 1 and {len(found) for found in values.values()} != {1}:
+        raise typer.BadParameter(
+            "give each of them once, or all inputs as arguments: "
+            f"{' '.join(option.removeprefix('--').upper() for option in options)}",
+            ctx=ctx,
+            param_hint=", ".join(options),
+        )
+    return [*given, *others]

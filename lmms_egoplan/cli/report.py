@@ -38,6 +38,7 @@ def report(
             help=" ".join(
                 [
                     "Folders with runs of lmms-eval or lm-eval (`--output_path DIR --log_samples`), at any depth.",
+                    "Folders that `lmms-egoplan annotate export` wrote add people's labels.",
                     *helps("report RUNS"),
                 ]
             ),

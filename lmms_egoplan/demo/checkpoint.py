@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lmms_egoplan.paths import yaml_beside
+
 if TYPE_CHECKING:
     from transformers import (
         CLIPImageProcessor,
@@ -16,36 +18,11 @@ _SEED = 0
 # Standard deviation of a unit that reads normalised input: from about 1 on, images and words change the
 # likelihoods clearly, while transformers' own initialisation makes all candidates equally likely.
 _GAIN = 1.25
-_PATCH = 14
-_IMAGE_SIDE = 56
-# The clips layout's 33 images of 16 tokens are 528 of them.
-_POSITIONS = 2048
+_VOCABULARY = 512
 # Random weights hardly ever end a reply: from so many tokens on, the end grows more likely by this factor a token.
 _ENDING = (12, 1.2)
 
-# "USER: <image>\nWhat is this? ASSISTANT: A cup.</s>", as LLaVA-1.5 documents it.
-_CHAT_TEMPLATE = """\
-{%- for message in messages -%}
-{{ message['role'] | upper }}: {% for item in message['content'] if item['type'] == 'image' -%}
-<image>{{ '\\n' }}
-{%- endfor -%}
-{%- for item in message['content'] if item['type'] == 'text' -%}
-{{ item['text'] }}
-{%- endfor -%}
-{{ eos_token if message['role'] == 'assistant' else ' ' }}
-{%- endfor -%}
-{{ 'ASSISTANT:' if add_generation_prompt }}"""
-
-_TEXT = """
-Considering the progress shown in the video and my current observation in the last frame, which action comes
-next? I open the cupboard, take a bowl and a spoon, put them on the counter and close the cupboard again.
-Then I pour milk into the bowl, stir it with the spoon and turn on the hob to warm the pan. The knife lies on
-the board, beside the tomato that I have to cut into slices before I put them into the salad.
-To plant a seed, fill the pot with soil, make a hole, drop the seed, cover it, and water it from the can.
-To paint a wall, open the can, dip the brush into the paint, and move it up and down; put down the brush.
-Wash the cup under the tap, turn off the tap, dry the cup with a towel, and wipe the counter with a cloth.
-Reply with nothing but the letter of the right option: A, B, C or D. The answer is B, in order to finish.
-""".strip().splitlines()
+_PARTS = yaml_beside(__file__)
 
 
 def write_checkpoint(folder: Path) -> None:
@@ -59,12 +36,13 @@ def write_checkpoint(folder: Path) -> None:
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
-    side = _IMAGE_SIDE
+    vision = _PARTS["vision_config"]
+    side = vision["image_size"]
     images = CLIPImageProcessor(size={"shortest_edge": side}, crop_size={"height": side, "width": side})
-    processor = llava_processor(images, train_tokenizer(_TEXT), _PATCH)
+    processor = llava_processor(images, train_tokenizer(), vision["patch_size"])
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(_SEED)
-        model = llava(processor, side, {"hidden_size": 32, "num_hidden_layers": 2})
+        model = llava(processor, side, {})
         for parameter in model.parameters():
             if parameter.ndim > 1:
                 parameter.normal_(0, _GAIN / parameter[0].numel() ** 0.5)
@@ -85,7 +63,7 @@ def llava_processor(
         patch_size=patch_size,
         vision_feature_select_strategy="default",
         num_additional_image_tokens=1,
-        chat_template=_CHAT_TEMPLATE,
+        chat_template=_PARTS["chat_template"],
     )
 
 
@@ -93,40 +71,27 @@ def llava(processor: "LlavaProcessor", image_side: int, vision: Mapping[str, int
     """A LLaVA with random weights for square images of this side; its Llama has two layers of 64 units.
 
     Args:
-        vision: ``hidden_size`` and ``num_hidden_layers`` of the CLIP vision tower.
+        vision: what its CLIP vision tower has other than the demo's, such as ``num_hidden_layers``.
     """
     from transformers import LlavaConfig, LlavaForConditionalGeneration
 
-    tokenizer = processor.tokenizer
+    tokenizer, patch = processor.tokenizer, processor.patch_size
+    tokens = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     config = LlavaConfig(
-        vision_config={
-            "model_type": "clip_vision_model",
-            "intermediate_size": 2 * vision["hidden_size"],
-            "num_attention_heads": 4,
-            "image_size": image_side,
-            "patch_size": processor.patch_size,
-            **vision,
-        },
-        text_config={
-            "model_type": "llama",
-            "vocab_size": len(tokenizer),
-            "hidden_size": 64,
-            "intermediate_size": 128,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 4,
-            "max_position_embeddings": _POSITIONS,
-            "bos_token_id": tokenizer.bos_token_id,
-            "eos_token_id": tokenizer.eos_token_id,
-            "pad_token_id": tokenizer.pad_token_id,
-        },
+        vision_config={**_PARTS["vision_config"], "image_size": image_side, "patch_size": patch, **vision},
+        text_config={**_PARTS["text_config"], "vocab_size": len(tokenizer), **tokens},
         image_token_index=processor.image_token_id,
-        image_seq_length=(image_side // processor.patch_size) ** 2,
+        image_seq_length=(image_side // patch) ** 2,
     )
     return LlavaForConditionalGeneration(config)
 
 
-def train_tokenizer(texts: Sequence[str], vocabulary: int = 512) -> "PreTrainedTokenizerFast":
-    """Byte-level BPE of these texts that puts ``<s>`` before every text, as LLaVA-1.5's tokenizer does."""
+def train_tokenizer(texts: Sequence[str] = (), vocabulary: int = _VOCABULARY) -> "PreTrainedTokenizerFast":
+    """Byte-level BPE that puts ``<s>`` before every text, as LLaVA-1.5's tokenizer does.
+
+    Args:
+        texts: that it learns its words from; by default the demo's.
+    """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -139,7 +104,7 @@ def train_tokenizer(texts: Sequence[str], vocabulary: int = 512) -> "PreTrainedT
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.train_from_iterator(texts or _PARTS["texts"].splitlines(), trainer)
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A", special_tokens=[("<s>", tokenizer.token_to_id("<s>"))]
     )
@@ -149,6 +114,6 @@ def train_tokenizer(texts: Sequence[str], vocabulary: int = 512) -> "PreTrainedT
         eos_token="</s>",
         pad_token="<pad>",
         padding_side="left",
-        model_max_length=_POSITIONS,
+        model_max_length=_PARTS["text_config"]["max_position_embeddings"],
         extra_special_tokens={"image_token": "<image>"},
     )

@@ -3,13 +3,12 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
-import yaml
 from PIL import Image
 from pydantic import TypeAdapter
 
 from lmms_egoplan.demo.drawing import Colour, Point, Thing, draw_view
+from lmms_egoplan.paths import yaml_beside
 
 FPS = 10
 STEP_FRAMES = 14
@@ -111,5 +110,4 @@ def _ease(time: float) -> float:
     return time * time * (3 - 2 * time)
 
 
-_WRITTEN = yaml.safe_load(Path(__file__).with_name("scenes.yaml").read_text(encoding="utf-8"))
-SCENES = TypeAdapter(tuple[Scene, ...]).validate_python(_WRITTEN["scenes"])
+SCENES = TypeAdapter(tuple[Scene, ...]).validate_python(yaml_beside(__file__)["scenes"])

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.judging.judgement import Judgement, Prompt
-from lmms_egoplan.paths import data_root
+from lmms_egoplan.paths import data_root, yaml_beside
 
 # Another process holds the file for one transaction at a time; this is for a busy or slow file system.
 _BUSY_S = 60.0
@@ -46,19 +46,8 @@ class Outcome:
         return "replies" if self.judgement.rating is None else "judgements"
 
 
-_TABLES = {
-    "judgements": "key TEXT PRIMARY KEY, prompt TEXT NOT NULL, reply TEXT NOT NULL, rating REAL NOT NULL, "
-    "model TEXT NOT NULL, endpoint TEXT NOT NULL, prompt_tokens INTEGER, completion_tokens INTEGER, seconds REAL, "
-    "time TEXT NOT NULL, finish TEXT",
-    "replies": "key TEXT PRIMARY KEY, prompt TEXT NOT NULL, reply TEXT NOT NULL, model TEXT NOT NULL, "
-    "endpoint TEXT NOT NULL, prompt_tokens INTEGER, completion_tokens INTEGER, seconds REAL, time TEXT NOT NULL, "
-    "finish TEXT",
-    "failures": "key TEXT PRIMARY KEY, error TEXT NOT NULL, reply TEXT, model TEXT NOT NULL, endpoint TEXT NOT NULL, "
-    "max_tokens INTEGER NOT NULL, finish TEXT, time REAL NOT NULL",
-    "claims": "key TEXT PRIMARY KEY, owner TEXT NOT NULL, expires REAL NOT NULL",
-}
 # By table, the kind of each column by its name.
-_COLUMNS = {table: dict(column.split(" ", 1) for column in columns.split(", ")) for table, columns in _TABLES.items()}
+_COLUMNS: dict[str, dict[str, str]] = yaml_beside(__file__)
 _OUTCOMES = ("replies", "judgements", "failures")
 _TYPES = {"TEXT": str, "INTEGER": int, "REAL": float}
 _TRIGGERS = (
@@ -145,7 +134,10 @@ class JudgementCache:
                 )
 
     def look_up(self, keys: Sequence[str]) -> tuple[dict[str, tuple[str, float]], set[str]]:
-        """Who has claimed prompts, at most 240 of them, and until when, by key; and of which there is an outcome."""
+        """Who has claimed prompts, at most 240 of them, and until when, by key; and of which there is an outcome.
+
+        A claim with values of wrong types counts as absent.
+        """
         places = ", ".join("?" * len(keys))
         query = " UNION ALL ".join(
             f"SELECT key, {columns} FROM {table} WHERE key IN ({places})"
@@ -153,7 +145,8 @@ class JudgementCache:
         )
         with self._explained():
             rows = self._database.execute(query, [*keys] * (1 + len(_OUTCOMES))).fetchall()
-        claims = {key: (owner, expires) for key, owner, expires in rows if owner is not None}
+        kinds = _COLUMNS["claims"].values()
+        claims = {row[0]: row[1:] for row in rows if all(map(_is_of_kind, row, kinds))}
         return claims, {key for key, owner, _ in rows if owner is None}
 
     def claim(self, keys: Iterable[str], owner: str, expires: float) -> None:
@@ -212,8 +205,9 @@ class JudgementCache:
         if state != "ok":
             raise sqlite3.DatabaseError(state)
         with self.transaction():
-            for table, columns in _TABLES.items():
-                self._database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns})")
+            for table, columns in _COLUMNS.items():
+                kinds = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+                self._database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({kinds})")
             if self._columns("judgements") == [*_COLUMNS["judgements"]][:-1]:  # before it had the last one
                 self._database.execute("ALTER TABLE judgements ADD COLUMN finish TEXT")
             for trigger in _TRIGGERS:

@@ -76,13 +76,14 @@ class Claims:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Store what has come, and release what is claimed."""
+        """Store what has come, and release what is claimed, also where the caller is cancelled meanwhile."""
         self._renewing.cancel()
-        async with self._lock:
-            try:
-                await asyncio.to_thread(self._close)
-            except CacheError as error:
-                self._warn(error)
+        closing = asyncio.create_task(self._close())
+        try:
+            await asyncio.shield(closing)
+        except asyncio.CancelledError:
+            await closing
+            raise
 
     async def take(self) -> str | None:
         """The next prompt to ask; None when there are no more. Returns once what was finished before is stored.
@@ -153,12 +154,13 @@ class Claims:
 
     def _transact(self, outcomes: dict[str, Outcome], ended: list[str], wanted: int, candidates: list[str]) -> _Round:
         """Store, renew and claim in one transaction."""
-        found, now = _Round(), time.time()
-        expires = now + LEASE_S
-        is_due = not 0 <= now - self._renewed < LEASE_S / 3
+        found = _Round()
+        is_due = not 0 <= time.time() - self._renewed < LEASE_S / 3
         if not (outcomes or ended or is_due or candidates):
             return found
         with self._cache.transaction():
+            now = time.time()  # another process may have held the file until then
+            expires = now + LEASE_S
             self._cache.store(outcomes)
             self._cache.release(self._owner, ended)
             if is_due:
@@ -186,7 +188,14 @@ class Claims:
         stored = [*self._cache.load_failures(keys).items(), *self._cache.load(keys).items()]
         return {key: judgement for key, outcome in stored if (judgement := self._read(outcome)) is not None}
 
-    def _close(self) -> None:
+    async def _close(self) -> None:
+        async with self._lock:
+            try:
+                await asyncio.to_thread(self._store_and_release_all)
+            except CacheError as error:
+                self._warn(error)
+
+    def _store_and_release_all(self) -> None:
         with self._cache.transaction():
             self._cache.store(self._unstored)
             self._cache.release(self._owner)

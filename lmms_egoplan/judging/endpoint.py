@@ -64,20 +64,41 @@ JUDGING = Patience(retries=12, read_s=math.inf, retry_after_s=120.0, longer_s=18
 PROBING = Patience(retries=2, read_s=60.0, retry_after_s=5.0, longer_s=0.0)
 
 
-class ClientError(Exception):
+class EndpointError(Exception):
+    """A request has not been answered.
+
+    WHAT: what the endpoint does instead, for messages; CHECK: the variables to look at.
+    """
+
+    WHAT = "refuses"
+    CHECK = (
+        "LMMS_EGOPLAN_JUDGE_MODEL, LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY (or the variables that "
+        "stand in for them)"
+    )
+
+
+class ClientError(EndpointError):
     """The environment allows no client: certificates, proxies or headers are wrong."""
 
+    WHAT = "cannot be asked"
+    CHECK = (
+        "SSL_CERT_FILE, SSL_CERT_DIR, HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, OPENAI_ORG_ID, OPENAI_PROJECT_ID and "
+        "OPENAI_CUSTOM_HEADERS"
+    )
 
-class RefusedError(Exception):
+
+class RefusedError(EndpointError):
     """The endpoint refuses all requests: a 4xx that nothing below stands for, or an account without credit."""
 
 
-class RefusedRequestError(Exception):
+class RefusedRequestError(EndpointError):
     """The endpoint refuses this request: 400, 413 or 422."""
 
 
-class NoAnswerError(Exception):
+class NoAnswerError(EndpointError):
     """The endpoint could not be reached, was too busy or failed, each time that it was asked."""
+
+    WHAT = "does not answer"
 
 
 class BusyError(NoAnswerError):
@@ -145,7 +166,7 @@ class Endpoint:
         while True:
             wait = None
             try:
-                return await asyncio.wait_for(self._send(prompt), self._read_s + _CONNECT_S)
+                return await self._send_in_time(prompt)
             except APIStatusError as error:
                 failure, wait = self._failure(error)
                 if isinstance(failure, RefusedError | RefusedRequestError) or not _may_be_sent_again(error):
@@ -154,7 +175,7 @@ class Endpoint:
                 cause = type(error.__cause__).__name__
                 timeouts += cause == "ReadTimeout"
                 failure = self._lost(f"{error} ({str(error.__cause__) or cause})", cause == "ReadTimeout")
-            except (TimeoutError, asyncio.TimeoutError):  # bytes came, but no whole answer
+            except TimeoutError:  # bytes came, but no whole answer
                 timeouts += 1
                 failure = self._lost("Request timed out.", is_late=True)
             if wait is not None and wait > self._patience.retry_after_s:
@@ -167,6 +188,21 @@ class Endpoint:
                     raise failure
             self._on_retry()
             await asyncio.sleep(wait or _wait_s(retries))
+
+    async def _send_in_time(self, prompt: Prompt) -> tuple[Reply, float]:
+        """As `_send`; raises TimeoutError where it takes too long.
+
+        Not by `asyncio.wait_for`: before Python 3.12 it forgets a cancellation that comes together with the reply.
+        """
+        sending = asyncio.create_task(self._send(prompt))
+        try:
+            await asyncio.wait([sending], timeout=self._read_s + _CONNECT_S)
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+        if sending.cancelled():
+            raise TimeoutError
+        return sending.result()
 
     async def _send(self, prompt: Prompt) -> tuple[Reply, float]:
         """One request; once more with the limit under its other name where the endpoint refuses the first."""

@@ -13,15 +13,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.cache import CacheError, JudgementCache, default_cache_path
 from lmms_egoplan.judging.demo import DEMO, judge_by_words
 from lmms_egoplan.judging.dispatch import Dispatcher
-from lmms_egoplan.judging.endpoint import (
-    PROBING,
-    BusyError,
-    ClientError,
-    Endpoint,
-    NoAnswerError,
-    RefusedError,
-    RefusedRequestError,
-)
+from lmms_egoplan.judging.endpoint import PROBING, BusyError, Endpoint, EndpointError, NoAnswerError
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest, Prompt, RatingScale
 from lmms_egoplan.judging.progress import Progress
 from lmms_egoplan.judging.settings import JudgeSettings
@@ -141,7 +133,7 @@ def _ask_all(
                 progress.close()
     except CacheError as error:
         failure = str(error)
-    except (ClientError, RefusedError, NoAnswerError) as error:
+    except EndpointError as error:
         failure = _told(settings, error, "language model" if scale is None else "judge")
     except KeyboardInterrupt:
         logger.warning(f"Stopped: what has been {progress.words[2]} is stored; the same command goes on from there")
@@ -180,24 +172,13 @@ def probe(settings: JudgeSettings) -> str:
     except BusyError as error:
         logger.warning(f"The judge {settings.model} at {settings.where} is busy, and will be asked again: {error}")
         return settings.model
-    except (ClientError, RefusedError, RefusedRequestError, NoAnswerError) as error:
+    except EndpointError as error:
         failure = _told(settings, error)
     raise JudgeError(failure)
 
 
-def _told(settings: JudgeSettings, error: Exception, model: str = "judge") -> str:
-    what = "refuses" if isinstance(error, RefusedError | RefusedRequestError) else "does not answer"
-    check = (
-        "LMMS_EGOPLAN_JUDGE_MODEL, LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY (or the variables that "
-        "stand in for them)"
-    )
-    if isinstance(error, ClientError):
-        what = "cannot be asked"
-        check = (
-            "SSL_CERT_FILE, SSL_CERT_DIR, HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, OPENAI_ORG_ID, OPENAI_PROJECT_ID and "
-            "OPENAI_CUSTOM_HEADERS"
-        )
-    return f"The {model} {settings.model} at {settings.where} {what}: {error}. Check {check}"
+def _told(settings: JudgeSettings, error: EndpointError, model: str = "judge") -> str:
+    return f"The {model} {settings.model} at {settings.where} {error.WHAT}: {error}. Check {error.CHECK}"
 
 
 def _run_apart(main: Coroutine[Any, Any, Result]) -> Result:

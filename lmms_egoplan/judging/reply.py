@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lmms_egoplan.jsonl import decode
+from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.text import clean_text
 
 # Marks of thinking: tags, Mistral's brackets, Kimi's triangles, and gpt-oss' channels before the one that is shown.
@@ -19,16 +20,8 @@ _END_OF_THINKING = re.compile(
 )
 # A judge may put its reasons between such tags behind its rating, so they mark thinking at the beginning alone.
 _REASONS = re.compile(r"\s*<\s*(analysis|reasoning|reflection|thoughts?)\s*>", re.IGNORECASE)
-# How a reply that the model has ended by itself is told, by OpenAI and others; in capitals too.
-_ENDED = frozenset(("stop", "end_turn", "stop_sequence", "stop_token", "eos", "eos_token", "complete", "completed"))
-_AT_LIMIT = frozenset(("length", "max_tokens", "max_length", "model_length", "max_output_tokens", "token_limit"))
-_STOPPED = frozenset(
-    (
-        *("content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii", "sensitive", "refusal"),
-        *("error", "abort", "aborted", "cancel", "cancelled", "canceled", "timeout", "network_error"),
-        "insufficient_system_resource",
-    )
-)
+# The reasons for which replies end, as OpenAI and others tell them: by the model, at a limit on tokens, or stopped.
+_FINISH = {how: frozenset(reasons) for how, reasons in yaml_beside(__file__).items()}
 _OUT_OF_CREDIT = ("insufficient_quota", "billing_not_active", "billing_hard_limit_reached")
 
 
@@ -73,7 +66,7 @@ def read_reply(body: str) -> Reply:
 
 def is_cut(finish: str) -> bool:
     """Whether a limit on tokens ended the reply, by its finish reason."""
-    return _plain(finish) in _AT_LIMIT
+    return _plain(finish) in _FINISH["at_limit"]
 
 
 def is_ended(finish: str) -> bool | None:
@@ -82,9 +75,9 @@ def is_ended(finish: str) -> bool | None:
     True, too, where the endpoint gives no reason.
     """
     reason = _plain(finish)
-    if not reason or reason in _ENDED:
+    if not reason or reason in _FINISH["ended"]:
         return True
-    return False if reason in _AT_LIMIT | _STOPPED else None
+    return False if reason in _FINISH["at_limit"] | _FINISH["stopped"] else None
 
 
 def _plain(finish: str) -> str:

@@ -105,26 +105,23 @@ def judge_settings(default_model: str) -> JudgeSettings | None:
 
 def model_variable() -> str | None:
     """The variable of the environment that sets the judge's model; None where none does."""
-    found = _named(_MODEL)
-    return found[0] if found else None
+    return _named(_MODEL)[0] or None
 
 
-def _named(names: tuple[str, ...]) -> tuple[str, str] | None:
-    """Name and value of the first variable that is set."""
+def _named(names: tuple[str, ...]) -> tuple[str, str]:
+    """Name and value of the first variable that is set; empty texts where none is."""
     values = ((name, os.environ.get(name, "").strip()) for name in names)
-    return next(((name, value) for name, value in values if value), None)
+    return next(((name, value) for name, value in values if value), ("", ""))
 
 
-def _first(names: tuple[str, ...]) -> str | None:
-    found = _named(names)
-    return found[1] if found else None
+def _first(names: tuple[str, ...]) -> str:
+    return _named(names)[1]
 
 
 def _url(names: tuple[str, ...]) -> str | None:
-    found = _named(names)
-    if found is None:
+    name, value = _named(names)
+    if not value:
         return None
-    name, value = found
     try:
         url = urlsplit(value)
         good = url.scheme in ("http", "https") and url.hostname and url.port != 0
@@ -139,10 +136,10 @@ def _url(names: tuple[str, ...]) -> str | None:
 
 
 def _key(names: tuple[str, ...]) -> str | None:
-    found = _named(names)
-    if found and not (found[1].isascii() and found[1].isprintable() and " " not in found[1]):
-        raise LmmsEgoplanError(f"{found[0]} must be printable ASCII without spaces")
-    return found[1] if found else None
+    name, key = _named(names)
+    if not (key.isascii() and key.isprintable() and " " not in key):
+        raise LmmsEgoplanError(f"{name} must be printable ASCII without spaces")
+    return key or None
 
 
 @functools.cache

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError, check_frame_folder, check_video_frames
@@ -28,12 +28,12 @@ class Footage:
     frames: Sequence[int]
 
 
-class Lost(NamedTuple, Generic[Video, Id]):
+class Lost(NamedTuple):
     """Questions about one video that lack frames, and what is wrong with the first of them."""
 
-    video: Video
+    video: Any
     reason: str
-    ids: list[Id]
+    ids: list[Any]
 
 
 def find_footage(
@@ -42,7 +42,7 @@ def find_footage(
     video_of: Callable[[Question], Video],
     find: Callable[[Sequence[Question]], Mapping[Id, Footage | str]],
     verify: bool,
-) -> tuple[dict[Id, Footage], list[Lost[Video, Id]]]:
+) -> tuple[dict[Id, Footage], list[Lost]]:
     """The footage of each question that has all of it, and the others.
 
     Args:
@@ -56,7 +56,7 @@ def find_footage(
     for question in questions:
         by_video.setdefault(video_of(question), []).append(question)
     footage: dict[Id, Footage] = {}
-    lost: list[Lost[Video, Id]] = []
+    lost: list[Lost] = []
 
     def lose(video: Video, problems: Mapping[Id, str]) -> None:
         if problems:

@@ -35,15 +35,7 @@ _PROBE_TEXTS = (
     "wash both hands with warm water, then dry them and switch off the light in the hall",
 )
 
-_MODEL_ERRORS = (
-    AttributeError,
-    IndexError,
-    KeyError,
-    NotImplementedError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
+_MODEL_ERRORS = (AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 Passes = DecoderPasses | EncoderDecoderPasses
 

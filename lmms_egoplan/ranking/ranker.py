@@ -25,7 +25,6 @@ RANKING_VERSION = 3
 """Goes up with every change after which a model may get other numbers; responses in a harness's cache hang on it."""
 
 AUTO, FULL = "auto", "full"
-PATHS = (AUTO, "packed", "cached", "shared", FULL)
 
 AUDITED_EVERY = 512
 

@@ -2,13 +2,18 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
-from lmms_egoplan.report.document import Figure, Headline, Item, Section, ShownAnswer, Table
+from lmms_egoplan.report.document import Figure, Headline, Images, Item, Section, ShownAnswer, Table
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scored import Answer, Key, Scored
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from PIL import Image
 
 
 @dataclass(frozen=True)
@@ -17,10 +22,12 @@ class Inputs:
 
     similarity: the encoder that measures how similar texts are, a name or a folder; None for the benchmark's own.
     judged: files of answers that a judge has rated several times.
+    labelled: folders with labels by people, each with its benchmark (`labelled_folders`).
     """
 
     similarity: str | None = None
     judged: tuple[Path, ...] = ()
+    labelled: Mapping[Path, str] = field(default_factory=dict, hash=False)
 
 
 NO_INPUTS = Inputs()
@@ -89,6 +96,11 @@ class BenchmarkReport(ABC, Generic[Task]):
     def shown(self, answer: Answer) -> ShownAnswer:
         """An answer as the gallery shows it."""
 
+    @cached_property
+    def asked(self) -> set[Key]:
+        """The questions of all tasks, as far as there are samples."""
+        return {key for task in self.tasks for key in task.answers or ()}
+
     def gallery_name(self, task: Task) -> str:
         """The name under which the gallery has a task's answers."""
         return task.name
@@ -96,6 +108,10 @@ class BenchmarkReport(ABC, Generic[Task]):
     def question_order(self, keys: Iterable[Key]) -> Iterable[Key]:
         """The questions in the gallery's order."""
         return keys
+
+    def labelled(self) -> list[Path]:
+        """The folders with people's labels of the benchmark."""
+        return [path for path, name in self.inputs.labelled.items() if name == self.NAME]
 
     def headlines(self) -> list[Headline]:
         """Main scores, for the summary."""
@@ -128,13 +144,16 @@ class BenchmarkReport(ABC, Generic[Task]):
         return None
 
     def section(self) -> Section | None:
-        """The benchmark's part of the page; None where no run has one of its tasks.
+        """The benchmark's part of the page; None where no run has one of its tasks, and people have not labelled.
+
+        Of labels alone, it has the tables that they fill.
 
         Raises:
             LmmsEgoplanError: an input cannot be used.
         """
         if not self.tasks:
-            return None
+            filled = [table for table in self.tables() if table is not None and any(row.is_own for row in table.rows)]
+            return Section(self.NAME, self.TITLE, self.LEAD, (), tuple(filled), (), ()) if filled else None
         return Section(
             self.NAME,
             self.TITLE,
@@ -174,6 +193,18 @@ def read_prepared(read: Callable[[], Mapping[Key, Row]]) -> tuple[Mapping[Key, R
         return read(), None
     except (OSError, ValueError) as error:  # What is missing or damaged, of which `datasets` has many kinds.
         return {}, str(error)
+
+
+def with_images(rows: "Dataset", column: str) -> Iterator[tuple[dict[str, Any], Images]]:
+    """Each prepared row without its image, or its images, and what reads them."""
+    images = rows.select_columns([column])
+    for place, row in enumerate(rows.remove_columns([column])):
+        yield row, partial(_images, images, place)
+
+
+def _images(rows: "Dataset", place: int) -> "list[Image.Image]":
+    (found,) = rows[place].values()
+    return [image.convert("RGB") for image in (found if isinstance(found, list) else [found])]
 
 
 class ReportedBenchmark(Protocol):

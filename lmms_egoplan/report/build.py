@@ -7,10 +7,11 @@ from pathlib import Path
 
 from lmms_egoplan.report.benchmark import Inputs, ReportedBenchmark
 from lmms_egoplan.report.gallery import IMAGE_SECONDS
+from lmms_egoplan.report.labelled import labelled_folders
 from lmms_egoplan.report.logged_samples import sample_file
 from lmms_egoplan.report.page import write_page
 from lmms_egoplan.report.recompute import check
-from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.run import Run, Runs
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.versions import parts_of
 from lmms_egoplan.report.writing import write_files
@@ -47,7 +48,7 @@ def build_report(
     """Write ``index.html`` into `out`, with tables, figures and the gallery beside it.
 
     Args:
-        folders: see `read_runs`; and `Inputs.judged`.
+        folders: see `read_runs`; and `Inputs.judged` and `Inputs.labelled`.
         names: see `read_runs`.
         benchmarks: in the order of their sections.
         progress: is told what is being done, how much of it is done, and how much there is.
@@ -59,8 +60,10 @@ def build_report(
     """
     started = time.monotonic()
     judged = [path for path in folders if ".jsonl" in path.suffixes and path.is_file() and sample_file(path) is None]
-    inputs = Inputs(similarity, tuple(judged))
-    read = read_runs([path for path in folders if path not in judged], names)
+    labelled = labelled_folders(folders)
+    inputs = Inputs(similarity, tuple(judged), labelled)
+    with_runs_in = [path for path in folders if path not in judged and path not in labelled]
+    read = read_runs(with_runs_in, names) if with_runs_in or not labelled else Runs((), ())
     for done, run in enumerate(read.runs, 1):
         for task_run in run.tasks.values():
             check(run, task_run)
@@ -77,6 +80,13 @@ def build_report(
             if section is not None:
                 own.append(part.section(section))
                 items += part.items(report.items())
+        here = [path for path, name in labelled.items() if name == benchmark.name]
+        if here and not own:
+            section = report_of((), inputs).section()
+            if section is not None:
+                own.append(section)
+            else:
+                skipped += tuple(f"{path}: left out, its labels fill no table of {benchmark.title}" for path in here)
         table = report_of.inputs_table(inputs)
         if table is not None and own:
             own[0] = replace(own[0], tables=(*own[0].tables, table))

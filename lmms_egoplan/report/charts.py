@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.report.scored import Mean
@@ -98,27 +99,31 @@ def draw_bars(
 
 def draw_lines(
     groups: Sequence[str],
-    lines: Sequence[tuple[Sequence[Mean], Mapping[str, Any]]],
+    means: Mapping[str, Sequence[Mean]],
     label: str,
     groups_label: str,
     top: float,
+    looks: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     chance: float | None = None,
 ) -> "Figure":
     """A line over the groups for each run, with intervals at its points.
 
     Args:
-        lines: the means in the groups, and how matplotlib is to draw them, the colour among it.
+        means: by run, in each group.
         label, groups_label: of the axes; the upright one ends at `top`.
+        looks: how matplotlib is to draw a run's line, where not as the run's place tells.
         chance: marked by a line across.
     """
     figure, axes = new_figure(7.2, 3.4)
     if chance is not None:
         axes.axhline(chance, color=_INK, linewidth=0.8)
         axes.annotate("chance", (1, chance), (3, 0), xycoords=("axes fraction", "data"), va="center", **NOTE)
-    step = min(0.08, 0.5 / len(lines))
-    for number, (means, look) in enumerate(lines):
-        shift = step * (number - (len(lines) - 1) / 2)
-        there = [(place + shift, mean) for place, mean in enumerate(means) if mean.value is not None]
+    step = min(0.08, 0.5 / len(means))
+    for number, (name, of_run) in enumerate(means.items()):
+        shift = step * (number - (len(means) - 1) / 2)
+        there = [(place + shift, mean) for place, mean in enumerate(of_run) if mean.value is not None]
+        signs = {"color": shade(number), "marker": marker(number), "linestyle": line(number)}
+        look = {"label": name} | looks.get(name, signs | {"markersize": 5, "clip_on": False})
         axes.plot([x for x, _ in there], [mean.value for _, mean in there], **look)
         for x, mean in there:
             if mean.interval:

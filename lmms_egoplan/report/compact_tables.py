@@ -11,11 +11,11 @@ from lmms_egoplan.report.document import Column, Row, Table
 from lmms_egoplan.report.gallery import clean
 from lmms_egoplan.report.page import percent, show
 from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.scored import ScoredTask
+from lmms_egoplan.report.scored import Scored
 
 NOT_AVAILABLE = "n/a"
-DEMO_NOTE = f"The judge '{DEMO}' only compares words: its scores mean nothing."
-COVERAGE_NOTE = "In parentheses: coverage, the share of the benchmark's official questions that the score is over."
+_DEMO_NOTE = f"The judge '{DEMO}' only compares words: its scores mean nothing."
+_COVERAGE_NOTE = "In parentheses: coverage, the share of the benchmark's official questions that the score is over."
 _PATH = re.compile(r"\.{0,2}/|~|[A-Za-z]:[\\/]|\\\\")
 
 
@@ -29,7 +29,7 @@ _Cells = Mapping[str, str]
 def compact_table(
     key: str,
     title: str,
-    tasks: Sequence[ScoredTask],
+    tasks: Sequence[Scored],
     measures: Callable[[Sequence[Any]], Mapping[str, Cell]],
     notes: Sequence[str] = (),
     heading: Callable[[Any], str] = lambda task: task.task_run.task,
@@ -47,6 +47,11 @@ def compact_table(
         cells = {label: {task.run.name: cell(task) for task in block} for label, cell in measures(block).items()}
         blocks[head] = {label: found for label, found in cells.items() if any(found.values())}
     return _table(key, title, names, blocks, notes)
+
+
+def score_notes(tasks: Sequence[Scored]) -> list[str]:
+    """What is to be known of cells by `scored`: who judged, and what the parentheses tell."""
+    return [*([_DEMO_NOTE] if any(task.is_by_demo for task in tasks) else []), _COVERAGE_NOTE]
 
 
 def _table(
@@ -72,7 +77,7 @@ def share(value: float | None) -> str:
 
 
 def scored(value: float | None, decimals: int, coverage: float | None) -> str:
-    """A score with what it is over, see `COVERAGE_NOTE`."""
+    """A score with what it is over, see `score_notes`."""
     return f"{number(value, decimals)} ({share(coverage)})"
 
 
@@ -84,7 +89,7 @@ def name_of(value: Any) -> str:
     return ", ".join(PurePath(part.replace("\\", "/")).name if _PATH.match(part) else part for part in parts)
 
 
-def score_cell(metric: str, decimals: int) -> Cell:
+def score_cell(metric: str, decimals: int | None = None) -> Cell:
     """A metric of a task that is a number."""
     return lambda task: number(task.number(metric), decimals)
 

@@ -1,6 +1,7 @@
 """A report as a document: sections, tables, figures and the gallery's items; `writing` and `page` write them."""
 
 import io
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,6 +13,13 @@ if TYPE_CHECKING:
 
 Value = float | int | str | None
 Verdict = Literal["right", "wrong", "partly", "unscored"]
+Images = Callable[[], "list[Image.Image]"]
+"""Reads the images that a model was shown."""
+
+
+def known(value: Value) -> Value:
+    """A value; None for NaN."""
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 @dataclass(frozen=True)
@@ -60,6 +68,13 @@ class Table:
     rows: tuple[Row, ...]
     source: str = ""
     notes: tuple[str, ...] = ()
+
+    def numbers(self) -> list[bool]:
+        """Of each column, whether there are numbers in it."""
+        return [
+            column.decimals is not None or any(isinstance(row.values[place], (int, float)) for row in self.rows)
+            for place, column in enumerate(self.columns)
+        ]
 
     def marks(self) -> dict[tuple[int, int], Literal["best", "second"]]:
         """Best and second best value of each column that has such, by (row, column); equals share a mark.
@@ -197,7 +212,7 @@ class Item:
     key: unique in the report: the benchmark's name and the question's id in it, ``NAME/existence/1``.
     facts: what it can be filtered by: source, dimension, scenario, setting, ...
     references: the right answers, named.
-    images: reads what the model was shown; None where that is not at hand.
+    images: None where they are not at hand.
     answers: by the name of the run and, where a run has several tasks over the question, the task: ``"name (task)"``.
     """
 
@@ -208,5 +223,5 @@ class Item:
     choices: tuple[str, ...] = ()
     gold: int | None = None
     references: dict[str, str] = field(default_factory=dict)
-    images: Callable[[], list["Image.Image"]] | None = None
+    images: Images | None = None
     answers: dict[str, ShownAnswer] = field(default_factory=dict)

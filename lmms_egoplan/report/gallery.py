@@ -4,7 +4,6 @@ import hashlib
 import json
 import math
 import re
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -174,22 +173,17 @@ def _write_strips(folder: Path, items: Sequence[Item], progress: Progress, secon
     todo = sorted((item for item in without if item.images is not None), key=lambda item: not _is_telling(item))
     fates = Counter(absent=len(without) - len(todo))
     deadline = time.monotonic() + seconds
-    lock, queue = threading.Lock(), iter(todo)
 
-    def work() -> None:
-        for item in queue:
-            if time.monotonic() > deadline:
-                fate = "late"
-            else:
-                fate = "written" if _write_strip(folder / strip_name(item), item) else "damaged"
-            with lock:
-                fates[fate] += 1
-                if fate != "late":
-                    progress("pictures", fates["written"] + fates["damaged"], len(todo))
+    def write(item: Item) -> str:
+        if time.monotonic() > deadline:
+            return "late"
+        return "written" if _write_strip(folder / strip_name(item), item) else "damaged"
 
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="strips") as pool:
-        for worker in [pool.submit(work) for _ in range(_THREADS)]:
-            worker.result()
+        for fate in pool.map(write, todo):
+            fates[fate] += 1
+            if fate != "late":
+                progress("pictures", fates["written"] + fates["damaged"], len(todo))
     return fates
 
 

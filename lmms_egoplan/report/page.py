@@ -1,15 +1,13 @@
 """The page: one HTML file that opens from disk, with everything but the gallery's details inside."""
 
-import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from lmms_egoplan.report.document import Figure, Headline, Item, Section, Table, Value
+from lmms_egoplan.report.document import Figure, Item, Section, Value, known
 from lmms_egoplan.report.gallery import IMAGE_SECONDS, Progress, clean, write_gallery
 from lmms_egoplan.storage import write_whole
 
@@ -60,7 +58,6 @@ def write_page(
     page = _template().render(
         title=title,
         sections=sections,
-        tables={table.key: _head_and_rows(table) for section in sections for table in section.tables},
         wide=_WIDE,
         figures=figures,
         summary=_summary(sections, [name for name, _ in runs]),
@@ -103,43 +100,12 @@ def _rename(element: ElementTree.Element, prefix: str) -> None:
             element.set(name, _REFERENCE.sub(f"url(#{prefix}", value))
 
 
-@dataclass(frozen=True)
-class _Cell:
-    """What stands in a cell of a table; `value` is what it is sorted by, None where there is nothing."""
-
-    shown: str
-    value: Value
-    mark: str | None = None
-
-
-def _head_and_rows(table: Table) -> tuple[list[tuple[str, bool, str]], list[tuple[bool, list[_Cell]]]]:
-    """Of columns title, whether of numbers, and which order comes first; of rows whether marked as own, and cells."""
-    head = []
-    for place, column in enumerate(table.columns):
-        values = [row.values[place] for row in table.rows if row.values[place] is not None]
-        is_number = column.decimals is not None or (bool(values) and all(not isinstance(v, str) for v in values))
-        first = "ascending" if column.higher_is_better is False or not is_number else "descending"
-        head.append((column.title, is_number, first))
-    marks = table.marks()
-    is_mixed = not all(row.is_own for row in table.rows)
-    rows = []
-    for index, row in enumerate(table.rows):
-        cells = [
-            _Cell(
-                show(value, column.decimals, column.key), None if _is_nan(value) else value, marks.get((index, place))
-            )
-            for place, (value, column) in enumerate(zip(row.values, table.columns, strict=True))
-        ]
-        rows.append((row.is_own and is_mixed, cells))
-    return head, rows
-
-
 def show(value: Value, decimals: int | None, key: str = "") -> str:
     """A value as it stands in a table, in the column with this key; an en dash for none and for NaN.
 
     No p-value is shown as 0 unless it is, and no number as a negative 0.
     """
-    if value is None or _is_nan(value):
+    if known(value) is None:
         return "\u2013"
     if isinstance(value, str):
         return value
@@ -149,19 +115,6 @@ def show(value: Value, decimals: int | None, key: str = "") -> str:
     if float(text):
         return text.replace("-", "\u2212")
     return f"<{10**-decimals:.{decimals}f}" if key in _P_VALUES and value > 0 else text.removeprefix("-")
-
-
-def _is_nan(value: Value) -> bool:
-    return isinstance(value, float) and math.isnan(value)
-
-
-@dataclass(frozen=True)
-class _Score:
-    """A cell of the summary: the score, and in small print what a reader needs to judge it."""
-
-    shown: str
-    value: float | None
-    notes: tuple[str, ...]
 
 
 def _summary(sections: Sequence[Section], runs: Sequence[str]) -> dict[str, Any] | None:
@@ -181,30 +134,8 @@ def _summary(sections: Sequence[Section], runs: Sequence[str]) -> dict[str, Any]
             (section, sum(column[0] == section.key for column in columns)) for section in sections if section.headlines
         ],
         "columns": [(task, metric, chances[key, task, metric]) for key, task, metric in columns],
-        "rows": [(name, [_score(found.get((name, *column)), chances[column]) for column in columns]) for name in names],
+        "rows": [(name, [(found.get((name, *column)), chances[column]) for column in columns]) for name in names],
     }
-
-
-def _score(line: Headline | None, chance: str | None) -> _Score:
-    if line is None:
-        return _Score("\u2013", None, ("not run",))
-    if line.value is None or _is_nan(line.value):
-        notes = ["no score"]
-    elif line.interval is None:
-        notes = ["no interval without samples"]
-    else:
-        low, high = (show(end, line.decimals) for end in line.interval)
-        notes = [f"95\u202f%: {low} to {high}"]
-    notes += [f"{name} {'n/a' if value is None else show(value, line.decimals)}" for name, value in line.beside]
-    if line.questions is not None:
-        notes.append(f"{line.questions:,} question{'s' if line.questions != 1 else ''}")
-    notes.append("coverage unknown" if line.coverage is None else f"{percent(line.coverage)} covered")
-    if line.is_generated:
-        notes.append("truncation unknown" if line.truncated is None else f"{percent(line.truncated)} truncated")
-    if line.chance is not None and chance is None:
-        notes.append(f"chance {show(line.chance, line.decimals)}")
-    value = None if _is_nan(line.value) else line.value
-    return _Score(show(line.value, line.decimals), value, tuple(notes))
 
 
 def percent(share: float) -> str:
@@ -231,6 +162,6 @@ def _template() -> "Template":
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, finalize=safe, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["breakable"] = breakable
+    environment.filters |= {"breakable": breakable, "known": known, "percent": percent, "show": show}
     environment.globals["file"] = lambda name: Markup(loader.get_source(environment, name)[0])
     return environment.get_template("page.html.jinja")

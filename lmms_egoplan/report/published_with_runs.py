@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from lmms_egoplan.report.document import Column, Row, Table, Value
+from lmms_egoplan.report.document import Column, Row, Table, Value, known
 from lmms_egoplan.report.published import PublishedTable
 
 # Parts of the data files' column names, as heads say them; longer ones first.
@@ -82,8 +82,7 @@ def _title(name: str) -> str:
 
 
 def _values(names: Sequence[str], row: Mapping[str, Value]) -> tuple[Value, ...]:
-    values = [row.get(name) for name in names]
-    return tuple(None if isinstance(value, float) and math.isnan(value) else value for value in values)
+    return tuple(known(row.get(name)) for name in names)
 
 
 def _sorted(rows: Sequence[Row], column: Column, names: Sequence[str]) -> list[Row]:

@@ -34,7 +34,8 @@ def aggregations(config: Mapping[str, Any]) -> Mapping[str, str] | None:
     Returns:
         None for any other task, and for those without a metric that the report shows.
     """
-    return _lists().get(_scoring(config) or "")
+    kind = _kind(config)
+    return _aggregations(kind[1]) if kind else None
 
 
 def former_names(config: Mapping[str, Any]) -> Mapping[str, str]:
@@ -43,7 +44,9 @@ def former_names(config: Mapping[str, Any]) -> Mapping[str, str]:
     Args:
         config: as for `aggregations`.
     """
-    return _former_names().get(_scoring(config) or "", {})
+    kind = _kind(config)
+    listed = kind[1]["metric_list"] if kind else ()
+    return {metric["formerly"]: metric["metric"] for metric in listed if "formerly" in metric}
 
 
 def shared_file(config: Mapping[str, Any]) -> str | None:
@@ -52,7 +55,8 @@ def shared_file(config: Mapping[str, Any]) -> str | None:
     Args:
         config: as for `aggregations`.
     """
-    return _shared_files().get(_scoring(config) or "")
+    kind = _kind(config)
+    return kind[0].stem if kind else None
 
 
 def recompute(task_run: TaskRun) -> dict[str, Any]:
@@ -108,11 +112,6 @@ def check(run: Run, task_run: TaskRun) -> None:
         )
 
 
-@cache
-def _lists() -> dict[str, dict[str, str]]:
-    return aggregation_lists(_SHARED)
-
-
 def aggregation_lists(folder: Path) -> dict[str, dict[str, str]]:
     """The aggregations by metric, by the name of the function that scores an answer: that is all a harness logs of it.
 
@@ -122,41 +121,37 @@ def aggregation_lists(folder: Path) -> dict[str, dict[str, str]]:
     Raises:
         LmmsEgoplanError: two files have scoring functions of one name, which logged samples would not tell apart.
     """
-    lists: dict[str, dict[str, str]] = {}
-    places: dict[str, Path] = {}
+    return {name: _aggregations(task) for name, (_, task) in _kinds(folder).items()}
+
+
+def _kinds(folder: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
+    """File and content of each kind of task, by the name of the function that scores an answer."""
+    kinds: dict[str, tuple[Path, dict[str, Any]]] = {}
     for path in sorted(folder.glob("*.yaml")):
         task = read_task_file(path)
         name = task["process_results"].rpartition(".")[2]
-        if (other := places.setdefault(name, path)) != path:
+        if name in kinds:
             raise LmmsEgoplanError(
-                f"{other} and {path}: both score with a function named {name}; give one another name"
+                f"{kinds[name][0]} and {path}: both score with a function named {name}; give one another name"
             )
-        lists[name] = {metric["metric"]: metric["aggregation"] for metric in task["metric_list"]}
-    return lists
+        kinds[name] = path, task
+    return kinds
 
 
 @cache
-def _shared_files() -> dict[str, str]:
-    paths = sorted(_SHARED.glob("*.yaml"))
-    return {read_task_file(path)["process_results"].rpartition(".")[2]: path.stem for path in paths}
+def _own_kinds() -> dict[str, tuple[Path, dict[str, Any]]]:
+    return _kinds(_SHARED)
 
 
-@cache
-def _former_names() -> dict[str, dict[str, str]]:
-    tasks = [read_task_file(path) for path in sorted(_SHARED.glob("*.yaml"))]
-    return {
-        task["process_results"].rpartition(".")[2]: {
-            metric["formerly"]: metric["metric"] for metric in task["metric_list"] if "formerly" in metric
-        }
-        for task in tasks
-    }
-
-
-def _scoring(config: Mapping[str, Any]) -> str | None:
-    """The name of the function that scores an answer, from a logged config."""
+def _kind(config: Mapping[str, Any]) -> tuple[Path, dict[str, Any]] | None:
+    """Of the task with this logged config."""
     scoring = config.get("process_results")
     match = _FUNCTION.match(scoring) if isinstance(scoring, str) else None
-    return match[1] if match else None
+    return _own_kinds().get(match[1]) if match else None
+
+
+def _aggregations(task: Mapping[str, Any]) -> dict[str, str]:
+    return {metric["metric"]: metric["aggregation"] for metric in task["metric_list"]}
 
 
 def _function(name: str) -> Any:

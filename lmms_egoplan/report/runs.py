@@ -79,8 +79,7 @@ def _read(folders: Sequence[Path], names: Mapping[Path, str], with_samples: bool
             others = [f"{path}: {_NO_SAMPLES}" for path, file in named.items() if file is None and path.is_file()]
             skipped += _first(others, given, "JSONL files that are no samples of a harness")
     read = _run if with_samples else _scores
-    drafts = [(path, read(path, content, logs.values(), skipped)) for path, content in results.items()]
-    runs = {path: run for path, run in drafts if run is not None}
+    runs = {path: run for path, content in results.items() if (run := read(path, content, logs.values(), skipped))}
     skipped += _without_results(file for file in logs.values() if not any(_belongs(file, path) for path in results))
     lines = tuple(dict.fromkeys(skipped))
     if not runs:

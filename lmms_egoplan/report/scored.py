@@ -2,8 +2,8 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from statistics import fmean
 from typing import Any, TypeVar
 
@@ -11,6 +11,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.report.comparisons import comparisons
 from lmms_egoplan.report.document import Column, Table
+from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.report.statistics import RESAMPLES, bootstrap_interval
 from lmms_egoplan.serialization import TextRecord
@@ -101,6 +102,16 @@ class Scored(ABC):
     def truncated(self) -> float | None:
         """Share of the answers that the limit on new tokens ended; None where unknown."""
 
+    @property
+    def judge(self) -> str | None:
+        """Who rated the answers; several behind commas."""
+        return None
+
+    @property
+    def is_by_demo(self) -> bool:
+        """Whether ratings are by the demo judge, and mean nothing."""
+        return DEMO in (self.judge or "").split(", ")
+
 
 @dataclass(frozen=True)
 class ScoredTask(Scored):
@@ -134,14 +145,27 @@ class ScoredTask(Scored):
 
     @property
     def judge(self) -> str | None:
-        """Who rated the answers."""
         judge = self.text("judge_model")
         return None if judge == "none" else judge
 
-    @property
-    def is_by_demo(self) -> bool:
-        """Whether ratings are by the demo judge, and mean nothing."""
-        return DEMO in (self.judge or "").split(", ")
+
+def read_tasks(
+    runs: Iterable[Run], files: Collection[str], main: str, read: Callable[[Mapping[str, Any]], Answer]
+) -> Iterator[tuple[str, Run, dict[Key, Answer] | None, TaskRun]]:
+    """The fields of a `ScoredTask` for each task that one of these files in ``tasks/shared`` scores.
+
+    Args:
+        main: the task whose name is not told behind the run's.
+        read: see `read_answers`.
+
+    Raises:
+        LmmsEgoplanError: see `read_answers`.
+    """
+    for run in runs:
+        for task, task_run in run.tasks.items():
+            if shared_file(task_run.config) in files:
+                name = run.name if task == main else f"{run.name} ({task})"
+                yield name, run, read_answers(run, task_run, read), task_run
 
 
 def read_answers(run: Run, task_run: TaskRun, read: Callable[[Mapping[str, Any]], Answer]) -> dict[Key, Answer] | None:
@@ -222,8 +246,7 @@ def compared(
         for question, answer in of_run.items()
         if answer.cluster is not None
     }
-    table = comparisons(scores, clusters, key, title, decimals, scale, unit)
-    return table and replace(table, notes=(*table.notes, *([note] if note else [])))
+    return comparisons(scores, clusters, key, title, decimals, scale, unit, [note] if note else [])
 
 
 def ends(decimals: int, prefix: str = "", of: str = "") -> tuple[Column, Column]:

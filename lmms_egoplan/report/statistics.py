@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.stats import DegenerateDataWarning, binomtest, bootstrap, permutation_test
@@ -106,16 +106,8 @@ def bootstrap_interval(
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DegenerateDataWarning)  # A NaN among the resamples: no interval, below.
-        interval = bootstrap(
-            (np.arange(len(names)),),
-            means if statistic is mean else of_drawn,
-            vectorized=statistic is mean,
-            n_resamples=resamples,
-            batch=_BATCH,
-            method="percentile",
-            rng=np.random.default_rng(seed),
-        ).confidence_interval
-    low, high = float(interval.low), float(interval.high)
+        data, is_mean = (np.arange(len(names)),), statistic is mean
+        low, high = _percentiles(data, means if is_mean else of_drawn, is_mean, resamples, seed, batch=_BATCH)
     return (low, high) if np.isfinite([low, high]).all() else None
 
 
@@ -144,14 +136,15 @@ def stratified_interval(
     def mean_of_means(*drawn: np.ndarray, axis: int) -> np.ndarray:
         return np.mean([each.mean(axis) for each in drawn], axis=0)
 
-    interval = bootstrap(
-        strata,
-        mean_of_means,
-        vectorized=True,
-        n_resamples=resamples,
-        method="percentile",
-        rng=np.random.default_rng(seed),
-    ).confidence_interval
+    return _percentiles(strata, mean_of_means, True, resamples, seed)
+
+
+def _percentiles(
+    data: Sequence[Any], statistic: Callable, vectorized: bool, resamples: int, seed: int, batch: int | None = None
+) -> tuple[float, float]:
+    """The ends of a 95 % percentile interval by SciPy's bootstrap."""
+    options = {"vectorized": vectorized, "n_resamples": resamples, "batch": batch, "method": "percentile"}
+    interval = bootstrap(data, statistic, **options, rng=np.random.default_rng(seed)).confidence_interval
     return float(interval.low), float(interval.high)
 
 
@@ -197,12 +190,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """
     if not all(0 <= p_value <= 1 for p_value in p_values):
         raise ValueError(f"p-values must be from 0 to 1, got {list(p_values)}")
-    corrected = [0.0] * len(p_values)
-    largest = 0.0
-    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))
-        corrected[place] = largest
-    return corrected
+    order = np.argsort(p_values, kind="stable")
+    times = np.arange(len(p_values), 0, -1)
+    corrected = np.empty(len(p_values))
+    corrected[order] = np.minimum(1, np.maximum.accumulate(times * np.array(p_values, dtype=float)[order]))
+    return corrected.tolist()
 
 
 def _mcnemar(differences: np.ndarray) -> float:

@@ -3,14 +3,18 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from lmms_egoplan.report.document import Figure, Item, Section, Table
+from lmms_egoplan.report.notes import read_notes
 from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.task_versions import age, package_versions
 
 _LISTED = 3
+note = read_notes(__file__)
 
+_Named = TypeVar("_Named", Section, Table, Figure)
 _Versions = Mapping[str, str | None]
 """By task."""
 
@@ -44,14 +48,8 @@ class Part:
         remarks = (*self._remarks(), *section.remarks)
         if not self.others:
             return replace(section, remarks=remarks)
-        return replace(
-            section,
-            key=self._key(section.key),
-            title=self._title(section.title),
-            tables=tuple(self._table(table) for table in section.tables if not self.number or _has_own(table)),
-            figures=tuple(map(self._figure, section.figures)),
-            remarks=remarks,
-        )
+        tables = tuple(self._table(table) for table in section.tables if not self.number or _has_own(table))
+        return self._named(section, tables=tables, figures=tuple(map(self._figure, section.figures)), remarks=remarks)
 
     def items(self, items: Iterable[Item]) -> list[Item]:
         """The questions of these runs, with keys that no other part has."""
@@ -61,44 +59,36 @@ class Part:
         return [replace(item, key=f"{item.key}{behind}", benchmark=self._key(item.benchmark)) for item in items]
 
     def _table(self, table: Table) -> Table:
-        if not _has_own(table):
-            return table
-        notes = (*table.notes, self._apart())
-        return replace(table, key=self._key(table.key), title=self._title(table.title), notes=notes)
+        return self._named(table, notes=(*table.notes, self._apart())) if _has_own(table) else table
 
     def _figure(self, figure: Figure) -> Figure:
-        caption = f"{figure.caption} Runs of {self.label} alone."
-        return replace(figure, key=self._key(figure.key), title=self._title(figure.title), caption=caption)
+        return self._named(figure, caption=f"{figure.caption} Runs of {self.label} alone.")
 
-    def _title(self, title: str) -> str:
+    def _named(self, shown: _Named, **changes: Any) -> _Named:
         is_current_mix = not self.number and len(set(self.versions.values())) > 1
-        return title if is_current_mix else f"{title}, {self.label}"
+        title = shown.title if is_current_mix else f"{shown.title}, {self.label}"
+        return replace(shown, key=self._key(shown.key), title=title, **changes)
 
     def _key(self, key: str) -> str:
         version = re.sub(r"[^A-Za-z0-9]+", "_", self.label).strip("_")[:40]
         return f"{key}_{self.number}_{version}" if self.number else key
 
     def _apart(self) -> str:
-        told = f"Runs of {self.label} are not compared with runs of {_label(self.others)}"
-        if set(_texts([self.versions])) & set(_texts(self.others)):
-            told = "Runs of one version of a task are not compared with runs of another"
-        readme = f"tasks/lmms_eval/{self.benchmark}/README.md"
-        return f"{told}: what is shown, asked or scored has changed (see the changelog in {readme})."
+        is_of_both = set(_texts([self.versions])) & set(_texts(self.others))
+        told = note("tasks_apart") if is_of_both else note("apart", own=self.label, others=_label(self.others))
+        return f"{told}: {note('changelog', benchmark=self.benchmark)}"
 
     def _remarks(self) -> Iterable[str]:
         if self.others:
             elsewhere = "; ".join(map(_told, self.others))
-            yield f"{self._apart()} Here: {_told(self.versions)}. In a section of their own: {elsewhere}."
+            yield f"{self._apart()} {note('elsewhere', here=_told(self.versions), elsewhere=elsewhere)}"
         if self.divided:
-            yield f"{', '.join(self.divided)}: the run's tasks are of several versions, so no mean is over all of them."
+            yield note("divided", runs=", ".join(self.divided))
         if unknown := [task for task, version in self.versions.items() if version is None]:
-            yield f"The results tell no version of {_listed(unknown)}; whether these runs compare is not known."
+            yield note("unknown_version", tasks=_listed(unknown))
         known = {task: version for task, version in self.versions.items() if version is not None}
         if foreign := [task for task, version in known.items() if not _is_of_package(self.benchmark, task, version)]:
-            yield (
-                f"This package has another version of {_listed(foreign)} than these runs, so the gallery's pictures "
-                "may differ from what the model was shown."
-            )
+            yield note("foreign_version", tasks=_listed(foreign))
 
 
 def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
@@ -111,13 +101,12 @@ def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
         benchmark: see `Part`.
     """
     own = [
-        (
-            run,
-            {name: task_run for name, task_run in run.tasks.items() if _is_of(benchmark, shared_file(task_run.config))},
+        replace(
+            run, tasks={name: task for name, task in run.tasks.items() if _is_of(benchmark, shared_file(task.config))}
         )
         for run in runs
     ]
-    kinds = {(name, task_run.version) for _, tasks in own for name, task_run in tasks.items()}
+    kinds = {(name, task.version) for run in own for name, task in run.tasks.items()}
     found: list[dict[str, str | None]] = []
     for name, version in sorted(sorted(kinds, key=str), key=lambda kind: age(kind[1]), reverse=True):
         fitting = (part for part in found if all(_compare(benchmark, (name, version), kind) for kind in part.items()))
@@ -128,8 +117,8 @@ def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
     runs_of = [
         {
             run.name: replace(run, tasks=chosen)
-            for run, tasks in own
-            if (chosen := {name: each for name, each in tasks.items() if part.get(name, ...) == each.version})
+            for run in own
+            if (chosen := {name: task for name, task in run.tasks.items() if part.get(name, ...) == task.version})
         }
         for part in found
     ]

@@ -54,11 +54,7 @@ def markdown_of(table: Table) -> str:
     marks = table.marks()
     lines = [f"**{_plain(table.title)}**", ""]
     lines.append(_line(_plain(column.title) for column in table.columns))
-    is_number = [
-        column.decimals is not None or any(isinstance(row.values[place], (int, float)) for row in table.rows)
-        for place, column in enumerate(table.columns)
-    ]
-    lines.append(_line("---:" if number else "---" for number in is_number))
+    lines.append(_line("---:" if is_number else "---" for is_number in table.numbers()))
     for index, row in enumerate(table.rows):
         cells = [
             _MARKS.get(marks.get((index, place), ""), "{}").replace(

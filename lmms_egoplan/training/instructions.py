@@ -84,6 +84,8 @@ def read_instructions(path: Path, media: Path | None = None) -> list[Sample]:
         problems += [f"record {index}, {flaw}" for flaw in flaws]
         if sample is not None:
             samples.append(sample)
+    if len(problems) == 1:
+        raise LmmsEgoplanError(f"{path}: {problems[0]}")
     if problems:
         raise LmmsEgoplanError(
             f"{path}: {len(problems)} problems in {len(content)} records\n{listing(problems, _LISTED)}"

@@ -39,7 +39,9 @@ class Mix:
             shares = {name: float(proportions.get(name, 0)) for name in self.parts}
         self._names = [name for name, share in shares.items() if share > 0]
         if not self._names:
-            raise LmmsEgoplanError("the mix is empty: no samples, or none of a part with a proportion above 0")
+            counts = ", ".join(f"{name}: {len(samples)}" for name, samples in parts.items())
+            given = ", ".join(f"{name}: {share:g}" for name, share in (proportions or {}).items()) or "none given"
+            raise LmmsEgoplanError(f"the mix is empty: proportions: {given}; samples: {counts}")
         total = sum(shares[name] for name in self._names)
         self.shares = {name: shares[name] / total for name in self._names}
         self.epoch_length = sum(len(self.parts[name]) for name in self._names)

@@ -1,7 +1,6 @@
 """A tuning run: one model, one mix of samples, one folder, which `resume` goes on with."""
 
 import json
-import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from transformers import AutoModelForImageTextToText, AutoProcessor, PreTrainedM
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.ranking.encoder_decoder import encoder_decoder_of
-from lmms_egoplan.ranking.question import EncodedQuestion, check_length
+from lmms_egoplan.ranking.question import ContextTooLongError, EncodedQuestion, check_length
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.training.adapter import add_adapter, load_weights, save_adapter
 from lmms_egoplan.training.mix import Mix
@@ -26,8 +25,6 @@ from lmms_egoplan.training.samples import Drawn, Sample
 from lmms_egoplan.training.scorer import AnswerScorer
 from lmms_egoplan.training.settings import TuningSettings
 from lmms_egoplan.training.trainer import AnswerTrainer, in_bfloat16, training_arguments
-
-logger = logging.getLogger(__name__)
 
 CHOICES = 4
 """Choices of a held-out question: the answer and negatives, as in the benchmark; fewer where there are fewer."""
@@ -164,18 +161,24 @@ def _check_samples(model: PreTrainedModel, encoder: AnswerEncoder, mix: Mix, hel
     Raises:
         LmmsEgoplanError: one cannot be encoded, or does not fit the model's positions.
     """
-    if encoder_decoder_of(model) is not None:
-        return
     for samples in (*mix.parts.values(), held_out):
         if not samples:
             continue
         most = max(sample.num_visuals for sample in samples)
-        sample = max((one for one in samples if one.num_visuals == most), key=_length)
-        negative = max(sample.negatives, key=len, default=None)
-        question = encoder.encode(Drawn(sample, len(sample.turns) - 1, negative))
-        length = sum(len(candidate.tokens) for candidate in question.candidates)
-        check_length(model, question.prefix_length, question.longest_candidate, sample.name)
-        logger.info("%s: %d tokens of context, %d of answers", sample.name, question.prefix_length, length)
+        shows_most = max((sample for sample in samples if sample.num_visuals == most), key=_length)
+        for sample in dict.fromkeys((shows_most, max(samples, key=_length))):
+            negative = max(sample.negatives, key=len, default=None)
+            question = encoder.encode(Drawn(sample, len(sample.turns) - 1, negative))
+            if encoder_decoder_of(model) is not None:
+                continue
+            try:
+                check_length(model, question.prefix_length, question.longest_candidate, sample.name)
+            except ContextTooLongError as error:
+                raise LmmsEgoplanError(
+                    f"{sample.name}: turns and visuals: {question.prefix_length} tokens of context, with "
+                    f"{sample.num_visuals} images or frames, and {question.longest_candidate} of the answer exceed the "
+                    f"positions of {model.config.model_type}; show fewer frames (num_clips, frames_per_clip)"
+                ) from error
 
 
 def _length(sample: Sample) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import PartialState
 from torch.utils.data import SequentialSampler
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
@@ -182,6 +183,7 @@ def training_arguments(settings: TuningSettings, folder: Path, steps: int, evalu
         "weight_decay": settings.weight_decay,
         "max_grad_norm": settings.max_grad_norm,
         "bf16": in_bfloat16(settings),
+        "use_cpu": PartialState().device.type == "cpu",  # else bfloat16 is refused there
         "dataloader_num_workers": settings.workers,
         "dataloader_pin_memory": False,
         "dataloader_drop_last": True,

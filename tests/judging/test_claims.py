@@ -1,5 +1,6 @@
 """Several processes over the same prompts: each prompt is asked by one of them, and what has come is on the disk."""
 
+import asyncio
 import os
 import signal
 import sqlite3
@@ -21,6 +22,7 @@ from lmms_egoplan.judging import claims as claims_module
 from lmms_egoplan.judging.cache import JudgementCache, cache_key
 from lmms_egoplan.judging.endpoint import PARAMETERS
 from lmms_egoplan.judging.judgement import Prompt
+from lmms_egoplan.judging.progress import Progress
 
 pytestmark = pytest.mark.usefixtures("data")
 
@@ -204,6 +206,94 @@ def test_an_interrupted_run_leaves_no_claim():
         process.communicate(timeout=MINUTES)
         assert claims() == []
         assert len(stored_prompts()) == 10
+
+
+def dispatched(cache, url, prompts, concurrency=1):
+    """A run over prompts, for tests with a loop of their own."""
+    settings = JudgeSettings("judge", url, concurrency=concurrency)
+    answers = {Prompt(prompt): [prompt] for prompt in prompts}
+    dispatcher = dispatch.Dispatcher(answers, SCALE, settings, cache, Progress("", "judge", len(answers), show=False))
+    dispatcher.restore()
+    return asyncio.create_task(dispatcher.run())
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_a_run_that_is_cancelled_just_as_a_reply_comes_ends(concurrency):
+    """Before Python 3.12, `asyncio.wait_for` forgets a cancellation that comes at that moment."""
+
+    async def cancel_at_first_reply(cache, url):
+        run, requests = dispatched(cache, url, map(str, range(40)), concurrency), set()
+        while True:
+            open_ones = {task for task in asyncio.all_tasks() if task.get_coro().__name__ == "_send"}
+            if requests - open_ones:
+                break
+            requests |= open_ones
+            await asyncio.sleep(0)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+
+    with JudgeServer(lambda *_: Reply()) as server, JudgementCache(default_cache_path()) as cache:
+        asyncio.run(cancel_at_first_reply(cache, server.url))
+        assert len(server.prompts) <= 2 * concurrency
+        assert claims() == []
+
+
+def test_a_run_that_is_cancelled_as_it_ends_stores_what_has_come():
+    def reply(prompt, _):
+        if prompt == "0":
+            holder.execute("BEGIN IMMEDIATE")
+        return Reply(status=401 if prompt == "2" else 200, delay=0.2 * int(prompt))
+
+    async def cancel_at_end(cache, server):
+        run = dispatched(cache, server.url, "012", concurrency=3)
+        while len(server.answered) < 3:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.5)  # it has been refused, and waits for the disk
+        run.cancel()
+        await asyncio.sleep(0.1)
+        holder.execute("ROLLBACK")
+        with pytest.raises(asyncio.CancelledError):
+            await run
+
+    JudgementCache(default_cache_path()).__exit__()
+    holder = sqlite3.connect(default_cache_path(), isolation_level=None, check_same_thread=False)
+    with closing(holder), JudgeServer(reply) as server, JudgementCache(default_cache_path()) as cache:
+        asyncio.run(cancel_at_end(cache, server))
+        assert stored_prompts() == {"0", "1"}
+        assert claims() == []
+
+
+def test_a_claim_lasts_from_when_the_file_was_free():
+    """Where another process has held it for long, it would else be lapsed as it is written."""
+    JudgementCache(default_cache_path()).__exit__()
+    holder = sqlite3.connect(default_cache_path(), isolation_level=None, check_same_thread=False)
+    freed = []
+
+    def free():
+        freed.append(time.time())
+        holder.execute("ROLLBACK")
+
+    async def take(cache):
+        async with claims_module.Claims(["a"], cache, lambda outcome: None, lambda *_: None) as mine:
+            assert await mine.take() == "a"
+            return claims()
+
+    with closing(holder), JudgementCache(default_cache_path()) as cache:
+        holder.execute("BEGIN IMMEDIATE")
+        threading.Timer(0.3, free).start()
+        ((_, _, expires),) = asyncio.run(take(cache))
+    assert expires >= freed[0] + claims_module.LEASE_S
+
+
+@pytest.mark.parametrize(("owner", "expires"), [(b"\xff", None), ("someone else", "never")])
+def test_a_claim_that_is_damaged_is_none(owner, expires):
+    JudgementCache(default_cache_path()).__exit__()
+    key = cache_key("judge", PARAMETERS, Prompt("a"))
+    with closing(sqlite3.connect(default_cache_path(), isolation_level=None)) as database:
+        database.execute("INSERT INTO claims VALUES (?, ?, ?)", [key, owner, expires or time.time() + 100])
+    with JudgeServer(lambda *_: Reply()) as server:
+        assert judge(server.url, ["a"])[0].rating == 1
 
 
 def test_a_cache_that_fails_on_the_way_costs_no_answer(log):

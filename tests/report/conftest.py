@@ -1,15 +1,12 @@
 """A page in a browser, opened from disk."""
 
-from pathlib import Path
-
 import pytest
+import sentence_transformers  # noqa: F401  # else each report would load it in a process of its own
 
 from lmms_egoplan.report import build
 from lmms_egoplan.report.page import write_page
 from patience import FOREVER_S
 from report.two_models import HOSTILE, ITEMS, RUNS, SECTIONS
-
-_CHROMIUM = Path("/usr/bin/chromium")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -35,19 +32,6 @@ def written(tmp_path_factory):
         picture_seconds=FOREVER_S,
     )
     return out
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if not _CHROMIUM.exists():
-        pytest.skip(f"{_CHROMIUM} is not installed")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=str(_CHROMIUM), args=["--no-sandbox"], timeout=1000 * FOREVER_S
-        )
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

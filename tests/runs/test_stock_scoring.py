@@ -145,4 +145,4 @@ def test_a_backend_that_answers_with_pairs(tmp_path, monkeypatch):
         name for name, value in results.items() if isinstance(value, float) and value == value
     }
     samples = evaluated["samples"]["egoplan_val"]
-    assert [sample["filtered_resps"][0] for sample in samples] == ["(10.5, False)"] * len(samples)
+    assert [str(sample["filtered_resps"][0]) for sample in samples] == ["(10.5, False)"] * len(samples)

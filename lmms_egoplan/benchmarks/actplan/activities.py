@@ -10,13 +10,6 @@ SETTINGS = ("normal", "counterfactual")
 # Sec. 3.4, in its order.
 ACTIVITY_TYPES = ("cleaning", "filling", "packing", "putting away", "storing", "other")
 
-_TYPE_NAMES = {
-    "cleaning": "cleaning_.*",
-    "filling": "filling_.*",
-    "packing": "packing_.*",
-    "putting away": "putting_(.*_)?away(_.*)?",
-    "storing": "storing_.*",
-}
 # Without leading zeros: two folders never have the same number.
 _SAMPLE = re.compile("sample_(0|[1-9][0-9]{0,8})")
 
@@ -61,5 +54,7 @@ def activity_type(activity: str) -> str:
     Sec. 3.4 names the types without assigning activities; ``cleaning_...``, ``filling_...``, ``packing_...``,
     ``storing_...``, ``putting_away_...`` and ``putting_..._away`` are theirs, all others are ``other``.
     """
-    types = (name for name, pattern in _TYPE_NAMES.items() if re.fullmatch(pattern, activity, re.DOTALL))
-    return next(types, ACTIVITY_TYPES[-1])
+    if named := re.fullmatch("(cleaning|filling|packing|storing)_.*", activity, re.DOTALL):
+        return named[1]
+    is_put_away = re.fullmatch("putting_(.*_)?away(_.*)?", activity, re.DOTALL) is not None
+    return "putting away" if is_put_away else "other"

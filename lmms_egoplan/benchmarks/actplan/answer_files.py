@@ -33,11 +33,13 @@ class StoredPlan:
     plan: with its gold plans.
     labels: what people said of it, under ``correct`` and ``commonsense`` (sec. 4.1); None where they did not.
     model: that wrote it; None where the file does not tell.
+    images: whether the model was shown images; true where the file does not tell.
     """
 
     plan: GeneratedPlan
     labels: dict[str, bool | None]
     model: str | None = None
+    images: bool = True
 
 
 _Label = Annotated[Any, Predicate((None, 0, 1).__contains__), Expected("true, false, 1, 0 or null")]
@@ -49,6 +51,8 @@ class _Line(Checked):
     references: list[Annotated[Text, Expected("a gold plan")]]
     correct: _Label = None
     commonsense: _Label = None
+    model: Annotated[Text | None, Expected("a text or nothing")] = None
+    images: Annotated[bool, Expected("true or false")] = True
 
 
 def read_plans(path: Path) -> list[StoredPlan]:
@@ -56,11 +60,11 @@ def read_plans(path: Path) -> list[StoredPlan]:
 
     Args:
         path: JSON lines with ``id`` (a text), ``candidate`` (the plan as text, may be empty), ``references`` (gold
-            plans 1, 2, ... as texts) and, optional, ``correct`` and ``commonsense`` (true, false, 1, 0 or null). A plan
-            has one step per line; where gold plan 1 has all steps on one line, as those in ``finetuning_data.jsonl``,
-            a plan on one line is taken apart like it. Or that file itself: GPT-4V's plans with gold plan 1, Gemini's
-            with gold plan 2 (as the authors' code does; the paper does not say), or with the other one where that is
-            missing.
+            plans 1, 2, ... as texts) and, optional, ``correct`` and ``commonsense`` (true, false, 1, 0 or null),
+            ``model`` and ``images`` (false where the model had none). A plan has one step per line; where gold plan 1
+            has all steps on one line, as those in ``finetuning_data.jsonl``, a plan on one line is taken apart like
+            it. Or that file itself: GPT-4V's plans with gold plan 1, Gemini's with gold plan 2 (as the authors' code
+            does; the paper does not say), or with the other one where that is missing.
 
     Raises:
         LmmsEgoplanError: the file cannot be read or holds something else; names line and field.
@@ -123,7 +127,7 @@ def _stored_plan(where: str, record: Any) -> StoredPlan:
     if not line.references:
         raise LmmsEgoplanError(f"{where}: references: expected at least one gold plan, found none")
     labels = {name: label if (label := getattr(line, name)) is None else bool(label) for name in _LABELS}
-    return StoredPlan(_plan(line.id, line.candidate, line.references), labels)
+    return StoredPlan(_plan(line.id, line.candidate, line.references), labels, line.model, line.images)
 
 
 def _plan(identifier: str, candidate: str, references: Sequence[str]) -> GeneratedPlan:

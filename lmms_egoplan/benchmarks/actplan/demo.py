@@ -1,20 +1,17 @@
 """The demo's ActPlan-1K: the rendered scenes as household activities, in the full release's layout."""
 
-import csv
 from pathlib import Path
 
 from PIL import Image
 
 from lmms_egoplan.demo.scenes import SCENES
-from lmms_egoplan.jsonl import read_text
+from lmms_egoplan.paths import rows_beside
 
 TASKS = ("actplan_bench",)
 SCORES = dict.fromkeys(("actplan", "actplan_text_only"), "lcs_norm")
 
 # Not the tasks' own name, for which lmms-eval would look here, too.
 FOLDER = "actplan-annotation"
-# Activities in the scene with a goal; the plans have one step per blank after a bracket.
-_ACTIVITIES = Path(__file__).with_suffix(".csv")
 _ROOM = "Rendered_0_int"
 # How task descriptions of the release end.
 _INSTRUCTION = (
@@ -31,7 +28,8 @@ def write(folder: Path) -> list[str]:
         What follows ``lmms-egoplan data prepare`` to prepare the set, with paths relative to `folder`.
     """
     scenes = {scene.goal: scene for scene in SCENES}
-    for row in csv.DictReader(read_text(_ACTIVITIES).splitlines()):
+    # Activities in the scene with a goal; the plans have one step per blank after a bracket.
+    for row in rows_beside(__file__):
         description = folder / FOLDER / _ROOM / row["activity"] / row["description"]
         sample = description / "sample_0"
         sample.mkdir(parents=True)

@@ -14,36 +14,21 @@ from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, SETTINGS,
 from lmms_egoplan.benchmarks.actplan.records import Record, find_instances, read_instance
 from lmms_egoplan.benchmarks.actplan.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.progress import track
-from lmms_egoplan.storage import compare_counts, split_dir
-from lmms_egoplan.validation import listing
+from lmms_egoplan.storage import compare_counts, refusal, split_dir
 
 if TYPE_CHECKING:
     from datasets import Features
 
 SPLIT = "test"
-# What the paper states.
-PAPER = {
-    # Table 2. Steps: mean length of a gold plan; the paper does not say of which, gold plan 1 is compared.
-    "normal_activities": 100,
-    "counterfactual_activities": 53,
-    "normal_instances": 825,
-    "counterfactual_instances": 362,
-    "normal_steps": 23.95,
-    "counterfactual_steps": 31.93,
-    # Table 1 and sec. 3.2.
-    "scenes": 15,
-    # Sec. 3.4: "each activity is loaded in three randomly selected household environments", and sampled "up to three
-    # times in each". Both are the most of any activity.
-    "most_scenes": 3,
-    "most_samples": 3,
-    # Of an instance. Sec. 1: "Each activity instance contains 2~5 images"; sec. 3.2: "Generally, 2 to 5 images".
-    "fewest_images": 2,
-    "most_images": 5,
+_COUNTS = yaml_beside(__file__)
+# What the paper states, and which numbers agree with that where not only the same does.
+PAPER = {name: count["paper"] for name, count in _COUNTS.items()}
+_RANGES = {name: count["agrees"] for name, count in _COUNTS.items() if "agrees" in count}
+LABELS = {name: count["label"] for name, count in _COUNTS.items()} | {
+    name: f"instances, {name}" for name in ACTIVITY_TYPES
 }
-# Rows of PAPER that a number in this range agrees with; with the others only the same number does.
-_RANGES = {"most_samples": (1, 3), "fewest_images": (2, 5), "most_images": (2, 5)}
-_LISTED = 50
 # A batch of rows in memory: some 20 MB of images.
 _ROWS = 16
 
@@ -127,16 +112,9 @@ def _write_rows(source: str | Path, instances: Sequence[InstanceId], path: Path)
 
 
 def _row(record: Record) -> dict[str, Any]:
-    return {
-        "id": str(record.id),
-        "scene": record.id.scene,
-        "activity": record.id.activity,
-        "setting": record.id.setting,
-        "activity_type": activity_type(record.id.activity),
-        "task_description": record.task_description,
-        "gold_plan_1": record.gold_plan_1,
-        "gold_plan_2": record.gold_plan_2,
-    }
+    place = {name: getattr(record.id, name) for name in ("scene", "activity", "setting")}
+    texts = {name: getattr(record, name) for name in ("task_description", "gold_plan_1", "gold_plan_2")}
+    return {"id": str(record.id), "activity_type": activity_type(record.id.activity), **place, **texts}
 
 
 def _features() -> "Features":
@@ -164,15 +142,8 @@ def _missing(records: Sequence[Record], strays: dict[str, str]) -> list[dict[str
 def _message(source: str | Path, records: Sequence[Record], strays: dict[str, str], skip_missing: bool) -> str:
     problems = [f"{Path(source) / folder}: {reason}" for folder, reason in strays.items()]
     problems += [problem for record in records for problem in record.problems]
-    return "\n".join(
-        (
-            f"ActPlan-1K's data have {len(problems)} problem(s):",
-            listing(problems, _LISTED),
-            "no instance is left to prepare"
-            if skip_missing
-            else "correct them, or go on without these folders: --skip-missing",
-        )
-    )
+    found = f"ActPlan-1K's data have {len(problems)} problem(s):"
+    return refusal(found, problems, "correct them, or go on without these folders", "instance", skip_missing)
 
 
 def _images_outside(records: Sequence[Record]) -> list[dict[str, Any]]:

@@ -5,14 +5,8 @@ from typing import Annotated
 
 import typer
 
+from lmms_egoplan.annotation.options import Annotators, Db, Host, Port
 from lmms_egoplan.prepared_counts import SkipMissing, Verify, print_summary
-
-_LABELS = {
-    "median_sec": "median duration (s)",
-    "mean_sec": "mean duration (s)",
-    "p75_sec": "75th percentile (s)",
-    "above_10_sec": "above 10 s",
-}
 
 
 def prepare(
@@ -31,10 +25,10 @@ def prepare(
     - Videos: https://ego4d-data.org
     - The file's form is described in `egointent/FORMAT.md` below the folder that `lmms-egoplan tasks-path` prints.
     """
-    from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
+    from lmms_egoplan.benchmarks.egointent.prepare import LABELS, prepare_egointent
 
     summary = prepare_egointent(annotations, videos, skip_missing, verify)
-    print_summary(summary, "steps", _LABELS)
+    print_summary(summary, "steps", LABELS)
     if "categories" in summary["counts"]:
         typer.echo("These are Goal-Step steps, not EgoIntent's: scores do not compare with the paper's.")
     if summary["unverified"]:
@@ -107,7 +101,40 @@ def heatmap(
     typer.echo(f"Written to {out}")
 
 
-COMMANDS = {"data prepare egointent": prepare, "data build egointent": build, "heatmap egointent": heatmap}
+def annotate(
+    items: Annotated[
+        Path,
+        typer.Option(
+            metavar="ANNOTATIONS",
+            help="Steps to revise, in the form of FORMAT.md, such as `data build egointent` makes.",
+            show_default=False,
+        ),
+    ],
+    videos: Annotated[Path, typer.Option(help="Folder with `<video_id>.mp4`.", show_default=False)],
+    db: Db,
+    annotators: Annotators = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8350,
+) -> None:
+    """Open a page on which people revise the labels and the cut of EgoIntent's steps, and check them for hindsight.
+
+    One person revises a step, another one reviews it; the lead decides where they differ.
+
+    Example: `lmms-egoplan annotate egointent --items steps.jsonl --videos ego4d/full_scale --db labels.sqlite`
+    """
+    from lmms_egoplan.annotation.serve import open_store, serve
+    from lmms_egoplan.benchmarks.egointent.annotation import FLOW, read_items
+
+    store = open_store(FLOW, db, lambda folder: read_items(items, videos), str(items), annotators)
+    serve(store, FLOW, host, port)
+
+
+COMMANDS = {
+    "data prepare egointent": prepare,
+    "data build egointent": build,
+    "heatmap egointent": heatmap,
+    "annotate egointent": annotate,
+}
 FORMER_OPTIONS = {
     "data prepare egointent": ("--annotations",),
     "data build egointent": ("--goalstep",),

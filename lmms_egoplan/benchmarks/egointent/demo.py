@@ -1,22 +1,19 @@
 """The demo's EgoIntent: the rendered scenes as videos, with annotated steps in the project's form."""
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.demo.scenes import FPS, PAUSE_FRAMES, SCENES, Scene
-from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.media.frames import write_video
+from lmms_egoplan.paths import rows_beside
 
 TASKS = ("egointent",)
 SCORES = dict.fromkeys(TASKS, "overall")
 
 # Not the task's own name, for which lmms-eval would look here, too.
 FOLDER = "egointent-steps"
-_VIDEOS = "videos"
-# Labels of some of the scenes' steps (sec. 3.2); a step's next-step plan is what the scene goes on with.
-_INTENTS = Path(__file__).with_suffix(".csv")
+ANNOTATIONS, VIDEOS = "steps.jsonl", "videos"
 
 
 def write(folder: Path) -> list[str]:
@@ -29,17 +26,18 @@ def write(folder: Path) -> list[str]:
         What follows ``lmms-egoplan data prepare`` to prepare the set, with paths relative to `folder`.
     """
     root = folder / FOLDER
-    rows = list(csv.DictReader(read_text(_INTENTS).splitlines()))
+    # Labels of some of the scenes' steps (sec. 3.2); a step's next-step plan is what the scene goes on with.
+    rows = rows_beside(__file__)
     records: list[dict[str, Any]] = []
     for scene in SCENES:
         video_id = scene.goal.replace(" ", "-")
-        write_video(root / _VIDEOS / f"{video_id}.mp4", scene.frames(), FPS)
+        write_video(root / VIDEOS / f"{video_id}.mp4", scene.frames(), FPS)
         for row in (row for row in rows if row["goal"] == scene.goal):
             place = {name: row[name] for name in ("scenario", "environment", "goal")}
             records.append({"step_id": f"demo-{len(records) + 1:02}", "video_id": video_id} | _step(scene, row) | place)
-    annotations = root / "steps.jsonl"
+    annotations = root / ANNOTATIONS
     annotations.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    return ["egointent", f"{FOLDER}/{annotations.name}", "--videos", f"{FOLDER}/{_VIDEOS}"]
+    return ["egointent", f"{FOLDER}/{ANNOTATIONS}", "--videos", f"{FOLDER}/{VIDEOS}"]
 
 
 def _step(scene: Scene, row: dict[str, str]) -> dict[str, Any]:

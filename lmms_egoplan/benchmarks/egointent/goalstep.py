@@ -22,17 +22,12 @@ from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_URL, VIDEO_ID, La
 from lmms_egoplan.benchmarks.egointent.visuals import FPS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import check_record, read_json
+from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.storage import resolve_inside, write_whole
 from lmms_egoplan.validation import Checked, Expected, Seconds, listing, shown
 
-# Goal-Step does not tell where a video was taken. By goal category, or by the group before its colon.
-_ENVIRONMENTS = {
-    "COOKING": "indoor",
-    "HOUSEKEEPING": "indoor",
-    "USE_ELECTRONICS": "indoor",
-    "MISC:STUDY(READ,WRITE)": "indoor",
-    "GARDENING": "outdoor",
-}
+# By goal category, or by the group before its colon.
+_ENVIRONMENTS: dict[str, str] = yaml_beside(__file__)
 _LISTED = 20
 _VIDEO_SUFFIXES = (".mp4", ".mkv", ".mov", ".avi", ".webm")
 _GROUP = "grp-"

@@ -72,13 +72,12 @@ def make_heatmap(runs: Sequence[LoggedRun]) -> Heatmap:
             "one heat map holds one kind; give the folders of either"
         )
     scores = {run.name: _score(run.steps.values()) for run in runs}
-    ordered = sorted(runs, key=lambda run: (*_rank(-scores[run.name].score), run.name))
+    ordered = sorted(runs, key=lambda run: (_rank([-scores[run.name].score]), run.name))
     columns = {
         group: [_score([step for step in run.steps.values() if step.group == group]) for run in ordered]
         for group in {step.group for run in runs for step in run.steps.values()}
     }
-    averages = {scenario: _mean_known([cell.score for cell in cells]) for scenario, cells in columns.items()}
-    scenarios = sorted(columns, key=lambda name: (*_rank(averages[name]), name))
+    scenarios = sorted(columns, key=lambda name: (_rank([cell.score for cell in columns[name]]), name))
     return Heatmap(
         models=tuple(run.name for run in ordered),
         scenarios=tuple(scenarios),
@@ -96,13 +95,9 @@ def _score(steps: Collection[LoggedStep]) -> Cell:
     return Cell(score, any(None in step.ratings.values() for step in graded))
 
 
-def _mean_known(scores: Sequence[float]) -> float:
-    known = [score for score in scores if not math.isnan(score)]
-    return fmean(known) if known else math.nan
-
-
-def _rank(score: float) -> tuple[bool, float]:
-    return (True, 0.0) if math.isnan(score) else (False, score)
+def _rank(scores: Sequence[float]) -> float:
+    """Mean of what is known; behind all others without such."""
+    return fmean([score for score in scores if not math.isnan(score)] or [math.inf])
 
 
 def _notes(runs: Sequence[LoggedRun]) -> Iterator[str]:

@@ -4,7 +4,6 @@ import io
 import math
 import textwrap
 from collections.abc import Iterable, Sequence
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,19 +29,6 @@ _COLORS = "YlGnBu"
 _HATCH = "0.6"
 # White text reads better than black on what is darker than this relative luminance (WCAG 2).
 _DARK = 0.179
-_PAGE = """\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<title>{title}</title>
-<style>body {{ margin: 1rem; }} svg {{ max-width: 100%; height: auto; }}</style>
-</head>
-<body>
-{svg}
-</body>
-</html>
-"""
 
 
 def write_heatmap(heatmap: Heatmap, path: Path) -> None:
@@ -60,8 +46,11 @@ def write_heatmap(heatmap: Heatmap, path: Path) -> None:
         raise ValueError(f"{path}: the file's suffix must be one of {', '.join(SUFFIXES)}")
     content = _render(heatmap, "png" if suffix == ".png" else "svg")
     if suffix == ".html":
-        svg = content.decode()
-        content = _PAGE.format(title=escape(heatmap.title), svg=svg[svg.index("<svg") :]).encode()
+        from jinja2 import Template
+
+        svg, page = content.decode(), Path(__file__).with_name("heatmap.html.jinja").read_text(encoding="utf-8")
+        template = Template(page, autoescape=True, keep_trailing_newline=True)
+        content = template.render(title=heatmap.title, svg=svg[svg.index("<svg") :]).encode()
     write_whole(path, content)
 
 

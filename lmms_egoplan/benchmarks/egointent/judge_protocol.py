@@ -6,18 +6,16 @@ the project's own stand in ``judge_protocol.yaml``.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from statistics import fmean
-
-import yaml
 
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.judging.judgement import RatingScale
+from lmms_egoplan.paths import yaml_beside
 
 # Goes up with every change of the prompts or of how a verdict is read: ratings of different versions do not compare.
 JUDGE_VERSION = "1"
 
-_PROMPTS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+_PROMPTS = yaml_beside(__file__)
 
 _BRACKETED = re.compile(r"\[\[([^\[\]]*)\]\]")
 _NUMBER = re.compile(r"(?:[0-9]{1,2}|100)(?:\.[0-9]*)?")

@@ -13,27 +13,19 @@ from lmms_egoplan.benchmarks.egointent.visuals import step_frames
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.footage import Footage, Lost, find_footage
 from lmms_egoplan.media.frames import FrameError, frame_times
-from lmms_egoplan.storage import compare_counts, file_version, fingerprint, resolve_inside
-from lmms_egoplan.validation import listing
+from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.storage import compare_counts, file_version, fingerprint, refusal, resolve_inside
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
 SPLIT = "test"
-# Sec. 3.1 and 3.4; durations in seconds.
-PAPER = {
-    "steps": OFFICIAL[SPLIT],
-    "scenarios": 15,
-    "videos": 32,
-    "median_sec": 1.87,
-    "mean_sec": 3.42,
-    "p75_sec": 3.57,
-    "above_10_sec": 183,
-}
+_COUNTS = yaml_beside(__file__)
+PAPER = {"steps": OFFICIAL[SPLIT], **{name: count["paper"] for name, count in _COUNTS.items()}}
+LABELS = {name: count["label"] for name, count in _COUNTS.items() if "label" in count}
 # Seconds that a step may begin before its video or end after it: annotated times are rounded, and the last frame's
 # duration is not known.
 TOLERANCE = 0.1
-_LISTED = 50
 
 
 def prepare_egointent(
@@ -67,10 +59,7 @@ def prepare_egointent(
         LmmsEgoplanError: the annotations are wrong, or the folder or footage is missing; nothing is written.
     """
     records = read_annotations(annotations)
-    if not Path(videos).is_dir():
-        raise LmmsEgoplanError(f"--videos {videos}: no such folder; it holds <video_id>.mp4")
-    find = partial(_find_video, videos)
-    footage, lost = find_footage(records, attrgetter("step_id"), attrgetter("video_id"), find, verify)
+    footage, lost = _find_footage(records, videos, verify)
     if lost and not (skip_missing and footage):
         raise LmmsEgoplanError(_missing_message(lost, len(records), skip_missing, verify))
     kept = [record for record in records if record.step_id in footage]
@@ -87,6 +76,27 @@ def prepare_egointent(
         counts=compare_counts(_counts(kept), _counts(records), "annotations", PAPER),
         **({"verified": True} if verify else {}),
     )
+
+
+def check_videos(records: Sequence[Record], root: str | Path) -> dict[str, Path]:
+    """By step id, its video, which has the step's frames.
+
+    Raises:
+        LmmsEgoplanError: the folder, videos or frames are missing.
+    """
+    footage, lost = _find_footage(records, root, verify=False)
+    if lost:
+        raise LmmsEgoplanError(_missing_message(lost, len(records), skip_missing=False, verify=False))
+    return {step_id: found.path for step_id, found in footage.items()}
+
+
+def _find_footage(
+    records: Sequence[Record], root: str | Path, verify: bool
+) -> tuple[dict[str, Footage], list[Lost[str, str]]]:
+    if not Path(root).is_dir():
+        raise LmmsEgoplanError(f"--videos {root}: no such folder; it holds <video_id>.mp4")
+    find = partial(_find_video, root)
+    return find_footage(records, attrgetter("step_id"), attrgetter("video_id"), find, verify)
 
 
 def _find_video(root: str | Path, records: Sequence[Record]) -> dict[str, Footage | str]:
@@ -117,21 +127,15 @@ def _frames(path: Path, record: Record, span: tuple[float, float]) -> list[int]:
     return step_frames(path, record.start_sec, record.end_sec)
 
 
-def _missing_message(missing: Sequence[Lost[str, str]], split_size: int, skip_missing: bool, verify: bool) -> str:
+def _missing_message(missing: Sequence[Lost], split_size: int, skip_missing: bool, verify: bool) -> str:
     state = "no footage or damaged frames" if verify else "no footage"
     lost = sum(len(step_ids) for _, _, step_ids in missing)
     entries = [
         f"{video} (steps: {len(step_ids)}, first {step_ids[0]!r}): {reason}" for video, reason, step_ids in missing
     ]
-    return "\n".join(
-        (
-            f"{lost} of {split_size} steps have {state}, in {len({lost.video for lost in missing})} videos:",
-            listing(entries, _LISTED),
-            "no step is left to prepare"
-            if skip_missing
-            else "add the videos or correct the annotations, or go on without these steps: --skip-missing",
-        )
-    )
+    found = f"{lost} of {split_size} steps have {state}, in {len({lost.video for lost in missing})} videos:"
+    how = "add the videos or correct the annotations, or go on without these steps"
+    return refusal(found, entries, how, "step", skip_missing)
 
 
 def _rows(records: Sequence[Record], footage: dict[str, Footage], split_size: int) -> list[dict[str, Any]]:

@@ -158,6 +158,11 @@ def read_annotations(path: str | Path) -> list[Record]:
     return records
 
 
+def read_raw(path: str | Path) -> list[dict[str, Any]]:
+    """The records of a file that `read_annotations` has accepted, with the keys that they have there."""
+    return [raw for _, raw in _load(Path(path))]
+
+
 def _load(path: Path) -> Iterator[tuple[str, Any]]:
     """Each record with the text that names it in messages; a ValueError where a line is no JSON."""
     text = read_text(path, "annotations")
@@ -177,14 +182,19 @@ def _parse(text: str) -> Any:
         return error
 
 
+def field_of(key: str) -> str:
+    """The field of `Record` that a record's key means, or another name."""
+    name = re.sub(r"[\s_-]+", "_", key.strip().lower())
+    return ALIASES.get(name, name)
+
+
 def _by_field(raw: JsonObject) -> tuple[dict[str, Any], list[str]]:
     """Values by field name, and the problem where a key is there twice or two keys give a field different values."""
     values: dict[str, Any] = {}
     problems = [f"{shown(key)}: {REPEATED}" for key in raw.repeated]
     keys: dict[str, str] = {}
     for key, value in raw.items():
-        name = re.sub(r"[\s_-]+", "_", key.strip().lower())
-        field = ALIASES.get(name, name)
+        field = field_of(key)
         if field not in values:
             values[field], keys[field] = value, key
         elif values[field] != value and field in Record.model_fields:

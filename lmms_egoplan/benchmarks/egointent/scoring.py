@@ -8,17 +8,9 @@ from pydantic import model_validator
 
 from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION, SCALE, judge_prompt, read_ratings, scale_of
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
-from lmms_egoplan.benchmarks.egointent.step_answer import (
-    JUDGED_AGAIN,
-    JudgedStep,
-    Rating,
-    StepAnswer,
-    check_judged,
-    warn_of_unjudged,
-)
+from lmms_egoplan.benchmarks.egointent.step_answer import JudgedStep, Rating, StepAnswer, check_judged, step_rater
 from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
-from lmms_egoplan.judging.rater import Rater
 from lmms_egoplan.judging.reply import is_ended, without_thinking
 from lmms_egoplan.judging.sanitize import sanitize
 
@@ -92,9 +84,7 @@ def grade(
             requests |= {(index, part): _request(prediction, part) for part in parts}
         for (index, fields), judgement in _judge(requests, settings, show_progress).items():
             judged[index] |= _by_field(fields, judgement)
-    steps = [GradedStep.of(*answer) for answer in zip(predictions, judged, strict=True)]
-    warn_of_unjudged("EgoIntent", steps, "predicted fields")
-    return steps
+    return GradedStep.of_all(predictions, judged, "EgoIntent", "predicted fields")
 
 
 def _request(prediction: Prediction, fields: tuple[str, ...]) -> JudgeRequest:
@@ -114,7 +104,7 @@ def _judge(
     batches: dict[tuple[str, ...], list[_Key]] = {}
     for key in requests:
         batches.setdefault(key[1] if len(key[1]) > 1 else (), []).append(key)
-    rater = Rater("EgoIntent", settings, JUDGED_AGAIN, show_progress)
+    rater = step_rater("EgoIntent", settings, show_progress)
     judgements: dict[_Key, Judgement] = {}
     for keys in batches.values():
         rated = rater.rate([requests[key] for key in keys], scale_of(keys[0][1]))

@@ -9,8 +9,9 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
 from lmms_egoplan.judging.judgement import Judgement
-from lmms_egoplan.judging.rater import warn_of_missing_ratings
+from lmms_egoplan.judging.rater import Rater, warn_of_missing_ratings
 from lmms_egoplan.judging.sanitize import sanitize
+from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.serialization import TextRecord
 from lmms_egoplan.validation import AnyText, Expected, problem, shown
 
@@ -21,11 +22,6 @@ FoundFields = dict[Annotated[Literal[FIELDS], Expected(f"one of {', '.join(FIELD
 """The text of each field that a reply has."""
 
 Rating = Annotated[StrictFloat, Field(ge=0, le=100), Expected("a number from 0 to 100")]
-
-JUDGED_AGAIN = (
-    "The answers are kept, and what has been judged is stored: a run with the same answers asks for the rest only"
-)
-"""What becomes of answers where a judge fails."""
 
 _NO_JUDGEMENT = Judgement(None, None, None, error="no judge is set")
 
@@ -128,6 +124,25 @@ class JudgedStep(TextRecord):
         )
 
     @classmethod
+    def of_all(
+        cls: type[Judged],
+        answers: Sequence[StepAnswer],
+        judged: Sequence[Mapping[str, Judgement]],
+        title: str,
+        what: str,
+    ) -> list[Judged]:
+        """As `of`, for each answer; a warning names the ratings that no judge gave.
+
+        Args:
+            title: of what was judged.
+            what: the ratings are, in the plural.
+        """
+        steps = [cls.of(*answer) for answer in zip(answers, judged, strict=True)]
+        unjudged = [f"{step.step_id} {name}" for step in steps for name, rating in step.rated.items() if rating is None]
+        warn_of_missing_ratings(title, unjudged, sum(len(step.askable(step.fields)) for step in steps), what)
+        return steps
+
+    @classmethod
     def askable(cls, fields: Collection[str]) -> list[str]:
         """The names of the ratings whose fields are all there."""
         return [name for name, needed in cls.RATED.items() if all(field in fields for field in needed)]
@@ -168,7 +183,9 @@ def check_judged(record: Judged) -> Judged:
     return record
 
 
-def warn_of_unjudged(title: str, steps: Sequence[JudgedStep], what: str) -> None:
-    """As `warn_of_missing_ratings`, for ratings of steps."""
-    unjudged = [f"{step.step_id} {name}" for step in steps for name, rating in step.rated.items() if rating is None]
-    warn_of_missing_ratings(title, unjudged, sum(len(step.askable(step.fields)) for step in steps), what)
+def step_rater(title: str, settings: JudgeSettings, show_progress: bool) -> Rater:
+    """A judge of answers about steps; see `Rater`."""
+    kept = (
+        "The answers are kept, and what has been judged is stored: a run with the same answers asks for the rest only"
+    )
+    return Rater(title, settings, kept, show_progress)

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from lmms_egoplan.annotation.options import Annotators, Db, Host, PerItem, Port
 from lmms_egoplan.benchmarks.egoplan.tuning import commands as tuning
 from lmms_egoplan.prepared_counts import SkipMissing, Verify, print_summary
 
@@ -126,10 +127,66 @@ def submit(
     typer.echo(f"{len(labels)} labels of the {split} split written to {out}")
 
 
+def annotate(
+    items: Annotated[
+        Path,
+        typer.Option(
+            metavar="ANNOTATIONS",
+            help="Questions to verify, in the form of EgoPlan_validation.json, such as `data build egoplan` makes.",
+            show_default=False,
+        ),
+    ],
+    db: Db,
+    epic_kitchens: Annotated[
+        Path | None,
+        typer.Option(help="Folder with EPIC-KITCHENS' RGB frames: `P01/rgb_frames/` and so on.", show_default=False),
+    ] = None,
+    ego4d: Annotated[
+        Path | None,
+        typer.Option(help="Folder with Ego4D's videos, `<video_id>.mp4`.", show_default=False),
+    ] = None,
+    annotators: Annotators = None,
+    per_item: PerItem = None,
+    qualification: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Questions that every annotator labels first, until two seniors let them go on; 0 for none. They are "
+            "not verified then.",
+        ),
+    ] = 50,
+    host: Host = "127.0.0.1",
+    port: Port = 8350,
+) -> None:
+    """Open a page on which people verify EgoPlan's questions, as the paper's annotators did.
+
+    Kept are the questions that all annotators of a question answer alike and as the record does.
+
+    Example: `lmms-egoplan annotate egoplan --items built/EgoPlan_validation.json --db labels.sqlite
+    --epic-kitchens EPIC-KITCHENS --annotators 10`
+    """
+    from lmms_egoplan.annotation.serve import open_store, serve
+    from lmms_egoplan.benchmarks.egoplan.annotation import FLOW, SENIORS, read_items
+    from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
+
+    store = open_store(
+        FLOW,
+        db,
+        lambda folder: read_items(items, {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}),
+        str(items),
+        annotators,
+        per_item,
+        qualification=qualification,
+        seniors=SENIORS if qualification else 0,
+    )
+    serve(store, FLOW, host, port)
+
+
 COMMANDS = {
     "data prepare egoplan": prepare,
     "data build egoplan": build,
     "submit egoplan": submit,
+    "annotate egoplan": annotate,
     **tuning.COMMANDS,
 }
 FORMER_OPTIONS = {"data prepare egoplan": ("--annotations",), "submit egoplan": ("--samples",)}

@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, FIRST_FRAME, LETTERS
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, FIRST_FRAME, LETTERS, RENDERED
 from lmms_egoplan.demo.scenes import FPS, SCENES, Scene
 from lmms_egoplan.media.frames import frame_path, write_video
 
@@ -13,13 +13,9 @@ TASKS = ("egoplan_val", "egoplan_val_clips", "egoplan_val_generate")
 SCORES = dict.fromkeys(TASKS, "acc")
 
 FOLDER = "egoplan"
-_VIDEOS = (
-    (EPIC_KITCHENS, "P01_01"),
-    (EPIC_KITCHENS, "P01_02"),
-    (EPIC_KITCHENS, "P02_01"),
-    (EGO4D, "fry-an-egg"),
-    (EGO4D, "paint-a-board"),
-    (EGO4D, "plant-a-seedling"),
+ANNOTATIONS, EPIC_KITCHENS_FOLDER, EGO4D_FOLDER = "EgoPlan_validation.json", "epic-kitchens", "ego4d"
+_VIDEOS = tuple(
+    (source, f"{RENDERED}_{number:02}") for number, source in enumerate((*[EPIC_KITCHENS] * 3, *[EGO4D] * 3), 1)
 )
 QUESTION = (
     "Considering the progress shown in the video and my current observation in the last frame, "
@@ -44,12 +40,12 @@ def write(folder: Path) -> list[str]:
         write_footage(root, source, video_id, scene)
         for step in range(1, len(scene.steps)):
             questions.append(question(len(questions) + 1, source, video_id, scene, step))
-    annotations = root / "EgoPlan_validation.json"
+    annotations = root / ANNOTATIONS
     annotations.write_text(json.dumps(questions, indent=2) + "\n", encoding="utf-8")
     return [
         "egoplan",
-        *(f"{FOLDER}/{annotations.name}", "--split", "val"),
-        *("--epic-kitchens", f"{FOLDER}/epic-kitchens", "--ego4d", f"{FOLDER}/ego4d"),
+        *(f"{FOLDER}/{ANNOTATIONS}", "--split", "val"),
+        *("--epic-kitchens", f"{FOLDER}/{EPIC_KITCHENS_FOLDER}", "--ego4d", f"{FOLDER}/{EGO4D_FOLDER}"),
     ]
 
 
@@ -58,7 +54,7 @@ def write_footage(root: Path, source: str, video_id: str, scene: Scene) -> None:
     if source == EGO4D:
         write_video(root / "ego4d" / f"{video_id}.mp4", scene.frames(), FPS)
         return
-    folder = root / "epic-kitchens" / video_id[:3] / "rgb_frames" / video_id
+    folder = root / "epic-kitchens" / video_id.split("_")[0] / "rgb_frames" / video_id
     folder.mkdir(parents=True)
     for number, image in enumerate(scene.frames(), FIRST_FRAME[EPIC_KITCHENS]):
         image.save(frame_path(folder, number), quality=90)

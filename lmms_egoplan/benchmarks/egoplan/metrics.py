@@ -7,6 +7,7 @@ none for them.
 
 import math
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.records import LETTERS, SOURCE_METRIC
@@ -123,6 +124,25 @@ def num_predictions(values: Sequence[dict[str, Any]]) -> int:
     1
     """
     return sum(value["prediction"] is not None for value in values)
+
+
+def mean_score(values: Sequence[dict[str, Any]]) -> float:
+    """Share in [0, 1]: the mean of accuracies, or of ``unparsed``; each value has its score.
+
+    >>> mean_score([{"score": 1.0, "video_id": "P01_01"}, {"score": 0.0, "video_id": "P01_02"}])
+    0.5
+    """
+    return fmean(value["score"] for value in values)
+
+
+def coverage(values: Sequence[dict[str, Any]]) -> float:
+    """Share of the official file's questions that were scored, in [0, 1].
+
+    >>> coverage([{"scored": True, "split_size": 4}, {"scored": False, "split_size": 4}])
+    0.25
+    """
+    (split_size,) = {value["split_size"] for value in values}
+    return sum(value["scored"] for value in values) / split_size
 
 
 def _rank_responses(doc: Doc, responses: Sequence[Any]) -> tuple[Values, Ranking]:

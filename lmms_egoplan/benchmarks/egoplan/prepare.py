@@ -20,8 +20,7 @@ from lmms_egoplan.benchmarks.egoplan.splits import OFFICIAL, PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.footage import Footage, Lost, find_footage
 from lmms_egoplan.media.frames import FrameError
-from lmms_egoplan.storage import compare_counts, fingerprint
-from lmms_egoplan.validation import listing
+from lmms_egoplan.storage import compare_counts, fingerprint, refusal
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -32,7 +31,6 @@ PAPER_COUNTS: dict[str, dict[str, int]] = {
     "test": {"questions": OFFICIAL["test"], "task_goals": 902},
 }
 _OPTIONS = {EPIC_KITCHENS: "--epic-kitchens", EGO4D: "--ego4d"}
-_LISTED = 50
 
 Roots = dict[str, str | Path | None]
 
@@ -72,14 +70,7 @@ def prepare_egoplan(
     records = read_annotations(annotations, split)
     roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
     _check_roots(records, roots, skip_missing)
-
-    def find(group: Sequence[Record]) -> dict[int, Footage | str]:
-        source = group[0].video_source
-        if (root := roots[source]) is None:
-            raise FrameError(f"{_OPTIONS[source]} is not given")
-        return find_video(root, group)
-
-    footage, lost = find_footage(records, attrgetter("sample_id"), attrgetter("video_source", "video_id"), find, verify)
+    footage, lost = _find_footage(records, roots, verify)
     if lost and not (skip_missing and footage):
         raise LmmsEgoplanError(_missing_message(lost, len(records), skip_missing, verify))
     kept = [record for record in records if record.sample_id in footage]
@@ -100,6 +91,31 @@ def prepare_egoplan(
     )
 
 
+def check_media(records: Sequence[Record], roots: Roots) -> dict[int, Path]:
+    """By sample id, the video file or frame folder that has all frames of the question.
+
+    Raises:
+        LmmsEgoplanError: a folder or frames are missing.
+    """
+    _check_roots(records, roots, skip_missing=False)
+    footage, lost = _find_footage(records, roots, verify=False)
+    if lost:
+        raise LmmsEgoplanError(_missing_message(lost, len(records), skip_missing=False, verify=False))
+    return {sample_id: found.path for sample_id, found in footage.items()}
+
+
+def _find_footage(
+    records: Sequence[Record], roots: Roots, verify: bool
+) -> tuple[dict[int, Footage], list[Lost[tuple[str, str], int]]]:
+    def find(group: Sequence[Record]) -> dict[int, Footage | str]:
+        source = group[0].video_source
+        if (root := roots[source]) is None:
+            raise FrameError(f"{_OPTIONS[source]} is not given")
+        return find_video(root, group)
+
+    return find_footage(records, attrgetter("sample_id"), attrgetter("video_source", "video_id"), find, verify)
+
+
 def _check_roots(records: Sequence[Record], roots: Roots, skip_missing: bool) -> None:
     needed = Counter(record.video_source for record in records)
     for source, count in needed.items():
@@ -113,9 +129,7 @@ def _check_roots(records: Sequence[Record], roots: Roots, skip_missing: bool) ->
             raise LmmsEgoplanError(f"{_OPTIONS[source]} {root}: no such folder (download: {VIDEO_URLS[source]})")
 
 
-def _missing_message(
-    missing: Sequence[Lost[tuple[str, str], int]], split_size: int, skip_missing: bool, verify: bool
-) -> str:
+def _missing_message(missing: Sequence[Lost], split_size: int, skip_missing: bool, verify: bool) -> str:
     per_source: Counter[str] = Counter()
     for (source, _), _, sample_ids in missing:
         per_source[source] += len(sample_ids)
@@ -125,11 +139,7 @@ def _missing_message(
         lines.append(f"  {count} from {source} ({_OPTIONS[source]}; download: {VIDEO_URLS[source]})")
     lines.append(f"in {len({lost.video for lost in missing})} videos:")
     videos = [f"{lost.video[1]} (questions: {len(lost.ids)}): {lost.reason}" for lost in missing]
-    lines.append(listing(videos, _LISTED))
-    lines.append(
-        "no question is left to prepare" if skip_missing else "add them, or go on without them: --skip-missing"
-    )
-    return "\n".join(lines)
+    return refusal("\n".join(lines), videos, "add them, or go on without them", "question", skip_missing)
 
 
 def _rows(records: Sequence[Record], footage: dict[int, Footage], split_size: int) -> list[dict[str, Any]]:
@@ -157,13 +167,9 @@ def _dataset(rows: list[dict[str, Any]]) -> "Dataset":
     features = Features(
         {
             "sample_id": integer,
-            "video_source": text,
-            "video_id": text,
-            "task_goal": text,
-            "question": text,
+            **dict.fromkeys(("video_source", "video_id", "task_goal", "question"), text),
             "choices": [text],
-            "golden_choice_idx": text,
-            "answer": text,
+            **dict.fromkeys(("golden_choice_idx", "answer"), text),
             "current_observation_frame": integer,
             "past_actions": [{"narration_text": text, "start_frame": integer, "stop_frame": integer}],
             "media_path": text,

@@ -9,16 +9,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record, read_json
-from lmms_egoplan.validation import (
-    Checked,
-    Expected,
-    Kind,
-    Text,
-    expected,
-    listing,
-    problem,
-    shown,
-)
+from lmms_egoplan.validation import Checked, Expected, Kind, Text, expected, listing, problem, shown
 
 Split = Literal["val", "test"]
 
@@ -33,12 +24,14 @@ ANNOTATIONS_URL = "https://github.com/ChenYi99/EgoPlan"
 VIDEO_URLS = {EPIC_KITCHENS: "https://epic-kitchens.github.io", EGO4D: "https://ego4d-data.org"}
 
 # The published files are named after the list that they may hold under a key.
-_LIST_KEYS: dict[str, str] = {"val": "EgoPlan_validation", "test": "EgoPlan_test"}
+LIST_KEYS: dict[str, str] = {"val": "EgoPlan_validation", "test": "EgoPlan_test"}
 # "P01_13": participant, video; Ego4D's are UUIDs.
 VIDEO_ID = {
     EPIC_KITCHENS: re.compile(r"[A-Za-z0-9]{1,32}_[A-Za-z0-9_-]{1,64}"),
     EGO4D: re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}"),
 }
+# Ids of the demo's videos begin so. Scores over them compare with no published one.
+RENDERED = "rendered"
 CHOICES = [f"choice_{letter.lower()}" for letter in LETTERS]
 _LISTED = 20
 _INT64_MAX = 2**63 - 1
@@ -150,14 +143,18 @@ def _other_than_answer(negative: str, info: ValidationInfo) -> str:
     return negative
 
 
-class InstructionRecord(Shown):
-    """One sample of EgoPlan-IT (sec. 5.1).
+class RecognitionRecord(Shown):
+    """A question about what is shown, with its answer: of action recognition, the past actions (sec. 5.1)."""
 
-    answer: the right action.
+    answer: Text
+
+
+class InstructionRecord(RecognitionRecord):
+    """One sample of EgoPlan-IT (sec. 5.1); its answer is the right action.
+
     negative_answers: other actions of the same goal, at least one, none the answer.
     """
 
-    answer: Text
     negative_answers: list[Annotated[Text, AfterValidator(_other_than_answer)]]
 
     @field_validator("negative_answers")
@@ -183,7 +180,7 @@ def read_annotations(path: str | Path, split: Split) -> list[Record]:
             the record's position (from 0), sample_id, field and what was found, and their total.
     """
     hint = f"is it EgoPlan's annotation file for the {split} split?"
-    return _read(Record, Path(path), _LIST_KEYS[split], hint, {"split": split})
+    return _read(Record, Path(path), LIST_KEYS[split], hint, {"split": split})
 
 
 def read_instructions(path: str | Path) -> list[InstructionRecord]:
@@ -202,8 +199,20 @@ def read_instructions(path: str | Path) -> list[InstructionRecord]:
     return _read(InstructionRecord, Path(path), "EgoPlan_IT", "is it EgoPlan-IT's file?", {})
 
 
+def read_recognition(path: str | Path) -> list[RecognitionRecord]:
+    """Read action recognition, as ``data build egoplan`` writes it, and check every record of it.
+
+    Args:
+        path: as for `read_annotations`.
+
+    Raises:
+        LmmsEgoplanError: as for `read_annotations`.
+    """
+    return _read(RecognitionRecord, Path(path), "EgoPlan_IT_action_recognition", "is it action recognition?", {})
+
+
 def _read(kind: type[Kind], path: Path, key: str, hint: str, context: dict[str, Any]) -> list[Kind]:
-    raw_records = _load_list(path, key)
+    raw_records = load_list(path, key)
     records: list[Kind] = []
     problems: list[str] = []
     first_use: dict[str, int] = {}
@@ -217,6 +226,8 @@ def _read(kind: type[Kind], path: Path, key: str, hint: str, context: dict[str, 
         if sample_id is not None and (other := first_use.setdefault(shown(sample_id), index)) != index:
             flaws.append(f"sample_id: already used by record {other}")
         problems += [f"record {index}, sample_id {shown(sample_id)}, {flaw}" for flaw in flaws]
+    if len(problems) == 1:
+        raise LmmsEgoplanError(f"{path}: {problems[0]}")
     if problems:
         raise LmmsEgoplanError(
             f"{path}: {len(problems)} problems in {len(raw_records)} records; {hint}\n{listing(problems, _LISTED)}"
@@ -240,7 +251,15 @@ def _order_flaws(raw: dict[str, Any], first: int) -> Iterator[str]:
             previous = start
 
 
-def _load_list(path: Path, key: str) -> list[Any]:
+def load_list(path: Path, key: str) -> list[Any]:
+    """The records of an official annotation file as they stand there, unchecked.
+
+    Args:
+        key: where they may stand.
+
+    Raises:
+        LmmsEgoplanError: the file cannot be read, or holds no list.
+    """
     content = read_json(path, "annotations")
     if isinstance(content, JsonObject):
         if content.repeated:

@@ -2,9 +2,13 @@
 
 import json
 import math
+import sys
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from hashlib import sha256
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -62,7 +66,7 @@ def similarities(pairs: Iterable[Pair], encoder: str | None = None) -> Similarit
     measure, values = _kept(path)
     missing = [pair for pair in wanted if pair not in values]
     if missing:
-        measure, found = _cosines(missing, name) if encoder is None else _bert_scores(missing, name)
+        measure, found = _cosines_apart(missing, name) if encoder is None else _bert_scores(missing, name)
         values |= {pair: round(value, _DECIMALS) for pair, value in zip(missing, found, strict=True)}
         _keep(path, measure, values)
     return Similarities({pair: values[pair] for pair in wanted}, measure)
@@ -106,15 +110,26 @@ def _keep(path: Path, measure: str, values: Mapping[Pair, float]) -> None:
         logger.debug(f"{path}: not kept: {error}")
 
 
-def _cosines(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:
-    import numpy as np
+def _cosines_apart(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:
+    """As `_cosines`. sentence-transformers takes about 1 GiB, which goes with a process of its own.
 
-    encoder = load_encoder(name)
+    It is used here where it is loaded already, or no process can be started.
+    """
+    if "sentence_transformers" not in sys.modules:
+        try:
+            with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+                return pool.submit(_cosines, pairs, name).result()
+        except (BrokenProcessPool, OSError) as error:
+            logger.debug(f"texts are compared without a process of their own: {type(error).__name__}: {error}")
+    return _cosines(pairs, name)
+
+
+def _cosines(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:
     texts = _texts(pairs)
-    found = encoder.encode(texts, batch_size=_BATCH, normalize_embeddings=True, show_progress_bar=False)
-    vectors = dict(zip(texts, np.asarray(found, dtype=float), strict=True))
+    found = load_encoder(name).encode(texts, batch_size=_BATCH, normalize_embeddings=True, show_progress_bar=False)
+    vectors = dict(zip(texts, found, strict=True))
     measure = f"cosine of the sentence embeddings of {_shown(name)}"
-    return measure, [float(vectors[goal] @ vectors[answer]) for goal, answer in pairs]
+    return measure, [float(vectors[goal].astype(float) @ vectors[answer].astype(float)) for goal, answer in pairs]
 
 
 def _bert_scores(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:

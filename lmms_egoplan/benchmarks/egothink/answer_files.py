@@ -82,26 +82,18 @@ def with_questions(stored: Sequence[StoredAnswer]) -> list[Answer]:
         for name in sorted(needed)
         for row in PREPARED.load(name).select_columns(["id", "question", "answer"])
     }
+    answers = []
     for answer in stored:
         if answer.id not in rows:
             raise LmmsEgoplanError(f"{answer.where}: id {answer.id!r} is no question of the prepared data")
-        reference = rows[answer.id]["answer"]
+        question, reference = rows[answer.id]["question"], rows[answer.id]["answer"]
         if answer.reference not in (None, reference):
             raise LmmsEgoplanError(
                 f"{answer.where}: the reference of {answer.id} is {answer.reference!r} there and {reference!r} in the "
                 "prepared data; prepare the data that the run was made with"
             )
-    return [
-        Answer(
-            answer.id,
-            rows[answer.id]["question"],
-            rows[answer.id]["answer"],
-            answer.answer,
-            answer.truncated,
-            answer.prompts,
-        )
-        for answer in stored
-    ]
+        answers.append(Answer(answer.id, question, reference, answer.answer, answer.truncated, answer.prompts))
+    return answers
 
 
 def check_dimension(where: str, question_id: str) -> None:

@@ -1,12 +1,11 @@
 """The demo's EgoThink: views of the rendered scenes, with questions about them in the official layout."""
 
-import csv
 import json
 from pathlib import Path
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.demo.scenes import SCENES
-from lmms_egoplan.jsonl import read_text
+from lmms_egoplan.paths import rows_beside
 
 TASKS = ("egothink_bench",)
 
@@ -16,7 +15,6 @@ SCORES = dict.fromkeys((*TASKS, *(dimension.task for dimension in DIMENSIONS)), 
 
 # Frames from a step's first one, at which nothing happens, or a hand acts.
 _MOMENTS = {"before": -4, "during": 7}
-_QUESTIONS = Path(__file__).with_suffix(".csv")
 
 
 def write(folder: Path) -> list[str]:
@@ -26,7 +24,7 @@ def write(folder: Path) -> list[str]:
         What follows ``lmms-egoplan data prepare`` to prepare the set, with paths relative to `folder`.
     """
     views = {scene.goal: (scene, list(scene.frames())) for scene in SCENES}
-    rows = list(csv.DictReader(read_text(_QUESTIONS).splitlines()))
+    rows = rows_beside(__file__)
     for dimension in DIMENSIONS:
         root = folder / FOLDER / dimension.folder
         (root / "images").mkdir(parents=True)

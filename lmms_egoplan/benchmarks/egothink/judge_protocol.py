@@ -4,36 +4,13 @@
 import re
 
 from lmms_egoplan.judging.judgement import RatingScale
+from lmms_egoplan.paths import yaml_beside
 
 # The ratings that Table 7 allows.
 LEVELS = (0.0, 0.5, 1.0)
 
-# Table 7, to the letter.
-JUDGE_PROMPT = (
-    "[Instruction]\n"
-    "Please act as an impartial judge and evaluate the quality of the response provided by an AI assistant to the user "
-    "question displayed below. Your evaluation should consider correctness and helpfulness. You will be given a "
-    "reference answer and the assistant’s answer. Begin your evaluation by comparing the assistant’s answer with the "
-    "reference answer. Identify and correct any mistakes. The assistant has access to an image alongwith questions but "
-    "you will not be given images. Therefore, please consider only how the answer is close to the reference answer. If "
-    "the assistant’s answer is not exactly same as or similar to the answer, then he must be wrong. Be as objective as "
-    "possible. Discourage uninformative answers. Also, equally treat short and long answers and focus on the "
-    "correctness of answers. After providing your explanation, you must rate the response with either 0, 0.5 or 1 by "
-    "strictly following this format: “[rating]”, for example: “Rating: [[0.5]]”.\n"
-    "\n"
-    "[Question]\n"
-    "{question}\n"
-    "\n"
-    "[The Start of Reference Answer]\n"
-    "{ref_answer_1}\n"
-    "\n"
-    "[The End of Reference Answer]\n"
-    "\n"
-    "[The Start of Assistant’s Answer]\n"
-    "{answer}\n"
-    "\n"
-    "[The End of Assistant’s Answer]"
-)
+JUDGE_PROMPT: str = yaml_beside(__file__)["prompt"]
+"""Table 7, to the letter."""
 
 # The prompt's own example, in whatever marks and behind whatever comma, colon or line break a judge quotes it; "the
 # example" alone is one where a quotation mark opens behind it.

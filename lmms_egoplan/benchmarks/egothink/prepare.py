@@ -12,7 +12,7 @@ from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
 from lmms_egoplan.benchmarks.egothink.records import HUB_DATASET, Record, check_records, read_folder, read_hub
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.progress import track
-from lmms_egoplan.storage import fingerprint
+from lmms_egoplan.storage import compare_counts, fingerprint
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -67,16 +67,18 @@ def _write(dimension: Dimension, records: Sequence[Record], source: str) -> dict
 
 
 def _compare(dimension: Dimension, records: Sequence[Record]) -> dict[str, dict[str, Any]]:
-    question_words = _mean_words([record.question for record in records])
-    answer_words = _mean_words([record.answer for record in records])
-    return {
-        "instances": _count(len(records), dimension.instances, 0),
-        "question_words": _count(question_words, dimension.question_words, LENGTH_TOLERANCE),
-        "answer_words": _count(answer_words, dimension.answer_words, LENGTH_TOLERANCE),
-        "question_types": _count(
-            len({question_type(record.question) for record in records}), dimension.question_types, 0
-        ),
+    counts = {
+        "instances": len(records),
+        "question_words": _mean_words([record.question for record in records]),
+        "answer_words": _mean_words([record.answer for record in records]),
+        "question_types": len({question_type(record.question) for record in records}),
     }
+    paper = {name: getattr(dimension, name) for name in counts}
+    ranges = {
+        name: (round(paper[name] - LENGTH_TOLERANCE, 2), round(paper[name] + LENGTH_TOLERANCE, 2))
+        for name in ("question_words", "answer_words")
+    }
+    return compare_counts(counts, counts, "prepared", paper, ranges)
 
 
 def question_type(question: str) -> str | None:
@@ -87,10 +89,6 @@ def question_type(question: str) -> str | None:
     """
     words = re.findall("[a-z]+", question.lower())
     return next((word for word in words if word in INTERROGATIVES), None)
-
-
-def _count(prepared: float, paper: float, tolerance: float) -> dict[str, Any]:
-    return {"prepared": prepared, "paper": paper, "matches": round(abs(prepared - paper), 2) <= tolerance}
 
 
 def _mean_words(texts: Sequence[str]) -> float:

@@ -6,10 +6,9 @@ A printed ``\\n`` is a newline and the spaces around it are as printed; the tabl
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import yaml
+from lmms_egoplan.paths import yaml_beside
 
 _QUESTION = "{question}"
 _IMAGE = "<image>"
@@ -34,9 +33,7 @@ class PromptFamily:
     model_types: Sequence[str] = ()
 
 
-FAMILIES = tuple(
-    PromptFamily(**row) for row in yaml.safe_load(Path(__file__).with_name("prompts.yaml").read_text(encoding="utf-8"))
-)
+FAMILIES = tuple(PromptFamily(**row) for row in yaml_beside(__file__))
 
 # The entry of a block that has a block for each model type instead of prompts.
 _BY_MODEL_TYPE = "by_model_type"

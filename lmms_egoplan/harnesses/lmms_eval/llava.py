@@ -5,17 +5,11 @@ from typing import Any
 from loguru import logger
 
 from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
+from lmms_egoplan.paths import rows_beside
 
 DEFAULT_CHECKPOINT = "llava-hf/llava-1.5-7b-hf"
 
-PORTS = {
-    "liuhaotian/llava-v1.5-7b": "llava-hf/llava-1.5-7b-hf",
-    "liuhaotian/llava-v1.5-13b": "llava-hf/llava-1.5-13b-hf",
-    "liuhaotian/llava-v1.6-vicuna-7b": "llava-hf/llava-v1.6-vicuna-7b-hf",
-    "liuhaotian/llava-v1.6-vicuna-13b": "llava-hf/llava-v1.6-vicuna-13b-hf",
-    "liuhaotian/llava-v1.6-mistral-7b": "llava-hf/llava-v1.6-mistral-7b-hf",
-    "liuhaotian/llava-v1.6-34b": "llava-hf/llava-v1.6-34b-hf",
-}
+PORTS = {row["original"]: row["port"] for row in rows_beside(__file__)}
 """The original checkpoints and their transformers ports."""
 
 

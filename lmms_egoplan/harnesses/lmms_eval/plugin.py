@@ -1,6 +1,7 @@
 """Makes lmms-eval know this package's models and tasks; the only module that touches its registries.
 
-lmms-eval calls `register` through the entry-point group ``lmms_eval.models`` while it starts.
+lmms-eval calls `register` through the entry-point group ``lmms_eval.models`` while it starts. A harness that has the
+group ``lmms_eval.tasks`` finds the tasks there (`task_folder`); any other has them added to its `TaskManager`.
 """
 
 import functools
@@ -11,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from pkgutil import resolve_name
 from types import ModuleType
 from typing import Any
 
@@ -42,6 +42,11 @@ def register() -> Iterable[Any]:
     if not _llava_package_is_installed():
         manifests.append(ModelManifest("llava", simple_class_path="lmms_egoplan.harnesses.lmms_eval.llava.Llava"))
     return manifests
+
+
+def task_folder() -> Path:
+    """The folder of the package's tasks, for a harness that asks for it."""
+    return LMMS_EVAL_TASKS
 
 
 def _llava_package_is_installed() -> bool:
@@ -76,7 +81,9 @@ def _change_task_manager(tasks: ModuleType) -> None:
 
 
 def _register_tasks(tasks: ModuleType) -> None:
-    """Add the package's task folder to what every `TaskManager` indexes."""
+    """Add the package's task folder to what every `TaskManager` indexes, where the harness does not by itself."""
+    if hasattr(tasks, "plugin_task_folders"):
+        return None
     try:
         TaskManager = tasks.TaskManager
         initialize_tasks = TaskManager.initialize_tasks
@@ -114,8 +121,8 @@ def _try_judges_early(tasks: ModuleType) -> None:
 
         matched = match_tasks(self, *args, **kwargs)
         names = {name for path in _own_files(self, matched) for name in (path.name, path.parent.name)}
-        for judge in (judge for benchmark in BENCHMARKS for judge in benchmark.judges if judge.tasks in names):
-            announce_judge(resolve_name(judge.default_model), resolve_name(judge.otherwise) if judge.otherwise else "")
+        for judge in (judge for benchmark in BENCHMARKS for judge in benchmark.load_judges(names)):
+            announce_judge(*judge)
         return matched
 
     TaskManager.match_tasks = with_judge_tried

@@ -10,8 +10,8 @@ from datasets import Dataset
 from lmms_eval.tasks._task_utils.file_utils import generate_submission_file
 from loguru import logger
 
-from lmms_egoplan.benchmarks.aggregations import coverage, num_asked, split_size  # noqa: F401
-from lmms_egoplan.benchmarks.egoplan.metrics import num_predictions, num_ties, score_test_ranking  # noqa: F401
+from lmms_egoplan.benchmarks.aggregations import num_asked, split_size  # noqa: F401
+from lmms_egoplan.benchmarks.egoplan.metrics import coverage, num_predictions, num_ties, score_test_ranking  # noqa: F401
 from lmms_egoplan.benchmarks.egoplan.protocol import lettered_question
 from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
 from lmms_egoplan.benchmarks.egoplan.submission import write_predictions

@@ -91,7 +91,7 @@ def test_sums_without_counts_give_no_accuracy_by_the_papers_score(counts):
         "is_greedy": False,
     }
     assert values["ties"] == {"tied": False}
-    assert aggregations.coverage([values["coverage"]]) == metrics.num_predictions([values["predictions"]]) == 0
+    assert metrics.coverage([values["coverage"]]) == metrics.num_predictions([values["predictions"]]) == 0
     json.dumps(values, allow_nan=False)
 
 
@@ -129,9 +129,9 @@ def test_aggregations_over_a_run():
     def values(name):
         return [question[name] for question in questions if name in question]
 
-    assert aggregations.mean_score(values("acc")) == 0.5
+    assert metrics.mean_score(values("acc")) == 0.5
     assert metrics.num_ties(values("ties")) == 1
     assert metrics.num_predictions(values("predictions")) == 2
     assert aggregations.num_asked(values("num_questions")) == 3
     assert aggregations.split_size(values("split_size")) == 10
-    assert aggregations.coverage(values("coverage")) == 0.2
+    assert metrics.coverage(values("coverage")) == 0.2

@@ -2,6 +2,7 @@
 
 import json
 import random
+import sys
 from pathlib import Path
 
 import pytest
@@ -136,12 +137,27 @@ def test_without_a_model_sentence_embeddings_are_compared(data, monkeypatch):
     folder = data / "encoder"
     write_sentence_encoder(folder)
     monkeypatch.setenv(ENCODER_VARIABLE, str(folder))
+    load_encoder()
     found = similarities(PAIRS)
     assert found.measure == f"cosine of the sentence embeddings of {data.name}/encoder"
     for goal, answer in PAIRS:
         one, other = load_encoder().encode([goal, answer], show_progress_bar=False).astype(float)
         cosine = sum(one * other) / (sum(one**2) * sum(other**2)) ** 0.5
         assert found.values[goal, answer] == pytest.approx(cosine, abs=2e-6)
+
+
+@pytest.mark.whole
+def test_what_compares_sentences_has_a_process_of_its_own(data, monkeypatch):
+    folder = data / "encoder"
+    write_sentence_encoder(folder)
+    monkeypatch.setenv(ENCODER_VARIABLE, str(folder))
+    with monkeypatch.context() as patch:
+        patch.delitem(sys.modules, "sentence_transformers", raising=False)
+        found = similarities(PAIRS)
+        assert "sentence_transformers" not in sys.modules
+    load_encoder()
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(data / "other"))
+    assert similarities(PAIRS) == found
 
 
 def test_without_any_encoder(data, monkeypatch):

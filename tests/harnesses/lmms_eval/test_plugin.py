@@ -1,9 +1,13 @@
 """What the plugin registers, and that it leaves the harness working whatever has changed there."""
 
+import configparser
 import os
+import re
+import runpy
 import shutil
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import lmms_eval.models
@@ -21,7 +25,15 @@ from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from zoo import save
 
 REPOSITORY = Path(__file__).parents[3]
-TASKS = {"egoplan_val", "egoplan_val_clips", "egoplan_val_blind", "egoplan_val_generate", "egoplan_test", "egoplan_bench"}
+TASKS = {
+    "egoplan_val",
+    "egoplan_val_clips",
+    "egoplan_val_blind",
+    "egoplan_val_generate",
+    "egoplan_test",
+    "egoplan_bench",
+}
+PROPOSED = "upstream/2-task-entry-points/files/lmms_eval/tasks/_task_utils/entry_points.py"
 UPSTREAMS_LLAVA = "lmms_eval.models.simple.llava.Llava"
 
 
@@ -102,6 +114,22 @@ def test_tasks_of_two_benchmarks_try_the_judge_they_share_once(tmp_path, monkeyp
         manager.match_tasks([*names, "egointent", "egointent_diagnostics"])
         assert len(manager.load_task_or_group(names)) == 2
     assert len(server.prompts) == 1
+
+
+@pytest.mark.usefixtures("without_hook")
+def test_a_harness_with_a_group_for_tasks_is_left_as_it_is(monkeypatch):
+    """With the folders that the proposed group gives it, of this package as it declares itself."""
+    settings = configparser.ConfigParser()
+    settings.read(REPOSITORY / "setup.cfg", encoding="utf-8")
+    lines = settings["options.entry_points"]["lmms_eval.tasks"].strip().splitlines()
+    points = [EntryPoint(*re.split(" = ", line), group="lmms_eval.tasks") for line in lines]
+    proposed = runpy.run_path(str(REPOSITORY / PROPOSED))["plugin_task_folders"]
+    proposed.__globals__["entry_points"] = lambda group: points if group == points[0].group else []
+    assert proposed() == [str(LMMS_EVAL_TASKS)]
+    monkeypatch.setattr("lmms_eval.tasks.plugin_task_folders", proposed, raising=False)
+    before = TaskManager.initialize_tasks
+    plugin.register()
+    assert TaskManager.initialize_tasks is before
 
 
 def renamed(monkeypatch):

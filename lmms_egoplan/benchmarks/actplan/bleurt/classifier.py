@@ -65,25 +65,24 @@ class PlanClassifier:
         """
         import torch
 
-        tokens = [
+        encoded = [
             encode_pair(self._tokenizer, self._model.config.max_pair_length, joined(gold), joined(candidate))
             for gold, candidate in pairs
         ]
-        order = sorted(range(len(tokens)), key=lambda index: len(tokens[index].input_ids), reverse=True)
+        order = sorted(range(len(encoded)), key=lambda index: len(encoded[index][0]["input_ids"]), reverse=True)
         batches = [order[start : start + _BATCH] for start in range(0, len(order), _BATCH)]
-        probabilities = [0.0] * len(tokens)
+        probabilities = [0.0] * len(encoded)
         with torch.inference_mode():
             for batch in track(batches, "Classifying plans") if show_progress and batches else batches:
-                inputs = self._tokenizer.pad(
-                    [tokens[index].inputs() for index in batch], return_tensors="pt", verbose=False
-                )
+                tokens = [encoded[index][0] for index in batch]
+                inputs = self._tokenizer.pad(tokens, return_tensors="pt", verbose=False)
                 for index, probability in zip(batch, self._probabilities(inputs), strict=True):
                     probabilities[index] = probability
         if any(probability != probability for probability in probabilities):
             raise LmmsEgoplanError("the classifier gives no numbers (NaN): its weights are damaged; train it again")
         return [
-            Verdict(probability > 0.5, probability, pair.truncated)
-            for probability, pair in zip(probabilities, tokens, strict=True)
+            Verdict(probability > 0.5, probability, is_truncated)
+            for probability, (_, is_truncated) in zip(probabilities, encoded, strict=True)
         ]
 
     def _probabilities(self, inputs: "BatchEncoding") -> list[float]:

@@ -12,7 +12,7 @@ from lmms_egoplan.text import clean_text
 from lmms_egoplan.validation import shown
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 # Sec. 4.2.2's plans are written with these: each is one token.
 ACTION_TOKENS = ("switch-on", "switch-off", "place_inside", "place_on_top", "walk_to")
@@ -48,7 +48,6 @@ def new_model(encoder: str, max_length: int, seed: int) -> NewModel:
     Raises:
         LmmsEgoplanError: there is no such checkpoint, or it is of another type or incomplete.
     """
-    import torch
     from transformers import AutoConfig, AutoTokenizer, set_seed
 
     try:
@@ -58,9 +57,7 @@ def new_model(encoder: str, max_length: int, seed: int) -> NewModel:
         config.max_pair_length = min(max_length, config.max_position_embeddings)
         tokenizer = AutoTokenizer.from_pretrained(encoder)
         set_seed(seed)
-        model, report = _model_class().from_pretrained(
-            encoder, config=config, dtype=torch.float32, output_loading_info=True
-        )
+        model, lacking = _load_weights(encoder, config)
     except LmmsEgoplanError:
         raise
     except Exception as error:  # from the loaders of many file formats
@@ -68,9 +65,8 @@ def new_model(encoder: str, max_length: int, seed: int) -> NewModel:
             f"{encoder}: no BERT-type checkpoint can be loaded from there: {error}\nWithout a network, download it "
             "elsewhere (`hf download NAME --local-dir DIR`) and give the folder: --encoder DIR"
         ) from error
-    missing = set(report["missing_keys"])
-    if missing != _HEAD:
-        what = f"lacks {', '.join(sorted(missing - _HEAD)[:3])}" if missing else "is a plan classifier already"
+    if lacking != _HEAD:
+        what = f"lacks {', '.join(sorted(lacking - _HEAD)[:3])}" if lacking else "is a plan classifier already"
         raise LmmsEgoplanError(f"{encoder}: {what}; give a checkpoint with all weights of a BERT encoder and no more")
     digest = _digest(model, tokenizer)
     tokenizer.add_special_tokens({"extra_special_tokens": list(ACTION_TOKENS)}, replace_extra_special_tokens=False)
@@ -88,7 +84,6 @@ def load_model(folder: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]
     Raises:
         LmmsEgoplanError: the folder has none, or a damaged one.
     """
-    import torch
     from transformers import AutoConfig, AutoTokenizer
 
     if not folder.is_dir():
@@ -110,36 +105,34 @@ def load_model(folder: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]
                 )
             setattr(config, name, stored)
         tokenizer = AutoTokenizer.from_pretrained(folder)
-        model, report = _model_class().from_pretrained(
-            folder, config=config, dtype=torch.float32, output_loading_info=True
-        )
+        model, lacking = _load_weights(folder, config)
     except LmmsEgoplanError:
         raise
     except Exception as error:  # from the loaders of many file formats
         raise LmmsEgoplanError(f"{folder}: the classifier is damaged: {error}; {_HOW}") from error
-    if report["missing_keys"] or len(tokenizer) > config.vocab_size:
+    if lacking or len(tokenizer) > config.vocab_size:
         raise LmmsEgoplanError(f"{folder}: the classifier is damaged: weights and tokenizer are not complete; {_HOW}")
     return model.eval(), tokenizer
 
 
-@dataclass(frozen=True)
-class PairTokens:
-    """A pair's token ids with marks, whether each is of the second part, and whether some are left out."""
+def _load_weights(source: str | Path, config: "PretrainedConfig") -> "tuple[PreTrainedModel, set[str]]":
+    """The network with a checkpoint's weights, and the names of those that it lacks."""
+    import torch
 
-    input_ids: list[int]
-    token_type_ids: list[int]
-    truncated: bool
-
-    def inputs(self) -> dict[str, list[int]]:
-        """For ``tokenizer.pad``."""
-        return {"input_ids": self.input_ids, "token_type_ids": self.token_type_ids}
+    model, report = _model_class().from_pretrained(source, config=config, dtype=torch.float32, output_loading_info=True)
+    return model, set(report["missing_keys"])
 
 
-def encode_pair(tokenizer: "PreTrainedTokenizerBase", max_length: int, gold: str, candidate: str) -> PairTokens:
-    """Encode a pair; tokens beyond `max_length` are taken from the end of the longer text first.
+def encode_pair(
+    tokenizer: "PreTrainedTokenizerBase", max_length: int, gold: str, candidate: str
+) -> tuple[dict[str, list[int]], bool]:
+    """Encode a pair for ``tokenizer.pad``; tokens beyond `max_length` are taken from the end of the longer text first.
 
     The same as the tokenizer's own ``longest_first`` truncation, which for two long texts keeps the product of all
     that it cuts off in memory.
+
+    Returns:
+        Token ids with marks and whether each is of the second part; and whether some are left out.
     """
     first, second = tokenizer([clean_text(gold), clean_text(candidate)], add_special_tokens=False, verbose=False)[
         "input_ids"
@@ -149,11 +142,11 @@ def encode_pair(tokenizer: "PreTrainedTokenizerBase", max_length: int, gold: str
     kept_first = first[: max(share, room - len(second))]
     kept_second = second[: room - len(kept_first)]
     cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
-    return PairTokens(
-        [cls, *kept_first, sep, *kept_second, sep],
-        [0] * (len(kept_first) + 2) + [1] * (len(kept_second) + 1),
-        len(first) + len(second) > room,
-    )
+    tokens = {
+        "input_ids": [cls, *kept_first, sep, *kept_second, sep],
+        "token_type_ids": [0] * (len(kept_first) + 2) + [1] * (len(kept_second) + 1),
+    }
+    return tokens, len(first) + len(second) > room
 
 
 def _digest(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> str:

@@ -22,6 +22,7 @@ from lmms_egoplan.benchmarks.actplan.bleurt.pairs import (
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import EARLIER_PAIRS, Recipe, paper_learning_rate
 from lmms_egoplan.benchmarks.actplan.labelled_plans import read_activities, read_labelled_plans
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.training.run_folder import RunFolder
 
@@ -185,21 +186,11 @@ def _arguments(folder: RunFolder, recipe: Recipe) -> "TrainingArguments":
         per_device_train_batch_size=recipe.batch_size,
         per_device_eval_batch_size=recipe.batch_size,
         learning_rate=recipe.learning_rate,
-        optim="adamw_torch",
-        weight_decay=0.01,
-        lr_scheduler_type="constant",
-        max_grad_norm=5.0,
         dataloader_pin_memory=torch.cuda.is_available(),
         bf16=torch.cuda.is_available() and torch.cuda.is_bf16_supported(),
-        eval_strategy="epoch",
-        save_strategy="epoch",
-        logging_strategy="epoch",
-        metric_for_best_model="accuracy",
-        greater_is_better=True,
         seed=recipe.seed,
         data_seed=recipe.seed,
-        report_to="none",
-        remove_unused_columns=False,
+        **yaml_beside(__file__),
     )
     if max(arguments.n_gpu, arguments.world_size) > 1:
         raise LmmsEgoplanError("training uses one GPU in one process; choose one: CUDA_VISIBLE_DEVICES=0")
@@ -218,8 +209,8 @@ class _Pairs:
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         pair = self.pairs[index]
-        tokens = encode_pair(self._new.tokenizer, self._new.max_length, pair.gold, pair.candidate)
-        return tokens.inputs() | {"labels": int(pair.correct)}
+        tokens, _ = encode_pair(self._new.tokenizer, self._new.max_length, pair.gold, pair.candidate)
+        return tokens | {"labels": int(pair.correct)}
 
 
 def _epochs(folder: RunFolder, train: TrainingPairs, dataset: _Pairs, start: float) -> "TrainerCallback":

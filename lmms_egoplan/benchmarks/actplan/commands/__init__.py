@@ -4,6 +4,7 @@ from pathlib import Path
 
 import typer
 
+from lmms_egoplan.benchmarks.actplan.commands.annotate import annotate
 from lmms_egoplan.benchmarks.actplan.commands.bleurt import evaluate, train
 from lmms_egoplan.benchmarks.actplan.commands.prepare import prepare
 from lmms_egoplan.benchmarks.actplan.commands.score import score
@@ -27,6 +28,7 @@ COMMANDS = {
     "train bleurt": train,
     "evaluate bleurt": evaluate,
     "metrics-path": metrics_path,
+    "annotate actplan": annotate,
 }
 FORMER_OPTIONS = {
     "data prepare actplan": ("--source",),

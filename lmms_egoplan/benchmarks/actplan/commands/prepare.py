@@ -5,24 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES
 from lmms_egoplan.prepared_counts import SkipMissing, print_counts
 from lmms_egoplan.storage import split_dir, summary_path
 
-_LABELS = {
-    "normal_activities": "normal activities",
-    "counterfactual_activities": "counterfactual activities",
-    "normal_instances": "normal instances",
-    "counterfactual_instances": "counterfactual instances",
-    "normal_steps": "mean steps, normal",
-    "counterfactual_steps": "mean steps, counterfactual",
-    "scenes": "scenes",
-    "most_scenes": "scenes of an activity, at most",
-    "most_samples": "samples of an activity in a scene, at most",
-    "fewest_images": "images of an instance, at least",
-    "most_images": "images of an instance, at most",
-    **{name: f"instances, {name}" for name in ACTIVITY_TYPES},
-}
 # Instances that a line names.
 _NAMED = 5
 
@@ -38,14 +23,14 @@ def prepare(
     - The folder is called `annotation` in the full release. The release is linked on
       https://github.com/HKUST-KnowComp/ActPlan-1K
     """
-    from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
+    from lmms_egoplan.benchmarks.actplan.prepare import LABELS, prepare_actplan
 
     summary = prepare_actplan(source, skip_missing)
-    _print_release(summary)
+    print_counts(summary["counts"], LABELS, "source", "source")
+    _print_gaps(summary)
 
 
-def _print_release(summary: dict[str, Any]) -> None:
-    print_counts(summary["counts"], _LABELS, "source", "source")
+def _print_gaps(summary: dict[str, Any]) -> None:
     prepared, size, missing = summary["questions"], summary["split_size"], len(summary["missing"])
     path = summary_path(summary["benchmark"], summary["split"])
     typer.echo(

@@ -3,35 +3,20 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lmms_egoplan.benchmarks.actplan.activities import parse_id
 from lmms_egoplan.benchmarks.actplan.prepare import SPLIT
-from lmms_egoplan.benchmarks.actplan.published import load
-from lmms_egoplan.benchmarks.actplan.report.answers import GROUPS, MEASURES, Planned, key_of, read_planned
-from lmms_egoplan.benchmarks.actplan.report.tables import (
-    DECIMALS,
-    NOTES,
-    ablation,
-    all_scores,
-    by_group,
-    by_setting,
-    table3,
-    table4,
-)
+from lmms_egoplan.benchmarks.actplan.report.answers import GROUPS, MEASURES, Planned, answer_of, key_of
+from lmms_egoplan.benchmarks.actplan.report.people import read_judged
+from lmms_egoplan.benchmarks.actplan.report.tables import DECIMALS, all_tables, note
 from lmms_egoplan.benchmarks.actplan.splits import PREPARED
-from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared
-from lmms_egoplan.report.charts import draw_bars, draw_lines, line, marker, shade, spoken
-from lmms_egoplan.report.compact_tables import COVERAGE_NOTE, Cell, compact_table, name_of, number, scored, share
-from lmms_egoplan.report.document import Figure, ShownAnswer, Table, Verdict
-from lmms_egoplan.report.published_with_runs import published_with_runs
+from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared, with_images
+from lmms_egoplan.report.charts import draw_bars, draw_lines, spoken
+from lmms_egoplan.report.compact_tables import Cell, compact_table, name_of, number, score_notes, scored, share_cell
+from lmms_egoplan.report.document import Figure, Images, ShownAnswer, Table, Verdict
 from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.scored import Answer, Key, Mean, compared, differing
-
-if TYPE_CHECKING:
-    from datasets import Dataset
-    from matplotlib.figure import Figure as Drawing
-    from PIL import Image
+from lmms_egoplan.report.scored import Answer, Key, differing, read_tasks
 
 _ENCODER = "all-minilm-l6-v2"
 # Of the compact table, against gold plan 1.
@@ -43,28 +28,17 @@ class ActPlanReport(BenchmarkReport[Planned]):
 
     NAME = "actplan"
     TITLE = "ActPlan-1K"
-    LEAD = NOTES["lead"]
+    LEAD = note("lead")
     METRIC = "lcs_norm"
     DECIMALS = DECIMALS
 
     def read(self, runs: Sequence[Run]) -> list[Planned]:
         """The tasks of all runs."""
-        return [planned for run in runs for planned in read_planned(run)]
+        return [Planned(*task) for task in read_tasks(runs, ["actplan"], "actplan", answer_of)]
 
     def tables(self) -> Iterator[Table | None]:
         """Beside the paper's, all scores, breakdowns, and run against run."""
-        yield table4(self.tasks)
-        yield table3(self.tasks)
-        yield from ablation(self.tasks)
-        yield published_with_runs("Published: how far classifiers agree with people", load("table5"), ())
-        yield all_scores(self.tasks)
-        yield by_setting(self.tasks)
-        length, kind = ("By length of gold plan 1", "Steps", "length"), ("By type of activity", "Type", "activity_type")
-        yield by_group("actplan_by_length", *length, self.tasks, NOTES["length"])
-        yield by_group("actplan_by_activity_type", *kind, self.tasks, NOTES["activity_type"])
-        title = "Every pair of runs: normalised LCS"
-        told = ("actplan_comparisons", title, DECIMALS, "activities", NOTES["comparisons"])
-        yield compared(self.tasks, "lcs_norm", *told)
+        return all_tables(self.tasks, read_judged(self.labelled()))
 
     def figures(self) -> Iterator[Figure | None]:
         """Scores by group, where a run has them."""
@@ -74,7 +48,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
             ("correct_by_length", "Correctness by length", "correct_caption", "length", "bleurt_correct"),
             ("by_activity_type", "Types of activity", "lcs_caption", "activity_type", "lcs_norm"),
         ):
-            yield self._figure(f"actplan_{key}", title, NOTES[caption], by, measure)
+            yield self._figure(f"actplan_{key}", title, note(caption), by, measure)
 
     def _figure(self, key: str, title: str, caption: str, by: str, measure: str) -> Figure | None:
         means = {run.name: {group: run.of(by, group, measure) for group in GROUPS[by]} for run in self.tasks}
@@ -82,12 +56,13 @@ class ActPlanReport(BenchmarkReport[Planned]):
         known = {name: [of_run[group] for group in groups] for name, of_run in means.items()}
         shown = {name: of_run for name, of_run in known.items() if any(mean.value is not None for mean in of_run)}
         label = "correct by classifier" if measure == "bleurt_correct" else "normalised LCS"
-        draw = partial(_draw_lengths if by == "length" else draw_bars, groups, shown, label, 1)
+        heads = (label, "steps of gold plan 1") if by == "length" else (label,)
+        draw = partial(draw_lines if by == "length" else draw_bars, groups, shown, *heads, 1)
         return Figure(key, title, caption, draw, spoken(groups, shown, 2)) if shown else None
 
     def compact_table(self) -> Table:
         """Longest common subsequences with gold plan 1, and what the plans are like."""
-        notes = (NOTES["lcs"], COVERAGE_NOTE)
+        notes = (note("lcs"), *score_notes(self.tasks))
         return compact_table("actplan_compact", "ActPlan-1K: plans", self.tasks, _measures, notes)
 
     def question(self, key: Key, answers: Sequence[Answer]) -> dict[str, Any]:
@@ -124,7 +99,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
         return ShownAnswer(verdict, text, rating="; ".join(_told(answer)))
 
     @cached_property
-    def _prepared(self) -> "tuple[Mapping[Key, tuple[str, partial[list[Image.Image]]]], str | None]":
+    def _prepared(self) -> tuple[Mapping[Key, tuple[str, Images]], str | None]:
         """Task description and images of the prepared instances, and why there are none."""
         return read_prepared(_read_rows)
 
@@ -133,32 +108,26 @@ class ActPlanReport(BenchmarkReport[Planned]):
         asked, covered = task.number("num_plans"), task.number("coverage")
         prepared = round(asked / (covered or 1)) if asked else None
         if task.number("lcs_norm") is None:
-            yield "no LCS, since no instance has gold plan 1."
+            yield note("no_lcs")
         if covered is not None and covered < 1:
-            yield f"{asked:,} plans, {covered:.1%} of the instances of the data that were prepared for it."
+            yield note("not_all", plans=asked, share=covered)
         if prepared and prepared != task.official:
-            yield (
-                f"its data have {prepared:,} instances, the paper {task.official:,}; scores over other instances do "
-                "not compare with the published ones."
-            )
+            yield note("other_instances", prepared=prepared, official=task.official)
         if unparsed := task.number("unparsed"):
-            yield f"in {unparsed:.1%} of the answers no step was found."
+            yield note("without_steps", share=unparsed)
         if cut := task.number("bleurt_truncated"):
-            yield f"the classifier saw {cut:.1%} of the plans cut, or beside a cut gold plan."
+            yield note("cut", share=cut)
         if task.answers is None:
-            yield "no samples, and therefore no intervals, comparisons and plans in the gallery."
+            yield note("no_samples")
 
     def gaps(self) -> Iterator[str]:
         """Of encoders, classifiers and the prepared data."""
         yield from _scorers(self.tasks)
         prepared, problem = self._prepared
         if problem:
-            yield f"The gallery has no images and, for runs of lmms-eval, no task descriptions: {problem}"
-        elif other := {key for run in self.tasks for key in run.answers or ()} - prepared.keys():
-            yield (
-                f"Not in the prepared data: {len(other):,} of the instances, {min(other)[0]} for one; the gallery "
-                "lacks their images."
-            )
+            yield note("not_prepared", problem=problem)
+        elif other := self.asked - prepared.keys():
+            yield note("others_prepared", count=len(other), example=min(other)[0])
 
 
 def _scorers(planned: Sequence[Planned]) -> Iterator[str]:
@@ -167,18 +136,15 @@ def _scorers(planned: Sequence[Planned]) -> Iterator[str]:
     unlike = [name for name in encoders.values() if _ENCODER not in name.lower().replace("_", "-")]
     others = sorted({_last_part(name): name for name in sorted(unlike, reverse=True)}.values())
     if others:
-        yield (
-            f"Steps were compared by {', '.join(name or 'an unnamed encoder' for name in others)}; unless that is a "
-            "copy of all-MiniLM-L6-v2, LCS does not compare with Table 4."
-        )
+        yield note("encoders", others=", ".join(name or "an unnamed encoder" for name in others))
     if told := differing(encoders, _last_part):
-        yield f"Different sentence encoders, whose LCS do not compare: {told}."
+        yield note("different_encoders", told=told)
     without = [run.name for run in planned if run.number("bleurt_correct") is None]
     if without:
-        yield f"No classifier, and therefore no correctness: {', '.join(without)}."
+        yield note("no_classifier", runs=", ".join(without))
     metrics = {run.name: run.task_run.metrics for run in planned if run.name not in without}
     if told := differing({name: str(of_run.get("bleurt_model")) for name, of_run in metrics.items()}, _last_part):
-        yield f"Different classifiers, whose verdicts do not compare: {told}."
+        yield note("different_classifiers", told=told)
 
 
 def _last_part(path: str) -> str:
@@ -197,18 +163,12 @@ def _measures(planned: Sequence[Planned]) -> dict[str, Cell]:
 
         return cell
 
-    def part(measure: str) -> Cell:
-        return lambda run: share(run.means[measure].value)
-
-    def name(metric: str) -> Cell:
-        return lambda run: name_of(run.text(metric))
-
     return {
         **{MEASURES[measure]: score(measure) for measure in _SCORES},
-        **{MEASURES[measure]: part(measure) for measure in shares},
+        **{MEASURES[measure]: share_cell(measure) for measure in shares},
         "Plans": lambda run: f"{number(run.number('num_plans'))} of {number(run.official)}",
-        "Sentence encoder": name("encoder"),
-        **({"Classifier": name("bleurt_model")} if has_classifier else {}),
+        "Sentence encoder": lambda run: name_of(run.text("encoder")),
+        **({"Classifier": lambda run: name_of(run.text("bleurt_model"))} if has_classifier else {}),
     }
 
 
@@ -228,27 +188,9 @@ def _told(answer: Answer) -> Iterator[str]:
         yield "cut off"
 
 
-def _draw_lengths(groups: Sequence[str], means: Mapping[str, Sequence[Mean]], label: str, top: float) -> "Drawing":
-    looks = [
-        {"label": name, "color": shade(place), "marker": marker(place), "linestyle": line(place)}
-        | {"markersize": 5, "clip_on": False}
-        for place, name in enumerate(means)
-    ]
-    lines = list(zip(means.values(), looks, strict=True))
-    return draw_lines(groups, lines, label, "steps of gold plan 1", top)
-
-
-def _read_rows() -> "dict[Key, tuple[str, partial[list[Image.Image]]]]":
-    rows = PREPARED.load(SPLIT)
-    images, texts = rows.select_columns(["images"]), rows.remove_columns(["images"])
+def _read_rows() -> dict[Key, tuple[str, Images]]:
+    rows = with_images(PREPARED.load(SPLIT), "images")
     return {
-        key_of(row["id"], row["gold_plan_1"], row["gold_plan_2"]): (
-            row["task_description"],
-            partial(_images, images, place),
-        )
-        for place, row in enumerate(texts)
+        key_of(row["id"], row["gold_plan_1"], row["gold_plan_2"]): (row["task_description"], images)
+        for row, images in rows
     }
-
-
-def _images(rows: "Dataset", number: int) -> "list[Image.Image]":
-    return [image.convert("RGB") for image in rows[number]["images"]]

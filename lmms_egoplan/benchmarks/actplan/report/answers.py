@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,9 +12,7 @@ from lmms_egoplan.benchmarks.actplan.metrics import LENGTH_BINS, length_bin
 from lmms_egoplan.benchmarks.actplan.prepare import PAPER
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
 from lmms_egoplan.report.document import Value
-from lmms_egoplan.report.recompute import shared_file
-from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.scored import Answer, Key, Mean, ScoredTask, in_percent, logged, mean_of, read_answers
+from lmms_egoplan.report.scored import Answer, Key, Mean, ScoredTask, in_percent, logged, mean_of
 
 MEASURES = {
     "lcs_norm": "Norm. LCS",
@@ -40,7 +38,7 @@ GROUPS = {
 }
 BY_SETTING = ("lcs_norm", "lcs_norm_parsed", "form_validity", "plan_length", "bleurt_correct")
 
-_TASK, _TEXT_ONLY = "actplan", "actplan_text_only"
+_TEXT_ONLY = "actplan_text_only"
 # Tasks that ask for one part of the activities, which is no score of the benchmark.
 _PARTS = {f"actplan_{setting}": setting for setting in SETTINGS}
 # How many plans a measure is over, where the harness tells.
@@ -144,24 +142,13 @@ class Planned(ScoredTask):
         return {"plans": mean.questions, "coverage": coverage, "truncated": self.percent("truncated")}
 
 
-def read_planned(run: Run) -> Iterator[Planned]:
-    """The tasks of a run.
-
-    Raises:
-        LmmsEgoplanError: see `read_answers`.
-    """
-    for task_run in run.tasks.values():
-        if shared_file(task_run.config) == "actplan":
-            name = run.name if task_run.task == _TASK else f"{run.name} ({task_run.task})"
-            yield Planned(name, run, read_answers(run, task_run, _answer), task_run)
-
-
 def key_of(instance: str, first: list[str], second: list[str]) -> Key:
     """Tells an instance, by its gold plans, from those of other releases with the same id."""
     return instance, json.dumps([first, second])
 
 
-def _answer(sample: Mapping[str, Any]) -> Answer:
+def answer_of(sample: Mapping[str, Any]) -> Answer:
+    """A logged line."""
     record, doc = sample.get("lcs_norm", {}), sample.get("doc")
     score = logged(PlanScore, record)
     golds = (record.get("gold_plan_1"), record.get("gold_plan_2"))

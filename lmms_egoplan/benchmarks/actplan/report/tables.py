@@ -2,30 +2,42 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from lmms_egoplan.benchmarks.actplan.activities import SETTINGS
 from lmms_egoplan.benchmarks.actplan.published import load
 from lmms_egoplan.benchmarks.actplan.report.answers import BY_SETTING, GROUPS, INSTANCES, MEASURES, Planned
+from lmms_egoplan.benchmarks.actplan.report.people import Judged, ablation_rows, errors_table, table3_rows, table5_rows
 from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
-from lmms_egoplan.report.notes import read_notes
+from lmms_egoplan.report.notes import read_columns, read_notes
 from lmms_egoplan.report.published_with_runs import published_with_runs
-from lmms_egoplan.report.scored import Mean, ends, in_percent, interval_note
+from lmms_egoplan.report.scored import Mean, compared, in_percent, interval_note
 from lmms_egoplan.report.statistics import bootstrap_interval
 
 DECIMALS = 3
-NOTES = read_notes(__file__, instances=sum(INSTANCES.values()), **INSTANCES)
-_SHARES = (
-    Column("plans", "Plans"),
-    Column("coverage", "Coverage %", 1),
-    Column("truncated", "Truncated %", 1),
-)
+note = read_notes(__file__, instances=sum(INSTANCES.values()), **INSTANCES)
+_COLUMNS = read_columns(__file__)
 _INTERVAL_NOTE = interval_note("activities", "plans")
 
 
-def table4(planned: Sequence[Planned]) -> Table:
+def all_tables(planned: Sequence[Planned], people: Sequence[Judged] = ()) -> Iterator[Table | None]:
+    """In the section's order; `people` is what they said of plans."""
+    yield _table4(planned)
+    yield _table3(planned, people)
+    yield from _ablation(planned, people)
+    yield _table5(planned, people)
+    yield errors_table(people)
+    yield _all_scores(planned)
+    yield _by_setting(planned)
+    yield _by_group("By length of gold plan 1", "Steps", "length", planned)
+    yield _by_group("By type of activity", "Type", "activity_type", planned)
+    title = "Every pair of runs: normalised LCS"
+    told = ("actplan_comparisons", title, DECIMALS, "activities", note("comparisons"))
+    yield compared(planned, "lcs_norm", *told)
+
+
+def _table4(planned: Sequence[Planned]) -> Table:
     """LCS with either gold plan."""
     own = []
     for run in planned:
@@ -41,25 +53,13 @@ def table4(planned: Sequence[Planned]) -> Table:
                 | (_norms_by_setting(run) if number == 1 else {})
                 | run.shares(norm)
             )
-    extra = (
-        *ends(2, of="norm. LCS"),
-        *(Column(f"norm_lcs_{setting}", f"Norm. LCS, {setting}", 2, True) for setting in SETTINGS),
-        *_SHARES,
-        Column("encoder", "Sentence encoder"),
-    )
-    notes = (
-        NOTES["gold"],
-        "Another sentence encoder gives another LCS.",
-        "Runs of one part of the activities have no value but that part's.",
-        _INTERVAL_NOTE,
-        NOTES["shares"],
-    )
-    return published_with_runs("LCS, beside Table 4", load("table4"), own, extra, notes, main="norm_lcs")
+    notes = (note("gold"), note("encoder"), note("parts"), _INTERVAL_NOTE, note("shares"))
+    return published_with_runs("LCS, beside Table 4", load("table4"), own, _COLUMNS["table4"], notes, main="norm_lcs")
 
 
-def table3(planned: Sequence[Planned]) -> Table:
-    """Correctness by the classifier."""
-    own = []
+def _table3(planned: Sequence[Planned], people: Sequence[Judged]) -> Table:
+    """Correctness by the classifier, and what people said."""
+    own = list(table3_rows(people))
     for run in planned:
         mean = run.means["bleurt_correct"]
         if run.is_text_only or mean.value is None:
@@ -67,19 +67,20 @@ def table3(planned: Sequence[Planned]) -> Table:
         whole = mean.cells("total_classified", scale=100)
         told = {"model": run.name, "classifier": run.task_run.metrics.get("bleurt_model"), "compares": run.compares}
         own.append(told | _verdicts_by_setting(run) | (whole if run.part is None else {}) | run.shares(mean))
-    verdicts = {f"{part}_classified": f"{part.capitalize()}, correct by classifier %" for part in (*SETTINGS, "total")}
-    extra = (
-        *(Column(key, title, 1, True) for key, title in verdicts.items()),
-        *ends(1, of="total by classifier"),
-        *_SHARES,
-        Column("classifier", "Classifier"),
-    )
-    notes = (NOTES["classifier"], *((_INTERVAL_NOTE, NOTES["shares"]) if own else ()))
+    notes = (note("classifier"), *((_INTERVAL_NOTE, note("shares")) if own else ()))
     title = "Correctness, beside Table 3" if own else "Published: correctness, judged by people"
-    return published_with_runs(title, load("table3"), own, extra, notes)
+    return published_with_runs(title, load("table3"), own, _COLUMNS["table3"], notes)
 
 
-def ablation(planned: Sequence[Planned]) -> Iterator[Table]:
+def _table5(planned: Sequence[Planned], people: Sequence[Judged]) -> Table:
+    """How far classifiers agree with people."""
+    own = list(table5_rows(people, planned))
+    title = "How far classifiers agree with people"
+    title = f"{title}, beside Table 5" if own else f"Published: {title[0].lower()}{title[1:]}"
+    return published_with_runs(title, load("table5"), own, _COLUMNS["table5"])
+
+
+def _ablation(planned: Sequence[Planned], people: Sequence[Judged]) -> Iterator[Table]:
     """Tables 6 and 7: without and with images, of runs that have the task without."""
     without = {run.run.name for run in planned if run.is_text_only}
     runs = [run for run in planned if run.run.name in without and run.part is None]
@@ -94,20 +95,12 @@ def ablation(planned: Sequence[Planned]) -> Iterator[Table]:
         lengths = {f"{setting}_avg_len": run.of("setting", setting, "plan_length").value for setting in SETTINGS}
         parts = _norms_by_setting(run) | _verdicts_by_setting(run) | {"compares": run.compares}
         table7.append({"model": f"{base}, {images} image"} | lengths | parts | shares)
-    norm = Column("norm_lcs", "Norm. LCS", 2, True)
-    classified = Column("classified", "Correct by classifier %", 1, True)
-    of_parts = [
-        replace(column, key=key.format(setting), title=f"{setting.capitalize()}: {column.title}")
-        for column, key in ((norm, "norm_lcs_{}"), (classified, "{}_classified"))
-        for setting in SETTINGS
-    ]
-    notes = (NOTES["ablation"], NOTES["classifier"], NOTES["shares"]) if runs else ()
-    for number, head, own, scores in (
-        (6, "Without images", table6, (norm, classified)),
-        (7, "Without images, by setting", table7, of_parts),
-    ):
-        title = f"{head}, beside Table {number}" if runs else f"Published: {head.lower()}"
-        yield published_with_runs(title, load(f"table{number}"), own, (*scores, *_SHARES), notes)
+    table6 += ablation_rows(people, 6)
+    table7 += ablation_rows(people, 7)
+    notes = (note("ablation"), note("classifier"), note("shares")) if runs else ()
+    for number, head, own in ((6, "Without images", table6), (7, "Without images, by setting", table7)):
+        title = f"{head}, beside Table {number}" if own else f"Published: {head.lower()}"
+        yield published_with_runs(title, load(f"table{number}"), own, _COLUMNS[f"table{number}"], notes)
 
 
 def _norms_by_setting(run: Planned) -> dict[str, Value]:
@@ -119,10 +112,8 @@ def _verdicts_by_setting(run: Planned) -> dict[str, Value]:
     return {f"{setting}_classified": in_percent(mean.value) for setting, mean in means.items()}
 
 
-def all_scores(planned: Sequence[Planned]) -> Table:
+def _all_scores(planned: Sequence[Planned]) -> Table:
     """Every measure of every run."""
-    named = (Column("measure", "Score"), Column("model", "Run"), Column("value", "Value", DECIMALS))
-    columns = (*named, *ends(DECIMALS), Column("activities", "Activities"), *_SHARES)
     rows = []
     for measure, title in MEASURES.items():
         for run in planned:
@@ -130,17 +121,12 @@ def all_scores(planned: Sequence[Planned]) -> Table:
             if mean.value is not None:
                 score = mean.cells("value") | {"activities": mean.clusters}
                 rows.append({"measure": title, "model": run.name} | score | run.shares(mean))
-    notes = (NOTES["lines"], NOTES["form"], NOTES["gold"], _INTERVAL_NOTE, NOTES["shares"])
-    return table_of_runs("actplan_scores", "All scores with intervals", columns, rows, notes)
+    notes = (note("lines"), note("form"), note("gold"), _INTERVAL_NOTE, note("shares"))
+    return table_of_runs("actplan_scores", "All scores with intervals", _COLUMNS["scores"], rows, notes)
 
 
-def by_setting(planned: Sequence[Planned]) -> Table:
+def _by_setting(planned: Sequence[Planned]) -> Table:
     """Normal and counterfactual side by side."""
-    columns = [Column("measure", "Score"), Column("model", "Run")]
-    for part in (*SETTINGS, "difference"):
-        columns.append(Column(part, part.capitalize(), DECIMALS))
-        columns += ends(DECIMALS, f"{part}_")
-        columns += [Column(f"{part}_plans", "Plans")] if part in SETTINGS else []
     rows = []
     for measure in BY_SETTING:
         for run in planned:
@@ -150,23 +136,12 @@ def by_setting(planned: Sequence[Planned]) -> Table:
                 for part, mean in (means | {"difference": _difference(run, means, measure)}).items():
                     row |= mean.cells(part, f"{part}_") | {f"{part}_plans": mean.questions}
                 rows.append(row)
-    notes = (NOTES["difference"], _INTERVAL_NOTE)
-    return table_of_runs("actplan_by_setting", "Normal and counterfactual", columns, rows, notes)
+    notes = (note("difference"), _INTERVAL_NOTE)
+    return table_of_runs("actplan_by_setting", "Normal and counterfactual", _COLUMNS["by_setting"], rows, notes)
 
 
-def by_group(key: str, title: str, head: str, by: str, planned: Sequence[Planned], note: str) -> Table:
+def _by_group(title: str, head: str, by: str, planned: Sequence[Planned]) -> Table:
     """LCS and the classifier's verdicts in each group."""
-    named = (Column("group", head), Column("model", "Run"), Column("plans", "Plans"))
-    columns = (
-        *named,
-        Column("lcs_norm", "Norm. LCS", DECIMALS),
-        *ends(DECIMALS),
-        Column("lcs", "LCS, steps", DECIMALS),
-        Column("lcs_norm_parsed", "Norm. LCS, parsed", DECIMALS),
-        Column("verdicts", "Classified"),
-        Column("bleurt_correct", "Correct by classifier %", 1),
-        *ends(1, "correct_"),
-    )
     rows = []
     for group in GROUPS[by]:
         for run in planned:
@@ -176,8 +151,8 @@ def by_group(key: str, title: str, head: str, by: str, planned: Sequence[Planned
                 counts = {"plans": norm.questions, "verdicts": None if correct.value is None else correct.questions}
                 verdicts = correct.cells("bleurt_correct", "correct_", scale=100)
                 rows.append({"group": group, "model": run.name} | counts | norm.cells("lcs_norm") | more | verdicts)
-    plans = "Plans: those with gold plan 1, which LCS is over. Classified: those with a verdict of the classifier."
-    return table_of_runs(key, title, columns, rows, (plans, _INTERVAL_NOTE, note))
+    columns = (Column("group", head), *_COLUMNS["by_group"])
+    return table_of_runs(f"actplan_by_{by}", title, columns, rows, (note("groups"), _INTERVAL_NOTE, note(by)))
 
 
 def _difference(run: Planned, means: dict[str, Mean], measure: str) -> Mean:

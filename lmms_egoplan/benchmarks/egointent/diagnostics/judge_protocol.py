@@ -7,11 +7,9 @@ own, in ``judge_protocol.yaml``.
 """
 
 from collections.abc import Mapping
-from pathlib import Path
-
-import yaml
 
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.paths import yaml_beside
 
 # Goes up with every change of the prompts or of what the judge is shown: scores of different versions do not compare.
 DIAGNOSTICS_VERSION = "1"
@@ -24,7 +22,7 @@ SCORES = {
     "npf": ("next_step_plan",),
 }
 
-_PROMPTS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+_PROMPTS = yaml_beside(__file__)
 
 
 def diagnostics_prompt(name: str, prediction: Mapping[str, str]) -> str:

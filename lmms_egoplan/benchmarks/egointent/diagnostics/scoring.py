@@ -1,5 +1,10 @@
-"""Reference-free scores: a judge that sees the frames rates a prediction, and never sees the reference."""
+"""Reference-free scores: a judge that sees the frames rates a prediction, and never sees the reference.
 
+Beside them, the frames as it is sent them, and what they cost.
+"""
+
+import base64
+import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -8,30 +13,12 @@ from loguru import logger
 from PIL import Image
 from pydantic import model_validator
 
-from lmms_egoplan.benchmarks.egointent.diagnostics.frames import (
-    LONGER_SIDE,
-    OPENAI_TOKENS,
-    QWEN_TOKENS,
-    encode_frames,
-    num_images,
-)
-from lmms_egoplan.benchmarks.egointent.diagnostics.judge_protocol import (
-    DIAGNOSTICS_VERSION,
-    SCORES,
-    diagnostics_prompt,
-)
+from lmms_egoplan.benchmarks.egointent.diagnostics.judge_protocol import DIAGNOSTICS_VERSION, SCORES, diagnostics_prompt
 from lmms_egoplan.benchmarks.egointent.judge_protocol import SCALE
-from lmms_egoplan.benchmarks.egointent.step_answer import (
-    JUDGED_AGAIN,
-    JudgedStep,
-    Rating,
-    StepAnswer,
-    check_judged,
-    warn_of_unjudged,
-)
+from lmms_egoplan.benchmarks.egointent.step_answer import JudgedStep, Rating, StepAnswer, check_judged, step_rater
+from lmms_egoplan.benchmarks.egointent.visuals import thin
 from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
-from lmms_egoplan.judging.rater import Rater
 from lmms_egoplan.judging.sanitize import sanitize
 from lmms_egoplan.media.frames import FrameError
 
@@ -42,6 +29,18 @@ __all__ = ["DEFAULT_JUDGE", "DIAGNOSTICS_VERSION", "DiagnosedStep", "Diagnosis",
 
 # The judge must read images, which the text score's does not.
 DEFAULT_JUDGE = "Qwen/Qwen3-VL-32B-Instruct"
+
+# One tile of OpenAI's image models; hands and objects can still be told.
+LONGER_SIDE = 512
+# All frames of the median step (1.87 s at 6 frames per second, sec. 3.4); of longer ones they are thinned.
+MAX_IMAGES = 16
+
+_QUALITY = 85
+# https://platform.openai.com/docs/guides/images-vision, for GPT-4o: in high detail 85 for an image and 170 for each
+# tile of 512 x 512 px.
+OPENAI_TOKENS = 85 + 170
+# Qwen3-VL: one for each 32 x 32 px, sides being rounded to multiples of 32.
+QWEN_TOKENS = round(LONGER_SIDE / 32) ** 2
 
 # Steps whose encoded frames, up to 1 MB each, are held in memory at once.
 _CHUNK = 128
@@ -107,9 +106,7 @@ def diagnose(
         _tell_cost(steps, prompts, settings)
         for (index, name), judgement in _judge(steps, prompts, settings, show_progress).items():
             judged[index][name] = judgement
-    diagnoses = [Diagnosis.of(*answer) for answer in zip(steps, judged, strict=True)]
-    warn_of_unjudged("EgoIntent diagnostics", diagnoses, "scores")
-    return diagnoses
+    return Diagnosis.of_all(steps, judged, "EgoIntent diagnostics", "scores")
 
 
 def _tell_cost(steps: Sequence[DiagnosedStep], prompts: Mapping[_Key, str], settings: "JudgeSettings") -> None:
@@ -127,7 +124,7 @@ def _tell_cost(steps: Sequence[DiagnosedStep], prompts: Mapping[_Key, str], sett
 def _judge(
     steps: Sequence[DiagnosedStep], prompts: Mapping[_Key, str], settings: "JudgeSettings", show_progress: bool
 ) -> dict[_Key, Judgement]:
-    rater = Rater("EgoIntent diagnostics", settings, JUDGED_AGAIN, show_progress)
+    rater = step_rater("EgoIntent diagnostics", settings, show_progress)
     judgements: dict[_Key, Judgement] = {}
     for start in range(0, len(steps), _CHUNK):
         requests: dict[_Key, JudgeRequest] = {}
@@ -143,3 +140,26 @@ def _judge(
         part = f"{start // _CHUNK + 1}/{-(-len(steps) // _CHUNK)}"
         judgements |= zip(requests, rater.rate(list(requests.values()), SCALE, part), strict=True)
     return judgements
+
+
+def num_images(frames_shown: int) -> int:
+    """How many images a judge is sent of a step of which the model was shown so many frames."""
+    return min(frames_shown, MAX_IMAGES)
+
+
+def encode_frames(frames: Sequence[Image.Image]) -> tuple[str, ...]:
+    """Frames as data URLs of JPEG files: at most 16, evenly spaced with the last, and none with a side above 512 px.
+
+    Raises:
+        FrameError: there are none.
+    """
+    if not frames:
+        raise FrameError("the step has no frames")
+    return tuple(_data_url(frames[index]) for index in thin(range(len(frames)), MAX_IMAGES))
+
+
+def _data_url(frame: Image.Image) -> str:
+    image, file = frame.convert("RGB"), io.BytesIO()
+    image.thumbnail((LONGER_SIDE, LONGER_SIDE))
+    image.save(file, "JPEG", quality=_QUALITY)
+    return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"

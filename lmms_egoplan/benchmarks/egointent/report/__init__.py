@@ -12,33 +12,14 @@ from lmms_egoplan.benchmarks.egointent.prepare import SPLIT
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, TITLES
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.report.answers import OFFICIAL, Graded, read_graded
-from lmms_egoplan.benchmarks.egointent.report.tables import (
-    DECIMALS,
-    NOTES,
-    RIGHT,
-    WRONG,
-    scenario_tables,
-    score_table,
-    table3,
-)
+from lmms_egoplan.benchmarks.egointent.report.tables import DECIMALS, RIGHT, WRONG, all_tables, note
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared
-from lmms_egoplan.report.compact_tables import (
-    COVERAGE_NOTE,
-    DEMO_NOTE,
-    NOT_AVAILABLE,
-    Cell,
-    compact_table,
-    name_of,
-    number,
-    score_cell,
-    scored,
-    share_cell,
-)
-from lmms_egoplan.report.document import Figure, Headline, ShownAnswer, Table, Verdict
+from lmms_egoplan.report.compact_tables import Cell, compact_table, name_of, score_cell, score_notes, scored, share_cell
+from lmms_egoplan.report.document import Figure, Headline, Images, ShownAnswer, Table, Verdict
 from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.scored import Answer, Key, compared, differing
+from lmms_egoplan.report.scored import Answer, Key, differing
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -52,7 +33,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
 
     NAME = "egointent"
     TITLE = "EgoIntent"
-    LEAD = NOTES["lead"]
+    LEAD = note("lead")
     METRIC = "overall"
     DECIMALS = DECIMALS
 
@@ -67,11 +48,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
 
     def tables(self) -> Iterator[Table | None]:
         """Beside Table 3, with intervals, by scenario, and run against run."""
-        yield table3(self.tasks)
-        yield score_table(self.tasks)
-        yield from scenario_tables(self.tasks)
-        told = ("egointent_comparisons", "Every pair of runs: overall", DECIMALS, "videos", NOTES["comparisons"])
-        yield compared(self.tasks, "overall", *told)
+        return all_tables(self.tasks)
 
     @cached_property
     def _heatmaps(self) -> list[Heatmap]:
@@ -82,22 +59,20 @@ class EgoIntentReport(BenchmarkReport[Graded]):
     def figures(self) -> Iterator[Figure]:
         """As Fig. 7 of the paper."""
         for heatmap in self._heatmaps:
-            is_goalstep, best = heatmap.is_goalstep, heatmap.models[0]
+            is_goalstep, hardest = heatmap.is_goalstep, heatmap.scenarios[0]
+            size = {"runs": len(heatmap.models), "columns": len(heatmap.scenarios)}
             shown = f"{GOALSTEP_STEPS} by the category of their goal" if is_goalstep else "As Fig. 7 of the paper"
             yield Figure(
                 key="egointent_goalstep_heatmap" if is_goalstep else "egointent_heatmap",
                 title=heatmap.title if is_goalstep else "Overall score by scenario",
-                caption=f"{shown}: the run with the highest overall score on top, the {heatmap.by} with the lowest "
-                f"average on the left; the numbers are those of the table. {' · '.join(heatmap.notes)}.",
+                caption=note("heatmap_caption", shown=shown, by=heatmap.by, notes=" · ".join(heatmap.notes)),
                 draw=partial(draw_heatmap, heatmap, titled=False),
-                description=f"A grid of {len(heatmap.models)} runs by {len(heatmap.scenarios)} columns, each cell with "
-                f"its score and darker where it is higher. Highest overall: {best}. Hardest {heatmap.by}: "
-                f"{heatmap.scenarios[0]}.",
+                description=note("heatmap_description", by=heatmap.by, best=heatmap.models[0], hardest=hardest, **size),
             )
 
     def compact_table(self) -> Table:
         """Scores, 0 to 100, overall and by field."""
-        notes = (NOTES["fields"], *([DEMO_NOTE] if any(run.is_by_demo for run in self.tasks) else []), COVERAGE_NOTE)
+        notes = (note("fields"), *score_notes(self.tasks))
         ordered = sorted(self.tasks, key=lambda run: run.is_goalstep)
         return compact_table("egointent_compact", "EgoIntent: score, 0 to 100", ordered, _measures, notes, _heading)
 
@@ -138,42 +113,37 @@ class EgoIntentReport(BenchmarkReport[Graded]):
         """Of the annotation file, ratings and samples."""
         size, asked, judged = task.annotated, task.number("num_steps"), task.number("judge_coverage")
         if task.is_goalstep:
-            yield "steps, labels and cuts are Goal-Step's, not EgoIntent's; the published scores do not compare."
+            yield note("goalstep")
         elif size is not None and size != OFFICIAL:
-            yield (
-                f"the annotation file has {size:,} steps, the paper {OFFICIAL:,}; the published scores do not compare."
-            )
+            yield note("other_size", size=size, official=OFFICIAL)
         if size is not None and asked < size:
-            yield f"{asked:,} of the annotation file's {size:,} steps were asked."
+            yield note("not_all", asked=asked, size=size)
         if task.number("overall") is None:
-            yield "no overall score, since of one of the fields that were found nothing is judged."
+            yield note("no_overall")
         elif judged is not None and judged < 1:
-            unjudged = f"{100 * (1 - judged):.1f} % of the found fields are not judged"
-            yield f"{unjudged}; they count as neither right nor wrong."
+            yield note("unjudged", percent=100 * (1 - judged))
         if task.number("parsed") == 0:
-            yield "in no reply was any of the three fields found."
+            yield note("nothing_parsed")
         if task.is_by_demo:
-            yield "the demo judge compares words; its ratings mean nothing."
+            yield note("demo")
         if task.answers is None:
-            yield "no samples, and therefore no intervals, heat map, comparisons and steps in the gallery."
-        if unverified := task.number("unverified"):
-            yield f"nobody has verified the references of {100 * unverified:.1f} % of the steps."
+            yield note("no_samples")
+        if unverified := task.percent("unverified"):
+            yield note("unverified", percent=unverified)
 
     def gaps(self) -> Iterator[str]:
         """Of what was shown, of heat maps and of the prepared data."""
         media = {run.name: run.media for run in self.tasks if run.media}
         if len({shown.partition(" ")[0] for shown in media.values()}) > 1:
-            told = differing(media)
-            yield f"Steps were shown in different forms, as in the paper to open and to closed models: {told}."
+            yield note("different_media", told=differing(media))
         for heatmap in self._heatmaps:
             for warning in heatmap.warnings:
                 yield f"{warning[0].upper()}{warning[1:]}."
         prepared, problem = self._prepared
-        asked = {key: [] for run in self.tasks for key in run.answers or ()}
         logged = {key for run in self.tasks for key, step in (run.answers or {}).items() if step.doc}
-        if bare := asked.keys() - prepared.keys() - logged:
-            why = problem or f"they are not in the prepared data, {min(bare)[0]} for one"
-            yield f"{len(bare):,} steps have neither references nor images in the gallery: {why}"
+        if bare := self.asked - prepared.keys() - logged:
+            why = problem or note("not_prepared", example=min(bare)[0])
+            yield note("bare", count=len(bare), why=why)
 
 
 def _heading(run: Graded) -> str:
@@ -185,11 +155,11 @@ def _measures(graded: Sequence[Graded]) -> dict[str, Cell]:
         # Of the benchmark's steps, of which Goal-Step's are none.
         "overall": lambda run: scored(run.main.value, DECIMALS, None if run.is_goalstep else run.coverage),
         **{name: score_cell(name, DECIMALS) for name in (*FIELDS, *ENVIRONMENTS)},
-        "steps": lambda run: number(run.main.questions),
+        "steps": score_cell("num_steps"),
         "parsed": share_cell("parsed"),
         "judged": share_cell("judge_coverage"),
         **{name: share_cell(name) for name in ("truncated", "suspect", "unverified")},
-        "shown as": lambda run: run.media or NOT_AVAILABLE,
+        "shown as": lambda run: name_of(run.media),
         "judge": lambda run: "not asked" if run.number("parsed") == 0 else name_of(run.judge),
     }
 
@@ -200,7 +170,7 @@ def _said(step: GradedStep, field: str) -> str:
     return f"{TITLES[field]}: {step.fields.get(field, 'missing')} [{told}]"
 
 
-def _frames(doc: Mapping[str, Any] | None, count: int) -> "partial[list[Image.Image]] | None":
+def _frames(doc: Mapping[str, Any] | None, count: int) -> Images | None:
     """Reads what a model was shown that saw this many frames; None where the video is not at hand."""
     # Path's own raises where a folder on the way is closed.
     if doc is None or not os.path.isfile(doc["video_path"]):  # noqa: PTH113

@@ -21,9 +21,8 @@ from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.report.document import Value
-from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.run import Run, TaskRun
-from lmms_egoplan.report.scored import Answer, Mean, ScoredTask, logged, read_answers
+from lmms_egoplan.report.scored import Answer, Mean, ScoredTask, logged, read_tasks
 from lmms_egoplan.report.statistics import bootstrap_interval
 from lmms_egoplan.validation import AnyText, Checked, Seconds, read_as
 
@@ -118,15 +117,11 @@ def read_graded(runs: Iterable[Run]) -> Iterator[Graded]:
     """The task and its variants in these runs.
 
     Raises:
-        LmmsEgoplanError: see `read_answers`.
+        LmmsEgoplanError: see `read_tasks`.
     """
-    for run in runs:
-        for task_run in run.tasks.values():
-            if shared_file(task_run.config) == "egointent":
-                answers = read_answers(run, task_run, _answer)
-                is_goalstep = _is_goalstep(task_run, answers)
-                name = run.name if task_run.task == TASK else f"{run.name} ({task_run.task})"
-                yield Graded(name + f" ({GOALSTEP_STEPS})" * is_goalstep, run, answers, task_run, is_goalstep)
+    for name, run, answers, task_run in read_tasks(runs, ["egointent"], TASK, _answer):
+        is_goalstep = _is_goalstep(task_run, answers)
+        yield Graded(name + f" ({GOALSTEP_STEPS})" * is_goalstep, run, answers, task_run, is_goalstep)
 
 
 def fields_of(name: str) -> Sequence[str]:

@@ -7,48 +7,43 @@ from statistics import fmean
 from lmms_egoplan.benchmarks.egointent.protocol import TITLES
 from lmms_egoplan.benchmarks.egointent.published import load
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
-from lmms_egoplan.benchmarks.egointent.report.answers import OFFICIAL, SCORES, SHARES, Graded, fields_of
-from lmms_egoplan.report.document import Column, Table, table_of_runs
-from lmms_egoplan.report.notes import read_notes
+from lmms_egoplan.benchmarks.egointent.report.answers import OFFICIAL, SCORES, Graded, fields_of
+from lmms_egoplan.report.document import Column, Table, known, table_of_runs
+from lmms_egoplan.report.notes import read_columns, read_notes
 from lmms_egoplan.report.published_with_runs import published_with_runs
-from lmms_egoplan.report.scored import ends, interval_note
+from lmms_egoplan.report.scored import compared, interval_note
 
 DECIMALS = 2
 # Of a step's three ratings, the mean from which the gallery calls it right, and below which it calls it wrong.
 RIGHT, WRONG = 75, 25
-NOTES = read_notes(__file__, right=RIGHT, wrong=WRONG)
+note = read_notes(__file__, right=RIGHT, wrong=WRONG)
 _TITLES = {"overall": "Overall", **TITLES, "indoor": "Indoor", "outdoor": "Outdoor"}
-_SHARES = (
-    Column("questions", "Steps"),
-    *(Column(name, f"{name.capitalize()} %", 1) for name in SHARES),
-    Column("media", "Shown as"),
-    Column("judge", "Judge"),
-    Column("prompts", "Prompt, judge's prompt"),
-)
+_COLUMNS = read_columns(__file__)
 _INTERVAL_NOTE = interval_note("videos", "steps")
 
 
-def table3(graded: Sequence[Graded]) -> Table:
+def all_tables(graded: Sequence[Graded]) -> Iterator[Table | None]:
+    """In the section's order."""
+    yield _table3(graded)
+    yield _score_table(graded)
+    yield from _scenario_tables(graded)
+    told = ("egointent_comparisons", "Every pair of runs: overall", DECIMALS, "videos", note("comparisons"))
+    yield compared(graded, "overall", *told)
+
+
+def _table3(graded: Sequence[Graded]) -> Table:
     """Scores of each run among the published ones."""
     own = []
     for run in graded:
         scores = {name: mean.value for name, mean in run.means.items()} | run.main.cells("overall")
         own.append({"model": run.name, "compares": run.compares} | scores | run.shares())
-    notes = (NOTES["protocol"], f"Published scores are over {OFFICIAL:,} steps.", _INTERVAL_NOTE, NOTES["shares"])
+    notes = (note("protocol"), note("official", steps=OFFICIAL), _INTERVAL_NOTE, note("shares"))
     title = "Semantic consistency, beside Table 3"
-    return published_with_runs(title, load("table3"), own, (*ends(DECIMALS, of="overall"), *_SHARES), notes)
+    return published_with_runs(title, load("table3"), own, _COLUMNS["table3"], notes)
 
 
-def score_table(graded: Sequence[Graded]) -> Table:
+def _score_table(graded: Sequence[Graded]) -> Table:
     """Each score of each run with its interval and what it is over."""
-    heads = (Column("score_of", "Score"), Column("model", "Run"), Column("score", "Value", DECIMALS))
-    columns = (
-        *heads,
-        *ends(DECIMALS),
-        Column("steps", "Steps"),
-        Column("videos", "Videos"),
-        Column("rated", "Ratings"),
-    )
     rows = []
     for name in SCORES:
         for run in graded:
@@ -57,13 +52,13 @@ def score_table(graded: Sequence[Graded]) -> Table:
                 ratings = [step.record.graded.ratings[field] for step in run.of(name) for field in fields_of(name)]
                 rated = sum(rating is not None for rating in ratings)
             if mean.questions != 0:
-                counts = {"steps": mean.questions, "videos": mean.clusters, "rated": rated}
-                rows.append({"score_of": _TITLES[name], "model": run.name} | mean.cells("score") | counts)
-    notes = (NOTES["overall"], NOTES["ratings"], _INTERVAL_NOTE, NOTES["gallery"])
-    return table_of_runs("egointent_scores", "Scores with intervals", columns, rows, notes)
+                over = {"steps": mean.questions, "videos": mean.clusters, "rated": rated}
+                rows.append({"score_of": _TITLES[name], "model": run.name} | mean.cells("score") | over)
+    notes = (note("overall"), note("ratings"), _INTERVAL_NOTE, note("gallery"))
+    return table_of_runs("egointent_scores", "Scores with intervals", _COLUMNS["scores"], rows, notes)
 
 
-def scenario_tables(graded: Sequence[Graded]) -> Iterator[Table]:
+def _scenario_tables(graded: Sequence[Graded]) -> Iterator[Table]:
     """What the heat maps show, in numbers, and of runs without samples too; Goal-Step steps in a table of their own."""
     for kind in (False, True):
         if runs := [run for run in graded if run.is_goalstep is kind]:
@@ -75,25 +70,18 @@ def _groups(graded: Sequence[Graded], is_goalstep: bool) -> Table:
     scores = {run.name: _by_group(run) for run in graded}
     rows = []
     for group in {group for of_run in scores.values() for group in of_run}:
-        values = {
-            run: value if math.isfinite(value := of_run.get(group, math.nan)) else None
-            for run, of_run in scores.items()
-        }
-        known = [value for value in values.values() if value is not None]
+        values = {run: known(of_run.get(group)) for run, of_run in scores.items()}
+        there = [value for value in values.values() if value is not None]
         steps = {sum(x.groups["group"] == group for x in run.answers.values()) for run in graded if run.answers}
         told = steps.pop() if len(steps) == 1 else " / ".join(map(str, sorted(steps))) or None
-        rows.append((not known, fmean(known or [0]), group, {name: group, "steps": told} | values))
+        rows.append((fmean(there or [math.inf]), group, {name: group, "steps": told} | values))
     columns = (
         Column(name, name.capitalize()),
         Column("steps", GOALSTEP_STEPS if is_goalstep else "Steps"),
         *(Column(run.name, run.name, DECIMALS) for run in graded),
     )
-    notes = (
-        f"Overall score of each {name}'s steps, the {name} with the lowest average over the runs first.",
-        "Two numbers of steps: of different runs.",
-        *(["The category is that of the video's goal in Goal-Step; the paper's scenarios are places."] * is_goalstep),
-    )
-    ordered = [row for *_, row in sorted(rows, key=lambda row: row[:3])]
+    notes = (note("groups", group=name), note("two_numbers"), *([note("category")] if is_goalstep else []))
+    ordered = [row for *_, row in sorted(rows, key=lambda row: row[:2])]
     title = f"{GOALSTEP_STEPS}: overall score by category" if is_goalstep else "Overall score by scenario"
     return table_of_runs(f"egointent_{names}", title, columns, ordered, notes)
 

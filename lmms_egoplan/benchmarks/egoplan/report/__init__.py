@@ -7,29 +7,17 @@ from functools import cached_property, partial
 from itertools import groupby
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.published import load
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, LETTERS
 from lmms_egoplan.benchmarks.egoplan.report.answers import CHANCE, OFFICIAL, Series, read_series
 from lmms_egoplan.benchmarks.egoplan.report.figures import accuracies_figure, lines_figure
-from lmms_egoplan.benchmarks.egoplan.report.tables import (
-    DECIMALS,
-    NOTES,
-    Groups,
-    Part,
-    grouped_table,
-    pairs,
-    scores_table,
-    table1,
-    table3,
-)
+from lmms_egoplan.benchmarks.egoplan.report.tables import DECIMALS, Groups, Part, all_tables, note
 from lmms_egoplan.benchmarks.egoplan.similarity import LEVELS, levels, similarities
 from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
 from lmms_egoplan.benchmarks.egoplan.visuals import uniform_images
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared
-from lmms_egoplan.report.compact_tables import COVERAGE_NOTE, Cell, compact_table, number, scored, share_cell
+from lmms_egoplan.report.compact_tables import Cell, compact_table, number, score_notes, scored, share_cell
 from lmms_egoplan.report.document import Figure, Headline, ShownAnswer, Table, Verdict
-from lmms_egoplan.report.published_with_runs import published_with_runs
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scored import Answer, Key
 
@@ -44,7 +32,7 @@ class EgoPlanReport(BenchmarkReport[Series]):
 
     NAME = "egoplan"
     TITLE = "EgoPlan"
-    LEAD = NOTES["lead"]
+    LEAD = note("lead")
     METRIC = "accuracy"
     DECIMALS = DECIMALS
 
@@ -63,14 +51,7 @@ class EgoPlanReport(BenchmarkReport[Series]):
 
     def tables(self) -> Iterator[Table | None]:
         """Beside the paper's, all scores, by group, run against run, and the published test split."""
-        yield table1(self.tasks)
-        yield table3(self.tasks)
-        yield scores_table(self.tasks)
-        by_past, alike = "Accuracy by number of past actions", "Accuracy by goal-answer similarity"
-        yield grouped_table("egoplan_past_actions", by_past, "Past actions", self._by_past_actions)
-        yield grouped_table("egoplan_similarity", alike, "Similarity", self._by_similarity, self._similarity[1])
-        yield from pairs(self.tasks)
-        yield published_with_runs("Published: the test split", load("table4"), (), notes=(NOTES["test"],))
+        return all_tables(self.tasks, self._by_past_actions, self._by_similarity, self._similarity[1])
 
     def figures(self) -> Iterator[Figure | None]:
         """Accuracies, and those by group as Figs. 8 and 7 of the paper."""
@@ -80,15 +61,14 @@ class EgoPlanReport(BenchmarkReport[Series]):
             "Accuracy by number of past actions",
             "number of past actions",
             self._by_past_actions,
-            "As Fig. 8 of the paper; the bins are the project's, since its text does not tell the figure's.",
+            note("bins"),
         )
         yield lines_figure(
             "egoplan_similarity",
             "Accuracy by goal-answer similarity",
             "similarity of goal and right answer",
             self._by_similarity,
-            f"As Fig. 7 of the paper: three levels of the {self._similarity[1]}. That they are equal is the project's "
-            f"choice{', and the paper takes BERTScore.' if self.inputs.similarity is None else '.'}",
+            note("similarity" if self.inputs.similarity is None else "bert_score", measure=self._similarity[1]),
         )
 
     @cached_property
@@ -101,15 +81,14 @@ class EgoPlanReport(BenchmarkReport[Series]):
 
     def _grouped(self, groups: Mapping[Key, str], names: Sequence[str]) -> Groups:
         """Groups without a question are left out."""
-        parts: dict[str, list[Part]] = {name: [] for name in names}
-        for task in self.tasks:
-            keys: dict[str, list[Key]] = {name: [] for name in names}
-            for key in task.answers or ():
-                if key in groups:
-                    keys[groups[key]].append(key)
-            for name, own in keys.items():
-                if own:
-                    parts[name].append(Part(task, task.mean_over(own), task.by_sum(own)))
+        parts = {
+            name: [
+                Part(task, task.mean_over(own), task.by_sum(own))
+                for task in self.tasks
+                if (own := [key for key in task.answers or () if groups.get(key) == name])
+            ]
+            for name in names
+        }
         return {name: of_group for name, of_group in parts.items() if of_group}
 
     @cached_property
@@ -149,7 +128,8 @@ class EgoPlanReport(BenchmarkReport[Series]):
 
     def compact_table(self) -> Table:
         """Accuracies in per cent."""
-        notes = (*([NOTES["ranked"]] if any(task.is_ranked for task in self.tasks) else []), COVERAGE_NOTE)
+        ranked = [note("ranked")] if any(task.is_ranked for task in self.tasks) else []
+        notes = (*ranked, *score_notes(self.tasks))
         return compact_table("egoplan_compact", "EgoPlan: accuracy in per cent", self.tasks, _measures, notes)
 
     def gallery_name(self, task: Series) -> str:
@@ -163,23 +143,18 @@ class EgoPlanReport(BenchmarkReport[Series]):
 
     def question(self, key: Key, answers: Sequence[Answer]) -> dict[str, Any]:
         """As prepared, or as lm-eval logs it."""
-        doc, gold = self._docs[0].get(key), LETTERS.index(key[2])
+        doc = self._docs[0].get(key)
         logged = next((answer.record.domain for answer in answers if answer.record.domain), None)
         domain = doc["video_source"] if doc else logged
         facts = {"source": _DOMAIN_NAMES[domain]} if domain in _DOMAIN_NAMES else {}
+        shown = {"facts": facts, "choices": tuple(LETTERS), "gold": LETTERS.index(key[2])}
         if not doc:
-            return {
-                "question": f"{key[1]}: the question is not at hand",
-                "facts": facts,
-                "choices": tuple(LETTERS),
-                "gold": gold,
-            }
+            return shown | {"question": f"{key[1]}: the question is not at hand"}
         done = "; ".join(action["narration_text"] for action in doc["past_actions"])
-        return {
+        return shown | {
             "question": doc["question"],
             "facts": facts | {"past actions": _bin_of(doc)},
             "choices": tuple(doc["choices"]),
-            "gold": gold,
             "references": {"Goal": doc["task_goal"], f"Past actions ({len(doc['past_actions'])})": done or "none"},
             "images": partial(uniform_images, doc) if _is_there(doc["media_path"]) else None,
         }
@@ -194,28 +169,22 @@ class EgoPlanReport(BenchmarkReport[Series]):
         """Of questions and samples."""
         size, asked, scored = task.number("split_size"), task.number("num_questions"), task.questions
         if size is not None and size != OFFICIAL:
-            yield (
-                f"the annotation file has {size:,} questions, EgoPlan-Val {OFFICIAL:,}; the published scores do not "
-                "compare."
-            )
+            yield note("other_size", size=size, official=OFFICIAL)
         if asked is not None and size is not None and asked < size:
-            yield f"{asked:,} of the annotation file's {size:,} questions were asked."
+            yield note("not_all", asked=asked, size=size)
         if asked is not None and scored is not None and scored < asked:
-            yield (
-                f"{asked - scored:,} of {asked:,} questions have no score, since a choice's mean log-probability is "
-                "unknown or not finite."
-            )
+            yield note("without_score", count=asked - scored, asked=asked)
         if task.answers is None:
-            yield "no samples, and therefore no intervals, groups, comparisons and gallery."
+            yield note("no_samples")
 
     def gaps(self) -> Iterator[str]:
-        """What is missing."""
+        """Of the prepared data and of similarity."""
         docs, problem = self._docs
-        if missing := {key for task in self.tasks for key in task.answers or ()} - docs.keys():
-            why = problem or f"the prepared data do not have them, {min(missing)[1]} for one"
-            yield f"{len(missing):,} questions lack their text, past actions, goal and frames: {why}"
-        if unlike := self._similarity[2]:
-            yield f"No accuracy by goal-answer similarity: {unlike}"
+        if missing := self.asked - docs.keys():
+            why = problem or note("not_prepared", example=min(missing)[1])
+            yield note("missing", count=len(missing), why=why)
+        if problem := self._similarity[2]:
+            yield note("no_similarity", problem=problem)
 
 
 def _measures(series: Sequence[Series]) -> dict[str, Cell]:

@@ -7,11 +7,11 @@ from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan import splits
-from lmms_egoplan.benchmarks.egoplan.records import LETTERS, SOURCE_METRIC
+from lmms_egoplan.benchmarks.egoplan.records import LETTERS, RENDERED, SOURCE_METRIC
 from lmms_egoplan.report.document import Value
-from lmms_egoplan.report.recompute import aggregations, shared_file
+from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.run import Run, TaskRun
-from lmms_egoplan.report.scored import Answer, Key, Mean, ScoredTask, mean_of, read_answers
+from lmms_egoplan.report.scored import Answer, Key, Mean, ScoredTask, mean_of, read_tasks
 
 CHANCE = 25.0
 """Per cent: one of four choices is right."""
@@ -24,7 +24,8 @@ OFFICIAL = splits.OFFICIAL["val"]
 """Questions of EgoPlan-Val."""
 
 # The files in ``tasks/shared`` that score a choice.
-_SCORED = ("egoplan_ranking", "egoplan_replies")
+_RANKING = "egoplan_ranking"
+_FILES = (_RANKING, "egoplan_replies")
 # What is used of a logged question; its frames need more.
 _DOC_FIELDS = ("video_source", "question", "choices", "answer", "task_goal", "past_actions", "media_path")
 
@@ -53,16 +54,25 @@ class Series(ScoredTask):
 
     model: the run's, by the longest name that any run has for it.
     look: number of its colour and marker.
-    is_ranked: by likelihood; else a letter was written.
     """
 
     model: str
     look: int
-    is_ranked: bool
+
+    @property
+    def is_ranked(self) -> bool:
+        """By likelihood; else a letter was written."""
+        return shared_file(self.task_run.config) == _RANKING
 
     @property
     def is_main(self) -> bool:
         return _is_main(self.task_run)
+
+    @property
+    def is_rendered(self) -> bool:
+        """Whether the questions are about rendered scenes."""
+        videos = [answer.cluster for answer in (self.answers or {}).values() if answer.cluster]
+        return bool(videos) and all(video.startswith(RENDERED) for video in videos)
 
     @property
     def unseen(self) -> str | None:
@@ -118,23 +128,20 @@ def read_series(runs: Sequence[Run]) -> list[Series]:
     Raises:
         LmmsEgoplanError: see `read_answers`.
     """
-    own = [run for run in runs if any(map(_metrics, run.tasks.values()))]
+    own = [run for run in runs if any(shared_file(task_run.config) in _FILES for task_run in run.tasks.values())]
     models = _models(own)
     looks: dict[str, int] = {}
     for run in sorted(own, key=lambda run: not any(map(_is_main, run.tasks.values()))):
         has_main = any(map(_is_main, run.tasks.values()))
         same = [looks[other.name] for other in own if other.name in looks and models[other.name] == models[run.name]]
         looks[run.name] = same[0] if same and not has_main else len(set(looks.values()))
-    found = []
-    for run in own:
-        for task in sorted(run.tasks, key=lambda task: (task != MAIN_TASK, task.endswith(UNSEEN))):
-            task_run = run.tasks[task]
-            if metrics := _metrics(task_run):
-                name = run.name if task == MAIN_TASK else f"{run.name} ({task})"
-                model, look, is_ranked = models[run.name], looks[run.name], "acc_sum" in metrics
-                answers = read_answers(run, task_run, _answer)
-                found.append(Series(name, run, answers, task_run, model, look, is_ranked))
-    return found
+    series = [
+        Series(*task, models[task[1].name], looks[task[1].name]) for task in read_tasks(own, _FILES, MAIN_TASK, _answer)
+    ]
+    order = list(models)
+    return sorted(
+        series, key=lambda task: (order.index(task.run.name), task.task != MAIN_TASK, task.task.endswith(UNSEEN))
+    )
 
 
 def _models(runs: Sequence[Run]) -> dict[str, str]:
@@ -146,12 +153,7 @@ def _models(runs: Sequence[Run]) -> dict[str, str]:
 
 def _is_main(task_run: TaskRun) -> bool:
     """Whether choices were ranked behind the video, as in the paper."""
-    return "acc_sum" in (_metrics(task_run) or {}) and not task_run.task.endswith(UNSEEN)
-
-
-def _metrics(task_run: TaskRun) -> Mapping[str, str] | None:
-    """The metrics of a task of this benchmark."""
-    return aggregations(task_run.config) if shared_file(task_run.config) in _SCORED else None
+    return shared_file(task_run.config) == _RANKING and not task_run.task.endswith(UNSEEN)
 
 
 def _answer(sample: Mapping[str, Any]) -> Answer:

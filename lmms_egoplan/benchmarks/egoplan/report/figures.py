@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egoplan.report.answers import CHANCE, Series
-from lmms_egoplan.benchmarks.egoplan.report.tables import Groups
+from lmms_egoplan.benchmarks.egoplan.report.tables import Groups, note
 from lmms_egoplan.report.charts import NOTE, draw_lines, finish, line, marker, new_figure, shade, spoken
 from lmms_egoplan.report.document import Figure
 from lmms_egoplan.report.scored import Mean
@@ -20,14 +20,9 @@ _SIGNS = {"_blind": 3, "_narrated": 1}
 def accuracies_figure(series: Sequence[Series]) -> Figure:
     """Of all tasks, the best first."""
     order = sorted((task for task in series if task.main.value is not None), key=lambda task: -task.main.value)
-    return Figure(
-        "egoplan_accuracy",
-        "Accuracy of all runs",
-        "Accuracy with 95 % intervals, clustered by video. Filled: ranked behind the video, as in the paper. Hollow: "
-        "other tasks. A shape is a run; a run without such a task has that of its model.",
-        partial(_draw_accuracies, order),
-        spoken(["accuracy"], {task.name: [task.main] for task in order}, 2),
-    )
+    spoken_means = spoken(["accuracy"], {task.name: [task.main] for task in order}, 2)
+    draw = partial(_draw_accuracies, order)
+    return Figure("egoplan_accuracy", "Accuracy of all runs", note("accuracy_caption"), draw, spoken_means)
 
 
 def _draw_accuracies(series: Sequence[Series]) -> "Drawing":
@@ -76,18 +71,11 @@ def lines_figure(key: str, title: str, label: str, groups: Groups, told: str) ->
     means = {name: [parts[name, group].acc if (name, group) in parts else Mean() for group in groups] for name in shown}
     sizes = [max(part.acc.questions for part in of_group) for of_group in groups.values()]
     ticks = [f"{group}\n{size:,} questions" for group, size in zip(groups, sizes, strict=True)]
-    looks = [
-        {"label": task.short_name, "color": shade(task.look), **_point(task)}
+    looks = {
+        name: {"label": task.short_name, "color": shade(task.look), **_point(task)}
         | {"linestyle": line(_SIGNS[task.unseen]) if task.unseen else "-"}
-        for task in shown.values()
-    ]
+        for name, task in shown.items()
+    }
     top = _top(mean for of_task in means.values() for mean in of_task)
-    lines = list(zip(means.values(), looks, strict=True))
-    return Figure(
-        key,
-        title,
-        f"{told} 95 % intervals, clustered by video. Dotted: the question without the video (blind); dashed: "
-        "narrations in place of the video.",
-        partial(draw_lines, ticks, lines, "accuracy, %", label, top, chance=CHANCE),
-        spoken(list(groups), means, 1),
-    )
+    draw = partial(draw_lines, ticks, means, "accuracy, %", label, top, looks, CHANCE)
+    return Figure(key, title, note("lines_caption", told=told), draw, spoken(list(groups), means, 1))

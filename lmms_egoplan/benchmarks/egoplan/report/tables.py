@@ -2,21 +2,22 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 
 from lmms_egoplan.benchmarks.egoplan.published import load
 from lmms_egoplan.benchmarks.egoplan.report.answers import CHANCE, MAIN_TASK, Series
 from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
-from lmms_egoplan.report.notes import read_notes
+from lmms_egoplan.report.notes import read_columns, read_notes
 from lmms_egoplan.report.published_with_runs import published_with_runs
-from lmms_egoplan.report.scored import Mean, compared, ends, interval_note
+from lmms_egoplan.report.scored import Mean, compared, interval_note
 
 DECIMALS = 2
-NOTES = read_notes(__file__, chance=CHANCE)
-_BY_SUM = Column("acc_sum", "By sum %", DECIMALS)
-_COUNTS = (Column("questions", "Questions"), Column("coverage", "Coverage %", 1))
-_PROTOCOL_NOTE = f"{NOTES['score']} {NOTES['frames']}"
+note = read_notes(__file__, chance=CHANCE)
+_COLUMNS = read_columns(__file__)
+_DOMAINS = {"id": "acc_epic_kitchens", "od": "acc_ego4d", "all": "acc"}
+_PERCENT = ("acc", "acc_sum", "acc_bytes", "acc_epic_kitchens", "acc_ego4d", "unparsed")
+_PROTOCOL_NOTE = f"{note('score')} {note('frames')}"
 _INTERVAL_NOTE = interval_note("videos", "questions")
 
 
@@ -33,24 +34,46 @@ Groups = Mapping[str, Sequence[Part]]
 """By group, the series that have questions in it."""
 
 
-def table1(series: Sequence[Series]) -> Table:
+def all_tables(
+    series: Sequence[Series], by_past_actions: Groups, by_similarity: Groups, measure: str
+) -> Iterator[Table | None]:
+    """In the section's order; `measure` is that of the similarity."""
+    yield _table1(series)
+    yield _table3(series)
+    yield _rendered_table(series)
+    yield _scores_table(series)
+    yield _grouped_table("egoplan_past_actions", "number of past actions", "Past actions", by_past_actions)
+    yield _grouped_table("egoplan_similarity", "goal-answer similarity", "Similarity", by_similarity, measure)
+    yield from _pairs(series)
+    yield published_with_runs("Published: the test split", load("table4"), (), notes=(note("test"),))
+
+
+def _table1(series: Sequence[Series]) -> Table:
     """Own accuracies, ranked behind the video, among those of Table 1."""
     own = [_own(task) | {"acc": task.main.value} for task in series if task.is_main]
-    notes = (_PROTOCOL_NOTE, f"Chance: {CHANCE:g} %.", _INTERVAL_NOTE, NOTES["counts"]) if own else ()
-    extra = (_BY_SUM, *ends(DECIMALS), *_COUNTS)
-    return published_with_runs("Accuracy, beside Table 1", load("table1"), own, extra, notes)
+    notes = (_PROTOCOL_NOTE, f"Chance: {CHANCE:g} %.", _INTERVAL_NOTE, note("counts")) if own else ()
+    return published_with_runs("Accuracy, beside Table 1", load("table1"), own, _COLUMNS["table1"], notes)
 
 
-def table3(series: Sequence[Series]) -> Table:
-    """The same by domain, among those of Table 3."""
-    domains = {"id": "acc_epic_kitchens", "od": "acc_ego4d", "all": "acc"}
-    own = [
-        _own(task) | {name: task.percent(metric) for name, metric in domains.items()} for task in series if task.is_main
-    ]
-    extra = (replace(_BY_SUM, title=f"{_BY_SUM.title} (all)"), *ends(DECIMALS, of="all"))
-    notes = (_PROTOCOL_NOTE, _INTERVAL_NOTE, NOTES["counts"]) if own else ()
+def _table3(series: Sequence[Series]) -> Table:
+    """The same by domain, among those of Table 3; of videos, not of rendered scenes."""
+    own = [_by_domain(task) for task in series if task.is_main and not task.is_rendered]
+    notes = (_PROTOCOL_NOTE, _INTERVAL_NOTE, note("counts")) if own else ()
     title = "In-domain (EPIC-KITCHENS) and out-of-domain (Ego4D), beside Table 3"
-    return published_with_runs(title, load("table3"), own, (*extra, *_COUNTS), notes)
+    return published_with_runs(title, load("table3"), own, _COLUMNS["table3"], notes)
+
+
+def _rendered_table(series: Sequence[Series]) -> Table | None:
+    """As Table 3, of runs on rendered scenes; None without any."""
+    rows = [_by_domain(task) for task in series if (task.is_main or task.unseen) and task.is_rendered]
+    if not rows:
+        return None
+    title, notes = "Rendered scenes: in-domain and out-of-domain", (note("rendered"), _INTERVAL_NOTE, note("counts"))
+    return table_of_runs("egoplan_rendered", title, _COLUMNS["rendered"], rows, notes)
+
+
+def _by_domain(task: Series) -> dict[str, Value]:
+    return _own(task) | {name: task.percent(metric) for name, metric in _DOMAINS.items()}
 
 
 def _own(task: Series) -> dict[str, Value]:
@@ -58,37 +81,21 @@ def _own(task: Series) -> dict[str, Value]:
     return {"model": task.name, "acc_sum": task.percent("acc_sum"), "compares": task.compares} | task.counts()
 
 
-def scores_table(series: Sequence[Series]) -> Table:
+def _scores_table(series: Sequence[Series]) -> Table:
     """Every score of every task."""
-    shares = {
-        "acc": "Accuracy %",
-        "acc_sum": _BY_SUM.title,
-        "acc_bytes": "By bytes %",
-        "acc_epic_kitchens": "EPIC-KITCHENS %",
-        "acc_ego4d": "Ego4D %",
-    }
-    accuracy, *others = (Column(key, title, DECIMALS) for key, title in shares.items())
-    columns = (
-        *(Column("run", "Run"), Column("task", "Task"), accuracy, *ends(DECIMALS), *others),
-        *(Column("ties", "Ties"), Column("unparsed", "Unparsed %", 1), Column("asked", "Asked"), *_COUNTS),
-    )
     rows = [
         {"run": task.run.name, "task": task.task, "ties": task.number("ties")}
-        | {metric: task.percent(metric) for metric in (*shares, "unparsed")}
+        | {metric: task.percent(metric) for metric in _PERCENT}
         | task.counts()
         | {"asked": task.number("num_questions")}
         for task in series
     ]
-    notes = (NOTES["score"], NOTES["bytes"], NOTES["unseen"], NOTES["ties"], _INTERVAL_NOTE, NOTES["counts"])
-    return table_of_runs("egoplan_scores", "All scores of each run", columns, rows, notes)
+    notes = (note("score"), note("bytes"), note("unseen"), note("ties"), _INTERVAL_NOTE, note("counts"))
+    return table_of_runs("egoplan_scores", "All scores of each run", _COLUMNS["scores"], rows, notes)
 
 
-def grouped_table(key: str, title: str, head: str, groups: Groups, measure: str = "") -> Table | None:
+def _grouped_table(key: str, by: str, head: str, groups: Groups, measure: str = "") -> Table | None:
     """Accuracy by group, None without any; `measure` tells by what the groups are levels."""
-    columns = (
-        *(Column("group", head), Column("run", "Run"), Column("task", "Task")),
-        *(Column("acc", "Accuracy %", DECIMALS), _BY_SUM, *ends(DECIMALS), _COUNTS[0]),
-    )
     rows = [
         {"group": group, "run": part.series.run.name, "task": part.series.task}
         | {"acc_sum": part.acc_sum, "questions": part.acc.questions}
@@ -96,11 +103,13 @@ def grouped_table(key: str, title: str, head: str, groups: Groups, measure: str 
         for group, parts in groups.items()
         for part in parts
     ]
-    told = [f"Three equal levels of the {measure}, over all questions that were asked."] if measure else []
-    return table_of_runs(key, title, columns, rows, (*told, NOTES["score"], _INTERVAL_NOTE)) if rows else None
+    told = [note("levels", measure=measure)] if measure else []
+    notes = (*told, note("score"), _INTERVAL_NOTE)
+    columns = (Column("group", head), *_COLUMNS["by_group"])
+    return table_of_runs(key, f"Accuracy by {by}", columns, rows, notes) if rows else None
 
 
-def pairs(series: Sequence[Series]) -> Iterator[Table | None]:
+def _pairs(series: Sequence[Series]) -> Iterator[Table | None]:
     """Runs in the same task, and tasks of the same model."""
     logged = [task for task in series if task.answers]
     for name in dict.fromkeys(task.task for task in logged):

@@ -37,6 +37,14 @@ def train(
     recognition: Annotated[
         bool, typer.Option("--recognition", help="Mix in action recognition on the same clips. This is the default.")
     ] = False,
+    recognition_data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Action recognition as `data build egoplan` writes it. Default: made of `--data`.",
+            show_default=False,
+        ),
+    ] = None,
     no_recognition: Annotated[bool, typer.Option("--no-recognition", help="Leave action recognition out.")] = False,
     instructions: Annotated[
         list[Path] | None,
@@ -103,7 +111,8 @@ def train(
         "data": data,
         "epic_kitchens": epic_kitchens,
         "ego4d": ego4d,
-        "recognition": (True if recognition else None) if not no_recognition else False,
+        "recognition": (True if recognition or recognition_data else None) if not no_recognition else False,
+        "recognition_data": recognition_data,
         "instructions": [] if no_instructions else instructions or None,
         "instruction_media": instruction_media,
         "contrastive": False if no_contrastive else None,
@@ -115,7 +124,7 @@ def train(
         "gradient_checkpointing": gradient_checkpointing or None,
         "seed": seed,
     }
-    if no_recognition and recognition:
+    if no_recognition and (recognition or recognition_data):
         raise typer.BadParameter("given together with --recognition", param_hint="--no-recognition")
     if no_instructions and instructions:
         raise typer.BadParameter("given together with --instructions", param_hint="--no-instructions")

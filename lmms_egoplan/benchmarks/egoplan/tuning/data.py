@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.construction.questions import RECOGNITION_QUESTION
-from lmms_egoplan.benchmarks.egoplan.records import VIDEO_URLS, InstructionRecord
+from lmms_egoplan.benchmarks.egoplan.records import VIDEO_URLS, InstructionRecord, PastAction, RecognitionRecord
 from lmms_egoplan.benchmarks.egoplan.sources import find_video
 from lmms_egoplan.benchmarks.egoplan.visuals import visual_input
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -21,7 +21,7 @@ _LISTED = 20
 
 
 def find_frames(
-    records: Sequence[InstructionRecord], roots: dict[str, Path | None], num_clips: int, where: str
+    records: Sequence[RecognitionRecord], roots: dict[str, Path | None], num_clips: int, where: str
 ) -> dict[int, Footage]:
     """The footage of each record by its sample id, with all frames from its first clip to its observation.
 
@@ -34,7 +34,7 @@ def find_frames(
         LmmsEgoplanError: frames are missing, or a source's folder is not given; names the first 20 videos.
     """
 
-    def find(group: Sequence[InstructionRecord]) -> dict[int, Footage | str]:
+    def find(group: Sequence[RecognitionRecord]) -> dict[int, Footage | str]:
         source = group[0].video_source
         if (root := roots[source]) is None:
             raise LmmsEgoplanError(f"the folder of {source} is not given (download: {VIDEO_URLS[source]})")
@@ -46,6 +46,8 @@ def find_frames(
     )
     if lost:
         problems = [f"{video} (sample_id {', '.join(map(str, ids[:3]))}): {reason}" for (_, video), reason, ids in lost]
+        if len(problems) == 1:
+            raise LmmsEgoplanError(f"{where}: the frames of {problems[0]}")
         raise LmmsEgoplanError(
             f"{where}: the frames of {len(problems)} videos are missing:\n{listing(problems, _LISTED)}"
         )
@@ -61,23 +63,24 @@ def plan_samples(
         visuals: settings of `visual_input`.
         where: names the file.
     """
-    return [_sample(record, record.question, record.answer, footage, visuals, where) for record in records]
+    return [_sample(record, footage, visuals, where, record.negative_answers) for record in records]
 
 
 def recognition_samples(
-    records: Sequence[InstructionRecord], footage: dict[int, Footage], visuals: dict[str, Any], where: str
+    records: Sequence[RecognitionRecord], footage: dict[int, Footage], visuals: dict[str, Any], where: str
 ) -> list[Sample]:
-    """Action recognition on the same clips (sec. 5.1): the answer lists the actions that the clips show, in order.
+    """A sample of each record that has a clip."""
+    return [_sample(record, footage, visuals, where, ()) for record in records if record.past_actions]
 
-    A record without a past action has no clip, and no sample.
-    """
-    samples = []
-    for record in records:
-        if actions := record.past_actions[-visuals["num_clips"] :]:
-            listed = ", ".join(action.narration_text.strip() for action in actions)
-            answer = f"{listed[:1].upper()}{listed[1:]}."
-            samples.append(_sample(record, RECOGNITION_QUESTION, answer, footage, visuals, where, "recognition of "))
-    return samples
+
+def recognition_of(records: Sequence[InstructionRecord], num_clips: int) -> list[RecognitionRecord]:
+    """Action recognition on the same clips (sec. 5.1): the answer lists the actions that the clips show, in order."""
+    return [
+        record.model_copy(
+            update={"question": RECOGNITION_QUESTION, "answer": _listed(record.past_actions[-num_clips:])}
+        )
+        for record in records
+    ]
 
 
 def hold_out(
@@ -105,22 +108,25 @@ def hold_out(
     )
 
 
+def _listed(actions: Sequence[PastAction]) -> str:
+    listed = ", ".join(action.narration_text.strip() for action in actions)
+    return f"{listed[:1].upper()}{listed[1:]}."
+
+
 def _sample(
-    record: InstructionRecord,
-    question: str,
-    answer: str,
+    record: RecognitionRecord,
     footage: dict[int, Footage],
     visuals: dict[str, Any],
     where: str,
-    what: str = "",
+    negatives: Sequence[str],
 ) -> Sample:
     doc = record.model_dump(include={"sample_id", "video_source", "current_observation_frame", "past_actions"})
     doc["media_path"] = str(footage[record.sample_id].path)
     clips = min(len(record.past_actions), visuals["num_clips"])
     return Sample(
-        name=f"{where}, {what}sample_id {record.sample_id}",
-        turns=((question, answer.strip()),),
-        negatives=() if what else tuple(negative.strip() for negative in record.negative_answers),
+        name=f"{where}, sample_id {record.sample_id}",
+        turns=((record.question, record.answer.strip()),),
+        negatives=tuple(negative.strip() for negative in negatives),
         visuals=partial(visual_input, doc, visuals),
         num_visuals=clips * visuals["frames_per_clip"] + 1,
     )

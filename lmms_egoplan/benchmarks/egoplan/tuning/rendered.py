@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.demo import QUESTION, answer_and_others, question, shown, write_footage
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, RENDERED
 from lmms_egoplan.demo import captions
 from lmms_egoplan.demo.scenes import SCENES, Scene
 from lmms_egoplan.demo.worlds import vary
@@ -18,15 +18,15 @@ QUESTIONS = tuple(QUESTION.format(goal=scene.goal) for scene in SCENES)
 
 # Worlds of each goal. In EgoPlan-Val about 3 of 11 questions are Ego4D's.
 _TUNED, _ASKED = 10, {EPIC_KITCHENS: 4, EGO4D: 2}
-_CAPTIONS = 120
+_CAPTIONS = 60
 
 
 def write_tuning_data(root: Path, seed: int) -> None:
-    """Write 300 records about 60 worlds of Epic-Kitchens, each step of each asked for once, and 120 captioned images."""
+    """Write 300 records about 60 worlds of Epic-Kitchens, one for each step, and 60 captioned images."""
     generator = random.Random(f"{seed} tuning")
     records: list[dict[str, Any]] = []
     for number, scene in enumerate(_worlds(generator, _TUNED), 1):
-        video_id = f"P{number % 10 + 1:02}_{number:03}"
+        video_id = f"{RENDERED}_tuning_{number:02}"
         write_footage(root, EPIC_KITCHENS, video_id, scene)
         for step in range(len(scene.steps)):
             answer, others = answer_and_others(scene, step)
@@ -36,9 +36,12 @@ def write_tuning_data(root: Path, seed: int) -> None:
     (root / "images").mkdir()
     dialogues = []
     for number in range(_CAPTIONS):
-        image, text = captions.draw(generator)
-        image.save(root / "images" / f"{number:03}.jpg", quality=90)
-        turns = [{"from": "human", "value": f"<image>\n{captions.QUESTION}"}, {"from": "gpt", "value": text}]
+        caption = captions.draw(generator)
+        caption.frames[0].save(root / "images" / f"{number:03}.jpg", quality=90)
+        turns = [
+            {"from": "human", "value": f"<image>\n{captions.QUESTION}"},
+            {"from": "gpt", "value": caption.text},
+        ]
         dialogues.append({"id": f"{number:03}", "image": f"images/{number:03}.jpg", "conversations": turns})
     _write(root / CAPTIONS, dialogues)
 
@@ -48,8 +51,8 @@ def write_questions(root: Path, seed: int) -> None:
     generator = random.Random(f"{seed} questions")
     records: list[dict[str, Any]] = []
     for source, count in _ASKED.items():
-        for number, scene in enumerate(_worlds(generator, count, source == EGO4D), 1):
-            video_id = f"P{number % 10 + 21:02}_{number:03}" if source == EPIC_KITCHENS else f"world-{number:03}"
+        for scene in _worlds(generator, count, source == EGO4D):
+            video_id = f"{RENDERED}_{len(records):03}"
             write_footage(root, source, video_id, scene)
             for step in range(len(scene.steps)):
                 records.append(question(len(records) + 1, source, video_id, scene, step))

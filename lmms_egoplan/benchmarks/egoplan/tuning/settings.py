@@ -16,6 +16,7 @@ class EgoPlanTuning(TuningSettings):
     data: EgoPlan-IT's file. epic_kitchens, ego4d: as for preparing the benchmark.
     num_clips, frames_per_clip: what is shown (C.1).
     recognition: whether action recognition on the same clips is mixed in.
+    recognition_data: its file, as ``data build egoplan`` writes it; None to make it of `data`.
     instructions: files of `read_instructions`; `instruction_media` holds their images and videos.
     proportions: of the mix, by part: ``egoplan``, ``recognition``, and the instruction files' names without suffix.
     held_out: share of the data, whole videos, that is not trained on.
@@ -28,6 +29,7 @@ class EgoPlanTuning(TuningSettings):
     num_clips: Positive = NUM_CLIPS
     frames_per_clip: Positive = FRAMES_PER_CLIP
     recognition: bool = True
+    recognition_data: Path | None = None
     instructions: list[Path] = Field(default=[])
     instruction_media: Path | None = None
     proportions: dict[str, float] | None = None

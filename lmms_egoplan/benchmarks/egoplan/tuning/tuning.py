@@ -1,18 +1,31 @@
 """One run of EgoPlan-IT's tuning, from files to an adapter with its model card."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from accelerate import PartialState
 
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_instructions
+from lmms_egoplan.benchmarks.egoplan.records import (
+    EGO4D,
+    EPIC_KITCHENS,
+    InstructionRecord,
+    read_instructions,
+    read_recognition,
+)
 from lmms_egoplan.benchmarks.egoplan.tuning.card import model_card
-from lmms_egoplan.benchmarks.egoplan.tuning.data import find_frames, hold_out, plan_samples, recognition_samples
+from lmms_egoplan.benchmarks.egoplan.tuning.data import (
+    find_frames,
+    hold_out,
+    plan_samples,
+    recognition_of,
+    recognition_samples,
+)
 from lmms_egoplan.benchmarks.egoplan.tuning.settings import PLAN, RECOGNITION, EgoPlanTuning
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.footage import Footage
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.training import instructions
 from lmms_egoplan.training.run import tune
@@ -46,7 +59,7 @@ def tune_egoplan(
     trained, apart = hold_out(records, settings.held_out, settings.seed)
     parts = {PLAN: plan_samples(trained, footage, settings.visuals, where)}
     if settings.recognition:
-        parts[RECOGNITION] = recognition_samples(trained, footage, settings.visuals, where)
+        parts[RECOGNITION] = _recognition(settings, trained, apart, roots, footage)
     for path in settings.instructions:
         parts[_part(path, parts)] = instructions.read_instructions(path, settings.instruction_media)
     held_out = plan_samples(apart, footage, settings.visuals, where)
@@ -77,6 +90,24 @@ def tune_egoplan(
     return summary
 
 
+def _recognition(
+    settings: EgoPlanTuning,
+    trained: Sequence[InstructionRecord],
+    apart: Sequence[InstructionRecord],
+    roots: dict[str, Path | None],
+    footage: dict[int, Footage],
+) -> list[Sample]:
+    """Action recognition on the clips that are not held out, of its own file where one is given."""
+    path = settings.recognition_data
+    if path is None:
+        records = recognition_of(trained, settings.num_clips)
+        return recognition_samples(records, footage, settings.visuals, f"{settings.data}, recognition")
+    held_out = {(record.video_source, record.video_id) for record in apart}
+    recorded = [record for record in read_recognition(path) if (record.video_source, record.video_id) not in held_out]
+    own = find_frames(recorded, roots, settings.num_clips, str(path))
+    return recognition_samples(recorded, own, settings.visuals, str(path))
+
+
 def _part(path: Path, parts: dict[str, list[Sample]]) -> str:
     if path.stem in parts:
         raise LmmsEgoplanError(f"instructions: {path}: another part of the mix is named {path.stem}; rename the file")
@@ -85,7 +116,8 @@ def _part(path: Path, parts: dict[str, list[Sample]]) -> str:
 
 def _identity(settings: EgoPlanTuning) -> dict[str, Any]:
     """What a run is of, beside the settings of any tuning: files by their contents."""
-    files = {str(path): _digest(path) for path in (settings.data, *settings.instructions)}
+    paths = (settings.data, *filter(None, [settings.recognition_data]), *settings.instructions)
+    files = {str(path): _digest(path) for path in paths}
     shown = {name: getattr(settings, name) for name in ("num_clips", "frames_per_clip", "recognition", "held_out")}
     return {"files": files, **shown}
 

@@ -8,8 +8,6 @@ from rich.table import Column, Table
 
 from lmms_egoplan.storage import split_dir
 
-_LABELS = {"question_words": "question words", "answer_words": "answer words", "question_types": "question types"}
-
 
 def prepare(
     source: Annotated[
@@ -38,20 +36,20 @@ def _print_dimensions(summaries: list[dict[str, Any]]) -> None:
     """The summaries, a dimension each."""
     from lmms_egoplan.benchmarks.egothink.prepare import LENGTH_TOLERANCE
 
-    columns = ("instances", "question words", "answer words", "question types")
+    forms = {
+        "instances": "{prepared} ({paper})",
+        "question_words": "{prepared:.2f} ({paper:.2f})",
+        "answer_words": "{prepared:.2f} ({paper:.2f})",
+        "question_types": "{prepared} ({paper})",
+    }
+    labels = {name: name.replace("_", " ") for name in forms}
     dimension = Column("dimension", no_wrap=True)
-    table = Table(dimension, *(f"{name} (paper)" for name in columns), "as in the paper", pad_edge=False)
+    table = Table(dimension, *(f"{label} (paper)" for label in labels.values()), "as in the paper", pad_edge=False)
     for summary in summaries:
         counts = summary["counts"]
-        differing = [_LABELS.get(name, name) for name, count in counts.items() if not count["matches"]]
-        table.add_row(
-            summary["split"],
-            "{prepared} ({paper})".format(**counts["instances"]),
-            "{prepared:.2f} ({paper:.2f})".format(**counts["question_words"]),
-            "{prepared:.2f} ({paper:.2f})".format(**counts["answer_words"]),
-            "{prepared} ({paper})".format(**counts["question_types"]),
-            f"no: {', '.join(differing)}" if differing else "yes",
-        )
+        differing = [labels[name] for name in labels if not counts[name]["matches"]]
+        cells = (form.format(**counts[name]) for name, form in forms.items())
+        table.add_row(summary["split"], *cells, f"no: {', '.join(differing)}" if differing else "yes")
     Console().print(table)
     questions = sum(summary["questions"] for summary in summaries)
     typer.echo(

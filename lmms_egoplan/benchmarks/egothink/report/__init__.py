@@ -3,34 +3,20 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, DIMENSIONS, Dimension, dimension_of
 from lmms_egoplan.benchmarks.egothink.published import load
 from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE, Graded, read_graded
-from lmms_egoplan.benchmarks.egothink.report.judges import judge_noise, judges
-from lmms_egoplan.benchmarks.egothink.report.tables import DECIMALS, NOTES, score_table, table3
+from lmms_egoplan.benchmarks.egothink.report.people import read_rated
+from lmms_egoplan.benchmarks.egothink.report.tables import DECIMALS, all_tables, judge_noise, note
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
-from lmms_egoplan.report.benchmark import BenchmarkReport, Inputs, read_prepared
+from lmms_egoplan.report.benchmark import BenchmarkReport, Inputs, read_prepared, with_images
 from lmms_egoplan.report.charts import draw_bars, spoken
-from lmms_egoplan.report.compact_tables import (
-    COVERAGE_NOTE,
-    DEMO_NOTE,
-    Cell,
-    compact_table,
-    name_of,
-    number,
-    scored,
-    share,
-)
-from lmms_egoplan.report.document import Figure, ShownAnswer, Table, Verdict
-from lmms_egoplan.report.published_with_runs import published_with_runs
+from lmms_egoplan.report.compact_tables import Cell, compact_table, name_of, number, score_notes, scored, share
+from lmms_egoplan.report.document import Figure, Images, ShownAnswer, Table, Verdict
 from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.scored import Answer, Key, compared, differing
-
-if TYPE_CHECKING:
-    from datasets import Dataset
-    from PIL import Image
+from lmms_egoplan.report.scored import Answer, Key, differing
 
 # What the figures show beside the runs: the best of Table 3.
 _REFERENCE = "GPT-4V"
@@ -42,7 +28,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
 
     NAME = "egothink"
     TITLE = "EgoThink"
-    LEAD = NOTES["lead"]
+    LEAD = note("lead")
     METRIC = "average"
     DECIMALS = DECIMALS
 
@@ -57,15 +43,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
 
     def tables(self) -> Iterator[Table | None]:
         """Beside Table 3, by group, run against run, judge against judge, and what else is published."""
-        yield table3(self.tasks)
-        yield score_table("egothink_capabilities", "Capability", self.tasks, CAPABILITIES)
-        yield score_table("egothink_dimensions", "Dimension", self.tasks, SINGLE)
-        yield judges(self.tasks)
-        told = ("egothink_comparisons", "Every pair of runs", DECIMALS, "questions", NOTES["comparisons"])
-        yield compared(self.tasks, "score", *told)
-        yield published_with_runs("Published: Pearson's r between judges, times 100", load("table9"), ())
-        yield published_with_runs("Published: people's grades of GPT-4V", load("table10"), ())
-        yield published_with_runs("Published: grades by two other judges", load("table11"), ())
+        return all_tables(self.tasks, read_rated(self.labelled()))
 
     def figures(self) -> Iterator[Figure]:
         """Bars of capabilities and dimensions, with a published model for comparison."""
@@ -76,18 +54,13 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         (reference,) = (row for row in load("table3").rows if row["model"] == _REFERENCE)
         published = [fmean(reference[dimension.name] for dimension in dimensions) for dimensions in groups.values()]
         means = {run.name: [run.part(dimensions).mean for dimensions in groups.values()] for run in self.tasks}
-        caption = (
-            "Scores of the runs, 0 to 100, with 95 % intervals by a bootstrap over the questions. Dashed: "
-            f"{_REFERENCE} in Table 3 of the paper, graded by GPT-4."
-        )
         draw = partial(draw_bars, list(groups), means, "score", 100, (f"{_REFERENCE}, published", published))
+        caption = note("bars_caption", reference=_REFERENCE)
         return Figure(key, title, caption, draw, spoken(list(groups), means, DECIMALS))
 
     def compact_table(self) -> Table:
         """Each dimension's score, 0 to 100, and their average."""
-        is_by_demo = any(run.whole.is_by_demo for run in self.tasks)
-        notes = (*([DEMO_NOTE] if is_by_demo else []), COVERAGE_NOTE)
-        title = "EgoThink: score, 0 to 100"
+        title, notes = "EgoThink: score, 0 to 100", score_notes(self.tasks)
         return compact_table("egothink_compact", title, self.tasks, _measures, notes, heading=lambda run: "")
 
     def question_order(self, keys: Iterable[Key]) -> list[Key]:
@@ -116,7 +89,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         return ShownAnswer(verdict, judged.answer, rating="; ".join(told), judgement=judged.judgement)
 
     @cached_property
-    def _prepared(self) -> tuple[dict[Key, tuple[str, "partial[list[Image.Image]]"]], dict[str, str]]:
+    def _prepared(self) -> tuple[dict[Key, tuple[str, Images]], dict[str, str]]:
         """Question and images of what is prepared, and by dimension why it cannot be read."""
         found, problems = {}, {}
         for name in dict.fromkeys(dimension_of(question_id) for run in self.tasks for question_id, _ in run.answers):
@@ -129,43 +102,27 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         """Of dimensions, judges and samples."""
         whole, dimensions = task.whole, task.tasks.items()
         if missing := [name for name in DIMENSION_NAMES if name not in task.tasks]:
-            yield f"no average, since these dimensions were not run: {', '.join(missing)}."
+            yield note("no_average", dimensions=", ".join(missing))
         if unrated := [name for name, task_run in dimensions if task_run.number("score") is None]:
-            yield f"no score, since no answer is judged: {', '.join(unrated)}."
+            yield note("no_score", dimensions=", ".join(unrated))
         if whole.judged < whole.questions:
-            yield (
-                f"{whole.questions - whole.judged:,} of {whole.questions:,} answers are not judged; they count as "
-                "neither right nor wrong. lmms-egoplan judge egothink goes on judging."
-            )
-        if whole.is_by_demo:
-            yield "the demo judge compares words; its ratings mean nothing."
+            yield note("unjudged", count=whole.questions - whole.judged, questions=whole.questions)
+        if task.is_by_demo:
+            yield note("demo")
         if unlogged := [name for name, task_run in dimensions if task_run.samples is None]:
-            yield (
-                f"no samples of {', '.join(unlogged)}, which therefore have no intervals, comparisons and answers in "
-                "the gallery."
-            )
+            yield note("no_samples", dimensions=", ".join(unlogged))
         if task.left_out:
-            yield (
-                "left out, since their dimension is unknown or has the benchmark's own task in this run: "
-                f"{', '.join(task.left_out)}."
-            )
+            yield note("left_out", tasks=", ".join(task.left_out))
 
     def gaps(self) -> Iterator[str]:
         """Different judges, and questions that are not prepared."""
-        if judges := differing({run.name: run.whole.judge or None for run in self.tasks}):
-            yield f"Different judges, whose scores do not compare: {judges}."
+        if told := differing({run.name: run.judge for run in self.tasks}):
+            yield note("different_judges", told=told)
         prepared, problems = self._prepared
         if problems:
-            yield (
-                f"{len(problems)} dimensions cannot be read from the prepared data, so the gallery lacks their images "
-                f"and, for runs of lmms-eval, their questions: {next(iter(problems.values()))}"
-            )
-        keys = {key for run in self.tasks for key in run.answers}
-        if other := {key for key in keys if key not in prepared and dimension_of(key[0]) not in problems}:
-            yield (
-                f"{len(other)} questions are not those of the prepared data, {min(other)[0]} for one; the gallery "
-                "lacks their images."
-            )
+            yield note("not_prepared", count=len(problems), problem=next(iter(problems.values())))
+        if other := {key for key in self.asked - prepared.keys() if dimension_of(key[0]) not in problems}:
+            yield note("others_prepared", count=len(other), example=min(other)[0])
 
 
 def _measures(graded: Sequence[Graded]) -> dict[str, Cell]:
@@ -184,18 +141,10 @@ def _measures(graded: Sequence[Graded]) -> dict[str, Cell]:
         "judged": lambda run: share(run.whole.judged / run.whole.questions if run.whole.questions else None),
         "truncated": lambda run: share(run.whole.truncated),
         "suspect": lambda run: share(run.whole.suspect),
-        "judge": lambda run: name_of(run.whole.judge),
+        "judge": lambda run: name_of(run.judge),
     }
 
 
-def _read_rows(dimension: str) -> "dict[Key, tuple[str, partial[list[Image.Image]]]]":
-    rows = PREPARED.load(dimension)
-    texts, images = rows.select_columns(["id", "question", "answer"]), rows.select_columns(["image"])
-    return {
-        (row["id"], row["answer"]): (row["question"], partial(_images, images, number))
-        for number, row in enumerate(texts)
-    }
-
-
-def _images(rows: "Dataset", number: int) -> "list[Image.Image]":
-    return [rows[number]["image"].convert("RGB")]
+def _read_rows(dimension: str) -> dict[Key, tuple[str, Images]]:
+    rows = with_images(PREPARED.load(dimension), "image")
+    return {(row["id"], row["answer"]): (row["question"], images) for row, images in rows}

@@ -8,7 +8,6 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, DIMENSIONS, Dimension, dimension_of
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
-from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.report.document import Value
 from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.run import Run, TaskRun
@@ -38,23 +37,13 @@ class Part:
     official: int
     truncated: float | None
     suspect: float | None
-    judge: str
-    prompts: str
+    judge: str | None
+    prompts: str | None
 
     @property
     def coverage(self) -> float:
         """Share of the official questions that have a rating."""
         return self.judged / self.official
-
-    @property
-    def is_by_demo(self) -> bool:
-        """Whether ratings are by the demo judge, and mean nothing."""
-        return DEMO in self.judge.split(", ")
-
-    @property
-    def compares(self) -> bool:
-        """Whether the score compares with the published ones: all official questions have a judge's rating."""
-        return self.judged >= self.official and not self.is_by_demo
 
     def values(self) -> dict[str, Value]:
         """By column."""
@@ -64,7 +53,7 @@ class Part:
             "truncated": self.truncated,
             "suspect": self.suspect,
         }
-        texts = {"judge": self.judge or None, "prompts": self.prompts or None}
+        texts = {"judge": self.judge, "prompts": self.prompts}
         percent = {name: in_percent(share) for name, share in shares.items()}
         return self.mean.cells("score") | {"questions": self.questions} | texts | percent
 
@@ -93,6 +82,15 @@ class Graded(Scored):
     @property
     def truncated(self) -> float | None:
         return self.whole.truncated
+
+    @property
+    def judge(self) -> str | None:
+        return self.whole.judge
+
+    @property
+    def compares(self) -> bool:
+        """Whether the average compares with the published ones: all official questions have a judge's rating."""
+        return self.whole.judged >= self.whole.official and not self.is_by_demo
 
     @cached_property
     def whole(self) -> Part:
@@ -161,11 +159,11 @@ def _answer(sample: Mapping[str, Any]) -> Answer:
     return Answer(key, judged.id, f"question {judged.id}", judged, {"score": score}, cluster, doc=sample.get("doc"))
 
 
-def _joined(tasks: Iterable[TaskRun], metric: str, separator: str) -> str:
-    """All that the tasks name, once each; runs of earlier versions may tell nothing."""
+def _joined(tasks: Iterable[TaskRun], metric: str, separator: str) -> str | None:
+    """All that the tasks name, once each; None where they tell nothing, as runs of earlier versions may."""
     told = [task_run.metrics.get(metric) for task_run in tasks]
     texts = [text for text in told if isinstance(text, str) and text not in ("", "none")]
-    return separator.join(sorted({name for text in texts for name in text.split(separator)}))
+    return separator.join(sorted({name for text in texts for name in text.split(separator)})) or None
 
 
 def _total(tasks: Iterable[TaskRun], share: str, counts: Iterable[int]) -> float:

@@ -252,10 +252,10 @@ def test_published_pairs(tokenizer):
     assert not training.without_pair
     for pair in labelled_pairs(instances)[::5] + training.epoch(0)[::5]:
         for length in (64, 511, 512):
-            tokens = encode_pair(tokenizer, length, pair.gold, pair.candidate)
+            tokens, is_truncated = encode_pair(tokenizer, length, pair.gold, pair.candidate)
             expected = tokenizer(pair.gold, pair.candidate, truncation="longest_first", max_length=length)
-            assert tokens.inputs() == {name: expected[name] for name in ("input_ids", "token_type_ids")}
-            assert tokens.truncated == bool(expected.encodings[0].overflowing)
+            assert tokens == {name: expected[name] for name in ("input_ids", "token_type_ids")}
+            assert is_truncated == bool(expected.encodings[0].overflowing)
     for gold in (instance.gold_1 for instance in instances[::5]):
         assert tokenizer.tokenize(" ".join(one_per_line(gold).split("\n"))) == tokenizer.tokenize(joined(gold))
 
@@ -264,21 +264,21 @@ def test_published_pairs(tokenizer):
 @given(first=st.integers(1, 30), second=st.integers(1, 30), length=st.integers(8, 40))
 def test_cut_as_the_tokenizer_cuts(tokenizer, first, second, length):
     gold, candidate = " ".join(["cup"] * first), " ".join(["walk_to"] * second)
-    tokens = encode_pair(tokenizer, length, gold, candidate)
+    tokens, is_truncated = encode_pair(tokenizer, length, gold, candidate)
     expected = tokenizer(gold, candidate, truncation="longest_first", max_length=length)
-    assert tokens.inputs() == {name: expected[name] for name in ("input_ids", "token_type_ids")}
-    assert tokens.truncated == (first + second + 3 > length)
+    assert tokens == {name: expected[name] for name in ("input_ids", "token_type_ids")}
+    assert is_truncated == (first + second + 3 > length)
 
 
 def test_action_words_are_single_tokens(tokenizer):
-    tokens = encode_pair(tokenizer, 512, "switch-on(lamp)", "place_inside(box, cup)")
-    assert tokenizer.convert_ids_to_tokens(tokens.input_ids) == [
+    tokens, _ = encode_pair(tokenizer, 512, "switch-on(lamp)", "place_inside(box, cup)")
+    assert tokenizer.convert_ids_to_tokens(tokens["input_ids"]) == [
         "[CLS]", "switch-on", "(", "lamp", ")", "[SEP]", "place_inside", "(", "box", ",", "cup", ")", "[SEP]"
     ]  # fmt: skip
 
 
 def test_a_megabyte_is_cut_in_no_time(tokenizer):
     with processor_time_below(30):
-        tokens = encode_pair(tokenizer, 512, "grab(cup) " * 50_000, "walk_to(table) " * 50_000)
-    assert len(tokens.input_ids) == 512
-    assert tokens.truncated
+        tokens, is_truncated = encode_pair(tokenizer, 512, "grab(cup) " * 50_000, "walk_to(table) " * 50_000)
+    assert len(tokens["input_ids"]) == 512
+    assert is_truncated

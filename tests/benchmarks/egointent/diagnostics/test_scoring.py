@@ -15,9 +15,8 @@ from PIL import Image
 from benchmarks.egointent.diagnostics.diagnoses import diagnosis_of
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egointent.diagnostics import scoring as diagnostics
-from lmms_egoplan.benchmarks.egointent.diagnostics.frames import encode_frames
 from lmms_egoplan.benchmarks.egointent.diagnostics.judge_protocol import SCORES, diagnostics_prompt
-from lmms_egoplan.benchmarks.egointent.diagnostics.scoring import DiagnosedStep, Diagnosis, diagnose
+from lmms_egoplan.benchmarks.egointent.diagnostics.scoring import DiagnosedStep, Diagnosis, diagnose, encode_frames
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.visuals import visual_input
 from lmms_egoplan.judging import DEMO, JudgeSettings

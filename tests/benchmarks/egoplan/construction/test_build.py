@@ -287,6 +287,7 @@ def same_output(tmp_path, narrations, concurrencies):
     return json.loads(outputs[0][QUESTIONS])
 
 
+@pytest.mark.whole
 @real
 def test_same_output_after_a_kill_and_at_any_concurrency(tmp_path):
     assert len(same_output(tmp_path, some_videos(tmp_path, 12), (4, 1))) > 100

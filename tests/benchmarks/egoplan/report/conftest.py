@@ -1,6 +1,7 @@
 """The runs of `synthetic_runs`, and what the report makes of them: written and computed once for all modules."""
 
 import pytest
+import sentence_transformers  # noqa: F401  # else each report would load it in a process of its own
 
 from benchmarks.egoplan.report.synthetic_runs import written_runs
 from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport

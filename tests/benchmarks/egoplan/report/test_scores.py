@@ -48,6 +48,20 @@ def test_table_1_is_the_papers_with_own_rows_among_it(section):
     assert shown == sorted(shown, reverse=True)
 
 
+def test_runs_on_rendered_scenes_stand_apart_from_table_3(tmp_path, bert):
+    real, drawn = ANSWERS["Small"], ANSWERS["Big (lmms-eval)"]
+    docs = [doc | {"video_id": f"rendered_{doc['video_id'].replace('-', '_')}"} for doc in drawn.docs]
+    write_run(tmp_path, "lmms-eval", "org/Real", {"egoplan_val": real})
+    write_run(tmp_path, "lmms-eval", "org/Drawn", {"egoplan_val": replace(drawn, docs=docs)})
+    section = EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert)).section()
+    assert [row["model"] for row in own(section, "egoplan_table3")] == ["Real"]
+    (row,) = rows(section, "egoplan_rendered")
+    assert row["model"] == "Drawn"
+    assert row["id"] == near(of_source("Big (lmms-eval)", "EpicKitchens"))
+    assert row["od"] == near(of_source("Big (lmms-eval)", "Ego4D"))
+    assert row["all"] == near(percent(scores("Big (lmms-eval)")))
+
+
 def test_table_3_parts_the_domains(section):
     found = {row["model"]: row for row in own(section, "egoplan_table3")}
     assert sorted(found) == MAIN

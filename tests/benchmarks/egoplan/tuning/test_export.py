@@ -1,10 +1,12 @@
 """Preference data: the same images, question and actions as in training, in the form of other trainers."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
 from datasets import Image, List, load_dataset
+from transformers import AutoModelForImageTextToText, AutoProcessor
 from typer.testing import CliRunner
 
 from lmms_egoplan.cli import app
@@ -53,8 +55,18 @@ def test_trl_loads_it(folder, monkeypatch):
     data = load_dataset("json", data_files="preferences.jsonl", split="train", cache_dir=str(folder / "cache"))
     data = data.cast_column("images", List(Image()))
     assert read_number(data[3]["images"][-1]) == records()[3]["current_observation_frame"]
-    trl = pytest.importorskip("trl")
-    assert trl.data_utils.is_conversational(data[0])
+    trl = pytest.importorskip("trl", exc_type=ImportError)
+    arguments = {"max_steps": 1, "per_device_train_batch_size": 2, "use_cpu": True, "bf16": False, "report_to": "none"}
+    trainer = trl.DPOTrainer(
+        AutoModelForImageTextToText.from_pretrained(folder / "model"),
+        args=trl.DPOConfig(str(folder / "dpo"), max_length=None, gradient_checkpointing=False, **arguments),
+        train_dataset=data,
+        processing_class=AutoProcessor.from_pretrained(folder / "model"),
+    )
+    batch = next(iter(trainer.get_train_dataloader()))
+    texts = trainer.processing_class.batch_decode(batch["input_ids"])
+    assert any(f"ASSISTANT: {record['answer']}" in text for record in records() for text in texts)
+    assert math.isfinite(trainer.train().training_loss)
 
 
 def test_ms_swift_gets_absolute_paths_and_a_rejected_response(folder):

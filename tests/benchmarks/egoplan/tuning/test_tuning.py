@@ -1,6 +1,7 @@
 """Runs of EgoPlan-IT's tuning on small data: what they train, that they can be killed, what the result gives."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -26,7 +27,7 @@ from lmms_egoplan.training.settings import settings_text
 from patience import FOREVER_S, wait_until
 from ranking.test_ranking import image, question
 
-from .small import ACTIONS, tuning, write_set
+from .small import ACTIONS, records, tuning, write_set
 
 
 @pytest.fixture(scope="module")
@@ -172,19 +173,24 @@ def test_two_processes_have_the_loss_of_one(folder):
 )
 def test_wrong_data_are_refused_before_any_training(tmp_path, changes, without, message):
     write_set(tmp_path, changes, without)
-    with pytest.raises(LmmsEgoplanError, match=message):
+    with pytest.raises(LmmsEgoplanError, match=message) as told:
         tune_egoplan(tuning(tmp_path), tmp_path / "out", tell=lambda _: None)
+    assert str(told.value).startswith(f"{tmp_path / 'EgoPlan_IT.json'}: ")
+    assert "\n" not in str(told.value)
     assert not (tmp_path / "out").exists()
 
 
 def test_images_that_do_not_fit_are_refused_before_any_training(folder):
     settings = tuning(folder, num_clips=4, frames_per_clip=40)
-    with pytest.raises(LmmsEgoplanError, match=r"sample_id \d4: context and longest answer are \d+ tokens"):
+    with pytest.raises(
+        LmmsEgoplanError,
+        match=r"EgoPlan_IT.json, sample_id \d4: turns and visuals: \d+ tokens of context, with 161 images",
+    ):
         tune_egoplan(settings, folder / "too-many", tell=lambda _: None)
 
 
 def test_an_empty_mix_is_refused(folder):
-    with pytest.raises(LmmsEgoplanError, match="the mix is empty"):
+    with pytest.raises(LmmsEgoplanError, match=r"the mix is empty: proportions: egoplan: 0"):
         tune_egoplan(tuning(folder, proportions={"egoplan": 0.0}), folder / "empty", tell=lambda _: None)
 
 
@@ -209,3 +215,47 @@ def test_the_backend_takes_the_adapter_and_binds_its_cache_to_it(folder, run, tm
         {"role": "user", "content": [{"type": "image", "image": image(3)}, {"type": "text", "text": doc["text"]}]}
     ]
     assert own == pytest.approx([score.nll for score in ranker.score(messages, ACTIONS)], abs=1e-5)
+
+
+def test_losses_are_logged_as_means_over_updates(folder):
+    summary = tune_egoplan(tuning(folder, log_every=3), folder / "logged", tell=lambda _: None)
+    logged = [entry for entry in summary["history"] if "loss" in entry]
+    assert [entry["step"] for entry in logged] == [3, 6]
+    for entry in logged:
+        assert entry["nll"] + entry["contrastive"] == pytest.approx(entry["loss"], abs=1e-4)
+
+
+def test_bfloat16_is_of_the_base_alone(folder):
+    summary = tune_egoplan(tuning(folder, precision="bfloat16", steps=2), folder / "bf16", tell=lambda _: None)
+    assert summary["precision"] == "bfloat16"
+    assert all(math.isfinite(loss) for loss in losses(summary["history"]))
+    assert {values.dtype for values in weights(folder / "bf16").values()} == {torch.float32}
+
+
+def recognition_file(folder, **changes):
+    """As ``data build egoplan`` writes it, of the records with a past action."""
+    rows = [
+        {name: value for name, value in record.items() if name != "negative_answers"}
+        | {"question": "What was done?", "answer": "Open the cupboard."}
+        for record in records()
+        if record["task_progress_metadata"]
+    ]
+    rows[2] |= changes
+    path = folder / "EgoPlan_IT_action_recognition.json"
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    return path
+
+
+def test_action_recognition_is_read_from_its_own_file(folder):
+    path = recognition_file(folder)
+    summary = tune_egoplan(tuning(folder, recognition_data=path, steps=1), folder / "own", tell=lambda _: None)
+    assert summary["samples"] == {"egoplan": 10, "recognition": 8}  # a video is held out
+    assert str(path) in json.loads((folder / "own" / "run.json").read_text())["files"]
+
+
+def test_wrong_action_recognition_names_its_file(folder, tmp_path):
+    path = recognition_file(tmp_path, answer=" ")
+    with pytest.raises(LmmsEgoplanError) as told:
+        tune_egoplan(tuning(folder, recognition_data=path), folder / "wrong", tell=lambda _: None)
+    assert str(told.value) == f"{path}: record 2, sample_id 13, answer: expected a text, found ' '"
+    assert not (folder / "wrong").exists()

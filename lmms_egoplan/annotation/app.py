@@ -1,0 +1,281 @@
+"""The page's server: who may see what, and what is saved.
+
+Each person has a link with a token; nothing is served without one. Requests name slots, items and media by number
+alone, so none reaches the file system.
+"""
+
+import hmac
+import secrets
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from hashlib import sha256
+from typing import Annotated
+from urllib.parse import parse_qs
+
+from fastapi import Depends, FastAPI, Request
+from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from loguru import logger
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from lmms_egoplan.annotation import pages
+from lmms_egoplan.annotation.clips import KeptImage, Media, MediaFolder
+from lmms_egoplan.annotation.flow import Flow
+from lmms_egoplan.annotation.forms import Form, FormError, read_values
+from lmms_egoplan.annotation.store import ANNOTATOR, LEAD, SENIOR, NotYoursError, Person, Slot, Store, StoreError
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.frames import FrameError
+
+# Bytes of a form.
+_LARGEST = 200_000
+_COMMENT = 2000
+_LONGEST_S = 86_400.0
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; img-src 'self' data:; media-src 'self'; style-src 'self'; "
+    "script-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+Sent = dict[str, list[str]]
+
+
+def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
+    """The server of one database.
+
+    Args:
+        store: open, alone.
+        flow: of its benchmark.
+        folder: with its media.
+    """
+    # Cuts clips before they are asked for, one at a time.
+    ahead = ThreadPoolExecutor(1)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        ahead.shutdown(wait=False, cancel_futures=True)
+
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
+    secret = store.secret.encode()
+    # By the tokens' digests, so that the time of a look-up tells nothing of a token.
+    people = {sha256(person.token.encode()).digest(): person for person in store.people()}
+    # Cookies do not tell ports apart: servers of two databases must not take each other's.
+    cookie = f"annotate-{store.mark}"
+
+    def look_up(token: str) -> Person | None:
+        return people.get(sha256(token.encode("utf-8", "replace")).digest())
+
+    def is_known(request: Request) -> bool:
+        return look_up(request.cookies.get(cookie, "")) is not None
+
+    def find(token: str) -> Person:
+        person = look_up(token)
+        if person is None:
+            raise HTTPException(403, "Open the link that you were given: without it, nothing is shown.")
+        return person
+
+    async def who(request: Request) -> Person:
+        return find(request.cookies.get(cookie, ""))
+
+    def csrf(person: Person) -> str:
+        return hmac.new(secret, f"csrf {person.token}".encode(), sha256).hexdigest()
+
+    async def read_body(request: Request) -> Sent:
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > _LARGEST:
+                raise HTTPException(413, "The form is too large.")
+        try:
+            return parse_qs(
+                body.decode("utf-8"), keep_blank_values=True, strict_parsing=bool(body), max_num_fields=5000
+            )
+        except ValueError as error:
+            raise HTTPException(400, "The form cannot be read.") from error
+
+    Who = Annotated[Person, Depends(who)]
+
+    async def checked(person: Who, sent: Annotated[Sent, Depends(read_body)]) -> Sent:
+        if not hmac.compare_digest(csrf(person).encode(), _one(sent, "csrf").encode()):
+            raise HTTPException(403, "This form is not of this page. Go back, load the page anew and send it again.")
+        return sent
+
+    Checked = Annotated[Sent, Depends(checked)]
+
+    def only(person: Person, *roles: str) -> None:
+        if person.role not in roles:
+            raise HTTPException(403, "This page is not yours.")
+
+    def form_of(slot: Slot) -> Form:
+        order = int.from_bytes(
+            hmac.new(secret, f"order {slot.person} {slot.item.id}".encode(), sha256).digest()[:4], "big"
+        )
+        return flow.form(slot.item.shown, slot.earlier, order)
+
+    def item_page(person: Person, slot: Slot, error: str = "", nonce: str | None = None) -> str:
+        return pages.item_page(
+            flow, person, slot, form_of(slot), nonce or secrets.token_hex(16), csrf(person), store, error
+        )
+
+    def cut_next(person: Person) -> None:
+        """Make what a person will most likely be shown next; what is wrong with it is told when it is shown."""
+        with suppress(LmmsEgoplanError, OSError):
+            if upcoming := store.upcoming(person.name):
+                item, earlier = upcoming
+                for media in flow.form(item.shown, earlier, 0).media:
+                    folder.file(media)
+
+    app.add_middleware(_AddHeaders)
+
+    @app.exception_handler(HTTPException)
+    def tell_http(request: Request, error: HTTPException) -> HTMLResponse:
+        return HTMLResponse(pages.message_page("Not shown", error.detail, is_known(request)), error.status_code)
+
+    @app.exception_handler(LmmsEgoplanError)
+    def tell(request: Request, error: LmmsEgoplanError) -> HTMLResponse:
+        status = 403 if isinstance(error, NotYoursError) else 507 if isinstance(error, StoreError) else 500
+        title = "Not saved" if request.method == "POST" else "Not shown"
+        advice = " Tell whoever started the server; then go back in your browser and send the form again."
+        text = "" if isinstance(error, NotYoursError) else advice
+        # Paths of this machine are nobody's business on another one.
+        what = str(error).replace(str(store.path), store.path.name)
+        return HTMLResponse(pages.message_page(title, f"{what}.{text}", is_known(request)), status)
+
+    @app.get("/enter/{token}")
+    def enter(token: str, request: Request) -> Response:
+        person = find(token)
+        response = RedirectResponse("/", 303)
+        is_encrypted = request.url.scheme == "https"
+        lasting = 180 * 86_400
+        response.set_cookie(cookie, person.token, max_age=lasting, secure=is_encrypted, httponly=True, samesite="lax")
+        return response
+
+    @app.get("/static/{name}")
+    def static(name: str, person: Who) -> Response:
+        path = pages.static_file(name)
+        if path is None:
+            raise HTTPException(404, "There is no such page.")
+        return FileResponse(path)
+
+    @app.get("/")
+    def index(person: Who) -> HTMLResponse:
+        if person.role == LEAD:
+            return HTMLResponse(pages.lead_page(flow, person, csrf(person), store))
+        if person.role == SENIOR:
+            return HTMLResponse(pages.senior_page(flow, person, csrf(person), store))
+        slot = store.next_slot(person.name)
+        if slot is None:
+            state = store.state(person.name)
+            return HTMLResponse(pages.idle_page(flow, person, state, csrf(person), store))
+        if not all(isinstance(media, KeptImage) for media in form_of(slot).media):
+            ahead.submit(cut_next, person)
+        return HTMLResponse(item_page(person, slot))
+
+    @app.post("/label/{number}")
+    def label(number: int, person: Who, sent: Checked) -> Response:
+        only(person, ANNOTATOR, LEAD)
+        slot = store.slot(number, person.name)
+        comment = _one(sent, "comment").strip()[:_COMMENT]
+        nonce = _one(sent, "form")
+        if not nonce:
+            raise HTTPException(400, "The form cannot be read.")
+        form = form_of(slot)
+        try:
+            values = flow.check(slot.item.shown, read_values(form, sent))
+        except FormError as error:
+            kept = replace(slot, values=pages.as_sent(form, sent), comment=comment)
+            return HTMLResponse(item_page(person, kept, str(error), nonce), 422)
+        store.save(slot, nonce, values, comment, _seconds(_one(sent, "seconds")))
+        return RedirectResponse("/", 303)
+
+    @app.post("/undo")
+    def undo(person: Who, sent: Checked) -> Response:
+        only(person, ANNOTATOR)
+        store.undo(person.name)
+        return RedirectResponse("/", 303)
+
+    @app.post("/release")
+    def release(person: Who, sent: Checked) -> Response:
+        only(person, LEAD)
+        store.release(_one(sent, "person"))
+        return RedirectResponse("/", 303)
+
+    @app.post("/qualify")
+    def qualify(person: Who, sent: Checked) -> Response:
+        only(person, SENIOR)
+        name, verdict = _one(sent, "person"), _one(sent, "verdict")
+        if verdict not in ("pass", "fail") or name not in [known.name for known in people.values()]:
+            raise HTTPException(400, "The form cannot be read.")
+        store.judge_qualification(name, person.name, verdict == "pass", _one(sent, "comment").strip()[:_COMMENT])
+        return RedirectResponse("/", 303)
+
+    @app.get("/adjudicate/{position}")
+    def adjudicate(position: int, person: Who) -> HTMLResponse:
+        only(person, LEAD)
+        if not flow.is_adjudicated:
+            raise HTTPException(404, "There is no such page.")
+        return HTMLResponse(item_page(person, store.adjudicate(position, person.name)))
+
+    @app.get("/item/{position}")
+    def item(position: int, person: Who) -> HTMLResponse:
+        only(person, LEAD, SENIOR)
+        return HTMLResponse(pages.view_page(flow, person, position, csrf(person), store))
+
+    def send(media: tuple[Media, ...], place: int) -> Response:
+        if not 0 <= place < len(media):
+            raise HTTPException(404, "There is no such page.")
+        try:
+            path = folder.file(media[place])
+        except FrameError as error:
+            # Paths are for whoever started the server alone.
+            logger.error(f"A picture or clip cannot be shown: {error}")
+            raise HTTPException(404, "The picture or clip cannot be shown. Tell whoever started the server.") from error
+        return FileResponse(path, headers={"Cache-Control": "private, max-age=3600"})
+
+    @app.get("/item/{position}/{place}")
+    def item_media(position: int, place: int, person: Who) -> Response:
+        only(person, LEAD, SENIOR)
+        return send(flow.form(store.item(position).shown, (), 0).media, place)
+
+    @app.get("/media/{number}/{place}")
+    def media(number: int, place: int, person: Who) -> Response:
+        return send(form_of(store.slot(number, person.name)).media, place)
+
+    return app
+
+
+class _AddHeaders:
+    """Adds `_HEADERS` to every answer; its own value of one stays."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_more(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, send_more)
+
+
+def _one(sent: Sent, name: str) -> str:
+    return sent.get(name, [""])[0]
+
+
+def _seconds(text: str) -> float | None:
+    """What the browser has counted; None for anything that is no such time."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        return None
+    return round(seconds, 1) if 0 <= seconds <= _LONGEST_S else None

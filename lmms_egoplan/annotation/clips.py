@@ -1,0 +1,131 @@
+"""Images and clips that annotators are shown: kept by content, and never with a frame after the cut."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from io import BytesIO
+from itertools import islice
+from pathlib import Path
+from threading import Lock
+
+from PIL import Image
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.frames import FrameError, frame_path, read_frame_folder, read_video_frames, write_video
+from lmms_egoplan.storage import file_version, write_whole
+
+# Frames that are in memory at a time.
+_BATCH = 32
+_SUFFIXES = {"JPEG": ".jpg", "PNG": ".png", "WEBP": ".webp", "GIF": ".gif"}
+
+
+@dataclass(frozen=True)
+class KeptImage:
+    """An image file in the media folder, by its name there (`MediaFolder.keep`)."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Still:
+    """One frame of a video.
+
+    source: video file, whose frames count from 0, or folder in EPIC-KITCHENS' layout, whose frames count from 1.
+    """
+
+    source: str
+    frame: int
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Frames of a video as a clip; the last of `frames` is the last that anybody sees.
+
+    source: as for `Still`.
+    frames: their numbers, increasing.
+    fps: of the clip.
+    """
+
+    source: str
+    frames: tuple[int, ...]
+    fps: float
+
+
+Media = KeptImage | Still | Cut
+
+
+class MediaFolder:
+    """The media of a database, in a folder beside it; all of it can be made again but the kept images."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._locks: dict[str, Lock] = {}
+        self._guard = Lock()
+
+    def keep(self, content: bytes) -> KeptImage:
+        """Store an image under its content's name.
+
+        Raises:
+            LmmsEgoplanError: it is no image that browsers show.
+            OSError: the folder cannot be written.
+        """
+        try:
+            with Image.open(BytesIO(content)) as image:
+                suffix = _SUFFIXES[image.format]
+        except (OSError, KeyError) as error:
+            raise LmmsEgoplanError(f"an image is none that browsers show: {error}") from error
+        name = sha256(content).hexdigest()[:32] + suffix
+        if not (self._folder / name).is_file():
+            write_whole(self._folder / name, content)
+        return KeptImage(name)
+
+    def file(self, media: Media) -> Path:
+        """The file to show; a frame or a clip is made at the first call.
+
+        Raises:
+            FrameError: frames are absent or damaged.
+            OSError: the folder cannot be written.
+        """
+        if isinstance(media, KeptImage):
+            path = self._folder / media.name
+            if not path.is_file():
+                raise FrameError(f"{path}: the image is gone; put it back, or begin with a new database")
+            return path
+        frames = (media.frame,) if isinstance(media, Still) else media.frames
+        key = sha256(repr((media, _version(media.source, frames[-1]))).encode()).hexdigest()[:32]
+        path = self._folder / f"{key}{'.jpg' if isinstance(media, Still) else '.mp4'}"
+        with self._guard:
+            lock = self._locks.setdefault(path.name, Lock())
+        with lock:
+            if not path.is_file():
+                _make(path, media)
+        return path
+
+
+def _make(path: Path, media: Still | Cut) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(media, Cut):
+        write_video(path, _read_in_batches(media.source, media.frames), media.fps)
+        return
+    content = BytesIO()
+    (image,) = _read(media.source, (media.frame,))
+    image.save(content, "JPEG", quality=92)
+    write_whole(path, content.getvalue())
+
+
+def _read_in_batches(source: str, frames: Sequence[int]) -> Iterator[Image.Image]:
+    ahead = iter(frames)
+    while batch := tuple(islice(ahead, _BATCH)):
+        yield from _read(source, batch)
+
+
+def _read(source: str, frames: Sequence[int]) -> list[Image.Image]:
+    return (read_frame_folder if Path(source).is_dir() else read_video_frames)(source, frames)
+
+
+def _version(source: str, last: int) -> str:
+    path = frame_path(source, last) if Path(source).is_dir() else Path(source)
+    try:
+        return file_version(path.stat())
+    except OSError as error:
+        raise FrameError(f"{path}: cannot read it: {error.strerror}") from error

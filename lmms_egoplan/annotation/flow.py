@@ -1,0 +1,175 @@
+"""What a benchmark brings so that people can label its items: its `Flow`."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from lmms_egoplan.annotation.clips import MediaFolder
+from lmms_egoplan.annotation.forms import Form, Values
+
+ADJUDICATION = "adjudication"
+QUALIFICATION = "qualification"
+
+
+@dataclass(frozen=True)
+class Item:
+    """What people label.
+
+    id: unique in its database.
+    shown: whatever the form is made of; JSON.
+    hidden: what annotators must not see, such as the model or a judge's rating; JSON. Forms are made without it.
+    """
+
+    id: str
+    shown: Mapping[str, Any]
+    hidden: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Label:
+    """A label that counts: the last one that a person gave of an item in a stage, and has not withdrawn.
+
+    person: the name of the annotator.
+    seconds: that it took, as the browser counted; None where it did not.
+    at: when it was saved, UTC, ISO 8601.
+    """
+
+    item: str
+    stage: str
+    person: str
+    values: Values
+    comment: str
+    seconds: float | None
+    at: str
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A round of labels; the next begins on an item when it has all of its labels of this one.
+
+    per_item: people that label an item in it, who are others than those of the stages before; None: as many as the
+        database has for each item.
+    """
+
+    name: str
+    title: str
+    per_item: int | None = None
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Something that annotators may agree on.
+
+    levels: its values.
+    of: a label's value; None where the label has none.
+    is_ordered: whether levels are numbers, at whose distance Krippendorff's alpha looks.
+    """
+
+    title: str
+    levels: tuple[Any, ...]
+    of: Callable[[Values], Any]
+    is_ordered: bool = False
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A database as exports read it.
+
+    labels: that count, by item, in the order in which they were saved.
+    qualified: names of the annotators who have passed; all of them where there is no qualification.
+    qualification: ids of the items that served for it.
+    per_item: labels that an item needs.
+    options: of the command that made the database.
+    """
+
+    items: Sequence[Item]
+    labels: Mapping[str, Sequence[Label]]
+    people: Sequence[str]
+    qualified: Sequence[str]
+    qualification: frozenset[str]
+    per_item: int
+    options: Mapping[str, Any]
+
+    def of(self, item: Item, stage: str) -> list[Label]:
+        """An item's labels of a stage, by people whose labels count."""
+        people = {*self.qualified} if stage != ADJUDICATION else None
+        return [
+            label
+            for label in self.labels.get(item.id, ())
+            if label.stage == stage and (people is None or label.person in people)
+        ]
+
+    def adjudicated(self, item: Item) -> Label | None:
+        """What the lead has decided."""
+        return next(iter(self.of(item, ADJUDICATION)), None)
+
+
+class Flow(ABC):
+    """A benchmark's items, form and export.
+
+    name: the benchmark's.
+    title: of the page.
+    guide: paragraphs that annotators read first, the last with their source.
+    stages: at least one.
+    is_adjudicated: whether the lead decides where labels differ.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    guide: ClassVar[tuple[str, ...]]
+    stages: ClassVar[tuple[Stage, ...]]
+    is_adjudicated: ClassVar[bool] = True
+
+    @abstractmethod
+    def form(self, shown: Mapping[str, Any], earlier: Sequence[Values], order: int) -> Form:
+        """An item as one person sees it.
+
+        Args:
+            shown: of the item.
+            earlier: what stages before have made of it, one each.
+            order: a number that is the person's and the item's own, for orders in which options are shown.
+        """
+
+    @abstractmethod
+    def scales(self) -> Mapping[str, Scale]:
+        """What agreement is measured on, by name."""
+
+    @abstractmethod
+    def differ(self, item: Item, labels: Sequence[Values]) -> bool:
+        """Whether an item's labels, all that it needs, differ so that the lead should see them."""
+
+    @abstractmethod
+    def export(self, labelled: Labelled, out: Path) -> list[str]:
+        """Write the labels in the form that other commands read, into the folder `out`; returns lines that tell of it.
+
+        Raises:
+            LmmsEgoplanError: there is nothing to export yet.
+            OSError: the folder cannot be written.
+        """
+
+    @abstractmethod
+    def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
+        """Items of the benchmark's rendered set.
+
+        Args:
+            source: holds its `RenderedSet.FOLDER`.
+            folder: gets images.
+        """
+
+    def check(self, shown: Mapping[str, Any], values: Values) -> Values:
+        """What a form has, as it is stored.
+
+        Raises:
+            FormError: fields contradict one another.
+        """
+        return values
+
+    def expected(self, item: Item) -> str:
+        """What the record says, for those who review a qualification."""
+        return ""
+
+    def remarks(self, labelled: Labelled) -> list[str]:
+        """What the lead is told beside progress and agreement, a line each."""
+        return []

@@ -1,0 +1,201 @@
+"""What an annotator is shown of an item and asked about it, and the values that a browser sends back."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lmms_egoplan.annotation.clips import Media
+from lmms_egoplan.errors import LmmsEgoplanError
+
+LONGEST = 4000
+"""Characters of a text that an annotator writes."""
+
+Values = dict[str, Any]
+"""By the name of a field, what was chosen; fields that do not apply are absent."""
+
+
+class FormError(LmmsEgoplanError):
+    """What a browser sent does not fit the form."""
+
+
+@dataclass(frozen=True)
+class Prose:
+    """A text."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Texts with numbers from 1."""
+
+    title: str
+    steps: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image."""
+
+    title: str
+    media: Media
+
+
+@dataclass(frozen=True)
+class Film:
+    """A clip with controls."""
+
+    title: str
+    media: Media
+
+
+Shown = Prose | Steps | Picture | Film
+
+
+@dataclass(frozen=True)
+class Option:
+    """One of a field's values with its text."""
+
+    value: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several options.
+
+    applies: another field's name and values; the field is asked only where that one has one of these.
+    """
+
+    name: str
+    title: str
+    options: tuple[Option, ...]
+    help: str = ""
+    applies: tuple[str, tuple[str, ...]] | None = None
+
+    def read(self, sent: Sequence[str]) -> str:
+        if len(sent) != 1 or sent[0] not in [option.value for option in self.options]:
+            raise FormError(f"{self.title}: choose one")
+        return sent[0]
+
+
+@dataclass(frozen=True)
+class Marks:
+    """For each option, the steps that it concerns; an option may concern the whole, step 0.
+
+    steps: how many there are.
+    """
+
+    name: str
+    title: str
+    options: tuple[Option, ...]
+    steps: int
+    help: str = ""
+    applies: tuple[str, tuple[str, ...]] | None = None
+
+    def read(self, sent: Sequence[str]) -> dict[str, list[int]]:
+        """By option with a mark, the steps, increasing; step 0 stands for the whole plan."""
+        known = [option.value for option in self.options]
+        marked: dict[str, set[int]] = {}
+        for mark in sent:
+            option, _, step = mark.rpartition(":")
+            if option not in known or not step.isascii() or not step.isdigit() or int(step) > self.steps:
+                raise FormError(f"{self.title}: {mark!r} is no error type with a step")
+            marked.setdefault(option, set()).add(int(step))
+        return {option: sorted(marked[option]) for option in known if option in marked}
+
+
+@dataclass(frozen=True)
+class Words:
+    """A text to write.
+
+    initial: what stands there at first.
+    candidates: texts that stand beside it.
+    """
+
+    name: str
+    title: str
+    initial: str = ""
+    candidates: tuple[str, ...] = ()
+    help: str = ""
+    applies: tuple[str, tuple[str, ...]] | None = None
+
+    def read(self, sent: Sequence[str]) -> str:
+        text = " ".join(sent[0].split()) if len(sent) == 1 else ""
+        if not text or len(text) > LONGEST:
+            raise FormError(f"{self.title}: write a text of at most {LONGEST} characters")
+        return text
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A time of the clip above, to be moved frame by frame.
+
+    times: what it may be, seconds in the video, increasing.
+    initial: one of them.
+    start: seconds in the video at which the clip begins.
+    step: seconds from one frame of the clip to the next.
+    """
+
+    name: str
+    title: str
+    times: tuple[float, ...]
+    initial: float
+    start: float
+    step: float
+    help: str = ""
+    applies: tuple[str, tuple[str, ...]] | None = None
+
+    @property
+    def earliest(self) -> float:
+        return self.times[0]
+
+    @property
+    def latest(self) -> float:
+        return self.times[-1]
+
+    def read(self, sent: Sequence[str]) -> float:
+        """The nearest of the times."""
+        try:
+            (moment,) = (float(text) for text in sent)
+        except ValueError:
+            moment = math.nan
+        if not self.earliest - self.step <= moment <= self.latest + self.step:
+            raise FormError(f"{self.title}: expected seconds from {self.earliest:.6f} to {self.latest:.6f}")
+        return min(self.times, key=lambda time: abs(time - moment))
+
+
+Field = Choice | Marks | Words | Moment
+
+
+@dataclass(frozen=True)
+class Form:
+    """An item as one person sees it."""
+
+    shown: tuple[Shown, ...]
+    fields: tuple[Field, ...]
+
+    @property
+    def media(self) -> tuple[Media, ...]:
+        """In the order in which they are shown; a request names one by its place."""
+        return tuple(part.media for part in self.shown if isinstance(part, Picture | Film))
+
+
+def applies(field: Field, values: Mapping[str, Any]) -> bool:
+    """Whether a field is asked, given what the fields before it have."""
+    return field.applies is None or values.get(field.applies[0]) in field.applies[1]
+
+
+def read_values(form: Form, sent: Mapping[str, Sequence[str]]) -> Values:
+    """The values of a form that was sent; what is sent of fields that do not apply is dropped.
+
+    Raises:
+        FormError: a value is missing or none that the form offers; names the field.
+    """
+    values: Values = {}
+    for field in form.fields:
+        if applies(field, values):
+            values[field.name] = field.read(sent.get(field.name, ()))
+    return values

@@ -1,0 +1,231 @@
+"""The pages that annotators, seniors and the lead see, as HTML."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lmms_egoplan.annotation.agreement import agreements
+from lmms_egoplan.annotation.flow import ADJUDICATION, Flow, Labelled
+from lmms_egoplan.annotation.forms import Choice, Film, Form, FormError, Marks, Values
+from lmms_egoplan.annotation.store import ANNOTATOR, Person, Slot, Store
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+# A row of the keyboard for each field with options; z, n and g have other uses.
+_KEYS = ("1234567890", "qwertyuiop", "asdfhjkl", "xcvbm")
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+def static_file(name: str) -> Path | None:
+    """A file that all pages share; None for any other name."""
+    return {
+        "style.css": _TEMPLATES.parents[1] / "report" / "templates" / "style.css",
+        "annotation.css": _TEMPLATES / "annotation.css",
+        "annotation.js": _TEMPLATES / "annotation.js",
+    }.get(name)
+
+
+def item_page(
+    flow: Flow, person: Person, slot: Slot, form: Form, nonce: str, csrf: str, store: Store, error: str = ""
+) -> str:
+    """An item with its form.
+
+    Args:
+        nonce: as `Store.save` takes it.
+        error: why what was sent before was not saved; what was chosen then is in `slot`.
+    """
+    others = []
+    if slot.stage == ADJUDICATION:
+        labels = store.labelled().labels.get(slot.item.id, [])
+        others = [label for label in labels if label.stage != ADJUDICATION]
+    stage = next((known.title for known in flow.stages if known.name == slot.stage), slot.stage.capitalize())
+    return _render(
+        "item.html.jinja",
+        flow=flow,
+        person=person,
+        csrf=csrf,
+        slot=slot,
+        form=form,
+        nonce=nonce,
+        stage=stage,
+        keys=field_keys(form),
+        values=slot.values or {},
+        labelled=store.num_labelled(person.name),
+        total=store.num_items(),
+        error=error,
+        others=[(label.person, described(form, label.values), label.comment) for label in others],
+        media=f"/media/{slot.id}/",
+        mark=store.mark,
+        has_clip=any(isinstance(part, Film) for part in form.shown),
+    )
+
+
+def idle_page(flow: Flow, person: Person, state: str, csrf: str, store: Store) -> str:
+    """What an annotator sees where there is nothing to do."""
+    return _render(
+        "idle.html.jinja", flow=flow, person=person, state=state, csrf=csrf, labelled=store.num_labelled(person.name)
+    )
+
+
+def senior_page(flow: Flow, person: Person, csrf: str, store: Store) -> str:
+    """The qualifications that a senior reviews."""
+    labelled = store.labelled()
+    positions = store.positions()
+    items = [item for item in labelled.items if item.id in labelled.qualification]
+    waiting = []
+    for name in labelled.people:
+        rows = []
+        for item in items:
+            labels = [
+                label
+                for label in labelled.labels.get(item.id, ())
+                if label.person == name and label.stage == "qualification"
+            ]
+            form = flow.form(item.shown, (), 0)
+            rows += [
+                (positions[item.id], item.id, described(form, label.values), flow.expected(item), label.comment)
+                for label in labels
+            ]
+        if len(rows) == len(items):
+            waiting.append((name, rows, store.verdicts(name)))
+    return _render("senior.html.jinja", flow=flow, person=person, csrf=csrf, waiting=waiting)
+
+
+def view_page(flow: Flow, person: Person, position: int, csrf: str, store: Store) -> str:
+    """An item to look at."""
+    item = store.item(position)
+    form = flow.form(item.shown, (), 0)
+    media = f"/item/{position}/"
+    return _render(
+        "view.html.jinja",
+        flow=flow,
+        person=person,
+        csrf=csrf,
+        item=item,
+        form=form,
+        expected=flow.expected(item),
+        media=media,
+        mark=store.mark,
+    )
+
+
+def lead_page(flow: Flow, person: Person, csrf: str, store: Store) -> str:
+    """Progress, agreement, disagreements and comments."""
+    labelled = store.labelled()
+    positions = store.positions()
+    comments = [
+        (positions[label.item], label.item, label.person, label.comment)
+        for labels in labelled.labels.values()
+        for label in labels
+        if label.comment
+    ]
+    return _render(
+        "lead.html.jinja",
+        flow=flow,
+        person=person,
+        csrf=csrf,
+        progress=store.progress(),
+        counts=stage_counts(flow, labelled, store),
+        agreements=agreements(flow, labelled),
+        disputed=[
+            (positions[item.id], item.id, labelled.adjudicated(item)) for item in disputed(flow, labelled, store)
+        ],
+        comments=comments,
+        remarks=flow.remarks(labelled),
+        is_adjudicated=flow.is_adjudicated,
+    )
+
+
+def message_page(title: str, text: str, is_known: bool) -> str:
+    """A page that says one thing; with style sheets and a way on for those who may have them."""
+    return _render("message.html.jinja", title=title, text=text, is_known=is_known)
+
+
+def disputed(flow: Flow, labelled: Labelled, store: Store) -> list:
+    """Items with all the labels that they need, which differ."""
+    found = []
+    for item in labelled.items:
+        labels = [label for stage in flow.stages for label in labelled.of(item, stage.name)]
+        if len(labels) >= sum(store.num_needed(stage.name) for stage in flow.stages) and flow.differ(
+            item, [label.values for label in labels]
+        ):
+            found.append(item)
+    return found
+
+
+def stage_counts(flow: Flow, labelled: Labelled, store: Store) -> list[tuple[str, int, int]]:
+    """Of each stage its title, the labels that there are and those that are needed."""
+    main = [item for item in labelled.items if item.id not in labelled.qualification]
+    counts = [
+        (
+            stage.title,
+            sum(len(labelled.of(item, stage.name)) for item in main),
+            store.num_needed(stage.name) * len(main),
+        )
+        for stage in flow.stages
+    ]
+    if labelled.qualification:
+        given = sum(len(labelled.labels.get(item, ())) for item in labelled.qualification)
+        counts.insert(0, ("Qualification", given, len(labelled.people) * len(labelled.qualification)))
+    return counts
+
+
+def field_keys(form: Form) -> dict[str, dict[str, str]]:
+    """By field and option, the key that chooses it."""
+    fields = [field for field in form.fields if isinstance(field, Choice | Marks)]
+    return {
+        field.name: {option.value: key for option, key in zip(field.options, row, strict=False)}
+        for field, row in zip(fields, _KEYS, strict=False)
+    }
+
+
+def as_sent(form: Form, sent: Mapping[str, Sequence[str]]) -> Values:
+    """What a browser sent that was not accepted, to be shown again; of each field what can be read."""
+    values: Values = {}
+    for field in form.fields:
+        with suppress(FormError):
+            values[field.name] = field.read(sent.get(field.name, ()))
+    return values
+
+
+def described(form: Form, values: Values) -> list[tuple[str, str]]:
+    """A label in words: titles of fields with what was chosen."""
+    lines = []
+    for field in form.fields:
+        if field.name not in values:
+            continue
+        value = values[field.name]
+        if isinstance(field, Choice):
+            text = next((option.text for option in field.options if option.value == value), str(value))
+        elif isinstance(field, Marks):
+            texts = {option.value: option.text for option in field.options}
+            text = "; ".join(
+                f"{texts[name]}: {', '.join('all' if step == 0 else str(step) for step in steps)}"
+                for name, steps in value.items()
+            )
+        else:
+            text = f"{value:.3f} s" if isinstance(value, float) else str(value)
+        lines.append((field.title, text))
+    return lines
+
+
+def _render(name: str, **context: Any) -> str:
+    return _environment().get_template(name).render(**context, annotator=ANNOTATOR)
+
+
+@lru_cache(maxsize=1)
+def _environment() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("lmms_egoplan.annotation"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["kind"] = lambda part: type(part).__name__
+    return environment

@@ -1,0 +1,96 @@
+"""A database made or opened again, and its page served until it is stopped."""
+
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import typer
+
+from lmms_egoplan.annotation.clips import MediaFolder
+from lmms_egoplan.annotation.flow import Flow, Item
+from lmms_egoplan.annotation.options import DEFAULT_ANNOTATORS, DEFAULT_PER_ITEM
+from lmms_egoplan.annotation.store import Settings, Store, StoreError, create
+from lmms_egoplan.errors import LmmsEgoplanError
+
+
+def media_folder(db: Path) -> MediaFolder:
+    """The media beside a database."""
+    return MediaFolder(db.with_name(f"{db.name}.media"))
+
+
+def open_store(
+    flow: Flow,
+    db: Path,
+    read_items: Callable[[MediaFolder], Sequence[Item]],
+    where: str,
+    annotators: int | None = None,
+    per_item: int | None = None,
+    **settings: int,
+) -> Store:
+    """Open a database for a server; make it where it is absent.
+
+    Args:
+        read_items: the items as they are now, which must be those that the database was made of.
+        where: names their file in messages.
+        settings: more of `Settings`, for a new database.
+
+    Raises:
+        LmmsEgoplanError: the items are wrong or others, or the database cannot be used.
+    """
+    items = read_items(media_folder(db))
+    if not db.exists():
+        made = Settings(
+            flow.name,
+            DEFAULT_ANNOTATORS if annotators is None else annotators,
+            DEFAULT_PER_ITEM if per_item is None else per_item,
+            **settings,
+        )
+        create(db, made, items, flow.stages)
+    store = Store(db, flow.stages, alone=True)
+    try:
+        if store.settings.benchmark != flow.name:
+            raise StoreError(f"{db}: holds labels of {store.settings.benchmark}, not of {flow.name}; give another --db")
+        store.check_items(items, where)
+        if per_item not in (None, store.settings.per_item):
+            raise StoreError(f"--per-item {per_item}: {db} was made with {store.settings.per_item}, which stays")
+        if annotators is not None:
+            store.add_annotators(annotators)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def serve(store: Store, flow: Flow, host: str, port: int) -> None:
+    """Print everyone's link and serve the page until the process is stopped.
+
+    Raises:
+        LmmsEgoplanError: the server's packages are absent, or the port is taken.
+    """
+    try:
+        import uvicorn
+
+        from lmms_egoplan.annotation.app import make_app
+    except ModuleNotFoundError as error:
+        raise LmmsEgoplanError(
+            f"{error.name} is not installed. Install it with: pip install 'lmms-egoplan[annotate]'"
+        ) from error
+    try:
+        listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise LmmsEgoplanError(
+            f"cannot listen on {host}, port {port}: {error.strerror}; give another --port, or --host"
+        ) from error
+    name = f"[{host}]" if ":" in host else socket.gethostname() if host == "0.0.0.0" else host
+    typer.echo("Give each person their own link; whoever has it can label under their name.")
+    for person in store.people():
+        typer.echo(f"  {person.name}: http://{name}:{port}/enter/{person.token}")
+    typer.echo(f"Labels are in {store.path}. Stop with Ctrl+C; the same command goes on.")
+    # No log of requests: links are in it.
+    config = uvicorn.Config(
+        make_app(store, flow, media_folder(store.path)), log_level="warning", access_log=False, server_header=False
+    )
+    try:
+        uvicorn.Server(config).run(sockets=[listening])
+    finally:
+        store.close()

@@ -1,0 +1,139 @@
+// Keys, the time that an item takes, fields that depend on others, and the cut of a clip. Labels are saved by the forms
+// themselves, which work without any of this.
+
+const form = document.getElementById("label");
+
+// Seconds in which the page was in view.
+function timed() {
+  let seconds = 0;
+  let since = document.hidden ? null : performance.now();
+  const stop = () => { if (since !== null) seconds += (performance.now() - since) / 1000; since = null; };
+  document.addEventListener("visibilitychange", () => { if (document.hidden) stop(); else since = performance.now(); });
+  form.addEventListener("submit", (event) => {
+    if (form.dataset.sent) { event.preventDefault(); return; }
+    stop();
+    form.elements.seconds.value = seconds.toFixed(1);
+    form.dataset.sent = "yes";
+  });
+  // Back in the history: the form may be sent again.
+  window.addEventListener("pageshow", () => { delete form.dataset.sent; since ??= performance.now(); });
+}
+
+function dependent() {
+  const fields = [...form.querySelectorAll("fieldset[data-applies]")];
+  const update = () => fields.forEach((field) => {
+    const chosen = form.querySelector(`[name="${field.dataset.applies}"]:checked`);
+    field.hidden = !chosen || chosen.closest("fieldset").disabled || !field.dataset.values.split(" ").includes(chosen.value);
+    field.disabled = field.hidden;
+  });
+  form.addEventListener("change", update);
+  update();
+}
+
+function marks() {
+  form.querySelectorAll("details.marks").forEach((details) => {
+    const boxes = [...details.querySelectorAll("input")];
+    const update = () => {
+      const steps = boxes.filter((box) => box.checked).map((box) => box.value.split(":").at(-1)).map((step) => (step === "0" ? "whole plan" : step));
+      details.querySelector(".count").textContent = steps.join(", ");
+    };
+    details.addEventListener("change", update);
+    details.addEventListener("keydown", (event) => {
+      const place = boxes.indexOf(event.target);
+      const move = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      if (place < 0 || !move) return;
+      event.preventDefault();
+      boxes[(place + move + boxes.length) % boxes.length].focus();
+    });
+    update();
+  });
+}
+
+function candidates() {
+  form.querySelectorAll("button[data-text]").forEach((button) => {
+    const area = button.closest("fieldset").querySelector("textarea");
+    const update = () => { button.parentElement.hidden = area.value.trim() === button.dataset.text; };
+    area.addEventListener("input", update);
+    button.addEventListener("click", () => { area.value = button.dataset.text; area.focus(); area.dispatchEvent(new Event("input", { bubbles: true })); });
+    update();
+  });
+}
+
+// The clip shows the last frame before the cut, and plays up to it; a frame at the cut is not seen any more.
+function moments() {
+  const video = document.querySelector("video");
+  form.querySelectorAll("input[data-times]").forEach((input) => {
+    const times = input.dataset.times.split(" ").map(Number);
+    const output = input.closest("fieldset").querySelector("output");
+    const place = () => times.reduce((best, time, index) => (Math.abs(time - input.value) < Math.abs(times[best] - input.value) ? index : best), 0);
+    const last = () => Math.max(0, input.value - input.dataset.start - input.dataset.step / 2);
+    const show = () => {
+      output.textContent = `${Number(input.value).toFixed(3)} s`;
+      input.setAttribute("aria-valuetext", output.textContent);
+      if (!video) return;
+      video.pause();
+      video.currentTime = last();
+    };
+    const halt = () => {
+      if (video.paused) return;
+      if (video.currentTime < last()) { requestAnimationFrame(halt); return; }
+      video.pause();
+      video.currentTime = last();
+    };
+    video?.addEventListener("play", () => { if (video.currentTime >= last() - input.dataset.step / 4) video.currentTime = 0; requestAnimationFrame(halt); });
+    input.addEventListener("input", () => { input.value = times[place()]; show(); });
+    input.closest("fieldset").querySelectorAll("button[data-move]").forEach((button) => button.addEventListener("click", () => {
+      input.value = times[Math.min(times.length - 1, Math.max(0, place() + Number(button.dataset.move)))];
+      show();
+    }));
+    output.textContent = `${Number(input.value).toFixed(3)} s`;
+  });
+}
+
+function keys() {
+  document.addEventListener("keydown", (event) => {
+    const target = event.target;
+    const isText = target.matches("textarea, input:not([type=radio], [type=checkbox], [type=range])");
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && form) { event.preventDefault(); form.requestSubmit(); return; }
+    if (isText) { if (event.key === "Escape") target.blur(); return; }
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const key = event.key.toLowerCase();
+    const guide = document.getElementById("guide");
+    const video = document.querySelector("video");
+    if (key === "z") document.getElementById("undo")?.requestSubmit();
+    else if (key === "g" && guide) guide.open = !guide.open;
+    else if (!form) return;
+    else if (key === "n") form.elements.comment.focus();
+    else if (key === "enter" && !target.matches("button, a, summary, video")) form.requestSubmit();
+    else if (key === " " && video && !target.matches("button, a, summary, video, input[type=checkbox], input[type=radio]:not(:checked)")) { if (video.paused) video.play(); else video.pause(); }
+    else if ((key === "," || key === ".") && form.querySelector("button[data-move]")) form.querySelector(`button[data-move="${key === "," ? -1 : 1}"]`).click();
+    else {
+      const chosen = [...form.querySelectorAll("[data-key]")].find((one) => one.dataset.key === key && !one.closest("fieldset").disabled);
+      if (!chosen) return;
+      if (chosen.matches("summary")) {
+        const details = chosen.closest("details");
+        details.open = true;
+        details.querySelector("input").focus();
+      } else { chosen.click(); chosen.focus(); }
+    }
+    event.preventDefault();
+  });
+}
+
+// What was not saved survives a reload and a server that does not answer, in this tab alone and until the next item.
+function draft() {
+  const name = `draft ${form.action}`;
+  const own = [...form.elements].filter((one) => one.name && one.type !== "hidden");
+  const kept = JSON.parse(sessionStorage.getItem(name) ?? "null");
+  sessionStorage.clear();
+  const keep = () => sessionStorage.setItem(name, JSON.stringify(own.map((one) => (/radio|checkbox/.test(one.type) ? one.checked : one.value))));
+  if (kept?.length === own.length) {
+    own.forEach((one, place) => { if (typeof kept[place] === "boolean") one.checked = kept[place]; else one.value = kept[place]; });
+    keep();
+  }
+  form.addEventListener("input", keep);
+  form.addEventListener("change", keep);
+}
+
+keys();
+if (form) { draft(); timed(); dependent(); marks(); candidates(); moments(); }

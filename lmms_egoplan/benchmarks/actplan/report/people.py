@@ -1,0 +1,159 @@
+"""What people said of plans, as ``annotate export`` wrote it: rows beside Tables 3 and 5 to 7, and types of errors."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from lmms_egoplan.benchmarks.actplan.activities import SETTINGS, parse_id
+from lmms_egoplan.benchmarks.actplan.annotation import ERRORS, PLANS, VERDICTS
+from lmms_egoplan.benchmarks.actplan.reply import official_steps, parsed_steps
+from lmms_egoplan.benchmarks.actplan.report.answers import INSTANCES, Planned
+from lmms_egoplan.jsonl import parse_record, read_lines
+from lmms_egoplan.report.document import Table, Value, table_of_runs
+from lmms_egoplan.report.notes import read_columns, read_notes
+from lmms_egoplan.validation import AnyText, Checked, Text, read_as
+
+_note = read_notes(__file__, instances=sum(INSTANCES.values()), **INSTANCES)
+
+
+class LabelledPlan(Checked):
+    """A plan with what people said.
+
+    images: whether its model was shown images.
+    errors: by type, the steps concerned.
+    """
+
+    id: Text
+    model: Text
+    candidate: AnyText
+    correct: bool
+    commonsense: bool
+    images: bool = True
+    errors: dict[str, list[int]]
+
+    @property
+    def setting(self) -> str | None:
+        """One of `SETTINGS`; None where the id does not tell."""
+        place = parse_id(self.id)
+        return None if place is None else place.setting
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One model's labelled plans."""
+
+    model: str
+    plans: tuple[LabelledPlan, ...]
+
+    @property
+    def has_images(self) -> bool:
+        return all(plan.images for plan in self.plans)
+
+
+def read_judged(folders: Sequence[Path]) -> list[Judged]:
+    """The labelled plans of every model, with and without images apart.
+
+    Raises:
+        LmmsEgoplanError: a file cannot be read or holds something else; names the line.
+    """
+    found: dict[tuple[str, bool], list[LabelledPlan]] = {}
+    for folder in folders:
+        if (folder / PLANS).is_file():
+            for where, line in read_lines(folder / PLANS):
+                plan = read_as(LabelledPlan, where, parse_record(where, line))
+                found.setdefault((plan.model, plan.images), []).append(plan)
+    return [Judged(model, tuple(plans)) for (model, _), plans in found.items()]
+
+
+def table3_rows(judged: Sequence[Judged]) -> Iterator[dict[str, Value]]:
+    """Correctness and commonsense by setting, in percent, of plans made with images."""
+    for of_model in judged:
+        if of_model.has_images:
+            parts = {setting: [p for p in of_model.plans if p.setting == setting] for setting in SETTINGS}
+            parts["total"] = list(of_model.plans)
+            row: dict[str, Value] = {"model": f"{of_model.model} (people)", "plans": len(of_model.plans)}
+            row["compares"] = len(of_model.plans) >= sum(INSTANCES.values())
+            for part, plans in parts.items():
+                row |= {f"{part}_{title}": value for title, value in _percents(plans).items()}
+            yield row
+
+
+def ablation_rows(judged: Sequence[Judged], number: int) -> Iterator[dict[str, Value]]:
+    """Tables 6 and 7: with and without images, of models that people labelled without."""
+    without = {of_model.model for of_model in judged if not of_model.has_images}
+    for of_model in judged:
+        if of_model.model not in without:
+            continue
+        mark = "w" if of_model.has_images else "w/o"
+        row: dict[str, Value] = {"plans": len(of_model.plans), "compares": False}
+        if number == 6:
+            row |= {"model": f"{of_model.model} ({mark}, people)", "avg_len": _length(of_model.plans)}
+            row |= _percents(of_model.plans)
+        else:
+            row["model"] = f"{of_model.model}, {mark} image, people"
+            for setting in SETTINGS:
+                plans = [plan for plan in of_model.plans if plan.setting == setting]
+                row[f"{setting}_avg_len"] = _length(plans)
+                row |= {f"{setting}_{title}": value for title, value in _percents(plans).items()}
+        yield row
+
+
+def table5_rows(judged: Sequence[Judged], planned: Sequence[Planned]) -> Iterator[dict[str, Value]]:
+    """How far a run's classifier agrees with people, on plans that are the same."""
+    from sklearn.metrics import matthews_corrcoef
+
+    labels = {
+        (plan.id, tuple(official_steps(plan.candidate))): plan.correct for of_model in judged for plan in of_model.plans
+    }
+    for run in planned:
+        pairs = [
+            (labels[key], answer.record.score.bleurt)
+            for answer in (run.answers or {}).values()
+            if answer.record.score.bleurt is not None
+            and (key := (answer.id, tuple(answer.record.score.official))) in labels
+        ]
+        if pairs:
+            said, verdicts = zip(*pairs, strict=True)
+            is_defined = len({*said}) > 1 and len({*verdicts}) > 1
+            yield {
+                "model": str(run.task_run.metrics.get("bleurt_model")),
+                "vlm": run.name,
+                "mcc": float(matthews_corrcoef(said, verdicts)) if is_defined else None,
+                "all_acc": 100 * fmean(a == b for a, b in pairs),
+                "plans": len(pairs),
+                "compares": False,
+            }
+
+
+def errors_table(judged: Sequence[Judged]) -> Table | None:
+    """Types of errors by model (Fig. 6), each with an example (Table 8); None without labels."""
+    rows = []
+    for key, title in ERRORS.items():
+        for of_model in judged:
+            having = [plan for plan in of_model.plans if key in plan.errors]
+            total = sum(len(plan.errors) for plan in of_model.plans)
+            name = of_model.model if of_model.has_images else f"{of_model.model} (w/o images)"
+            row: dict[str, Any] = {"error": title, "model": name, "plans": len(of_model.plans)}
+            row |= {"count": len(having), "share": 100 * len(having) / total if total else None}
+            if having:
+                lines = official_steps(having[0].candidate)
+                marked = [lines[step - 1] for step in having[0].errors[key] if 0 < step <= len(lines)]
+                place = parse_id(having[0].id)
+                row["example"] = having[0].id if place is None else place.activity.replace("_", " ")
+                row["steps"] = "; ".join(marked) or "the whole plan"
+            rows.append(row)
+    if not judged:
+        return None
+    title = "Types of errors, marked by people"
+    return table_of_runs("actplan_errors", title, read_columns(__file__)["errors"], rows, (_note("errors"),))
+
+
+def _percents(plans: Sequence[LabelledPlan]) -> dict[str, Value]:
+    titles = dict(zip(VERDICTS, ("correctness", "commonsense"), strict=True))
+    return {title: 100 * fmean(getattr(p, name) for p in plans) if plans else None for name, title in titles.items()}
+
+
+def _length(plans: Sequence[LabelledPlan]) -> Value:
+    return fmean(len(parsed_steps(plan.candidate)) for plan in plans) if plans else None

@@ -1,0 +1,224 @@
+"""EgoIntent's labels revised by people, their cuts moved, and hindsight checked (sec. 3.3).
+
+A first person revises a step's labels, a second one reviews what came of it, the lead decides where they differ.
+"""
+
+import json
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from lmms_egoplan.annotation.clips import Cut, MediaFolder
+from lmms_egoplan.annotation.flow import Flow, Item, Labelled, Scale, Stage
+from lmms_egoplan.annotation.forms import Choice, Field, Film, Form, Moment, Option, Values, Words
+from lmms_egoplan.benchmarks.egointent import demo
+from lmms_egoplan.benchmarks.egointent.prepare import check_videos
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, TITLES
+from lmms_egoplan.benchmarks.egointent.records import Record, field_of, read_annotations, read_raw
+from lmms_egoplan.media.frames import frame_times
+from lmms_egoplan.storage import write_whole
+from lmms_egoplan.text import csv_text
+
+_REVISE, _REVIEW = "revise", "review"
+_YES_NO = (Option("yes", "Yes"), Option("no", "No"))
+_CUT, _BOUNDARY = "end_sec", "boundary"
+_EARLIER = "It can be moved to an earlier frame, not to a later one: nobody sees a frame after it."
+# What is printed of the dataset: sec. 3.3. In percent, but for the adjustments in seconds.
+PAPER = {
+    "candidates_rewritten_for_hindsight_global_intent": 6.1,
+    "candidates_rewritten_for_hindsight_next_step_plan": 13.7,
+    "labels_supported_before_the_cut": 94.3,
+    "cuts_moved": round(100 * 761 / 3014, 1),
+    "median_adjustment_sec": 0.11,
+    "mean_adjustment_sec": 0.23,
+    "outcome_not_yet_visible": round(100 * 957 / 973, 1),
+}
+
+
+def read_items(annotations: Path, videos: Path) -> list[Item]:
+    """Steps to revise.
+
+    Args:
+        annotations: in the form of FORMAT.md.
+        videos: folder with ``<video_id>.mp4``.
+
+    Raises:
+        LmmsEgoplanError: the annotations are wrong, or frames are missing.
+    """
+    records = read_annotations(annotations)
+    paths = check_videos(records, videos)
+    names = [_names(raw) for raw in read_raw(annotations)]
+    return [_item(record, paths[record.step_id], own) for record, own in zip(records, names, strict=True)]
+
+
+class RevisedSteps(Flow):
+    """Steps whose labels and cut are revised, then reviewed by another person."""
+
+    name = "egointent"
+    title = "EgoIntent: revise steps"
+    guide = (
+        "Watch the clip. It must end before the key outcome of the step is seen: move its end to an earlier frame if "
+        "it does not. Nothing after the end counts, neither for you nor for the models.",
+        "Local intent: the immediate goal that the person can reach within this step; no description of the motion.",
+        "Global intent: what the step is for in the whole procedure; not the local intent again, nor the next action.",
+        "Next-step plan: the one action that most likely begins after this step has ended.",
+        "For each label, say first whether the candidate is supported by what is seen before the end. If one has to "
+        "know what comes after, it is not. Then write the label as it should be, or leave it as it is.",
+        "After EgoIntent's annotation procedure (sec. 3.2 and 3.3), in our own words.",
+    )
+    stages = (Stage(_REVISE, "Revision", 1), Stage(_REVIEW, "Review by a second person", 1))
+
+    def form(self, shown: Mapping[str, Any], earlier: Sequence[Values], order: int) -> Form:
+        """The clip up to the cut, and the three labels; after a revision, these are the revised ones."""
+        revised = earlier[0] if earlier else None
+        times = shown["times"]
+        end = shown["end_sec"] if revised is None else revised[_CUT]
+        count = bisect_left(times, end)
+        clip = Cut(shown["video"], tuple(range(shown["first"], shown["first"] + count)), shown["fps"])
+        # A cut lies behind the clip's first frame, at the latest where it is.
+        cuts = (*(time for time in times[1:count]), end)
+        fields: list[Field] = []
+        if revised is not None:
+            title = "Does the clip end before the key outcome of the step is seen?"
+            fields.append(Choice(_BOUNDARY, title, _YES_NO, "If not, move its end."))
+        fields.append(Moment(_CUT, "End of the clip", cuts, end, times[0], 1 / shown["fps"], _EARLIER))
+        for field in FIELDS:
+            text = shown["labels"][field] if revised is None else revised[field]
+            title = shown["titles"][field]
+            help_ = f"{'Candidate' if revised is None else 'Label'}: {text}"
+            asked = f"{title}: supported by what is seen before the end?"
+            fields.append(Choice(f"supported_{field}", asked, _YES_NO, help_))
+            fields.append(Words(field, title, text, (text,)))
+        return Form((Film("Step", clip),), tuple(fields))
+
+    def scales(self) -> Mapping[str, Scale]:
+        """None: the two people answer different questions; the audit counts."""
+        return {}
+
+    def differ(self, item: Item, labels: Sequence[Values]) -> bool:
+        """Whether the reviewer has changed something, or found a label or the cut wanting."""
+        revised, review = labels
+        return (
+            review[_BOUNDARY] == "no"
+            or review[_CUT] != revised[_CUT]
+            or any(review[f"supported_{field}"] == "no" or review[field] != revised[field] for field in FIELDS)
+        )
+
+    def export(self, labelled: Labelled, out: Path) -> list[str]:
+        """``steps.jsonl`` in the form of FORMAT.md, and ``audit.csv`` with the rates that the paper prints."""
+        finals: list[dict[str, Any]] = []
+        unfinished = differing = 0
+        for item in labelled.items:
+            pair = _pair(item, labelled)
+            decided = labelled.adjudicated(item)
+            if decided is not None:
+                finals.append(_final(item, decided.values))
+            elif pair is None:
+                unfinished += 1
+            elif self.differ(item, pair):
+                differing += 1
+            else:
+                finals.append(_final(item, pair[1]))
+        lines = [f"Steps revised and reviewed: {len(finals)} of {len(labelled.items)}"]
+        if unfinished:
+            lines.append(f"Left out, without revision or review yet: {unfinished}")
+        if differing:
+            lines.append(f"Left out, since the two differ and the lead has not decided: {differing}")
+        if finals:
+            text = "".join(f"{json.dumps(step, ensure_ascii=False)}\n" for step in finals)
+            write_whole(out / "steps.jsonl", text)
+            lines.append(f"{out / 'steps.jsonl'}: the steps, for data prepare egointent")
+        header = ["rate", "value", "count", "of", "paper"]
+        write_whole(out / "audit.csv", csv_text([header, *audit(labelled)]))
+        return [*lines, f"{out / 'audit.csv'}: how labels and cuts were changed, beside the paper"]
+
+    def remarks(self, labelled: Labelled) -> list[str]:
+        """The audit's rates."""
+        return [
+            f"{name.replace('_', ' ')}: {value} ({count} of {of}; paper: {paper})"
+            for name, value, count, of, paper in audit(labelled)
+        ]
+
+    def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
+        """All steps of the set."""
+        root = source / demo.FOLDER
+        return read_items(root / demo.ANNOTATIONS, root / demo.VIDEOS)
+
+
+FLOW = RevisedSteps()
+
+
+def audit(labelled: Labelled) -> list[list[Any]]:
+    """Rates as sec. 3.3 prints them: name, value, count, of how many, the paper's value; ``n/a`` without any."""
+    revised = [(item, labels[0].values) for item in labelled.items if (labels := labelled.of(item, _REVISE))]
+    reviews = [labels[0].values for item in labelled.items if (labels := labelled.of(item, _REVIEW))]
+    moved = [
+        abs(values[_CUT] - item.shown["end_sec"]) for item, values in revised if values[_CUT] != item.shown["end_sec"]
+    ]
+    counts = {
+        f"candidates_rewritten_for_hindsight_{field}": (
+            sum(
+                values[f"supported_{field}"] == "no" and values[field] != item.shown["labels"][field]
+                for item, values in revised
+            ),
+            len(revised),
+        )
+        for field in FIELDS
+    }
+    supported = sum(all(values[f"supported_{field}"] == "yes" for field in FIELDS) for values in reviews)
+    counts["labels_supported_before_the_cut"] = (supported, len(reviews))
+    counts["cuts_moved"] = (len(moved), len(revised))
+    counts["outcome_not_yet_visible"] = (sum(values[_BOUNDARY] == "yes" for values in reviews), len(reviews))
+    rows = [
+        [name, round(100 * count / of, 1) if of else "n/a", count, of, PAPER.get(name, "n/a")]
+        for name, (count, of) in counts.items()
+    ]
+    for name, statistic in (("median", median), ("mean", fmean)):
+        value = round(statistic(moved), 3) if moved else "n/a"
+        rows.append([f"{name}_adjustment_sec", value, len(moved), len(revised), PAPER[f"{name}_adjustment_sec"]])
+    return rows
+
+
+def _names(raw: Mapping[str, Any]) -> dict[str, str]:
+    """By field, the key that the file has for it."""
+    found = dict(zip(FIELDS, FIELDS, strict=True))
+    for key in raw:
+        if field_of(key) in found:
+            found[field_of(key)] = key
+    return found
+
+
+def _item(record: Record, video: Path, names: Mapping[str, str]) -> Item:
+    times = frame_times(video)
+    first, stop = (bisect_left(times, seconds) for seconds in (record.start_sec, record.end_sec))
+    own = [float(time) for time in times[first:stop]]
+    span = own[-1] - own[0]
+    titles = {
+        field: TITLES[field] if names[field] == field else names[field].replace("_", " ").replace("-", " ").capitalize()
+        for field in FIELDS
+    }
+    shown = {
+        "video": str(video),
+        "first": first,
+        "times": own,
+        "fps": (len(own) - 1) / span if span else 1.0,
+        "end_sec": record.end_sec,
+        "labels": {field: getattr(record, field) for field in FIELDS},
+        "titles": titles,
+    }
+    whole = {key: value for key, value in record.model_dump().items() if key not in FIELDS and value is not None}
+    return Item(record.step_id, shown, {"record": whole, "names": dict(names)})
+
+
+def _pair(item: Item, labelled: Labelled) -> list[Values] | None:
+    labels = [labelled.of(item, stage) for stage in (_REVISE, _REVIEW)]
+    return [found[0].values for found in labels] if all(labels) else None
+
+
+def _final(item: Item, values: Values) -> dict[str, Any]:
+    # Not rounded: a time that is rounded up lets one more frame in.
+    names = item.hidden["names"]
+    labels = {names[field]: values[field] for field in FIELDS}
+    return item.hidden["record"] | {"end_sec": values[_CUT]} | labels | {"unverified": False}

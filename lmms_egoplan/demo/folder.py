@@ -1,0 +1,169 @@
+"""A demo's folder, in which its commands run, with their log."""
+
+import json
+import math
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.text import Text
+
+from lmms_egoplan.errors import LmmsEgoplanError
+
+OWN_COMMAND = (sys.executable, "-c", "from lmms_egoplan.cli import app; app()")
+LOG = "lmms-eval.log"
+
+_MARKER = ".lmms-egoplan-demo"
+# The user's own judge and classifier have no part in a demo, nor have the judge's keys.
+_USERS_PREFIXES = ("LMMS_EGOPLAN_JUDGE_", "LMMS_EGOPLAN_BLEURT", "OPENAI_", "AZURE_")
+_USERS_VARIABLES = ("MODEL_VERSION", "API_TYPE", "API_VERSION")
+_SHOWN_LINES = 30
+# In the log, above what lmms-eval writes.
+_EXPECTED = (
+    "# lmms-eval warns of every choice that target_delimiter and choice have no white space. This is intended: the "
+    "model's chat template sets it.\n"
+)
+
+
+class DemoFolder:
+    """A folder, made if absent. Within its context, the last line that a command has written is shown.
+
+    Args:
+        path: made if absent. It may hold an earlier demo.
+        contents: names of what the demo makes there; what an earlier one made of them is removed.
+        steps: of the demo, told when they begin.
+        environment: of its commands, beside the user's.
+
+    Raises:
+        LmmsEgoplanError: `path` holds something else.
+        OSError: it cannot be written to.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        contents: Sequence[str],
+        console: Console,
+        steps: Sequence[str],
+        environment: Mapping[str, str],
+    ) -> None:
+        self.path = path.resolve()
+        self._console = console
+        self._steps = [f"{number}/{len(steps)}  {step}" for number, step in enumerate(steps, 1)]
+        self._environment = dict(environment)
+        self._status = console.status("")
+        self._claim(contents)
+
+    def __enter__(self) -> "DemoFolder":
+        self._status.__enter__()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._status.stop()
+
+    def begin_step(self) -> None:
+        """Tell the next step."""
+        self._console.print(self._steps.pop(0), markup=False, highlight=False)
+        self._status.update("")
+
+    def run(self, command: Sequence[str], remark: str = "") -> None:
+        """Run a command in the folder; its output goes to the log, behind a remark.
+
+        Raises:
+            LmmsEgoplanError: it failed.
+        """
+        width = max(20, self._console.width - 4)
+        process = subprocess.Popen(
+            command,
+            cwd=self.path,
+            env=self._users_environment() | self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+        )
+        with process, (self.path / LOG).open("a", encoding="utf-8", buffering=1) as log:
+            log.write(f"$ {self.as_typed(command)}\n{remark}")
+            try:
+                # Text mode: the carriage return of a progress bar ends a line, too.
+                for line in process.stdout or ():
+                    plain = Text.from_ansi(line).plain.rstrip()
+                    log.write(f"{plain}\n")
+                    if message := plain.rpartition(" - ")[2]:
+                        self._status.update(escape(message[:width]))
+            except BaseException:
+                process.kill()
+                raise
+        if process.returncode:
+            raise self._failure(f"exit code {process.returncode}: {self.as_typed(command)}")
+
+    def evaluate(
+        self, tasks: Sequence[str], model_args: str, results: str, scores: Mapping[str, str]
+    ) -> tuple[list[str], Path, dict[str, dict[str, float]]]:
+        """Run lmms-eval with ``hf_vlm``; ``python -m lmms_eval`` is what its console script runs.
+
+        Args:
+            results: folder for them, without any.
+            scores: the metrics that must be numbers then, by task.
+
+        Returns:
+            The command, the results file, and its metrics by task.
+
+        Raises:
+            LmmsEgoplanError: a score is not there: lmms-eval exits with 0 after errors, too.
+        """
+        command = [
+            *(sys.executable, "-m", "lmms_eval", "--tasks", ",".join(tasks)),
+            *("--model", "hf_vlm", "--model_args", model_args),
+            *("--batch_size", "8", "--output_path", results, "--log_samples"),
+        ]
+        self.run(command, _EXPECTED)
+        files = list((self.path / results).rglob("*_results.json"))
+        if len(files) != 1:
+            raise self._failure(f"lmms-eval has written {len(files)} files of results, expected one")
+        metrics = {
+            task: {name.partition(",")[0]: value for name, value in of_task.items()}
+            for task, of_task in json.loads(files[0].read_text(encoding="utf-8"))["results"].items()
+        }
+        for task, metric in scores.items():
+            value = metrics.get(task, {}).get(metric)
+            if not isinstance(value, int | float) or not math.isfinite(value):
+                raise self._failure(f"{metric} of {task} is {value} in {files[0]}")
+        return command, files[0], metrics
+
+    def as_typed(self, command: Sequence[str]) -> str:
+        """What a user would type in the folder."""
+        return " ".join([*(f"{name}={value}" for name, value in self._environment.items()), shlex.join(command)])
+
+    def _claim(self, contents: Sequence[str]) -> None:
+        """Make the folder, or take what an earlier demo made out of it."""
+        out, marker = self.path, self.path / _MARKER
+        if out.exists() and not out.is_dir():
+            raise LmmsEgoplanError(f"{out} is no folder; choose another with --out")
+        if out.exists() and not marker.is_file() and any(out.iterdir()):
+            raise LmmsEgoplanError(f"{out} holds files that are not this demo's; choose another folder with --out")
+        out.mkdir(parents=True, exist_ok=True)
+        marker.touch()
+        for name in contents:
+            if (out / name).exists():
+                shutil.rmtree(out / name)
+        (out / LOG).unlink(missing_ok=True)
+
+    def _users_environment(self) -> dict[str, str]:
+        return {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(_USERS_PREFIXES) and name not in _USERS_VARIABLES
+        }
+
+    def _failure(self, reason: str) -> LmmsEgoplanError:
+        lines = [line for line in (self.path / LOG).read_text(encoding="utf-8").splitlines() if line]
+        return LmmsEgoplanError(
+            "\n".join([*lines[-_SHOWN_LINES:], f"the demo failed, the end of {self.path / LOG} is above; {reason}"])
+        )

@@ -1,0 +1,39 @@
+"""A browser, and what it may not do on a page."""
+
+from contextlib import contextmanager
+
+import pytest
+
+from patience import FOREVER_S
+
+
+class Browser:
+    """Opens tabs in which nothing may be asked of another host, and no script may fail."""
+
+    def __init__(self, chromium):
+        self._chromium = chromium
+
+    @contextmanager
+    def tab(self, address, store, name, width=1440, scheme="light", refused=""):
+        """The page that a person's link leads to; the console may tell of answers with the status `refused` alone."""
+        context = self._chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        page = context.new_page()
+        page.set_default_timeout(1000 * FOREVER_S)
+        messages = []
+        page.on("console", lambda message: messages.append(message.text))
+        page.on("pageerror", lambda error: messages.append(str(error)))
+        page.on(
+            "request", lambda asked: None if asked.url.startswith((address, "data:")) else messages.append(asked.url)
+        )
+        (token,) = (person.token for person in store.people() if person.name == name)
+        page.goto(f"{address}/enter/{token}")
+        assert token not in page.url
+        yield page
+        assert [message for message in messages if not refused or f"status of {refused}" not in message] == []
+        assert page.evaluate("window.hit") is None
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def browser(browser):
+    return Browser(browser)

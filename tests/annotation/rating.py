@@ -1,0 +1,45 @@
+"""A small flow for tests: a text is rated 0 or 1."""
+
+import json
+
+from lmms_egoplan.annotation.flow import Flow, Item, Scale, Stage
+from lmms_egoplan.annotation.forms import Choice, Form, Option, Prose
+
+LEVELS = ("0", "1")
+
+
+class Rating(Flow):
+    name = "rating"
+    title = "Rate texts"
+    guide = ("Say 1 where the text is good.",)
+    stages = (Stage("rate", "Rating"),)
+
+    def form(self, shown, earlier, order):
+        options = tuple(Option(level, level) for level in LEVELS)
+        return Form((Prose("Text", shown["text"]),), (Choice("rating", "Rating", options),))
+
+    def scales(self):
+        return {"rating": Scale("Rating", (0, 1), lambda values: int(values["rating"]), is_ordered=True)}
+
+    def differ(self, item, labels):
+        return len({values["rating"] for values in labels}) > 1
+
+    def export(self, labelled, out):
+        out.mkdir(parents=True, exist_ok=True)
+        found = {item.id: [label.values for label in labelled.of(item, "rate")] for item in labelled.items}
+        (out / "ratings.json").write_text(json.dumps(found))
+        return ["ratings.json"]
+
+    def demo_items(self, source, folder):
+        return texts(3)
+
+
+class Reviewed(Rating):
+    name = "reviewed"
+    stages = (Stage("rate", "Rating", 1), Stage("review", "Review", 1))
+
+
+def texts(count):
+    return [
+        Item(f"text/{number}", {"text": f"<b>text {number}</b>"}, {"model": "secret-model"}) for number in range(count)
+    ]

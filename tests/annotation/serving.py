@@ -1,0 +1,51 @@
+"""The page, served on the loopback, and people who use it."""
+
+import re
+import socket
+import threading
+from contextlib import contextmanager
+from html import unescape
+
+import httpx
+import uvicorn
+
+from lmms_egoplan.annotation.app import make_app
+from lmms_egoplan.annotation.serve import media_folder
+from patience import FOREVER_S
+
+
+@contextmanager
+def served(store, flow):
+    """Its address."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    app = make_app(store, flow, media_folder(store.path))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def enter(address, store, name):
+    """A client with the cookie that a person's link gives."""
+    (token,) = (person.token for person in store.people() if person.name == name)
+    client = httpx.Client(base_url=address, follow_redirects=True, timeout=FOREVER_S)
+    client.page = client.get(f"/enter/{token}")
+    return client
+
+
+def form_in(page, action="/label/"):
+    """Where the page's form goes, and its hidden fields."""
+    found = re.search(rf'<form method="post" action="({action}[^"]*)".*?</form>', page, re.DOTALL)
+    hidden = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', found[0])
+    return found[1], {name: unescape(value) for name, value in hidden}
+
+
+def post(client, action="/label/", **values):
+    """Send the form of the page that the client has, as a browser does."""
+    where, hidden = form_in(client.page.text, action)
+    client.page = client.post(where, data=hidden | values)
+    return client.page

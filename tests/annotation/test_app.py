@@ -1,0 +1,184 @@
+import re
+
+import httpx
+import pytest
+
+from annotation.rating import Rating, texts
+from annotation.serving import enter, form_in, post, served
+from lmms_egoplan.annotation.store import Settings, Store, create
+
+
+@pytest.fixture
+def make(tmp_path):
+    """A server of a new database, as (address, store)."""
+    contexts = []
+
+    def start(count=4, annotators=3, per_item=2, flow=Rating, **settings):
+        path = tmp_path / "labels.sqlite"
+        create(path, Settings(flow.name, annotators, per_item, **settings), texts(count), flow.stages)
+        store = Store(path, flow.stages, alone=True)
+        context = served(store, flow())
+        contexts.append((context, store))
+        return context.__enter__(), store
+
+    yield start
+    for context, store in contexts:
+        context.__exit__(None, None, None)
+        store.close()
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/static/style.css", "/media/1/0", "/item/0", "/item/0/0", "/adjudicate/0", "/enter/x"]
+)
+def test_without_a_link_nothing_is_served(make, path):
+    address, _ = make()
+    answer = httpx.get(address + path)
+    assert answer.status_code == 403
+    assert "text 0" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "path", ["/docs", "/openapi.json", "/redoc", "/static/../app.py", "/static/..%2fapp.py", "/media/1/../../x"]
+)
+def test_no_path_reaches_the_file_system(make, path):
+    address, store = make()
+    client = enter(address, store, "annotator-1")
+    answer = client.get(path)
+    assert answer.status_code in (403, 404, 422)
+    assert "import" not in answer.text
+
+
+def test_headers_and_cookie(make):
+    address, store = make()
+    token = store.people()[-1].token
+    answer = httpx.get(f"{address}/enter/{token}")
+    cookie = answer.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=lax" in cookie
+    page = enter(address, store, "annotator-1").page
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert "unsafe" not in page.headers["content-security-policy"]
+    assert page.headers["x-content-type-options"] == "nosniff"
+    assert "style=" not in page.text
+    assert not re.search(r"<script(?! src=)|\son\w+=", page.text)
+
+
+def test_texts_are_escaped_and_models_hidden(make):
+    address, store = make()
+    page = enter(address, store, "annotator-1").page.text
+    assert "&lt;b&gt;text" in page
+    assert "<b>text" not in page
+    assert "secret-model" not in page
+
+
+def test_a_label_is_saved_and_the_next_item_shown(make):
+    address, store = make(count=2, annotators=1, per_item=1)
+    client = enter(address, store, "annotator-1")
+    first = form_in(client.page.text)[0]
+    page = post(client, rating="1", comment=" <i>odd</i> ", seconds="3.26")
+    assert page.status_code == 200
+    assert form_in(page.text)[0] != first
+    (label,) = next(iter(store.labelled().labels.values()))
+    assert (label.values, label.comment, label.seconds) == ({"rating": "1"}, "<i>odd</i>", 3.3)
+    page = post(client, rating="0")
+    assert "You have labelled 2 items" in page.text
+
+
+@pytest.mark.parametrize("values", [{}, {"rating": "2"}, {"rating": ["0", "1"]}])
+def test_what_does_not_fit_is_not_saved_and_comment_is_kept(make, values):
+    address, store = make()
+    client = enter(address, store, "annotator-1")
+    page = post(client, comment="to keep", **values)
+    assert page.status_code == 422
+    assert "to keep" in page.text
+    assert store.labelled().labels == {}
+    assert post(client, rating="1").status_code == 200
+    assert len(store.labelled().labels) == 1
+
+
+def test_the_same_form_sent_twice_is_one_label(make):
+    address, store = make()
+    client = enter(address, store, "annotator-1")
+    where, hidden = form_in(client.page.text)
+    for _ in range(2):
+        assert client.post(where, data=hidden | {"rating": "1"}).status_code == 200
+    assert len(store._rows("SELECT id FROM labels")) == 1
+
+
+def test_forms_of_others_are_refused(make):
+    address, store = make()
+    client, other = enter(address, store, "annotator-1"), enter(address, store, "annotator-2")
+    where, hidden = form_in(client.page.text)
+    assert client.post(where, data=hidden | {"csrf": "x", "rating": "1"}).status_code == 403
+    assert client.post(where, data={"rating": "1"}).status_code == 403
+    assert other.post(where, data=hidden | {"rating": "1"}).status_code == 403
+    own = form_in(other.page.text)[1]["csrf"]
+    assert other.post(where, data=hidden | {"csrf": own, "rating": "1"}).status_code == 403
+    assert other.get(where.replace("label", "media") + "/0").status_code == 403
+    assert other.post("/release", data={"csrf": own, "person": "annotator-1"}).status_code == 403
+    assert store.labelled().labels == {}
+
+
+def test_a_large_form_is_refused(make):
+    address, store = make()
+    client = enter(address, store, "annotator-1")
+    assert post(client, rating="1", comment="x" * 300_000).status_code == 413
+
+
+def test_undo_shows_the_item_with_what_was_chosen(make):
+    address, store = make()
+    client = enter(address, store, "annotator-1")
+    first = form_in(client.page.text)[0]
+    post(client, rating="1")
+    page = post(client, "/undo")
+    assert form_in(page.text)[0] == first
+    assert re.search(r'value="1" required checked', page.text)
+
+
+def test_the_lead_sees_all_and_decides(make):
+    address, store = make(count=1, annotators=2, per_item=2)
+    for name, rating in (("annotator-1", "0"), ("annotator-2", "1")):
+        post(enter(address, store, name), rating=rating, comment=f"by {name}")
+    lead = enter(address, store, "lead")
+    for text in ("annotator-1", "by annotator-2", "2 of 2 labels", "/adjudicate/0", "Krippendorff"):
+        assert text in lead.page.text
+    lead.page = lead.get("/adjudicate/0")
+    assert "annotator-2" in lead.page.text
+    assert "decided" in post(lead, rating="1").text
+    labelled = store.labelled()
+    assert labelled.adjudicated(labelled.items[0]).values == {"rating": "1"}
+    assert enter(address, store, "annotator-1").get("/adjudicate/0").status_code == 403
+
+
+def test_seniors_review_a_qualification(make):
+    address, store = make(count=3, annotators=1, per_item=1, qualification=1, seniors=2)
+    client = enter(address, store, "annotator-1")
+    assert "Two seniors review them" in post(client, rating="1").text
+    for name in ("senior-1", "senior-2"):
+        senior = enter(address, store, name)
+        assert "/item/0" in senior.page.text
+        assert "text/" in senior.get("/item/0").text
+        post(senior, "/qualify", verdict="pass")
+    client.page = client.get("/")
+    post(client, rating="1")
+    assert "nothing to label" in post(client, rating="1").text
+
+
+def test_a_full_disk_is_told_and_the_form_can_be_sent_again(make):
+    address, store = make()
+    client = enter(address, store, "annotator-1")
+    where, hidden = form_in(client.page.text)
+    (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
+    store._connection.execute(f"PRAGMA max_page_count = {pages}")
+    data = hidden | {"rating": "1", "comment": "x" * 2000}
+    for _ in range(20):
+        answer = client.post(where, data=data)
+        if answer.status_code == 507:
+            break
+        store.undo("annotator-1")
+        data["form"] += "x"
+    assert "disk is full" in answer.text
+    assert str(store.path.parent) not in answer.text
+    store._connection.execute(f"PRAGMA max_page_count = {pages + 100}")
+    assert client.post(where, data=data).status_code == 200
+    assert len(store.labelled().labels) == 1

@@ -1,0 +1,126 @@
+"""The page in a browser: keys, what is chosen, and texts that would be scripts."""
+
+import pytest
+
+from annotation.rating import Rating, texts
+from annotation.serving import served
+from lmms_egoplan.annotation.flow import Item
+from lmms_egoplan.annotation.store import Settings, Store, create
+
+HOSTILE = "<script>window.hit = 1</script><img src=x onerror='window.hit = 2'>"
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Opens a database of texts, for one annotator, and serves it."""
+    opened = []
+
+    def start(items):
+        path = tmp_path / "labels.sqlite"
+        create(path, Settings(Rating.name, 1, 1), items, Rating.stages)
+        store = Store(path, Rating.stages, alone=True)
+        opened.append(store)
+        return store
+
+    yield start
+    for store in opened:
+        store.close()
+
+
+def press(page, key):
+    """A key that leads to another page."""
+    with page.expect_navigation():
+        page.keyboard.press(key)
+
+
+def test_keys_save_undo_and_comment(browser, start):
+    store = start(texts(3))
+    with served(store, Rating()) as address, browser.tab(address, store, "annotator-1") as page:
+        for _ in range(2):
+            page.keyboard.press("2")
+            press(page, "Enter")
+        press(page, "z")
+        assert page.locator("input[value='1']").is_checked()
+        page.keyboard.press("n")
+        page.keyboard.type("2 odd")
+        page.keyboard.press("Escape")
+        page.keyboard.press("1")
+        press(page, "Enter")
+    labels = [label for given in store.labelled().labels.values() for label in given]
+    assert [(label.values["rating"], label.comment) for label in labels] == [("1", ""), ("0", "2 odd")]
+    assert all(label.seconds is not None for label in labels)
+
+
+def test_nothing_is_sent_before_it_is_chosen(browser, start):
+    store = start(texts(1))
+    with served(store, Rating()) as address, browser.tab(address, store, "annotator-1") as page:
+        page.keyboard.press("Enter")
+        press(page, "z")
+        assert page.locator("#label").count() == 1
+    assert store.labelled().labels == {}
+
+
+def test_what_is_not_sent_yet_survives_a_reload_but_stays_with_its_item(browser, start):
+    store = start(texts(2))
+    with served(store, Rating()) as address, browser.tab(address, store, "annotator-1") as page:
+        page.keyboard.press("2")
+        page.fill("[name=comment]", "half a thought")
+        page.reload()
+        assert page.locator("input[value='1']").is_checked()
+        assert page.input_value("[name=comment]") == "half a thought"
+        page.locator("[name=comment]").press("Escape")
+        press(page, "Enter")
+        assert page.locator("input:checked").count() == 0
+        assert page.input_value("[name=comment]") == ""
+    (label,) = [label for given in store.labelled().labels.values() for label in given]
+    assert (label.values["rating"], label.comment) == ("1", "half a thought")
+
+
+def test_what_could_not_be_saved_is_still_there(browser, start):
+    store = start(texts(1))
+    with served(store, Rating()) as address, browser.tab(address, store, "annotator-1", refused="507") as page:
+        page.keyboard.press("2")
+        page.fill("[name=comment]", "long thought")
+        store._connection.execute("PRAGMA query_only = ON")
+        page.click("text=Save and go on")
+        page.wait_for_selector("text=Not saved")
+        store._connection.execute("PRAGMA query_only = OFF")
+        page.go_back()
+        assert page.input_value("[name=comment]") == "long thought"
+        page.click("text=Save and go on")
+        page.wait_for_selector("text=nothing to label")
+    ((label,),) = store.labelled().labels.values()
+    assert (label.values["rating"], label.comment) == ("1", "long thought")
+
+
+def test_two_tabs_of_one_person_make_one_label_of_an_item(browser, start):
+    store = start(texts(1))
+    with (
+        served(store, Rating()) as address,
+        browser.tab(address, store, "annotator-1") as one,
+        browser.tab(address, store, "annotator-1") as other,
+    ):
+        for page, key in ((one, "1"), (other, "2")):
+            page.keyboard.press(key)
+            press(page, "Enter")
+            assert "nothing to label" in page.inner_text("main")
+    ((label,),) = store.labelled().labels.values()
+    assert label.values["rating"] == "1"
+
+
+def test_texts_are_no_scripts(browser, start):
+    store = start([Item(f"a{HOSTILE}", {"text": HOSTILE}), Item("b", {"text": "</textarea>" + HOSTILE})])
+    with served(store, Rating()) as address:
+        with browser.tab(address, store, "annotator-1") as page:
+            for _ in range(2):
+                assert "<script>" in page.inner_text(".part-prose p")
+                page.fill("[name=comment]", f"</textarea>{HOSTILE}")
+                page.locator("[name=comment]").press("Escape")
+                page.keyboard.press("1")
+                press(page, "Enter")
+            press(page, "z")
+            assert page.input_value("[name=comment]") == f"</textarea>{HOSTILE}"
+            page.keyboard.press("1")
+            press(page, "Enter")
+        with browser.tab(address, store, "lead") as page:
+            assert page.inner_text("main").count("</textarea>") == 2

@@ -1,0 +1,154 @@
+"""The pages on published data, from the command's items to what reads the export."""
+
+import json
+import math
+import re
+from html import unescape
+
+import pytest
+from typer.testing import CliRunner
+
+from annotation.serving import enter, post, served
+from benchmarks.egoplan.derived_questions import render_media
+from lmms_egoplan.annotation.serve import media_folder, open_store
+from lmms_egoplan.benchmarks.egointent.annotation import FLOW as STEPS
+from lmms_egoplan.benchmarks.egointent.annotation import read_items as read_steps
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.records import read_annotations
+from lmms_egoplan.benchmarks.egoplan.annotation import FLOW as QUESTIONS
+from lmms_egoplan.benchmarks.egoplan.annotation import read_items as read_questions
+from lmms_egoplan.benchmarks.egoplan.construction.goals import SUBGOAL, Goal
+from lmms_egoplan.benchmarks.egoplan.construction.narrations import read_epic_kitchens
+from lmms_egoplan.benchmarks.egoplan.construction.questions import evaluation_records, make_questions
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
+from lmms_egoplan.benchmarks.egothink.annotation import FLOW as ANSWERS
+from lmms_egoplan.benchmarks.egothink.annotation import read_items as read_answers
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from lmms_egoplan.benchmarks.egothink.splits import PREPARED
+from lmms_egoplan.cli import app
+from lmms_egoplan.media.frames import count_video_frames, read_video_frames
+from media.files import read_number, write_numbered_video
+from shared_data import DATA
+
+GOALSTEP = DATA / "ego4d-goalstep" / "goalstep_valid_public.json"
+EPIC = DATA / "epic-kitchens-100" / "EPIC_100_validation.csv"
+# The video of Goal-Step's with the most steps per minute.
+VIDEO = "54337e20"
+
+
+@pytest.fixture(autouse=True)
+def own_data(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+
+
+def needs(path):
+    if not path.exists():
+        pytest.skip(f"needs the published data in {path}")
+    return path
+
+
+def run(*arguments):
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def label(store, flow, values_of):
+    """All annotators label all that they are served, over HTTP; `values_of` gets the item and the page."""
+    with served(store, flow) as address:
+        clients = {known.person: enter(address, store, known.person) for known in store.progress()}
+        busy = True
+        while busy:
+            busy = False
+            for name, client in clients.items():
+                client.page = client.get("/")
+                if 'action="/label/' in client.page.text:
+                    busy = True
+                    number = int(re.search('action="/label/([0-9]+)"', client.page.text)[1])
+                    values = values_of(store.slot(number, name).item, client.page.text)
+                    assert post(client, **values).status_code == 200
+        store.close()
+
+
+@pytest.mark.whole
+def test_egothink_whole(tmp_path):
+    run("data", "prepare", "egothink", needs(DATA / "egothink"))
+    rows = [row for dimension in DIMENSIONS for row in PREPARED.load(dimension.name).remove_columns("image")]
+    assert len(rows) == 700
+    answers = tmp_path / "model.jsonl"
+    lines = [
+        # Every other answer is the next question's.
+        {"id": row["id"], "answer": rows[(place + place % 2) % 700]["answer"], "rating": 1.0 - place % 2, "judge": "j"}
+        for place, row in enumerate(rows)
+    ]
+    answers.write_text("".join(json.dumps(line | {"judgement": f"[[{line['rating']}]]"}) + "\n" for line in lines))
+    db = tmp_path / "labels.sqlite"
+    store = open_store(ANSWERS, db, lambda folder: read_answers([answers], folder, [answers]), "items", 1, 1)
+
+    def rate(_, page):
+        _, reference, answer = (
+            unescape(text) for text in re.findall(r'<p class="prose" dir="auto">(.*?)</p>', page, re.S)
+        )
+        return {"rating": "1" if answer == reference else "0"}
+
+    label(store, ANSWERS, rate)
+    assert "model: 700 of 700 answers have their 1 ratings" in run(
+        "annotate", "export", "--db", db, "--out", tmp_path / "out"
+    )
+    for name in ("annotators", "ratings", "pooled"):
+        output = run("agreement", answers, "--human", tmp_path / "out" / f"model-{name}.csv")
+        assert "Compared: 700 of 700 questions" in output
+    run("report", tmp_path / "out", "--out", tmp_path / "report")
+    assert "People, model" in (tmp_path / "report" / "index.html").read_text()
+
+
+def test_goalstep_steps(tmp_path):
+    content = json.loads(needs(GOALSTEP).read_text())
+    (video,) = (video for video in content["videos"] if video["video_uid"].startswith(VIDEO))
+    fps, videos = 6, tmp_path / "videos"
+    write_numbered_video(videos / f"{video['video_uid']}.mp4", math.ceil(fps * video["end_time"]), fps=fps)
+    run("data", "build", "egointent", GOALSTEP, "--videos", videos, "--out", tmp_path / "steps.jsonl")
+    steps, db = tmp_path / "steps.jsonl", tmp_path / "labels.sqlite"
+    store = open_store(STEPS, db, lambda _: read_steps(steps, videos), "steps", 2)
+    before = {record.step_id: record for record in read_annotations(steps)}
+    assert len(before) > 10
+    for item in store.items():
+        (clip,) = STEPS.form(item.shown, (), 0).media
+        path = media_folder(db).file(clip)
+        (last,) = read_video_frames(path, [count_video_frames(path) - 1])
+        assert read_number(last) / fps < before[item.id].end_sec <= (read_number(last) + 1) / fps
+
+    def revise(_, page):
+        values = dict(re.findall(r'<textarea name="(\w+)"[^>]*>([^<]*)</textarea>', page))
+        values = {name: unescape(text) for name, text in values.items()}
+        values |= {"end_sec": re.search(r'name="end_sec" [^>]*?value="([^"]+)"', page)[1], "boundary": "yes"}
+        return values | {f"supported_{field}": "yes" for field in FIELDS}
+
+    label(store, STEPS, revise)
+    assert f"reviewed: {len(before)} of {len(before)}" in run(
+        "annotate", "export", "--db", db, "--out", tmp_path / "out"
+    )
+    after = {record.step_id: record for record in read_annotations(tmp_path / "out" / "steps.jsonl")}
+    assert after == {name: record.model_copy(update={"unverified": False}) for name, record in before.items()}
+    run("data", "prepare", "egointent", tmp_path / "out" / "steps.jsonl", "--videos", videos)
+
+
+def test_questions_from_real_narrations(tmp_path):
+    """Goals are windows of EPIC-KITCHENS' narrations; the videos are rendered."""
+    needs(DATA / "egothink" / "Activity" / "images")
+    goals = [
+        Goal(video, SUBGOAL, f"deal with {video.actions[start].object}", video.actions[start : start + 8])
+        for video in read_epic_kitchens(needs(EPIC))[0][:3]
+        for start in range(0, len(video.actions) - 8, 8)
+    ]
+    records = evaluation_records(make_questions(goals, 0)[0][:12])
+    media = render_media([record | {"sample_id": number} for number, record in enumerate(records)], tmp_path / "media")
+    roots, db = {EPIC_KITCHENS: media.epic_kitchens, EGO4D: None}, tmp_path / "labels.sqlite"
+    store = open_store(QUESTIONS, db, lambda _: read_questions(media.annotations, roots), "questions", 2, 2)
+    for item in store.items():
+        for part in QUESTIONS.form(item.shown, (), 0).media:
+            assert media_folder(db).file(part).stat().st_size
+    label(store, QUESTIONS, lambda item, page: {"choice": item.hidden["golden"]})
+    assert "Questions kept: 12 of 12" in run("annotate", "export", "--db", db, "--out", tmp_path / "out")
+    verified = tmp_path / "out" / "EgoPlan_validation.json"
+    run("data", "prepare", "egoplan", verified, "--split", "val", "--epic-kitchens", media.epic_kitchens)

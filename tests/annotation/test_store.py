@@ -1,0 +1,271 @@
+import sqlite3
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from annotation.rating import Rating, Reviewed, texts
+from lmms_egoplan.annotation.store import NotYoursError, Settings, Store, StoreError, create
+from lmms_egoplan.errors import LmmsEgoplanError
+
+
+@pytest.fixture
+def open_store(tmp_path):
+    opened = []
+
+    def make(count=4, annotators=3, per_item=2, flow=Rating, name="labels.sqlite", **settings):
+        path = tmp_path / name
+        if not path.exists():
+            create(path, Settings(flow.name, annotators, per_item, **settings), texts(count), flow.stages)
+        opened.append(Store(path, flow.stages))
+        return opened[-1]
+
+    yield make
+    for store in opened:
+        store.close()
+
+
+def label(store, person, rating="1", form=None):
+    slot = store.next_slot(person)
+    if slot is not None:
+        store.save(slot, form or f"{person} {slot.id} {rating}", {"rating": rating}, seconds=2.0)
+    return slot
+
+
+def label_all(store, people, rating="1"):
+    while sum(label(store, person, rating) is not None for person in people):
+        pass
+
+
+def test_every_item_gets_its_annotators_once(open_store):
+    store = open_store(count=7, annotators=3, per_item=2)
+    label_all(store, ["annotator-1", "annotator-2", "annotator-3"])
+    labelled = store.labelled()
+    for item in labelled.items:
+        people = [given.person for given in labelled.of(item, "rate")]
+        assert len(people) == len({*people}) == 2
+    assert {progress.state for progress in store.progress()} == {"finished"}
+
+
+def test_what_is_open_is_served_again_after_a_restart(open_store):
+    store = open_store()
+    first = store.next_slot("annotator-1")
+    store.close()
+    assert open_store().next_slot("annotator-1").id == first.id
+
+
+def test_no_free_slot_is_told_to_two_people(open_store):
+    store = open_store(count=40, annotators=10, per_item=3)
+    people = [f"annotator-{number}" for number in range(1, 11)]
+
+    def work(person):
+        slots = []
+        while slot := store.next_slot(person):
+            store.save(slot, f"form of {slot.id}", {"rating": "0"})
+            slots.append((slot.id, slot.item.id))
+        return slots
+
+    with ThreadPoolExecutor(10) as pool:
+        slots = [slot for found in pool.map(work, people) for slot in found]
+    assert len({number for number, _ in slots}) == len(slots) == 120
+    assert sum(map(len, store.labelled().labels.values())) == 120
+
+
+def test_the_same_form_twice_is_one_label(open_store):
+    store = open_store()
+    slot = store.next_slot("annotator-1")
+    assert store.save(slot, "form", {"rating": "1"})
+    assert not store.save(slot, "form", {"rating": "1"})
+    assert sum(map(len, store.labelled().labels.values())) == 1
+
+
+def test_undo_withdraws_and_keeps_the_row(open_store):
+    store = open_store()
+    slot = label(store, "annotator-1", "0")
+    assert store.undo("annotator-1")
+    assert store.labelled().labels == {}
+    again = store.next_slot("annotator-1")
+    assert (again.id, again.values) == (slot.id, {"rating": "0"})
+    store.save(again, "second", {"rating": "1"})
+    (label_,) = store.labelled().labels[slot.item.id]
+    assert label_.values == {"rating": "1"}
+    with sqlite3.connect(store.path) as connection:
+        assert connection.execute("SELECT count(*) FROM labels").fetchone() == (3,)
+
+
+def test_undo_twice_goes_back_twice(open_store):
+    store = open_store()
+    first, second = label(store, "annotator-1"), label(store, "annotator-1")
+    store.undo("annotator-1"), store.undo("annotator-1")
+    assert store.next_slot("annotator-1").id == first.id
+    store.save(store.next_slot("annotator-1"), "again", {"rating": "0"})
+    assert store.next_slot("annotator-1").id == second.id
+    assert not open_store(name="other.sqlite").undo("annotator-1")
+
+
+@pytest.mark.parametrize("change", ["UPDATE labels SET choices = '{}'", "DELETE FROM labels"])
+def test_labels_are_only_appended(open_store, change):
+    store = open_store()
+    label(store, "annotator-1")
+    with sqlite3.connect(store.path) as connection, pytest.raises(sqlite3.IntegrityError, match="only appended"):
+        connection.execute(change)
+
+
+def test_a_review_comes_after_and_by_another_person(open_store):
+    store = open_store(count=2, annotators=2, per_item=1, flow=Reviewed)
+    first = label(store, "annotator-1")
+    review = store.next_slot("annotator-2")
+    assert (review.stage, review.item, review.earlier) == ("review", first.item, ({"rating": "1"},))
+    with pytest.raises(NotYoursError, match="another person works on this item"):
+        store.undo("annotator-1")
+    label_all(store, ["annotator-1", "annotator-2"])
+    for labels in store.labelled().labels.values():
+        assert [given.stage for given in labels] == ["rate", "review"]
+        assert labels[0].person != labels[1].person
+
+
+def test_qualification_comes_first_and_seniors_let_pass(open_store):
+    store = open_store(count=6, annotators=2, per_item=2, qualification=2, seniors=2)
+    with pytest.raises(NotYoursError, match="annotator-2 has not labelled all items"):
+        store.judge_qualification("annotator-2", "senior-1", True, "")
+    label_all(store, ["annotator-1", "annotator-2"])
+    assert store.state("annotator-1") == "waiting"
+    assert store.next_slot("annotator-1") is None
+    store.judge_qualification("annotator-1", "senior-1", True, "")
+    assert store.state("annotator-1") == "waiting"
+    store.judge_qualification("annotator-1", "senior-2", True, "")
+    store.judge_qualification("annotator-2", "senior-1", False, "too fast")
+    assert store.state("annotator-2") == "failed"
+    with pytest.raises(NotYoursError, match="has been reviewed"):
+        store.undo("annotator-1")
+    label_all(store, ["annotator-1", "annotator-2"])
+    labelled = store.labelled()
+    assert labelled.qualified == ["annotator-1"]
+    assert len(labelled.qualification) == 2
+    assert sum(label_.stage == "rate" for labels in labelled.labels.values() for label_ in labels) == 4
+
+
+def test_what_is_given_back_is_free_for_others(open_store):
+    store = open_store(count=1, annotators=3, per_item=2)
+    store.next_slot("annotator-1"), store.next_slot("annotator-2")
+    assert store.next_slot("annotator-3") is None
+    assert store.release("annotator-1") == 1
+    assert store.next_slot("annotator-3") is not None
+
+
+def test_one_cannot_label_for_another(open_store):
+    store = open_store()
+    slot = store.next_slot("annotator-1")
+    with pytest.raises(NotYoursError):
+        store.slot(slot.id, "annotator-2")
+    store.release("annotator-1")
+    with pytest.raises(NotYoursError, match="given back"):
+        store.save(slot, "late", {"rating": "1"})
+
+
+def test_annotators_are_added_and_keep_their_links(open_store):
+    store = open_store(annotators=2)
+    before = store.people()
+    store.add_annotators(3)
+    after = store.people()
+    assert {*before} < {*after}
+    assert len({person.token for person in after}) == 4
+    with pytest.raises(LmmsEgoplanError, match="only added"):
+        store.add_annotators(1)
+
+
+def test_other_items_are_refused(open_store):
+    store = open_store(count=4)
+    store.check_items(texts(4)[::-1], "items.json")
+    with pytest.raises(StoreError, match=r"items\.json: the items are not those"):
+        store.check_items(texts(5), "items.json")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"count": 0}, "no items"),
+        ({"per_item": 4}, "needs 4 annotators and there are 3"),
+        ({"flow": Reviewed, "annotators": 1, "per_item": 1}, "needs 2 annotators"),
+        ({"qualification": 4}, "--qualification 4"),
+    ],
+)
+def test_settings_that_cannot_work(open_store, tmp_path, settings, message):
+    with pytest.raises(LmmsEgoplanError, match=message):
+        open_store(**settings)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_database_is_not_written_over(open_store):
+    store = open_store()
+    label(store, "annotator-1")
+    with pytest.raises(StoreError, match="is there already"):
+        create(store.path, store.settings, texts(4), Rating.stages)
+    assert len(open_store().labelled().labels) == 1
+
+
+def test_only_its_owner_can_read_it(open_store):
+    assert open_store().path.stat().st_mode & 0o077 == 0
+
+
+def test_damage_is_told(open_store, tmp_path):
+    store = open_store(count=300)
+    store.close()
+    content = bytearray(store.path.read_bytes())
+    content[4096:12288] = bytes(8192)
+    (tmp_path / "damaged.sqlite").write_bytes(content)
+    with pytest.raises(StoreError, match="damaged"):
+        Store(tmp_path / "damaged.sqlite", Rating.stages)
+    (tmp_path / "text.sqlite").write_text("no database at all, " * 100)
+    with pytest.raises(StoreError, match=r"damaged|no database"):
+        Store(tmp_path / "text.sqlite", Rating.stages)
+    with pytest.raises(StoreError, match="no such database"):
+        Store(tmp_path / "absent.sqlite", Rating.stages)
+
+
+def test_a_full_disk_is_told_and_nothing_is_lost(open_store):
+    store = open_store()
+    label(store, "annotator-1")
+    (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
+    store._connection.execute(f"PRAGMA max_page_count = {pages}")
+    slot = store.next_slot("annotator-1")
+    with pytest.raises(StoreError, match="disk is full"):
+        store.save(slot, "large", {"rating": "x" * 100_000})
+    store._connection.execute(f"PRAGMA max_page_count = {pages + 1000}")
+    assert store.save(slot, "large", {"rating": "x" * 100_000})
+    assert len(open_store().labelled().labels) == 2
+
+
+def test_a_second_server_is_refused(open_store, tmp_path):
+    open_store().close()
+    first = Store(tmp_path / "labels.sqlite", Rating.stages, alone=True)
+    with pytest.raises(StoreError, match="another server"):
+        Store(tmp_path / "labels.sqlite", Rating.stages, alone=True)
+    Store(tmp_path / "labels.sqlite", Rating.stages).close()
+    first.close()
+    Store(tmp_path / "labels.sqlite", Rating.stages, alone=True).close()
+
+
+_KILLED = """
+import os, sys
+from pathlib import Path
+from annotation.rating import Rating
+from lmms_egoplan.annotation.store import Store
+store = Store(Path(sys.argv[1]), Rating.stages, alone=True)
+while slot := store.next_slot("annotator-1"):
+    store.save(slot, f"form {slot.id}", {"rating": "1"})
+    print(slot.item.id, flush=True)
+    if slot.id % 5 == 0:
+        os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_kill_loses_no_label_that_was_saved(open_store):
+    path = open_store(count=23, annotators=1, per_item=1).path
+    saved = []
+    for _ in range(5):
+        ended = subprocess.run([sys.executable, "-c", _KILLED, path], capture_output=True, text=True, cwd="tests")
+        assert ended.stderr == ""
+        saved += ended.stdout.split()
+    assert sorted(open_store().labelled().labels) == sorted(saved) == sorted(item.id for item in texts(23))

@@ -1,0 +1,179 @@
+import csv
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from annotation.serving import enter, form_in, post, served
+from benchmarks.egointent.source import FPS, raw_record, raw_records, write_annotations, write_videos
+from lmms_egoplan.annotation.serve import media_folder, open_store
+from lmms_egoplan.benchmarks.egointent.annotation import FLOW, read_items
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.records import read_annotations
+from lmms_egoplan.cli import app
+from lmms_egoplan.media.frames import count_video_frames, frame_times, read_video_frames
+from media.files import read_number
+
+
+@pytest.fixture
+def source(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    write_videos(tmp_path / "videos")
+    write_annotations(tmp_path / "steps.jsonl", raw_records())
+    return tmp_path
+
+
+def start(folder, annotators=3):
+    items = folder / "steps.jsonl"
+    return open_store(
+        FLOW, folder / "labels.sqlite", lambda _: read_items(items, folder / "videos"), "steps", annotators
+    )
+
+
+def unchanged(page):
+    """What the form holds when it is opened, all labels supported."""
+    texts = re.findall(r'<textarea name="(\w+)"[^>]*>([^<]*)</textarea>', page)
+    cut = re.search(r'name="end_sec" [^>]*?value="([^"]+)"', page)[1]
+    values = dict(texts) | {"end_sec": cut} | {f"supported_{field}": "yes" for field in FIELDS}
+    return values | ({"boundary": "yes"} if 'name="boundary"' in page else {})
+
+
+def label(store, change):
+    """All label over HTTP; `change` gets the stage, the values and the page."""
+    with served(store, FLOW) as address:
+        clients = [enter(address, store, known.person) for known in store.progress()]
+        busy = True
+        while busy:
+            busy = False
+            for client in clients:
+                client.page = client.get("/")
+                if 'action="/label/' in client.page.text:
+                    busy = True
+                    values = unchanged(client.page.text)
+                    stage = "review" if "boundary" in values else "revise"
+                    assert post(client, **change(stage, values, client.page.text)).status_code == 200
+
+
+def export(store):
+    out = store.path.parent / "out"
+    done = CliRunner().invoke(app, ["annotate", "export", "--db", str(store.path), "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    with (out / "audit.csv").open() as file:
+        rates = {row["rate"]: row for row in csv.DictReader(file)}
+    return out / "steps.jsonl", rates, done.output
+
+
+def test_revised_and_reviewed_steps_are_prepared(source):
+    store = start(source)
+
+    def change(stage, values, page):
+        if stage == "revise" and "drive screw 2 in" in values["next_step_plan"]:
+            return values | {"next_step_plan": "put the board down", "supported_next_step_plan": "no"}
+        return values
+
+    label(store, change)
+    store.close()
+    steps, rates, output = export(store)
+    assert "Steps revised and reviewed: 6 of 6" in output
+    records = {record.step_id: record for record in read_annotations(steps)}
+    assert records["s2"].next_step_plan == "put the board down"
+    assert not any(record.unverified for record in records.values())
+    before = {record.step_id: record for record in read_annotations(source / "steps.jsonl")}
+    assert {name: record.end_sec for name, record in records.items()} == {
+        name: record.end_sec for name, record in before.items()
+    }
+    assert rates["candidates_rewritten_for_hindsight_next_step_plan"]["value"] == "16.7"
+    assert rates["candidates_rewritten_for_hindsight_next_step_plan"]["paper"] == "13.7"
+    assert (rates["labels_supported_before_the_cut"]["count"], rates["cuts_moved"]["count"]) == ("6", "0")
+    arguments = ["data", "prepare", "egointent", str(steps), "--videos", str(source / "videos")]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+
+
+def test_a_moved_cut_shows_the_reviewer_nothing_after_it(source):
+    write_annotations(source / "steps.jsonl", [raw_record(1, end_sec=1.0)])
+    store = start(source)
+    times = frame_times(source / "videos" / "0a1b-2c.mp4")
+    cut = times[24]
+    with served(store, FLOW) as address:
+        first = enter(address, store, "annotator-1")
+        post(first, **unchanged(first.page.text) | {"end_sec": f"{cut:.6f}"})
+        second = enter(address, store, "annotator-2")
+        assert "Review by a second person" in second.page.text
+        clip = second.get(re.search(r'<video src="([^"]+)"', second.page.text)[1])
+        (source / "clip.mp4").write_bytes(clip.content)
+        numbers = [read_number(frame) for frame in read_video_frames(source / "clip.mp4", range(9))]
+        assert count_video_frames(source / "clip.mp4") == 9
+        assert numbers == list(range(15, 24))
+        late = unchanged(second.page.text) | {"end_sec": "1.0"}
+        assert post(second, **late).status_code == 422
+        post(second, **unchanged(second.page.text))
+    store.close()
+    steps, rates, _ = export(store)
+    (record,) = read_annotations(steps)
+    assert record.end_sec == cut
+    assert float(rates["median_adjustment_sec"]["value"]) == pytest.approx(1.0 - cut, abs=1e-3)
+
+
+def test_no_clip_has_a_frame_at_or_after_the_cut(source):
+    store = start(source)
+    folder = media_folder(store.path)
+    for item in store.items():
+        (clip,) = FLOW.form(item.shown, (), 0).media
+        path = folder.file(clip)
+        numbers = [read_number(frame) for frame in read_video_frames(path, range(count_video_frames(path)))]
+        record = item.hidden["record"]
+        assert max(numbers) / FPS < record["end_sec"]
+        assert (max(numbers) + 1) / FPS >= record["end_sec"] - 1e-9
+        assert min(numbers) / FPS >= record["start_sec"] - 1e-9
+    store.close()
+
+
+def test_where_the_reviewer_differs_the_lead_decides(source):
+    write_annotations(source / "steps.jsonl", [raw_record(1)])
+    store = start(source)
+    label(store, lambda stage, values, page: values | ({"global_intent": "build it"} if stage == "review" else {}))
+    assert "differ and the lead has not decided: 1" in export(store)[2]
+    with served(store, FLOW) as address:
+        lead = enter(address, store, "lead")
+        assert 'href="/adjudicate/0"' in lead.page.text
+        lead.page = lead.get("/adjudicate/0")
+        post(lead, **unchanged(lead.page.text) | {"global_intent": "build the frame"})
+    store.close()
+    (record,) = read_annotations(export(store)[0])
+    assert record.global_intent == "build the frame"
+
+
+def test_fields_keep_the_names_of_the_file(source):
+    renamed = {"Procedural Intent": "global_intent", "next-plan": "next_step_plan"}
+    record = raw_record(1)
+    write_annotations(
+        source / "steps.jsonl",
+        [
+            {
+                **{k: v for k, v in record.items() if k not in renamed.values()},
+                **{k: record[v] for k, v in renamed.items()},
+            }
+        ],
+    )
+    store = start(source)
+    with served(store, FLOW) as address:
+        page = enter(address, store, "annotator-1").page.text
+        assert "Procedural intent" in page
+        assert "Next plan" in page
+        assert form_in(page)[0]
+    label(store, lambda stage, values, page: values)
+    store.close()
+    (line,) = export(store)[0].read_text().splitlines()
+    assert {"Procedural Intent", "next-plan"} < json.loads(line).keys()
+
+
+@pytest.mark.parametrize(
+    "change", [{"local_intent": "  "}, {"end_sec": "nan"}, {"end_sec": "9"}, {"supported_local_intent": ""}]
+)
+def test_what_does_not_fit_is_refused(source, change):
+    store = start(source)
+    with served(store, FLOW) as address:
+        client = enter(address, store, "annotator-1")
+        assert post(client, **unchanged(client.page.text) | change).status_code == 422
+    store.close()

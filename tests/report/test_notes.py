@@ -1,0 +1,60 @@
+"""Sentences and columns in YAML: each is used, and each use gives what stands in the sentence."""
+
+import ast
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.report import comparisons, versions
+from lmms_egoplan.report.document import Column
+from lmms_egoplan.report.notes import read_columns, read_notes
+
+MODULES = [
+    *(import_module(f"lmms_egoplan.benchmarks.{benchmark.name}.report.tables") for benchmark in BENCHMARKS),
+    comparisons,
+    versions,
+]
+
+
+def nodes(folder):
+    return [node for path in folder.glob("*.py") for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_every_use_gives_what_stands_in_the_sentence(module):
+    is_shared = module in (comparisons, versions)
+    path = Path(module.__file__)
+    found = ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if is_shared else nodes(path.parent)
+    uses = [node for node in found if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "note"]
+    assert uses
+    for use in uses:
+        names = [keyword.arg for keyword in use.keywords]
+        if isinstance(use.args[0], ast.Constant) and None not in names:
+            assert "{" not in module.note(use.args[0].value, **dict.fromkeys(names, 1))
+
+
+@pytest.mark.parametrize("name", ["notes.yaml", "columns.yaml"])
+@pytest.mark.parametrize("folder", sorted({Path(module.__file__).parent for module in MODULES}), ids=str)
+def test_nothing_stands_there_unused(folder, name):
+    path = folder / name
+    told = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
+    texts = {node.value for node in nodes(folder) if isinstance(node, ast.Constant)}
+    assert {key for key in told if not key.startswith("table")} <= texts
+
+
+def test_what_a_sentence_is_not_given_is_an_error(tmp_path):
+    (tmp_path / "notes.yaml").write_text("count: >-\n  {count:,} of\n  {all:,} answers\n")
+    note = read_notes(str(tmp_path / "module.py"), all=2000)
+    assert note("count", count=1234) == "1,234 of 2,000 answers"
+    with pytest.raises(KeyError):
+        note("count")
+
+
+def test_a_column_is_a_title_or_title_decimals_and_direction(tmp_path):
+    (tmp_path / "columns.yaml").write_text("scores:\n  model: Run\n  low: [Low, 1]\n  acc: [Accuracy, 2, true]\n")
+    assert read_columns(str(tmp_path / "module.py")) == {
+        "scores": (Column("model", "Run"), Column("low", "Low", 1), Column("acc", "Accuracy", 2, True))
+    }

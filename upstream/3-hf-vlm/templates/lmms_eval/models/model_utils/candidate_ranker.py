@@ -1,0 +1,213 @@
+"""Likelihoods of candidate answers behind images, with one pass over what the candidates share.
+
+The context (images, question) runs once. The tokens of all candidates then run behind its keys and values in one row:
+a 4D mask lets each token see the context and its own candidate only, at the position that it would have alone. A pass
+of its own for every candidate gives the same numbers; the ranker checks that on the first question with and without
+images, again and again later on, and where a context is more than twice as long as any that was checked. Where it does
+not hold at first, every candidate takes a pass of its own.
+"""
+
+import inspect
+from collections import Counter
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, Iterator, Mapping, Sequence
+
+import torch
+from loguru import logger as eval_logger
+from transformers import DynamicCache, PreTrainedModel
+
+FLOAT32_TOLERANCE = 1e-4
+HALF_PRECISION_TOLERANCE = 2e-2
+"""Largest accepted difference of a mean loss, nats, between the shared pass and a pass of its own."""
+
+CHECKED_EVERY = 512
+"""Questions between two checks; until then the 1st, 2nd, 4th, 8th, ... is checked."""
+
+
+class UnsupportedPathError(Exception):
+    """The model's configuration rules the shared pass out."""
+
+
+Score = tuple[float, bool]
+"""A candidate's mean negative log-likelihood per token, nats (lower is better), and whether it is the greedy answer."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A context and its candidates as tokens.
+
+    inputs: model inputs of the context, batch size 1.
+    rows: the tokens of each candidate behind the context; tokens of the context first, where candidates disagree on how
+        the boundary is tokenized.
+    first: index of the first token of each row that is scored.
+    length: tokens of the context.
+    """
+
+    inputs: dict[str, Any]
+    rows: list[list[int]]
+    first: list[int]
+    length: int
+
+
+class CandidateRanker:
+    """Scores candidates with a decoder-only vision-language model that has a chat template.
+
+    Args:
+        model: in evaluation mode.
+        processor: with a fast tokenizer.
+        shared_context: whether one pass over the context may serve all candidates.
+    """
+
+    def __init__(self, model: PreTrainedModel, processor: Any, shared_context: bool = True) -> None:
+        if model.config.is_encoder_decoder or not getattr(processor, "chat_template", None) or not processor.tokenizer.is_fast:
+            raise ValueError(f"{model.config.model_type}: likelihoods need a decoder-only model, a chat template and a fast tokenizer")
+        self._model, self._processor, self._tokenizer = model, processor, processor.tokenizer
+        self._text_config = model.config.get_text_config(decoder=True)
+        self._rope = RotaryLimits(self._text_config)
+        self._takes_logits_to_keep = "logits_to_keep" in inspect.signature(model.forward).parameters
+        self._shared_context = shared_context
+        self._seen: Counter = Counter()
+        self._proven: dict[str, int] = {}  # the longest context that was checked
+
+    def score(self, messages: Sequence[dict], candidates: Sequence[str], name: str) -> list[Score]:
+        """Score each candidate as the assistant's answer to the messages.
+
+        Args:
+            messages: chat messages with ``{"type": "image", "image": PIL.Image}`` and ``{"type": "text", "text": str}``.
+            candidates: not empty; white space around them is dropped.
+            name: of the question, for errors.
+
+        Raises:
+            ValueError: the question cannot be ranked.
+            RuntimeError: the shared pass, right for earlier questions, is wrong for this one.
+        """
+        question = self._encode(messages, [candidate.strip() for candidate in candidates], name)
+        with float32_logits(self._model):
+            return self._score(question, name)
+
+    def _score(self, question: Question, name: str) -> list[Score]:
+        kind = "with images" if any(key.startswith("pixel_values") for key in question.inputs) else "without images"
+        # Candidates of one token are scored by the context's own pass, so they prove nothing of the shared one.
+        if not self._shared_context or (kind not in self._proven and max(map(len, question.rows)) < 2):
+            return self._own_passes(question)
+        self._seen[kind] += 1
+        count = self._seen[kind]
+        if question.length <= 2 * self._proven.get(kind, 0) and count % CHECKED_EVERY and count & (count - 1):
+            return self._shared_pass(question)
+        scores = self._own_passes(question)
+        problem = self._problem(question, scores)
+        if problem is None:
+            self._proven[kind] = max(question.length, self._proven.get(kind, 0))
+        elif kind in self._proven:
+            raise RuntimeError(f"question {name}: {problem}. Do not use the likelihoods of this run; run again with shared_context=False")
+        else:
+            self._shared_context = False
+            eval_logger.warning(f"{self._model.config.model_type}: every candidate takes a pass of its own ({kind}: {problem})")
+        return scores
+
+    def _problem(self, question: Question, reference: Sequence[Score]) -> str | None:
+        """Why the shared pass does not give what own passes give; None if it does."""
+        try:
+            scores = self._shared_pass(question)
+        except torch.OutOfMemoryError:
+            raise
+        except (UnsupportedPathError, AttributeError, IndexError, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+            return f"{type(error).__name__}: {error}"
+        tolerance = FLOAT32_TOLERANCE if self._model.dtype.itemsize >= 4 else HALF_PRECISION_TOLERANCE
+        difference = max(abs(score[0] - other[0]) for score, other in zip(scores, reference))
+        return None if difference <= tolerance else f"a mean loss differs by {difference:.2g} nats, more than {tolerance}"
+
+    @torch.inference_mode()
+    def _shared_pass(self, question: Question) -> list[Score]:
+        """One pass over the context, one over the tokens of all candidates but their last ones."""
+        masks = MaskKinds(self._text_config)
+        rows = [row[:-1] for row in question.rows]
+        forget_earlier_questions(self._model)
+        keep = {"logits_to_keep": 1} if self._takes_logits_to_keep else {}
+        with _watched_positions(self._model) as positions:
+            output = self._model(**question.inputs, past_key_values=DynamicCache(), use_cache=True, **keep)
+        position = question.length + _rope_delta(self._model)
+        kinds = question.inputs.get("mm_token_type_ids")
+        if positions and kinds is not None and int(kinds[0, -1]) == 0:
+            position = positions[-1] + 1
+        if self._rope.change_within(position, max(map(len, question.rows))):
+            return self._own_passes(question)
+        first_logits = output.logits[0, -1:]
+        row_logits = [first_logits[:0] for _ in rows]
+        if any(rows):
+            tokens = [token for row in rows for token in row]
+            per_token = {name: value for name, value in question.inputs.items() if is_per_token(name, value, question.inputs) and value.ndim > 2}
+            output = self._model(
+                input_ids=torch.tensor([tokens], device=self._model.device),
+                attention_mask=masks.packed([len(row) for row in rows], question.length, self._model),
+                position_ids=torch.tensor([[position + offset for row in rows for offset in range(len(row))]], device=self._model.device),
+                past_key_values=output.past_key_values,
+                use_cache=True,
+                **{name: entries_of(name, value, tokens) for name, value in per_token.items()},
+            )
+            row_logits = output.logits[0].split([len(row) for row in rows])
+        logits = [torch.cat([first_logits, own]) for own in row_logits]
+        return [_score(row[first:], own[first:]) for row, first, own in zip(question.rows, question.first, logits)]
+
+    @torch.inference_mode()
+    def _own_passes(self, question: Question) -> list[Score]:
+        """A pass over the context and all tokens of a candidate, for each."""
+        scores = []
+        for row, first in zip(question.rows, question.first):
+            inputs = dict(question.inputs)
+            for name, value in question.inputs.items():
+                if is_per_token(name, value, question.inputs):
+                    inputs[name] = torch.cat([value, entries_of(name, value, row)], dim=1)
+            forget_earlier_questions(self._model)
+            keep = {"logits_to_keep": len(row) + 1} if self._takes_logits_to_keep else {}
+            logits = self._model(**inputs, use_cache=False, **keep).logits[0]
+            scores.append(_score(row[first:], logits[-1 - len(row) + first : -1]))
+        return scores
+
+    def _encode(self, messages: Sequence[dict], candidates: Sequence[str], name: str) -> Question:
+        texts = [self._processor.apply_chat_template([*messages, _answer(candidate)], tokenize=False, continue_final_message=True) for candidate in candidates]
+        rows, starts = [], []
+        for text, candidate in zip(texts, candidates):
+            # As the processor does: a template that has written the first special token gets no other.
+            bos = self._tokenizer.bos_token
+            encoded = self._tokenizer(text, add_special_tokens=not (bos and text.startswith(bos)), return_offsets_mapping=True)
+            start = len(text) - len(candidate)
+            own = [index for index, (begin, end) in enumerate(encoded["offset_mapping"]) if end > max(begin, start)]
+            if not text.endswith(candidate) or not own:
+                raise ValueError(f"question {name}: the chat template or the tokenizer changes the candidate {candidate!r}")
+            rows.append(encoded["input_ids"][: own[-1] + 1])
+            starts.append(own[0])
+        same = min(starts)
+        while any(row[:same] != rows[0][:same] for row in rows):
+            same -= 1
+        inputs = self._processor.apply_chat_template([[*messages, _answer(candidates[0])]], tokenize=True, return_dict=True, return_tensors="pt", continue_final_message=True)
+        length = inputs["input_ids"].shape[1] - len(rows[0]) + same
+        if inputs["input_ids"][0, length:].tolist() != rows[0][same:]:
+            raise ValueError(f"question {name}: the processor tokenizes the text with its images unlike the tokenizer does without them")
+        limit = getattr(self._text_config, "max_position_embeddings", None)
+        longest = max(len(row) for row in rows) - same
+        if limit is not None and length + longest > limit:
+            raise ValueError(f"question {name}: {length + longest} tokens, {self._model.config.model_type} has {limit} positions; show it fewer or smaller images")
+        shared = {key: value[:, :length] if is_per_token(key, value, inputs) else value for key, value in inputs.items()}
+        return Question(on_device(shared, self._model), [row[same:] for row in rows], [start - same for start in starts], length)
+
+
+def _answer(text: str) -> dict:
+    return {"role": "assistant", "content": [{"type": "text", "text": text}]}
+
+
+def _score(tokens: Sequence[int], logits: torch.Tensor) -> Score:
+    """Score tokens; row k of the logits, shape (tokens, vocabulary), predicts token k."""
+    targets = torch.tensor(tokens, device=logits.device)
+    losses = -torch.log_softmax(logits.float(), dim=-1).gather(-1, targets[:, None])[:, 0]
+    return float(losses.double().mean()), bool((logits.argmax(dim=-1) == targets).all())
+
+
+# source: lmms_egoplan.ranking.question: is_per_token, on_device
+
+
+# source: lmms_egoplan.ranking.decoder: RotaryLimits, MaskKinds, entries_of, forget_earlier_questions, _watched_positions, _rope_delta
+
+
+# source: lmms_egoplan.ranking.precision: _ROWS, _MOST_TOKENS, float32_logits, _in_float32

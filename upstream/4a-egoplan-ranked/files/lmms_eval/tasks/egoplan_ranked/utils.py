@@ -1,0 +1,129 @@
+"""EgoPlan-Bench with the paper's evaluation: the candidate actions are ranked by likelihood (arXiv 2312.06722, sec. 3.5).
+
+Neither annotations nor videos are redistributed. Three environment variables say where they are:
+
+* ``EGOPLAN_ANNOTATIONS``: ``EgoPlan_validation.json`` of https://github.com/ChenYi99/EgoPlan
+* ``EGOPLAN_EPIC_KITCHENS_DIR``: EPIC-KITCHENS' RGB frames, ``P01/rgb_frames/P01_01/frame_0000000001.jpg``
+* ``EGOPLAN_EGO4D_DIR``: Ego4D's videos, ``<video_id>.mp4``
+"""
+
+import os
+from pathlib import Path
+from typing import Any, Sequence
+
+from PIL import Image
+
+LETTERS = "ABCD"
+EPIC_KITCHENS = "EpicKitchens"
+
+Segment = tuple[int, int]
+
+
+def __getattr__(name: str) -> str:
+    """``ANNOTATIONS``, which the task's YAML names; read when the task is loaded, not when it is listed."""
+    if name == "ANNOTATIONS":
+        return str(_path("EGOPLAN_ANNOTATIONS", "EgoPlan_validation.json"))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def egoplan_doc_to_visual(doc: dict[str, Any], lmms_eval_specific_kwargs: dict[str, Any] | None = None) -> list[Image.Image]:
+    """Return frames of the whole progress, the last being the current observation; nothing after it is shown."""
+    num_frames = (lmms_eval_specific_kwargs or {}).get("num_frames", UNIFORM_FRAMES)
+    past = [(action["start_frame"], action["stop_frame"]) for action in doc["task_progress_metadata"]]
+    numbers = uniform_frames(past, doc["current_observation_frame"], num_frames)
+    video_id = doc["video_id"]
+    if doc["video_source"] == EPIC_KITCHENS:  # frame files are numbered from 1
+        folder = _path("EGOPLAN_EPIC_KITCHENS_DIR", video_id.split("_")[0], "rgb_frames", video_id)
+        return [_read_image(folder / f"frame_{number:010d}.jpg") for number in numbers]
+    return _read_frames(_path("EGOPLAN_EGO4D_DIR", f"{video_id}.mp4"), numbers)
+
+
+def egoplan_doc_to_choice(doc: dict[str, Any]) -> list[str]:
+    """Return the four candidate actions."""
+    return [doc[f"choice_{letter.lower()}"] for letter in LETTERS]
+
+
+def egoplan_doc_to_target(doc: dict[str, Any]) -> int:
+    """Return the index of the right action."""
+    return LETTERS.index(doc["golden_choice_idx"])
+
+
+# The project's default for models without multi-clip input.
+UNIFORM_FRAMES = 8
+
+
+def uniform_frames(past: Sequence[Segment], observation: int, num_frames: int = UNIFORM_FRAMES) -> list[int]:
+    """Evenly spaced frames of the whole progress, from the first past action's start to the observation.
+
+    Args:
+        past: (start, stop) frame numbers of the past actions, in order of their starts; may be empty.
+        observation: number of the current observation's frame.
+        num_frames: at least 1.
+
+    Returns:
+        At most `num_frames` strictly increasing numbers that end with `observation`; fewer where the span has
+        fewer frames, and the observation alone without past actions.
+
+    Raises:
+        ValueError: `num_frames` below 1, or a past action that starts after the observation.
+    """
+    _check(past, observation, num_frames=num_frames)
+    first = past[0][0] if past else observation
+    return evenly_spaced(first, observation, min(num_frames, observation - first + 1))
+
+
+def _check(past: Sequence[Segment], observation: int, **counts: int) -> None:
+    for name, count in counts.items():
+        if count < 1:
+            raise ValueError(f"{name} must be at least 1, got {count}")
+    for start, stop in past:
+        if start > min(stop, observation):
+            raise ValueError(f"past action {start}-{stop} must start by its stop and by the observation, {observation}")
+
+
+def evenly_spaced(first: int, last: int, count: int) -> list[int]:
+    """`count` (at least 1) numbers from `first` to `last`, rounded half up; `last` alone for one.
+
+    >>> evenly_spaced(0, 9, 4)
+    [0, 3, 6, 9]
+    """
+    gaps = count - 1
+    if gaps == 0:
+        return [last]
+    return [first + (2 * i * (last - first) + gaps) // (2 * gaps) for i in range(count)]
+
+
+def _path(variable: str, *parts: str) -> Path:
+    """A file or folder below the one that an environment variable names; the variable of a file names the file."""
+    root = os.environ.get(variable)
+    if not root:
+        raise ValueError(f"egoplan_ranked: set {variable} (see lmms_eval/tasks/egoplan_ranked/README.md)")
+    path = Path(root).expanduser()
+    path = path if path.is_file() else path.joinpath(*parts)
+    if not path.exists():
+        raise FileNotFoundError(f"egoplan_ranked: no {path}; {variable} is {root}")
+    return path
+
+
+def _read_image(path: Path) -> Image.Image:
+    with Image.open(path) as image:
+        return image.convert("RGB")
+
+
+def _read_frames(path: Path, numbers: Sequence[int]) -> list[Image.Image]:
+    """Frames of a video with a constant frame rate, by their positions, counted from 0."""
+    import av
+
+    images = []
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        start = float((stream.start_time or 0) * stream.time_base)
+        for number in numbers:
+            time = start + number / float(stream.average_rate)
+            earliest = time - 0.5 / float(stream.average_rate)
+            container.seek(int(time / stream.time_base), stream=stream)
+            frame = next((frame for frame in container.decode(stream) if frame.time >= earliest), None)
+            if frame is None:
+                raise ValueError(f"egoplan_ranked: {path} has no frame {number}")
+            images.append(frame.to_image())
+    return images

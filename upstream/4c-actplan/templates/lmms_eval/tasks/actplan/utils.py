@@ -1,0 +1,126 @@
+"""ActPlan-1K: procedural plans for household activities (arXiv 2410.03907), scored by their LCS with a gold plan.
+
+The release is not redistributed. ``ACTPLAN_DIR`` names its folder ``annotation``, which holds
+``<scene>/<activity>/<n>/sample_<k>/`` with images and gold plans, and ``task_description_<n>.txt`` one folder up.
+"""
+
+import json
+import os
+import tempfile
+import threading
+from functools import lru_cache
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Sequence
+
+import numpy as np
+from loguru import logger as eval_logger
+from PIL import Image
+
+ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
+IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg"}
+
+_ENCODING = threading.Lock()
+
+
+def __getattr__(name: str) -> str:
+    """``INSTANCES``, which the task's YAML names: a file that lists the release; written when the task is loaded."""
+    if name == "INSTANCES":
+        return _write_instances()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def actplan_doc_to_visual(doc: dict[str, Any]) -> list[Image.Image]:
+    """Return the views of the home, in the order of their names."""
+    images = []
+    for path in doc["images"]:
+        with Image.open(path) as image:
+            images.append(image.convert("RGB"))
+    return images
+
+
+def actplan_process_results(doc: dict[str, Any], results: Sequence[str]) -> dict[str, Any]:
+    """Return the LCS of the answer's lines with those of gold plan 1; nothing where the release has no such plan."""
+    plan = official_steps(results[0])
+    value = {"id": doc["id"], "plan": plan}
+    if doc["gold_plan_1"]:
+        length = _lcs_length(plan, doc["gold_plan_1"])
+        value |= {"lcs": length, "lcs_norm": lcs_norm(length, len(plan), len(doc["gold_plan_1"]))}
+    return {"lcs_norm": value, "lcs": value, "empty": value}
+
+
+def actplan_lcs(values: Sequence[dict[str, Any]]) -> float:
+    """Return the mean LCS, in steps."""
+    return _mean(values, "lcs")
+
+
+def actplan_lcs_norm(values: Sequence[dict[str, Any]]) -> float:
+    """Return the mean of the LCS divided by the longer plan's length."""
+    return _mean(values, "lcs_norm")
+
+
+def actplan_empty(values: Sequence[dict[str, Any]]) -> float:
+    """Return the share of answers without text."""
+    return fmean(not value["plan"] for value in values)
+
+
+# source: lmms_egoplan.benchmarks.actplan.reply: official_steps
+
+
+# source: lmms_egoplan.benchmarks.actplan.lcs: THRESHOLD, lcs_norm, _length
+
+
+def _lcs_length(plan: Sequence[str], gold: Sequence[str]) -> int:
+    if not plan:
+        return 0
+    steps = list(dict.fromkeys([*plan, *gold]))
+    rows = {step: row for row, step in enumerate(steps)}
+    with _ENCODING:  # documents are scored in several threads
+        embeddings = _encoder().encode(steps, normalize_embeddings=True, show_progress_bar=False)
+    return _length([rows[step] for step in plan], [rows[step] for step in gold], embeddings)
+
+
+@lru_cache(maxsize=1)
+def _encoder() -> Any:
+    from sentence_transformers import SentenceTransformer
+
+    return SentenceTransformer(os.environ.get("ACTPLAN_ENCODER") or ENCODER)
+
+
+def _mean(values: Sequence[dict[str, Any]], name: str) -> float:
+    scores = [value[name] for value in values if name in value]
+    if len(scores) < len(values):
+        eval_logger.warning(f"actplan: {len(values) - len(scores)} of {len(values)} instances have no gold plan 1; {name} is over the others")
+    return fmean(scores) if scores else float("nan")
+
+
+def _write_instances() -> str:
+    root = os.environ.get("ACTPLAN_DIR")
+    if not root:
+        raise ValueError("actplan: set ACTPLAN_DIR (see lmms_eval/tasks/actplan/README.md)")
+    samples = sorted(Path(root).expanduser().resolve().glob("*/*/[01]/sample_*"))
+    if not samples:
+        raise FileNotFoundError(f"actplan: no <scene>/<activity>/<n>/sample_<k> in ACTPLAN_DIR, {root}")
+    instances = [_instance(sample) for sample in samples]
+    folder = Path(os.environ.get("LMMS_EVAL_HOME", "~/.cache/lmms_eval")).expanduser() / "actplan"
+    folder.mkdir(parents=True, exist_ok=True)
+    # Several processes may write it at once; each puts the whole file in place.
+    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
+        file.writelines(json.dumps(instance) + "\n" for instance in instances)
+    os.replace(file.name, folder / "instances.jsonl")
+    return str(folder / "instances.jsonl")
+
+
+def _instance(sample: Path) -> dict[str, Any]:
+    description = sample.parent / f"task_description_{sample.parent.name}.txt"
+    images = sorted(str(path) for path in sample.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES)
+    if not images or not description.exists():
+        raise FileNotFoundError(f"actplan: {sample} has no image" if not images else f"actplan: no {description}")
+    gold = sample / "plan_gold_1.txt"
+    lines = official_steps(gold.read_text(encoding="utf-8-sig")) if gold.exists() else []
+    return {
+        "id": "/".join(sample.parts[-4:]),
+        "task_description": description.read_text(encoding="utf-8-sig"),
+        "images": images,
+        "gold_plan_1": [line.strip() for line in lines if line.strip()],
+    }

@@ -1,0 +1,10 @@
+import datasets
+
+
+def process_docs(dataset: datasets.Dataset) -> datasets.Dataset:
+    """The questions with an image; images are not decoded for this."""
+    has_image = [
+        image is not None
+        for image in dataset.cast_column("image", datasets.Image(decode=False))["image"]
+    ]
+    return dataset.select([i for i, has in enumerate(has_image) if has])

@@ -1,0 +1,36 @@
+"""A judge on the loopback interface with a rule in place of a model, so that a score can be computed by hand."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@contextmanager
+def judge(rule: Callable[[str], str]) -> Iterator[str]:
+    """Serve chat completions, each the rule's answer to the last message; gives the URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            message = {"role": "assistant", "content": rule(asked["messages"][-1]["content"])}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            body = json.dumps(
+                {"id": "1", "object": "chat.completion", "created": 0, "model": "rule", "choices": [choice]}
+            )
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1/chat/completions"
+    finally:
+        server.shutdown()
+        server.server_close()
