@@ -12,8 +12,9 @@ import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -40,22 +41,19 @@ MAX_STEPS = 10
 ELEMENTS = sorted({element for parts in GOALS.values() for element in parts})
 ASKED = "What is open, on or moved?"
 SIDE, PATCH = 128, 16
+LAYERS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 State = frozenset[str]
 
 
-class Pictures:
-    """The view of each state of a kitchen, drawn once."""
-
-    def __init__(self, kitchen: Kitchen) -> None:
-        self._kitchen = kitchen
-        self._drawn: dict[State, Image.Image] = {}
-
-    def __getitem__(self, state: State) -> Image.Image:
-        if state not in self._drawn:
-            self._kitchen.set(state)
-            self._drawn[state] = self._kitchen.observe()
-        return self._drawn[state]
+def drawn(kitchen: Kitchen) -> dict[State, Image.Image]:
+    """The view of each state of a kitchen."""
+    pictures = {}
+    for count in range(len(ELEMENTS) + 1):
+        for state in combinations(ELEMENTS, count):
+            kitchen.set(state)
+            pictures[frozenset(state)] = kitchen.observe()
+    return pictures
 
 
 class StillKitchen:
@@ -63,7 +61,7 @@ class StillKitchen:
 
     name = Kitchen.name
 
-    def __init__(self, kitchen: Kitchen, pictures: Pictures, goal: str, seed: int) -> None:
+    def __init__(self, kitchen: Kitchen, pictures: Mapping[State, Image.Image], goal: str, seed: int) -> None:
         self._kitchen, self._pictures, self._goal = kitchen, pictures, set(GOALS[goal])
         generator = random.Random(f"{goal} {seed}")
         kitchen.set([element for element in ELEMENTS if element not in self._goal and generator.random() < 0.3])
@@ -125,7 +123,10 @@ def main() -> None:
     parser.add_argument("--goals", type=int, default=len(GOALS), help="Try only the first so many.")
     arguments = parser.parse_args()
     goals = list(GOALS)[: arguments.goals]
-    kitchen, pictures = Kitchen(ELEMENTS, motion_frames=0), Pictures(Kitchen(ELEMENTS))
+    kitchen = Kitchen(ELEMENTS, motion_frames=0)
+    started = time.monotonic()
+    pictures = drawn(kitchen)
+    print(f"drawing: {(time.monotonic() - started) / len(pictures):.2f} s a frame, {len(pictures)} states", flush=True)
 
     def tried(name: str, go: Callable[[StillKitchen, str, int], Episode]) -> list[Episode]:
         trials = ((goal, seed) for goal in goals for seed in SEEDS)
@@ -144,7 +145,8 @@ def main() -> None:
         samples = [sample(number, pictures) for number in range(16 * arguments.tuning_updates)]
         settings = TuningSettings(
             steps=arguments.tuning_updates, per_device_batch_size=16, learning_rate=3e-3, final_learning_rate=1e-4,
-            precision="float32", workers=0, lora={"r": 16, "alpha": 32, "dropout": 0.0}, log_every=50,
+            precision="float32", workers=0, log_every=50,
+            lora={"r": 16, "alpha": 32, "dropout": 0.0, "targets": LAYERS},
         )  # fmt: skip
         tune(str(base), {"episodes": samples}, [], settings, Path(folder) / "tuned", {"data": "rendered kitchen"})
         print(f"tuning: {time.monotonic() - started:.0f} s", flush=True)
@@ -179,10 +181,9 @@ def summed_up(name: str, episodes: list[Episode]) -> list[Episode]:
     return episodes
 
 
-def train_base(folder: Path, pictures: Pictures, updates: int) -> None:
+def train_base(folder: Path, pictures: Mapping[State, Image.Image], updates: int) -> None:
     """A LLaVA of toy size, trained whole on captions of states."""
     set_seed(0)
-    generator = random.Random(0)
     texts = [ASKED, "nothing", *ELEMENTS, *ACTIONS, *(QUESTION.format(goal=goal) for goal in GOALS)]
     images = CLIPImageProcessor(size={"height": SIDE, "width": SIDE}, do_center_crop=False)
     processor = llava_processor(images, train_tokenizer([f" {text}" for text in texts], 1024), PATCH)
@@ -192,16 +193,18 @@ def train_base(folder: Path, pictures: Pictures, updates: int) -> None:
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, updates, pct_start=0.1)
     asked = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": ASKED}]}
     prompt = processor.apply_chat_template([asked], add_generation_prompt=True)
+    states = list(pictures)
+    answers = [f" {', '.join(sorted(state)) or 'nothing'}{processor.tokenizer.eos_token}" for state in states]
+    rows = [f"{prompt}{answer}" for answer in answers]
+    inputs = processor(images=list(pictures.values()), text=rows, padding=True, return_tensors="pt")
+    labels = torch.full_like(inputs["input_ids"], -100)
+    for row, answer in enumerate(answers):  # padding is on the left
+        count = len(processor.tokenizer(answer, add_special_tokens=False).input_ids)
+        labels[row, -count:] = inputs["input_ids"][row, -count:]
     for update in range(updates):
-        states = [random_state(generator) for _ in range(32)]
-        answers = [f" {', '.join(sorted(state)) or 'nothing'}{processor.tokenizer.eos_token}" for state in states]
-        rows = [f"{prompt}{answer}" for answer in answers]
-        batch = processor(images=[pictures[state] for state in states], text=rows, padding=True, return_tensors="pt")
-        labels = batch["input_ids"].clone().fill_(-100)
-        for row, answer in enumerate(answers):  # padding is on the left
-            count = len(processor.tokenizer(answer, add_special_tokens=False).input_ids)
-            labels[row, -count:] = batch["input_ids"][row, -count:]
-        loss = model(**batch, labels=labels).loss
+        chosen = torch.randint(len(states), (32,))
+        batch = {name: values[chosen] for name, values in inputs.items()}
+        loss = model(**batch, labels=labels[chosen]).loss
         loss.backward()
         optimizer.step()
         schedule.step()
@@ -212,11 +215,7 @@ def train_base(folder: Path, pictures: Pictures, updates: int) -> None:
     processor.save_pretrained(folder)
 
 
-def random_state(generator: random.Random) -> State:
-    return frozenset(element for element in ELEMENTS if generator.random() < 0.5)
-
-
-def sample(number: int, pictures: Pictures) -> Sample:
+def sample(number: int, pictures: Mapping[State, Image.Image]) -> Sample:
     """What comes next at a random point of an episode, up to four frames of its past and its view."""
     generator = random.Random(f"episode {number}")
     goal = generator.choice(list(GOALS))
@@ -241,7 +240,7 @@ def sample(number: int, pictures: Pictures) -> Sample:
     )
 
 
-def shown(states: Sequence[State], pictures: Pictures) -> list[Any]:
+def shown(states: Sequence[State], pictures: Mapping[State, Image.Image]) -> list[Any]:
     *past, view = (pictures[state] for state in states)
     return [*(Clip([frame]) for frame in past), view]
 

@@ -70,6 +70,8 @@ def kitchen(
         for name, parts in GOALS.items():
             typer.echo(f"{name}: {', '.join(parts)}")
         return
+    if not model:
+        raise LmmsEgoplanError("--model is missing: give the name or folder of a vision-language checkpoint")
     wanted = elements or GOALS.get(goal)
     if not goal or wanted is None:
         raise LmmsEgoplanError(
@@ -78,7 +80,7 @@ def kitchen(
     place = Kitchen(wanted, seed)
     try:
         planner = _planner(model, peft, method, beams)
-        _run(planner, place, goal, max_steps, out, model=_name(model, peft), method=method, seed=seed)
+        _check(_run(planner, place, goal, max_steps, out, model=_name(model, peft), method=method, seed=seed))
     finally:
         place.close()
 
@@ -110,7 +112,8 @@ def virtualhome(
         raise LmmsEgoplanError(f"--until {wrong[0]}: expected OBJECT=STATE, such as stove=ON")
     place = VirtualHome(url, states, camera)
     try:
-        _run(_planner(model, peft, method, beams), place, goal, max_steps, out, model=_name(model, peft), method=method)
+        planner = _planner(model, peft, method, beams)
+        _check(_run(planner, place, goal, max_steps, out, model=_name(model, peft), method=method))
     finally:
         place.close()
 
@@ -157,19 +160,27 @@ def video(
 
         videos = egoplan_videos(load_from_disk(str(PREPARED.folder("val"))))
     planner = _planner(model, peft, method, beams)
-    episodes = []
+    episodes, expected = [], 0.0
     for number, recorded in enumerate(videos[:limit], start=1):
-        folder, steps = out / f"{number:04d}", recorded.num_actions
+        steps = recorded.num_actions
         told = {"model": _name(model, peft), "method": method}
-        episodes.append(_run(planner, recorded, recorded.goal, steps, folder, **told))
+        episode = _run(planner, recorded, recorded.goal, steps, out / f"{number:04d}", **told)
+        episodes.append(episode)
+        expected += len(episode.steps) / len(recorded.actions())
     right, steps = step_accuracy(episodes)
-    share = f"{right / steps:.3f}" if steps else "no step"
-    typer.echo(f"Next action right: {right} of {steps} steps ({share}) in {len(episodes)} videos")
+    if steps:
+        typer.echo(
+            f"Next action right: {right} of {steps} steps ({right / steps:.3f}; by chance {expected / steps:.3f}) in "
+            f"{len(episodes)} videos"
+        )
+    if failed := [episode for episode in episodes if episode.problem]:
+        raise LmmsEgoplanError(
+            f"{len(failed)} of {len(episodes)} videos could not be replayed to their end; steps before that count. "
+            f"The first: {failed[0].problem}"
+        )
 
 
 def _planner(model: str, peft: Path | None, method: str, beams: int) -> "Planner":
-    if not model:
-        raise LmmsEgoplanError("--model is missing: give the name or folder of a vision-language checkpoint")
     from lmms_egoplan.planner.loading import load_model
     from lmms_egoplan.planner.planner import Planner
 
@@ -177,15 +188,19 @@ def _planner(model: str, peft: Path | None, method: str, beams: int) -> "Planner
 
 
 def _run(planner: "Planner", place: "Environment", goal: str, max_steps: int, out: Path, **run: str | int) -> "Episode":
+    """Guide an agent, and write the episode, whatever its end."""
     from lmms_egoplan.planner.episode_files import write_episode
 
     episode = planner.run(place, goal, max_steps, on_step=_print)
     page = write_episode(episode, out, **run)
-    end = f"{goal}: {episode.end} after {len(episode.steps)} steps; {page}"
-    if episode.problem:
-        raise LmmsEgoplanError(f"{end}\n{episode.problem}")
-    typer.echo(end)
+    number = len(episode.steps)
+    typer.echo(f"{goal}: {episode.end} after {number} step{'' if number == 1 else 's'}; {page}")
     return episode
+
+
+def _check(episode: "Episode") -> None:
+    if episode.problem:
+        raise LmmsEgoplanError(episode.problem)
 
 
 def _print(step: "Step") -> None:

@@ -6,12 +6,7 @@ from typing import Protocol
 
 from PIL import Image
 
-from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.clip import Clip
-
-
-class EnvironmentFailedError(LmmsEgoplanError):
-    """An environment can no longer be observed or acted in; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -30,25 +25,24 @@ class Outcome:
 
 
 class Environment(Protocol):
-    """A place to act in, seen from the agent's eyes."""
+    """A place to act in, seen from the agent's eyes.
+
+    Whatever a method raises ends the episode as ``environment failed``; its message becomes the episode's problem.
+    """
 
     name: str
 
     def observe(self) -> Image.Image:
-        """The current view, RGB.
-
-        Raises:
-            EnvironmentFailedError: there is none.
-        """
+        """The current view, RGB."""
 
     def actions(self) -> Sequence[str] | None:
         """What can be asked for now, in words, all different; None where any text may be."""
 
     def execute(self, action: str) -> Outcome:
-        """Carry an action out, one of `actions` where there are any.
+        """Carry an action out.
 
-        Raises:
-            EnvironmentFailedError: nobody knows what became of it.
+        Args:
+            action: one of `actions`, or, of a model that writes freely, a text that is like none of them.
         """
 
     def done(self) -> bool:

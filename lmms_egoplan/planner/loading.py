@@ -22,6 +22,7 @@ def load_model(name: str, peft: Path | None) -> tuple[PreTrainedModel, Any]:
     try:
         model = AutoModelForImageTextToText.from_pretrained(name, dtype="auto", device_map={"": default_device()})
         processor = AutoProcessor.from_pretrained(name)
-    except (OSError, ValueError) as error:
-        raise LmmsEgoplanError(f"--model {name}: {error}") from error
+    except Exception as error:  # a damaged checkpoint makes each of its libraries fail in its own way
+        problem = next(iter(str(error).splitlines()), type(error).__name__)
+        raise LmmsEgoplanError(f"--model {name}: {problem}") from error
     return (load_adapter(model, peft) if peft else model.eval()), processor

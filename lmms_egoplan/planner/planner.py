@@ -4,8 +4,10 @@ EgoPlan-Bench's first version guides an agent so (arXiv 2312.06722v1, Applicatio
 next action from goal, progress and current view, by beam search of width five, of which the top one is carried out.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -17,8 +19,10 @@ from lmms_egoplan.benchmarks.egoplan.visuals import FRAMES_PER_CLIP, NUM_CLIPS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.clip import Clip
 from lmms_egoplan.media.sampling import evenly_spaced
-from lmms_egoplan.planner.environment import Environment, EnvironmentFailedError, Outcome
+from lmms_egoplan.planner.environment import Environment, Outcome
 from lmms_egoplan.planner.proposals import GENERATE, RANK, Proposal, Proposer
+
+logger = logging.getLogger(__name__)
 
 # Paper v1, Applications.
 BEAMS = 5
@@ -60,7 +64,10 @@ class Step:
 @dataclass
 class Episode:
     """All steps towards one goal, and how it ended: ``done``, which the environment tells, ``out of steps``, ``nothing
-    left to try``, ``environment failed`` or ``model failed``, the last two with a `problem`.
+    left to try``, ``environment failed`` or ``model failed``.
+
+    problem: what failed, in words; None where nothing did. last_view: behind the last step; None where
+    something failed.
     """
 
     goal: str
@@ -152,10 +159,12 @@ def run_episode(
         for step in _steps(proposer, environment, episode, max_steps, frames_per_clip):
             episode.steps.append(step)
             on_step(step)
-        episode.last_view = environment.observe()
-    except LmmsEgoplanError as error:
-        episode.end = ENVIRONMENT_FAILED if isinstance(error, EnvironmentFailedError) else MODEL_FAILED
-        episode.problem = str(error)
+        with _ending(ENVIRONMENT_FAILED):
+            episode.last_view = environment.observe()
+    except _EndedError as ended:
+        # A goal that was reached stays so without a last view.
+        episode.end = episode.end if episode.is_success else ended.end
+        episode.problem = str(ended)
     return episode
 
 
@@ -165,27 +174,51 @@ def _steps(
     past: list[Clip] = []
     in_vain: set[str] = set()
     for number in range(1, max_steps + 1):
-        if environment.done():
-            break
-        view = environment.observe()
+        with _ending(ENVIRONMENT_FAILED):
+            if environment.done():
+                break
+            view, actions = environment.observe(), environment.actions()
         started = time.monotonic()
         visuals = [*(_thinned(clip, frames_per_clip) for clip in past[-NUM_CLIPS:]), view]
         question, place = QUESTION.format(goal=episode.goal), f"{episode.goal}, step {number}"
-        proposals = proposer.propose(question, visuals, environment.actions(), place)
+        with _ending(MODEL_FAILED):
+            proposals = proposer.propose(question, visuals, actions, place)
         tried = next((one for one in proposals if (one.action or one.text) not in in_vain), None)
         if tried is None:
             episode.end = STUCK
             return
         proposed = time.monotonic()
-        outcome = environment.execute(tried.action or tried.text)
+        with _ending(ENVIRONMENT_FAILED):
+            outcome = environment.execute(tried.action or tried.text)
         if outcome.changed:
             in_vain.clear()
             past.append(outcome.clip or Clip([view]))
         else:
             in_vain.add(tried.action or tried.text)
         yield Step(number, view, proposals, tried, outcome, proposed - started, time.monotonic() - proposed)
-    if environment.done():
-        episode.end = DONE
+    with _ending(ENVIRONMENT_FAILED):
+        if environment.done():
+            episode.end = DONE
+
+
+class _EndedError(Exception):
+    """What fails in an episode ends it; the message is its `problem`."""
+
+    def __init__(self, end: str, problem: str) -> None:
+        super().__init__(problem)
+        self.end = end
+
+
+@contextmanager
+def _ending(end: str) -> Iterator[None]:
+    """Whatever fails here, the environments and models of others too, ends the episode so."""
+    try:
+        yield
+    except LmmsEgoplanError as error:
+        raise _EndedError(end, str(error)) from error
+    except Exception as error:
+        logger.warning("%s", end, exc_info=True)
+        raise _EndedError(end, f"{type(error).__name__}: {' '.join(str(error).split())}") from error
 
 
 def _thinned(clip: Clip, count: int) -> Clip:

@@ -6,6 +6,7 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.generation import AnswerGenerator
 from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.planner.grounding import ground
@@ -60,11 +61,15 @@ class Proposer:
         Raises:
             ContextTooLongError: question and visuals exceed the model's positions.
             RankingError: an action cannot be ranked.
-            LmmsEgoplanError: the sentence encoder that grounds free text cannot be loaded.
+            LmmsEgoplanError: there are no actions to rank, or the sentence encoder that grounds free text cannot be
+                loaded.
         """
         messages = self._media.messages(question, visuals)
         if self._ranker is not None:
-            assert actions is not None
+            if actions is None:
+                raise LmmsEgoplanError(f"{place}: the environment lists no actions to rank; take method {GENERATE}")
+            if not actions:
+                return []
             scores = self._ranker.score(messages, list(actions), place)
             ranked = sorted(zip(actions, scores, strict=True), key=lambda pair: pair[1].nll)[: self._beams]
             return [Proposal(action, score.logprob, score.num_tokens, action, 1.0) for action, score in ranked]

@@ -1,7 +1,9 @@
 """A narrated video in place of a world to act in: the planner proposes, the video tells what really happened."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -9,17 +11,20 @@ from typing import Any
 from PIL import Image
 
 from lmms_egoplan.benchmarks.egointent.goalstep import read_goalstep
-from lmms_egoplan.benchmarks.egoplan.visuals import FRAMES_PER_CLIP, SOURCE_FPS, read_frames
+from lmms_egoplan.benchmarks.egoplan.construction.narrations import normalised
+from lmms_egoplan.benchmarks.egoplan.visuals import EGO4D, FRAMES_PER_CLIP, SOURCE_FPS, read_frames
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.clip import Clip
 from lmms_egoplan.media.frames import FrameError, frame_times, read_video_frames
 from lmms_egoplan.media.sampling import evenly_spaced
-from lmms_egoplan.planner.environment import EnvironmentFailedError, Outcome
+from lmms_egoplan.planner.environment import Outcome
 from lmms_egoplan.planner.planner import Episode
 from lmms_egoplan.storage import resolve_inside
 
 # The current view lies so long before the next action (EgoPlan-Bench v2, sec. 3.3, Visual Input Alignment).
 SECONDS_BEFORE = 0.5
+# Of times in seconds.
+_ROUNDING = 1e-6
 
 Frames = Callable[[Sequence[int]], list[Image.Image]]
 
@@ -40,7 +45,7 @@ class RecordedVideo:
         name: of the video.
         goal: what its actions are for.
         narrated: at least two actions, by their starts.
-        frames: reads frames by their numbers.
+        frames: reads frames by their numbers; a `FrameError` of it names the video's file.
         fps: frames per second of the source.
         first: number of its first frame.
     """
@@ -50,6 +55,8 @@ class RecordedVideo:
     ) -> None:
         self.name, self.goal = name, goal
         self._narrated, self._frames, self._fps, self._first = narrated, frames, fps, first
+        # Texts with the same words are one action.
+        self._actions = {normalised(action.text): action.text for action in reversed(narrated)}
         self._next = 0
 
     @property
@@ -66,7 +73,7 @@ class RecordedVideo:
 
     def actions(self) -> list[str]:
         """All actions of the goal, alphabetically: their order would tell what comes next."""
-        return sorted({action.text for action in self._narrated})
+        return sorted(self._actions.values())
 
     def execute(self, action: str) -> Outcome:
         """Whatever is asked for, what really happened is what is seen next."""
@@ -75,9 +82,8 @@ class RecordedVideo:
         rate = (len(numbers) - 1) * self._fps / max(1, real.stop - real.start)
         clip = Clip(self._read(numbers), rate)
         self._next += 1
-        return Outcome(
-            True, "as in the video" if action == real.text else f"in the video: {real.text}", clip, real.text
-        )
+        shown = self._actions[normalised(real.text)]
+        return Outcome(True, "as in the video" if action == shown else f"in the video: {shown}", clip, shown)
 
     def done(self) -> bool:
         return self._next >= len(self._narrated)
@@ -86,7 +92,7 @@ class RecordedVideo:
         try:
             return self._frames(numbers)
         except FrameError as error:
-            raise EnvironmentFailedError(f"{self.name}: {error}") from error
+            raise LmmsEgoplanError(f"{self.name}: {error}") from error
 
 
 def step_accuracy(episodes: Iterable[Episode]) -> tuple[int, int]:
@@ -112,8 +118,9 @@ def egoplan_videos(rows: Iterable[Mapping[str, Any]]) -> list[RecordedVideo]:
         row = max(group, key=lambda row: len(row["past_actions"]))
         past = [Narrated(one["narration_text"], one["start_frame"], one["stop_frame"]) for one in row["past_actions"]]
         if len(past) > 1:
-            frames = lambda numbers, row=row: read_frames(row, numbers)  # noqa: E731
-            videos.append(RecordedVideo(f"{video}, {goal}", goal, past, frames, SOURCE_FPS[source], 1))
+            videos.append(
+                RecordedVideo(f"{video}, {goal}", goal, past, partial(read_frames, row), SOURCE_FPS[source], 1)
+            )
     if not videos:
         raise LmmsEgoplanError("no goal of these questions has two past actions to replay")
     return videos
@@ -126,21 +133,30 @@ def goalstep_videos(annotations: str | Path, folder: str | Path) -> list[Recorde
 
     Raises:
         LmmsEgoplanError: the annotations cannot be read or are of another form, or no video with two steps is there.
-        FrameError: a video cannot be read.
     """
-    videos = []
+    videos, fps = [], SOURCE_FPS[EGO4D]
     for video in read_goalstep(annotations):
         path = resolve_inside(folder, f"{video.video_uid}.mp4")
         steps = sorted((step for step in video.segments if step.counts), key=lambda step: step.start_time)
         if len(steps) < 2 or not path.is_file():
             continue
-        times = frame_times(path)
-        fps = (len(times) - 1) / (times[-1] - times[0])
-        last = len(times) - 1
-        places = [[min(last, round(time * fps)) for time in (step.start_time, step.end_time)] for step in steps]
-        narrated = [Narrated(step.step_description, *place) for step, place in zip(steps, places, strict=True)]
-        frames = lambda numbers, path=path: read_video_frames(path, numbers)  # noqa: E731
-        videos.append(RecordedVideo(video.video_uid, video.goal_description, narrated, frames, fps, 0))
+        narrated = [
+            Narrated(step.step_description, round(step.start_time * fps), round(step.end_time * fps)) for step in steps
+        ]
+        videos.append(RecordedVideo(video.video_uid, video.goal_description, narrated, partial(_read_at, path), fps, 0))
     if not videos:
         raise LmmsEgoplanError(f"{folder}: none of the videos with two steps or more of {annotations} is there")
     return videos
+
+
+def _read_at(path: Path, numbers: Sequence[int]) -> list[Image.Image]:
+    """What a video shows at times that are counted in frames of `SOURCE_FPS`.
+
+    Raises:
+        FrameError: the video cannot be read, or ends a second or more before one of them.
+    """
+    times = frame_times(path)
+    seconds = [number / SOURCE_FPS[EGO4D] for number in numbers]
+    if max(seconds) >= times[-1] + 1:
+        raise FrameError(f"{path}: ends after {times[-1]:.1f} s; an action of it is at {max(seconds):.1f} s")
+    return read_video_frames(path, [max(0, bisect_right(times, time + _ROUNDING) - 1) for time in seconds])

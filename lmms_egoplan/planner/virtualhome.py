@@ -15,7 +15,8 @@ from PIL import Image, UnidentifiedImageError
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.clip import Clip
-from lmms_egoplan.planner.environment import EnvironmentFailedError, Outcome
+from lmms_egoplan.planner.environment import Outcome
+from lmms_egoplan.validation import Checked, read_as
 
 # What the simulator's objects can be asked for, by the property that allows it: the words, and the script's action.
 _VERBS = {
@@ -26,6 +27,17 @@ _VERBS = {
 }
 _TIMEOUT_S = 120.0
 _SIZE = (640, 480)
+
+
+class _Node(Checked):
+    id: int
+    class_name: str
+    properties: list[str]
+    states: list[str]
+
+
+class _Graph(Checked):
+    nodes: list[_Node]
 
 
 class VirtualHome:
@@ -46,7 +58,7 @@ class VirtualHome:
         self._url, self._camera = url, camera
         self._until = [(name.casefold(), state.upper()) for name, state in until]
         self._client = httpx.Client(timeout=_TIMEOUT_S)
-        if unknown := {name for name, _ in self._until} - {node["class_name"].casefold() for node in self._nodes()}:
+        if unknown := {name for name, _ in self._until} - {node.class_name.casefold() for node in self._nodes()}:
             raise LmmsEgoplanError(f"VirtualHome at {url}: there is no {', '.join(sorted(unknown))} in this apartment")
 
     def observe(self) -> Image.Image:
@@ -74,8 +86,8 @@ class VirtualHome:
         return Outcome(True, "done", Clip([before, self.observe()]))
 
     def done(self) -> bool:
-        states = [(node["class_name"].casefold(), {*node["states"]}) for node in self._nodes()]
-        return all(any(name == kind and state in held for kind, held in states) for name, state in self._until)
+        states = {(node.class_name.casefold(), state) for node in self._nodes() for state in node.states}
+        return states.issuperset(self._until)
 
     def close(self) -> None:
         self._client.close()
@@ -84,19 +96,20 @@ class VirtualHome:
         """By an action's words, the script's lines: of objects of one kind, those of the first one."""
         scripts: dict[str, list[str]] = {}
         for node in self._nodes():
-            name, place = node["class_name"], f"<{node['class_name']}> ({node['id']})"
-            for verb, act in (pair for kind in node["properties"] for pair in _VERBS.get(kind, ())):
+            name, place = node.class_name, f"<{node.class_name}> ({node.id})"
+            for verb, act in (pair for kind in node.properties for pair in _VERBS.get(kind, ())):
                 lines = [f"<char0> [{step}] {place}" for step in ("walk", act)]
                 scripts.setdefault(verb.format(name.replace("_", " ")), lines)
         return scripts
 
-    def _nodes(self) -> list[dict[str, Any]]:
+    def _nodes(self) -> list[_Node]:
         reply = self._post("environment_graph")
         try:
-            nodes = json.loads(reply["message"])["nodes"]
-            return [{name: node[name] for name in ("id", "class_name", "properties", "states")} for node in nodes]
+            return read_as(_Graph, "its graph", json.loads(reply["message"])).nodes
         except (KeyError, TypeError, ValueError) as error:
-            raise self._failed(f"its graph cannot be read ({type(error).__name__}: {error})") from error
+            raise self._failed(f"its graph is no JSON ({type(error).__name__}: {error})") from error
+        except LmmsEgoplanError as error:
+            raise self._failed(str(error)) from error
 
     def _post(self, action: str, may_fail: bool = False, **parameters: Any) -> dict[str, Any]:
         try:
@@ -109,5 +122,5 @@ class VirtualHome:
             raise self._failed(f"{action}: the simulator answers {str(reply)[:200]}")
         return reply
 
-    def _failed(self, problem: str) -> EnvironmentFailedError:
-        return EnvironmentFailedError(f"VirtualHome at {self._url}: {problem}. Is its simulator running there?")
+    def _failed(self, problem: str) -> LmmsEgoplanError:
+        return LmmsEgoplanError(f"VirtualHome at {self._url}: {problem}. Is its simulator running there?")

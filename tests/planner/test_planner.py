@@ -13,7 +13,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.generation import AnswerGenerator
 from lmms_egoplan.media.clip import Clip
 from lmms_egoplan.planner import planner as planning
-from lmms_egoplan.planner.environment import EnvironmentFailedError, Outcome
+from lmms_egoplan.planner.environment import Outcome
 from lmms_egoplan.planner.grounding import ground
 from lmms_egoplan.planner.planner import Planner, run_episode
 from lmms_egoplan.planner.proposals import Proposal
@@ -31,7 +31,7 @@ class Lamps:
     def observe(self):
         self.views += 1
         if self.views == self.fails_at:
-            raise EnvironmentFailedError("the lamps have gone")
+            raise LmmsEgoplanError("the lamps have gone")
         image = Image.new("RGB", (64, 48))
         for number, is_on in enumerate(self.on):
             image.paste("yellow" if is_on else "gray", (number * 20, 0, number * 20 + 18, 40))

@@ -10,7 +10,6 @@ import pytest
 from PIL import Image
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.planner.environment import EnvironmentFailedError
 from lmms_egoplan.planner.virtualhome import VirtualHome
 
 
@@ -99,9 +98,7 @@ def test_a_simulator_that_answers_otherwise(simulator, fault):
     home = VirtualHome(address(simulator), [("stove", "ON")], camera=0)
     simulator.fault = fault
     for call in (home.observe, home.actions, home.done):
-        with pytest.raises(
-            EnvironmentFailedError, match=r"VirtualHome at http://127.*Is its simulator running there\?"
-        ):
+        with pytest.raises(LmmsEgoplanError, match=r"VirtualHome at http://127.*Is its simulator running there\?"):
             call()
 
 
@@ -113,5 +110,5 @@ def test_an_object_that_is_not_there(simulator):
 def test_no_simulator(simulator):
     simulator.shutdown()
     simulator.server_close()
-    with pytest.raises(EnvironmentFailedError, match="Is its simulator running there"):
+    with pytest.raises(LmmsEgoplanError, match="Is its simulator running there"):
         VirtualHome(address(simulator), [("stove", "ON")], camera=0)
