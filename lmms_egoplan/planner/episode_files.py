@@ -13,10 +13,10 @@ from lmms_egoplan.media.frames import write_video
 from lmms_egoplan.planner.planner import Episode, Step
 from lmms_egoplan.storage import write_whole
 
-_FILM_FPS = 8
+_FILM_FPS, _FILM_WIDTH = 8, 640
 # The view before an action, and the last one, are shown for so many frames.
 _STILL_FRAMES = 8
-_CAPTION_HEIGHT = 40
+_CAPTION_HEIGHT, _LINE_HEIGHT, _MARGIN = 40, 14, 6
 _JPEG_QUALITY = 90
 
 
@@ -74,20 +74,34 @@ def _row(step: Step, picture: str) -> dict[str, Any]:
 
 
 def _film(episode: Episode) -> Iterator[Image.Image]:
-    size = episode.steps[0].view.size if episode.steps else None
+    views = [*(step.view for step in episode.steps), episode.last_view]
+    size = _film_size(next(view for view in views if view).size)
     for step in episode.steps:
-        caption = f"{step.number}. {step.tried.action or step.tried.text}\n{step.outcome.message}"
-        for frame in [step.view] * _STILL_FRAMES + list(step.outcome.clip):
-            yield _captioned(frame, size or frame.size, caption)
+        action, outcome = f"{step.number}. {step.tried.action or step.tried.text}", step.outcome
+        for _ in range(_STILL_FRAMES):
+            yield _captioned(step.view, size, action, "" if outcome.clip else outcome.message)
+        for frame in outcome.clip:
+            yield _captioned(frame, size, action, outcome.message)
     if episode.last_view:
         for _ in range(_STILL_FRAMES):
-            yield _captioned(episode.last_view, size or episode.last_view.size, f"{episode.goal}: {episode.end}")
+            yield _captioned(episode.last_view, size, episode.goal, episode.end)
 
 
-def _captioned(frame: Image.Image, size: tuple[int, int], caption: str) -> Image.Image:
-    canvas = Image.new("RGB", (size[0], size[1] + _CAPTION_HEIGHT), "black")
+def _film_size(size: tuple[int, int]) -> tuple[int, int]:
+    width = min(size[0], _FILM_WIDTH)
+    return width, round(size[1] * width / size[0])
+
+
+def _captioned(frame: Image.Image, size: tuple[int, int], *lines: str) -> Image.Image:
+    width, height = size
+    canvas = Image.new("RGB", (width, height + _CAPTION_HEIGHT), "black")
     canvas.paste(frame.resize(size), (0, 0))
-    ImageDraw.Draw(canvas).multiline_text((6, size[1] + 6), caption, fill="white")
+    draw = ImageDraw.Draw(canvas)
+    for number, line in enumerate(lines):
+        text = " ".join(line.split()).encode("latin-1", "replace").decode("latin-1")  # all that Pillow's font has
+        while len(text) > 3 and draw.textlength(text) > width - 2 * _MARGIN:
+            text = f"{text[:-4]}..."
+        draw.text((_MARGIN, height + _MARGIN + number * _LINE_HEIGHT), text, fill="white")
     return canvas
 
 

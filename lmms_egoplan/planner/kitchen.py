@@ -99,7 +99,7 @@ class Kitchen:
     def execute(self, action: str) -> Outcome:
         """Move the action's element to its state, frame by frame; what is there already stays."""
         if action not in ACTIONS:
-            return Outcome(False, f"the kitchen does not know {action!r}", Clip())
+            return Outcome(False, "the kitchen does not know this action", Clip())
         element, to = ACTIONS[action].values()
         places, goal = self._places[element], self._states[to][element]
         start = self._data.qpos[places].copy()
