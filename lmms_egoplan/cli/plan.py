@@ -154,11 +154,9 @@ def video(
     if goalstep is not None and ego4d is not None:
         videos = goalstep_videos(goalstep, ego4d)
     else:
-        from datasets import load_from_disk
-
         from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
 
-        videos = egoplan_videos(load_from_disk(str(PREPARED.folder("val"))))
+        videos = egoplan_videos(PREPARED.load("val"))
     planner = _planner(model, peft, method, beams)
     episodes, expected = [], 0.0
     for number, recorded in enumerate(videos[:limit], start=1):

@@ -1,6 +1,8 @@
 """The simulated kitchen, where its simulator is installed and can draw."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -61,3 +63,32 @@ def test_all_goals_are_of_elements_that_the_kitchen_has():
 def test_an_element_that_is_not_there():
     with pytest.raises(LmmsEgoplanError, match="the kitchen has no sauna; it has bottom burner"):
         Kitchen(["sauna"])
+
+
+@pytest.mark.parametrize(
+    ("variables", "problem"),
+    [
+        ({"MUJOCO_GL": "bogus"}, "invalid value for environment variable MUJOCO_GL: bogus"),
+        ({"MUJOCO_GL": "disabled"}, "cannot be drawn"),
+        ({"MUJOCO_GL": "osmesa", "PYOPENGL_PLATFORM": "egl"}, "cannot be drawn"),
+        ({"MUJOCO_GL": "glfw", "DISPLAY": ""}, "cannot be drawn"),
+    ],
+)
+def test_a_renderer_that_is_not_there_is_one_line(variables, problem):
+    command = [sys.executable, "-m", "lmms_egoplan", "plan", "kitchen", "--goal", "heat water", "--model", "none"]
+    result = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True)
+    assert result.returncode == 1
+    assert problem in result.stderr
+    assert "on Debian: apt-get install libosmesa6" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_another_version_of_the_simulator(monkeypatch):
+    from gymnasium_robotics.envs.franka_kitchen import kitchen_env
+
+    def fail(*_):
+        raise AssertionError  # as with mujoco 3.17
+
+    monkeypatch.setattr(kitchen_env.KitchenEnv, "_get_obs", fail)
+    with pytest.raises(LmmsEgoplanError, match="pip install"):
+        Kitchen(["kettle"])

@@ -1,5 +1,6 @@
 """The loop, with a real tiny model and a small world made for it."""
 
+import copy
 import math
 
 import pytest
@@ -25,13 +26,14 @@ class Lamps:
 
     name = "lamps"
 
-    def __init__(self, count=3, fails_at=None):
+    def __init__(self, count=3, fails_at=None, error=None):
         self.on, self.fails_at, self.views = [False] * count, fails_at, 0
+        self.error = error or LmmsEgoplanError("the lamps have gone")
 
     def observe(self):
         self.views += 1
         if self.views == self.fails_at:
-            raise LmmsEgoplanError("the lamps have gone")
+            raise self.error
         image = Image.new("RGB", (64, 48))
         for number, is_on in enumerate(self.on):
             image.paste("yellow" if is_on else "gray", (number * 20, 0, number * 20 + 18, 40))
@@ -126,14 +128,59 @@ def test_what_was_in_vain_may_be_tried_again_once_something_has_changed():
     assert episode.end == planning.BUDGET
 
 
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [(LmmsEgoplanError("the lamps have gone"), "the lamps have gone"), (KeyError("lamp\n 7"), "KeyError: 'lamp\\n 7'")],
+)
 @pytest.mark.parametrize(("fails_at", "steps"), [(1, 0), (2, 0), (4, 1)])
-def test_an_environment_that_fails_ends_the_episode_with_what_there_is(fails_at, steps):
-    world = Lamps(fails_at=fails_at)
+def test_an_environment_that_fails_ends_the_episode_with_what_there_is(fails_at, steps, error, problem):
+    world = Lamps(fails_at=fails_at, error=error)
     episode = run_episode(KnowsWhatToDo(world), world, "have light")
     assert episode.end == planning.ENVIRONMENT_FAILED
-    assert episode.problem == "the lamps have gone"
+    assert episode.problem == problem
     assert len(episode.steps) == steps
+    assert episode.last_view is None
     assert not episode.is_success
+
+
+def test_a_goal_that_is_reached_stays_so_without_a_last_view():
+    world = Lamps(count=1, fails_at=4)
+    episode = run_episode(KnowsWhatToDo(world), world, "have light")
+    assert episode.is_success
+    assert (episode.problem, episode.last_view) == ("the lamps have gone", None)
+
+
+def test_a_model_that_fails_later_keeps_the_steps_before():
+    world = Lamps()
+    world.actions = lambda: ["turn on lamp 0"]  # the oracle finds no second one
+    episode = run_episode(KnowsWhatToDo(world), world, "have light")
+    assert (episode.end, episode.problem) == (planning.MODEL_FAILED, "IndexError: list index out of range")
+    assert [step.outcome.changed for step in episode.steps] == [True]
+
+
+def test_a_model_that_cannot_score_the_actions(tiny):
+    model, processor = tiny
+    processor = copy.deepcopy(processor)
+    processor.chat_template = processor.chat_template.replace("item['text']", "item['text'] | upper")
+    episode = Planner(model, processor, method="rank").run(Lamps(), "have light")
+    assert episode.end == planning.MODEL_FAILED
+    assert "the chat template changes the candidate 'turn on lamp 0'" in episode.problem
+
+
+def test_an_environment_without_a_list_of_actions_cannot_be_ranked(tiny):
+    planner, world = Planner(*tiny, method="rank"), Lamps()
+    world.actions = lambda: None
+    episode = planner.run(world, "have light")
+    assert episode.end == planning.MODEL_FAILED
+    assert "the environment lists no actions to rank; take method generate" in episode.problem
+    world.actions = lambda: []
+    assert planner.run(world, "have light").end == planning.STUCK
+
+
+def test_more_beams_than_actions(tiny):
+    world = Lamps()
+    (step,) = Planner(*tiny, method="rank", beams=50).run(world, "have light", max_steps=1).steps
+    assert {proposal.action for proposal in step.proposals} == set(world.actions())
 
 
 def test_a_budget_that_is_just_enough():

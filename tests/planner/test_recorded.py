@@ -5,10 +5,12 @@ import json
 import pytest
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.planner.planner import run_episode
+from lmms_egoplan.media.frames import frame_path
+from lmms_egoplan.planner.planner import ENVIRONMENT_FAILED, run_episode
 from lmms_egoplan.planner.proposals import Proposal
 from lmms_egoplan.planner.recorded import egoplan_videos, goalstep_videos, step_accuracy
 from media.files import read_number, write_epic_folder, write_numbered_video
+from shared_data import DATA
 
 
 class Always:
@@ -58,28 +60,93 @@ def test_a_proposal_that_means_nothing_is_wrong_and_the_video_goes_on(epic):
     assert step_accuracy([episode]) == (0, 3)
 
 
+def test_texts_with_the_same_words_are_one_action(epic):
+    past = [{"narration_text": "Open the tap.", "start_frame": 80, "stop_frame": 90}]
+    (video,) = egoplan_videos([row(epic, past_actions=row(epic)["past_actions"][:1] + past)])
+    assert video.actions() == ["open tap"]
+    assert step_accuracy([run_episode(Always("open tap"), video, video.goal)]) == (2, 2)
+
+
+@pytest.mark.parametrize("fault", [None, b"no picture"])
+def test_a_frame_that_cannot_be_read_ends_the_replay_with_the_steps_before(tmp_path, fault):
+    folder = write_epic_folder(tmp_path / "P01_01", 1, 120)
+    frame = frame_path(folder, 85)
+    frame.write_bytes(fault) if fault else frame.unlink()
+    past = [
+        {"narration_text": text, "start_frame": a, "stop_frame": b} for text, a, b in [("x", 40, 60), ("y", 85, 90)]
+    ]
+    (video,) = egoplan_videos([row(folder, past_actions=past)])
+    episode = run_episode(Always("x"), video, video.goal)
+    assert episode.end == ENVIRONMENT_FAILED
+    assert str(frame.name) in episode.problem
+    assert episode.problem.startswith("P01_01, drink water: ")
+    assert step_accuracy([episode]) == (1, 1)
+
+
 def test_no_goal_with_two_actions(epic):
     with pytest.raises(LmmsEgoplanError, match="no goal of these questions has two past actions"):
         egoplan_videos([row(epic, past_actions=row(epic)["past_actions"][:1])])
 
 
-def test_goal_step(tmp_path):
-    uid = "11111111-2222-3333-4444-555555555555"
-    write_numbered_video(tmp_path / f"{uid}.mp4", 90)
-    steps = [("wash hands", 0.2, 0.9), ("cut bread", 1.0, 2.0), ("rest", 2.0, 2.5)]
+GOALSTEP = DATA / "ego4d-goalstep" / "goalstep_valid_public.json"
+UID = "11111111-2222-3333-4444-555555555555"
+
+
+def write_goalstep(folder, steps):
     segments = [{"start_time": a, "end_time": b, "step_description": text, "segments": []} for text, a, b in steps]
-    segments[2]["is_relevant"] = "irrelevant"
-    content = {
-        "videos": [
-            {"video_uid": uid, "goal_category": "COOKING:X", "goal_description": "make a toast", "segments": segments},
-            {"video_uid": uid.replace("1", "9"), "goal_category": "A", "goal_description": "b", "segments": segments},
-        ]
-    }
-    (tmp_path / "goalstep.json").write_text(json.dumps(content))
-    (video,) = goalstep_videos(tmp_path / "goalstep.json", tmp_path)
+    videos = [
+        {"video_uid": uid, "goal_category": "COOKING:X", "goal_description": "make a toast", "segments": segments}
+        for uid in (UID, UID.replace("1", "9"))
+    ]
+    path = folder / "goalstep.json"
+    path.write_text(json.dumps({"videos": videos}))
+    return path
+
+
+def test_goal_step(tmp_path):
+    write_numbered_video(tmp_path / f"{UID}.mp4", 90)
+    path = write_goalstep(tmp_path, [("wash hands", 0.2, 0.9), ("cut bread", 1.0, 2.0), ("rest", 2.0, 2.5)])
+    content = json.loads(path.read_text())
+    for video in content["videos"]:
+        video["segments"][2]["is_relevant"] = "irrelevant"
+    path.write_text(json.dumps(content))
+    (video,) = goalstep_videos(path, tmp_path)
     assert video.goal == "make a toast"
     assert video.actions() == ["cut bread", "wash hands"]
     episode = run_episode(Always("cut bread"), video, video.goal)
     assert step_accuracy([episode]) == (1, 2)
+    assert [read_number(step.view) for step in episode.steps] == [0, 15]
+    assert [read_number(frame) for frame in episode.steps[1].outcome.clip][::7] == [30, 60]
     with pytest.raises(LmmsEgoplanError, match="none of the videos with two steps"):
-        goalstep_videos(tmp_path / "goalstep.json", tmp_path / "elsewhere")
+        goalstep_videos(path, tmp_path / "elsewhere")
+
+
+def test_a_video_that_ends_before_its_steps(tmp_path):
+    write_numbered_video(tmp_path / f"{UID}.mp4", 30)
+    (video,) = goalstep_videos(write_goalstep(tmp_path, [("wash", 0.2, 0.9), ("cut", 5, 6)]), tmp_path)
+    episode = run_episode(Always("wash"), video, video.goal)
+    assert (episode.end, len(episode.steps)) == (ENVIRONMENT_FAILED, 1)
+    assert "ends after 1.0 s; an action of it is at 4.5 s" in episode.problem
+
+
+def test_a_file_that_is_no_video(tmp_path):
+    (tmp_path / f"{UID}.mp4").write_bytes(b"no video")
+    (video,) = goalstep_videos(write_goalstep(tmp_path, [("wash", 0.2, 0.9), ("cut", 1, 2)]), tmp_path)
+    episode = run_episode(Always("wash"), video, video.goal)
+    assert (episode.end, episode.steps) == (ENVIRONMENT_FAILED, [])
+    assert f"{UID}.mp4" in episode.problem
+
+
+def test_a_video_without_steps(tmp_path):
+    write_numbered_video(tmp_path / f"{UID}.mp4", 30)
+    with pytest.raises(LmmsEgoplanError, match="none of the videos with two steps or more"):
+        goalstep_videos(write_goalstep(tmp_path, []), tmp_path)
+
+
+@pytest.mark.skipif(not GOALSTEP.exists(), reason=f"{GOALSTEP} is not there")
+def test_published_annotations_have_videos_to_replay(tmp_path):
+    for video in json.loads(GOALSTEP.read_text())["videos"]:
+        (tmp_path / f"{video['video_uid']}.mp4").touch()
+    videos = goalstep_videos(GOALSTEP, tmp_path)
+    assert len(videos) > 100
+    assert all(1 <= len(video.actions()) <= video.num_actions for video in videos)

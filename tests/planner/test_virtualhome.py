@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -10,6 +11,9 @@ import pytest
 from PIL import Image
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.planner import virtualhome
+from lmms_egoplan.planner.planner import ENVIRONMENT_FAILED, run_episode
+from lmms_egoplan.planner.proposals import Proposal
 from lmms_egoplan.planner.virtualhome import VirtualHome
 
 
@@ -92,7 +96,17 @@ def test_a_stove_is_turned_on(simulator):
 
 @pytest.mark.parametrize(
     "fault",
-    [b"no json", {"success": False, "message": "no scene"}, {"success": True}, [1], {"success": True, "message": "{}"}],
+    [
+        b"no json",
+        b"",
+        {"success": False, "message": "no scene"},
+        {"success": True},
+        [1],
+        {"success": True, "message": "{}", "message_list": []},
+        {"success": True, "message": '{"nodes": [{"id": 1, "class_name": 5}]}', "message_list": ["bm8gaW1hZ2U="]},
+        {"success": True, "message": '{"nodes": 3}', "message_list": "?"},
+        {"success": True, "message": None, "message_list": [None]},
+    ],
 )
 def test_a_simulator_that_answers_otherwise(simulator, fault):
     home = VirtualHome(address(simulator), [("stove", "ON")], camera=0)
@@ -112,3 +126,32 @@ def test_no_simulator(simulator):
     simulator.server_close()
     with pytest.raises(LmmsEgoplanError, match="Is its simulator running there"):
         VirtualHome(address(simulator), [("stove", "ON")], camera=0)
+
+
+def test_a_simulator_that_does_not_answer(monkeypatch):
+    monkeypatch.setattr(virtualhome, "_TIMEOUT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes calls, and says nothing
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(LmmsEgoplanError, match=r"environment_graph: ReadTimeout.*Is its simulator running there"):
+            VirtualHome(url, [("stove", "ON")], camera=0)
+
+
+@pytest.mark.parametrize("url", ["", "127.0.0.1:8080", "http://[1", "ftp://127.0.0.1"])
+def test_an_address_that_is_none(url):
+    with pytest.raises(LmmsEgoplanError, match="Is its simulator running there"):
+        VirtualHome(url, [("stove", "ON")], camera=0)
+
+
+def test_a_simulator_that_ends_in_between_leaves_the_steps_before(simulator):
+    class Cooks:
+        def propose(self, question, visuals, actions, place):
+            return [Proposal("open the stove", -1.0, 1, "open the stove")]
+
+    home = VirtualHome(address(simulator), [("water_glass", "CLEAN")], camera=0)
+
+    def end(step):
+        simulator.fault = b"gone"
+
+    episode = run_episode(Cooks(), home, "have a clean glass", on_step=end)
+    assert (episode.end, len(episode.steps)) == (ENVIRONMENT_FAILED, 1)
+    assert "VirtualHome at http://127" in episode.problem

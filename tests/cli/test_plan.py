@@ -1,0 +1,101 @@
+"""`lmms-egoplan plan`: what it says, and what it leaves."""
+
+import json
+import sys
+
+import pytest
+from datasets import Dataset
+from typer.testing import CliRunner
+
+from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
+from lmms_egoplan.cli import app
+from lmms_egoplan.demo.checkpoint import write_checkpoint
+from lmms_egoplan.media.frames import frame_path
+from media.files import write_epic_folder
+
+
+def plan(*arguments):
+    return CliRunner().invoke(app, ["plan", *map(str, arguments)])
+
+
+def test_goals_are_listed():
+    lines = plan("kitchen", "--list").stdout.splitlines()
+    assert len(lines) == 30
+    assert "heat water: kettle, top burner" in lines
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--goal", "fly", "--model", "x"), "--goal 'fly' is none of the kitchen's goals, which --list prints"),
+        (("--model", "x"), "--goal '' is none of the kitchen's goals"),
+        (("--goal", "heat water"), "--model is missing"),
+        (("--goal", "heat water", "--model", "x"), "the kitchen needs its simulator: pip install"),
+    ],
+)
+def test_wrong_calls_of_the_kitchen(arguments, problem, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mujoco", None)  # as if it were not installed
+    result = plan("kitchen", *arguments)
+    assert result.exit_code == 1
+    assert problem in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_virtualhome_that_is_not_there():
+    arguments = ("virtualhome", "--goal", "cook", "--model", "x", "--url", "http://127.0.0.1:9")
+    result = plan(*arguments, "--until", "stove=ON")
+    assert result.exit_code == 1
+    assert "Is its simulator running there?" in result.stderr
+    assert "--until stove: expected OBJECT=STATE" in plan(*arguments, "--until", "stove").stderr
+
+
+def test_a_model_that_is_none(tmp_path, prepared):
+    result = plan("video", "--model", tmp_path, "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"lmms-egoplan: --model {tmp_path}: ")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_no_prepared_questions(monkeypatch, tmp_path):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
+    result = plan("video", "--model", "x")
+    assert result.exit_code == 1
+    assert "lmms-egoplan data prepare egoplan" in result.stderr
+
+
+@pytest.fixture
+def prepared(monkeypatch, tmp_path):
+    """Two goals with two actions each; a frame of the second one is missing."""
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    rows = []
+    for number in (1, 2):
+        folder = write_epic_folder(tmp_path / f"P01_0{number}", 1, 120)
+        past = [("open tap", 40, 60), ("take cup", 80, 90)]
+        rows.append(
+            {
+                "video_source": "EpicKitchens",
+                "video_id": folder.name,
+                "task_goal": "drink water",
+                "media_path": str(folder),
+                "sample_id": number,
+                "current_observation_frame": 120,
+                "past_actions": [{"narration_text": text, "start_frame": a, "stop_frame": b} for text, a, b in past],
+            }
+        )
+    frame_path(folder, 85).unlink()
+    summary = {"split_size": 2, "questions": 2, "fingerprint": "f", "missing": []}
+    PREPARED.save("val", Dataset.from_list(rows), **summary)
+
+
+def test_videos_are_replayed_although_one_breaks_off(prepared, tmp_path):
+    write_checkpoint(tmp_path / "model")
+    result = plan("video", "--model", tmp_path / "model", "--method", "rank", "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "of 3 steps (" in result.stdout
+    assert "by chance 0.500) in 2 videos" in result.stdout
+    assert "1 of 2 videos could not be replayed to their end" in result.stderr
+    ends = [json.loads((tmp_path / "out" / name / "episode.json").read_text())["end"] for name in ("0001", "0002")]
+    assert ends == ["done", "environment failed"]
+    result = plan("video", "--model", tmp_path / "model", "--method", "rank", "--limit", 1, "--out", tmp_path / "out")
+    assert result.exit_code == 0
+    assert "of 2 steps (" in result.stdout
