@@ -106,27 +106,38 @@ def _decode_ahead(path: Path, table: TimeTable, wanted: Sequence[int]) -> "Itera
         stream = container.streams.video[0]
         stream.thread_type = "AUTO"
         _detect_errors(stream.codec_context)
-        frames = _frames(container, table)
+        kept, skipped = set(wanted), set[int]()
+        frames = _frames(container, table, kept, skipped)
         passed = -1
         try:
             for position in wanted:
                 key = table.key_before(position)
                 if key >= 0 and table.keys[key] - passed > _SEEK_GAP:
-                    frames = _frames(container, table, key)
+                    frames = _frames(container, table, kept, skipped, key)
                     passed = table.keys[key] - 1
                 while passed < position:
                     frame = next(frames, None)
-                    if frame is None or frame.is_corrupt or table.position(frame.pts) != passed + 1:
-                        return
                     passed += 1
+                    while passed in skipped:
+                        passed += 1
+                    if frame is None or frame.is_corrupt or table.position(frame.pts) != passed:
+                        return
                 yield position, frame
         except av.error.FFmpegError:
             return
 
 
-def _frames(container: "InputContainer", table: TimeTable, key: int = -1) -> "Iterator[VideoFrame]":
+def _frames(
+    container: "InputContainer", table: TimeTable, kept: Collection[int], skipped: set[int], key: int = -1
+) -> "Iterator[VideoFrame]":
+    """Frames from a key frame on, without those that are neither `kept` nor surely referred to; adds to `skipped`."""
+    context = container.streams.video[0].codec_context
     for packet in _packets(container, table, key):
-        yield from packet.decode()
+        position = table.position(packet.pts)
+        if packet.size and position is not None and position not in kept and _is_unused(packet, context):
+            skipped.add(position)
+        else:
+            yield from packet.decode()
 
 
 def _packets(container: "InputContainer", table: TimeTable, key: int) -> "Iterator[Packet]":
