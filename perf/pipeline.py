@@ -36,8 +36,8 @@ ENCODINGS = 24
 def measure_pipeline(arguments: argparse.Namespace) -> None:
     cores = len(os.sched_getaffinity(0))
     print(
-        f"\n{arguments.questions} questions of {FRAMES} frames, {cores} cores; ms a question, load and encode in CPU time; "
-        "how much faster as many threads as cores encode than one"
+        f"\n{arguments.questions} questions of {FRAMES} frames, {cores} cores; ms a question, load and encode in CPU "
+        "time; how much faster as many threads as cores encode than one"
     )
     print(
         "shape          media  load  encode  1 to N threads  compute  bound  2 threads load  now  now / bound",

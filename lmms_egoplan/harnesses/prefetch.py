@@ -12,6 +12,8 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
+from lmms_egoplan.media.decoding import DECODER_THREADS
+
 MOST_WORKERS = 16
 """Unless asked for: each worker has a copy of the processor, and this many keep up with any model."""
 
@@ -144,6 +146,12 @@ def prefetch_batches(
             raise failure
 
 
+def _take_one_core() -> None:
+    """In this thread; there are as many others as cores."""
+    torch.set_num_threads(1)
+    DECODER_THREADS.set(1)
+
+
 class _Job(Generic[Loaded]):
     """One call in a worker.
 
@@ -175,7 +183,7 @@ class _Workers:
         self._jobs: list[_Job[Any]] = []
         self._largest: dict[Any, int] = {}
         self._torch_threads = torch.get_num_threads()
-        self._pool = ThreadPoolExecutor(count, "prefetch", initializer=torch.set_num_threads, initargs=(1,))
+        self._pool = ThreadPoolExecutor(count, "prefetch", initializer=_take_one_core)
 
     def __enter__(self) -> "_Workers":
         return self

@@ -4,6 +4,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 _SEEK_GAP = 8
 # Each packet of these gives a frame; packets of others may give none (VP8's references that are never shown).
 _FRAME_PER_PACKET = ("h264", "hevc")
+
+DECODER_THREADS = ContextVar("DECODER_THREADS", default=0)
+"""Threads of one decoder, 0 for as many as there are cores. One that reads beside many others needs one alone."""
 
 Shown = TypeVar("Shown")
 
@@ -105,6 +109,7 @@ def _decode_ahead(path: Path, table: TimeTable, wanted: Sequence[int]) -> "Itera
     with av.open(path) as container:
         stream = container.streams.video[0]
         stream.thread_type = "AUTO"
+        stream.codec_context.thread_count = DECODER_THREADS.get()
         _detect_errors(stream.codec_context)
         kept, skipped = set(wanted), set[int]()
         frames = _frames(container, table, kept, skipped)
