@@ -212,12 +212,11 @@ def is_per_token(name: str, value: Any, inputs: Mapping[str, Any]) -> bool:
 
 
 def on_device(inputs: Mapping[str, Any], model: PreTrainedModel) -> dict[str, Any]:
-    """Model inputs on the model's device, pixels in its precision; a CUDA device copies pinned ones by the way.
+    """Model inputs on the model's device, pixels in its precision.
 
     Not seconds (``second_per_grid_ts``), of which positions are computed: half precision would shift these.
     """
-    device, overlaps = model.device, model.device.type == "cuda"
-    return {name: value.to(device, _dtype(name, value, model), non_blocking=overlaps and value.is_pinned()) if isinstance(value, torch.Tensor) else value for name, value in inputs.items()}
+    return {name: value.to(model.device, model.dtype if value.is_floating_point() and "second" not in name else None) if isinstance(value, torch.Tensor) else value for name, value in inputs.items()}
 
 
 class RotaryLimits:
