@@ -1,5 +1,6 @@
-"""LLaVA-1.5- and Qwen2.5-VL-shaped models with seeded random weights, and their processors, for measuring."""
+"""LLaVA-1.5-, Qwen2.5-VL- and InternVL-shaped models with seeded random weights, and their processors."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -8,6 +9,10 @@ from transformers import (
     AutoModelForImageTextToText,
     CLIPImageProcessor,
     CLIPVisionConfig,
+    GotOcr2ImageProcessor,
+    InternVLConfig,
+    InternVLProcessor,
+    InternVLVideoProcessor,
     LlamaConfig,
     LlavaConfig,
     LlavaProcessor,
@@ -35,18 +40,22 @@ LLAVA_TEMPLATE = (
 QWEN_TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}"
     "{% for item in message['content'] %}{% if item['type'] == 'image' %}"
-    "{{ '<|vision_start|><|image_pad|><|vision_end|>' }}{% else %}{{ item['text'] }}{% endif %}{% endfor %}"
+    "{{ '<|vision_start|><|image_pad|><|vision_end|>' }}{% elif item['type'] == 'video' %}"
+    "{{ '<|vision_start|><|video_pad|><|vision_end|>' }}{% else %}{{ item['text'] }}{% endif %}{% endfor %}"
+    "{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+INTERNVL_TEMPLATE = (
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}"
+    "{% for item in message['content'] %}{% if item['type'] == 'image' %}{{ '<IMG_CONTEXT>\n' }}"
+    "{% elif item['type'] == 'video' %}{{ '<video>\n' }}{% else %}{{ item['text'] }}{% endif %}{% endfor %}"
     "{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 
 
 def build(shape: str, device: str, dtype: torch.dtype) -> tuple[PreTrainedModel, ProcessorMixin, int]:
     """The model in evaluation mode, its processor, and the tokens of one of its images (see `IMAGE_SIZE`)."""
-    config, processor, image_tokens = {
-        "llava-75m": _small_llava,
-        "llava-1.5-7b": _llava_7b,
-        "qwen2.5-vl-7b": _qwen_7b,
-    }[shape]()
+    config, processor, image_tokens = _SHAPES[shape]()
     torch.manual_seed(0)
     default = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
@@ -58,7 +67,17 @@ def build(shape: str, device: str, dtype: torch.dtype) -> tuple[PreTrainedModel,
     return model.to(device), processor, image_tokens
 
 
-IMAGE_SIZE = {"llava-75m": 224, "llava-1.5-7b": 336, "qwen2.5-vl-7b": 448}
+def build_small(shape: str) -> tuple[PreTrainedModel, ProcessorMixin, int]:
+    """As `build`, but narrow; float32, on the CPU."""
+    config, processor, image_tokens = _SHAPES[shape]()
+    for part in (config.text_config, config.vision_config):
+        for name, value in _SMALL.items():
+            if hasattr(part, name):
+                setattr(part, name, [value] * 2 if isinstance(getattr(part, name), list) else value)
+    return AutoModelForImageTextToText.from_config(config, dtype=torch.float32).eval(), processor, image_tokens
+
+
+IMAGE_SIZE = {"llava-75m": 224, "llava-1.5-7b": 336, "qwen2.5-vl-7b": 448, "internvl3-8b": 448}
 """Side of a square image, pixels."""
 
 
@@ -148,6 +167,55 @@ def _qwen_7b() -> tuple[PreTrainedConfig, ProcessorMixin, int]:
         chat_template=QWEN_TEMPLATE,
     )
     return config, processor, (448 // 28) ** 2
+
+
+def _internvl_8b() -> tuple[PreTrainedConfig, ProcessorMixin, int]:
+    names = {
+        "start_image_token": "<img>",
+        "end_image_token": "</img>",
+        "context_image_token": "<IMG_CONTEXT>",
+        "video_token": "<video>",
+    }
+    tokenizer = _tokenizer(["<|im_start|>", "<|im_end|>", *names.values()], **names)
+    config = InternVLConfig(
+        text_config={
+            "model_type": "qwen2",
+            "hidden_size": 3584,
+            "intermediate_size": 18944,
+            "num_hidden_layers": 28,
+            "num_attention_heads": 28,
+            "num_key_value_heads": 4,
+            "vocab_size": 151674,
+            "max_position_embeddings": 32768,
+        },
+        vision_config={"image_size": [448, 448], "patch_size": [14, 14]},
+        image_token_id=tokenizer.convert_tokens_to_ids("<IMG_CONTEXT>"),
+    )
+    side = {"height": 448, "width": 448}
+    processor = InternVLProcessor(
+        GotOcr2ImageProcessor(size=side),
+        tokenizer,
+        InternVLVideoProcessor(size=side),
+        image_seq_length=256,
+        chat_template=INTERNVL_TEMPLATE,
+    )
+    return config, processor, 256
+
+
+_SHAPES: dict[str, Callable[[], tuple[PreTrainedConfig, ProcessorMixin, int]]] = {
+    "llava-75m": _small_llava,
+    "llava-1.5-7b": _llava_7b,
+    "qwen2.5-vl-7b": _qwen_7b,
+    "internvl3-8b": _internvl_8b,
+}
+_SMALL = {
+    "hidden_size": 512,
+    "intermediate_size": 512,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "num_heads": 4,
+    "out_hidden_size": 512,
+}
 
 
 def _tokenizer(special: list[str], **named: Any) -> PreTrainedTokenizerFast:

@@ -16,7 +16,6 @@ import platform
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -28,6 +27,7 @@ import numpy as np
 import torch
 from models import IMAGE_SIZE, build
 from PIL import Image
+from pipeline import measure_pipeline
 
 from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.ranker import is_audited
@@ -43,10 +43,6 @@ ACTIONS = [
 SPLIT = 3355
 """Questions of EgoPlan-Val (Table 2)."""
 
-QUESTIONS = 32
-VIDEOS = ((8, (512, 288)), (4, (1280, 720)))
-"""Frames a question and size of the video: the tasks' own, and one whose decoding costs more."""
-
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -55,6 +51,8 @@ def main() -> None:
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
     parser.add_argument("--repeats", type=int, default=3, help="Timed runs of each arm; the median counts.")
     parser.add_argument("--part", choices=["speed", "audits", "memory", "pipeline"], help="One part only.")
+    parser.add_argument("--questions", type=int, default=96, help="Of the part pipeline.")
+    parser.add_argument("--workers", type=int, help="Threads of the part pipeline; one for each core by default.")
     parser.add_argument("--memory-arm", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.memory_arm:
@@ -64,7 +62,7 @@ def main() -> None:
         "speed": _measure_speed,
         "audits": _measure_audits,
         "memory": _measure_memory,
-        "pipeline": _measure_pipeline,
+        "pipeline": measure_pipeline,
     }
     for name, measure in parts.items():
         if arguments.part in (None, name):
@@ -179,69 +177,6 @@ def _memory(device: str, reset: bool = False) -> float:
     return float(Path("/proc/self/status").read_text().split(f"{name}:")[1].split()[0]) / 2**10
 
 
-def _measure_pipeline(arguments: argparse.Namespace) -> None:
-    """Decoding alone, computing alone and both, over H.264 files, through the backend that the harness calls.
-
-    On a CPU the model gets one core, so that decoding has another, as it has beside a GPU.
-    """
-    from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
-
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        model, processor, _ = _build(arguments)
-        model.save_pretrained(folder / "checkpoint")
-        processor.save_pretrained(folder / "checkpoint")
-        del model
-        if arguments.device == "cpu":
-            torch.set_num_threads(1)
-        backend = HFVLM(str(folder / "checkpoint"), dtype=arguments.dtype, device=arguments.device)
-        print(f"\n{QUESTIONS} questions on H.264 files, seconds:")
-        for frames, size in VIDEOS:
-            videos = [_write_video(folder / f"{size[1]}-{index}.mp4", index, size) for index in range(4)]
-            _measure_overlap(backend, videos, frames, f"{frames} frames of {size[0]}x{size[1]}", arguments.repeats)
-
-
-def _measure_overlap(backend: Any, videos: list[Path], frames: int, title: str, repeats: int) -> None:
-    from lmms_eval.api.instance import Instance
-
-    from lmms_egoplan.harnesses.prefetch import prefetch
-    from lmms_egoplan.media.frames import read_video_frames
-
-    def decode(index: int) -> list[Image.Image]:
-        last = 200 + 5 * index
-        numbers = np.linspace(last - 180, last, frames).round().astype(int).tolist()
-        return read_video_frames(videos[index % len(videos)], numbers)
-
-    def requests(visuals: Callable[[int], list[Image.Image]]) -> list[Instance]:
-        return [
-            Instance(
-                "loglikelihood",
-                (QUESTION, action, visuals, index, "perf", "val"),
-                0,
-                {"task": "perf", "doc_id": index, "repeats": 1},
-            )
-            for index in range(QUESTIONS)
-            for action in ACTIONS[4 * (index % 4) : 4 * (index % 4) + 4]
-        ]
-
-    loaded = [decode(index) for index in range(QUESTIONS)]
-    backend.task_dict = {"perf": {"val": list(range(QUESTIONS))}}
-    list(backend.loglikelihood(requests(loaded.__getitem__)[:4]))  # settles the path
-    arms = {
-        "decoding alone": lambda: list(prefetch(range(QUESTIONS), decode)),
-        "computing alone": lambda: list(backend.loglikelihood(requests(loaded.__getitem__))),
-        "together": lambda: list(backend.loglikelihood(requests(decode))),
-    }
-    times: dict[str, list[float]] = defaultdict(list)
-    for _ in range(repeats):
-        for name, arm in arms.items():
-            times[name].append(_timed(arm)[0])
-    medians = {name: statistics.median(values) for name, values in times.items()}
-    largest = max(medians["decoding alone"], medians["computing alone"])
-    figures = ", ".join(f"{name} {value:.1f}" for name, value in medians.items())
-    print(f"{title}: {figures}; together / the larger alone {medians['together'] / largest:.2f}", flush=True)
-
-
 def _full_passes(
     model: Any, processor: Any, messages: list[dict], candidates: list[str], lean: bool = False
 ) -> list[float]:
@@ -280,18 +215,6 @@ def _image(shape: str, seed: int) -> dict[str, Any]:
     side = IMAGE_SIZE[shape]
     pixels = np.random.default_rng(seed).integers(0, 255, (side, side, 3), dtype=np.uint8)
     return {"type": "image", "image": Image.fromarray(pixels)}
-
-
-def _write_video(path: Path, seed: int, size: tuple[int, int]) -> Path:
-    """15 seconds of a textured scene that moves, 24 frames a second."""
-    from lmms_egoplan.media.frames import write_video
-
-    width, height = size
-    coarse = np.random.default_rng(seed).integers(0, 255, (height // 8, (width + 360) // 8, 3), dtype=np.uint8)
-    scene = Image.fromarray(coarse).resize((width + 400, height + 40), Image.Resampling.BICUBIC)
-    views = ((index, index // 10, index + width, index // 10 + height) for index in range(360))
-    write_video(path, (scene.crop(view) for view in views), 24)
-    return path
 
 
 def _timed(call: Callable[[], Any]) -> tuple[float, Any]:

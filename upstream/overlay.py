@@ -76,6 +76,8 @@ class Check:
             fail(f"{self.harness} is not installed for {sys.executable}; install this project with its test extra")
         if installed != self.release:
             print(f"note    {self.harness} {installed} is installed, the change was made for {self.release}")
+        if shutil.which("git") is None:
+            fail("git is not installed; it applies the patches")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -202,6 +204,7 @@ class Check:
         environment |= {
             "HF_HUB_OFFLINE": "1",
             "HF_HOME": str(self.work / "hub"),
+            "TMPDIR": self._temporary.name,
             "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
             "TOKENIZERS_PARALLELISM": "false",
         }

@@ -1,24 +1,35 @@
 """Batched text generation with a transformers vision-language model."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from operator import attrgetter
+from typing import Any, Protocol
 
 import torch
 from loguru import logger
 from transformers import PreTrainedModel
 
+from lmms_egoplan.harnesses.memory import num_bytes
+from lmms_egoplan.harnesses.prefetch import prefetch_batches
 from lmms_egoplan.ranking.decoder import text_model
 from lmms_egoplan.ranking.encoder_decoder import encoder_decoder_of
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
-from lmms_egoplan.ranking.question import check_length, on_device
+from lmms_egoplan.ranking.question import check_length, on_device, ready
+from lmms_egoplan.ranking.thread_copies import ThreadCopies
 from lmms_egoplan.ranking.video_seconds import keep_fractions
 
 DEFAULT_NEW_TOKENS = 1024
 _SAMPLING_ARGUMENTS = ("temperature", "top_k", "top_p")
 _PASSED_ON = ("num_beams", "repetition_penalty")
 _HANDLED = {"do_sample", "max_gen_toks", "max_new_tokens", "until", *_SAMPLING_ARGUMENTS, *_PASSED_ON}
+
+
+class Instance(Protocol):
+    """A request of a harness."""
+
+    args: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -46,33 +57,42 @@ Question = tuple[list[Message], str]
 """Chat messages, and the id that names the question in errors."""
 
 
-def batches(loaded: Iterator[tuple[list[Any], Question]], size: int) -> Iterator[list[tuple[list[Any], Question]]]:
-    """At most ``size`` consecutive questions with the same generation arguments and the same media.
+@dataclass(frozen=True)
+class EncodedBatch:
+    """Questions that are generated for together.
+
+    inputs: as `ready` leaves them, padded on the left.
+    arguments: generation arguments.
+    has_video: whether each question shows a video.
+    num_bytes: of the inputs.
+    """
+
+    inputs: dict[str, Any]
+    arguments: Mapping[str, Any]
+    question_ids: Sequence[str]
+    has_video: Sequence[bool]
+    num_bytes: int
+
+
+def are_alike(one: tuple[Instance, Question], other: tuple[Instance, Question]) -> bool:
+    """Whether two questions have the same generation arguments and the same media, and so may share a batch.
 
     That is: the same kinds in the same order, videos of the same length and frame rate.
 
     Args:
-        loaded: each question behind its request, the only one in a list, whose ``args[1]`` are the arguments.
+        one, other: a request, whose ``args[1]`` are the arguments, and its question.
     """
+    return _shape(*one) == _shape(*other)
 
-    def alike(item: tuple[list[Any], Question]) -> str:
-        (request,), (messages, _) = item
-        contents = [content for message in messages for content in message["content"] if content["type"] != "text"]
-        videos = [content.get("video", ()) for content in contents]
-        media = [
-            (content["type"], len(video), getattr(video, "fps", None))
-            for content, video in zip(contents, videos, strict=True)
-        ]
-        return json.dumps([request.args[1], media], sort_keys=True, default=str)
 
-    batch: list[tuple[list[Any], Question]] = []
-    for item in loaded:
-        if batch and (len(batch) == size or alike(item) != alike(batch[0])):
-            yield batch
-            batch = []
-        batch.append(item)
-    if batch:
-        yield batch
+def _shape(request: Instance, question: Question) -> str:
+    contents = [content for message in question[0] for content in message["content"] if content["type"] != "text"]
+    videos = [content.get("video", ()) for content in contents]
+    media = [
+        (content["type"], len(video), getattr(video, "fps", None))
+        for content, video in zip(contents, videos, strict=True)
+    ]
+    return json.dumps([request.args[1], media], sort_keys=True, default=str)
 
 
 class AnswerGenerator:
@@ -87,28 +107,51 @@ class AnswerGenerator:
         self._model = model
         self._tokenizer = processor.tokenizer
         self._encoder = QuestionEncoder(processor, is_encoder_decoder=False, score_eos=False)
+        self._encoders = ThreadCopies(self._encoder)
         self._unknown_arguments: set[str] = set()
         self.takes_video = self._encoder.takes_video
         self.has_system_turn = self._encoder.has_system_turn
 
     def answers(
-        self, loaded: Iterator[tuple[list[Any], Question]], batch_size: int, defaults: Mapping[str, Any]
-    ) -> Iterator[tuple[list[Message], Answer]]:
-        """Answer questions as they are loaded: each one's chat messages, and its answer.
+        self,
+        requests: Iterable[Instance],
+        load: Callable[[Instance], Question],
+        batch_size: int,
+        defaults: Mapping[str, Any],
+        workers: int,
+    ) -> Iterator[tuple[Answer, bool]]:
+        """Answer the question of each request: the answer, and whether a video was shown.
+
+        Questions are loaded, and batches encoded, while the model generates.
 
         Args:
-            loaded: as for `batches`.
+            requests: their ``args[1]`` are generation arguments.
+            load: may be called from several threads.
             defaults: generation arguments that a request may replace.
+            workers: threads that load and encode.
 
         Raises:
             ContextTooLongError: as `generate`.
         """
-        for batch in batches(loaded, batch_size):
-            messages, question_ids = zip(*(question for _, question in batch), strict=True)
-            arguments = {**defaults, **batch[0][0][0].args[1]}
-            yield from zip(messages, self.generate(messages, arguments, question_ids), strict=True)
 
-    @torch.inference_mode()
+        def encode(batch: Sequence[tuple[Instance, Question]]) -> EncodedBatch:
+            messages, question_ids = zip(*(question for _, question in batch), strict=True)
+            return self._encode(messages, {**defaults, **batch[0][0].args[1]}, question_ids)
+
+        batches = prefetch_batches(
+            requests,
+            load,
+            are_alike,
+            batch_size if self._encoder.applies_chat_template else 1,
+            encode,
+            workers,
+            load_size=lambda question: _media_bytes(question[0]),
+            encode_size=attrgetter("num_bytes"),
+        )
+        with closing(batches):
+            for batch in batches:
+                yield from zip(self._generate(batch), batch.has_video, strict=True)
+
     def generate(
         self,
         questions: Sequence[Sequence[Message]],
@@ -132,8 +175,26 @@ class AnswerGenerator:
                 for question, question_id in zip(questions, question_ids, strict=True)
                 for answer in self.generate([question], arguments, [question_id])
             ]
+        return self._generate(self._encode(questions, arguments, question_ids))
+
+    def _encode(
+        self, questions: Sequence[Sequence[Message]], arguments: Mapping[str, Any], question_ids: Sequence[str]
+    ) -> EncodedBatch:
+        """May be called from several threads."""
+        with self._encoders.borrow() as encoder:
+            inputs = ready(encoder.generation_inputs(questions), self._model)
+        has_video = [
+            any(item["type"] == "video" for message in messages for item in message["content"])
+            for messages in questions
+        ]
+        size = num_bytes(inputs)
+        return EncodedBatch(inputs, arguments, question_ids, has_video, size)
+
+    @torch.inference_mode()
+    def _generate(self, batch: EncodedBatch) -> list[Answer]:
+        arguments, question_ids = batch.arguments, batch.question_ids
         stops = _stop_strings(arguments)
-        inputs = on_device(self._encoder.generation_inputs(questions), self._model)
+        inputs = on_device(batch.inputs, self._model)
         for length, question_id in zip(inputs["attention_mask"].sum(dim=1).tolist(), question_ids, strict=True):
             check_length(self._model, length, 1, question_id)
         model = self._model
@@ -215,6 +276,10 @@ class AnswerGenerator:
         while generated and generated[-1] in special:
             generated.pop()
         return len(generated)
+
+
+def _media_bytes(messages: Sequence[Message]) -> int:
+    return sum(num_bytes(message["content"]) for message in messages)
 
 
 def _stop_strings(arguments: Mapping[str, Any]) -> list[str]:

@@ -33,12 +33,12 @@ class Redactor:
         return "".join(part if place % 2 else self._long.sub(_SHOWN, part) for place, part in enumerate(parts))
 
     def _unescaped(self, text: str) -> str:
-        """Without secrets of 8 characters or more that JSON's escapes hide, such as ``\\u0073k-...``."""
-        return self._escaped.sub(_SHOWN, text) if "\\u" in text.casefold() else text
+        """Without secrets of 8 characters or more that JSON's escapes hide, such as ``\\u0073k-...`` and ``a\\/b``."""
+        return self._escaped.sub(_SHOWN, text) if "\\" in text else text
 
 
 def _with_escapes(secret: str) -> str:
-    return "".join(rf"(?:{re.escape(letter)}|\\u{ord(letter):04x})" for letter in secret)
+    return "".join(rf"(?:\\?{re.escape(letter)}|\\u{ord(letter):04x})" for letter in secret)
 
 
 def _pattern(secrets: Iterable[str]) -> re.Pattern[str]:

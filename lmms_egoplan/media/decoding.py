@@ -4,6 +4,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 _SEEK_GAP = 8
 # Each packet of these gives a frame; packets of others may give none (VP8's references that are never shown).
 _FRAME_PER_PACKET = ("h264", "hevc")
+
+DECODER_THREADS = ContextVar("DECODER_THREADS", default=0)
+"""Threads of one decoder, 0 for as many as there are cores. One that reads beside many others needs one alone."""
 
 Shown = TypeVar("Shown")
 
@@ -105,28 +109,40 @@ def _decode_ahead(path: Path, table: TimeTable, wanted: Sequence[int]) -> "Itera
     with av.open(path) as container:
         stream = container.streams.video[0]
         stream.thread_type = "AUTO"
+        stream.codec_context.thread_count = DECODER_THREADS.get()
         _detect_errors(stream.codec_context)
-        frames = _frames(container, table)
+        kept, skipped = set(wanted), set[int]()
+        frames = _frames(container, table, kept, skipped)
         passed = -1
         try:
             for position in wanted:
                 key = table.key_before(position)
                 if key >= 0 and table.keys[key] - passed > _SEEK_GAP:
-                    frames = _frames(container, table, key)
+                    frames = _frames(container, table, kept, skipped, key)
                     passed = table.keys[key] - 1
                 while passed < position:
                     frame = next(frames, None)
-                    if frame is None or frame.is_corrupt or table.position(frame.pts) != passed + 1:
-                        return
                     passed += 1
+                    while passed in skipped:
+                        passed += 1
+                    if frame is None or frame.is_corrupt or table.position(frame.pts) != passed:
+                        return
                 yield position, frame
         except av.error.FFmpegError:
             return
 
 
-def _frames(container: "InputContainer", table: TimeTable, key: int = -1) -> "Iterator[VideoFrame]":
+def _frames(
+    container: "InputContainer", table: TimeTable, kept: Collection[int], skipped: set[int], key: int = -1
+) -> "Iterator[VideoFrame]":
+    """Frames from a key frame on, without those that are neither `kept` nor surely referred to; adds to `skipped`."""
+    context = container.streams.video[0].codec_context
     for packet in _packets(container, table, key):
-        yield from packet.decode()
+        position = table.position(packet.pts)
+        if packet.size and position is not None and position not in kept and _is_unused(packet, context):
+            skipped.add(position)
+        else:
+            yield from packet.decode()
 
 
 def _packets(container: "InputContainer", table: TimeTable, key: int) -> "Iterator[Packet]":

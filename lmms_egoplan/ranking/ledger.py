@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lmms_egoplan.ranking.encoding import Message
 from lmms_egoplan.ranking.loglikelihood import PathUse
-from lmms_egoplan.ranking.question import PathError
+from lmms_egoplan.ranking.question import EncodedQuestion, PathError
 from lmms_egoplan.ranking.ranker import CandidateRanker
 from lmms_egoplan.ranking.scores import CandidateScore
 
@@ -37,7 +37,11 @@ class PathLedger:
     def score(
         self, ranker: CandidateRanker, messages: Sequence[Message], candidates: Sequence[str], question_id: str
     ) -> list[CandidateScore]:
-        """`CandidateRanker.score`, remembered.
+        """`CandidateRanker.score`, remembered; raises as `score_encoded`."""
+        return self.score_encoded(ranker, ranker.encode(messages, candidates, question_id))
+
+    def score_encoded(self, ranker: CandidateRanker, question: EncodedQuestion) -> list[CandidateScore]:
+        """`CandidateRanker.score_encoded`, remembered.
 
         Raises:
             PathError: an audit failed; or one path was taken for questions of this kind, and found to be inexact for
@@ -45,12 +49,12 @@ class PathLedger:
             OSError: the ledger cannot be written.
         """
         try:
-            scores = ranker.score(messages, candidates, question_id)
+            scores = ranker.score_encoded(question)
         except PathError as error:
             self._fail(error.paths)
             raise
         if (use := scores[0].use) is not None:
-            self._note(use, question_id)
+            self._note(use, question.question_id)
         return scores
 
     def _note(self, use: PathUse, question_id: str) -> None:

@@ -93,17 +93,34 @@ def is_per_token(name: str, value: Any, inputs: Mapping[str, Any]) -> bool:
     return value.shape[:2] == inputs["input_ids"].shape
 
 
+def ready(inputs: Mapping[str, Any], model: PreTrainedModel) -> dict[str, Any]:
+    """Model inputs that `on_device` only has to copy: in the model's precision, pinned where it is on a CUDA device."""
+
+    def converted(name: str, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        value = value.to(_dtype(name, value, model))
+        return value.pin_memory() if model.device.type == "cuda" and value.device.type == "cpu" else value
+
+    return {name: converted(name, value) for name, value in inputs.items()}
+
+
 def on_device(inputs: Mapping[str, Any], model: PreTrainedModel) -> dict[str, Any]:
-    """Model inputs on the model's device, pixels in its precision.
+    """Model inputs on the model's device, pixels in its precision; a CUDA device copies pinned ones by the way.
 
     Not seconds (``second_per_grid_ts``), of which positions are computed: half precision would shift these.
     """
+    device, overlaps = model.device, model.device.type == "cuda"
     return {
-        name: value.to(model.device, model.dtype if value.is_floating_point() and "second" not in name else None)
+        name: value.to(device, _dtype(name, value, model), non_blocking=overlaps and value.is_pinned())
         if isinstance(value, torch.Tensor)
         else value
         for name, value in inputs.items()
     }
+
+
+def _dtype(name: str, value: torch.Tensor, model: PreTrainedModel) -> torch.dtype:
+    return model.dtype if value.is_floating_point() and "second" not in name else value.dtype
 
 
 def check_length(model: PreTrainedModel, context: int, answer: int, question_id: str) -> None:

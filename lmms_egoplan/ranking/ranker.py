@@ -15,8 +15,9 @@ from lmms_egoplan.ranking.equivalence import SETTLING_TOLERANCE, Outcome, PathCh
 from lmms_egoplan.ranking.kinds import Extent, KindFinder, extent
 from lmms_egoplan.ranking.loglikelihood import PathUse
 from lmms_egoplan.ranking.precision import float32_logits
-from lmms_egoplan.ranking.question import EncodedQuestion, PathError, RankingError, check_length, on_device
+from lmms_egoplan.ranking.question import EncodedQuestion, PathError, RankingError, check_length, on_device, ready
 from lmms_egoplan.ranking.scores import CandidateScore
+from lmms_egoplan.ranking.thread_copies import ThreadCopies
 from lmms_egoplan.ranking.video_seconds import keep_fractions
 
 logger = logging.getLogger(__name__)
@@ -113,6 +114,7 @@ class CandidateRanker:
         seq2seq = encoder_decoder_of(model)
         self._is_encoder_decoder = seq2seq is not None
         self._encoder = QuestionEncoder(processor, self._is_encoder_decoder, score_eos, apply_chat_template)
+        self._encoders = ThreadCopies(self._encoder)
         self._passes = DecoderPasses(model) if seq2seq is None else EncoderDecoderPasses(model, seq2seq)
         self._fast_paths = ["packed", "cached"] if seq2seq is None else ["shared"]
         if path not in (AUTO, *self._fast_paths, FULL):
@@ -161,11 +163,19 @@ class CandidateRanker:
     def encode(
         self, messages: Sequence[Message], candidates: Sequence[str], question_id: str = "(unnamed)"
     ) -> EncodedQuestion:
-        """Images to pixels and text to tokens, on the CPU; raises as `score` does."""
-        question = self._encoder.encode(messages, candidates, question_id)
+        """Images to pixels and text to tokens, on the CPU; raises as `score` does. Several threads may call it."""
+        with self._encoders.borrow() as encoder:
+            question = encoder.encode(messages, candidates, question_id)
         if not self._is_encoder_decoder:
             check_length(self._model, question.prefix_length, question.longest_candidate, question_id)
         return question
+
+    def encode_ahead(
+        self, messages: Sequence[Message], candidates: Sequence[str], question_id: str = "(unnamed)"
+    ) -> EncodedQuestion:
+        """`encode`, so that `score_encoded` has as little left to do as can be: see `ready`."""
+        question = self.encode(messages, candidates, question_id)
+        return replace(question, inputs=ready(question.inputs, self._model))
 
     def score_encoded(self, question: EncodedQuestion) -> list[CandidateScore]:
         """Score a question that `encode` has prepared."""

@@ -1,10 +1,16 @@
-"""`prefetch` keeps the order, looks a bounded number of items ahead, and works while its consumer does."""
+"""`prefetch` keeps the order, looks a bounded number of items and bytes ahead, and works while its consumer does."""
 
+import signal
+import subprocess
+import sys
 import threading
+from operator import itemgetter
 
+import joblib
 import pytest
+import torch
 
-from lmms_egoplan.harnesses.prefetch import prefetch
+from lmms_egoplan.harnesses.prefetch import MOST_WORKERS, num_workers, prefetch, prefetch_batches
 from patience import FOREVER_S
 
 
@@ -58,3 +64,124 @@ def test_a_consumer_that_stops_leaves_the_rest_unloaded():
     items.close()
     assert len(loaded) <= 3
     assert not any(thread.name.startswith("prefetch") for thread in threading.enumerate())
+
+
+class Held:
+    """Counts what is loaded and not yet handed over, as a consumer sees it."""
+
+    def __init__(self, sizes):
+        self.sizes = sizes
+        self.now = self.peak = 0
+        self.lock = threading.Lock()
+
+    def load(self, item):
+        with self.lock:
+            self.now += self.sizes[item]
+            self.peak = max(self.peak, self.now)
+        return item, self.sizes[item]
+
+    def release(self, *items):
+        with self.lock:
+            self.now -= sum(self.sizes[item] for item in items)
+
+
+def test_what_is_ahead_takes_no_more_bytes_than_the_limit():
+    held = Held([100] * 200)
+    for item, _ in prefetch(range(200), held.load, workers=8, ahead=50, size=itemgetter(1), limit=1000):
+        held.release(item)
+    assert 500 <= held.peak <= 1000
+
+
+def test_an_item_above_the_limit_is_loaded_alone():
+    held = Held([5000] * 5)
+    items = prefetch(range(5), held.load, workers=4, size=itemgetter(1), limit=1000)
+    for item, _ in items:
+        held.release(item)
+    assert held.peak == 5000
+
+
+def batched(items, load, size, encode=tuple, workers=3, limit=1000, weight=len):
+    return prefetch_batches(
+        items, load, lambda one, other: one[1][0] == other[1][0], size, encode, workers, weight, weight, limit
+    )
+
+
+def test_batches_are_of_consecutive_items_that_are_alike():
+    kinds = "aaaabbabbbbb"
+    batches = batched(enumerate(kinds), lambda item: (item[1],), 3)
+    assert ["".join(kind for (_, kind), _ in batch) for batch in batches] == ["aaa", "a", "bb", "a", "bbb", "bb"]
+
+
+@pytest.mark.parametrize("limit", [1, 10, 10**6])
+def test_a_batch_may_be_larger_than_what_fits_ahead(limit):
+    batches = list(batched(range(20), lambda item: ("a", item), 8, limit=limit))
+    assert [[item for item, _ in batch] for batch in batches] == [[*range(8)], [*range(8, 16)], [*range(16, 20)]]
+
+
+@pytest.mark.parametrize("stage", ["load", "encode"])
+def test_an_error_of_a_batch_comes_after_what_was_before_it(stage):
+    def load(item):
+        if stage == "load" and item == 5:
+            raise ValueError("no item 5")
+        return ("a",)
+
+    def encode(batch):
+        items = [item for item, _ in batch]
+        if stage == "encode" and 5 in items:
+            raise ValueError("no item 5")
+        return items
+
+    batches = batched(range(12), load, 2, encode)
+    assert [next(batches), next(batches)] == [[0, 1], [2, 3]]
+    if stage == "load":
+        assert next(batches) == [4]  # what was loaded of its batch is answered, and so stored
+    with pytest.raises(ValueError, match="no item 5"):
+        next(batches)
+
+
+def test_batches_are_encoded_while_the_consumer_works():
+    encoded = [threading.Event() for _ in range(4)]
+
+    def encode(batch):
+        encoded[batch[0][0] // 2].set()
+
+    for _ in batched(range(8), lambda item: ("a",), 2, encode, weight=lambda _: 1):
+        assert all(event.wait(FOREVER_S) for event in encoded)
+
+
+def test_workers_compute_in_one_thread_each_and_the_consumer_as_before():
+    before = torch.get_num_threads()
+    seen = dict(prefetch(range(4), lambda _: torch.get_num_threads(), workers=2))
+    assert set(seen.values()) == {1}
+    other = []
+    thread = threading.Thread(target=lambda: other.append(torch.get_num_threads()))
+    thread.start()
+    thread.join()
+    assert torch.get_num_threads() == before == other[0]
+
+
+def test_as_many_workers_as_the_process_has_cores(monkeypatch):
+    monkeypatch.setattr(joblib, "cpu_count", lambda: 12)
+    assert num_workers() == 12
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "8")
+    assert num_workers() == 1
+    monkeypatch.setattr(joblib, "cpu_count", lambda: 256)
+    assert num_workers() == MOST_WORKERS
+    assert num_workers("3") == 3
+    for wrong in ("0", "many", -1, 1.5):
+        with pytest.raises(ValueError, match="workers must be a whole number of at least 1"):
+            num_workers(wrong)
+
+
+# Abandons the generator in the middle.
+INTERRUPTED = """
+from lmms_egoplan.harnesses.prefetch import prefetch
+items = prefetch(range(10**6), str, workers=2)
+next(items)
+raise KeyboardInterrupt
+"""
+
+
+def test_an_interrupted_process_ends():
+    process = subprocess.run([sys.executable, "-c", INTERRUPTED], stderr=subprocess.DEVNULL, timeout=FOREVER_S)
+    assert process.returncode == -signal.SIGINT

@@ -12,9 +12,11 @@ import av
 import pytest
 from PIL import Image, ImageFile
 
+from lmms_egoplan.media.decoding import _frames
 from lmms_egoplan.media.frames import (
     DamagedFrameError,
     FrameError,
+    _time_table,
     check_frame_folder,
     check_video_frames,
     count_video_frames,
@@ -58,6 +60,17 @@ def test_any_selection(video):
         assert read_numbers(read_video_frames(video, indices)) == indices
     everything = list(range(FRAMES))
     assert read_numbers(read_video_frames(video, everything[::-1])) == everything[::-1]
+
+
+def test_frames_that_nobody_wants_or_refers_to_are_not_decoded(tmp_path):
+    path = write_numbered_video(tmp_path / "video.mp4", 60, gop=60, b_frames=2)
+    skipped: set[int] = set()
+    with av.open(path) as container:
+        frames = _frames(container, _time_table(path), {25, 50}, skipped)
+        shown = read_numbers([frame.to_image() for frame in frames])
+    assert len(skipped) > 15
+    assert not {25, 50} & skipped
+    assert shown == [number for number in range(60) if number not in skipped]
 
 
 def test_counts_and_refuses_what_is_not_there(video):

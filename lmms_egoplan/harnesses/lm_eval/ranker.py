@@ -2,29 +2,35 @@
 
 import itertools
 import re
-from collections.abc import Iterator
-from copy import deepcopy
+from collections.abc import Generator
+from contextlib import closing
+from copy import copy, deepcopy
+from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import torch
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import CacheHook
 from lm_eval.models.hf_vlms import DEFAULT_IMAGE_PLACEHOLDER, HFMultimodalLM
-from lm_eval.models.utils import resize_image
+from lm_eval.models.utils import Collator, resize_image
 from tqdm import tqdm
 
 from lmms_egoplan.harnesses.generation import AnswerGenerator, Question
 from lmms_egoplan.harnesses.lm_eval import response_cache
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages
 from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, VIDEO, ShownAnswer
-from lmms_egoplan.harnesses.prefetch import prefetch
+from lmms_egoplan.harnesses.memory import num_bytes
+from lmms_egoplan.harnesses.prefetch import num_workers, prefetch
 from lmms_egoplan.media.clip import Clip
 from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.loglikelihood import LoglikelihoodPair
-from lmms_egoplan.ranking.question import ContextTooLongError, RankingError
+from lmms_egoplan.ranking.question import ContextTooLongError, EncodedQuestion, RankingError, on_device, ready
 from lmms_egoplan.ranking.ranker import AUTO, RANKING_VERSION
+from lmms_egoplan.ranking.thread_copies import ThreadCopies
 from lmms_egoplan.ranking.weights import folder_version, weights_version
 
 NAME = "hf-vlm-ranker"
@@ -65,14 +71,20 @@ class HFVLMRanker(HFMultimodalLM):
     messages are rendered by the model's chat template, without it a prompt is image placeholders and text. Then images
     that a task hands over as a clip are a video, where processor and template take one. Generation is the parent's, for
     clips that of lmms-eval's ``hf_vlm``; a prompt which does not fit is an error and never cut. Responses in
-    ``--use_cache`` serve the same weights and arguments only.
+    ``--use_cache`` serve the same weights and arguments only. Images are read, and questions and batches encoded, in
+    ``workers`` threads ahead of the model: by default as many as this process has cores, at most 16.
     """
 
-    def __init__(self, pretrained: str, *args: Any, ranking_path: str = AUTO, **kwargs: Any) -> None:
+    def __init__(
+        self, pretrained: str, *args: Any, ranking_path: str = AUTO, workers: int | None = None, **kwargs: Any
+    ) -> None:
+        self._workers = num_workers(workers)
         super().__init__(pretrained, *args, **kwargs)
         self._chat_ranker = CandidateRanker(self.model, self.processor, path=ranking_path)
         self._plain_ranker = CandidateRanker(self.model, self.processor, apply_chat_template=False, path=ranking_path)
         self._generator = AnswerGenerator(self.model, self.processor)
+        self._processors = ThreadCopies(self.processor)
+        self._next_batch: dict[str, Any] | None = None
         weights = weights_version(str(pretrained), getattr(self.model.config, "_commit_hash", None))
         settings = {
             name: folder_version(value) or str(value)
@@ -116,13 +128,21 @@ class HFVLMRanker(HFMultimodalLM):
         questions = [list(group) for _, group in itertools.groupby(requests, key=_question)]
         answers: list[tuple[float, bool]] = []
         progress = tqdm(total=len(questions), desc="Ranking", unit="question", disable=disable_tqdm or self.rank != 0)
-        with progress:
-            for group, (messages, question_id) in self._loaded(questions):
-                continuations = [request.args[1] for request in group]
-                candidates = list(dict.fromkeys(continuations))
-                ranker = self._chat_ranker if isinstance(group[0].args[0], ChatPrompt) else self._plain_ranker
-                score = ranker.score if self._ledger is None else partial(self._ledger.score, ranker)
-                scores = score(messages, candidates, question_id)
+
+        def load(group: list[Instance]) -> tuple[CandidateRanker, EncodedQuestion, int]:
+            ranker = self._chat_ranker if isinstance(group[0].args[0], ChatPrompt) else self._plain_ranker
+            messages, question_id = self._load(group[0])
+            candidates = list(dict.fromkeys(request.args[1] for request in group))
+            question = ranker.encode_ahead(messages, candidates, question_id)
+            size = num_bytes([message["content"] for message in messages]) + num_bytes(question.inputs)
+            return ranker, question, size
+
+        loaded = prefetch(questions, load, self._workers, size=itemgetter(2))
+        with closing(loaded), progress:
+            for group, (ranker, question, _) in loaded:
+                score = ranker.score_encoded if self._ledger is None else partial(self._ledger.score_encoded, ranker)
+                scores = score(question)
+                candidates = dict.fromkeys(request.args[1] for request in group)
                 pairs = {
                     candidate: LoglikelihoodPair(score.logprob, score.is_greedy, score.num_tokens, score.use)
                     for candidate, score in zip(candidates, scores, strict=True)
@@ -136,22 +156,20 @@ class HFVLMRanker(HFMultimodalLM):
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         """The parent's, which takes requests with images or without, but not both at once; and clips.
 
-        With ``--use_cache`` some requests at a time, whose answers are stored before the next. An answer to a clip is
-        a `ShownAnswer`.
+        With ``--use_cache`` answers are stored as they come. An answer to a clip is a `ShownAnswer`.
         """
         answers: dict[int, str] = {}
-        is_stored = self.cache_hook.dbdict is not None
         kinds = [(len(request.args) > 2, self._is_clip(request)) for request in requests]
-        for kind in sorted(set(kinds)):
-            chosen = [index for index, each in enumerate(kinds) if each == kind]
-            generate = self._answer_clips if kind[1] else super().generate_until
-            step = BATCHES_STORED * int(self.batch_size) if is_stored else max(1, len(chosen))
-            for start in range(0, len(chosen), step):
-                part = chosen[start : start + step]
-                generated = generate([requests[index] for index in part], disable_tqdm)
-                answers.update(zip(part, generated, strict=True))
-                for index in part:
-                    self.cache_hook.add_partial("generate_until", requests[index].args, answers[index])
+        progress = tqdm(total=len(requests), desc="Generating", disable=disable_tqdm or self.rank != 0)
+        with progress:
+            for kind in sorted(set(kinds)):
+                chosen = [index for index, each in enumerate(kinds) if each == kind]
+                generate = self._answer_clips if kind[1] else self._answer_images if kind[0] else self._answer_texts
+                with closing(generate([requests[index] for index in chosen])) as generated:
+                    for place, answer in generated:
+                        answers[chosen[place]] = answer
+                        self.cache_hook.add_partial("generate_until", requests[chosen[place]].args, answer)
+                        progress.update()
         return [answers[index] for index in range(len(requests))]
 
     def tok_batch_multimodal_encode(
@@ -167,6 +185,8 @@ class HFVLMRanker(HFMultimodalLM):
         Raises:
             ContextTooLongError: there is such a prompt.
         """
+        if self._next_batch is not None:
+            return on_device(self._next_batch, self.model)
         processor, bos = self.processor, self.tokenizer.bos_token
         if bos and strings[0].startswith(bos):  # a template's own; the tokenizer would set another before it
             self.processor = partial(processor, add_special_tokens=False)
@@ -196,29 +216,72 @@ class HFVLMRanker(HFMultimodalLM):
         is_clip = isinstance(visual, LazyImages) and visual.is_clip
         return is_clip and isinstance(context, ChatPrompt) and self._generator.takes_video
 
-    def _answer_clips(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
-        answers: list[str] = []
-        progress = tqdm(total=len(requests), desc="Generating", disable=disable_tqdm or self.rank != 0)
-        with progress:
-            loaded = self._loaded([[request] for request in requests])
-            defaults = {"max_gen_toks": self.max_gen_toks}
-            for messages, answer in self._generator.answers(loaded, int(self.batch_size), defaults):
-                kinds = {item["type"] for message in messages for item in message["content"]}
-                answers.append(ShownAnswer(answer.text, VIDEO if "video" in kinds else IMAGES))
-                progress.update()
-        return answers
+    def _answer_texts(self, requests: list[Instance]) -> Generator[tuple[int, str], None, None]:
+        """The place of each request among these, and its answer, as they come."""
+        for part in self._parts(len(requests)):
+            answers = super().generate_until([requests[place] for place in part], disable_tqdm=True)
+            yield from zip(part, answers, strict=True)
 
-    def _loaded(self, questions: list[list[Instance]]) -> Iterator[tuple[list[Instance], Question]]:
-        """Each question's requests, chat messages and id; images are read while the model computes."""
+    def _answer_images(self, requests: list[Instance]) -> Generator[tuple[int, str], None, None]:
+        """The same for requests with images, whose batches, those of the parent, are encoded ahead."""
+        batches = [
+            [part[place] for place in batch]
+            for part in self._parts(len(requests))
+            for batch in self._batches([requests[place].args for place in part])
+        ]
 
-        def load(group: list[Instance]) -> Question:
-            return self._messages(group), f"{group[0].task_name}/{group[0].doc_id}"
+        def encode(batch: list[int]) -> dict[str, Any]:
+            size = (self.image_width, self.image_height, self.image_max_side)
+            images = [[resize_image(image, *size) for image in requests[place].args[2]["visual"]] for place in batch]
+            new_tokens = requests[batch[0]].args[1].get("max_gen_toks", self.max_gen_toks)
+            strings = [requests[place].args[0] for place in batch]
+            with self._processors.borrow() as processor:
+                encoder = copy(self)
+                encoder.processor, encoder.tokenizer = processor, processor.tokenizer
+                encoder._device, encoder._next_batch = torch.device("cpu"), None
+                encoding = encoder.tok_batch_multimodal_encode(
+                    strings, images, left_truncate_len=self.max_length - new_tokens
+                )
+            return ready(encoding, self.model)
 
-        return prefetch(questions, load)
+        with closing(prefetch(batches, encode, self._workers, size=num_bytes)) as encoded:
+            for batch, encoding in encoded:
+                self._next_batch = encoding
+                try:
+                    answers = super().generate_until([_without_images(requests[place]) for place in batch], True)
+                finally:
+                    self._next_batch = None
+                yield from zip(batch, answers, strict=True)
 
-    def _messages(self, group: list[Instance]) -> list[Message]:
-        """The messages of a question with its images in their places, resized as the parent does for generation."""
-        context, _, *media = group[0].args
+    def _parts(self, count: int) -> list[range]:
+        """Requests that the parent sorts and batches together: all, or with ``--use_cache`` some at a time."""
+        step = max(1, count) if self.cache_hook.dbdict is None else BATCHES_STORED * int(self.batch_size)
+        return [range(start, min(start + step, count)) for start in range(0, count, step)]
+
+    def _batches(self, arguments: list[tuple[Any, ...]]) -> list[list[int]]:
+        """Which requests the parent puts into a batch."""
+        lengths = [len(self.tok_encode(context)) for context, *_ in arguments]
+        rows = [(context, settings, place) for place, (context, settings, *_) in enumerate(arguments)]
+        collator = Collator(
+            rows, lambda row: (-lengths[row[2]], row[0]), group_by="gen_kwargs", group_fn=lambda row: row[1]
+        )
+        return [[row[2] for row in batch] for batch in collator.get_batched(n=int(self.batch_size), batch_fn=None)]
+
+    def _answer_clips(self, requests: list[Instance]) -> Generator[tuple[int, str], None, None]:
+        """The same for requests with clips."""
+        defaults = {"max_gen_toks": self.max_gen_toks}
+        generated = self._generator.answers(requests, self._load, int(self.batch_size), defaults, self._workers)
+        with closing(generated):
+            for place, (answer, has_video) in enumerate(generated):
+                yield place, ShownAnswer(answer.text, VIDEO if has_video else IMAGES)
+
+    def _load(self, request: Instance) -> Question:
+        """A request's messages with its images in their places, resized as the parent does for generation; and its id.
+
+        May be called from several threads.
+        """
+        context, _, *media = request.args
+        question_id = f"{request.task_name}/{request.doc_id}"
         visual = media[0]["visual"] if media else ()
         shown = visual.load() if isinstance(visual, LazyImages) else visual
         fps = shown.fps if isinstance(shown, Clip) else None
@@ -228,12 +291,17 @@ class HFVLMRanker(HFMultimodalLM):
         places = sum(item["type"] == "image" for message in messages for item in message["content"])
         if places != len(images):
             raise RankingError(
-                f"question {group[0].task_name}/{group[0].doc_id}: {len(images)} images for {places} placeholders "
+                f"question {question_id}: {len(images)} images for {places} placeholders "
                 f"{DEFAULT_IMAGE_PLACEHOLDER} in its prompt"
             )
-        if len(images) > 1 and self._is_clip(group[0]):
-            return _filled(messages, [{"type": "video", "video": Clip(images, fps)}])
-        return _filled(messages, [{"type": "image", "image": image} for image in images])
+        if len(images) > 1 and self._is_clip(request):
+            return _filled(messages, [{"type": "video", "video": Clip(images, fps)}]), question_id
+        return _filled(messages, [{"type": "image", "image": image} for image in images]), question_id
+
+
+def _without_images(request: Instance) -> Instance:
+    context, settings, media = request.args
+    return replace(request, arguments=(context, settings, {**media, "visual": []}))
 
 
 def _filled(messages: list[Message], media: list[dict[str, Any]]) -> list[Message]:

@@ -6,8 +6,10 @@ import inspect
 import itertools
 import json
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +27,13 @@ from lmms_egoplan.harnesses.generation import AnswerGenerator, Question
 from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
 from lmms_egoplan.harnesses.lmms_eval.streaming import StreamedResponses
-from lmms_egoplan.harnesses.prefetch import prefetch
+from lmms_egoplan.harnesses.memory import num_bytes
+from lmms_egoplan.harnesses.prefetch import num_workers, prefetch
 from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
+from lmms_egoplan.ranking.question import EncodedQuestion
 from lmms_egoplan.ranking.ranker import AUTO, RANKING_VERSION
 from lmms_egoplan.ranking.weights import weights_version
 from lmms_egoplan.training.adapter import load_adapter
@@ -54,6 +58,8 @@ class HFVLM(lmms):
         ranking_path: ``auto``, or the path that ranking takes: ``packed``, ``cached``, ``shared`` or ``full``
             (`CandidateRanker`).
         peft: folder of an adapter for the checkpoint, as `save_adapter` writes it.
+        workers: threads that decode frames and encode questions ahead of the model; by default as many as this process
+            has cores, at most 16.
     """
 
     is_simple = True
@@ -74,6 +80,7 @@ class HFVLM(lmms):
         score_eos: bool = False,
         ranking_path: str = AUTO,
         peft: str | None = None,
+        workers: int | None = None,
     ) -> None:
         super().__init__()
         self.accelerator = Accelerator()
@@ -85,6 +92,7 @@ class HFVLM(lmms):
         if not str(batch_size).isdecimal() or int(batch_size) < 1:
             raise ValueError(f"hf_vlm: batch_size must be a whole number of at least 1, got {batch_size!r}")
         self.batch_size_per_gpu = int(batch_size)
+        self._workers = num_workers(workers)
         loading = {"revision": revision, "trust_remote_code": trust_remote_code}
         self._model = AutoModelForImageTextToText.from_pretrained(
             pretrained,
@@ -166,45 +174,50 @@ class HFVLM(lmms):
             return task, split, doc_id, context
 
         questions = [list(group) for _, group in itertools.groupby(requests, key=question_of)]
-        score = self._ranker.score if self._ledger is None else partial(self._ledger.score, self._ranker)
-        with self._progress(len(questions), "Ranking", "question") as progress:
-            for group, (messages, question_id) in self._loaded(questions):
-                continuations = [self._continuation(request) for request in group]
-                candidates = list(dict.fromkeys(continuations))
-                scores = score(messages, candidates, question_id)
+        ranker = self._ranker
+        score = ranker.score_encoded if self._ledger is None else partial(self._ledger.score_encoded, ranker)
+
+        def load(group: list[Instance]) -> tuple[EncodedQuestion, list[str], int]:
+            messages, question_id = self._load(group[0])
+            continuations = [self._continuation(request) for request in group]
+            question = ranker.encode_ahead(messages, list(dict.fromkeys(continuations)), question_id)
+            size = num_bytes([message["content"] for message in messages]) + num_bytes(question.inputs)
+            return question, continuations, size
+
+        loaded = prefetch(questions, load, self._workers, size=itemgetter(2))
+        with closing(loaded), self._progress(len(questions), "Ranking", "question") as progress:
+            for _, (question, continuations, _) in loaded:
+                scores = score(question)
                 texts = {
                     candidate: LoglikelihoodText.encode(Loglikelihood(s.nll, s.num_tokens, s.is_greedy, use=s.use))
-                    for candidate, s in zip(candidates, scores, strict=True)
+                    for candidate, s in zip(dict.fromkeys(continuations), scores, strict=True)
                 }
                 progress.update()
                 yield from (GenerationResult(texts[continuation]) for continuation in continuations)
 
     def _generate_all(self, requests: list[Instance]) -> Generator[GenerationResult, None, None]:
         with self._progress(len(requests), "Generating", "question") as progress:
-            loaded = self._loaded([[request] for request in requests])
-            for _, answer in self._generator.answers(loaded, self.batch_size, {}):
-                progress.update()
-                yield GenerationResult(answer.text, TokenCounts(answer.input_tokens, answer.output_tokens))
+            answers = self._generator.answers(requests, self._load, self.batch_size, {}, self._workers)
+            with closing(answers):
+                for answer, _ in answers:
+                    progress.update()
+                    yield GenerationResult(answer.text, TokenCounts(answer.input_tokens, answer.output_tokens))
 
-    def _loaded(self, questions: list[list[Instance]]) -> Iterator[tuple[list[Instance], Question]]:
-        """Each question's requests, chat messages and id; frames are decoded while the model computes."""
-
-        def load(group: list[Instance]) -> Question:
-            context, _, doc_to_visual, doc_id, task, split = group[0].args
-            is_written = group[0].request_type == "generate_until"
-            doc = self.task_dict[task][split][doc_id]
-            question_id = f"{task}/{doc_id}"
-            if isinstance(doc, dict) and "sample_id" in doc:
-                question_id += f" (sample_id {doc['sample_id']})"
-            try:
-                if is_written and (messages := self._messages_with_system(doc_to_visual, doc)):
-                    return messages, question_id
-                visuals = doc_to_visual(doc) if doc_to_visual else None
-                return self._media.messages(context, visuals or []), question_id
-            except (OSError, ValueError) as error:
-                raise LmmsEgoplanError(f"question {question_id}: {error}") from error
-
-        return prefetch(questions, load)
+    def _load(self, request: Instance) -> Question:
+        """The chat messages of a request's question, and its id. May be called from several threads."""
+        context, _, doc_to_visual, doc_id, task, split = request.args
+        is_written = request.request_type == "generate_until"
+        doc = self.task_dict[task][split][doc_id]
+        question_id = f"{task}/{doc_id}"
+        if isinstance(doc, dict) and "sample_id" in doc:
+            question_id += f" (sample_id {doc['sample_id']})"
+        try:
+            if is_written and (messages := self._messages_with_system(doc_to_visual, doc)):
+                return messages, question_id
+            visuals = doc_to_visual(doc) if doc_to_visual else None
+            return self._media.messages(context, visuals or []), question_id
+        except (OSError, ValueError) as error:
+            raise LmmsEgoplanError(f"question {question_id}: {error}") from error
 
     def _messages_with_system(self, doc_to_visual: Any, doc: Any) -> list[dict[str, Any]] | None:
         """The chat messages that the task has for a document, where a system message is among them; else None.

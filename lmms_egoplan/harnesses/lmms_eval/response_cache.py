@@ -43,6 +43,7 @@ def _bind_caches() -> None:
             folder = Path(os.path.abspath(cache_root))  # noqa: PTH100 - as the harness makes it, symlinks and all
             identity = backend.open_cache(folder.parent if cache_root.endswith(".db") else folder)
             given = simple_parse_args_string(model_args) if isinstance(model_args, str) else dict(model_args or {})
+            given.pop("workers", None)  # which changes no response
             model_args = given | {"weights": identity}
         return create(cls, cache_root, model_args=model_args, **kwargs)
 

@@ -204,7 +204,15 @@ def _score(tokens: Sequence[int], logits: torch.Tensor) -> Score:
     return float(losses.double().mean()), bool((logits.argmax(dim=-1) == targets).all())
 
 
-# source: lmms_egoplan.ranking.question: is_per_token, on_device
+# source: lmms_egoplan.ranking.question: is_per_token
+
+
+def on_device(inputs: Mapping[str, Any], model: PreTrainedModel) -> dict[str, Any]:
+    """Model inputs on the model's device, pixels in its precision.
+
+    Not seconds (``second_per_grid_ts``), of which positions are computed: half precision would shift these.
+    """
+    return {name: value.to(model.device, model.dtype if value.is_floating_point() and "second" not in name else None) if isinstance(value, torch.Tensor) else value for name, value in inputs.items()}
 
 
 # source: lmms_egoplan.ranking.decoder: RotaryLimits, MaskKinds, entries_of, forget_earlier_questions, _watched_positions, _rope_delta

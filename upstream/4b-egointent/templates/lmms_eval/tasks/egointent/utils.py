@@ -13,7 +13,7 @@ from bisect import bisect_right
 from math import ceil
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Sequence
+from typing import Any, Iterator, Sequence
 
 from loguru import logger as eval_logger
 from PIL import Image
@@ -155,23 +155,30 @@ def _step_frames(path: Path, start_sec: float, end_sec: float, max_frames: int) 
 
     if not path.exists():
         raise FileNotFoundError(f"egointent: no {path}; EGOINTENT_VIDEO_DIR is {os.environ['EGOINTENT_VIDEO_DIR']}")
-    frames = []
     with av.open(str(path)) as container:
-        stream = container.streams.video[0]
-        origin = float((stream.start_time or 0) * stream.time_base)
-        container.seek(int((start_sec + origin) / stream.time_base), stream=stream)
-        for frame in container.decode(stream):
-            if frame.time - origin >= end_sec:
-                break
-            if frame.time - origin >= start_sec:
-                frames.append(frame)
-        times = [frame.time - origin for frame in frames]
+        times = [seconds for seconds, _ in _decoded(container, start_sec, end_sec)]
         if not times:
             raise ValueError(f"egointent: {path} has no frame from {start_sec} s to before {end_sec} s")
         span = min(end_sec, times[-1] + 1 / FPS) - start_sec
         samples = [start_sec + k / FPS for k in range(max(1, ceil((span - ROUNDING) * FPS)))]
         chosen = list(dict.fromkeys(max(0, bisect_right(times, seconds + ROUNDING) - 1) for seconds in samples))
-        return [frames[index].to_image() for index in thin(chosen, max_frames)]
+        shown = set(thin(chosen, max_frames))
+        # Decoded once more: a long step's frames do not fit in memory.
+        decoded = enumerate(_decoded(container, start_sec, end_sec))
+        return [frame.to_image() for index, (_, frame) in decoded if index in shown]
+
+
+def _decoded(container: Any, start_sec: float, end_sec: float) -> Iterator[tuple[float, Any]]:
+    """Frames of a part of a video with their times; seconds count from the first frame."""
+    stream = container.streams.video[0]
+    origin = float((stream.start_time or 0) * stream.time_base)
+    container.seek(int((start_sec + origin) / stream.time_base), stream=stream)
+    for frame in container.decode(stream):
+        seconds = frame.time - origin
+        if seconds >= end_sec:
+            break
+        if seconds >= start_sec:
+            yield seconds, frame
 
 
 def _existing(variable: str) -> Path:

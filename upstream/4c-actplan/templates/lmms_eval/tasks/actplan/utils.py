@@ -4,9 +4,9 @@ The release is not redistributed. ``ACTPLAN_DIR`` names its folder ``annotation`
 ``<scene>/<activity>/<n>/sample_<k>/`` with images and gold plans, and ``task_description_<n>.txt`` one folder up.
 """
 
+import hashlib
 import json
 import os
-import tempfile
 import threading
 from functools import lru_cache
 from pathlib import Path
@@ -104,11 +104,13 @@ def _write_instances() -> str:
     instances = [_instance(sample) for sample in samples]
     folder = Path(os.environ.get("LMMS_EVAL_HOME", "~/.cache/lmms_eval")).expanduser() / "actplan"
     folder.mkdir(parents=True, exist_ok=True)
+    text = "".join(json.dumps(instance) + "\n" for instance in instances)
+    listed = folder / f"instances-{hashlib.sha256(text.encode()).hexdigest()[:16]}.jsonl"
     # Several processes may write it at once; each puts the whole file in place.
-    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
-        file.writelines(json.dumps(instance) + "\n" for instance in instances)
-    os.replace(file.name, folder / "instances.jsonl")
-    return str(folder / "instances.jsonl")
+    written = listed.with_suffix(f".{os.getpid()}")
+    written.write_text(text, encoding="utf-8")
+    os.replace(written, listed)
+    return str(listed)
 
 
 def _instance(sample: Path) -> dict[str, Any]:

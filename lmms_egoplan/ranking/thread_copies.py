@@ -1,0 +1,44 @@
+"""One object, used by several threads that must not share it."""
+
+import copy
+import queue
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+Object = TypeVar("Object")
+
+
+class ThreadCopies(Generic[Object]):
+    """Lends the object itself to the thread that made this, and to each other one a copy of its own.
+
+    As many copies are made as threads use them at once, and they are kept. Processors need this: a tokenizer's settings
+    change from one call to the next. Where it cannot be copied, the other threads take turns with the object itself.
+    """
+
+    def __init__(self, original: Object) -> None:
+        self._original = original
+        self._owner = threading.get_ident()
+        self._idle: queue.LifoQueue[Object] = queue.LifoQueue()
+        self._copying = threading.Lock()
+
+    @contextmanager
+    def borrow(self) -> Iterator[Object]:
+        """The object for this thread."""
+        if threading.get_ident() == self._owner:
+            yield self._original
+            return
+        try:
+            lent = self._idle.get_nowait()
+        except queue.Empty:
+            with self._copying:
+                try:
+                    lent = copy.deepcopy(self._original)
+                except Exception:  # whatever a processor that comes with a checkpoint holds
+                    yield self._original
+                    return
+        try:
+            yield lent
+        finally:
+            self._idle.put(lent)

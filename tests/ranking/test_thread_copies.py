@@ -1,0 +1,89 @@
+"""`ThreadCopies`: a processor that several threads use at once."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from lmms_egoplan.media.clip import Clip
+from lmms_egoplan.ranking import CandidateRanker
+from lmms_egoplan.ranking.thread_copies import ThreadCopies
+from patience import FOREVER_S
+from zoo import build
+
+
+class Shared:
+    def __init__(self, may_be_copied=True):
+        self.may_be_copied = may_be_copied
+        self.users = 0
+
+    def __deepcopy__(self, memo):
+        if not self.may_be_copied:
+            raise TypeError("cannot pickle")
+        return Shared()
+
+
+def use(copies, meeting=None):
+    with copies.borrow() as lent:
+        lent.users += 1
+        assert lent.users == 1
+        if meeting:
+            meeting.wait(FOREVER_S)
+        lent.users -= 1
+        return lent
+
+
+def test_each_thread_has_its_own_and_they_are_kept():
+    original = Shared()
+    copies = ThreadCopies(original)
+    assert use(copies) is original
+    made = set()
+    for _ in range(2):
+        with ThreadPoolExecutor(3) as pool:
+            made |= {id(lent) for lent in pool.map(use, [copies] * 3, [threading.Barrier(3)] * 3)}
+    assert len(made) == 3
+    assert id(original) not in made
+
+
+def test_threads_take_turns_with_what_cannot_be_copied():
+    original = Shared(may_be_copied=False)
+    copies = ThreadCopies(original)
+    with ThreadPoolExecutor(4) as pool:
+        assert {id(lent) for lent in pool.map(lambda _: use(copies), range(50))} == {id(original)}
+
+
+def question(number, media):
+    frames = [
+        Image.fromarray(np.random.default_rng(seed).integers(0, 255, (40 + number, 60, 3), dtype=np.uint8))
+        for seed in range(2 + number % 3)
+    ]
+    shown = (
+        [{"type": "video", "video": Clip(frames, 2.0)}]
+        if media == "video"
+        else [{"type": "image", "image": frame} for frame in frames]
+    )
+    text = {"type": "text", "text": f"What should I do {'next ' * number}?"}
+    return [{"role": "user", "content": [*shown, text]}], ["wash", "put mug on the counter"], f"q{number}"
+
+
+@pytest.mark.parametrize(
+    ("name", "media"), [("llava", "image"), ("qwen2_5_vl", "video"), ("internvl", "video"), ("instructblip", "image")]
+)
+def test_questions_are_encoded_alike_in_every_thread(name, media):
+    ranker = CandidateRanker(*build(name))
+    questions = [question(number, media) for number in range(8)]
+    expected = [ranker.encode(*each) for each in questions]
+    with ThreadPoolExecutor(4) as pool:
+        encoded = list(pool.map(lambda each: ranker.encode_ahead(*each), questions * 3))
+    for here, there in zip(expected * 3, encoded, strict=True):
+        assert (here.candidates, here.question_id, here.num_visuals) == (
+            there.candidates,
+            there.question_id,
+            there.num_visuals,
+        )
+        assert list(here.inputs) == list(there.inputs)
+        for name in here.inputs:
+            assert torch.equal(torch.as_tensor(here.inputs[name]), torch.as_tensor(there.inputs[name]))
