@@ -70,7 +70,7 @@ def prepared(monkeypatch, tmp_path):
     rows = []
     for number in (1, 2):
         folder = write_epic_folder(tmp_path / f"P01_0{number}", 1, 120)
-        past = [("open tap", 40, 60), ("take cup", 80, 90)]
+        past = [("open tap", 40, 60), ("take cup", 85, 90)]
         rows.append(
             {
                 "video_source": "EpicKitchens",

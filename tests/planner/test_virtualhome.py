@@ -27,7 +27,7 @@ class Simulator(ThreadingHTTPServer):
         self.scripts, self.fault = [], None
 
     def answer(self, request):
-        if self.fault:
+        if self.fault is not None:
             return self.fault
         if request["action"] == "environment_graph":
             return {"success": True, "message": json.dumps({"nodes": self.nodes, "edges": []})}
