@@ -80,3 +80,21 @@ def test_every_folder_with_code_or_tasks_is_a_package(tmp_path):
     before, after = ((root / "setup.cfg").read_text(encoding="utf-8").splitlines() for root in (ROOT, tmp_path))
     assert [line for line in after if line not in before] == ["    lmms_egoplan.benchmarks.fifth"]
     assert [line for line in after if line in before] == before
+
+
+def test_every_file_of_the_package_is_installed(settings):
+    """Files that are no code are named by `package_data`, for all packages or for their own."""
+    patterns = {package: value.replace(",", " ").split() for package, value in settings["options.package_data"].items()}
+    left_out = []
+    for file in (ROOT / "lmms_egoplan").rglob("*"):
+        if file.is_dir() or file.suffix == ".py" or "__pycache__" in file.parts:
+            continue
+        named = [(parent, name) for parent in file.parents for name in patterns.get(package_of(parent), ())]
+        named += [(file.parent, name) for name in patterns["*"]]
+        if not any(file in parent.glob(name) for parent, name in named):
+            left_out.append(str(file.relative_to(ROOT)))
+    assert left_out == []
+
+
+def package_of(folder):
+    return ".".join(folder.relative_to(ROOT).parts) if folder.is_relative_to(ROOT) else ""

@@ -47,8 +47,8 @@ class Kitchen:
     Args:
         elements: of the environment whose goal states make up the goal; see `GOALS`.
         seed: of the environment's noise.
-        motion_frames: seen of each action behind the view before it; 0 for no clip at all. Without a GPU, a frame takes
-            most of a second.
+        motion_frames: frames of each action's clip after its first view; 0 for no clip. Without a GPU, a frame takes
+            about half a second.
 
     Raises:
         LmmsEgoplanError: the simulator is not installed, cannot draw, or has no such element.
@@ -82,9 +82,9 @@ class Kitchen:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # GLFW's; the error tells the same
                 self._renderer = mujoco.Renderer(self._model, _HEIGHT, _WIDTH)
-            self.observe()
         except Exception as error:  # each backend of OpenGL has errors of its own
             raise _cannot_draw(error) from error
+        self.observe()
 
     def observe(self) -> Image.Image:
         try:
@@ -97,7 +97,7 @@ class Kitchen:
         return list(ACTIONS)
 
     def execute(self, action: str) -> Outcome:
-        """Move the action's element to its state, frame by frame; what is there already stays."""
+        """Move the action's element to its state, frame by frame; nothing changes if it is there already."""
         if action not in ACTIONS:
             return Outcome(False, "the kitchen does not know this action", Clip())
         element, to = ACTIONS[action].values()

@@ -66,8 +66,7 @@ class Episode:
     """All steps towards one goal, and how it ended: ``done``, which the environment tells, ``out of steps``, ``nothing
     left to try``, ``environment failed`` or ``model failed``.
 
-    problem: what failed, in words; None where nothing did. last_view: behind the last step; None where
-    something failed.
+    problem: what failed, in words; None where nothing did. last_view: after the last step; None where something failed.
     """
 
     goal: str
