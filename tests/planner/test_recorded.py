@@ -88,6 +88,7 @@ def test_no_goal_with_two_actions(epic):
         egoplan_videos([row(epic, past_actions=row(epic)["past_actions"][:1])])
 
 
+EXAMPLES = DATA / "egoplan" / "examples.json"
 GOALSTEP = DATA / "ego4d-goalstep" / "goalstep_valid_public.json"
 UID = "11111111-2222-3333-4444-555555555555"
 
@@ -141,6 +142,18 @@ def test_a_video_without_steps(tmp_path):
     write_numbered_video(tmp_path / f"{UID}.mp4", 30)
     with pytest.raises(LmmsEgoplanError, match="none of the videos with two steps or more"):
         goalstep_videos(write_goalstep(tmp_path, []), tmp_path)
+
+
+@pytest.mark.skipif(not EXAMPLES.exists(), reason=f"{EXAMPLES} is not there")
+def test_a_published_question_is_replayed(tmp_path):
+    record = json.loads(EXAMPLES.read_text())["EgoPlan_validation"][0]
+    folder = write_epic_folder(tmp_path / record["video_id"], 1, record["current_observation_frame"])
+    past = [dict(action) for action in record["task_progress_metadata"]]
+    (video,) = egoplan_videos([record | {"media_path": str(folder), "past_actions": past}])
+    assert (video.goal, video.num_actions) == ("store cereal", len(past))
+    episode = run_episode(Always(past[1]["narration_text"]), video, video.goal)
+    assert [step.outcome.done for step in episode.steps] == [action["narration_text"] for action in past]
+    assert step_accuracy([episode]) == (sum(a["narration_text"] == past[1]["narration_text"] for a in past), len(past))
 
 
 @pytest.mark.skipif(not GOALSTEP.exists(), reason=f"{GOALSTEP} is not there")
