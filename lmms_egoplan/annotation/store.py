@@ -15,6 +15,7 @@ from datetime import datetime, timezone
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
+from statistics import median
 from threading import RLock
 from typing import Any
 
@@ -23,9 +24,10 @@ from lmms_egoplan.annotation.forms import Values
 from lmms_egoplan.errors import LmmsEgoplanError
 
 # Raised when the tables change.
-_FORMAT = 1
+_FORMAT = 2
 _APPLICATION_ID = 0x4C45414E
 _BUSY_S = 30.0
+_GIVEN_BACK = "this item was given back and is not yours any more"
 LEAD, SENIOR, ANNOTATOR = "lead", "senior", "annotator"
 
 _TABLES = """
@@ -36,12 +38,13 @@ CREATE TABLE items (
 );
 CREATE TABLE slots (
     id INTEGER PRIMARY KEY AUTOINCREMENT, item INTEGER NOT NULL REFERENCES items, stage TEXT NOT NULL,
-    place INTEGER NOT NULL, person TEXT NOT NULL REFERENCES people, since TEXT NOT NULL,
-    UNIQUE (item, stage, place), UNIQUE (item, stage, person)
+    person TEXT NOT NULL REFERENCES people, since TEXT NOT NULL, released TEXT
 );
+CREATE UNIQUE INDEX live_slots ON slots (item, person) WHERE released IS NULL;
 CREATE INDEX slots_of ON slots (person);
+CREATE INDEX adjudications ON slots (item) WHERE stage = 'adjudication';
 CREATE TABLE labels (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, slot INTEGER NOT NULL REFERENCES slots, form TEXT NOT NULL UNIQUE,
+    id INTEGER PRIMARY KEY AUTOINCREMENT, slot INTEGER NOT NULL REFERENCES slots, form TEXT NOT NULL,
     choices TEXT, comment TEXT NOT NULL, seconds REAL, at TEXT NOT NULL
 );
 CREATE INDEX labels_of ON labels (slot);
@@ -52,6 +55,12 @@ CREATE TABLE verdicts (
 CREATE VIEW counting AS
     SELECT labels.*, slots.item, slots.stage, slots.person FROM labels JOIN slots ON slots.id = labels.slot
     WHERE labels.choices IS NOT NULL AND labels.id = (SELECT max(id) FROM labels AS own WHERE own.slot = slots.id);
+CREATE VIEW decided AS SELECT item FROM counting WHERE stage = 'adjudication';
+CREATE VIEW failed AS
+    SELECT DISTINCT person FROM verdicts WHERE NOT passed AND id = (
+        SELECT max(id) FROM verdicts AS own WHERE own.person = verdicts.person AND own.senior = verdicts.senior
+    );
+CREATE VIEW taken AS SELECT * FROM slots WHERE released IS NULL AND person NOT IN (SELECT person FROM failed);
 CREATE TRIGGER labels_stay BEFORE UPDATE ON labels BEGIN SELECT raise(ABORT, 'labels are only appended'); END;
 CREATE TRIGGER labels_are_kept BEFORE DELETE ON labels BEGIN SELECT raise(ABORT, 'labels are only appended'); END;
 """
@@ -346,14 +355,16 @@ class Store:
             NotYoursError: there is none of theirs with this number.
         """
         rows = self._rows(
-            "SELECT slots.stage, items.position, items.id, items.shown, items.hidden FROM slots JOIN items ON "
-            "items.position = slots.item WHERE slots.id = ? AND slots.person = ?",
+            "SELECT slots.released, slots.stage, items.position, items.id, items.shown, items.hidden FROM slots JOIN "
+            "items ON items.position = slots.item WHERE slots.id = ? AND slots.person = ?",
             number,
             person,
         )
         if not rows:
             raise NotYoursError("this item is not yours to label")
-        ((stage, position, *item),) = rows
+        ((released, stage, position, *item),) = rows
+        if released:
+            raise NotYoursError(_GIVEN_BACK)
         last = self._rows(
             "SELECT choices, comment FROM labels WHERE slot = ? AND choices IS NOT NULL ORDER BY id DESC LIMIT 1",
             number,
@@ -366,21 +377,24 @@ class Store:
         """Append a label; it is on the disk when this returns.
 
         Args:
-            form: a text of the form that was sent: what comes again with the same is not stored again.
+            form: a text of the form that was sent. If it comes twice in a row with the same values and comment, the
+                second is not stored; with others, it is a correction.
 
         Returns:
-            Whether it was new.
+            Whether it was stored.
 
         Raises:
-            NotYoursError: the slot is gone, or a later stage of the item has begun.
+            NotYoursError: the slot is gone, the lead has decided, or a later stage of the item has begun.
         """
+        sent = (form, json.dumps(values, ensure_ascii=False), comment)
         with self._writing() as connection:
-            if connection.execute("SELECT 1 FROM labels WHERE form = ?", (form,)).fetchone():
+            last = "SELECT form, choices, comment FROM labels WHERE slot = ? ORDER BY id DESC LIMIT 1"
+            if connection.execute(last, (slot.id,)).fetchone() == sent:
                 return False
             self._check_open(connection, slot)
             connection.execute(
                 "INSERT INTO labels (slot, form, choices, comment, seconds, at) VALUES (?, ?, ?, ?, ?, ?)",
-                (slot.id, form, json.dumps(values, ensure_ascii=False), comment, seconds, _now()),
+                (slot.id, *sent, seconds, _now()),
             )
         return True
 
@@ -391,7 +405,7 @@ class Store:
             Whether there was one.
 
         Raises:
-            NotYoursError: a later stage of the item has begun.
+            NotYoursError: the lead has decided, or a later stage of the item has begun.
         """
         rows = self._rows(
             "SELECT slot FROM counting WHERE person = ? AND stage != ? ORDER BY id DESC LIMIT 1", person, ADJUDICATION
@@ -401,32 +415,48 @@ class Store:
         slot = self.slot(rows[0][0], person)
         with self._writing() as connection:
             self._check_open(connection, slot)
-            connection.execute(
-                "INSERT INTO labels (slot, form, choices, comment, at) VALUES (?, ?, NULL, '', ?)",
-                (slot.id, secrets.token_hex(16), _now()),
-            )
+            _withdraw(connection, slot.id)
         return True
 
+    def undo_decision(self, position: int) -> bool:
+        """Withdraw what the lead has decided on an item; its annotators may change their labels again.
+
+        Returns:
+            Whether there was a decision.
+        """
+        with self._writing() as connection:
+            rows = connection.execute(
+                "SELECT slot FROM counting WHERE item = ? AND stage = ?", (position, ADJUDICATION)
+            ).fetchall()
+            for (slot,) in rows:
+                _withdraw(connection, slot)
+        return bool(rows)
+
     def release(self, person: str) -> int:
-        """Give back what is open for a person and has no label yet, for others to take; returns how many items."""
+        """Give back what is open for a person, for others to take; returns how many items.
+
+        Open is what has no label, or one that was withdrawn.
+        """
         with self._writing() as connection:
             return connection.execute(
-                "DELETE FROM slots WHERE person = ? AND NOT EXISTS (SELECT 1 FROM labels WHERE labels.slot = slots.id)",
-                (person,),
+                "UPDATE slots SET released = ? WHERE person = ? AND released IS NULL AND NOT EXISTS "
+                "(SELECT 1 FROM counting WHERE counting.slot = slots.id)",
+                (_now(), person),
             ).rowcount
 
     def adjudicate(self, position: int, lead: str) -> Slot:
-        """The lead's slot of an item."""
+        """The lead's slot of an item.
+
+        Raises:
+            NotYoursError: the item does not have all of its labels.
+        """
         self.item(position)
+        slot = "SELECT id FROM slots WHERE item = ? AND stage = ? AND released IS NULL"
         with self._writing() as connection:
-            connection.execute(
-                "INSERT INTO slots (item, stage, place, person, since) VALUES (?, ?, 0, ?, ?) "
-                "ON CONFLICT (item, stage, place) DO NOTHING",
-                (position, ADJUDICATION, lead, _now()),
-            )
-            (number,) = connection.execute(
-                "SELECT id FROM slots WHERE item = ? AND stage = ?", (position, ADJUDICATION)
-            ).fetchone()
+            self._check_complete(connection, position)
+            if not connection.execute(slot, (position, ADJUDICATION)).fetchone():
+                _take(connection, position, ADJUDICATION, lead)
+            (number,) = connection.execute(slot, (position, ADJUDICATION)).fetchone()
         return self.slot(number, lead)
 
     def judge_qualification(self, person: str, senior: str, passed: bool, comment: str) -> None:
@@ -476,11 +506,9 @@ class Store:
         for person in self.people():
             if person.role != ANNOTATOR:
                 continue
-            rows = self._rows(
-                "SELECT seconds FROM counting WHERE person = ? ORDER BY seconds IS NULL, seconds", person.name
-            )
+            rows = self._rows("SELECT seconds FROM counting WHERE person = ?", person.name)
             times = [seconds for (seconds,) in rows if seconds is not None]
-            middle = times[len(times) // 2] if times else None
+            middle = median(times) if times else None
             found.append(Progress(person.name, person.role, len(rows), self.state(person.name), middle))
         return found
 
@@ -510,8 +538,10 @@ class Store:
             if application != _APPLICATION_ID:
                 raise StoreError(f"{self.path}: no database of lmms-egoplan annotate")
             if version != _FORMAT:
+                writer = "a newer" if version > _FORMAT else "an earlier"
                 raise StoreError(
-                    f"{self.path}: of format {version}; this version of lmms-egoplan reads format {_FORMAT}"
+                    f"{self.path}: {writer} version of lmms-egoplan made it, in format {version}; this version reads "
+                    f"format {_FORMAT}. Export its labels with that version, or begin with another --db"
                 )
             self._connection.executescript("PRAGMA journal_mode = WAL; PRAGMA foreign_keys = ON;")
             problems = [row[0] for row in self._connection.execute("PRAGMA quick_check(3)")]
@@ -531,9 +561,8 @@ class Store:
 
     def _open_slot(self, person: str) -> int | None:
         rows = self._rows(
-            "SELECT id FROM slots WHERE person = ? AND stage != ? AND NOT EXISTS (SELECT 1 FROM labels WHERE "
-            "labels.id = (SELECT max(id) FROM labels AS own WHERE own.slot = slots.id) AND labels.choices IS NOT NULL) "
-            "ORDER BY id LIMIT 1",
+            "SELECT id FROM taken WHERE person = ? AND stage != ? AND item NOT IN (SELECT item FROM decided) AND "
+            "NOT EXISTS (SELECT 1 FROM counting WHERE counting.slot = taken.id) ORDER BY id LIMIT 1",
             person,
             ADJUDICATION,
         )
@@ -543,18 +572,7 @@ class Store:
         free = self._free(connection, person)
         if free is None:
             return None
-        position, stage = free
-        taken = {
-            place
-            for (place,) in connection.execute(
-                "SELECT place FROM slots WHERE item = ? AND stage = ?", (position, stage)
-            )
-        }
-        place = next(number for number in range(len(taken) + 1) if number not in taken)
-        return connection.execute(
-            "INSERT INTO slots (item, stage, place, person, since) VALUES (?, ?, ?, ?, ?)",
-            (position, stage, place, person, _now()),
-        ).lastrowid
+        return _take(connection, *free, person)
 
     def _free(self, connection: sqlite3.Connection, person: str) -> tuple[int, str] | None:
         """The item and stage that a person takes next: later stages first, items that others have begun first."""
@@ -575,20 +593,21 @@ class Store:
         ready = " AND (SELECT count(*) FROM counting WHERE counting.item = items.position AND counting.stage = ?) >= ?"
         counts = [value for name in before[-1:] for value in (name, self.num_needed(name))]
         fits = (
-            "items.part = ? AND NOT EXISTS (SELECT 1 FROM slots WHERE slots.item = items.position AND slots.person = ?)"
+            "items.part = ? AND items.position NOT IN (SELECT item FROM decided) AND NOT EXISTS (SELECT 1 FROM slots "
+            "WHERE slots.item = items.position AND slots.person = ? AND slots.released IS NULL)"
             f"{ready if counts else ''}"
         )
         row = connection.execute(
-            "SELECT items.position FROM (SELECT item, count(*) AS taken FROM slots WHERE stage = ? GROUP BY item "
-            f"HAVING taken < ?) JOIN items ON items.position = item WHERE {fits} "
-            "ORDER BY taken DESC, items.position LIMIT 1",
+            "SELECT items.position FROM (SELECT item, count(*) AS number FROM taken WHERE stage = ? GROUP BY item "
+            f"HAVING number < ?) JOIN items ON items.position = item WHERE {fits} "
+            "ORDER BY number DESC, items.position LIMIT 1",
             (stage, self.num_needed(stage), part, person, *counts),
         ).fetchone()
         row = (
             row
             or connection.execute(
-                f"SELECT items.position FROM items WHERE {fits} AND NOT EXISTS (SELECT 1 FROM slots WHERE "
-                "slots.item = items.position AND slots.stage = ?) ORDER BY items.position LIMIT 1",
+                f"SELECT items.position FROM items WHERE {fits} AND NOT EXISTS (SELECT 1 FROM taken WHERE "
+                "taken.item = items.position AND taken.stage = ?) ORDER BY items.position LIMIT 1",
                 (part, person, *counts, stage),
             ).fetchone()
         )
@@ -614,24 +633,36 @@ class Store:
         return tuple(values[name] for name in before if name in values)
 
     def _check_open(self, connection: sqlite3.Connection, slot: Slot) -> None:
-        if not connection.execute("SELECT 1 FROM slots WHERE id = ? AND person = ?", (slot.id, slot.person)).fetchone():
-            raise NotYoursError("this item was given back and is not yours any more")
+        live = "SELECT 1 FROM slots WHERE id = ? AND person = ? AND released IS NULL"
+        if not connection.execute(live, (slot.id, slot.person)).fetchone():
+            raise NotYoursError(_GIVEN_BACK)
+        if slot.stage == ADJUDICATION:
+            self._check_complete(connection, slot.position)
+            return
         if slot.stage == QUALIFICATION and self.verdicts(slot.person):
             raise NotYoursError("your qualification has been reviewed; its labels stay as they are")
+        if connection.execute("SELECT 1 FROM failed WHERE person = ?", (slot.person,)).fetchone():
+            raise NotYoursError("the seniors have not let your qualification pass, so your labels are not taken")
+        if connection.execute("SELECT 1 FROM decided WHERE item = ?", (slot.position,)).fetchone():
+            raise NotYoursError("the lead has decided on this item, so its labels stay as they are")
         names = [stage.name for stage in self._stages]
-        later = [*(names[names.index(slot.stage) + 1 :] if slot.stage in names else ())]
-        if slot.stage != ADJUDICATION:
-            later.append(ADJUDICATION)
+        later = names[names.index(slot.stage) + 1 :] if slot.stage in names else []
         marks = ", ".join("?" * len(later))
-        if (
-            later
-            and connection.execute(
-                f"SELECT 1 FROM counting WHERE item = ? AND stage IN ({marks}) UNION ALL "
-                f"SELECT 1 FROM slots WHERE item = ? AND stage IN ({marks}) AND stage != ?",
-                (slot.position, *later, slot.position, *later, ADJUDICATION),
-            ).fetchone()
-        ):
-            raise NotYoursError("another person works on this item already; your label stays as it is")
+        begun = f"SELECT 1 FROM slots WHERE item = ? AND released IS NULL AND stage IN ({marks})"
+        if connection.execute(begun, (slot.position, *later)).fetchone():
+            raise NotYoursError("another person works on this item already, so your label stays as it is")
+
+    def _check_complete(self, connection: sqlite3.Connection, position: int) -> None:
+        """The lead decides on items that have all of their labels, by people who have not failed."""
+        number = (
+            "SELECT count(*) FROM counting WHERE item = ? AND stage = ? AND person NOT IN (SELECT person FROM failed)"
+        )
+        for stage in self._stages:
+            ((given,),) = connection.execute(number, (position, stage.name))
+            if given < (needed := self.num_needed(stage.name)):
+                raise NotYoursError(
+                    f"this item has {given} of {needed} labels ({stage.title}); decide when it has all of them"
+                )
 
     def _rows(self, query: str, *values: Any) -> list[tuple]:
         with self._reading() as connection:
@@ -678,6 +709,8 @@ def _check(settings: Settings, items: Sequence[Item], stages: Sequence[Stage]) -
     needed = sum(settings.per_item if stage.per_item is None else stage.per_item for stage in stages)
     if settings.per_item < 1 or needed > settings.annotators:
         raise LmmsEgoplanError(f"each item needs {needed} annotators and there are {settings.annotators}; give more")
+    if settings.qualification and len(stages) > 1:
+        raise LmmsEgoplanError("a qualification serves items that are labelled in one stage, and these have several")
     if settings.qualification >= len(items):
         raise LmmsEgoplanError(
             f"--qualification {settings.qualification}: there are {len(items)} items in all; give fewer, or 0 for none"
@@ -691,6 +724,20 @@ def _add_people(connection: sqlite3.Connection, annotators: int, seniors: int) -
     connection.executemany(
         "INSERT INTO people VALUES (?, ?, ?) ON CONFLICT (name) DO NOTHING",
         [(name, role, secrets.token_urlsafe(24)) for name, role in people],
+    )
+
+
+def _take(connection: sqlite3.Connection, position: int, stage: str, person: str) -> int | None:
+    """A new slot."""
+    return connection.execute(
+        "INSERT INTO slots (item, stage, person, since) VALUES (?, ?, ?, ?)", (position, stage, person, _now())
+    ).lastrowid
+
+
+def _withdraw(connection: sqlite3.Connection, slot: int) -> None:
+    """Append the row that withdraws a slot's label."""
+    connection.execute(
+        "INSERT INTO labels (slot, form, choices, comment, at) VALUES (?, '', NULL, '', ?)", (slot, _now())
     )
 
 
