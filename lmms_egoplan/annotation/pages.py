@@ -122,6 +122,7 @@ def lead_page(flow: Flow, person: Person, csrf: str, store: Store) -> str:
         for label in labels
         if label.comment
     ]
+    differing = {item.id for item in disputed(flow, labelled, store)}
     return _render(
         "lead.html.jinja",
         flow=flow,
@@ -131,7 +132,9 @@ def lead_page(flow: Flow, person: Person, csrf: str, store: Store) -> str:
         counts=stage_counts(flow, labelled, store),
         agreements=agreements(flow, labelled),
         disputed=[
-            (positions[item.id], item.id, labelled.adjudicated(item)) for item in disputed(flow, labelled, store)
+            (positions[item.id], item.id, labelled.adjudicated(item))
+            for item in labelled.items
+            if item.id in differing or labelled.adjudicated(item)
         ],
         comments=comments,
         remarks=flow.remarks(labelled),
