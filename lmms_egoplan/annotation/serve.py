@@ -14,7 +14,8 @@ from lmms_egoplan.errors import LmmsEgoplanError
 
 
 def media_folder(db: Path) -> MediaFolder:
-    """The media beside a database."""
+    """The media beside a database, whatever links lead to it."""
+    db = db.resolve()
     return MediaFolder(db.with_name(f"{db.name}.media"))
 
 

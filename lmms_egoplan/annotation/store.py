@@ -22,11 +22,13 @@ from typing import Any
 from lmms_egoplan.annotation.flow import ADJUDICATION, QUALIFICATION, Item, Label, Labelled, Stage
 from lmms_egoplan.annotation.forms import Values
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.text import clean_text
 
 # Raised when the tables change.
 _FORMAT = 2
 _APPLICATION_ID = 0x4C45414E
 _BUSY_S = 30.0
+_NOT_READ, _NOT_SAVED = "the database cannot be read", "nothing was saved now"
 _GIVEN_BACK = "this item was given back and is not yours any more"
 LEAD, SENIOR, ANNOTATOR = "lead", "senior", "annotator"
 
@@ -160,7 +162,7 @@ def create(path: Path, settings: Settings, items: Sequence[Item], stages: Sequen
         unfinished.unlink()
     try:
         os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        with _told(path):
+        with _storage_errors(path, _NOT_SAVED):
             connection = sqlite3.connect(unfinished, isolation_level=None)
             try:
                 connection.executescript(
@@ -180,10 +182,10 @@ def create(path: Path, settings: Settings, items: Sequence[Item], stages: Sequen
                     [
                         (
                             position,
-                            item.id,
+                            clean_text(item.id),
                             QUALIFICATION if position < settings.qualification else "main",
-                            json.dumps(item.shown, ensure_ascii=False),
-                            json.dumps(item.hidden, ensure_ascii=False),
+                            _text(item.shown),
+                            _text(item.hidden),
                         )
                         for position, item in enumerate(order)
                     ],
@@ -386,7 +388,7 @@ class Store:
         Raises:
             NotYoursError: the slot is gone, the lead has decided, or a later stage of the item has begun.
         """
-        sent = (form, json.dumps(values, ensure_ascii=False), comment)
+        sent = (form, _text(values), clean_text(comment))
         with self._writing() as connection:
             last = "SELECT form, choices, comment FROM labels WHERE slot = ? ORDER BY id DESC LIMIT 1"
             if connection.execute(last, (slot.id,)).fetchone() == sent:
@@ -531,7 +533,7 @@ class Store:
     def _open(self) -> None:
         if not self.path.is_file():
             raise StoreError(f"{self.path}: no such database; --items makes one")
-        with _told(self.path):
+        with _storage_errors(self.path, _NOT_READ):
             self._connection = _connect(self.path)
             (application,) = self._connection.execute("PRAGMA application_id").fetchone()
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
@@ -543,7 +545,7 @@ class Store:
                     f"{self.path}: {writer} version of lmms-egoplan made it, in format {version}; this version reads "
                     f"format {_FORMAT}. Export its labels with that version, or begin with another --db"
                 )
-            self._connection.executescript("PRAGMA journal_mode = WAL; PRAGMA foreign_keys = ON;")
+            self._connection.execute("PRAGMA foreign_keys = ON")
             problems = [row[0] for row in self._connection.execute("PRAGMA quick_check(3)")]
             if problems != ["ok"]:
                 raise sqlite3.DatabaseError(problems[0])
@@ -671,7 +673,7 @@ class Store:
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """What is committed; does not wait for those who write."""
-        with self._reader_lock, _told(self.path):
+        with self._reader_lock, _storage_errors(self.path, _NOT_READ):
             yield self._reader
 
     @contextmanager
@@ -687,7 +689,7 @@ class Store:
     @contextmanager
     def _writing(self, is_waited_for: bool = True) -> Iterator[sqlite3.Connection]:
         """A transaction, which no other process can be in; on the disk in the end, if that is waited for."""
-        with self._lock, _told(self.path):
+        with self._lock, _storage_errors(self.path, _NOT_SAVED):
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if is_waited_for else 'NORMAL'}")
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -747,8 +749,9 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _hold(path: Path) -> sqlite3.Connection:
     """Keeps a second server off; the system lets go of it when the process ends, however it does."""
+    lock = path.resolve()
     guard = sqlite3.connect(
-        path.with_name(f"{path.name}.lock"), timeout=0, isolation_level=None, check_same_thread=False
+        lock.with_name(f"{lock.name}.lock"), timeout=0, isolation_level=None, check_same_thread=False
     )
     try:
         guard.execute("BEGIN EXCLUSIVE")
@@ -759,7 +762,12 @@ def _hold(path: Path) -> sqlite3.Connection:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _storage_errors(path: Path, what: str) -> Iterator[None]:
+    """Tells of SQLite's errors.
+
+    Args:
+        what: has come of it, where the database is not damaged.
+    """
     try:
         yield
     except sqlite3.Error as error:
@@ -768,11 +776,16 @@ def _told(path: Path) -> Iterator[None]:
                 f"{path}: the disk is full, so nothing was saved now. Make room, then send it again"
             ) from error
         if isinstance(error, sqlite3.OperationalError | sqlite3.IntegrityError):
-            raise StoreError(f"{path}: nothing was saved now: {error}") from error
+            raise StoreError(f"{path}: {what}: {error}") from error
         raise StoreError(
             f"{path}: the database is damaged ({error}). Leave it as it is, with the -wal file beside it, and copy "
             f"what can be read: sqlite3 {path.name} .recover | sqlite3 recovered.sqlite"
         ) from error
+
+
+def _text(values: Mapping[str, Any]) -> str:
+    """As JSON that can be stored and shown, whatever halves of surrogate pairs there are."""
+    return clean_text(json.dumps(values, ensure_ascii=False))
 
 
 def _item(item_id: str, shown: str, hidden: str) -> Item:

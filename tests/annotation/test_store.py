@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from annotation.rating import Rating, Reviewed, texts
+from lmms_egoplan.annotation.flow import Item
 from lmms_egoplan.annotation.store import NotYoursError, Settings, Store, StoreError, create
 from lmms_egoplan.errors import LmmsEgoplanError
 
@@ -359,6 +360,36 @@ def test_damage_is_told(open_store, tmp_path):
         Store(tmp_path / "absent.sqlite", Rating.stages)
 
 
+def test_reading_and_saving_fail_with_their_own_words(open_store):
+    store = open_store()
+    slot = store.next_slot("annotator-1")
+    store._connection.execute("PRAGMA query_only = ON")
+    with pytest.raises(StoreError, match="nothing was saved now: attempt to write"):
+        store.save(slot, "form", {"rating": "1"})
+    with pytest.raises(StoreError, match="the database cannot be read: no such table"):
+        store._rows("SELECT * FROM absent")
+
+
+def test_opening_writes_nothing(open_store):
+    """So that whoever may only read a database can see its status."""
+    path = open_store().path
+    before = path.read_bytes()
+    Store(path, Rating.stages).close()
+    assert path.read_bytes() == before
+    assert sqlite3.connect(path).execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_halves_of_surrogate_pairs_are_stored_as_question_marks(open_store, tmp_path):
+    path = tmp_path / "labels.sqlite"
+    create(path, Settings("rating", 1, 1), [Item("a\ud83d", {"text": "b\ud83d"}, {"c": "\ud83d\ude00"})], Rating.stages)
+    store = open_store()
+    (item,) = store.items()
+    assert (item.id, item.shown, item.hidden) == ("a?", {"text": "b?"}, {"c": "\U0001f600"})
+    store.save(store.next_slot("annotator-1"), "form", {"rating": "1", "text": "\ud83d"}, "\ud83d")
+    ((given,),) = store.labelled().labels.values()
+    assert (given.values["text"], given.comment) == ("?", "?")
+
+
 def test_a_full_disk_is_told_and_nothing_is_lost(open_store):
     store = open_store()
     label(store, "annotator-1")
@@ -378,8 +409,11 @@ def test_a_second_server_is_refused(open_store, tmp_path):
     with pytest.raises(StoreError, match="another server"):
         Store(tmp_path / "labels.sqlite", Rating.stages, alone=True)
     Store(tmp_path / "labels.sqlite", Rating.stages).close()
+    (tmp_path / "link.sqlite").symlink_to(tmp_path / "labels.sqlite")
+    with pytest.raises(StoreError, match="another server"):
+        Store(tmp_path / "link.sqlite", Rating.stages, alone=True)
     first.close()
-    Store(tmp_path / "labels.sqlite", Rating.stages, alone=True).close()
+    Store(tmp_path / "link.sqlite", Rating.stages, alone=True).close()
 
 
 _KILLED = """
