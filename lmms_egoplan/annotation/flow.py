@@ -20,11 +20,14 @@ class Item:
     id: unique in its database.
     shown: whatever the form is made of; JSON.
     hidden: what annotators must not see, such as the model or a judge's rating; JSON. Forms are made without it.
+    changing: names in `shown` and `hidden` of what may be another at each start, such as the place of a video; an item
+        with other values elsewhere is another item.
     """
 
     id: str
     shown: Mapping[str, Any]
     hidden: Mapping[str, Any] = field(default_factory=dict)
+    changing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -222,8 +222,20 @@ def benchmark_of(path: Path) -> str:
 
 
 def digest(items: Sequence[Item]) -> str:
-    """Another text for other items; their order does not matter."""
-    contents = sorted(json.dumps(asdict(item), sort_keys=True, ensure_ascii=True) for item in items)
+    """Another text for other items; their order and what is `Item.changing` do not matter."""
+    contents = sorted(
+        json.dumps(
+            [
+                item.id,
+                *(
+                    {name: value for name, value in values.items() if name not in item.changing}
+                    for values in (item.shown, item.hidden)
+                ),
+            ],
+            sort_keys=True,
+        )
+        for item in items
+    )
     return sha256("\n".join(contents).encode()).hexdigest()
 
 
@@ -270,8 +282,8 @@ class Store:
         """Of this database, for all to see: tells it from others that were served at the same address."""
         return sha256(self.secret.encode()).hexdigest()[:12]
 
-    def check_items(self, items: Sequence[Item], where: str) -> None:
-        """Check that the database was made of these items.
+    def renew_items(self, items: Sequence[Item], where: str) -> None:
+        """Check that the database was made of these items, and take over what is `Item.changing` in them.
 
         Raises:
             StoreError: it was made of others.
@@ -281,6 +293,12 @@ class Store:
                 f"{where}: the items are not those that {self.path} was made of. Its labels are untouched. Give the "
                 "items as they were, or another --db for the new ones"
             )
+        kept = {item.id: item for item in self.items()}
+        renewed = [(_text(item.shown), _text(item.hidden), clean_text(item.id)) for item in items]
+        changed = [row for row in renewed if row[:2] != (_text(kept[row[2]].shown), _text(kept[row[2]].hidden))]
+        if changed:
+            with self._writing() as connection:
+                connection.executemany("UPDATE items SET shown = ?, hidden = ? WHERE id = ?", changed)
 
     def add_annotators(self, annotators: int) -> None:
         """Add people until there are so many.
@@ -776,7 +794,11 @@ def _storage_errors(path: Path, what: str) -> Iterator[None]:
                 f"{path}: the disk is full, so nothing was saved now. Make room, then send it again"
             ) from error
         if isinstance(error, sqlite3.OperationalError | sqlite3.IntegrityError):
-            raise StoreError(f"{path}: {what}: {error}") from error
+            name = getattr(error, "sqlite_errorname", "")
+            advice = ""
+            if what == _NOT_READ and name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
+                advice = ". Even to read it, SQLite writes files beside it: copy it to a folder that you may write"
+            raise StoreError(f"{path}: {what}: {error}{advice}") from error
         raise StoreError(
             f"{path}: the database is damaged ({error}). Leave it as it is, with the -wal file beside it, and copy "
             f"what can be read: sqlite3 {path.name} .recover | sqlite3 recovered.sqlite"

@@ -303,9 +303,22 @@ def test_annotators_are_added_and_keep_their_links(open_store):
 
 def test_other_items_are_refused(open_store):
     store = open_store(count=4)
-    store.check_items(texts(4)[::-1], "items.json")
+    store.renew_items(texts(4)[::-1], "items.json")
     with pytest.raises(StoreError, match=r"items\.json: the items are not those"):
-        store.check_items(texts(5), "items.json")
+        store.renew_items(texts(5), "items.json")
+
+
+def test_what_may_change_is_taken_over_and_nothing_else(open_store, tmp_path):
+    def items(place, text="text"):
+        return [Item("id", {"text": text, "place": place}, {"rating": place}, ("place", "rating"))]
+
+    create(tmp_path / "labels.sqlite", Settings("rating", 1, 1), items("old"), Rating.stages)
+    store = open_store()
+    store.renew_items(items("new"), "items")
+    assert store.item(0).shown == {"text": "text", "place": "new"}
+    assert store.item(0).hidden == {"rating": "new"}
+    with pytest.raises(StoreError, match="the items are not those"):
+        store.renew_items(items("new", "other"), "items")
 
 
 @pytest.mark.parametrize(

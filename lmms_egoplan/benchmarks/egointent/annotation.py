@@ -209,7 +209,7 @@ def _item(record: Record, video: Path, names: Mapping[str, str]) -> Item:
         "titles": titles,
     }
     whole = {key: value for key, value in record.model_dump().items() if key not in FIELDS and value is not None}
-    return Item(record.step_id, shown, {"record": whole, "names": dict(names)})
+    return Item(record.step_id, shown, {"record": whole, "names": dict(names)}, ("video",))
 
 
 def _pair(item: Item, labelled: Labelled) -> list[Values] | None:

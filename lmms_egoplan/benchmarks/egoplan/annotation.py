@@ -173,7 +173,7 @@ def _item(record: Record, raw: Mapping[str, Any], video: Path) -> Item:
         "fps": fps,
         "observation": record.current_observation_frame,
     }
-    return Item(str(record.sample_id), shown, {"golden": record.golden_choice_idx, "record": raw})
+    return Item(str(record.sample_id), shown, {"golden": record.golden_choice_idx, "record": raw}, ("video",))
 
 
 def _verdict(item: Item, labelled: Labelled) -> tuple[list[Values], str | None]:

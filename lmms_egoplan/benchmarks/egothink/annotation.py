@@ -36,7 +36,8 @@ def read_items(samples: Sequence[Path], folder: MediaFolder, judged: Sequence[Pa
         judged: the same answers with a judge's ratings, which no annotator sees.
 
     Raises:
-        LmmsEgoplanError: a file is wrong, a dimension is not prepared, or two paths have one name.
+        LmmsEgoplanError: a file is wrong, a dimension is not prepared, two paths have one name, or the judge has rated
+            none of the answers.
     """
     models = [_model(path) for path in samples]
     if len({*models}) < len(models):
@@ -59,7 +60,17 @@ def read_items(samples: Sequence[Path], folder: MediaFolder, judged: Sequence[Pa
             items.append(
                 _item(answer.id, model, image, answer.question, answer.reference, answer.answer, judge, rating)
             )
+    if judged and not num_judged(items):
+        raise LmmsEgoplanError(
+            f"--judge {', '.join(map(str, judged))}: rates none of the {len(items)} answers of --items; give the file "
+            "that `judge egothink` wrote of the same answers"
+        )
     return items
+
+
+def num_judged(items: Sequence[Item]) -> int:
+    """Answers with a judge's rating."""
+    return sum(item.hidden["rating"] is not None for item in items)
 
 
 class RatedAnswers(Flow):
@@ -154,7 +165,7 @@ def _item(
 ) -> Item:
     shown = {"image": image, "question": question, "reference": reference, "answer": answer}
     hidden = {"question": question_id, "model": model, "judge": judge, "rating": rating}
-    return Item(f"{question_id} of {model}", shown, hidden)
+    return Item(f"{question_id} of {model}", shown, hidden, ("judge", "rating"))
 
 
 def _means(labelled: Labelled) -> list[dict[str, Any]]:

@@ -144,6 +144,18 @@ def test_where_the_reviewer_differs_the_lead_decides(source):
     assert record.global_intent == "build the frame"
 
 
+def test_all_of_it_can_be_moved(source, tmp_path_factory):
+    store = start(source)
+    slot = store.next_slot("annotator-1")
+    store.close()
+    source = source.rename(tmp_path_factory.mktemp("elsewhere") / "moved")
+    store = start(source)
+    assert store.next_slot("annotator-1").id == slot.id
+    (clip,) = FLOW.form(store.item(0).shown, (), 0).media
+    assert media_folder(store.path).file(clip).is_relative_to(source)
+    store.close()
+
+
 def test_fields_keep_the_names_of_the_file(source):
     renamed = {"Procedural Intent": "global_intent", "next-plan": "next_step_plan"}
     record = raw_record(1)

@@ -6,8 +6,10 @@ from typer.testing import CliRunner
 
 from annotation.serving import enter, form_in, post, served
 from benchmarks.egothink.source import write_source
+from lmms_egoplan.annotation.flow import Item
 from lmms_egoplan.annotation.serve import media_folder, open_store
-from lmms_egoplan.benchmarks.egothink.annotation import FLOW, read_items
+from lmms_egoplan.annotation.store import Settings, create
+from lmms_egoplan.benchmarks.egothink.annotation import FLOW, num_judged, read_items
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.cli import app
@@ -132,6 +134,25 @@ def test_a_database_of_another_benchmark_or_without_labels(prepared, tmp_path):
     assert code == 1
     assert "no such database" in output
     assert media_folder(store.path) is not None
+
+
+def test_a_later_start_brings_a_judge(prepared, tmp_path):
+    answers = write_answers(tmp_path / "one.jsonl", prepared)
+    judged = write_answers(tmp_path / "judged.jsonl", prepared[:3], rating=0.5, judge="j")
+    start(tmp_path, [answers]).close()
+    store = start(tmp_path, [answers], judged=[judged])
+    assert num_judged(store.items()) == 3
+    store.close()
+    other = write_answers(tmp_path / "other.jsonl", prepared, text="No.", rating=0.5, judge="j")
+    with pytest.raises(LmmsEgoplanError, match=rf"other\.jsonl: rates none of the {len(prepared)} answers"):
+        start(tmp_path, [answers], judged=[other])
+
+
+def test_a_database_of_another_benchmark_gets_no_media(prepared, tmp_path):
+    create(tmp_path / "labels.sqlite", Settings("actplan", 2, 2), [Item("a", {})], FLOW.stages)
+    with pytest.raises(LmmsEgoplanError, match="holds labels of actplan, not of egothink"):
+        start(tmp_path, [write_answers(tmp_path / "one.jsonl", prepared)])
+    assert not (tmp_path / "labels.sqlite.media").exists()
 
 
 def test_a_browser_keeps_no_picture_of_another_database(prepared, tmp_path):
