@@ -11,14 +11,13 @@ from statistics import fmean, median
 from typing import Any
 
 from lmms_egoplan.annotation.clips import Cut, MediaFolder
-from lmms_egoplan.annotation.flow import Flow, Item, Labelled, Scale, Stage
+from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Field, Film, Form, Moment, Option, Values, Words
 from lmms_egoplan.benchmarks.egointent import demo
 from lmms_egoplan.benchmarks.egointent.prepare import check_videos
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, TITLES
 from lmms_egoplan.benchmarks.egointent.records import Record, field_of, read_annotations, read_raw
 from lmms_egoplan.media.frames import frame_times
-from lmms_egoplan.storage import write_whole
 from lmms_egoplan.text import csv_text
 
 _REVISE, _REVIEW = "revise", "review"
@@ -106,7 +105,7 @@ class RevisedSteps(Flow):
             or any(review[f"supported_{field}"] == "no" or review[field] != revised[field] for field in FIELDS)
         )
 
-    def export(self, labelled: Labelled, out: Path) -> list[str]:
+    def export(self, labelled: Labelled) -> Export:
         """``steps.jsonl`` in the form of FORMAT.md, and ``audit.csv`` with the rates that the paper prints."""
         finals: list[dict[str, Any]] = []
         unfinished = differing = 0
@@ -126,13 +125,13 @@ class RevisedSteps(Flow):
             lines.append(f"Left out, without revision or review yet: {unfinished}")
         if differing:
             lines.append(f"Left out, since the two differ and the lead has not decided: {differing}")
+        files = {}
         if finals:
             text = "".join(f"{json.dumps(step, ensure_ascii=False)}\n" for step in finals)
-            write_whole(out / "steps.jsonl", text)
-            lines.append(f"{out / 'steps.jsonl'}: the steps, for data prepare egointent")
-        header = ["rate", "value", "count", "of", "paper"]
-        write_whole(out / "audit.csv", csv_text([header, *audit(labelled)]))
-        return [*lines, f"{out / 'audit.csv'}: how labels and cuts were changed, beside the paper"]
+            files["steps.jsonl"] = ExportedFile(text, "the steps, for data prepare egointent")
+        rows = csv_text([["rate", "value", "count", "of", "paper"], *audit(labelled)])
+        files["audit.csv"] = ExportedFile(rows, "how labels and cuts were changed, beside the paper")
+        return Export(lines, files)
 
     def remarks(self, labelled: Labelled) -> list[str]:
         """The audit's rates."""

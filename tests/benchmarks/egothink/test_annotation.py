@@ -112,6 +112,22 @@ def test_unfinished_answers_are_counted_and_in_no_pool(prepared, tmp_path):
     assert "1.0" in (tmp_path / "out" / "one-annotators.csv").read_text()
 
 
+def test_where_ratings_differ_their_mean_counts(prepared, tmp_path):
+    """And the lead, who sees that they differ, decides nothing."""
+    store = start(tmp_path, [write_answers(tmp_path / "one.jsonl", prepared[:1])])
+    rate(store, lambda person, page: {"annotator-1": "0", "annotator-2": "0.5"}[person])
+    with served(store, FLOW) as address:
+        lead = enter(address, store, "lead")
+        assert "/adjudicate/" not in lead.page.text
+        assert 'href="/item/0"' in lead.page.text
+        assert lead.get("/adjudicate/0").status_code == 404
+    store.close()
+    code, output = run("annotate", "export", "--db", store.path, "--out", tmp_path / "out")
+    assert code == 0, output
+    (line,) = (tmp_path / "out" / "people.jsonl").read_text().splitlines()
+    assert json.loads(line)["rating"] == 0.25
+
+
 def test_changed_and_missing_items_are_told(prepared, tmp_path):
     answers = write_answers(tmp_path / "one.jsonl", prepared)
     start(tmp_path, [answers]).close()
