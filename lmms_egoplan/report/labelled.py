@@ -57,5 +57,21 @@ def labelled_folders(paths: Iterable[Path]) -> dict[Path, str]:
     return found
 
 
+def check_once(where: str, what: str, folder: Path, first: Path) -> None:
+    """Check that a label is in one folder alone, where it would count twice.
+
+    Args:
+        where: the line that has it.
+        first: the first of the folders that have it.
+
+    Raises:
+        LmmsEgoplanError: another folder has it, too.
+    """
+    if folder != first:
+        raise LmmsEgoplanError(
+            f"{where}: {what} is labelled in {first}, too; it would count twice. Give one of the two"
+        )
+
+
 def _is_name(name: object) -> bool:
     return isinstance(name, str) and name not in ("", ".", "..") and Path(name).name == name

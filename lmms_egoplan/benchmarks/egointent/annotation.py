@@ -150,7 +150,10 @@ FLOW = RevisedSteps()
 
 
 def audit(labelled: Labelled) -> list[list[Any]]:
-    """Rates as sec. 3.3 prints them: name, value, count, of how many, the paper's value; ``n/a`` without any."""
+    """Rates as sec. 3.3 prints them: name, value, count, of how many, the paper's value; ``n/a`` without any.
+
+    Whether labels are supported is what the lead has said where the lead has decided, else the reviewer.
+    """
     revised = [(item, labels[0].values) for item in labelled.items if (labels := labelled.of(item, _REVISE))]
     reviews = [labels[0].values for item in labelled.items if (labels := labelled.of(item, _REVIEW))]
     moved = [
@@ -166,8 +169,10 @@ def audit(labelled: Labelled) -> list[list[Any]]:
         )
         for field in FIELDS
     }
-    supported = sum(all(values[f"supported_{field}"] == "yes" for field in FIELDS) for values in reviews)
-    counts["labels_supported_before_the_cut"] = (supported, len(reviews))
+    finals = [values for item in labelled.items if (values := _final_review(item, labelled)) is not None]
+    supported = [[values[f"supported_{field}"] == "yes" for field in FIELDS] for values in finals]
+    counts["labels_supported_before_the_cut"] = (sum(map(sum, supported)), len(FIELDS) * len(finals))
+    counts["steps_with_all_labels_supported"] = (sum(map(all, supported)), len(finals))
     counts["cuts_moved"] = (len(moved), len(revised))
     counts["outcome_not_yet_visible"] = (sum(values[_BOUNDARY] == "yes" for values in reviews), len(reviews))
     rows = [
@@ -214,6 +219,13 @@ def _item(record: Record, video: Path, names: Mapping[str, str]) -> Item:
 def _pair(item: Item, labelled: Labelled) -> list[Values] | None:
     labels = [labelled.of(item, stage) for stage in (_REVISE, _REVIEW)]
     return [found[0].values for found in labels] if all(labels) else None
+
+
+def _final_review(item: Item, labelled: Labelled) -> Values | None:
+    """What is said last of an item's labels; None before its review."""
+    decided = labelled.adjudicated(item)
+    reviews = [decided] if decided is not None else labelled.of(item, _REVIEW)
+    return reviews[0].values if reviews else None
 
 
 def _final(item: Item, values: Values) -> dict[str, Any]:
