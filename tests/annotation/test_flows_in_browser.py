@@ -322,6 +322,13 @@ def test_no_page_has_a_flaw_that_axe_finds(start, browser, name):
             assert [(flaw["id"], [node["html"] for node in flaw["nodes"]]) for flaw in found["violations"]] == []
             assert page.evaluate("document.documentElement.scrollWidth") <= width
 
+    def label(page):
+        """What is first in each field, of all items."""
+        while page.locator("#label").count():
+            page.evaluate("document.querySelectorAll('.option:first-child input').forEach((one) => one.click())")
+            with page.expect_navigation():
+                page.click(".save button")
+
     with served(store, flow) as address:
         with browser.tab(address, store, "annotator-1", refused="4") as page:
             page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
@@ -331,6 +338,9 @@ def test_no_page_has_a_flaw_that_axe_finds(start, browser, name):
             check(page, (400, "light"), (1440, "dark"))
             page.goto(f"{address}/item/0")
             check(page, (1024, "dark"))
+        for name in ("annotator-1", "annotator-2") if flow.is_adjudicated else ():
+            with browser.tab(address, store, name) as page:
+                label(page)
         for person in store.people():
             if person.role != "annotator":
                 with browser.tab(address, store, person.name) as page:
@@ -340,3 +350,5 @@ def test_no_page_has_a_flaw_that_axe_finds(start, browser, name):
                     if flow.is_adjudicated and person.role == "lead":
                         page.goto(f"{address}/adjudicate/0")
                         check(page, (1440, "dark"))
+                        label(page)
+                        check(page, *LOOKS)
