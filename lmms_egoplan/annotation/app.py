@@ -23,10 +23,12 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lmms_egoplan.annotation import pages
+from lmms_egoplan.annotation.assignment import NotYoursError, Slot
 from lmms_egoplan.annotation.clips import KeptImage, Media, MediaFolder
+from lmms_egoplan.annotation.database import ANNOTATOR, LEAD, SENIOR, StoreError
 from lmms_egoplan.annotation.flow import Flow
 from lmms_egoplan.annotation.forms import Form, FormError, read_values
-from lmms_egoplan.annotation.store import ANNOTATOR, LEAD, SENIOR, NotYoursError, Person, Slot, Store, StoreError
+from lmms_egoplan.annotation.store import Person, Store
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError
 

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.annotation.agreement import agreements
+from lmms_egoplan.annotation.assignment import Slot
+from lmms_egoplan.annotation.database import ANNOTATOR
 from lmms_egoplan.annotation.flow import ADJUDICATION, Flow, Labelled
 from lmms_egoplan.annotation.forms import Choice, Film, Form, FormError, Marks, Values
-from lmms_egoplan.annotation.store import ANNOTATOR, Person, Slot, Store
+from lmms_egoplan.annotation.store import Person, Store
 
 if TYPE_CHECKING:
     from jinja2 import Environment

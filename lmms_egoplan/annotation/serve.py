@@ -7,9 +7,10 @@ from pathlib import Path
 import typer
 
 from lmms_egoplan.annotation.clips import MediaFolder
+from lmms_egoplan.annotation.database import Settings, StoreError, create
 from lmms_egoplan.annotation.flow import Flow, Item
 from lmms_egoplan.annotation.options import DEFAULT_ANNOTATORS, DEFAULT_PER_ITEM
-from lmms_egoplan.annotation.store import Settings, Store, StoreError, create
+from lmms_egoplan.annotation.store import Store
 from lmms_egoplan.errors import LmmsEgoplanError
 
 

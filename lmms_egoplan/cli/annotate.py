@@ -117,7 +117,8 @@ def demo(
 
 
 def _open(db: Path) -> "tuple[Store, Flow]":
-    from lmms_egoplan.annotation.store import Store, benchmark_of
+    from lmms_egoplan.annotation.database import benchmark_of
+    from lmms_egoplan.annotation.store import Store
     from lmms_egoplan.errors import LmmsEgoplanError
 
     name = benchmark_of(db)

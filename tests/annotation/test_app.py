@@ -7,8 +7,9 @@ import pytest
 from annotation.rating import Rating, texts
 from annotation.serving import enter, form_in, post, served
 from lmms_egoplan.annotation.clips import Still
+from lmms_egoplan.annotation.database import Settings, create
 from lmms_egoplan.annotation.forms import Picture
-from lmms_egoplan.annotation.store import Settings, Store, create
+from lmms_egoplan.annotation.store import Store
 
 
 class Seen(Rating):

@@ -4,8 +4,9 @@ import pytest
 from typer.testing import CliRunner
 
 from annotation.rating import Rating, texts
+from lmms_egoplan.annotation.database import Settings, create
 from lmms_egoplan.annotation.export import export
-from lmms_egoplan.annotation.store import Settings, Store, create
+from lmms_egoplan.annotation.store import Store
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 

@@ -6,8 +6,9 @@ import pytest
 
 from annotation.rating import Rating, texts
 from annotation.serving import served
+from lmms_egoplan.annotation.database import Settings, create
 from lmms_egoplan.annotation.flow import Item
-from lmms_egoplan.annotation.store import Settings, Store, create
+from lmms_egoplan.annotation.store import Store
 
 HOSTILE = "<script>window.hit = 1</script><img src=x onerror='window.hit = 2'>"
 

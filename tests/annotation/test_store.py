@@ -6,8 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from annotation.rating import Rating, Reviewed, texts
+from lmms_egoplan.annotation.assignment import NotYoursError
+from lmms_egoplan.annotation.database import Settings, StoreError, create
 from lmms_egoplan.annotation.flow import Item
-from lmms_egoplan.annotation.store import NotYoursError, Settings, Store, StoreError, create
+from lmms_egoplan.annotation.store import Store
 from lmms_egoplan.errors import LmmsEgoplanError
 
 

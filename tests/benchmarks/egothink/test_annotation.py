@@ -6,9 +6,9 @@ from typer.testing import CliRunner
 
 from annotation.serving import enter, form_in, post, served
 from benchmarks.egothink.source import write_source
+from lmms_egoplan.annotation.database import Settings, create
 from lmms_egoplan.annotation.flow import Item
 from lmms_egoplan.annotation.serve import media_folder, open_store
-from lmms_egoplan.annotation.store import Settings, create
 from lmms_egoplan.benchmarks.egothink.annotation import FLOW, num_judged, read_items
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
