@@ -16,7 +16,8 @@ import httpx
 from annotation.rating import Rating, texts
 from annotation.serving import form_in
 from annotation.test_many_people import _SERVER, free_port
-from lmms_egoplan.annotation.store import ANNOTATOR, Settings, Store, create
+from lmms_egoplan.annotation.database import ANNOTATOR, Settings, create
+from lmms_egoplan.annotation.store import Store
 
 
 def label_all(address: str, token: str) -> list[float]:

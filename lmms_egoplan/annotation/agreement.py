@@ -21,7 +21,11 @@ class Agreement:
 
     items: with two or more labels.
     percent: of pairs of labels of one item, those that are equal; 0 to 100.
-    cohen: mean of Cohen's kappa over the pairs of annotators that share items and differ in these, in [-1, 1].
+    cohen: mean of Cohen's kappa over pairs of annotators, each weighted by the items that the two share; in [-1, 1].
+        Pairs that share none, or give one and the same level to all that they share, are left out: kappa is undefined
+        there.
+    cohen_pairs: how many pairs that are.
+    cohen_smallest_overlap: items that the pair shares that shares fewest; None without a pair.
     fleiss: Fleiss' kappa, of items with equally many labels, three or more.
     krippendorff: Krippendorff's alpha (2011), for any number of labels: nominal, or interval where the scale is
         ordered.
@@ -31,6 +35,8 @@ class Agreement:
     items: int
     percent: float | None
     cohen: float | None
+    cohen_pairs: int
+    cohen_smallest_overlap: int | None
     fleiss: float | None
     krippendorff: float | None
 
@@ -62,9 +68,12 @@ def measure(scale: Scale, labels: Units) -> Agreement:
     units = [unit for unit in units if len(unit) > 1]
     pairs = [pair for unit in units for pair in combinations(unit.values(), 2)]
     percent = 100 * fmean(one == other for one, other in pairs) if pairs else None
-    return Agreement(
-        scale.title, len(units), percent, _cohen(scale, units), _fleiss(scale, units), krippendorff(scale, units)
-    )
+    kappas = _cohen(scale, units)
+    overlaps = [overlap for _, overlap in kappas]
+    cohen = fmean((kappa for kappa, _ in kappas), overlaps) if kappas else None
+    fleiss, alpha = _fleiss(scale, units), krippendorff(scale, units)
+    smallest = min(overlaps, default=None)
+    return Agreement(scale.title, len(units), percent, cohen, len(kappas), smallest, fleiss, alpha)
 
 
 def krippendorff(scale: Scale, units: Units) -> float | None:
@@ -92,7 +101,8 @@ def krippendorff(scale: Scale, units: Units) -> float | None:
     return 1 - (whole - 1) * observed / expected
 
 
-def _cohen(scale: Scale, units: Units) -> float | None:
+def _cohen(scale: Scale, units: Units) -> list[tuple[float, int]]:
+    """Of each pair for which it is defined, kappa and the number of items that the two share."""
     from sklearn.metrics import cohen_kappa_score
 
     people = sorted({name for unit in units for name in unit})
@@ -103,8 +113,9 @@ def _cohen(scale: Scale, units: Units) -> float | None:
         if ranks and len({*ranks[0], *ranks[1]}) > 1:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found.append(float(cohen_kappa_score(*ranks, labels=range(len(scale.levels)))))
-    return fmean(found) if found else None
+                kappa = float(cohen_kappa_score(*ranks, labels=range(len(scale.levels))))
+            found.append((kappa, len(shared)))
+    return found
 
 
 def _fleiss(scale: Scale, units: Units) -> float | None:

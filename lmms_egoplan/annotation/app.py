@@ -14,7 +14,8 @@ from hashlib import sha256
 from typing import Annotated
 from urllib.parse import parse_qs
 
-from fastapi import Depends, FastAPI, Request
+from fastapi import Depends, FastAPI, Path, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from loguru import logger
 from starlette.datastructures import MutableHeaders
@@ -22,10 +23,12 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lmms_egoplan.annotation import pages
+from lmms_egoplan.annotation.assignment import NotYoursError, Slot
 from lmms_egoplan.annotation.clips import KeptImage, Media, MediaFolder
+from lmms_egoplan.annotation.database import ANNOTATOR, LEAD, SENIOR, StoreError
 from lmms_egoplan.annotation.flow import Flow
 from lmms_egoplan.annotation.forms import Form, FormError, read_values
-from lmms_egoplan.annotation.store import ANNOTATOR, LEAD, SENIOR, NotYoursError, Person, Slot, Store, StoreError
+from lmms_egoplan.annotation.store import Person, Store
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError
 
@@ -44,6 +47,8 @@ _HEADERS = {
 }
 
 Sent = dict[str, list[str]]
+# As SQLite counts.
+Number = Annotated[int, Path(ge=0, lt=2**63)]
 
 
 def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
@@ -138,6 +143,17 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
     def tell_http(request: Request, error: HTTPException) -> HTMLResponse:
         return HTMLResponse(pages.message_page("Not shown", error.detail, is_known(request)), error.status_code)
 
+    @app.exception_handler(RequestValidationError)
+    def tell_wrong_address(request: Request, _: RequestValidationError) -> HTMLResponse:
+        return HTMLResponse(pages.message_page("Not shown", "There is no such page.", is_known(request)), 404)
+
+    @app.exception_handler(OSError)
+    def tell_failure(request: Request, error: OSError) -> HTMLResponse:
+        # Paths are for whoever started the server alone.
+        logger.error(f"{request.url.path} cannot be answered: {error}")
+        text = f"The server cannot use one of its files: {error.strerror}. Tell whoever started it."
+        return HTMLResponse(pages.message_page("Not shown", text, is_known(request)), 500)
+
     @app.exception_handler(LmmsEgoplanError)
     def tell(request: Request, error: LmmsEgoplanError) -> HTMLResponse:
         status = 403 if isinstance(error, NotYoursError) else 507 if isinstance(error, StoreError) else 500
@@ -179,7 +195,7 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
         return HTMLResponse(item_page(person, slot))
 
     @app.post("/label/{number}")
-    def label(number: int, person: Who, sent: Checked) -> Response:
+    def label(number: Number, person: Who, sent: Checked) -> Response:
         only(person, ANNOTATOR, LEAD)
         slot = store.slot(number, person.name)
         comment = _one(sent, "comment").strip()[:_COMMENT]
@@ -217,14 +233,20 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
         return RedirectResponse("/", 303)
 
     @app.get("/adjudicate/{position}")
-    def adjudicate(position: int, person: Who) -> HTMLResponse:
+    def adjudicate(position: Number, person: Who) -> HTMLResponse:
         only(person, LEAD)
         if not flow.is_adjudicated:
             raise HTTPException(404, "There is no such page.")
         return HTMLResponse(item_page(person, store.adjudicate(position, person.name)))
 
+    @app.post("/undecide/{position}")
+    def undecide(position: Number, person: Who, sent: Checked) -> Response:
+        only(person, LEAD)
+        store.undo_decision(position)
+        return RedirectResponse("/", 303)
+
     @app.get("/item/{position}")
-    def item(position: int, person: Who) -> HTMLResponse:
+    def item(position: Number, person: Who) -> HTMLResponse:
         only(person, LEAD, SENIOR)
         return HTMLResponse(pages.view_page(flow, person, position, csrf(person), store))
 
@@ -240,12 +262,12 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
         return FileResponse(path, headers={"Cache-Control": "private, max-age=3600"})
 
     @app.get("/item/{position}/{place}")
-    def item_media(position: int, place: int, person: Who) -> Response:
+    def item_media(position: Number, place: Number, person: Who) -> Response:
         only(person, LEAD, SENIOR)
         return send(flow.form(store.item(position).shown, (), 0).media, place)
 
     @app.get("/media/{number}/{place}")
-    def media(number: int, place: int, person: Who) -> Response:
+    def media(number: Number, place: Number, person: Who) -> Response:
         return send(form_of(store.slot(number, person.name)).media, place)
 
     return app

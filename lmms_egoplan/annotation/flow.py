@@ -20,11 +20,14 @@ class Item:
     id: unique in its database.
     shown: whatever the form is made of; JSON.
     hidden: what annotators must not see, such as the model or a judge's rating; JSON. Forms are made without it.
+    changing: names in `shown` and `hidden` of what may be another at each start, such as the place of a video; an item
+        with other values elsewhere is another item.
     """
 
     id: str
     shown: Mapping[str, Any]
     hidden: Mapping[str, Any] = field(default_factory=dict)
+    changing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -101,9 +104,40 @@ class Labelled:
             if label.stage == stage and (people is None or label.person in people)
         ]
 
+    def counting(self, item: Item) -> list[Label]:
+        """An item's labels of all stages, by people whose labels count, and what the lead has decided."""
+        return [
+            label
+            for label in self.labels.get(item.id, ())
+            if label.stage == ADJUDICATION or label.person in self.qualified
+        ]
+
     def adjudicated(self, item: Item) -> Label | None:
         """What the lead has decided."""
         return next(iter(self.of(item, ADJUDICATION)), None)
+
+
+@dataclass(frozen=True)
+class ExportedFile:
+    """A file of an export.
+
+    purpose: what it holds, or which command reads it.
+    """
+
+    text: str
+    purpose: str
+
+
+@dataclass(frozen=True)
+class Export:
+    """What a flow makes of labels.
+
+    lines: tell how much was made, and what was left out.
+    files: by name; what there is nothing to write of is not among them.
+    """
+
+    lines: Sequence[str]
+    files: Mapping[str, ExportedFile]
 
 
 class Flow(ABC):
@@ -141,13 +175,8 @@ class Flow(ABC):
         """Whether an item's labels, all that it needs, differ so that the lead should see them."""
 
     @abstractmethod
-    def export(self, labelled: Labelled, out: Path) -> list[str]:
-        """Write the labels in the form that other commands read, into the folder `out`; returns lines that tell of it.
-
-        Raises:
-            LmmsEgoplanError: there is nothing to export yet.
-            OSError: the folder cannot be written.
-        """
+    def export(self, labelled: Labelled) -> Export:
+        """The labels in the form that other commands read."""
 
     @abstractmethod
     def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.annotation.agreement import agreements
+from lmms_egoplan.annotation.assignment import Slot
+from lmms_egoplan.annotation.database import ANNOTATOR
 from lmms_egoplan.annotation.flow import ADJUDICATION, Flow, Labelled
 from lmms_egoplan.annotation.forms import Choice, Film, Form, FormError, Marks, Values
-from lmms_egoplan.annotation.store import ANNOTATOR, Person, Slot, Store
+from lmms_egoplan.annotation.store import Person, Store
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -122,6 +124,7 @@ def lead_page(flow: Flow, person: Person, csrf: str, store: Store) -> str:
         for label in labels
         if label.comment
     ]
+    differing = {item.id for item in disputed(flow, labelled, store)}
     return _render(
         "lead.html.jinja",
         flow=flow,
@@ -131,7 +134,9 @@ def lead_page(flow: Flow, person: Person, csrf: str, store: Store) -> str:
         counts=stage_counts(flow, labelled, store),
         agreements=agreements(flow, labelled),
         disputed=[
-            (positions[item.id], item.id, labelled.adjudicated(item)) for item in disputed(flow, labelled, store)
+            (positions[item.id], item.id, labelled.adjudicated(item))
+            for item in labelled.items
+            if item.id in differing or labelled.adjudicated(item)
         ],
         comments=comments,
         remarks=flow.remarks(labelled),

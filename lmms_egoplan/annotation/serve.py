@@ -7,14 +7,16 @@ from pathlib import Path
 import typer
 
 from lmms_egoplan.annotation.clips import MediaFolder
+from lmms_egoplan.annotation.database import Settings, StoreError, create
 from lmms_egoplan.annotation.flow import Flow, Item
 from lmms_egoplan.annotation.options import DEFAULT_ANNOTATORS, DEFAULT_PER_ITEM
-from lmms_egoplan.annotation.store import Settings, Store, StoreError, create
+from lmms_egoplan.annotation.store import Store
 from lmms_egoplan.errors import LmmsEgoplanError
 
 
 def media_folder(db: Path) -> MediaFolder:
-    """The media beside a database."""
+    """The media beside a database, whatever links lead to it."""
+    db = db.resolve()
     return MediaFolder(db.with_name(f"{db.name}.media"))
 
 
@@ -30,15 +32,17 @@ def open_store(
     """Open a database for a server; make it where it is absent.
 
     Args:
-        read_items: the items as they are now, which must be those that the database was made of.
+        read_items: the items as they are now, which must be those that the database was made of but for what is
+            `Item.changing`; not called for a database that cannot be used.
         where: names their file in messages.
         settings: more of `Settings`, for a new database.
 
     Raises:
         LmmsEgoplanError: the items are wrong or others, or the database cannot be used.
     """
-    items = read_items(media_folder(db))
+    items = None
     if not db.exists():
+        items = read_items(media_folder(db))
         made = Settings(
             flow.name,
             DEFAULT_ANNOTATORS if annotators is None else annotators,
@@ -50,7 +54,7 @@ def open_store(
     try:
         if store.settings.benchmark != flow.name:
             raise StoreError(f"{db}: holds labels of {store.settings.benchmark}, not of {flow.name}; give another --db")
-        store.check_items(items, where)
+        store.renew_items(read_items(media_folder(db)) if items is None else items, where)
         if per_item not in (None, store.settings.per_item):
             raise StoreError(f"--per-item {per_item}: {db} was made with {store.settings.per_item}, which stays")
         if annotators is not None:

@@ -40,11 +40,12 @@ def status(db: _Db) -> None:
         seconds = "n/a" if known.seconds is None else f"{known.seconds:.1f}"
         table.add_row(escape(known.person), str(known.labelled), known.state, seconds)
     Console().print(table)
-    names = ("items", "percent", "cohen", "fleiss", "krippendorff")
-    table = Table("agreement on", *(Column(name, justify="right") for name in names))
+    names = ("items", "percent", "cohen", "cohen_pairs", "cohen_smallest_overlap", "fleiss", "krippendorff")
+    table = Table("agreement on", *(Column(name.replace("_", " "), justify="right") for name in names))
     for found in agreements(flow, labelled):
         cells = [getattr(found, name) for name in names]
-        table.add_row(escape(found.title), str(cells[0]), *("n/a" if x is None else f"{x:.3f}" for x in cells[1:]))
+        texts = ["n/a" if x is None else str(x) if isinstance(x, int) else f"{x:.3f}" for x in cells]
+        table.add_row(escape(found.title), *texts)
     Console().print(table)
     for line in flow.remarks(labelled):
         typer.echo(line)
@@ -116,7 +117,8 @@ def demo(
 
 
 def _open(db: Path) -> "tuple[Store, Flow]":
-    from lmms_egoplan.annotation.store import Store, benchmark_of
+    from lmms_egoplan.annotation.database import benchmark_of
+    from lmms_egoplan.annotation.store import Store
     from lmms_egoplan.errors import LmmsEgoplanError
 
     name = benchmark_of(db)

@@ -2,7 +2,7 @@
 
 import json
 
-from lmms_egoplan.annotation.flow import Flow, Item, Scale, Stage
+from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Form, Option, Prose
 
 LEVELS = ("0", "1")
@@ -24,11 +24,11 @@ class Rating(Flow):
     def differ(self, item, labels):
         return len({values["rating"] for values in labels}) > 1
 
-    def export(self, labelled, out):
-        out.mkdir(parents=True, exist_ok=True)
+    def export(self, labelled):
         found = {item.id: [label.values for label in labelled.of(item, "rate")] for item in labelled.items}
-        (out / "ratings.json").write_text(json.dumps(found))
-        return ["ratings.json"]
+        done = {name: values for name, values in found.items() if len(values) >= labelled.per_item}
+        files = {"ratings.json": ExportedFile(json.dumps(done), "ratings")} if done else {}
+        return Export([f"Rated: {len(done)}"], files)
 
     def demo_items(self, source, folder):
         return texts(3)

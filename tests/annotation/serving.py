@@ -15,9 +15,9 @@ from patience import FOREVER_S
 
 
 @contextmanager
-def served(store, flow):
+def served(store, flow, port=0):
     """Its address."""
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = socket.create_server(("127.0.0.1", port))
     app = make_app(store, flow, media_folder(store.path))
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

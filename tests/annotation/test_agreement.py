@@ -63,6 +63,15 @@ def alpha(units, distance):
     return None if expected == 0 else 1 - observed / expected
 
 
+def test_a_pair_that_shares_one_item_weighs_as_one_item():
+    units = [{"A": number % 2, "B": number % 2} for number in range(100)] + [{"A": 0, "C": 1}]
+    found = measure(scale((0, 1)), units)
+    assert found.cohen == pytest.approx(100 / 101)
+    assert (found.cohen_pairs, found.cohen_smallest_overlap) == (2, 1)
+    found = measure(scale((0, 1)), [*units[:100], {"A": 1, "C": 1}])
+    assert (found.cohen, found.cohen_pairs, found.cohen_smallest_overlap) == (1, 1, 100)
+
+
 names = st.sampled_from("PQRS")
 units_of = st.lists(st.dictionaries(names, st.sampled_from((0.0, 0.5, 1.0)), max_size=4), max_size=12)
 
@@ -75,12 +84,15 @@ def test_all_coefficients_by_their_definitions(units):
     pairs = [pair for unit in several for pair in combinations(unit.values(), 2)]
     assert found.percent == (pytest.approx(100 * sum(a == b for a, b in pairs) / len(pairs)) if pairs else None)
     kappas = [
-        kappa
+        (kappa, len(shared))
         for one, other in combinations("PQRS", 2)
         if (shared := [(unit[one], unit[other]) for unit in units if one in unit and other in unit])
         and (kappa := cohen(shared)) is not None
     ]
-    assert found.cohen == (pytest.approx(sum(kappas) / len(kappas)) if kappas else None)
+    items = sum(shared for _, shared in kappas)
+    assert found.cohen == (pytest.approx(sum(kappa * shared for kappa, shared in kappas) / items) if kappas else None)
+    assert found.cohen_pairs == len(kappas)
+    assert found.cohen_smallest_overlap == (min(shared for _, shared in kappas) if kappas else None)
     values = [list(unit.values()) for unit in several]
     expected = alpha(values, lambda a, b: (a - b) ** 2) if values else None
     assert found.krippendorff == (None if expected is None else pytest.approx(expected))

@@ -1,11 +1,23 @@
 import re
+from dataclasses import replace
 
 import httpx
 import pytest
 
 from annotation.rating import Rating, texts
 from annotation.serving import enter, form_in, post, served
-from lmms_egoplan.annotation.store import Settings, Store, create
+from lmms_egoplan.annotation.clips import Still
+from lmms_egoplan.annotation.database import Settings, create
+from lmms_egoplan.annotation.forms import Picture
+from lmms_egoplan.annotation.store import Store
+
+
+class Seen(Rating):
+    """With a frame of this file."""
+
+    def form(self, shown, earlier, order):
+        form = super().form(shown, earlier, order)
+        return replace(form, shown=(*form.shown, Picture("Frame", Still(__file__, 0))))
 
 
 @pytest.fixture
@@ -13,8 +25,8 @@ def make(tmp_path):
     """A server of a new database, as (address, store)."""
     contexts = []
 
-    def start(count=4, annotators=3, per_item=2, flow=Rating, **settings):
-        path = tmp_path / "labels.sqlite"
+    def start(count=4, annotators=3, per_item=2, flow=Rating, name="labels.sqlite", **settings):
+        path = tmp_path / name
         create(path, Settings(flow.name, annotators, per_item, **settings), texts(count), flow.stages)
         store = Store(path, flow.stages, alone=True)
         context = served(store, flow())
@@ -105,6 +117,37 @@ def test_the_same_form_sent_twice_is_one_label(make):
     assert len(store._rows("SELECT id FROM labels")) == 1
 
 
+def test_a_form_sent_again_with_another_choice_is_a_correction(make):
+    """As after a step back in the browser's history."""
+    address, store = make()
+    client = enter(address, store, "annotator-1")
+    where, hidden = form_in(client.page.text)
+    for rating in ("0", "1"):
+        assert client.post(where, data=hidden | {"rating": rating}).status_code == 200
+    ((given,),) = store.labelled().labels.values()
+    assert given.values == {"rating": "1"}
+
+
+@pytest.mark.parametrize(
+    "path", ["/media/99999999999999999999/0", "/media/x/0", "/media/1/-1", "/item/x", "/item/1/99999999999999999999"]
+)
+def test_wrong_addresses_get_the_page_that_says_so(make, path):
+    address, store = make()
+    answer = enter(address, store, "lead").get(path)
+    assert answer.status_code == 404
+    assert "There is no such page" in answer.text
+    assert httpx.get(address + path).status_code == 403
+
+
+def test_a_file_that_cannot_be_written_is_told_without_its_path(make, tmp_path):
+    address, store = make(flow=Seen, name="seen.sqlite")
+    (tmp_path / "seen.sqlite.media").write_text("no folder")
+    answer = enter(address, store, "annotator-1").get("/media/1/0")
+    assert answer.status_code == 500
+    assert "cannot use one of its files" in answer.text
+    assert str(tmp_path) not in answer.text
+
+
 def test_forms_of_others_are_refused(make):
     address, store = make()
     client, other = enter(address, store, "annotator-1"), enter(address, store, "annotator-2")
@@ -148,6 +191,36 @@ def test_the_lead_sees_all_and_decides(make):
     labelled = store.labelled()
     assert labelled.adjudicated(labelled.items[0]).values == {"rating": "1"}
     assert enter(address, store, "annotator-1").get("/adjudicate/0").status_code == 403
+
+
+def test_an_annotator_who_takes_back_while_the_lead_decides_goes_on(make):
+    address, store = make(count=2, annotators=2, per_item=2)
+    first, second = enter(address, store, "annotator-1"), enter(address, store, "annotator-2")
+    lead = enter(address, store, "lead")
+    post(first, rating="0"), post(second, rating="1")
+    lead.page = lead.get("/adjudicate/0")
+    where, hidden = form_in(lead.page.text)
+    post(first, "/undo")
+    refused = lead.post(where, data=hidden | {"rating": "1"})
+    assert (refused.status_code, "1 of 2 labels" in refused.text) == (403, True)
+    assert post(first, rating="0").status_code == 200
+    assert lead.post(where, data=hidden | {"rating": "1"}).status_code == 200
+    refused = post(first, "/undo")
+    assert (refused.status_code, "the lead has decided" in refused.text) == (403, True)
+    first.page = first.get("/")
+    assert post(first, rating="0").status_code == 200
+    assert "nothing to label" in first.page.text
+    lead.page = lead.get("/")
+    assert "decided" not in post(lead, "/undecide/").text
+    assert "Undo my last label" in first.get("/").text
+
+
+def test_an_item_without_all_labels_is_not_decided(make):
+    address, store = make(count=1, annotators=2, per_item=2)
+    first = enter(address, store, "annotator-1")
+    refused = enter(address, store, "lead").get("/adjudicate/0")
+    assert (refused.status_code, "0 of 2 labels" in refused.text) == (403, True)
+    assert post(first, rating="0").status_code == 200
 
 
 def test_seniors_review_a_qualification(make):

@@ -226,18 +226,15 @@ def test_egothink(start, hand, tmp_path):
 
         return do
 
-    def decide(own):
+    def look(own):
         assert "66.7" not in own.page.inner_text("main")
-        own.follow("a[href^='/adjudicate/']")
-        assert "annotator-2" in own.page.inner_text("main")
-        own.choose("rating", "0.5")
-        own.save()
-        assert "decided" in own.page.inner_text("main")
+        own.follow("li a[href^='/item/']")
+        assert own.page.locator("#label").count() == 0
 
     with served(store, flow) as address:
         assert "nothing to label" in hand(address, store, "annotator-1", rate(["1", "0"]))
         assert "nothing to label" in hand(address, store, "annotator-2", rate(["1", "0.5"]))
-        hand(address, store, "lead", decide)
+        hand(address, store, "lead", look)
     assert "2 of 2 answers have their 2 ratings" in exported(store, tmp_path / "out")
     lines = (tmp_path / "out" / "right-ratings.csv").read_text().splitlines()
     assert sorted(line.partition(",")[2] for line in lines[1:]) == ["0.0,0.5", "1.0,1.0"]
@@ -246,18 +243,31 @@ def test_egothink(start, hand, tmp_path):
 def test_actplan(start, hand, tmp_path):
     store, flow = start("actplan")
 
-    def label(own):
+    def label(own, correct="0"):
         while own.page.locator("#label").count():
             seen(own.page)
-            own.choose("correct", "0")
+            own.choose("correct", correct)
             own.choose("commonsense", "1")
             own.mark("Missing actions", 0)
             own.mark("Incorrect form", 2)
             own.save()
 
+    def decide(own):
+        """On both plans, and once more on the first, whose decision is taken back."""
+        for place in (1, 2):
+            own.follow(f"li:nth-of-type({place}) > a[href^='/adjudicate/']")
+            assert "annotator-2" in own.page.inner_text("main")
+            label(own)
+        assert own.page.inner_text("main").count("decided") == 2
+        own.follow("form[action^='/undecide/'] button")
+        assert own.page.inner_text("main").count("decided") == 1
+        own.follow("li:nth-of-type(1) > a[href^='/adjudicate/']")
+        own.save()
+
     with served(store, flow) as address:
-        for name in ("annotator-1", "annotator-2"):
-            hand(address, store, name, label)
+        hand(address, store, "annotator-1", label)
+        hand(address, store, "annotator-2", lambda own: label(own, "1"))
+        hand(address, store, "lead", decide)
     assert "Plans labelled: 2 of 2" in exported(store, tmp_path / "out")
     for line in read_text(tmp_path / "out" / "plans.jsonl").splitlines():
         plan = json.loads(line)
@@ -312,6 +322,13 @@ def test_no_page_has_a_flaw_that_axe_finds(start, browser, name):
             assert [(flaw["id"], [node["html"] for node in flaw["nodes"]]) for flaw in found["violations"]] == []
             assert page.evaluate("document.documentElement.scrollWidth") <= width
 
+    def label(page):
+        """What is first in each field, of all items."""
+        while page.locator("#label").count():
+            page.evaluate("document.querySelectorAll('.option:first-child input').forEach((one) => one.click())")
+            with page.expect_navigation():
+                page.click(".save button")
+
     with served(store, flow) as address:
         with browser.tab(address, store, "annotator-1", refused="4") as page:
             page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
@@ -321,6 +338,9 @@ def test_no_page_has_a_flaw_that_axe_finds(start, browser, name):
             check(page, (400, "light"), (1440, "dark"))
             page.goto(f"{address}/item/0")
             check(page, (1024, "dark"))
+        for name in ("annotator-1", "annotator-2") if flow.is_adjudicated else ():
+            with browser.tab(address, store, name) as page:
+                label(page)
         for person in store.people():
             if person.role != "annotator":
                 with browser.tab(address, store, person.name) as page:
@@ -330,3 +350,5 @@ def test_no_page_has_a_flaw_that_axe_finds(start, browser, name):
                     if flow.is_adjudicated and person.role == "lead":
                         page.goto(f"{address}/adjudicate/0")
                         check(page, (1440, "dark"))
+                        label(page)
+                        check(page, *LOOKS)

@@ -1,11 +1,14 @@
 """The page in a browser: keys, what is chosen, and texts that would be scripts."""
 
+from contextlib import ExitStack
+
 import pytest
 
 from annotation.rating import Rating, texts
 from annotation.serving import served
+from lmms_egoplan.annotation.database import Settings, create
 from lmms_egoplan.annotation.flow import Item
-from lmms_egoplan.annotation.store import Settings, Store, create
+from lmms_egoplan.annotation.store import Store
 
 HOSTILE = "<script>window.hit = 1</script><img src=x onerror='window.hit = 2'>"
 
@@ -74,6 +77,47 @@ def test_what_is_not_sent_yet_survives_a_reload_but_stays_with_its_item(browser,
         assert page.input_value("[name=comment]") == ""
     (label,) = [label for given in store.labelled().labels.values() for label in given]
     assert (label.values["rating"], label.comment) == ("1", "half a thought")
+
+
+def test_a_key_that_is_held_down_acts_once(browser, start):
+    store = start(texts(6))
+    with served(store, Rating()) as address, browser.tab(address, store, "annotator-1") as page:
+        for _ in range(4):
+            page.keyboard.press("2")
+            press(page, "Enter")
+        with page.expect_navigation():
+            page.keyboard.down("z")
+        page.wait_for_load_state()
+        for _ in range(5):
+            page.keyboard.down("z")  # As a system repeats it.
+        page.keyboard.up("z")
+        page.keyboard.press("g")
+        assert page.locator("#guide[open]").count() == 1
+        assert store.num_labelled("annotator-1") == 3
+
+
+def test_a_draft_stays_with_its_database_and_keeps_its_time(browser, start, tmp_path):
+    """Two studies, one after the other at one address; their items have the same numbers."""
+    store = start(texts(2))
+    create(tmp_path / "other.sqlite", Settings(Rating.name, 1, 1), texts(2), Rating.stages)
+    other = Store(tmp_path / "other.sqlite", Rating.stages, alone=True)
+    (token,) = (person.token for person in other.people() if person.role == "annotator")
+    with ExitStack() as last, ExitStack() as first:
+        address = first.enter_context(served(store, Rating()))
+        page = last.enter_context(browser.tab(address, store, "annotator-1"))
+        page.keyboard.press("2")
+        page.evaluate("clock.seconds += 100")
+        page.reload()
+        assert page.locator("input[value='1']").is_checked()
+        page.reload()
+        assert page.evaluate("clock.elapsed()") >= 100
+        first.close()
+        with served(other, Rating(), int(address.rpartition(":")[2])):
+            page.goto(f"{address}/enter/{token}")
+            assert page.get_attribute("#label", "action") == "/label/1"
+            assert page.locator("input:checked").count() == 0
+            assert page.evaluate("clock.elapsed()") < 100
+    other.close()
 
 
 def test_what_could_not_be_saved_is_still_there(browser, start):

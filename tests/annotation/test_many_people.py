@@ -13,7 +13,8 @@ import pytest
 
 from annotation.rating import Rating, texts
 from annotation.serving import enter, form_in, post, served
-from lmms_egoplan.annotation.store import Settings, Store, create
+from lmms_egoplan.annotation.database import Settings, create
+from lmms_egoplan.annotation.store import Store
 from patience import FOREVER_S
 
 PEOPLE = 10

@@ -6,7 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from annotation.rating import Rating, Reviewed, texts
-from lmms_egoplan.annotation.store import NotYoursError, Settings, Store, StoreError, create
+from lmms_egoplan.annotation.assignment import NotYoursError
+from lmms_egoplan.annotation.database import Settings, StoreError, create
+from lmms_egoplan.annotation.flow import Item
+from lmms_egoplan.annotation.store import Store
 from lmms_egoplan.errors import LmmsEgoplanError
 
 
@@ -78,6 +81,27 @@ def test_the_same_form_twice_is_one_label(open_store):
     assert store.save(slot, "form", {"rating": "1"})
     assert not store.save(slot, "form", {"rating": "1"})
     assert sum(map(len, store.labelled().labels.values())) == 1
+
+
+def test_the_same_form_with_other_values_is_a_correction(open_store):
+    store = open_store()
+    slot = store.next_slot("annotator-1")
+    store.save(slot, "form", {"rating": "0"})
+    assert store.save(slot, "form", {"rating": "1"})
+    assert not store.save(slot, "form", {"rating": "1"})
+    assert store.save(slot, "form", {"rating": "1"}, "a comment")
+    ((given,),) = store.labelled().labels.values()
+    assert (given.values, given.comment) == ({"rating": "1"}, "a comment")
+    store.undo("annotator-1")
+    assert store.save(slot, "form", {"rating": "1"}, "a comment")
+    assert store.num_labelled("annotator-1") == 1
+
+
+def test_the_median_of_two_times_lies_between_them(open_store):
+    store = open_store(annotators=1, per_item=1)
+    for place, seconds in enumerate((10.0, 100.0)):
+        store.save(store.next_slot("annotator-1"), f"form {place}", {"rating": "1"}, "", seconds)
+    assert store.progress()[0].seconds == 55.0
 
 
 def test_undo_withdraws_and_keeps_the_row(open_store):
@@ -154,6 +178,110 @@ def test_what_is_given_back_is_free_for_others(open_store):
     assert store.next_slot("annotator-3") is not None
 
 
+def test_what_was_withdrawn_is_given_back_too(open_store):
+    store = open_store(count=1, annotators=3, per_item=2)
+    label(store, "annotator-1"), label(store, "annotator-2")
+    store.undo("annotator-1")
+    slot = store.next_slot("annotator-1")
+    assert store.next_slot("annotator-3") is None
+    assert store.release("annotator-1") == 1
+    with pytest.raises(NotYoursError, match="given back"):
+        store.save(slot, "late", {"rating": "1"})
+    assert label(store, "annotator-3", "0") is not None
+    assert [given.person for given in store.labelled().labels["text/0"]] == ["annotator-2", "annotator-3"]
+    assert store.release("annotator-2") == 0
+
+
+def test_one_gets_back_what_was_given_back_for_them(open_store):
+    store = open_store(count=1, annotators=1, per_item=1)
+    slot = label(store, "annotator-1")
+    store.undo("annotator-1"), store.release("annotator-1")
+    again = store.next_slot("annotator-1")
+    assert (again.item, again.values) == (slot.item, None)
+    store.save(again, "again", {"rating": "0"})
+    assert store.num_labelled("annotator-1") == 1
+
+
+def decide(store, position, rating="1"):
+    slot = store.adjudicate(position, "lead")
+    store.save(slot, f"lead {slot.id} {rating}", {"rating": rating})
+    return slot
+
+
+def test_the_lead_decides_when_an_item_has_all_of_its_labels(open_store):
+    store = open_store(count=1, annotators=2, per_item=2)
+    with pytest.raises(NotYoursError, match="0 of 2 labels"):
+        store.adjudicate(0, "lead")
+    label(store, "annotator-1", "0"), label(store, "annotator-2", "1")
+    slot = store.adjudicate(0, "lead")
+    store.undo("annotator-1")
+    with pytest.raises(NotYoursError, match="1 of 2 labels"):
+        store.save(slot, "decision", {"rating": "1"})
+    assert label(store, "annotator-1", "0", form="again") is not None
+    assert store.save(slot, "decision", {"rating": "1"})
+    with pytest.raises(NotYoursError, match="the lead has decided"):
+        store.undo("annotator-1")
+    assert store.next_slot("annotator-1") is None
+
+
+def test_a_decision_is_taken_back_and_labels_change_again(open_store):
+    store = open_store(count=1, annotators=2, per_item=2)
+    label(store, "annotator-1", "0"), label(store, "annotator-2", "1")
+    assert not store.undo_decision(0)
+    decide(store, 0)
+    assert store.undo_decision(0)
+    assert store.labelled().adjudicated(store.item(0)) is None
+    assert store.undo("annotator-1")
+    label(store, "annotator-1", "1", form="changed")
+    assert store.adjudicate(0, "lead").values == {"rating": "1"}
+    assert [given.values["rating"] for given in store.labelled().labels["text/0"]] == ["1", "1"]
+
+
+def test_nobody_is_shown_an_item_that_is_decided(open_store):
+    """One who failed leaves a place that another takes; passed after all, all three have the item."""
+    store = open_store(count=3, annotators=3, per_item=1, qualification=1, seniors=1)
+    people = pass_all(store, 3)
+    open_ = store.next_slot(people[0])
+    store.judge_qualification(people[0], "senior-1", False, "")
+    assert store.next_slot(people[0]) is None
+    label(store, people[1])
+    store.judge_qualification(people[0], "senior-1", True, "")
+    decide(store, open_.position)
+    assert store.next_slot(people[0]).item != open_.item
+    with pytest.raises(NotYoursError, match="the lead has decided"):
+        store.save(open_, "late", {"rating": "0"})
+    for person in people:
+        slot = store.next_slot(person)
+        assert slot is None or slot.position != open_.position
+
+
+def pass_all(store, count):
+    """The annotators, who have passed their qualification."""
+    people = [f"annotator-{number}" for number in range(1, count + 1)]
+    label_all(store, people)
+    for person in people:
+        store.judge_qualification(person, "senior-1", True, "")
+    return people
+
+
+def test_who_fails_later_leaves_their_places_to_others(open_store):
+    store = open_store(count=4, annotators=3, per_item=2, qualification=1, seniors=1)
+    people = pass_all(store, 3)
+    for _ in range(3):
+        label(store, people[0], "0"), label(store, people[1], "1")
+    assert store.next_slot(people[2]) is None
+    slot = store.slot(store._rows("SELECT max(slot) FROM labels")[0][0], people[1])
+    store.judge_qualification(people[1], "senior-1", False, "seen later")
+    assert store.next_slot(people[1]) is None
+    with pytest.raises(NotYoursError, match="not let your qualification pass"):
+        store.save(slot, "late", {"rating": "1"})
+    label_all(store, people)
+    labelled = store.labelled()
+    for item in labelled.items:
+        if item.id not in labelled.qualification:
+            assert {given.person for given in labelled.of(item, "rate")} == {people[0], people[2]}
+
+
 def test_one_cannot_label_for_another(open_store):
     store = open_store()
     slot = store.next_slot("annotator-1")
@@ -177,9 +305,22 @@ def test_annotators_are_added_and_keep_their_links(open_store):
 
 def test_other_items_are_refused(open_store):
     store = open_store(count=4)
-    store.check_items(texts(4)[::-1], "items.json")
+    store.renew_items(texts(4)[::-1], "items.json")
     with pytest.raises(StoreError, match=r"items\.json: the items are not those"):
-        store.check_items(texts(5), "items.json")
+        store.renew_items(texts(5), "items.json")
+
+
+def test_what_may_change_is_taken_over_and_nothing_else(open_store, tmp_path):
+    def items(place, text="text"):
+        return [Item("id", {"text": text, "place": place}, {"rating": place}, ("place", "rating"))]
+
+    create(tmp_path / "labels.sqlite", Settings("rating", 1, 1), items("old"), Rating.stages)
+    store = open_store()
+    store.renew_items(items("new"), "items")
+    assert store.item(0).shown == {"text": "text", "place": "new"}
+    assert store.item(0).hidden == {"rating": "new"}
+    with pytest.raises(StoreError, match="the items are not those"):
+        store.renew_items(items("new", "other"), "items")
 
 
 @pytest.mark.parametrize(
@@ -189,6 +330,7 @@ def test_other_items_are_refused(open_store):
         ({"per_item": 4}, "needs 4 annotators and there are 3"),
         ({"flow": Reviewed, "annotators": 1, "per_item": 1}, "needs 2 annotators"),
         ({"qualification": 4}, "--qualification 4"),
+        ({"flow": Reviewed, "per_item": 1, "qualification": 1}, "in one stage"),
     ],
 )
 def test_settings_that_cannot_work(open_store, tmp_path, settings, message):
@@ -203,6 +345,15 @@ def test_a_database_is_not_written_over(open_store):
     with pytest.raises(StoreError, match="is there already"):
         create(store.path, store.settings, texts(4), Rating.stages)
     assert len(open_store().labelled().labels) == 1
+
+
+@pytest.mark.parametrize(("version", "writer"), [(1, "an earlier"), (9, "a newer")])
+def test_other_formats_are_refused_with_what_to_do(open_store, version, writer):
+    path = open_store().path
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
+    with pytest.raises(StoreError, match=f"{writer} version of lmms-egoplan made it.*another --db"):
+        Store(path, Rating.stages)
 
 
 def test_only_its_owner_can_read_it(open_store):
@@ -224,6 +375,36 @@ def test_damage_is_told(open_store, tmp_path):
         Store(tmp_path / "absent.sqlite", Rating.stages)
 
 
+def test_reading_and_saving_fail_with_their_own_words(open_store):
+    store = open_store()
+    slot = store.next_slot("annotator-1")
+    store._connection.execute("PRAGMA query_only = ON")
+    with pytest.raises(StoreError, match="nothing was saved now: attempt to write"):
+        store.save(slot, "form", {"rating": "1"})
+    with pytest.raises(StoreError, match="the database cannot be read: no such table"):
+        store._rows("SELECT * FROM absent")
+
+
+def test_opening_writes_nothing(open_store):
+    """So that whoever may only read a database can see its status."""
+    path = open_store().path
+    before = path.read_bytes()
+    Store(path, Rating.stages).close()
+    assert path.read_bytes() == before
+    assert sqlite3.connect(path).execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_halves_of_surrogate_pairs_are_stored_as_question_marks(open_store, tmp_path):
+    path = tmp_path / "labels.sqlite"
+    create(path, Settings("rating", 1, 1), [Item("a\ud83d", {"text": "b\ud83d"}, {"c": "\ud83d\ude00"})], Rating.stages)
+    store = open_store()
+    (item,) = store.items()
+    assert (item.id, item.shown, item.hidden) == ("a?", {"text": "b?"}, {"c": "\U0001f600"})
+    store.save(store.next_slot("annotator-1"), "form", {"rating": "1", "text": "\ud83d"}, "\ud83d")
+    ((given,),) = store.labelled().labels.values()
+    assert (given.values["text"], given.comment) == ("?", "?")
+
+
 def test_a_full_disk_is_told_and_nothing_is_lost(open_store):
     store = open_store()
     label(store, "annotator-1")
@@ -243,8 +424,11 @@ def test_a_second_server_is_refused(open_store, tmp_path):
     with pytest.raises(StoreError, match="another server"):
         Store(tmp_path / "labels.sqlite", Rating.stages, alone=True)
     Store(tmp_path / "labels.sqlite", Rating.stages).close()
+    (tmp_path / "link.sqlite").symlink_to(tmp_path / "labels.sqlite")
+    with pytest.raises(StoreError, match="another server"):
+        Store(tmp_path / "link.sqlite", Rating.stages, alone=True)
     first.close()
-    Store(tmp_path / "labels.sqlite", Rating.stages, alone=True).close()
+    Store(tmp_path / "link.sqlite", Rating.stages, alone=True).close()
 
 
 _KILLED = """

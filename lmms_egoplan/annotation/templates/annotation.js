@@ -4,19 +4,24 @@
 const form = document.getElementById("label");
 
 // Seconds in which the page was in view.
+const clock = {
+  seconds: 0,
+  since: document.hidden ? null : performance.now(),
+  elapsed() { return this.seconds + (this.since === null ? 0 : (performance.now() - this.since) / 1000); },
+  stop() { this.seconds = this.elapsed(); this.since = null; },
+  start() { this.since ??= performance.now(); },
+};
+
 function timed() {
-  let seconds = 0;
-  let since = document.hidden ? null : performance.now();
-  const stop = () => { if (since !== null) seconds += (performance.now() - since) / 1000; since = null; };
-  document.addEventListener("visibilitychange", () => { if (document.hidden) stop(); else since = performance.now(); });
+  document.addEventListener("visibilitychange", () => { if (document.hidden) clock.stop(); else clock.start(); });
   form.addEventListener("submit", (event) => {
     if (form.dataset.sent) { event.preventDefault(); return; }
-    stop();
-    form.elements.seconds.value = seconds.toFixed(1);
+    clock.stop();
+    form.elements.seconds.value = clock.elapsed().toFixed(1);
     form.dataset.sent = "yes";
   });
   // Back in the history: the form may be sent again.
-  window.addEventListener("pageshow", () => { delete form.dataset.sent; since ??= performance.now(); });
+  window.addEventListener("pageshow", () => { delete form.dataset.sent; clock.start(); });
 }
 
 function dependent() {
@@ -93,6 +98,8 @@ function moments() {
 function keys() {
   document.addEventListener("keydown", (event) => {
     const target = event.target;
+    // A key that is held down repeats itself, on the next page too: it would undo or save one item after another.
+    if (event.repeat && event.key !== "," && event.key !== ".") return;
     const isText = target.matches("textarea, input:not([type=radio], [type=checkbox], [type=range])");
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && form) { event.preventDefault(); form.requestSubmit(); return; }
     if (isText) { if (event.key === "Escape") target.blur(); return; }
@@ -120,20 +127,25 @@ function keys() {
   });
 }
 
-// What was not saved survives a reload and a server that does not answer, in this tab alone and until the next item.
+// What was not saved, and the time it took, survive a reload and a server that does not answer, in this tab alone and
+// until the next item.
 function draft() {
-  const name = `draft ${form.action}`;
+  const name = `draft ${form.dataset.draft}`;
   const own = [...form.elements].filter((one) => one.name && one.type !== "hidden");
   const kept = JSON.parse(sessionStorage.getItem(name) ?? "null");
   sessionStorage.clear();
-  const keep = () => sessionStorage.setItem(name, JSON.stringify(own.map((one) => (/radio|checkbox/.test(one.type) ? one.checked : one.value))));
-  if (kept?.length === own.length) {
-    own.forEach((one, place) => { if (typeof kept[place] === "boolean") one.checked = kept[place]; else one.value = kept[place]; });
+  const values = () => own.map((one) => (/radio|checkbox/.test(one.type) ? one.checked : one.value));
+  const keep = () => sessionStorage.setItem(name, JSON.stringify({ values: values(), seconds: clock.elapsed() }));
+  if (kept?.values?.length === own.length) {
+    own.forEach((one, place) => { if (typeof kept.values[place] === "boolean") one.checked = kept.values[place]; else one.value = kept.values[place]; });
+    clock.seconds += kept.seconds;
     keep();
   }
+  window.addEventListener("pagehide", () => { if (!form.dataset.sent) keep(); });
   form.addEventListener("input", keep);
   form.addEventListener("change", keep);
 }
 
 keys();
 if (form) { draft(); timed(); dependent(); marks(); candidates(); moments(); }
+else if (document.getElementById("undo")) sessionStorage.clear();

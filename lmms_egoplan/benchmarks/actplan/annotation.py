@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.annotation.clips import KeptImage, MediaFolder
-from lmms_egoplan.annotation.flow import Flow, Item, Label, Labelled, Scale, Stage
+from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Form, Marks, Option, Picture, Prose, Steps, Values
 from lmms_egoplan.benchmarks.actplan import demo
 from lmms_egoplan.benchmarks.actplan.activities import parse_id
@@ -18,7 +18,6 @@ from lmms_egoplan.benchmarks.actplan.reply import official_steps
 from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan
 from lmms_egoplan.benchmarks.actplan.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.storage import write_whole
 from lmms_egoplan.text import csv_text
 from lmms_egoplan.validation import listing
 
@@ -46,7 +45,7 @@ class _Instance:
 
 
 def read_items(plans: Sequence[Path], folder: MediaFolder, instances: Path | None) -> list[Item]:
-    """Plans to label.
+    """Plans to label; several of one model and instance get numbers.
 
     Args:
         plans: what `read_plans` reads; a file whose plans tell no model is named after its model.
@@ -54,7 +53,7 @@ def read_items(plans: Sequence[Path], folder: MediaFolder, instances: Path | Non
         instances: the release's folder; None for the prepared data.
 
     Raises:
-        LmmsEgoplanError: a file is wrong, a plan is there twice, or the instance of a plan is not there.
+        LmmsEgoplanError: a file is wrong, or the instance of a plan is not there.
     """
     return _items([(plan.model or path.stem, plan) for path in plans for plan in read_plans(path)], folder, instances)
 
@@ -136,7 +135,7 @@ class LabelledPlans(Flow):
         """Whether the verdicts differ."""
         return len({tuple(values[name] for name in VERDICTS) for values in labels}) > 1
 
-    def export(self, labelled: Labelled, out: Path) -> list[str]:
+    def export(self, labelled: Labelled) -> Export:
         """``plans.jsonl``, which ``score actplan`` and the report read, and ``errors.csv``."""
         lines, open_plans, differing = [], 0, 0
         for item in labelled.items:
@@ -155,10 +154,15 @@ class LabelledPlans(Flow):
         if differing:
             told.append(f"Left out, since verdicts differ and the lead has not decided: {differing}")
         if not lines:
-            return told
-        write_whole(out / PLANS, "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines))
-        write_whole(out / "errors.csv", csv_text(_error_rows(lines)))
-        return [*told, f"{out / PLANS}: for score actplan and report", f"{out / 'errors.csv'}: types of errors"]
+            return Export(told, {})
+        plans = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
+        return Export(
+            told,
+            {
+                PLANS: ExportedFile(plans, "for score actplan and report"),
+                "errors.csv": ExportedFile(csv_text(_error_rows(lines)), "types of errors"),
+            },
+        )
 
     def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
         """The plans of two made-up models: gold plan 2, and gold plan 1 without its first steps."""

@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Annotated, Any
 
 from annotated_types import Predicate
+from pydantic import AfterValidator
 
 from lmms_egoplan.benchmarks.actplan.activities import activity_type, parse_id
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path
@@ -18,6 +19,7 @@ from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, PlanScore, sc
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.storage import write_whole
+from lmms_egoplan.text import clean_text
 from lmms_egoplan.validation import AnyText, Checked, Expected, Text, read_as, shown
 
 _FORM = '{"id": "...", "candidate": "...", "references": ["...", ...]}'
@@ -46,12 +48,12 @@ _Label = Annotated[Any, Predicate((None, 0, 1).__contains__), Expected("true, fa
 
 
 class _Line(Checked):
-    id: Text
-    candidate: Annotated[AnyText, Expected("the plan as text")]
-    references: list[Annotated[Text, Expected("a gold plan")]]
+    id: Annotated[Text, AfterValidator(clean_text)]
+    candidate: Annotated[AnyText, AfterValidator(clean_text), Expected("the plan as text")]
+    references: list[Annotated[Text, AfterValidator(clean_text), Expected("a gold plan")]]
     correct: _Label = None
     commonsense: _Label = None
-    model: Annotated[Text | None, Expected("a text or nothing")] = None
+    model: Annotated[Annotated[Text, AfterValidator(clean_text)] | None, Expected("a text or nothing")] = None
     images: Annotated[bool, Expected("true or false")] = True
 
 

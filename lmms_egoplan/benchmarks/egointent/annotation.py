@@ -11,14 +11,13 @@ from statistics import fmean, median
 from typing import Any
 
 from lmms_egoplan.annotation.clips import Cut, MediaFolder
-from lmms_egoplan.annotation.flow import Flow, Item, Labelled, Scale, Stage
+from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Field, Film, Form, Moment, Option, Values, Words
 from lmms_egoplan.benchmarks.egointent import demo
 from lmms_egoplan.benchmarks.egointent.prepare import check_videos
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, TITLES
 from lmms_egoplan.benchmarks.egointent.records import Record, field_of, read_annotations, read_raw
 from lmms_egoplan.media.frames import frame_times
-from lmms_egoplan.storage import write_whole
 from lmms_egoplan.text import csv_text
 
 _REVISE, _REVIEW = "revise", "review"
@@ -106,7 +105,7 @@ class RevisedSteps(Flow):
             or any(review[f"supported_{field}"] == "no" or review[field] != revised[field] for field in FIELDS)
         )
 
-    def export(self, labelled: Labelled, out: Path) -> list[str]:
+    def export(self, labelled: Labelled) -> Export:
         """``steps.jsonl`` in the form of FORMAT.md, and ``audit.csv`` with the rates that the paper prints."""
         finals: list[dict[str, Any]] = []
         unfinished = differing = 0
@@ -126,13 +125,13 @@ class RevisedSteps(Flow):
             lines.append(f"Left out, without revision or review yet: {unfinished}")
         if differing:
             lines.append(f"Left out, since the two differ and the lead has not decided: {differing}")
+        files = {}
         if finals:
             text = "".join(f"{json.dumps(step, ensure_ascii=False)}\n" for step in finals)
-            write_whole(out / "steps.jsonl", text)
-            lines.append(f"{out / 'steps.jsonl'}: the steps, for data prepare egointent")
-        header = ["rate", "value", "count", "of", "paper"]
-        write_whole(out / "audit.csv", csv_text([header, *audit(labelled)]))
-        return [*lines, f"{out / 'audit.csv'}: how labels and cuts were changed, beside the paper"]
+            files["steps.jsonl"] = ExportedFile(text, "the steps, for data prepare egointent")
+        rows = csv_text([["rate", "value", "count", "of", "paper"], *audit(labelled)])
+        files["audit.csv"] = ExportedFile(rows, "how labels and cuts were changed, beside the paper")
+        return Export(lines, files)
 
     def remarks(self, labelled: Labelled) -> list[str]:
         """The audit's rates."""
@@ -151,7 +150,10 @@ FLOW = RevisedSteps()
 
 
 def audit(labelled: Labelled) -> list[list[Any]]:
-    """Rates as sec. 3.3 prints them: name, value, count, of how many, the paper's value; ``n/a`` without any."""
+    """Rates as sec. 3.3 prints them: name, value, count, of how many, the paper's value; ``n/a`` without any.
+
+    Whether labels are supported is what the lead has said where the lead has decided, else the reviewer.
+    """
     revised = [(item, labels[0].values) for item in labelled.items if (labels := labelled.of(item, _REVISE))]
     reviews = [labels[0].values for item in labelled.items if (labels := labelled.of(item, _REVIEW))]
     moved = [
@@ -167,8 +169,10 @@ def audit(labelled: Labelled) -> list[list[Any]]:
         )
         for field in FIELDS
     }
-    supported = sum(all(values[f"supported_{field}"] == "yes" for field in FIELDS) for values in reviews)
-    counts["labels_supported_before_the_cut"] = (supported, len(reviews))
+    finals = [values for item in labelled.items if (values := _final_review(item, labelled)) is not None]
+    supported = [[values[f"supported_{field}"] == "yes" for field in FIELDS] for values in finals]
+    counts["labels_supported_before_the_cut"] = (sum(map(sum, supported)), len(FIELDS) * len(finals))
+    counts["steps_with_all_labels_supported"] = (sum(map(all, supported)), len(finals))
     counts["cuts_moved"] = (len(moved), len(revised))
     counts["outcome_not_yet_visible"] = (sum(values[_BOUNDARY] == "yes" for values in reviews), len(reviews))
     rows = [
@@ -209,12 +213,19 @@ def _item(record: Record, video: Path, names: Mapping[str, str]) -> Item:
         "titles": titles,
     }
     whole = {key: value for key, value in record.model_dump().items() if key not in FIELDS and value is not None}
-    return Item(record.step_id, shown, {"record": whole, "names": dict(names)})
+    return Item(record.step_id, shown, {"record": whole, "names": dict(names)}, ("video",))
 
 
 def _pair(item: Item, labelled: Labelled) -> list[Values] | None:
     labels = [labelled.of(item, stage) for stage in (_REVISE, _REVIEW)]
     return [found[0].values for found in labels] if all(labels) else None
+
+
+def _final_review(item: Item, labelled: Labelled) -> Values | None:
+    """What is said last of an item's labels; None before its review."""
+    decided = labelled.adjudicated(item)
+    reviews = [decided] if decided is not None else labelled.of(item, _REVIEW)
+    return reviews[0].values if reviews else None
 
 
 def _final(item: Item, values: Values) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.annotation.clips import Cut, MediaFolder, Still
-from lmms_egoplan.annotation.flow import Flow, Item, Labelled, Scale, Stage
+from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Film, Form, Option, Picture, Prose, Shown, Values
 from lmms_egoplan.benchmarks.egoplan import demo
 from lmms_egoplan.benchmarks.egoplan.prepare import Roots, check_media
@@ -22,7 +22,6 @@ from lmms_egoplan.benchmarks.egoplan.records import (
     read_annotations,
 )
 from lmms_egoplan.benchmarks.egoplan.visuals import SOURCE_FPS
-from lmms_egoplan.storage import write_whole
 from lmms_egoplan.text import csv_text
 
 # Sec. 3.3: 50 samples, reviewed by two senior annotators; pairs.
@@ -118,7 +117,7 @@ class VerifiedQuestions(Flow):
         """The record's answer."""
         return item.shown["choices"][item.hidden["golden"]]
 
-    def export(self, labelled: Labelled, out: Path) -> list[str]:
+    def export(self, labelled: Labelled) -> Export:
         """The verified annotations, as ``data prepare egoplan`` reads them, and what was rejected and why."""
         kept, rejected = [], []
         for item in labelled.items:
@@ -130,14 +129,14 @@ class VerifiedQuestions(Flow):
         lines = [f"Questions kept: {len(kept)} of {len(labelled.items)}"]
         counts = Counter(row[1].partition(":")[0] for row in rejected)
         lines += [f"  rejected, {reason}: {count}" for reason, count in counts.items()]
+        files = {}
         if kept:
-            path = out / "EgoPlan_validation.json"
-            write_whole(path, json.dumps({"EgoPlan_validation": kept}, indent=1, ensure_ascii=False) + "\n")
-            lines.append(f"{path}: the verified questions, for data prepare egoplan")
+            text = json.dumps({"EgoPlan_validation": kept}, indent=1, ensure_ascii=False) + "\n"
+            files["EgoPlan_validation.json"] = ExportedFile(text, "the verified questions, for data prepare egoplan")
         header = ["sample_id", "reason", "choices", "record"]
         golden = {item.hidden["record"]["sample_id"]: item.hidden["golden"] for item in labelled.items}
-        write_whole(out / "rejected.csv", csv_text([header, *([*row, golden[row[0]]] for row in rejected)]))
-        return [*lines, f"{out / 'rejected.csv'}: the others, with reasons"]
+        rows = csv_text([header, *([*row, golden[row[0]]] for row in rejected)])
+        return Export(lines, files | {"rejected.csv": ExportedFile(rows, "the others, with reasons")})
 
     def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
         """All questions of the set."""
@@ -173,7 +172,7 @@ def _item(record: Record, raw: Mapping[str, Any], video: Path) -> Item:
         "fps": fps,
         "observation": record.current_observation_frame,
     }
-    return Item(str(record.sample_id), shown, {"golden": record.golden_choice_idx, "record": raw})
+    return Item(str(record.sample_id), shown, {"golden": record.golden_choice_idx, "record": raw}, ("video",))
 
 
 def _verdict(item: Item, labelled: Labelled) -> tuple[list[Values], str | None]:

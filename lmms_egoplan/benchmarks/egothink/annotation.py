@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.annotation.clips import KeptImage, MediaFolder
-from lmms_egoplan.annotation.flow import Flow, Item, Label, Labelled, Scale, Stage
+from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Form, Option, Picture, Prose, Values
 from lmms_egoplan.benchmarks.egothink import demo
 from lmms_egoplan.benchmarks.egothink.answer_files import read_stored, with_questions
@@ -17,7 +17,6 @@ from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
 from lmms_egoplan.benchmarks.egothink.records import check_records, read_folder
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.storage import write_whole
 from lmms_egoplan.text import csv_text
 from lmms_egoplan.validation import shown as quoted
 
@@ -36,7 +35,8 @@ def read_items(samples: Sequence[Path], folder: MediaFolder, judged: Sequence[Pa
         judged: the same answers with a judge's ratings, which no annotator sees.
 
     Raises:
-        LmmsEgoplanError: a file is wrong, a dimension is not prepared, or two paths have one name.
+        LmmsEgoplanError: a file is wrong, a dimension is not prepared, two paths have one name, or the judge has rated
+            none of the answers.
     """
     models = [_model(path) for path in samples]
     if len({*models}) < len(models):
@@ -59,7 +59,17 @@ def read_items(samples: Sequence[Path], folder: MediaFolder, judged: Sequence[Pa
             items.append(
                 _item(answer.id, model, image, answer.question, answer.reference, answer.answer, judge, rating)
             )
+    if judged and not num_judged(items):
+        raise LmmsEgoplanError(
+            f"--judge {', '.join(map(str, judged))}: rates none of the {len(items)} answers of --items; give the file "
+            "that `judge egothink` wrote of the same answers"
+        )
     return items
+
+
+def num_judged(items: Sequence[Item]) -> int:
+    """Answers with a judge's rating."""
+    return sum(item.hidden["rating"] is not None for item in items)
 
 
 class RatedAnswers(Flow):
@@ -79,6 +89,8 @@ class RatedAnswers(Flow):
         "in our own words.",
     )
     stages = (Stage(_STAGE, "Rating"),)
+    # The raters' mean counts (sec. 5.2); nobody decides instead of them.
+    is_adjudicated = False
 
     def form(self, shown: Mapping[str, Any], earlier: Sequence[Values], order: int) -> Form:
         """The image, the three texts and the rating."""
@@ -115,15 +127,18 @@ class RatedAnswers(Flow):
         value = "n/a" if found is None else f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
         return [f"Pearson's r of the judge and the people's mean, over {len(pairs)} answers: {value}"]
 
-    def export(self, labelled: Labelled, out: Path) -> list[str]:
+    def export(self, labelled: Labelled) -> Export:
         """For each model, CSV that ``agreement --human`` reads: raters, and all of them as one."""
-        lines = []
+        lines: list[str] = []
+        files: dict[str, ExportedFile] = {}
         for model in dict.fromkeys(item.hidden["model"] for item in labelled.items):
             items = [item for item in labelled.items if item.hidden["model"] == model]
             rated = {item.hidden["question"]: labelled.of(item, _STAGE) for item in items}
-            lines += _write_model(out, model, rated, labelled)
-        write_whole(out / PEOPLE, "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in _means(labelled)))
-        return [*lines, f"{out / PEOPLE}: the mean of the people, for report"]
+            made = _of_model(model, rated, labelled)
+            lines += made.lines
+            files |= made.files
+        text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in _means(labelled))
+        return Export(lines, files | {PEOPLE: ExportedFile(text, "the mean of the people, for report")})
 
     def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
         """The set's questions with the answers of two made-up models: one right, one to the next question."""
@@ -154,7 +169,7 @@ def _item(
 ) -> Item:
     shown = {"image": image, "question": question, "reference": reference, "answer": answer}
     hidden = {"question": question_id, "model": model, "judge": judge, "rating": rating}
-    return Item(f"{question_id} of {model}", shown, hidden)
+    return Item(f"{question_id} of {model}", shown, hidden, ("judge", "rating"))
 
 
 def _means(labelled: Labelled) -> list[dict[str, Any]]:
@@ -167,13 +182,13 @@ def _means(labelled: Labelled) -> list[dict[str, Any]]:
     ]
 
 
-def _write_model(out: Path, model: str, rated: Mapping[str, list[Label]], labelled: Labelled) -> list[str]:
+def _of_model(model: str, rated: Mapping[str, list[Label]], labelled: Labelled) -> Export:
     """Cells are empty where a person has not rated; a question with fewer ratings than it needs is in no pool."""
     people = [
         name for name in labelled.people if any(label.person == name for labels in rated.values() for label in labels)
     ]
     if not people:
-        return [f"{model}: no ratings yet"]
+        return Export([f"{model}: no ratings yet"], {})
     complete = {question: labels for question, labels in rated.items() if len(labels) >= labelled.per_item}
     by_person = [
         [question, *(next((_rating(label.values) for label in labels if label.person == name), "") for name in people)]
@@ -191,12 +206,12 @@ def _write_model(out: Path, model: str, rated: Mapping[str, list[Label]], labell
         "pooled": (["people"], means, "the mean of the people"),
     }
     lines = [f"{model}: {len(complete)} of {len(rated)} answers have their {labelled.per_item} ratings"]
-    for name, (columns, rows, what) in tables.items():
-        if rows:
-            path = out / f"{model}-{name}.csv"
-            write_whole(path, csv_text([["id", *columns], *rows]))
-            lines.append(f"{path}: {what}")
-    return lines
+    files = {
+        f"{model}-{name}.csv": ExportedFile(csv_text([["id", *columns], *rows]), what)
+        for name, (columns, rows, what) in tables.items()
+        if rows
+    }
+    return Export(lines, files)
 
 
 def _rating(values: Values) -> float:

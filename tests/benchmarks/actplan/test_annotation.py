@@ -132,6 +132,16 @@ def test_prepared_data_serve_as_well_as_the_release(release, tmp_path):
     start(tmp_path, [tmp_path / "one.jsonl"], release).close()
 
 
+def test_a_plan_with_half_a_surrogate_pair_is_labelled(release, tmp_path):
+    plans = write_plans(tmp_path / "one.jsonl", release, "grab(cup \ud83d)")
+    assert "\\ud83d" in plans.read_text()
+    store = start(tmp_path, [plans], release, 1, 1)
+    label(store, lambda person, page: {"correct": "1", "commonsense": str(int("grab(cup ?)" in page))})
+    store.close()
+    records, _ = export(store, tmp_path)
+    assert {(record["candidate"], record["commonsense"]) for record in records} == {("grab(cup ?)", True)}
+
+
 def test_an_instance_that_is_not_there_is_named(release, tmp_path):
     plans = write_plans(tmp_path / "one.jsonl", release)
     plans.write_text(plans.read_text() + json.dumps({"id": "S/x/0/sample_7", "candidate": "", "references": ["a(b)"]}))

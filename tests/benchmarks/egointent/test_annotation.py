@@ -85,7 +85,10 @@ def test_revised_and_reviewed_steps_are_prepared(source):
     }
     assert rates["candidates_rewritten_for_hindsight_next_step_plan"]["value"] == "16.7"
     assert rates["candidates_rewritten_for_hindsight_next_step_plan"]["paper"] == "13.7"
-    assert (rates["labels_supported_before_the_cut"]["count"], rates["cuts_moved"]["count"]) == ("6", "0")
+    labels, whole = rates["labels_supported_before_the_cut"], rates["steps_with_all_labels_supported"]
+    assert (labels["count"], labels["of"], labels["paper"]) == ("18", "18", "94.3")
+    assert (whole["count"], whole["of"], whole["paper"]) == ("6", "6", "n/a")
+    assert rates["cuts_moved"]["count"] == "0"
     arguments = ["data", "prepare", "egointent", str(steps), "--videos", str(source / "videos")]
     assert CliRunner().invoke(app, arguments).exit_code == 0
 
@@ -142,6 +145,40 @@ def test_where_the_reviewer_differs_the_lead_decides(source):
     store.close()
     (record,) = read_annotations(export(store)[0])
     assert record.global_intent == "build the frame"
+
+
+def test_the_audit_counts_labels_as_they_are_in_the_end(source):
+    store = start(source)
+
+    def change(stage, values, page):
+        if stage == "review" and "drive screw 2 in" in values["next_step_plan"]:
+            return values | {"supported_local_intent": "no", "supported_next_step_plan": "no"}
+        return values
+
+    label(store, change)
+    labels, steps = "labels_supported_before_the_cut", "steps_with_all_labels_supported"
+    rates = export(store)[1]
+    assert [rates[name]["count"] for name in (labels, steps)] == ["16", "5"]
+    assert rates[labels]["value"] == "88.9"
+    with served(store, FLOW) as address:
+        lead = enter(address, store, "lead")
+        lead.page = lead.get(re.search('href="(/adjudicate/[0-9]+)"', lead.page.text)[1])
+        post(lead, **unchanged(lead.page.text) | {"supported_next_step_plan": "no"})
+    store.close()
+    rates = export(store)[1]
+    assert [(rates[name]["count"], rates[name]["of"]) for name in (labels, steps)] == [("17", "18"), ("5", "6")]
+
+
+def test_all_of_it_can_be_moved(source, tmp_path_factory):
+    store = start(source)
+    slot = store.next_slot("annotator-1")
+    store.close()
+    source = source.rename(tmp_path_factory.mktemp("elsewhere") / "moved")
+    store = start(source)
+    assert store.next_slot("annotator-1").id == slot.id
+    (clip,) = FLOW.form(store.item(0).shown, (), 0).media
+    assert media_folder(store.path).file(clip).is_relative_to(source)
+    store.close()
 
 
 def test_fields_keep_the_names_of_the_file(source):

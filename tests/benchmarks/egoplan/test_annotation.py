@@ -194,6 +194,15 @@ def test_labels_of_those_who_did_not_pass_do_not_count(source):
     assert "Questions kept: 0 of 6" in export(store)[1]
 
 
+def test_all_of_it_can_be_moved(source, tmp_path_factory):
+    start(source).close()
+    source = source.rename(tmp_path_factory.mktemp("elsewhere") / "moved")
+    store = start(source)
+    for media in FLOW.form(store.item(0).shown, (), 0).media:
+        assert media_folder(store.path).file(media).is_relative_to(source)
+    store.close()
+
+
 def test_missing_frames_are_told(source):
     (source / "ego4d" / "0a1b-2c.mp4").unlink()
     with pytest.raises(LmmsEgoplanError, match=r"0a1b-2c\.mp4"):

@@ -6,8 +6,10 @@ from typer.testing import CliRunner
 
 from annotation.serving import enter, form_in, post, served
 from benchmarks.egothink.source import write_source
+from lmms_egoplan.annotation.database import Settings, create
+from lmms_egoplan.annotation.flow import Item
 from lmms_egoplan.annotation.serve import media_folder, open_store
-from lmms_egoplan.benchmarks.egothink.annotation import FLOW, read_items
+from lmms_egoplan.benchmarks.egothink.annotation import FLOW, num_judged, read_items
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.cli import app
@@ -110,6 +112,22 @@ def test_unfinished_answers_are_counted_and_in_no_pool(prepared, tmp_path):
     assert "1.0" in (tmp_path / "out" / "one-annotators.csv").read_text()
 
 
+def test_where_ratings_differ_their_mean_counts(prepared, tmp_path):
+    """And the lead, who sees that they differ, decides nothing."""
+    store = start(tmp_path, [write_answers(tmp_path / "one.jsonl", prepared[:1])])
+    rate(store, lambda person, page: {"annotator-1": "0", "annotator-2": "0.5"}[person])
+    with served(store, FLOW) as address:
+        lead = enter(address, store, "lead")
+        assert "/adjudicate/" not in lead.page.text
+        assert 'href="/item/0"' in lead.page.text
+        assert lead.get("/adjudicate/0").status_code == 404
+    store.close()
+    code, output = run("annotate", "export", "--db", store.path, "--out", tmp_path / "out")
+    assert code == 0, output
+    (line,) = (tmp_path / "out" / "people.jsonl").read_text().splitlines()
+    assert json.loads(line)["rating"] == 0.25
+
+
 def test_changed_and_missing_items_are_told(prepared, tmp_path):
     answers = write_answers(tmp_path / "one.jsonl", prepared)
     start(tmp_path, [answers]).close()
@@ -132,6 +150,25 @@ def test_a_database_of_another_benchmark_or_without_labels(prepared, tmp_path):
     assert code == 1
     assert "no such database" in output
     assert media_folder(store.path) is not None
+
+
+def test_a_later_start_brings_a_judge(prepared, tmp_path):
+    answers = write_answers(tmp_path / "one.jsonl", prepared)
+    judged = write_answers(tmp_path / "judged.jsonl", prepared[:3], rating=0.5, judge="j")
+    start(tmp_path, [answers]).close()
+    store = start(tmp_path, [answers], judged=[judged])
+    assert num_judged(store.items()) == 3
+    store.close()
+    other = write_answers(tmp_path / "other.jsonl", prepared, text="No.", rating=0.5, judge="j")
+    with pytest.raises(LmmsEgoplanError, match=rf"other\.jsonl: rates none of the {len(prepared)} answers"):
+        start(tmp_path, [answers], judged=[other])
+
+
+def test_a_database_of_another_benchmark_gets_no_media(prepared, tmp_path):
+    create(tmp_path / "labels.sqlite", Settings("actplan", 2, 2), [Item("a", {})], FLOW.stages)
+    with pytest.raises(LmmsEgoplanError, match="holds labels of actplan, not of egothink"):
+        start(tmp_path, [write_answers(tmp_path / "one.jsonl", prepared)])
+    assert not (tmp_path / "labels.sqlite.media").exists()
 
 
 def test_a_browser_keeps_no_picture_of_another_database(prepared, tmp_path):

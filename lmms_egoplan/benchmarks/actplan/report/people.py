@@ -12,6 +12,7 @@ from lmms_egoplan.benchmarks.actplan.reply import official_steps, parsed_steps
 from lmms_egoplan.benchmarks.actplan.report.answers import INSTANCES, Planned
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.report.document import Table, Value, table_of_runs
+from lmms_egoplan.report.labelled import check_once
 from lmms_egoplan.report.notes import read_columns, read_notes
 from lmms_egoplan.validation import AnyText, Checked, Text, read_as
 
@@ -56,13 +57,17 @@ def read_judged(folders: Sequence[Path]) -> list[Judged]:
     """The labelled plans of every model, with and without images apart.
 
     Raises:
-        LmmsEgoplanError: a file cannot be read or holds something else; names the line.
+        LmmsEgoplanError: a file cannot be read or holds something else, or two folders have the same plan; names the
+            line.
     """
     found: dict[tuple[str, bool], list[LabelledPlan]] = {}
+    folder_of: dict[tuple[str, str, bool, str], Path] = {}
     for folder in folders:
         if (folder / PLANS).is_file():
             for where, line in read_lines(folder / PLANS):
                 plan = read_as(LabelledPlan, where, parse_record(where, line))
+                first = folder_of.setdefault((plan.id, plan.model, plan.images, plan.candidate), folder)
+                check_once(where, f"{plan.id} of {plan.model}", folder, first)
                 found.setdefault((plan.model, plan.images), []).append(plan)
     return [Judged(model, tuple(plans)) for (model, _), plans in found.items()]
 

@@ -25,7 +25,7 @@ def annotate(
         typer.Option(
             metavar="FILE",
             help="The same answers as `judge egothink` wrote them. The lead sees how far people and the judge agree; "
-            "annotators see nothing of a judge.",
+            "annotators see nothing of a judge. Any start may bring it.",
             show_default=False,
         ),
     ] = None,
@@ -37,8 +37,10 @@ def annotate(
     Example: `lmms-egoplan annotate egothink --items gpt-4v.jsonl --db labels.sqlite --annotators 3 --per-item 3`
     """
     from lmms_egoplan.annotation.serve import open_store, serve
-    from lmms_egoplan.benchmarks.egothink.annotation import FLOW, read_items
+    from lmms_egoplan.benchmarks.egothink.annotation import FLOW, num_judged, read_items
 
     where = ", ".join(map(str, items))
     store = open_store(FLOW, db, lambda folder: read_items(items, folder, judge or ()), where, annotators, per_item)
+    if judge:
+        typer.echo(f"The judge has rated {num_judged(store.items())} of {store.num_items()} answers.")
     serve(store, FLOW, host, port)

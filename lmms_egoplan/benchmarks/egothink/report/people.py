@@ -14,6 +14,7 @@ from lmms_egoplan.benchmarks.egothink.report.answers import Graded
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.judging.agreement import agreement
 from lmms_egoplan.report.document import Table, Value
+from lmms_egoplan.report.labelled import check_once
 from lmms_egoplan.report.notes import read_columns
 from lmms_egoplan.report.published_with_runs import published_with_runs
 from lmms_egoplan.validation import AnyText, Checked, Expected, Text, read_as
@@ -36,14 +37,19 @@ def read_rated(folders: Sequence[Path]) -> list[RatedAnswer]:
     """The rated answers of all models.
 
     Raises:
-        LmmsEgoplanError: a file cannot be read or holds something else; names the line.
+        LmmsEgoplanError: a file cannot be read or holds something else, or two folders have the same answer; names the
+            line.
     """
-    return [
-        read_as(RatedAnswer, where, parse_record(where, line))
-        for folder in folders
-        if (folder / PEOPLE).is_file()
-        for where, line in read_lines(folder / PEOPLE)
-    ]
+    rated = []
+    folder_of: dict[tuple[str, str, str], Path] = {}
+    for folder in folders:
+        if (folder / PEOPLE).is_file():
+            for where, line in read_lines(folder / PEOPLE):
+                answer = read_as(RatedAnswer, where, parse_record(where, line))
+                first = folder_of.setdefault((answer.id, answer.model, answer.answer), folder)
+                check_once(where, f"{answer.id} of {answer.model}", folder, first)
+                rated.append(answer)
+    return rated
 
 
 def table10(rated: Sequence[RatedAnswer]) -> Table:

@@ -92,6 +92,16 @@ def test_a_wrong_file_is_told(runs, tmp_path):
         section(runs, folder)
 
 
+def test_the_same_plan_in_two_folders_is_refused(runs, tmp_path):
+    """In one folder it may be two answers of a model."""
+    folders = [write_labels(tmp_path / name, [plan(0, 0, True, True)] * 2) for name in ("one", "two")]
+    with pytest.raises(LmmsEgoplanError, match=r"two/plans\.jsonl, line 1: .*_0 of mine is labelled in .*one, too"):
+        ActPlanReport(runs, Inputs(labelled=dict.fromkeys(folders, "actplan"))).section()
+    assert section(runs, folders[0]) is not None
+    other = write_labels(tmp_path / "three", [plan(0, 0, True, True, images=False)])
+    ActPlanReport(runs, Inputs(labelled=dict.fromkeys([folders[0], other], "actplan"))).section()
+
+
 def test_the_command_takes_exports_among_the_runs(folder, labels, tmp_path):
     arguments = ["report", str(folder / "runs"), str(labels), "--out", str(tmp_path / "report")]
     done = CliRunner().invoke(app, arguments)

@@ -51,6 +51,13 @@ def test_own_rows_of_table_9_are_of_the_same_answers(runs, prepared, tmp_path):
     assert row["own"] == pytest.approx(100)
 
 
+def test_the_same_answer_in_two_folders_is_refused(runs, prepared, tmp_path):
+    answer = {"id": "existence/1", "model": "mine", "answer": "x", "rating": 1.0}
+    folders = [write_labels(tmp_path / name, [answer]) for name in ("one", "two")]
+    with pytest.raises(LmmsEgoplanError, match=r"two/people\.jsonl, line 1: .*1 of mine is labelled in .*one, too"):
+        EgoThinkReport(runs, Inputs(labelled=dict.fromkeys(folders, "egothink"))).section()
+
+
 def test_without_labels_the_published_tables_stay(runs, prepared):
     section = EgoThinkReport(runs).section()
     assert own_rows(section, "egothink_table9") == own_rows(section, "egothink_table10") == []

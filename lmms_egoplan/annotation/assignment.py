@@ -1,0 +1,251 @@
+"""Who is to label what: items taken, given back and free, and people's standing."""
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lmms_egoplan.annotation.database import Database, now
+from lmms_egoplan.annotation.flow import ADJUDICATION, QUALIFICATION, Item
+from lmms_egoplan.annotation.forms import Values
+from lmms_egoplan.errors import LmmsEgoplanError
+
+_GIVEN_BACK = "this item was given back and is not yours any more"
+
+
+class NotYoursError(LmmsEgoplanError):
+    """A person asks for something that is not theirs, or no longer open."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One item that one person labels in one stage.
+
+    earlier: of each stage before, the values that count.
+    values, comment: of the person's last label, be it withdrawn; None and "" before the first.
+    """
+
+    id: int
+    position: int
+    item: Item
+    stage: str
+    person: str
+    earlier: tuple[Values, ...]
+    values: Values | None
+    comment: str
+
+
+class Assignments(Database):
+    """What each person of a database has to label."""
+
+    def item(self, position: int) -> Item:
+        """An item by its place.
+
+        Raises:
+            NotYoursError: there is none.
+        """
+        for row in self._rows("SELECT id, shown, hidden FROM items WHERE position = ?", position):
+            return as_item(*row)
+        raise NotYoursError("there is no such item")
+
+    def next_slot(self, person: str) -> Slot | None:
+        """What a person is to label: what is open for them, else the next item, which is then theirs.
+
+        None where there is nothing, for now or for good; `progress` tells which.
+        """
+        with self._lock:
+            number = self._open_slot(person)
+            if number is None:
+                # Not waited for: a label of it, which is, brings it to the disk.
+                with self._writing(is_waited_for=False) as connection:
+                    number = self._claim(connection, person)
+        return None if number is None else self.slot(number, person)
+
+    def upcoming(self, person: str) -> tuple[Item, tuple[Values, ...]] | None:
+        """What a person would take if they had nothing open, with what stages before have made of it; not taken."""
+        with self._reading() as connection:
+            free = self._free(connection, person)
+        return None if free is None else (self.item(free[0]), self._earlier(*free))
+
+    def slot(self, number: int, person: str) -> Slot:
+        """A slot of a person.
+
+        Raises:
+            NotYoursError: there is none of theirs with this number.
+        """
+        rows = self._rows(
+            "SELECT slots.released, slots.stage, items.position, items.id, items.shown, items.hidden FROM slots JOIN "
+            "items ON items.position = slots.item WHERE slots.id = ? AND slots.person = ?",
+            number,
+            person,
+        )
+        if not rows:
+            raise NotYoursError("this item is not yours to label")
+        ((released, stage, position, *item),) = rows
+        if released:
+            raise NotYoursError(_GIVEN_BACK)
+        last = self._rows(
+            "SELECT choices, comment FROM labels WHERE slot = ? AND choices IS NOT NULL ORDER BY id DESC LIMIT 1",
+            number,
+        )
+        values, comment = (json.loads(last[0][0]), last[0][1]) if last else (None, "")
+        earlier = self._earlier(position, stage)
+        return Slot(number, position, as_item(*item), stage, person, earlier, values, comment)
+
+    def num_needed(self, stage: str) -> int:
+        """Labels that an item needs in a stage."""
+        if stage == QUALIFICATION:
+            return self.settings.annotators
+        own = next((known.per_item for known in self._stages if known.name == stage), 1)
+        return self.settings.per_item if own is None else own
+
+    def release(self, person: str) -> int:
+        """Give back what is open for a person, for others to take; returns how many items.
+
+        Open is what has no label, or one that was withdrawn.
+        """
+        with self._writing() as connection:
+            return connection.execute(
+                "UPDATE slots SET released = ? WHERE person = ? AND released IS NULL AND NOT EXISTS "
+                "(SELECT 1 FROM counting WHERE counting.slot = slots.id)",
+                (now(), person),
+            ).rowcount
+
+    def verdicts(self, person: str) -> dict[str, bool]:
+        """By senior, the last verdict on a person's qualification."""
+        rows = self._rows("SELECT senior, passed FROM verdicts WHERE person = ? ORDER BY id", person)
+        return {senior: bool(passed) for senior, passed in rows}
+
+    def state(self, person: str) -> str:
+        """As `Progress.state`."""
+        standing = self.standing(person)
+        if standing in ("waiting", "failed"):
+            return standing
+        with self._reading() as connection:
+            is_busy = self._open_slot(person) is not None or self._free(connection, person) is not None
+            return "working" if is_busy else "finished"
+
+    def _open_slot(self, person: str) -> int | None:
+        rows = self._rows(
+            "SELECT id FROM taken WHERE person = ? AND stage != ? AND item NOT IN (SELECT item FROM decided) AND "
+            "NOT EXISTS (SELECT 1 FROM counting WHERE counting.slot = taken.id) ORDER BY id LIMIT 1",
+            person,
+            ADJUDICATION,
+        )
+        return rows[0][0] if rows else None
+
+    def _claim(self, connection: sqlite3.Connection, person: str) -> int | None:
+        free = self._free(connection, person)
+        if free is None:
+            return None
+        return take(connection, *free, person)
+
+    def _free(self, connection: sqlite3.Connection, person: str) -> tuple[int, str] | None:
+        """The item and stage that a person takes next: later stages first, items that others have begun first."""
+        standing = self.standing(person)
+        if standing in ("waiting", "failed"):
+            return None
+        if standing == "unqualified":
+            return self._free_in(connection, person, QUALIFICATION, QUALIFICATION, ())
+        for index in reversed(range(len(self._stages))):
+            before = [stage.name for stage in self._stages[:index]]
+            if found := self._free_in(connection, person, "main", self._stages[index].name, before):
+                return found
+        return None
+
+    def _free_in(
+        self, connection: sqlite3.Connection, person: str, part: str, stage: str, before: Sequence[str]
+    ) -> tuple[int, str] | None:
+        ready = " AND (SELECT count(*) FROM counting WHERE counting.item = items.position AND counting.stage = ?) >= ?"
+        counts = [value for name in before[-1:] for value in (name, self.num_needed(name))]
+        fits = (
+            "items.part = ? AND items.position NOT IN (SELECT item FROM decided) AND NOT EXISTS (SELECT 1 FROM slots "
+            "WHERE slots.item = items.position AND slots.person = ? AND slots.released IS NULL)"
+            f"{ready if counts else ''}"
+        )
+        row = connection.execute(
+            "SELECT items.position FROM (SELECT item, count(*) AS number FROM taken WHERE stage = ? GROUP BY item "
+            f"HAVING number < ?) JOIN items ON items.position = item WHERE {fits} "
+            "ORDER BY number DESC, items.position LIMIT 1",
+            (stage, self.num_needed(stage), part, person, *counts),
+        ).fetchone()
+        row = (
+            row
+            or connection.execute(
+                f"SELECT items.position FROM items WHERE {fits} AND NOT EXISTS (SELECT 1 FROM taken WHERE "
+                "taken.item = items.position AND taken.stage = ?) ORDER BY items.position LIMIT 1",
+                (part, person, *counts, stage),
+            ).fetchone()
+        )
+        return None if row is None else (row[0], stage)
+
+    def standing(self, person: str) -> str:
+        """``passed``, ``unqualified`` (still at it), ``waiting`` for the seniors, or ``failed``."""
+        if not self.settings.qualification:
+            return "passed"
+        ((done,),) = self._rows("SELECT count(*) FROM counting WHERE person = ? AND stage = ?", person, QUALIFICATION)
+        if done < self.settings.qualification:
+            return "unqualified"
+        verdicts = self.verdicts(person)
+        if not all(verdicts.values()):
+            return "failed"
+        return "passed" if len(verdicts) >= self.settings.seniors else "waiting"
+
+    def _earlier(self, position: int, stage: str) -> tuple[Values, ...]:
+        names = [known.name for known in self._stages]
+        before = names[: names.index(stage)] if stage in names else names[:-1] if stage == ADJUDICATION else []
+        rows = self._rows("SELECT stage, choices FROM counting WHERE item = ? ORDER BY id", position)
+        values = {name: json.loads(choices) for name, choices in reversed(rows)}
+        return tuple(values[name] for name in before if name in values)
+
+    def check_open(self, connection: sqlite3.Connection, slot: Slot) -> None:
+        """Check that a slot's label may still be given, changed or withdrawn.
+
+        Raises:
+            NotYoursError: it may not; says why.
+        """
+        live = "SELECT 1 FROM slots WHERE id = ? AND person = ? AND released IS NULL"
+        if not connection.execute(live, (slot.id, slot.person)).fetchone():
+            raise NotYoursError(_GIVEN_BACK)
+        if slot.stage == ADJUDICATION:
+            self.check_complete(connection, slot.position)
+            return
+        if slot.stage == QUALIFICATION and self.verdicts(slot.person):
+            raise NotYoursError("your qualification has been reviewed; its labels stay as they are")
+        if connection.execute("SELECT 1 FROM failed WHERE person = ?", (slot.person,)).fetchone():
+            raise NotYoursError("the seniors have not let your qualification pass, so your labels are not taken")
+        if connection.execute("SELECT 1 FROM decided WHERE item = ?", (slot.position,)).fetchone():
+            raise NotYoursError("the lead has decided on this item, so its labels stay as they are")
+        names = [stage.name for stage in self._stages]
+        later = names[names.index(slot.stage) + 1 :] if slot.stage in names else []
+        marks = ", ".join("?" * len(later))
+        begun = f"SELECT 1 FROM slots WHERE item = ? AND released IS NULL AND stage IN ({marks})"
+        if connection.execute(begun, (slot.position, *later)).fetchone():
+            raise NotYoursError("another person works on this item already, so your label stays as it is")
+
+    def check_complete(self, connection: sqlite3.Connection, position: int) -> None:
+        """Check that an item has all of its labels, by people who have not failed, so that the lead may decide.
+
+        Raises:
+            NotYoursError: it does not.
+        """
+        number = (
+            "SELECT count(*) FROM counting WHERE item = ? AND stage = ? AND person NOT IN (SELECT person FROM failed)"
+        )
+        for stage in self._stages:
+            ((given,),) = connection.execute(number, (position, stage.name))
+            if given < (needed := self.num_needed(stage.name)):
+                raise NotYoursError(
+                    f"this item has {given} of {needed} labels ({stage.title}); decide when it has all of them"
+                )
+
+
+def take(connection: sqlite3.Connection, position: int, stage: str, person: str) -> int | None:
+    """A new slot."""
+    return connection.execute(
+        "INSERT INTO slots (item, stage, person, since) VALUES (?, ?, ?, ?)", (position, stage, person, now())
+    ).lastrowid
+
+
+def as_item(item_id: str, shown: str, hidden: str) -> Item:
+    return Item(item_id, json.loads(shown), json.loads(hidden))

@@ -1,0 +1,375 @@
+"""The file that labels are kept in: its tables, how it is made, opened and locked, and its transactions.
+
+SQLite with a write-ahead log. What a transaction has written is on the disk when it ends.
+"""
+
+import json
+import os
+import random
+import secrets
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+from lmms_egoplan.annotation.flow import QUALIFICATION, Item, Stage
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.text import clean_text
+
+# Raised when the tables change.
+_FORMAT = 2
+_APPLICATION_ID = 0x4C45414E
+_BUSY_S = 30.0
+_NOT_READ, _NOT_SAVED = "the database cannot be read", "nothing was saved now"
+LEAD, SENIOR, ANNOTATOR = "lead", "senior", "annotator"
+
+_TABLES = """
+CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE people (name TEXT PRIMARY KEY, role TEXT NOT NULL, token TEXT NOT NULL UNIQUE) WITHOUT ROWID;
+CREATE TABLE items (
+    position INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, part TEXT NOT NULL, shown TEXT NOT NULL, hidden TEXT NOT NULL
+);
+CREATE TABLE slots (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, item INTEGER NOT NULL REFERENCES items, stage TEXT NOT NULL,
+    person TEXT NOT NULL REFERENCES people, since TEXT NOT NULL, released TEXT
+);
+CREATE UNIQUE INDEX live_slots ON slots (item, person) WHERE released IS NULL;
+CREATE INDEX slots_of ON slots (person);
+CREATE INDEX adjudications ON slots (item) WHERE stage = 'adjudication';
+CREATE TABLE labels (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, slot INTEGER NOT NULL REFERENCES slots, form TEXT NOT NULL,
+    choices TEXT, comment TEXT NOT NULL, seconds REAL, at TEXT NOT NULL
+);
+CREATE INDEX labels_of ON labels (slot);
+CREATE TABLE verdicts (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, person TEXT NOT NULL REFERENCES people, senior TEXT NOT NULL,
+    passed INTEGER NOT NULL, comment TEXT NOT NULL, at TEXT NOT NULL
+);
+CREATE VIEW counting AS
+    SELECT labels.*, slots.item, slots.stage, slots.person FROM labels JOIN slots ON slots.id = labels.slot
+    WHERE labels.choices IS NOT NULL AND labels.id = (SELECT max(id) FROM labels AS own WHERE own.slot = slots.id);
+CREATE VIEW decided AS SELECT item FROM counting WHERE stage = 'adjudication';
+CREATE VIEW failed AS
+    SELECT DISTINCT person FROM verdicts WHERE NOT passed AND id = (
+        SELECT max(id) FROM verdicts AS own WHERE own.person = verdicts.person AND own.senior = verdicts.senior
+    );
+CREATE VIEW taken AS SELECT * FROM slots WHERE released IS NULL AND person NOT IN (SELECT person FROM failed);
+CREATE TRIGGER labels_stay BEFORE UPDATE ON labels BEGIN SELECT raise(ABORT, 'labels are only appended'); END;
+CREATE TRIGGER labels_are_kept BEFORE DELETE ON labels BEGIN SELECT raise(ABORT, 'labels are only appended'); END;
+"""
+
+
+class StoreError(LmmsEgoplanError):
+    """The database cannot be read or written; whatever was saved before is still there."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a database is used; as it was made.
+
+    annotators: how many there are; more may come later.
+    per_item: annotators of each item in stages that do not say otherwise.
+    qualification: items that every annotator labels first, until the seniors let them go on; 0 for none.
+    seniors: who review these.
+    options: of the benchmark's own command; JSON.
+    """
+
+    benchmark: str
+    annotators: int
+    per_item: int
+    qualification: int = 0
+    seniors: int = 0
+    options: Mapping[str, Any] | None = None
+
+
+def create(path: Path, settings: Settings, items: Sequence[Item], stages: Sequence[Stage], seed: int = 0) -> None:
+    """Make a new database, whole or not at all.
+
+    Args:
+        stages: of the benchmark's flow.
+        items: stored in an order drawn from `seed`; the first `settings.qualification` of it serve for that.
+
+    Raises:
+        StoreError: it is there already, or cannot be written.
+        LmmsEgoplanError: no items, two with one id, or too few annotators for each item.
+    """
+    _check(settings, items, stages)
+    order = list(items)
+    random.Random(seed).shuffle(order)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    with suppress(FileNotFoundError):
+        unfinished.unlink()
+    try:
+        os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        with _storage_errors(path, _NOT_SAVED):
+            connection = sqlite3.connect(unfinished, isolation_level=None)
+            try:
+                connection.executescript(
+                    f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_FORMAT}; BEGIN; {_TABLES}"
+                )
+                stored = asdict(settings) | {
+                    "items": digest(items),
+                    "secret": secrets.token_hex(32),
+                    "made": now(),
+                    "seed": seed,
+                }
+                connection.executemany(
+                    "INSERT INTO settings VALUES (?, ?)", [(name, json.dumps(value)) for name, value in stored.items()]
+                )
+                connection.executemany(
+                    "INSERT INTO items VALUES (?, ?, ?, ?, ?)",
+                    [
+                        (
+                            position,
+                            clean_text(item.id),
+                            QUALIFICATION if position < settings.qualification else "main",
+                            as_json(item.shown),
+                            as_json(item.hidden),
+                        )
+                        for position, item in enumerate(order)
+                    ],
+                )
+                add_people(connection, settings.annotators, settings.seniors)
+                connection.execute("COMMIT")
+                connection.execute("PRAGMA journal_mode = WAL")
+            finally:
+                connection.close()
+        try:
+            os.link(unfinished, path)
+        except FileExistsError:
+            raise StoreError(f"{path}: is there already") from None
+        except OSError:  # A file system without links.
+            if path.exists():
+                raise StoreError(f"{path}: is there already") from None
+            unfinished.replace(path)
+    finally:
+        with suppress(FileNotFoundError):
+            unfinished.unlink()
+
+
+def benchmark_of(path: Path) -> str:
+    """The benchmark whose items a database has.
+
+    Raises:
+        StoreError: as for `Database`.
+    """
+    store = Database(path, ())
+    try:
+        return store.settings.benchmark
+    finally:
+        store.close()
+
+
+def digest(items: Sequence[Item]) -> str:
+    """Another text for other items; their order and what is `Item.changing` do not matter."""
+    contents = sorted(
+        json.dumps(
+            [
+                item.id,
+                *(
+                    {name: value for name, value in values.items() if name not in item.changing}
+                    for values in (item.shown, item.hidden)
+                ),
+            ],
+            sort_keys=True,
+        )
+        for item in items
+    )
+    return sha256("\n".join(contents).encode()).hexdigest()
+
+
+class Database:
+    """An open database, for several threads of one process.
+
+    All methods raise `StoreError` where the database cannot be read or written.
+    """
+
+    def __init__(self, path: Path, stages: Sequence[Stage], *, alone: bool = False) -> None:
+        """Open a database.
+
+        Args:
+            stages: of its benchmark's flow.
+            alone: refuse where another process has it open in this way, as a server does.
+
+        Raises:
+            StoreError: it is absent, damaged, of another version, or in use.
+        """
+        self.path = path
+        self._stages = tuple(stages)
+        self._lock = RLock()
+        self._reader_lock = RLock()
+        self._guard = _hold(path) if alone else None
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the database; it can then be opened by another server."""
+        for connection in (getattr(self, "_reader", None), getattr(self, "_connection", None), self._guard):
+            if connection is not None:
+                connection.close()
+
+    @cached_property
+    def secret(self) -> str:
+        """Of this database, for what its pages sign."""
+        return self._setting("secret")
+
+    @cached_property
+    def mark(self) -> str:
+        """Of this database, for all to see: tells it from others that were served at the same address."""
+        return sha256(self.secret.encode()).hexdigest()[:12]
+
+    def _open(self) -> None:
+        if not self.path.is_file():
+            raise StoreError(f"{self.path}: no such database; --items makes one")
+        with _storage_errors(self.path, _NOT_READ):
+            self._connection = _connect(self.path)
+            (application,) = self._connection.execute("PRAGMA application_id").fetchone()
+            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+            if application != _APPLICATION_ID:
+                raise StoreError(f"{self.path}: no database of lmms-egoplan annotate")
+            if version != _FORMAT:
+                writer = "a newer" if version > _FORMAT else "an earlier"
+                raise StoreError(
+                    f"{self.path}: {writer} version of lmms-egoplan made it, in format {version}; this version reads "
+                    f"format {_FORMAT}. Export its labels with that version, or begin with another --db"
+                )
+            self._connection.execute("PRAGMA foreign_keys = ON")
+            problems = [row[0] for row in self._connection.execute("PRAGMA quick_check(3)")]
+            if problems != ["ok"]:
+                raise sqlite3.DatabaseError(problems[0])
+            self._reader = _connect(self.path)
+            self._reader.execute("PRAGMA query_only = ON")
+            self.settings = self._settings()
+
+    def _settings(self) -> Settings:
+        stored = {name: json.loads(value) for name, value in self._rows("SELECT name, value FROM settings")}
+        return Settings(**{name: stored[name] for name in Settings.__dataclass_fields__})
+
+    def _setting(self, name: str) -> Any:
+        ((value,),) = self._rows("SELECT value FROM settings WHERE name = ?", name)
+        return json.loads(value)
+
+    def _rows(self, query: str, *values: Any) -> list[tuple]:
+        with self._reading() as connection:
+            return connection.execute(query, values).fetchall()
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """What is committed; does not wait for those who write."""
+        with self._reader_lock, _storage_errors(self.path, _NOT_READ):
+            yield self._reader
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[None]:
+        """Several readings of one state."""
+        with self._reading() as connection:
+            connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                connection.execute("COMMIT")
+
+    @contextmanager
+    def _writing(self, is_waited_for: bool = True) -> Iterator[sqlite3.Connection]:
+        """A transaction, which no other process can be in; on the disk in the end, if that is waited for."""
+        with self._lock, _storage_errors(self.path, _NOT_SAVED):
+            self._connection.execute(f"PRAGMA synchronous = {'FULL' if is_waited_for else 'NORMAL'}")
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                # A full disk has ended the transaction already.
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+
+def add_people(connection: sqlite3.Connection, annotators: int, seniors: int) -> None:
+    people = [(LEAD, LEAD)]
+    people += [(f"senior-{number}", SENIOR) for number in range(1, seniors + 1)]
+    people += [(f"annotator-{number}", ANNOTATOR) for number in range(1, annotators + 1)]
+    connection.executemany(
+        "INSERT INTO people VALUES (?, ?, ?) ON CONFLICT (name) DO NOTHING",
+        [(name, role, secrets.token_urlsafe(24)) for name, role in people],
+    )
+
+
+def _check(settings: Settings, items: Sequence[Item], stages: Sequence[Stage]) -> None:
+    if not items:
+        raise LmmsEgoplanError("there are no items to label")
+    if len({item.id for item in items}) < len(items):
+        twice = next(item.id for index, item in enumerate(items) if item.id in {other.id for other in items[:index]})
+        raise LmmsEgoplanError(f"item {twice!r} is there twice; remove one")
+    needed = sum(settings.per_item if stage.per_item is None else stage.per_item for stage in stages)
+    if settings.per_item < 1 or needed > settings.annotators:
+        raise LmmsEgoplanError(f"each item needs {needed} annotators and there are {settings.annotators}; give more")
+    if settings.qualification and len(stages) > 1:
+        raise LmmsEgoplanError("a qualification serves items that are labelled in one stage, and these have several")
+    if settings.qualification >= len(items):
+        raise LmmsEgoplanError(
+            f"--qualification {settings.qualification}: there are {len(items)} items in all; give fewer, or 0 for none"
+        )
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+
+
+def _hold(path: Path) -> sqlite3.Connection:
+    """Keeps a second server off; the system lets go of it when the process ends, however it does."""
+    lock = path.resolve()
+    guard = sqlite3.connect(
+        lock.with_name(f"{lock.name}.lock"), timeout=0, isolation_level=None, check_same_thread=False
+    )
+    try:
+        guard.execute("BEGIN EXCLUSIVE")
+    except sqlite3.OperationalError as error:
+        guard.close()
+        raise StoreError(f"{path}: another server has it open; stop that one first") from error
+    return guard
+
+
+@contextmanager
+def _storage_errors(path: Path, what: str) -> Iterator[None]:
+    """Tells of SQLite's errors.
+
+    Args:
+        what: has come of it, where the database is not damaged.
+    """
+    try:
+        yield
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorname", "") == "SQLITE_FULL":
+            raise StoreError(
+                f"{path}: the disk is full, so nothing was saved now. Make room, then send it again"
+            ) from error
+        if isinstance(error, sqlite3.OperationalError | sqlite3.IntegrityError):
+            name = getattr(error, "sqlite_errorname", "")
+            advice = ""
+            if what == _NOT_READ and name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
+                advice = ". Even to read it, SQLite writes files beside it: copy it to a folder that you may write"
+            raise StoreError(f"{path}: {what}: {error}{advice}") from error
+        raise StoreError(
+            f"{path}: the database is damaged ({error}). Leave it as it is, with the -wal file beside it, and copy "
+            f"what can be read: sqlite3 {path.name} .recover | sqlite3 recovered.sqlite"
+        ) from error
+
+
+def as_json(values: Mapping[str, Any]) -> str:
+    """As JSON that can be stored and shown, whatever halves of surrogate pairs there are."""
+    return clean_text(json.dumps(values, ensure_ascii=False))
+
+
+def now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")

@@ -1,0 +1,115 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from annotation.rating import Rating, texts
+from lmms_egoplan.annotation.database import Settings, create
+from lmms_egoplan.annotation.export import export
+from lmms_egoplan.annotation.store import Store
+from lmms_egoplan.cli import app
+from lmms_egoplan.errors import LmmsEgoplanError
+
+
+class Other(Rating):
+    name = "other"
+
+
+@pytest.fixture
+def store(tmp_path):
+    create(tmp_path / "labels.sqlite", Settings("rating", 2, 2), texts(2), Rating.stages)
+    store = Store(tmp_path / "labels.sqlite", Rating.stages)
+    yield store
+    store.close()
+
+
+def label(store, *people):
+    for person in people:
+        slot = store.next_slot(person)
+        store.save(slot, "form", {"rating": "1"})
+
+
+def names(out):
+    return sorted(path.name for path in out.iterdir())
+
+
+COMMON = ["agreement.csv", "annotation.json", "labels.jsonl"]
+
+
+def test_what_a_former_export_wrote_goes(store, tmp_path):
+    out = tmp_path / "out"
+    label(store, "annotator-1", "annotator-2")
+    assert f"{out / 'ratings.json'}: ratings" in export(Rating(), store.labelled(), out)
+    assert names(out) == sorted([*COMMON, "ratings.json"])
+    (out / "notes.txt").write_text("one's own")
+    store.undo("annotator-2")
+    export(Rating(), store.labelled(), out)
+    assert names(out) == sorted([*COMMON, "notes.txt"])
+
+
+def test_an_export_that_fails_leaves_the_former_one(store, tmp_path):
+    out = tmp_path / "out"
+    label(store, "annotator-1", "annotator-2")
+    export(Rating(), store.labelled(), out)
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    store.undo("annotator-1"), store.undo("annotator-2")
+    with pytest.raises(LmmsEgoplanError, match="no labels yet"):
+        export(Rating(), store.labelled(), out)
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
+def test_a_folder_of_something_else_is_refused(store, tmp_path):
+    label(store, "annotator-1")
+    export(Rating(), store.labelled(), tmp_path / "out")
+    with pytest.raises(LmmsEgoplanError, match="out: holds labels of rating, not of other"):
+        export(Other(), store.labelled(), tmp_path / "out")
+    with pytest.raises(LmmsEgoplanError, match="holds other files"):
+        export(Rating(), store.labelled(), tmp_path)
+    with pytest.raises(LmmsEgoplanError, match="a file is there"):
+        export(Rating(), store.labelled(), store.path)
+    (tmp_path / "out" / "annotation.json").write_text(json.dumps({"benchmark": "rating"}))
+    with pytest.raises(LmmsEgoplanError, match="an earlier version"):
+        export(Rating(), store.labelled(), tmp_path / "out")
+    (tmp_path / "out" / "annotation.json").write_text(
+        json.dumps({"benchmark": "rating", "files": ["../labels.sqlite"]})
+    )
+    with pytest.raises(LmmsEgoplanError, match="files: expected names"):
+        export(Rating(), store.labelled(), tmp_path / "out")
+    assert store.path.exists()
+
+
+def test_an_export_that_was_killed_is_told_and_made_again(store, tmp_path):
+    out = tmp_path / "out"
+    label(store, "annotator-1")
+    export(Rating(), store.labelled(), out)
+    mark = json.loads((out / "annotation.json").read_text())
+    (out / "annotation.json").write_text(
+        json.dumps(mark | {"finished": False, "files": [*mark["files"], "ratings.json"]})
+    )
+    (out / "ratings.json").write_text("{}")
+    (out / ".export.left").mkdir()
+    done = CliRunner().invoke(app, ["report", str(out), "--out", str(tmp_path / "report")])
+    assert done.exit_code == 1
+    assert "the export was not finished; export the labels again" in done.output
+    export(Rating(), store.labelled(), out)
+    assert names(out) == COMMON
+
+
+def test_labels_of_who_failed_are_not_among_those_that_count(tmp_path):
+    settings = Settings("rating", 2, 1, qualification=1, seniors=1)
+    create(tmp_path / "labels.sqlite", settings, texts(3), Rating.stages)
+    store = Store(tmp_path / "labels.sqlite", Rating.stages)
+    people = ("annotator-1", "annotator-2")
+    label(store, *people)
+    for person in people:
+        store.judge_qualification(person, "senior-1", True, "")
+    label(store, *people)
+    store.judge_qualification("annotator-2", "senior-1", False, "")
+    export(Rating(), store.labelled(), tmp_path / "out")
+    store.close()
+    lines = [json.loads(line) for line in (tmp_path / "out" / "labels.jsonl").read_text().splitlines()]
+    assert {(line["person"], line["stage"]) for line in lines} == {
+        ("annotator-1", "qualification"),
+        ("annotator-1", "rate"),
+    }
+    assert {line["about"]["model"] for line in lines} == {"secret-model"}
