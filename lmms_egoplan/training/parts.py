@@ -78,8 +78,9 @@ def find_parts(model: PreTrainedModel) -> Parts:
     if misplaced or not language:
         raise LmmsEgoplanError(
             f"{model.config.model_type}: its parts cannot be told apart: "
-            f"{', '.join(misplaced[:3]) or 'nothing'} {'would be trained whole, but belongs to' if misplaced else 'is'} "
-            f"the language model (encoders: {', '.join(encoders) or 'none'}; language model: "
+            f"{', '.join(misplaced[:3]) or 'nothing'} "
+            f"{'would be trained whole, but belongs to' if misplaced else 'is'} the language model "
+            f"(encoders: {', '.join(encoders) or 'none'}; language model: "
             f"{', '.join(language) or 'none'}); this kind of model cannot be tuned"
         )
     return parts

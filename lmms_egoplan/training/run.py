@@ -14,9 +14,10 @@ from transformers import AutoModelForImageTextToText, AutoProcessor, PreTrainedM
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.ranking.encoder_decoder import encoder_decoder_of
-from lmms_egoplan.ranking.question import ContextTooLongError, EncodedQuestion, check_length
+from lmms_egoplan.ranking.question import EncodedQuestion
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.training.adapter import add_adapter, load_weights, save_adapter
+from lmms_egoplan.training.checks import check_lengths, check_texts, probes
 from lmms_egoplan.training.mix import Mix
 from lmms_egoplan.training.parts import find_parts
 from lmms_egoplan.training.questions import AnswerEncoder, Questions
@@ -88,16 +89,18 @@ def tune(
     state.wait_for_everyone()
     set_seed(settings.seed)
     precision = torch.bfloat16 if in_bfloat16(settings) else torch.float32
+    processor = AutoProcessor.from_pretrained(model_name)
+    seen = [mix.parts[name] for name in mix.shares] + [held_out] * bool(held_out)
+    check_texts(AnswerEncoder(processor, False), seen)
     base = AutoModelForImageTextToText.from_pretrained(
         model_name, dtype=precision, attn_implementation=settings.attn_implementation
     )
-    processor = AutoProcessor.from_pretrained(model_name)
     base.to(arguments.device)
     encoders, joining = find_parts(base).encoders, find_parts(base).joining
-    encoder = AnswerEncoder(processor, encoder_decoder_of(base) is not None)
-    _check_samples(base, encoder, mix, held_out)
+    encoder = AnswerEncoder(processor, encoder_decoder_of(base) is not None, _positions(base))
+    check_lengths(encoder, seen)
     scorer = AnswerScorer(base, way=settings.answer_passes)
-    scorer.check(processor, encoder.encode(mix.at(0)))
+    scorer.check(processor, *probes(encoder, seen))
     run = {"model": model_name, **identity, **settings.model_dump(mode="json"), "proportions": mix.shares}
     with state.main_process_first():
         folder = RunFolder(out, run)
@@ -155,31 +158,8 @@ def _held_out_question(encoder: AnswerEncoder, sample: Sample) -> EncodedQuestio
     return encoder.encode_choices(Drawn(sample, 0, None), [sample.turns[0][1], *sample.negatives[: CHOICES - 1]])
 
 
-def _check_samples(model: PreTrainedModel, encoder: AnswerEncoder, mix: Mix, held_out: Sequence[Sample]) -> None:
-    """Encode the samples of each part that show and say most, before any training.
-
-    Raises:
-        LmmsEgoplanError: one cannot be encoded, or does not fit the model's positions.
-    """
-    for samples in (*mix.parts.values(), held_out):
-        if not samples:
-            continue
-        most = max(sample.num_visuals for sample in samples)
-        shows_most = max((sample for sample in samples if sample.num_visuals == most), key=_length)
-        for sample in dict.fromkeys((shows_most, max(samples, key=_length))):
-            negative = max(sample.negatives, key=len, default=None)
-            question = encoder.encode(Drawn(sample, len(sample.turns) - 1, negative))
-            if encoder_decoder_of(model) is not None:
-                continue
-            try:
-                check_length(model, question.prefix_length, question.longest_candidate, sample.name)
-            except ContextTooLongError as error:
-                raise LmmsEgoplanError(
-                    f"{sample.name}: turns and visuals: {question.prefix_length} tokens of context, with "
-                    f"{sample.num_visuals} images or frames, and {question.longest_candidate} of the answer exceed the "
-                    f"positions of {model.config.model_type}; show fewer frames (num_clips, frames_per_clip)"
-                ) from error
-
-
-def _length(sample: Sample) -> int:
-    return sum(len(text) for turn in sample.turns for text in turn) + max(map(len, sample.negatives), default=0)
+def _positions(model: PreTrainedModel) -> int | None:
+    """How many tokens fit a decoder-only model; None for no limit."""
+    if encoder_decoder_of(model) is not None:
+        return None
+    return getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)

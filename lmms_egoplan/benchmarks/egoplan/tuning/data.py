@@ -14,6 +14,7 @@ from lmms_egoplan.benchmarks.egoplan.sources import find_video
 from lmms_egoplan.benchmarks.egoplan.visuals import visual_input
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.footage import Footage, find_footage
+from lmms_egoplan.media.frames import DamagedFrameError
 from lmms_egoplan.training.samples import Sample
 from lmms_egoplan.validation import listing
 
@@ -127,6 +128,15 @@ def _sample(
         name=f"{where}, sample_id {record.sample_id}",
         turns=((record.question, record.answer.strip()),),
         negatives=tuple(negative.strip() for negative in negatives),
-        visuals=partial(visual_input, doc, visuals),
+        visuals=partial(_shown, doc, visuals),
         num_visuals=clips * visuals["frames_per_clip"] + 1,
+        fields=("question", "answer", *(f"negative_answers[{index}]" for index in range(len(negatives)))),
     )
+
+
+def _shown(doc: dict[str, Any], visuals: dict[str, Any]) -> Sequence[Any]:
+    """As `visual_input`, without its advice, which is about prepared questions."""
+    try:
+        return visual_input(doc, visuals)
+    except DamagedFrameError as error:
+        raise DamagedFrameError(str(error.__cause__)) from error

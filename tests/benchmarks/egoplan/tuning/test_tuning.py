@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,11 +22,16 @@ from lmms_egoplan.demo.checkpoint import write_checkpoint
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
 from lmms_egoplan.ranking import CandidateRanker
+from lmms_egoplan.ranking.decoder import MaskKinds
 from lmms_egoplan.ranking.loglikelihood import parse_loglikelihood
 from lmms_egoplan.training.adapter import load_adapter
+from lmms_egoplan.training.checks import probes
+from lmms_egoplan.training.questions import AnswerEncoder
+from lmms_egoplan.training.samples import Sample
 from lmms_egoplan.training.settings import settings_text
 from patience import FOREVER_S, wait_until
 from ranking.test_ranking import image, question
+from zoo import build
 
 from .small import ACTIONS, records, tuning, write_set
 
@@ -259,3 +265,109 @@ def test_wrong_action_recognition_names_its_file(folder, tmp_path):
         tune_egoplan(tuning(folder, recognition_data=path), folder / "wrong", tell=lambda _: None)
     assert str(told.value) == f"{path}: record 2, sample_id 13, answer: expected a text, found ' '"
     assert not (folder / "wrong").exists()
+
+
+def dialogues(folder, *records):
+    """A file in LLaVA's layout, each record with this question and answer; returns its path."""
+    path = folder / "dialogues.json"
+    turns = [[{"from": "human", "value": q}, {"from": "gpt", "value": a}] for q, a in records]
+    path.write_text(json.dumps([{"conversations": turn} for turn in turns]), encoding="utf-8")
+    return path
+
+
+def refusal(folder, out, **settings):
+    with pytest.raises(LmmsEgoplanError) as told:
+        tune_egoplan(tuning(folder, **settings), out, tell=lambda _: None)
+    assert not out.exists()
+    return str(told.value)
+
+
+@pytest.mark.parametrize("name", ["llava", "qwen2_5_vl"])
+def test_shared_passes_are_checked_with_several_candidates_of_each_kind_of_media(name):
+    """Wherever the sample with negatives stands, and whatever stands first in the mix."""
+    _, processor = build(name)
+    encoder = AnswerEncoder(processor, False, 4096)
+    plan = Sample("plan", (("What next?", "wash"),), ("open it", "take a cup"), partial(frames, 3), 4)
+    text = Sample("text", (("Who are you?", "A model."),))
+    image = Sample("image", (("What is this?", "A cup."),), (), partial(frames, 0), 1)
+    questions = list(probes(encoder, [[text, image], [plan]]))
+    assert questions[0].question_id == "plan"
+    assert len(questions) == (3 if name == "qwen2_5_vl" else 2)  # LLaVA's clips are images
+    assert all(len(question.candidates) > 1 for question in questions)
+
+
+def frames(count):
+    return [[image(number) for number in range(count)]] * bool(count) + [image(9)]
+
+
+def test_a_mask_that_leaks_from_one_answer_to_the_next_is_found(folder, monkeypatch):
+    whole = MaskKinds.packed
+
+    def leaky(self, row_lengths, prefix_length, model):
+        mask = whole(self, row_lengths, prefix_length, model)
+        if len(row_lengths) > 1:
+            first, second = row_lengths[:2]
+            mask[..., first : first + second, prefix_length : prefix_length + first] = 0
+        return mask
+
+    monkeypatch.setattr(MaskKinds, "packed", leaky)
+    for seed in (0, 1):
+        settings = tuning(folder, steps=1, seed=seed, proportions={"recognition": 9.0, "egoplan": 1.0})
+        assert tune_egoplan(settings, folder / f"leaky-{seed}", tell=lambda _: None)["answer_passes"] == "separate"
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "message"),
+    [
+        ("negative_answers", [ACTIONS[0], "take <image> cup"], r"negative_answers[1]: holds <image>"),
+        ("answer", "take </s> cup", "answer: holds </s>"),
+        ("question", "What next, <s>?", "question: holds <s>"),
+    ],
+)
+def test_placeholders_and_special_tokens_are_refused_before_any_training(tmp_path, folder, field, text, message):
+    (tmp_path / "model").symlink_to(folder / "model")
+    write_set(tmp_path, {field: text})
+    told = refusal(tmp_path, tmp_path / "out", recognition=False)
+    expected = f"{tmp_path / 'EgoPlan_IT.json'}, sample_id 13, {message}, which this model does not read as text"
+    assert told.startswith(expected)
+    assert "\n" not in told
+
+
+def test_special_tokens_in_dialogues_are_named_by_record_and_field(folder, tmp_path):
+    path = dialogues(tmp_path, ("Hi", "Hello"), ("Who?", "</s>"), ("<pad>", "x"))
+    told = refusal(folder, folder / "special", instructions=[path]).splitlines()
+    assert told[0] == "2 texts cannot be learned:"
+    assert told[1].startswith(f"  {path}, record 1, conversations[1]: holds </s>")
+    assert told[2].startswith(f"  {path}, record 2, conversations[0]: holds <pad>")
+
+
+def test_a_text_of_many_tokens_and_few_characters_is_refused(folder, tmp_path):
+    path = dialogues(tmp_path, ("Hi", "take a bowl " * 100), ("Hi", "\u4e00" * 1000))
+    told = refusal(folder, folder / "long", instructions=[path])
+    assert told.startswith(f"{path}, record 1: turns and visuals: ")
+    assert "positions" in told
+
+
+def test_a_sample_that_turns_out_too_long_ends_the_run_with_its_name(folder, tmp_path, monkeypatch):
+    """As where images differ in size: the check up front knows the largest that it has encoded."""
+    monkeypatch.setattr("lmms_egoplan.training.run.check_lengths", lambda *_: None)
+    path = dialogues(tmp_path, ("Hi", "\u4e00" * 1000))
+    with pytest.raises(LmmsEgoplanError, match=r"record 0: turns and visuals: \d+ tokens of context"):
+        tune_egoplan(tuning(folder, instructions=[path], workers=1), folder / "guard", tell=lambda _: None)
+
+
+def test_damaged_media_in_a_worker_give_one_line_without_another_data_sets_advice(tmp_path, folder):
+    (tmp_path / "model").symlink_to(folder / "model")
+    write_set(tmp_path)
+    for number in range(11, 16):
+        for video in (1, 2, 3):
+            frame = tmp_path / f"epic/P01/rgb_frames/P01_0{video}" / f"frame_{number:010}.jpg"
+            frame.write_bytes(frame.read_bytes()[:200])
+    with pytest.raises(LmmsEgoplanError) as told:
+        tune_egoplan(tuning(tmp_path, workers=1, recognition=False, steps=12), tmp_path / "out", tell=lambda _: None)
+    message = str(told.value)
+    assert message.startswith(f"{tmp_path / 'EgoPlan_IT.json'}, sample_id ")
+    assert message.endswith("download it again")
+    assert message.count("sample_id") == 1
+    assert "skip-missing" not in message
+    assert "\n" not in message
