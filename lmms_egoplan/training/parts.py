@@ -1,12 +1,13 @@
 """Which modules of a vision-language model are its encoders, its language model, and what joins the two."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from torch import nn
 from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
 
 from lmms_egoplan.errors import LmmsEgoplanError
 
@@ -118,14 +119,28 @@ def _stacks(module: nn.Module, pattern: re.Pattern[str]) -> Iterator[nn.ModuleLi
             yield from _stacks(child, pattern)
 
 
-def lora_pattern(model: PreTrainedModel, parts: Parts, targets: list[str]) -> str | None:
-    """A regular expression of the language model's layers with these names; None if there are none.
+def layer_names(model: PreTrainedModel, parts: Parts) -> set[str]:
+    """The last names of the language model's linear layers, without its output layer."""
+    head = model.get_output_embeddings()
+    roots = tuple(f"{root}." for root in parts.language)
+    return {
+        name.rpartition(".")[2]
+        for name, module in model.named_modules()
+        if name.startswith(roots) and module is not head and _is_linear(module)
+    }
+
+
+def _is_linear(module: nn.Module) -> bool:
+    return isinstance(module, (nn.Linear, Conv1D)) or hasattr(module, "qweight")  # quantised
+
+
+def lora_pattern(parts: Parts, targets: Sequence[str]) -> str:
+    """A regular expression of the language model's layers with these names.
 
     What joins it with the encoder is trained whole and not among them.
     """
     roots = "|".join(map(re.escape, parts.language))
-    pattern = rf"(?:{roots})\.(?:.*\.)?(?:{'|'.join(map(re.escape, targets))})"
-    return pattern if any(re.fullmatch(pattern, name) for name, _ in model.named_modules()) else None
+    return rf"(?:{roots})\.(?:.*\.)?(?:{'|'.join(map(re.escape, targets))})"
 
 
 def _joining_inside(module: nn.Module) -> Iterator[str]:

@@ -89,8 +89,8 @@ class AnswerTrainer(Trainer):
         loss = batch_loss(scores, self._samples, violations)
         if not math.isfinite(loss.loss.item()):
             raise LmmsEgoplanError(
-                f"update {self.state.global_step + 1}: the loss is {loss.loss.item()}; resume from the last checkpoint "
-                "in a new --out with a smaller learning_rate"
+                f"update {self.state.global_step + 1}: the loss is {loss.loss.item()}; start again in a new "
+                "--out with a smaller learning_rate"
             )
         values = [loss.nll.item(), loss.contrastive.item(), loss.violations, loss.pairs]
         self._logged += torch.tensor(values, dtype=torch.float64)

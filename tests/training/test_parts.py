@@ -10,7 +10,7 @@ from transformers import CONFIG_MAPPING, AutoModelForImageTextToText, Pretrained
 from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.training.adapter import add_adapter
+from lmms_egoplan.training.adapter import adapted_layers, add_adapter
 from lmms_egoplan.training.parts import find_parts
 from lmms_egoplan.training.settings import Lora
 from zoo import FAMILIES, build
@@ -48,8 +48,8 @@ def test_what_is_trained_of_each_family(name, lora):
     assert bool(adapted) == bool(lora)
     assert all(".lora_" in n and n.startswith(parts.language) for n in adapted)
     assert {n.split(".modules_to_save.")[0] for n in whole} == set(parts.joining)
-    if lora and name not in ("blip2", "instructblip"):  # T5's layers have other names
-        assert all(re.search(r"\.(q|k|v|o)_proj\.lora_[AB]\.", n) for n in adapted)
+    if lora:
+        assert all(re.search(r"\.([qkvo]|[qkvo]_proj|out_proj)\.lora_[AB]\.", n) for n in adapted)
 
 
 # Encoders, and what joins them with the language model, where names alone mislead.
@@ -154,3 +154,32 @@ def test_a_joining_module_among_the_decoders_layers_is_refused():
         LmmsEgoplanError, match=r"llava: its parts cannot be told apart: model.connector.0 would be .*encoders: "
     ):
         find_parts(model)
+
+
+@pytest.mark.parametrize(
+    ("name", "names"),
+    [("blip2", "k, o, q, v"), ("blip2_opt", "k_proj, out_proj, q_proj, v_proj"), ("phi", "o_proj, qkv_proj")],
+)
+def test_default_targets_have_the_names_of_the_model(name, names):
+    told = []
+    tuned = add_adapter(fused() if name == "phi" else copy.deepcopy(build(name)[0]), Lora(r=8), told.append)
+    assert ", ".join(adapted_layers(tuned)) == names
+    assert all(count % 2 == 0 for count in adapted_layers(tuned).values())
+    assert len(told) == 1
+    assert "has no layers named" in told[0]
+
+
+def fused():
+    """A LLaVA on Phi-3, whose queries, keys and values come from one layer."""
+    text = {"model_type": "phi3", "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "vocab_size": 64}
+    text |= {"num_attention_heads": 2, "num_key_value_heads": 2, "pad_token_id": 0}
+    vision = {"model_type": "clip_vision_model", "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2}
+    vision |= {"num_attention_heads": 2, "image_size": 28, "patch_size": 14}
+    kind = CONFIG_MAPPING["llava"]
+    return AutoModelForImageTextToText.from_config(kind(text_config=text, vision_config=vision, image_token_index=1))
+
+
+@pytest.mark.parametrize("targets", [["q_proj", "wrong"], ["wrong"]])
+def test_targets_that_no_layer_has_are_refused(targets):
+    with pytest.raises(LmmsEgoplanError, match=r"lora.targets: .* no layers named wrong; it has .*q_proj"):
+        add_adapter(copy.deepcopy(build("llava")[0]), Lora(targets=targets))

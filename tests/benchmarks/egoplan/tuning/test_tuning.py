@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,11 +12,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+import yaml
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForImageTextToText, AutoProcessor
 from typer.testing import CliRunner
 
 from harnesses.lmms_eval.small_requests import ranking_requests
+from lmms_egoplan.benchmarks.egoplan.records import InstructionRecord
+from lmms_egoplan.benchmarks.egoplan.tuning.data import hold_out
+from lmms_egoplan.benchmarks.egoplan.tuning.settings import EgoPlanTuning
 from lmms_egoplan.benchmarks.egoplan.tuning.tuning import tune_egoplan
 from lmms_egoplan.cli import app
 from lmms_egoplan.demo.checkpoint import write_checkpoint
@@ -28,7 +33,7 @@ from lmms_egoplan.training.adapter import load_adapter
 from lmms_egoplan.training.checks import probes
 from lmms_egoplan.training.questions import AnswerEncoder
 from lmms_egoplan.training.samples import Sample
-from lmms_egoplan.training.settings import settings_text
+from lmms_egoplan.training.settings import read_settings, settings_text
 from patience import FOREVER_S, wait_until
 from ranking.test_ranking import image, question
 from zoo import build
@@ -77,10 +82,15 @@ def test_the_run_leaves_an_adapter_a_card_and_all_settings(run):
     assert 0 < summary["trainable"] < summary["parameters"]
     names = {path.name for path in out.iterdir()}
     assert {"adapter_config.json", "adapter_model.safetensors", "config.yaml", "README.md", "history.json"} <= names
-    assert "violated" in json.loads((out / "history.json").read_text())[0]
+    first, second, *_ = json.loads((out / "history.json").read_text())
+    assert (first["step"], second["step"]) == (0, 1)
+    assert "eval_accuracy" in first  # before the first update
+    assert "violated" in second
     card = (out / "README.md").read_text()
     assert "model.multi_modal_projector as a whole" in card
-    assert "5 questions held out" in card
+    assert "5 questions held out, of other videos (33.3% of the records)" in card
+    assert "on 8 layers of the language model (2 k_proj, 2 o_proj, 2 q_proj, 2 v_proj)" in " ".join(card.split())
+    assert "10 egoplan (55.6% of the 24 seen), 8 recognition (44.4% of the 24 seen)" in " ".join(card.split())
 
 
 def test_lora_stands_in_the_language_model_and_the_projector_is_whole(run):
@@ -371,3 +381,170 @@ def test_damaged_media_in_a_worker_give_one_line_without_another_data_sets_advic
     assert message.count("sample_id") == 1
     assert "skip-missing" not in message
     assert "\n" not in message
+
+
+def test_a_part_that_is_not_seen_is_not_in_the_card(folder):
+    settings = tuning(folder, proportions={"egoplan": 1.0, "recognition": 0.0}, steps=1)
+    tune_egoplan(settings, folder / "unseen", tell=lambda _: None)
+    card = (folder / "unseen" / "README.md").read_text()
+    assert "10 egoplan (100.0% of the 4 seen)" in card
+    assert "recognition" not in card
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"learning_rate": 5e-6}, "final_learning_rate: expected at most learning_rate, 5e-06, found 1e-05"),
+        ({"learning_rate": 5e-6, "final_learning_rate": 0}, None),
+        ({"warmup_learning_rate": 1e-2}, "warmup_learning_rate: expected at most learning_rate, 0.001, found 0.01"),
+        ({"trainer": {"max_steps": 3}}, "trainer.max_steps: set steps instead"),
+        ({"trainer": {"output_dir": "x"}}, "trainer.output_dir: set --out instead"),
+        ({"trainer": {"gradient_accumulation_steps": 2}}, "trainer.gradient_accumulation_steps: set batch_size and"),
+        ({"trainer": {"optim": "adafactor"}}, None),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(folder, settings, message):
+    if message is None:
+        tuning(folder, **settings)
+        return
+    (folder / "wrong.yaml").write_text(yaml.safe_dump(tuning(folder).model_dump(mode="json") | settings))
+    with pytest.raises(LmmsEgoplanError) as told:
+        read_settings(EgoPlanTuning, folder / "wrong.yaml", {})
+    assert str(told.value).startswith(f"{folder / 'wrong.yaml'}: {message}")
+
+
+def test_a_loss_that_is_no_number_ends_the_run_with_what_to_do(folder):
+    settings = tuning(folder, learning_rate=0.9, trainer={"optim": "sgd"}, max_grad_norm=0, warmup_learning_rate=0.9)
+    settings = settings.model_copy(update={"steps": 60, "weight_decay": 1e30})
+    with pytest.raises(LmmsEgoplanError, match="start again in a new --out with a smaller learning_rate"):
+        tune_egoplan(settings, folder / "diverges", tell=lambda _: None)
+
+
+def test_resume_needs_a_run(folder):
+    with pytest.raises(LmmsEgoplanError, match="nothing: holds no run to go on with; leave --resume out"):
+        tune_egoplan(tuning(folder), folder / "nothing", resume=True, tell=lambda _: None)
+    assert not (folder / "nothing").exists()
+
+
+def test_a_run_goes_on_with_other_workers_and_not_with_other_files(folder, run):
+    tune_egoplan(tuning(folder, workers=1, log_every=2, save_every=3), run[0], resume=True, tell=lambda _: None)
+    identity = json.loads((run[0] / "run.json").read_text())
+    changed = identity | {"files": dict.fromkeys(identity["files"], "0" * 64), "lora": None}
+    (run[0] / "run.json").write_text(json.dumps(changed))
+    try:
+        with pytest.raises(LmmsEgoplanError) as told:
+            tune_egoplan(tuning(folder), run[0], resume=True, tell=lambda _: None)
+    finally:
+        (run[0] / "run.json").write_text(json.dumps(identity))
+    message = str(told.value)
+    assert f"files: {folder / 'EgoPlan_IT.json'}: other contents; lora: nothing there, " in message
+    assert message.endswith("take its settings and files again, and --resume")
+    assert "0000" not in message
+
+
+def test_a_folder_in_which_a_process_trains_is_refused(folder):
+    out = folder / "locked"
+    code = "import sys; from pathlib import Path; from lmms_egoplan.training.run_folder import only_process\n"
+    code += "with only_process(Path(sys.argv[1])): print('ready', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(out)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "ready\n"
+        with pytest.raises(LmmsEgoplanError, match=r"another process trains in .*locked"):
+            tune_egoplan(tuning(folder), out, tell=lambda _: None)
+        other.kill()
+    tune_egoplan(tuning(folder, steps=1), out, tell=lambda _: None)
+
+
+def test_a_switch_drops_its_parts_share(folder, tmp_path, monkeypatch):
+    path = dialogues(tmp_path, ("Hi", "Hello"))
+    shares = {"egoplan": 2.0, "recognition": 1.0, "dialogues": 1.0}
+    settings = tuning(folder, instructions=[path], proportions=shares)
+    (tmp_path / "config.yaml").write_text(settings_text(settings))
+    seen = []
+    monkeypatch.setattr("lmms_egoplan.benchmarks.egoplan.tuning.tuning.tune_egoplan", lambda s, *_: seen.append(s))
+    for option in ("--no-recognition", "--no-instructions"):
+        arguments = [
+            "train",
+            "egoplan",
+            "--config",
+            str(tmp_path / "config.yaml"),
+            "--out",
+            str(tmp_path / "x"),
+            option,
+        ]
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, result.output
+    assert [s.proportions for s in seen] == [
+        {"egoplan": 2.0, "dialogues": 1.0},
+        {"egoplan": 2.0, "recognition": 1.0},
+    ]
+    assert seen[1].instructions == []
+
+
+def videos(*counts):
+    rows = [
+        record | {"sample_id": 1000 * video + index, "video_id": f"P01_{video}"}
+        for video, count in enumerate(counts, 1)
+        for index in range(count)
+        for record in records()[:1]
+    ]
+    return [InstructionRecord.model_validate(row) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("counts", "share", "expected"), [((500, 500), 0.01, 500), ((96, 1, 1, 2), 0.03, 3), ((5,) * 60, 0.1, 30)]
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_videos_are_held_out_that_fit_the_share(counts, share, expected, seed):
+    trained, apart = hold_out(videos(*counts), share, seed)
+    assert 0 < len(apart) <= expected
+    assert expected == 3 or len(apart) == expected
+    assert len(trained) + len(apart) == sum(counts)
+
+
+def test_one_video_cannot_be_held_out():
+    with pytest.raises(LmmsEgoplanError, match=r"held_out: 0.5: all records are of one video"):
+        hold_out(videos(7), 0.5, 0)
+    assert len(hold_out(videos(7), 0, 0)[0]) == 7
+
+
+@pytest.fixture
+def adapter(run, tmp_path):
+    return Path(shutil.copytree(run[0], tmp_path / "adapter", ignore=shutil.ignore_patterns("checkpoints")))
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:1000])
+
+
+def without_lora(path):
+    save_file({name: value for name, value in load_file(path).items() if "lora" not in name}, path)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("adapter_model.safetensors", cut, "damaged: "),
+        ("adapter_model.safetensors", without_lora, r"lacks 16 of \d+ tensors \(e.g. "),
+        ("adapter_model.safetensors", Path.unlink, "no such file"),
+        ("base.json", lambda path: path.write_text("{}"), "damaged: name: "),
+        ("base.json", lambda path: path.write_text("[]"), "damaged: "),
+        ("adapter_config.json", lambda path: path.write_text("[]"), "damaged: expected an object"),
+    ],
+)
+def test_damaged_adapters_are_refused_in_one_line(folder, adapter, name, change, message):
+    change(adapter / name)
+    with pytest.raises(LmmsEgoplanError, match=rf"adapter/{name}: {message}") as told:
+        load_adapter(AutoModelForImageTextToText.from_pretrained(folder / "model"), adapter)
+    assert "\n" not in str(told.value)
+
+
+def test_merge_names_the_option_where_the_base_is_not_found(adapter, tmp_path):
+    config = json.loads((adapter / "adapter_config.json").read_text())
+    (adapter / "adapter_config.json").write_text(json.dumps(config | {"base_model_name_or_path": "elsewhere/model"}))
+    result = CliRunner().invoke(app, ["merge", str(adapter), "--out", str(tmp_path / "merged")])
+    assert result.exit_code == 1
+    message = " ".join(result.output.split())
+    assert "elsewhere/model: the base cannot be loaded" in message
+    assert "--model" in message
