@@ -152,10 +152,10 @@ def only_process(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        guard.close()
         if path.is_dir() and [other.name for other in path.iterdir()] == [_LOCK]:
             (path / _LOCK).unlink()
             path.rmdir()
-        guard.close()
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -18,7 +18,7 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 from typer.testing import CliRunner
 
 from harnesses.lmms_eval.small_requests import ranking_requests
-from lmms_egoplan.benchmarks.egoplan.records import InstructionRecord
+from lmms_egoplan.benchmarks.egoplan.records import read_instructions
 from lmms_egoplan.benchmarks.egoplan.tuning.data import hold_out
 from lmms_egoplan.benchmarks.egoplan.tuning.settings import EgoPlanTuning
 from lmms_egoplan.benchmarks.egoplan.tuning.tuning import tune_egoplan
@@ -482,31 +482,32 @@ def test_a_switch_drops_its_parts_share(folder, tmp_path, monkeypatch):
     assert seen[1].instructions == []
 
 
-def videos(*counts):
+def videos(folder, *counts):
+    """So many records of each video."""
     rows = [
-        record | {"sample_id": 1000 * video + index, "video_id": f"P01_{video}"}
+        records()[0] | {"sample_id": 1000 * video + index, "video_id": f"P01_{video}"}
         for video, count in enumerate(counts, 1)
         for index in range(count)
-        for record in records()[:1]
     ]
-    return [InstructionRecord.model_validate(row) for row in rows]
+    (folder / "videos.json").write_text(json.dumps(rows), encoding="utf-8")
+    return read_instructions(folder / "videos.json")
 
 
 @pytest.mark.parametrize(
     ("counts", "share", "expected"), [((500, 500), 0.01, 500), ((96, 1, 1, 2), 0.03, 3), ((5,) * 60, 0.1, 30)]
 )
 @pytest.mark.parametrize("seed", range(4))
-def test_videos_are_held_out_that_fit_the_share(counts, share, expected, seed):
-    trained, apart = hold_out(videos(*counts), share, seed)
+def test_videos_are_held_out_that_fit_the_share(tmp_path, counts, share, expected, seed):
+    trained, apart = hold_out(videos(tmp_path, *counts), share, seed)
     assert 0 < len(apart) <= expected
     assert expected == 3 or len(apart) == expected
     assert len(trained) + len(apart) == sum(counts)
 
 
-def test_one_video_cannot_be_held_out():
+def test_one_video_cannot_be_held_out(tmp_path):
     with pytest.raises(LmmsEgoplanError, match=r"held_out: 0.5: all records are of one video"):
-        hold_out(videos(7), 0.5, 0)
-    assert len(hold_out(videos(7), 0, 0)[0]) == 7
+        hold_out(videos(tmp_path, 7), 0.5, 0)
+    assert len(hold_out(videos(tmp_path, 7), 0, 0)[0]) == 7
 
 
 @pytest.fixture
