@@ -61,6 +61,7 @@ class QuestionEncoder:
         self.applies_chat_template = apply_chat_template and has_chat_template
         self._separates_candidate = apply_chat_template
         self._placeholders = _media_placeholders(processor)
+        self._reserved = re.compile("|".join(map(re.escape, _reserved_texts(processor, self._placeholders))))
         self.has_system_turn = self.applies_chat_template and has_system_turn(processor.apply_chat_template)
         has_video_processor = getattr(processor, "video_processor", None) is not None
         self.takes_video = (
@@ -71,6 +72,15 @@ class QuestionEncoder:
         """The token ids of a text alone, without special ones."""
         special = set(self._tokenizer.all_special_ids)
         return [token for token in self._tokenizer(text, add_special_tokens=False)["input_ids"] if token not in special]
+
+    def reserved_text(self, text: str) -> str | None:
+        """The first placeholder of media or special token that a text holds, which the model would not read as text."""
+        match = self._reserved.search(text)
+        return match[0] if match else None
+
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        """The number of tokens of each text alone, without special ones."""
+        return list(map(len, self._tokenizer(list(texts), add_special_tokens=False)["input_ids"])) if texts else []
 
     def encode(self, messages: Sequence[Message], candidates: Sequence[str], question_id: str) -> EncodedQuestion:
         """Tokenise a question with its candidates.
@@ -273,6 +283,14 @@ def _media_placeholders(processor: Any) -> list[str]:
             if name.endswith("_token") and _MEDIA.search(name) and isinstance(token := getattr(owner, name), str):
                 placeholders.add(token)
     return sorted(token for token in placeholders if token.strip())
+
+
+def _reserved_texts(processor: Any, placeholders: Sequence[str]) -> list[str]:
+    """Placeholders and special tokens, longest first; not those that are punctuation, as some padding is."""
+    tokenizer = processor.tokenizer
+    special = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
+    special |= {token for token in tokenizer.all_special_tokens if len(token.strip()) > 2}
+    return sorted({token for token in special if len(token.strip()) > 2} | set(placeholders), key=len, reverse=True)
 
 
 def _assistant_turn(candidate: str) -> Message:

@@ -1,54 +1,62 @@
 """Adapters: peft's LoRA on the language model, with the modules trained whole; made, stored, loaded, merged."""
 
 import json
+import logging
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import torch
+from pydantic import Field, ValidationError
 from transformers import PreTrainedModel
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_json
 from lmms_egoplan.storage import write_whole
-from lmms_egoplan.training.parts import find_parts, lora_pattern
+from lmms_egoplan.training.parts import Parts, find_parts, layer_names, lora_pattern
 from lmms_egoplan.training.settings import Lora
+from lmms_egoplan.validation import Checked, problems_in, validate
 
 if TYPE_CHECKING:
     from peft import PeftModel
 
+logger = logging.getLogger(__name__)
+
 INSTALL = 'peft is not installed: pip install "lmms-egoplan[train]"'
-_CONFIG, _BASE = "adapter_config.json", "base.json"
+_CONFIG, _BASE, _WEIGHTS = "adapter_config.json", "base.json", "adapter_model.safetensors"
+# What models call the layers that Llama calls so: one for each, or queries, keys and values in one layer.
+_FUSED = ("qkv_proj", "query_key_value", "c_attn", "Wqkv", "W_pack", "att_proj", "in_proj", "qkv")
+_ALIASES = {
+    "q_proj": ("q", "query", "wq", *_FUSED),
+    "k_proj": ("k", "key", "wk", *_FUSED),
+    "v_proj": ("v", "value", "wv", *_FUSED),
+    "o_proj": ("out_proj", "o", "wo", "attn_out", "dense", "c_proj"),
+}
 # Of the base's frozen parameters so many are compared, at so many places; rounding to half precision may differ.
 _PARAMETERS, _VALUES, _TOLERANCE = 64, 8, 2e-2
 
 
-def add_adapter(model: PreTrainedModel, lora: Lora | None) -> "PeftModel":
+def add_adapter(model: PreTrainedModel, lora: Lora | None, tell: Callable[[str], None] = logger.warning) -> "PeftModel":
     """Freeze a model but for what joins encoder and language model, and put LoRA on the language model.
 
     Without LoRA, only what joins the two is trained. Trained parameters are in float32.
+
+    Args:
+        tell: takes a remark where the default targets have other names in the model.
 
     Raises:
         LmmsEgoplanError: peft is not installed, there is nothing to train, or no layer has a target's name.
     """
     try:
         from peft import LoraConfig, get_peft_model
-        from peft.utils.constants import DUMMY_TARGET_MODULES, TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING
+        from peft.utils.constants import DUMMY_TARGET_MODULES
     except ImportError as error:
         raise LmmsEgoplanError(INSTALL) from error
     parts = find_parts(model)
     targets = DUMMY_TARGET_MODULES
     if lora is not None:
-        kind = model.config.get_text_config(decoder=True).model_type
-        names = [lora.targets]
-        if lora == Lora():  # T5's layers have other names
-            names.append(list(TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING.get(kind, [])))
-        patterns = [lora_pattern(model, parts, own) for own in names if own]
-        targets = next((pattern for pattern in patterns if pattern), None)
-        if targets is None:
-            raise LmmsEgoplanError(
-                f"lora.targets: {', '.join(lora.targets)}: the language model of {model.config.model_type} has no such "
-                "layers; name its attention layers there"
-            )
+        targets = lora_pattern(parts, _targets(model, parts, lora, tell))
     elif not parts.joining:
         raise LmmsEgoplanError(
             f"{model.config.model_type}: nothing joins its encoder and its language model; without LoRA there is "
@@ -69,6 +77,32 @@ def add_adapter(model: PreTrainedModel, lora: Lora | None) -> "PeftModel":
     return tuned
 
 
+def adapted_layers(tuned: "PeftModel") -> dict[str, int]:
+    """How many layers have LoRA, by their name."""
+    names = [name.rpartition(".")[2] for name, module in tuned.named_modules() if hasattr(module, "lora_A")]
+    return dict(sorted(Counter(names).items()))
+
+
+def _targets(model: PreTrainedModel, parts: Parts, lora: Lora, tell: Callable[[str], None]) -> list[str]:
+    """The names of the layers that get LoRA; the default ones may have others in the model."""
+    layers = layer_names(model, parts)
+    if absent := [name for name in lora.targets if name not in layers]:
+        names = [name for name in lora.targets if name in layers]
+        told = f"the language model of {model.config.model_type} has no layers named {', '.join(absent)}"
+        if lora.targets != Lora().targets:
+            raise LmmsEgoplanError(f"lora.targets: {told}; it has {', '.join(sorted(layers)) or 'no linear layers'}")
+        others = [next((alias for alias in _ALIASES[name] if alias in layers), None) for name in absent]
+        names = list(dict.fromkeys([*names, *filter(None, others)]))
+        if not names:
+            raise LmmsEgoplanError(
+                f"lora.targets: {told}; name its attention layers there: it has "
+                f"{', '.join(sorted(layers)) or 'no linear layers'}"
+            )
+        tell(f"LoRA: {told}; it is put on {', '.join(names)}")
+        return names
+    return lora.targets
+
+
 def save_adapter(tuned: "PeftModel", folder: Path) -> None:
     """Write a peft folder: LoRA, the modules trained whole, and what tells the base from others."""
     tuned.save_pretrained(folder)
@@ -80,7 +114,8 @@ def load_weights(tuned: "PeftModel", folder: Path) -> None:
     from peft import set_peft_model_state_dict
     from safetensors.torch import load_file
 
-    set_peft_model_state_dict(tuned, load_file(folder / "adapter_model.safetensors"))
+    _check_weights(tuned, folder)
+    set_peft_model_state_dict(tuned, load_file(folder / _WEIGHTS))
 
 
 def load_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
@@ -119,8 +154,16 @@ def write_merged(folder: Path, name: str | None, out: Path) -> None:
     name = name or read_json(folder / _CONFIG, "adapter's settings").get("base_model_name_or_path")
     if not name:
         raise LmmsEgoplanError(f"{folder}: {_CONFIG} names no base_model_name_or_path; give the base with --model")
-    merge(AutoModelForImageTextToText.from_pretrained(name, dtype="auto"), folder).save_pretrained(out)
-    AutoProcessor.from_pretrained(name).save_pretrained(out)
+    try:
+        base = AutoModelForImageTextToText.from_pretrained(name, dtype="auto")
+        processor = AutoProcessor.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise LmmsEgoplanError(
+            f"{name}: the base cannot be loaded ({str(error).strip().splitlines()[0]}); give its name or folder with "
+            "--model"
+        ) from error
+    merge(base, folder).save_pretrained(out)
+    processor.save_pretrained(out)
 
 
 def _loaded(model: PreTrainedModel, folder: Path) -> "PeftModel":
@@ -130,12 +173,71 @@ def _loaded(model: PreTrainedModel, folder: Path) -> "PeftModel":
         raise LmmsEgoplanError(INSTALL) from error
     if not (folder / _CONFIG).is_file():
         raise LmmsEgoplanError(f"{folder}: no adapter: there is no {_CONFIG}")
-    if (folder / _BASE).is_file() and (difference := _difference(model, read_json(folder / _BASE, "adapter's base"))):
-        raise LmmsEgoplanError(f"{folder}: an adapter for another base: {difference}")
+    if not isinstance(read_json(folder / _CONFIG, "adapter's settings"), dict):
+        raise LmmsEgoplanError(f"{folder / _CONFIG}: damaged: expected an object; train again, or copy it anew")
+    if (folder / _BASE).is_file():
+        identity = read_json(folder / _BASE, "adapter's base")
+        try:
+            validate(_Identity, identity)
+        except ValidationError as error:
+            problems = "; ".join(problems_in(error))
+            raise LmmsEgoplanError(f"{folder / _BASE}: damaged: {problems}; train again, or copy it anew") from error
+        if difference := _difference(model, identity):
+            raise LmmsEgoplanError(f"{folder}: an adapter for another base: {difference}")
+    stored = _stored_names(folder)
     try:
-        return PeftModel.from_pretrained(model, folder)
-    except (RuntimeError, ValueError, OSError) as error:
+        tuned = PeftModel.from_pretrained(model, folder)
+    except (RuntimeError, ValueError, TypeError, LookupError, OSError) as error:
         raise LmmsEgoplanError(f"{folder}: the adapter does not fit the base: {str(error).splitlines()[0]}") from error
+    _check_names(tuned, stored, folder)
+    return tuned
+
+
+def _check_weights(tuned: "PeftModel", folder: Path) -> None:
+    _check_names(tuned, _stored_names(folder), folder)
+
+
+def _stored_names(folder: Path) -> set[str] | None:
+    """The names of an adapter's tensors; None where they are in another file, which peft reads.
+
+    Raises:
+        LmmsEgoplanError: the file is damaged.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    path = folder / _WEIGHTS
+    if not path.is_file():
+        if not (folder / "adapter_model.bin").is_file():
+            raise LmmsEgoplanError(f"{path}: no such file; train again, or copy the adapter anew")
+        return None
+    try:
+        with safe_open(path, "pt") as file:
+            return set(file.keys())
+    except (SafetensorError, OSError) as error:
+        raise LmmsEgoplanError(f"{path}: damaged: {error}; train again, or copy it anew") from error
+
+
+def _check_names(tuned: "PeftModel", stored: set[str] | None, folder: Path) -> None:
+    """Raise if an adapter's file has not just the tensors that the adapted model expects, which peft would ignore."""
+    from peft import get_peft_model_state_dict
+
+    if stored is None:
+        return
+    wanted = set(get_peft_model_state_dict(tuned))
+    for what, names in (("lacks", wanted - stored), ("has unexpected", stored - wanted)):
+        if names:
+            raise LmmsEgoplanError(
+                f"{folder / _WEIGHTS}: {what} {len(names)} of {len(wanted)} tensors (e.g. {min(names)}); it does not "
+                "belong to this adapter's settings or base"
+            )
+
+
+class _Identity(Checked):
+    """What ``base.json`` holds."""
+
+    name: str
+    model_type: str
+    values: dict[str, Annotated[list[list[float]], Field(min_length=2, max_length=2)]]
 
 
 def _identity(model: PreTrainedModel) -> dict[str, Any]:

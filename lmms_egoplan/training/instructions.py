@@ -104,21 +104,24 @@ def _read(name: str, record: Any, root: Path) -> tuple[Sample | None, list[str]]
             return None, flaws
         if not chat.QA:
             return None, ["QA: expected at least one question with its answer"]
-        return _sample(name, [(turn.q, turn.a) for turn in chat.QA], [resolve_inside(root, chat.video)], "video")
+        fields = tuple(f"QA[{turn}].{key}" for turn in range(len(chat.QA)) for key in ("q", "a"))
+        paths = [_inside(root, "video", chat.video)]
+        return _sample(name, [(turn.q, turn.a) for turn in chat.QA], paths, "video", fields)
     if "caption" in keys:
         caption, flaws = check_record(_Caption, record)
         if flaws or caption is None:
             return None, flaws
         image = f"{caption.image_id}.jpg"
-        paths = [resolve_inside(root, image), resolve_inside(root, "image", image)]
-        return _sample(name, [(DESCRIBE, caption.caption)], paths, "image_id")
+        paths = [_inside(root, "image_id", image), _inside(root, "image_id", "image", image)]
+        return _sample(name, [(DESCRIBE, caption.caption)], paths, "image_id", ("question", "caption"))
     return None, [f"expected conversations (LLaVA), QA (VideoChat) or caption (MiniGPT-4), found {shown(record)}"]
 
 
 def _from_llava(name: str, record: _Llava, root: Path) -> tuple[Sample | None, list[str]]:
     turns = list(record.conversations)
-    if turns and turns[0].speaker == "gpt":  # as in ShareGPT's dialogues, which were cut
-        turns = turns[1:]
+    cut = bool(turns) and turns[0].speaker == "gpt"  # as in ShareGPT's dialogues
+    turns = turns[cut:]
+    fields = tuple(f"conversations[{index + cut}]" for index in range(len(turns)))
     speakers = [turn.speaker for turn in turns]
     if not turns or speakers != ["human", "gpt"] * (len(turns) // 2):
         return None, ["conversations: expected turns from 'human' and 'gpt' by turns, at least one of each"]
@@ -130,26 +133,34 @@ def _from_llava(name: str, record: _Llava, root: Path) -> tuple[Sample | None, l
     if count > (medium is not None):
         return None, [f"conversations: {count} placeholders of media, but {'one medium' if medium else 'no image'}"]
     if medium is None:
-        return _sample(name, pairs, [], "image")
-    paths = [resolve_inside(root, medium)]
+        return _sample(name, pairs, [], "image", fields)
+    field = "image" if record.image else "video"
+    paths = [_inside(root, field, medium)]
     if "/" not in medium:
-        paths.append(resolve_inside(root, f"{_COCO}{medium}"))
-    return _sample(name, pairs, paths, "image" if record.image else "video")
+        paths.append(_inside(root, field, f"{_COCO}{medium}"))
+    return _sample(name, pairs, paths, field, fields)
+
+
+def _inside(root: Path, field: str, *parts: str) -> Path:
+    try:
+        return resolve_inside(root, *parts)
+    except LmmsEgoplanError as error:
+        raise LmmsEgoplanError(f"{field}: {error}") from error
 
 
 def _sample(
-    name: str, pairs: Sequence[tuple[str, str]], paths: Sequence[Path], field: str
+    name: str, pairs: Sequence[tuple[str, str]], paths: Sequence[Path], field: str, fields: tuple[str, ...]
 ) -> tuple[Sample | None, list[str]]:
-    """A sample that shows the first of these files that is there."""
+    """A sample that shows the first of these files that is there; `fields` as for `Sample`."""
     turns = tuple((_without_placeholders(question), answer.strip()) for question, answer in pairs)
     if not all(question for question, _ in turns):
         return None, ["a question has no words"]
     if not paths:
-        return Sample(name, turns), []
+        return Sample(name, turns, fields=fields), []
     path = next((path for path in paths if path.is_file()), None)
     if path is None:
         return None, [f"{field}: {paths[0]}: no such file"]
-    return Sample(name, turns, (), partial(_paths, path), VIDEO_FRAMES if field == "video" else 1), []
+    return Sample(name, turns, (), partial(_paths, path), VIDEO_FRAMES if field == "video" else 1, fields), []
 
 
 def _paths(path: Path) -> list[Path]:

@@ -18,11 +18,11 @@ class Mix:
 
     Args:
         parts: samples by the name of their part; empty parts are left out.
-        proportions: the parts' shares of an epoch, of any sum; by default their sizes. Parts without one are not seen.
+        proportions: the parts' shares of an epoch, of any sum, 0 for parts that are not seen; by default their sizes.
         seed: of the order and of what is drawn of samples.
 
     Raises:
-        LmmsEgoplanError: nothing is left to mix, or a proportion names no part, or is negative.
+        LmmsEgoplanError: nothing is left to mix, a part has no proportion, or one names no part, or is negative.
     """
 
     def __init__(
@@ -42,10 +42,13 @@ class Mix:
             counts = ", ".join(f"{name}: {len(samples)}" for name, samples in parts.items())
             given = ", ".join(f"{name}: {share:g}" for name, share in (proportions or {}).items()) or "none given"
             raise LmmsEgoplanError(f"the mix is empty: proportions: {given}; samples: {counts}")
+        if unnamed := [name for name in self.parts if proportions is not None and name not in proportions]:
+            raise LmmsEgoplanError(f"proportions: {unnamed[0]}: no share is given; 0 leaves the part out")
         total = sum(shares[name] for name in self._names)
         self.shares = {name: shares[name] / total for name in self._names}
         self.epoch_length = sum(len(self.parts[name]) for name in self._names)
         self._seed = seed
+        self._cumulative = [[0] * len(self.shares)]
 
     def at(self, place: int) -> Drawn:
         """What stands at a place, counted from 0, over all epochs."""
@@ -58,8 +61,15 @@ class Mix:
         return draw(samples[number], f"{self._seed} {name} {number} {rounds}")
 
     def _places_before(self, epoch: int) -> list[int]:
-        """Places of each part in all earlier epochs; rounded so that an epoch's places add up."""
-        return [edge - before for before, edge in self._edges(epoch)]
+        """Places of each part in all earlier epochs; rounded so that an epoch's places add up, and none is negative."""
+        while len(self._cumulative) <= epoch:
+            before = self._cumulative[-1]
+            edges = self._edges(len(self._cumulative))
+            counts = [max(0, stop - start - count) for (start, stop), count in zip(edges, before, strict=True)]
+            for _ in range(sum(counts) - self.epoch_length):
+                counts[counts.index(max(counts))] -= 1
+            self._cumulative.append([count + own for count, own in zip(before, counts, strict=True)])
+        return self._cumulative[epoch]
 
     def _edges(self, epochs: int) -> list[tuple[int, int]]:
         """Of each part the places up to it and with it in so many epochs, as if an epoch were sorted by part."""

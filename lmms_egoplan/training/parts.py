@@ -1,13 +1,21 @@
 """Which modules of a vision-language model are its encoders, its language model, and what joins the two."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from torch import nn
 from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
 
-_ENCODER = re.compile(r"vision|visual|image_tower|video_tower|audio")
+from lmms_egoplan.errors import LmmsEgoplanError
+
+_ENCODER = re.compile(r"vision|visual|image_tower|video_tower|image_encoder|audio")
+# Where a model has none of these names, its encoder is just that (Pix2Struct).
+_ONLY_ENCODER = re.compile(r"^encoder$")
+# What makes images or speech has no part in text, and stays as it is.
+_GENERATOR = re.compile(r"vq_?model|vq_?vae|^generation_|talker|token2wav")
 # Qwen's mergers stand inside the encoder.
 _JOINING_INSIDE = re.compile(r"merger|q_?former|resampler|abstractor|perceiver|multi_modal_projector")
 _JOINING = re.compile(rf"{_JOINING_INSIDE.pattern}|projector|projection|connector|aligner")
@@ -17,8 +25,8 @@ _JOINING = re.compile(rf"{_JOINING_INSIDE.pattern}|projector|projection|connecto
 class Parts:
     """Names of modules, as in ``named_modules``; every parameter but single ones lies in just one of them.
 
-    encoders: vision encoders; they may hold joining modules.
-    joining: projector, merger, Q-Former and the like.
+    encoders: what is frozen: vision encoders, which may hold joining modules, and generators of images.
+    joining: projector, merger, Q-Former, embeddings of visual tokens and the like.
     language: the language model, and its output layer.
     """
 
@@ -28,42 +36,111 @@ class Parts:
 
 
 def find_parts(model: PreTrainedModel) -> Parts:
-    """Tell the parts of a transformers vision-language model apart, by where its decoder stands and by names."""
-    decoder, head = model.get_decoder(), model.get_output_embeddings()
+    """Tell the parts of a transformers vision-language model apart, by where its decoder stands and by names.
+
+    An encoder has an encoder's name and layers. What has the name alone embeds visual tokens, and joins the two.
+
+    Raises:
+        LmmsEgoplanError: what would be trained whole is a part of the decoder's layers, or no language model is found.
+    """
+    decoder = model.get_decoder()
+    ends = _ends(model)
+    pattern = _ENCODER if _contains_encoder(model, _ENCODER) else _ONLY_ENCODER
     encoders: list[str] = []
     joining: list[str] = []
     language: list[str] = []
 
-    def sort(module: nn.Module, path: str) -> None:
+    def sort(module: nn.Module, path: str, is_language: bool) -> None:
         for name, child in module.named_children():
             place = f"{path}{name}"
             if not any(True for _ in child.parameters()):
                 continue
-            if any(inside is decoder for inside in child.modules()):
-                if any(_ENCODER.search(inside) for inside, _ in child.named_modules()):
-                    sort(child, f"{place}.")
-                else:
-                    language.append(place)
-            elif child is head:
-                language.append(place)
-            elif _ENCODER.search(name) and not _JOINING.search(name):
+            holds_decoder = any(inside is decoder for inside in child.modules())
+            if _is_encoder(name, child, pattern) and not holds_decoder:
                 encoders.append(place)
                 joining.extend(f"{place}.{inside}" for inside in _joining_inside(child))
+            elif _contains_encoder(child, pattern) and not (child is decoder and pattern is _ONLY_ENCODER):
+                sort(child, f"{place}.", is_language or child is decoder or not holds_decoder)
+            elif holds_decoder and child is not decoder and any(_ENCODER.search(n) for n, _ in child.named_children()):
+                sort(child, f"{place}.", is_language)  # no encoder, but patches that are embedded (Fuyu)
+            elif holds_decoder or any(inside is end for inside in child.modules() for end in ends):
+                language.append(place)
+            elif _GENERATOR.search(name):
+                encoders.append(place)
+            elif is_language and not (_JOINING.search(name) or pattern.search(name)):
+                language.append(place)
             else:
                 joining.extend(f"{place}.{inside}".rstrip(".") for inside in _units(child))
 
-    sort(model, "")
-    return Parts(tuple(encoders), tuple(joining), tuple(language))
+    sort(model, "", model is decoder)
+    parts = Parts(tuple(encoders), tuple(joining), tuple(language))
+    layers = {id(module) for stack in _stacks(decoder, pattern) for module in stack.modules()}
+    misplaced = [name for name in joining if id(model.get_submodule(name)) in layers]
+    if misplaced or not language:
+        raise LmmsEgoplanError(
+            f"{model.config.model_type}: its parts cannot be told apart: "
+            f"{', '.join(misplaced[:3]) or 'nothing'} "
+            f"{'would be trained whole, but belongs to' if misplaced else 'is'} the language model "
+            f"(encoders: {', '.join(encoders) or 'none'}; language model: "
+            f"{', '.join(language) or 'none'}); this kind of model cannot be tuned"
+        )
+    return parts
 
 
-def lora_pattern(model: PreTrainedModel, parts: Parts, targets: list[str]) -> str | None:
-    """A regular expression of the language model's layers with these names; None if there are none.
+def _ends(model: PreTrainedModel) -> list[nn.Module]:
+    """The embeddings of tokens and the output layer, as far as the model tells them."""
+    ends = []
+    for get in (model.get_output_embeddings, model.get_input_embeddings):
+        with suppress(NotImplementedError):
+            ends.append(get())
+    return [end for end in ends if end is not None]
+
+
+def _is_encoder(name: str, module: nn.Module, pattern: re.Pattern[str]) -> bool:
+    if not pattern.search(name) or _JOINING.search(name):
+        return False
+    return any(isinstance(inside, (nn.ModuleList, nn.Sequential)) for inside in module.modules())
+
+
+def _contains_encoder(module: nn.Module, pattern: re.Pattern[str]) -> bool:
+    """Whether an encoder stands in a module, outside of lists of layers, whose parts may have an encoder's name."""
+    return not isinstance(module, nn.ModuleList) and any(
+        _is_encoder(name, child, pattern) or _contains_encoder(child, pattern)
+        for name, child in module.named_children()
+    )
+
+
+def _stacks(module: nn.Module, pattern: re.Pattern[str]) -> Iterator[nn.ModuleList]:
+    """The lists of layers of a decoder, without those of encoders and joining modules that stand in it."""
+    for name, child in module.named_children():
+        if isinstance(child, nn.ModuleList):
+            yield child
+        elif not (_is_encoder(name, child, pattern) or _JOINING.search(name)):
+            yield from _stacks(child, pattern)
+
+
+def layer_names(model: PreTrainedModel, parts: Parts) -> set[str]:
+    """The last names of the language model's linear layers, without its output layer."""
+    head = model.get_output_embeddings()
+    roots = tuple(f"{root}." for root in parts.language)
+    return {
+        name.rpartition(".")[2]
+        for name, module in model.named_modules()
+        if name.startswith(roots) and module is not head and _is_linear(module)
+    }
+
+
+def _is_linear(module: nn.Module) -> bool:
+    return isinstance(module, (nn.Linear, Conv1D)) or hasattr(module, "qweight")  # quantised
+
+
+def lora_pattern(parts: Parts, targets: Sequence[str]) -> str:
+    """A regular expression of the language model's layers with these names.
 
     What joins it with the encoder is trained whole and not among them.
     """
     roots = "|".join(map(re.escape, parts.language))
-    pattern = rf"(?:{roots})\.(?:.*\.)?(?:{'|'.join(map(re.escape, targets))})"
-    return pattern if any(re.fullmatch(pattern, name) for name, _ in model.named_modules()) else None
+    return rf"(?:{roots})\.(?:.*\.)?(?:{'|'.join(map(re.escape, targets))})"
 
 
 def _joining_inside(module: nn.Module) -> Iterator[str]:

@@ -1,13 +1,15 @@
 """Samples as questions with answers, tokenised in worker processes."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from torch.utils.data import Dataset
 
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.ranking.encoding import QuestionEncoder
-from lmms_egoplan.ranking.question import EncodedQuestion
+from lmms_egoplan.ranking.question import ContextTooLongError, EncodedQuestion
 from lmms_egoplan.training.mix import Mix
 from lmms_egoplan.training.samples import Drawn
 
@@ -20,9 +22,13 @@ class AnswerEncoder:
 
     A sample with negatives is encoded as ranking does it: no token behind the answer. The others are answers that the
     model is to write, so the token that ends the turn is learned with them.
+
+    Args:
+        positions: of the model, which a context and its longest answer must not exceed; None for no limit.
     """
 
-    def __init__(self, processor: Any, is_encoder_decoder: bool) -> None:
+    def __init__(self, processor: Any, is_encoder_decoder: bool, positions: int | None = None) -> None:
+        self.positions = positions
         self._ranked = QuestionEncoder(processor, is_encoder_decoder, score_eos=False)
         self._written = QuestionEncoder(processor, is_encoder_decoder, score_eos=True)
         self._media = MediaLoader(self._ranked.takes_video, VIDEO_FRAMES)
@@ -31,15 +37,41 @@ class AnswerEncoder:
         """The question with its answer first, then its negative, if it is drawn and wanted.
 
         Raises:
-            LmmsEgoplanError: what is shown cannot be read, or an answer cannot be told from its context.
+            LmmsEgoplanError: what is shown cannot be read, an answer cannot be told from its context, or both do not
+                fit the model.
         """
         answers = drawn.answers if with_negative else drawn.answers[:1]
         encoder = self._ranked if drawn.sample.negatives else self._written
-        return encoder.encode(drawn.messages(self._media), answers, drawn.sample.name)
+        return self._fitting(encoder.encode(drawn.messages(self._media), answers, drawn.sample.name), drawn)
 
     def encode_choices(self, drawn: Drawn, choices: Sequence[str]) -> EncodedQuestion:
-        """The question with these answers."""
-        return self._ranked.encode(drawn.messages(self._media), choices, drawn.sample.name)
+        """The question with these answers; raises as `encode`."""
+        return self._fitting(self._ranked.encode(drawn.messages(self._media), choices, drawn.sample.name), drawn)
+
+    def reserved_text(self, text: str) -> str | None:
+        """As `QuestionEncoder.reserved_text`."""
+        return self._ranked.reserved_text(text)
+
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        """As `QuestionEncoder.token_counts`."""
+        return self._ranked.token_counts(texts)
+
+    def _fitting(self, question: EncodedQuestion, drawn: Drawn) -> EncodedQuestion:
+        context, answer = question.prefix_length, question.longest_candidate
+        if self.positions is not None and context + answer > self.positions:
+            raise ContextTooLongError(
+                f"{drawn.sample.name}: turns and visuals: {context} tokens of context, with {question.num_visuals} "
+                f"images or frames, and {answer} of the answer exceed the model's {self.positions} positions; shorten "
+                "the record's texts or leave it out, or show fewer frames (num_clips, frames_per_clip)"
+            )
+        return question
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A question that cannot be encoded, and why: a worker process hands it on to the main one, which raises it."""
+
+    message: str
 
 
 class Questions(Dataset):
@@ -59,10 +91,16 @@ class Questions(Dataset):
     def __len__(self) -> int:
         return self._length
 
-    def __getitem__(self, place: int) -> EncodedQuestion:
-        return self._encoder.encode(self._mix.at(place), self._with_negatives)
+    def __getitem__(self, place: int) -> EncodedQuestion | Failed:
+        drawn = self._mix.at(place)
+        try:
+            return self._encoder.encode(drawn, self._with_negatives)
+        except LmmsEgoplanError as error:
+            return Failed(str(error))
+        except (OSError, ValueError) as error:  # of a processor
+            return Failed(f"{drawn.sample.name}: {error}")
 
 
-def collate(questions: list[EncodedQuestion]) -> dict[str, Any]:
+def collate(questions: list[EncodedQuestion | Failed]) -> dict[str, Any]:
     """A batch; questions are not padded, each is computed by itself."""
     return {"questions": questions}

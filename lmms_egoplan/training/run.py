@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,13 +15,14 @@ from transformers import AutoModelForImageTextToText, AutoProcessor, PreTrainedM
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.ranking.encoder_decoder import encoder_decoder_of
-from lmms_egoplan.ranking.question import ContextTooLongError, EncodedQuestion, check_length
+from lmms_egoplan.ranking.question import EncodedQuestion
 from lmms_egoplan.storage import write_whole
-from lmms_egoplan.training.adapter import add_adapter, load_weights, save_adapter
+from lmms_egoplan.training.adapter import adapted_layers, add_adapter, load_weights, save_adapter
+from lmms_egoplan.training.checks import check_lengths, check_texts, probes
 from lmms_egoplan.training.mix import Mix
 from lmms_egoplan.training.parts import find_parts
 from lmms_egoplan.training.questions import AnswerEncoder, Questions
-from lmms_egoplan.training.run_folder import SETTINGS, RunFolder
+from lmms_egoplan.training.run_folder import SETTINGS, RunFolder, only_process
 from lmms_egoplan.training.samples import Drawn, Sample
 from lmms_egoplan.training.scorer import AnswerScorer
 from lmms_egoplan.training.settings import TuningSettings
@@ -29,6 +31,9 @@ from lmms_egoplan.training.trainer import AnswerTrainer, in_bfloat16, training_a
 CHOICES = 4
 """Choices of a held-out question: the answer and negatives, as in the benchmark; fewer where there are fewer."""
 
+# Settings that leave the weights as they are.
+_FREE = ("workers", "log_every", "save_every", "evaluate_every", "report_to")
+
 
 @dataclass(frozen=True)
 class Tuned:
@@ -36,6 +41,8 @@ class Tuned:
 
     history: the Trainer's log: losses and held-out accuracy by update.
     trainable, parameters: numbers of parameters that were trained, and of all.
+    adapted: how many layers got LoRA, by their name.
+    shares: of the samples that were seen, by part.
     answer_passes: ``shared`` or ``separate``.
     seconds: of training, without what an interruption has lost.
     """
@@ -45,6 +52,8 @@ class Tuned:
     trainable: int
     parameters: int
     joining: tuple[str, ...]
+    adapted: dict[str, int]
+    shares: dict[str, float]
     answer_passes: str
     device: str
     precision: str
@@ -75,36 +84,59 @@ def tune(
         tell: takes remarks for the user.
 
     Raises:
-        LmmsEgoplanError: the folder is another run's, or holds a run and `resume` is not given; the mix is empty; a
+        LmmsEgoplanError: the folder is another run's, holds a run and `resume` is not given, or none and it is given;
+            another process trains in it; the mix is empty; a
             sample cannot be encoded or does not fit the model; the settings do not fit the model or the processes.
         OSError: the folder cannot be written.
     """
     mix = Mix(parts, proportions, settings.seed)
+    with only_process(out) if PartialState().is_main_process else nullcontext():
+        return _tune(model_name, mix, held_out, settings, out, identity, resume, tell)
+
+
+def _tune(
+    model_name: str,
+    mix: Mix,
+    held_out: Sequence[Sample],
+    settings: TuningSettings,
+    out: Path,
+    identity: Mapping[str, Any],
+    resume: bool,
+    tell: Callable[[str], None],
+) -> Tuned:
     steps = settings.steps or max(1, settings.epochs * mix.epoch_length // settings.batch_size)
     arguments = training_arguments(settings, out / "checkpoints", steps, bool(held_out))
     state = PartialState()
     if not resume and (out / SETTINGS).exists():
         raise LmmsEgoplanError(f"{out}: holds a run; go on with it: --resume, or give another --out")
+    if resume and not (out / SETTINGS).exists():
+        raise LmmsEgoplanError(f"{out}: holds no run to go on with; leave --resume out, or give the run's folder")
     state.wait_for_everyone()
     set_seed(settings.seed)
     precision = torch.bfloat16 if in_bfloat16(settings) else torch.float32
+    processor = AutoProcessor.from_pretrained(model_name)
+    seen = [mix.parts[name] for name in mix.shares] + [held_out] * bool(held_out)
+    check_texts(AnswerEncoder(processor, False), seen)
     base = AutoModelForImageTextToText.from_pretrained(
         model_name, dtype=precision, attn_implementation=settings.attn_implementation
     )
-    processor = AutoProcessor.from_pretrained(model_name)
     base.to(arguments.device)
     encoders, joining = find_parts(base).encoders, find_parts(base).joining
-    encoder = AnswerEncoder(processor, encoder_decoder_of(base) is not None)
-    _check_samples(base, encoder, mix, held_out)
+    encoder = AnswerEncoder(processor, encoder_decoder_of(base) is not None, _positions(base))
+    check_lengths(encoder, seen)
     scorer = AnswerScorer(base, way=settings.answer_passes)
-    scorer.check(processor, encoder.encode(mix.at(0)))
+    scorer.check(processor, *probes(encoder, seen))
     run = {"model": model_name, **identity, **settings.model_dump(mode="json"), "proportions": mix.shares}
     with state.main_process_first():
-        folder = RunFolder(out, run)
+        folder = RunFolder(out, run, free=_FREE, resume="take its settings and files again, and --resume")
         last = folder.last_checkpoint()
     if last is not None:
         tell(f"Going on from {last}")
-    tuned = add_adapter(base, settings.lora)
+    arguments.eval_on_start = last is None and bool(held_out)
+    tuned = add_adapter(base, settings.lora, tell)
+    adapted = adapted_layers(tuned)
+    if settings.lora:
+        tell(f"LoRA on {sum(adapted.values())} layers: {', '.join(f'{n} {name}' for name, n in adapted.items())}")
     scorer = AnswerScorer(tuned.get_base_model(), encoders, scorer.way)
     if settings.gradient_checkpointing:
         base.gradient_checkpointing_enable({"use_reentrant": False})
@@ -125,6 +157,8 @@ def tune(
         trainable=sum(p.numel() for p in tuned.parameters() if p.requires_grad),
         parameters=sum(p.numel() for p in base.parameters()),
         joining=joining,
+        adapted=adapted,
+        shares=mix.shares,
         answer_passes=scorer.way,
         device=arguments.device.type,
         precision=str(precision).removeprefix("torch."),
@@ -155,31 +189,8 @@ def _held_out_question(encoder: AnswerEncoder, sample: Sample) -> EncodedQuestio
     return encoder.encode_choices(Drawn(sample, 0, None), [sample.turns[0][1], *sample.negatives[: CHOICES - 1]])
 
 
-def _check_samples(model: PreTrainedModel, encoder: AnswerEncoder, mix: Mix, held_out: Sequence[Sample]) -> None:
-    """Encode the samples of each part that show and say most, before any training.
-
-    Raises:
-        LmmsEgoplanError: one cannot be encoded, or does not fit the model's positions.
-    """
-    for samples in (*mix.parts.values(), held_out):
-        if not samples:
-            continue
-        most = max(sample.num_visuals for sample in samples)
-        shows_most = max((sample for sample in samples if sample.num_visuals == most), key=_length)
-        for sample in dict.fromkeys((shows_most, max(samples, key=_length))):
-            negative = max(sample.negatives, key=len, default=None)
-            question = encoder.encode(Drawn(sample, len(sample.turns) - 1, negative))
-            if encoder_decoder_of(model) is not None:
-                continue
-            try:
-                check_length(model, question.prefix_length, question.longest_candidate, sample.name)
-            except ContextTooLongError as error:
-                raise LmmsEgoplanError(
-                    f"{sample.name}: turns and visuals: {question.prefix_length} tokens of context, with "
-                    f"{sample.num_visuals} images or frames, and {question.longest_candidate} of the answer exceed the "
-                    f"positions of {model.config.model_type}; show fewer frames (num_clips, frames_per_clip)"
-                ) from error
-
-
-def _length(sample: Sample) -> int:
-    return sum(len(text) for turn in sample.turns for text in turn) + max(map(len, sample.negatives), default=0)
+def _positions(model: PreTrainedModel) -> int | None:
+    """How many tokens fit a decoder-only model; None for no limit."""
+    if encoder_decoder_of(model) is not None:
+        return None
+    return getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)

@@ -1,8 +1,11 @@
 """The folder of a training run: what it was started with, its checkpoints, and its end."""
 
 import json
+import re
 import shutil
-from collections.abc import Mapping
+import sqlite3
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,8 @@ from lmms_egoplan.validation import shown
 SETTINGS = "run.json"
 _SCORES = "scores.json"
 _COMPLETE = "complete.json"
+_LOCK = ".lock"
+_SHA256 = re.compile("[0-9a-f]{64}")
 # Ends the names of settings that are digests of files.
 _DIGEST = "_sha256"
 
@@ -23,29 +28,39 @@ class RunFolder:
 
     settings: all that decides the outcome, JSON values by name; written to ``run.json``.
     earlier: settings of runs that have none of that name there; they go on with these alone.
+    free: names of settings that may differ.
+    resume: how to go on with another run; by default the command's options, which are named as the settings.
 
     Raises:
         LmmsEgoplanError: the folder belongs to another run, or has other files.
         OSError: it cannot be written.
     """
 
-    def __init__(self, path: Path, settings: Mapping[str, Any], earlier: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        settings: Mapping[str, Any],
+        earlier: Mapping[str, Any] | None = None,
+        free: Collection[str] = (),
+        resume: str | None = None,
+    ) -> None:
         self.path = path
         self._earlier = dict(earlier or {})
         self.checkpoints = path / "checkpoints"
         stored = self._stored()
         if stored is None:
             write_whole(path / SETTINGS, json.dumps(settings, indent=1) + "\n")
-        elif stored != settings:
-            names = [name for name in {**stored, **settings} if stored.get(name) != settings.get(name)]
+        elif names := [
+            name for name in {**stored, **settings} if name not in free and stored.get(name) != settings.get(name)
+        ]:
             differing = "; ".join(
-                f"{name}: {shown(stored.get(name))} there, {shown(settings.get(name))} now" for name in names
+                line for name in names for line in _differences(name, stored.get(name), settings.get(name))
             )
             options = [f"--{name.replace('_', '-')} {stored.get(name)}" for name in names if not name.endswith(_DIGEST)]
             same = ["the same files and encoder"] * (len(options) < len(names)) + [" ".join(options)] * bool(options)
             raise LmmsEgoplanError(
                 f"{path}: holds a run with other settings ({differing}); give another --out, or go on with that run: "
-                f"{' and '.join(same)}"
+                f"{resume or ' and '.join(same)}"
             )
 
     def scores(self) -> dict[str, Any] | None:
@@ -101,6 +116,46 @@ class RunFolder:
             (folder / name).is_file() and (folder / name).stat().st_size == size
             for name, size in complete["files"].items()
         )
+
+
+def _differences(name: str, there: Any, now: Any) -> Iterator[str]:
+    """What differs between two values of a setting; of digests only that they do."""
+    if isinstance(there, dict) and isinstance(now, dict):
+        for key in {**there, **now}:
+            if there.get(key) != now.get(key):
+                yield from _differences(f"{name}: {key}", there.get(key), now.get(key))
+    elif all(isinstance(value, str) and _SHA256.fullmatch(value) for value in (there, now)):
+        yield f"{name}: other contents"
+    else:
+        yield f"{name}: {shown(there)} there, {shown(now)} now"
+
+
+@contextmanager
+def only_process(path: Path) -> Iterator[None]:
+    """Within it, no other process trains in a folder. The system lets go of it when the process ends, however it does.
+
+    A folder that was not there, and in which nothing was written, is removed again.
+
+    Raises:
+        LmmsEgoplanError: another process trains in it, or the path is a file.
+        OSError: the folder cannot be written.
+    """
+    if path.exists() and not path.is_dir():
+        raise LmmsEgoplanError(f"{path}: is a file; give another --out")
+    path.mkdir(parents=True, exist_ok=True)
+    guard = sqlite3.connect(path / _LOCK, timeout=0, isolation_level=None, check_same_thread=False)
+    try:
+        guard.execute("BEGIN EXCLUSIVE")
+    except sqlite3.OperationalError as error:
+        guard.close()
+        raise LmmsEgoplanError(f"another process trains in {path}; wait for its end, or give another --out") from error
+    try:
+        yield
+    finally:
+        guard.close()
+        if path.is_dir() and [other.name for other in path.iterdir()] == [_LOCK]:
+            (path / _LOCK).unlink()
+            path.rmdir()
 
 
 def _read(path: Path) -> dict[str, Any] | None:

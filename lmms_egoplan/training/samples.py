@@ -1,7 +1,7 @@
 """What a model is tuned on: dialogues about images and videos, with wrong answers to some questions."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ class Sample:
     negatives: wrong answers to the question, which then is the only one.
     visuals: reads what is shown before the first question, as `MediaLoader.messages` takes it; can be pickled.
     num_visuals: images and frames that it gives; reads nothing.
+    fields: the record's names for questions and answers by turns, then negatives, in errors.
     """
 
     name: str
@@ -32,6 +33,17 @@ class Sample:
     negatives: tuple[str, ...] = ()
     visuals: Callable[[], Sequence[Any]] = no_visuals
     num_visuals: int = 0
+    fields: tuple[str, ...] = ()
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """Every question, answer and negative, with its field's name."""
+        texts = [text for turn in self.turns for text in turn] + list(self.negatives)
+        names = self.fields
+        if len(names) != len(texts):
+            turns = range(len(self.turns))
+            names = tuple(f"{name}[{turn}]" for turn in turns for name in ("question", "answer"))
+            names += tuple(f"negatives[{index}]" for index in range(len(self.negatives)))
+        yield from zip(names, texts, strict=True)
 
 
 @dataclass(frozen=True)

@@ -51,18 +51,27 @@ class AnswerScorer(nn.Module):
             self.model.get_submodule(name).eval()
         return self
 
-    def check(self, processor: Any, question: EncodedQuestion) -> None:
-        """Compare shared passes with `CandidateRanker` on a question; take separate ones where they differ.
+    def check(self, processor: Any, *questions: EncodedQuestion) -> None:
+        """Compare shared passes with `CandidateRanker` on questions; take separate ones where they differ.
+
+        Args:
+            questions: one of each kind of media, with two candidates at least, else shared passes share nothing.
 
         Raises:
-            RankingError: the model cannot score the question at all, or only separately where shared passes are forced.
+            RankingError: the model cannot score a question at all, or only separately where shared passes are forced.
         """
         was_training = self.training
         self.eval()
+        ranker = CandidateRanker(self.model, processor)
+        for question in questions:
+            self._check(ranker, question)
+        self.train(was_training)
+
+    def _check(self, ranker: CandidateRanker, question: EncodedQuestion) -> None:
         question = EncodedQuestion(
             on_device(question.inputs, self.model), question.candidates, question.question_id, question.num_visuals
         )
-        expected = [-score.nll for score in CandidateRanker(self.model, processor).score_encoded(question)]
+        expected = [-score.nll for score in ranker.score_encoded(question)]
         tolerance = FLOAT32_TOLERANCE if self.model.dtype == torch.float32 else HALF_PRECISION_TOLERANCE
         if self.way == "shared":
             try:
@@ -77,7 +86,6 @@ class AnswerScorer(nn.Module):
                 self.way = "separate"
             elif problem:
                 logger.warning("answer_passes: shared is not exact for this model: %s", problem)
-        self.train(was_training)
 
     def _logprobs(self, question: EncodedQuestion) -> list[torch.Tensor]:
         question = EncodedQuestion(

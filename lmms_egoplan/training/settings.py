@@ -4,13 +4,48 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from typing_extensions import Self
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
-from lmms_egoplan.validation import problems_in
+from lmms_egoplan.validation import problem, problems_in
 
 Positive = Annotated[int, Field(ge=1)]
+# The arguments of transformers' TrainingArguments that a run decides by itself, and the settings that stand for them.
+_OWN_ARGUMENTS = {
+    "output_dir": "--out",
+    "max_steps": "steps",
+    "num_train_epochs": "epochs",
+    "per_device_train_batch_size": "per_device_batch_size",
+    "gradient_accumulation_steps": "batch_size and per_device_batch_size",
+    "learning_rate": "learning_rate",
+    "lr_scheduler_type": None,
+    "lr_scheduler_kwargs": "warmup_learning_rate and final_learning_rate",
+    "warmup_steps": "warmup_steps",
+    "warmup_ratio": "warmup_steps",
+    "weight_decay": "weight_decay",
+    "max_grad_norm": "max_grad_norm",
+    "bf16": "precision",
+    "fp16": "precision",
+    "gradient_checkpointing": "gradient_checkpointing",
+    "dataloader_num_workers": "workers",
+    "dataloader_drop_last": None,
+    "logging_steps": "log_every",
+    "save_steps": "save_every",
+    "save_strategy": "save_every",
+    "eval_strategy": "held_out",
+    "eval_steps": "evaluate_every",
+    "eval_on_start": None,
+    "seed": "seed",
+    "data_seed": "seed",
+    "report_to": "report_to",
+    "remove_unused_columns": None,
+    "average_tokens_across_devices": None,
+    "auto_find_batch_size": None,
+    "load_best_model_at_end": None,
+    "resume_from_checkpoint": "--resume",
+}
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -40,7 +75,7 @@ class TuningSettings(Strict):
         it is divided.
     per_device_batch_size: samples that a process computes before it goes back through them.
     learning_rate, warmup_learning_rate, final_learning_rate: linear warm-up from the second to the first, then a cosine
-        to the third.
+        to the third; neither may exceed the first.
     warmup_steps: updates; at most a tenth of the run.
     max_grad_norm: 0 for none. The project's own.
     precision: float32, or bfloat16 with the trained parameters in float32; ``auto``: bfloat16 where a GPU has it.
@@ -73,6 +108,20 @@ class TuningSettings(Strict):
     evaluate_every: Positive = 500
     report_to: list[str] = []
     trainer: dict[str, Any] = {}
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for name in ("warmup_learning_rate", "final_learning_rate"):
+            if getattr(self, name) > self.learning_rate:
+                raise problem(
+                    f"{name}: expected at most learning_rate, {self.learning_rate:g}, found {getattr(self, name):g}; "
+                    "set both in the configuration (--config)"
+                )
+        for name in self.trainer:
+            if name in _OWN_ARGUMENTS:
+                own = _OWN_ARGUMENTS[name]
+                raise problem(f"trainer.{name}: {f'set {own} instead' if own else 'the run decides it by itself'}")
+        return self
 
 
 Settings = TypeVar("Settings", bound=BaseModel)

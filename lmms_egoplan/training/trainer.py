@@ -14,7 +14,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.ranking.question import EncodedQuestion
 from lmms_egoplan.training.loss import batch_loss
-from lmms_egoplan.training.questions import Questions, collate
+from lmms_egoplan.training.questions import Failed, Questions, collate
 from lmms_egoplan.training.scorer import AnswerScorer
 from lmms_egoplan.training.settings import TuningSettings
 
@@ -53,8 +53,15 @@ class AnswerTrainer(Trainer):
         self._logged = torch.zeros(4, dtype=torch.float64)
 
     def get_batch_samples(self, epoch_iterator: Iterator[Any], num_batches: int, device: Any) -> tuple[list[Any], Any]:
-        """The batch's parts; counts what its means are over."""
+        """The batch's parts; counts what its means are over.
+
+        Raises:
+            LmmsEgoplanError: a sample cannot be read or encoded.
+        """
         batches, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
+        for question in (question for batch in batches for question in batch["questions"]):
+            if isinstance(question, Failed):
+                raise LmmsEgoplanError(question.message)
         self._samples = self._sum(sum(len(batch["questions"]) for batch in batches))
         self._violations, self._micro_batch = None, 0
         self._updates += 1
@@ -82,8 +89,8 @@ class AnswerTrainer(Trainer):
         loss = batch_loss(scores, self._samples, violations)
         if not math.isfinite(loss.loss.item()):
             raise LmmsEgoplanError(
-                f"update {self.state.global_step + 1}: the loss is {loss.loss.item()}; resume from the last checkpoint "
-                "in a new --out with a smaller learning_rate"
+                f"update {self.state.global_step + 1}: the loss is {loss.loss.item()}; start again in a new "
+                "--out with a smaller learning_rate"
             )
         values = [loss.nll.item(), loss.contrastive.item(), loss.violations, loss.pairs]
         self._logged += torch.tensor(values, dtype=torch.float64)

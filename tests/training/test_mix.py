@@ -3,6 +3,8 @@
 from collections import Counter
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.training.mix import Mix
@@ -69,8 +71,36 @@ def test_a_turn_of_a_dialogue_is_learned_with_those_before_it():
         ({"plans": 1}, "proportions: plans: no such part; there are plan, recognition, empty"),
         ({"plan": -1}, "proportions: plan: expected a number from 0, found -1"),
         ({"plan": float("nan")}, "expected a number from 0"),
+        ({"plan": 1}, "proportions: recognition: no share is given; 0 leaves the part out"),
     ],
 )
 def test_wrong_proportions_are_refused(proportions, message):
     with pytest.raises(LmmsEgoplanError, match=message):
         Mix(PARTS, proportions)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 20), st.floats(0.01, 5)), min_size=1, max_size=5))
+def test_each_part_has_its_share_of_forty_epochs(parts):
+    mix = Mix(
+        {f"{number}": samples(f"{number}", size) for number, (size, _) in enumerate(parts)},
+        {f"{number}": share for number, (_, share) in enumerate(parts)},
+    )
+    before = Counter()
+    for epoch in range(1, 41):
+        now = Counter(dict(zip(mix.shares, mix._places_before(epoch), strict=True)))
+        assert all(now[name] >= before[name] for name in mix.shares)
+        assert sum(now.values()) == epoch * mix.epoch_length
+        for name, share in mix.shares.items():
+            assert abs(now[name] - share * epoch * mix.epoch_length) <= 2
+        before = now
+
+
+def test_a_tiny_share_never_gets_a_negative_number_of_places():
+    sizes = {"a": 20, "b": 12, "c": 9, "d": 5, "e": 6}
+    shares = dict(zip(sizes, (3, 0.03, 1, 2, 0.1), strict=True))
+    mix = Mix({name: samples(name, size) for name, size in sizes.items()}, shares)
+    shown = Counter(name.split()[0] for name in names(mix, 0, 40 * mix.epoch_length))
+    total = sum(shares.values())
+    for name, share in shares.items():
+        assert shown[name] == pytest.approx(share / total * 40 * 52, abs=1.5)

@@ -4,8 +4,13 @@ import copy
 import re
 
 import pytest
+import torch
+from torch import nn
+from transformers import CONFIG_MAPPING, AutoModelForImageTextToText, PretrainedConfig
+from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
-from lmms_egoplan.training.adapter import add_adapter
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.training.adapter import adapted_layers, add_adapter
 from lmms_egoplan.training.parts import find_parts
 from lmms_egoplan.training.settings import Lora
 from zoo import FAMILIES, build
@@ -43,5 +48,138 @@ def test_what_is_trained_of_each_family(name, lora):
     assert bool(adapted) == bool(lora)
     assert all(".lora_" in n and n.startswith(parts.language) for n in adapted)
     assert {n.split(".modules_to_save.")[0] for n in whole} == set(parts.joining)
-    if lora and name not in ("blip2", "instructblip"):  # T5's layers have other names
-        assert all(re.search(r"\.(q|k|v|o)_proj\.lora_[AB]\.", n) for n in adapted)
+    if lora:
+        assert all(re.search(r"\.([qkvo]|[qkvo]_proj|out_proj)\.lora_[AB]\.", n) for n in adapted)
+
+
+# Encoders, and what joins them with the language model, where names alone mislead.
+TABLE = {
+    "ernie4_5_vl_moe": (("model.vision_tower",), ("model.resampler_model",)),
+    "fuyu": ((), ("model.vision_embed_tokens",)),
+    "gemma3n": (("model.vision_tower", "model.audio_tower"), ("model.embed_vision", "model.embed_audio")),
+    "gemma4": (("model.vision_tower",), ("model.embed_vision",)),
+    "git": (("git.image_encoder",), ("git.visual_projection",)),
+    "idefics": (("model.vision_model",), ()),
+    "janus": (
+        (
+            "model.vision_model",
+            "model.vqmodel",
+            "model.generation_embeddings",
+            "model.generation_aligner",
+            "model.generation_head",
+        ),
+        ("model.aligner",),
+    ),
+    "ovis2": (("model.vision_tower",), ("model.visual_embeddings_table",)),
+    "pix2struct": (("encoder",), ()),
+    "t5gemma2": (("model.encoder.vision_tower",), ("model.encoder.multi_modal_projector",)),
+    "vision-encoder-decoder": (("encoder",), ()),
+}
+# Their default configurations build no model.
+NOT_BUILT = {
+    *("aya_vision", "chameleon", "cohere_compass", "deepseek_ocr2", "diffusion_gemma", "emu3", "evolla"),
+    *("granite4_vision", "hunyuan_vl", "perception_lm", "qwen4_exp"),
+}
+_DEPTHS = {"num_hidden_layers", "num_layers", "depth", "encoder_layers", "decoder_layers"}
+_EXPERTS = {"num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts"}
+
+
+def shrink(config):
+    """Four layers and four experts at most."""
+    for name, value in list(vars(config).items()):
+        if isinstance(value, PretrainedConfig):
+            shrink(value)
+        elif name in _DEPTHS | _EXPERTS and isinstance(value, int) and value > 4:
+            setattr(config, name, 4)
+        elif name == "layer_types" and isinstance(value, list):
+            setattr(config, name, value[:4])
+
+
+def build_empty(family):
+    """A model of the family's default configuration, without weights."""
+    kind = CONFIG_MAPPING[family]
+    has_vision = family.startswith("gemma4")
+    configs = [kind(vision_config=kind.sub_configs["vision_config"]()) if has_vision else kind() for _ in range(2)]
+    error = None
+    for config, make in zip(configs, (shrink, lambda _: None), strict=True):
+        try:
+            make(config)
+            with torch.device("meta"):
+                return AutoModelForImageTextToText.from_config(config)
+        except Exception as problem:
+            error = problem
+    raise error
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param(family, marks=[pytest.mark.whole] if family == "gemma3n" else [])
+        for family in TABLE
+        if family in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+    ],
+)
+def test_parts_whose_names_mislead(family):
+    parts = find_parts(build_empty(family))
+    assert (parts.encoders, parts.joining) == TABLE[family]
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("family", MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES)
+def test_the_layers_of_the_decoder_are_never_trained_whole(family):
+    try:
+        model = build_empty(family)
+    except Exception as problem:
+        if family in NOT_BUILT:
+            pytest.skip(f"{family}: its default configuration builds no model: {problem}")
+        raise
+    parts = find_parts(model)
+    assert parts.language
+    places = dict(model.named_modules())
+    decoder = next(name for name, module in places.items() if module is model.get_decoder())
+    outside = {*parts.encoders, *parts.joining}
+    for name, module in places.items():
+        if isinstance(module, nn.ModuleList) and name.startswith(f"{decoder}."):
+            owner = {part for part in outside if name == part or name.startswith(f"{part}.")}
+            assert owner <= {"model.vision_model", "git.image_encoder", "model.vlm.vision_tower"}, (name, owner)
+    named = re.compile("embed_vision$|embed_audio$|embeddings_table$")
+    assert not [name for name in parts.encoders if named.search(name)]
+
+
+def test_a_joining_module_among_the_decoders_layers_is_refused():
+    model = copy.deepcopy(build("llava")[0])
+    model.get_decoder = lambda: model.model
+    model.model.connector = nn.ModuleList([nn.Linear(2, 2)])
+    with pytest.raises(
+        LmmsEgoplanError, match=r"llava: its parts cannot be told apart: model.connector.0 would be .*encoders: "
+    ):
+        find_parts(model)
+
+
+@pytest.mark.parametrize(
+    ("name", "names"),
+    [("blip2", "k, o, q, v"), ("blip2_opt", "k_proj, out_proj, q_proj, v_proj"), ("phi", "o_proj, qkv_proj")],
+)
+def test_default_targets_have_the_names_of_the_model(name, names):
+    told = []
+    tuned = add_adapter(fused() if name == "phi" else copy.deepcopy(build(name)[0]), Lora(r=8), told.append)
+    assert ", ".join(adapted_layers(tuned)) == names
+    assert all(count % 2 == 0 for count in adapted_layers(tuned).values())
+    assert len(told) == 1
+    assert "has no layers named" in told[0]
+
+
+def fused():
+    """A LLaVA on Phi-3, whose queries, keys and values come from one layer."""
+    text = {"model_type": "phi3", "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "vocab_size": 64}
+    text |= {"num_attention_heads": 2, "num_key_value_heads": 2, "pad_token_id": 0}
+    vision = {"model_type": "clip_vision_model", "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2}
+    vision |= {"num_attention_heads": 2, "image_size": 28, "patch_size": 14}
+    kind = CONFIG_MAPPING["llava"]
+    return AutoModelForImageTextToText.from_config(kind(text_config=text, vision_config=vision, image_token_index=1))
+
+
+@pytest.mark.parametrize("targets", [["q_proj", "wrong"], ["wrong"]])
+def test_targets_that_no_layer_has_are_refused(targets):
+    with pytest.raises(LmmsEgoplanError, match=r"lora.targets: .* no layers named wrong; it has .*q_proj"):
+        add_adapter(copy.deepcopy(build("llava")[0]), Lora(targets=targets))

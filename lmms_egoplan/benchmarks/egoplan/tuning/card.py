@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.tuning.settings import EgoPlanTuning
+from lmms_egoplan.benchmarks.egoplan.tuning.settings import PLAN, EgoPlanTuning
 
 _CARD = """\
 ---
@@ -19,7 +19,8 @@ write a plain checkpoint: `lmms-egoplan merge DIR --out CHECKPOINT`.
 ## Training
 
 Loss: {loss} (EgoPlan-Bench, arXiv 2312.06722, eq. 1 to 4). Shown: the last {num_clips} actions with {frames_per_clip}
-frames each, and the current observation (C.1). Samples: {samples}; {held_out} questions held out, of other videos.
+frames each, and the current observation (C.1). Samples: {samples};
+{held_out} questions held out, of other videos ({held_out_share} of the records).
 
 {steps} updates of {batch_size} samples in {processes} process{plural}, {precision} on {device}, learning rate
 {learning_rate} (warm-up, then cosine to {final_learning_rate}), weight decay {weight_decay}, seed {seed}; {trainable}
@@ -36,8 +37,12 @@ EgoPlan-IT's annotations are under CC BY-NC 4.0.
 def model_card(settings: EgoPlanTuning, summary: Mapping[str, Any]) -> str:
     """What was done, and with what result."""
     joining = ", ".join(summary["joining"]) or "nothing else"
+    adapted = summary["adapted"]
+    seen = summary["steps"] * settings.batch_size
+    records = summary["held_out"] + summary["samples"][PLAN]
     trained = (
-        f"LoRA (r {settings.lora.r}, alpha {settings.lora.alpha}) on the language model, and {joining} as a whole"
+        f"LoRA (r {settings.lora.r}, alpha {settings.lora.alpha}) on {sum(adapted.values())} layers of the language "
+        f"model ({', '.join(f'{count} {name}' for name, count in adapted.items())}), and {joining} as a whole"
         if settings.lora
         else f"{joining} as a whole, without LoRA: the language model is the base's"
     )
@@ -49,11 +54,16 @@ def model_card(settings: EgoPlanTuning, summary: Mapping[str, Any]) -> str:
         loss="mean NLL of the answers, and mean of s_neg - s_pos over the samples that violate it"
         if settings.contrastive
         else "mean NLL of the answers, without the contrastive part",
-        samples=", ".join(f"{count} {name}" for name, count in summary["samples"].items()),
+        samples=", ".join(
+            f"{summary['samples'][name]} {name} ({share:.1%} of the {seen} seen)"
+            for name, share in summary["shares"].items()
+        ),
+        held_out_share=f"{summary['held_out'] / records:.1%}",
         plural="" if summary["processes"] == 1 else "es",
         trainable=f"{summary['trainable']:,}",
         parameters=f"{summary['parameters']:,}",
-        accuracy=f"Accuracy on the held-out questions, ranked by likelihood: {accuracies[-1]:.1%} at the end."
+        accuracy=f"Accuracy on the held-out questions, ranked by likelihood: {accuracies[0]:.1%} at first, "
+        f"{accuracies[-1]:.1%} at the end."
         if accuracies
         else "No questions were held out.",
     )

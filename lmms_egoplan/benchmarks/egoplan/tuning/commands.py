@@ -102,7 +102,7 @@ def train(
     The four ablations of the paper's Table 3 are `--no-lora`, `--no-contrastive`, `--no-instructions` and
     `--no-recognition`.
     """
-    from lmms_egoplan.benchmarks.egoplan.tuning.settings import EgoPlanTuning
+    from lmms_egoplan.benchmarks.egoplan.tuning.settings import RECOGNITION, EgoPlanTuning
     from lmms_egoplan.benchmarks.egoplan.tuning.tuning import tune_egoplan
     from lmms_egoplan.training.settings import read_settings
 
@@ -113,7 +113,7 @@ def train(
         "ego4d": ego4d,
         "recognition": (True if recognition or recognition_data else None) if not no_recognition else False,
         "recognition_data": recognition_data,
-        "instructions": [] if no_instructions else instructions or None,
+        "instructions": instructions or None,
         "instruction_media": instruction_media,
         "contrastive": False if no_contrastive else None,
         "epochs": epochs,
@@ -129,6 +129,13 @@ def train(
     if no_instructions and instructions:
         raise typer.BadParameter("given together with --instructions", param_hint="--no-instructions")
     settings = read_settings(EgoPlanTuning, config, given)
+    without = {RECOGNITION} if no_recognition else set()
+    if no_instructions:
+        without |= {path.stem for path in settings.instructions}
+        settings = settings.model_copy(update={"instructions": []})
+    if settings.proportions is not None:
+        shares = {name: share for name, share in settings.proportions.items() if name not in without}
+        settings = settings.model_copy(update={"proportions": shares})
     if no_lora:
         settings = settings.model_copy(update={"lora": None})
     tune_egoplan(settings, out, resume, lambda remark: typer.echo(remark, err=True))

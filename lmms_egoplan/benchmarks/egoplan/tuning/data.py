@@ -14,6 +14,7 @@ from lmms_egoplan.benchmarks.egoplan.sources import find_video
 from lmms_egoplan.benchmarks.egoplan.visuals import visual_input
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.footage import Footage, find_footage
+from lmms_egoplan.media.frames import DamagedFrameError
 from lmms_egoplan.training.samples import Sample
 from lmms_egoplan.validation import listing
 
@@ -89,19 +90,27 @@ def hold_out(
     """Set some videos' records apart, so that no clip stands on both sides.
 
     Args:
-        share: of the records, in [0, 1); whole videos are set apart until that many are, and one is left at least.
+        share: of the records, in [0, 1); whole videos are set apart as long as they fit it, or one, the smallest.
 
     Returns:
         The records to train on, and those set apart.
+
+    Raises:
+        LmmsEgoplanError: there is one video only, so that none can be set apart.
     """
     counts = Counter((record.video_source, record.video_id) for record in records)
     names = sorted(counts)
     random.Random(seed).shuffle(names)
     wanted, apart = share * len(records), set()
-    for name in names[:-1]:
-        if sum(counts[other] for other in apart) >= wanted:
-            break
-        apart.add(name)
+    if wanted and len(names) < 2:
+        raise LmmsEgoplanError(
+            f"held_out: {share:g}: all records are of one video, so that none can be held out; set held_out to 0"
+        )
+    for name in names:
+        if sum(counts[other] for other in apart) + counts[name] <= wanted and len(apart) < len(names) - 1:
+            apart.add(name)
+    if wanted and not apart:
+        apart.add(min(names, key=counts.__getitem__))
     return (
         [record for record in records if (record.video_source, record.video_id) not in apart],
         [record for record in records if (record.video_source, record.video_id) in apart],
@@ -127,6 +136,15 @@ def _sample(
         name=f"{where}, sample_id {record.sample_id}",
         turns=((record.question, record.answer.strip()),),
         negatives=tuple(negative.strip() for negative in negatives),
-        visuals=partial(visual_input, doc, visuals),
+        visuals=partial(_shown, doc, visuals),
         num_visuals=clips * visuals["frames_per_clip"] + 1,
+        fields=("question", "answer", *(f"negative_answers[{index}]" for index in range(len(negatives)))),
     )
+
+
+def _shown(doc: dict[str, Any], visuals: dict[str, Any]) -> Sequence[Any]:
+    """As `visual_input`, without its advice, which is about prepared questions."""
+    try:
+        return visual_input(doc, visuals)
+    except DamagedFrameError as error:
+        raise DamagedFrameError(str(error.__cause__)) from error

@@ -3,6 +3,7 @@
 import json
 import tempfile
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,12 +13,14 @@ from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_i
 from lmms_egoplan.benchmarks.egoplan.tuning.data import find_frames, plan_samples
 from lmms_egoplan.benchmarks.egoplan.visuals import FRAMES_PER_CLIP, NUM_CLIPS
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import read_json
 from lmms_egoplan.progress import track
-from lmms_egoplan.storage import write_whole
+from lmms_egoplan.storage import fingerprint, write_whole
 from lmms_egoplan.text import clean_text
 from lmms_egoplan.training.samples import Sample, draw
 
 PAIRS, IMAGES = "preferences.jsonl", "images"
+_IDENTITY = "export.json"
 _VISUALS = {"media": "clip_frames", "num_clips": NUM_CLIPS, "frames_per_clip": FRAMES_PER_CLIP}
 
 
@@ -33,12 +36,24 @@ def export_preferences(
         The number of pairs.
 
     Raises:
-        LmmsEgoplanError: the data are wrong, frames are missing, or `out` holds something else.
+        LmmsEgoplanError: the data are wrong, frames are missing, or `out` holds something else, such as an export of
+            other data or frames.
     """
     records = read_instructions(data)
     footage = find_frames(records, {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}, NUM_CLIPS, str(data))
-    if out.exists() and (not out.is_dir() or any(path.name not in (PAIRS, IMAGES) for path in out.iterdir())):
+    if out.exists() and (
+        not out.is_dir() or any(path.name not in (PAIRS, IMAGES, _IDENTITY) for path in out.iterdir())
+    ):
         raise LmmsEgoplanError(f"{out}: holds other files; give another --out")
+    versions = sorted((record, footage[record].version) for record in footage)
+    identity = fingerprint([sha256(data.read_bytes()).hexdigest(), form, seed, _VISUALS, versions])
+    if out.exists() and any(out.iterdir()):
+        stored = read_json(out / _IDENTITY, "export") if (out / _IDENTITY).is_file() else None
+        if stored != {"identity": identity}:
+            raise LmmsEgoplanError(
+                f"{out}: holds an export of other data, settings or frames; give another --out, or remove the folder"
+            )
+    write_whole(out / _IDENTITY, json.dumps({"identity": identity}) + "\n")
     (out / IMAGES).mkdir(parents=True, exist_ok=True)
     lines = []
     samples = plan_samples(records, footage, _VISUALS, str(data))

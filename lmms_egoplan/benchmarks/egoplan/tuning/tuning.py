@@ -57,6 +57,8 @@ def tune_egoplan(
     roots = {EPIC_KITCHENS: settings.epic_kitchens, EGO4D: settings.ego4d}
     footage = find_frames(records, roots, settings.num_clips, where)
     trained, apart = hold_out(records, settings.held_out, settings.seed)
+    if apart:
+        tell(f"Held out: {len(apart)} of {len(records)} questions ({len(apart) / len(records):.1%}), whole videos")
     parts = {PLAN: plan_samples(trained, footage, settings.visuals, where)}
     if settings.recognition:
         parts[RECOGNITION] = _recognition(settings, trained, apart, roots, footage)

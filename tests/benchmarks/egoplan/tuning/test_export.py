@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 from typer.testing import CliRunner
 
 from lmms_egoplan.cli import app
-from media.files import read_number
+from media.files import read_number, write_epic_folder
 
 from .small import records, write_set
 
@@ -77,6 +78,28 @@ def test_ms_swift_gets_absolute_paths_and_a_rejected_response(folder):
         assert answer == {"role": "assistant", "content": record["answer"]}
         assert row["rejected_response"] in record["negative_answers"]
         assert all(Path(image).is_absolute() and Path(image).is_file() for image in row["images"])
+
+
+def test_another_export_is_not_mixed_with_the_pictures_of_an_earlier_one(folder, tmp_path):
+    write_set(tmp_path)
+    assert export(tmp_path, "trl")[0].exit_code == 0
+    before = sorted((path.name, path.stat().st_mtime_ns) for path in (tmp_path / "trl" / "images").iterdir())
+    assert export(tmp_path, "trl")[0].exit_code == 0
+    assert sorted((path.name, path.stat().st_mtime_ns) for path in (tmp_path / "trl" / "images").iterdir()) == before
+    changes = [
+        lambda: write_set(tmp_path, {"current_observation_frame": 30}),
+        lambda: write_epic_folder(tmp_path / "epic/P01/rgb_frames/P01_01", 2, 40),
+    ]
+    for change in changes:
+        write_set(tmp_path)
+        shutil.rmtree(tmp_path / "trl")
+        assert export(tmp_path, "trl")[0].exit_code == 0
+        change()
+        result, _ = export(tmp_path, "trl")
+        assert result.exit_code == 1
+        assert "holds an export of other data, settings or frames" in " ".join(result.output.split())
+    result, _ = export(tmp_path, "trl", "--seed", "7")
+    assert result.exit_code == 1
 
 
 def test_a_folder_with_other_files_is_refused(folder):

@@ -3,29 +3,40 @@
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+import yaml
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForImageTextToText, AutoProcessor
 from typer.testing import CliRunner
 
 from harnesses.lmms_eval.small_requests import ranking_requests
+from lmms_egoplan.benchmarks.egoplan.records import read_instructions
+from lmms_egoplan.benchmarks.egoplan.tuning.data import hold_out
+from lmms_egoplan.benchmarks.egoplan.tuning.settings import EgoPlanTuning
 from lmms_egoplan.benchmarks.egoplan.tuning.tuning import tune_egoplan
 from lmms_egoplan.cli import app
 from lmms_egoplan.demo.checkpoint import write_checkpoint
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
 from lmms_egoplan.ranking import CandidateRanker
+from lmms_egoplan.ranking.decoder import MaskKinds
 from lmms_egoplan.ranking.loglikelihood import parse_loglikelihood
 from lmms_egoplan.training.adapter import load_adapter
-from lmms_egoplan.training.settings import settings_text
+from lmms_egoplan.training.checks import probes
+from lmms_egoplan.training.questions import AnswerEncoder
+from lmms_egoplan.training.samples import Sample
+from lmms_egoplan.training.settings import read_settings, settings_text
 from patience import FOREVER_S, wait_until
 from ranking.test_ranking import image, question
+from zoo import build
 
 from .small import ACTIONS, records, tuning, write_set
 
@@ -71,10 +82,15 @@ def test_the_run_leaves_an_adapter_a_card_and_all_settings(run):
     assert 0 < summary["trainable"] < summary["parameters"]
     names = {path.name for path in out.iterdir()}
     assert {"adapter_config.json", "adapter_model.safetensors", "config.yaml", "README.md", "history.json"} <= names
-    assert "violated" in json.loads((out / "history.json").read_text())[0]
+    first, second, *_ = json.loads((out / "history.json").read_text())
+    assert (first["step"], second["step"]) == (0, 1)
+    assert "eval_accuracy" in first  # before the first update
+    assert "violated" in second
     card = (out / "README.md").read_text()
     assert "model.multi_modal_projector as a whole" in card
-    assert "5 questions held out" in card
+    assert "5 questions held out, of other videos (33.3% of the records)" in card
+    assert "on 8 layers of the language model (2 k_proj, 2 o_proj, 2 q_proj, 2 v_proj)" in " ".join(card.split())
+    assert "10 egoplan (55.6% of the 24 seen), 8 recognition (44.4% of the 24 seen)" in " ".join(card.split())
 
 
 def test_lora_stands_in_the_language_model_and_the_projector_is_whole(run):
@@ -259,3 +275,277 @@ def test_wrong_action_recognition_names_its_file(folder, tmp_path):
         tune_egoplan(tuning(folder, recognition_data=path), folder / "wrong", tell=lambda _: None)
     assert str(told.value) == f"{path}: record 2, sample_id 13, answer: expected a text, found ' '"
     assert not (folder / "wrong").exists()
+
+
+def dialogues(folder, *records):
+    """A file in LLaVA's layout, each record with this question and answer; returns its path."""
+    path = folder / "dialogues.json"
+    turns = [[{"from": "human", "value": q}, {"from": "gpt", "value": a}] for q, a in records]
+    path.write_text(json.dumps([{"conversations": turn} for turn in turns]), encoding="utf-8")
+    return path
+
+
+def refusal(folder, out, **settings):
+    with pytest.raises(LmmsEgoplanError) as told:
+        tune_egoplan(tuning(folder, **settings), out, tell=lambda _: None)
+    assert not out.exists()
+    return str(told.value)
+
+
+@pytest.mark.parametrize("name", ["llava", "qwen2_5_vl"])
+def test_shared_passes_are_checked_with_several_candidates_of_each_kind_of_media(name):
+    """Wherever the sample with negatives stands, and whatever stands first in the mix."""
+    _, processor = build(name)
+    encoder = AnswerEncoder(processor, False, 4096)
+    plan = Sample("plan", (("What next?", "wash"),), ("open it", "take a cup"), partial(frames, 3), 4)
+    text = Sample("text", (("Who are you?", "A model."),))
+    image = Sample("image", (("What is this?", "A cup."),), (), partial(frames, 0), 1)
+    questions = list(probes(encoder, [[text, image], [plan]]))
+    assert questions[0].question_id == "plan"
+    assert len(questions) == (3 if name == "qwen2_5_vl" else 2)  # LLaVA's clips are images
+    assert all(len(question.candidates) > 1 for question in questions)
+
+
+def frames(count):
+    return [[image(number) for number in range(count)]] * bool(count) + [image(9)]
+
+
+def test_a_mask_that_leaks_from_one_answer_to_the_next_is_found(folder, monkeypatch):
+    whole = MaskKinds.packed
+
+    def leaky(self, row_lengths, prefix_length, model):
+        mask = whole(self, row_lengths, prefix_length, model)
+        if len(row_lengths) > 1:
+            first, second = row_lengths[:2]
+            mask[..., first : first + second, prefix_length : prefix_length + first] = 0
+        return mask
+
+    monkeypatch.setattr(MaskKinds, "packed", leaky)
+    for seed in (0, 1):
+        settings = tuning(folder, steps=1, seed=seed, proportions={"recognition": 9.0, "egoplan": 1.0})
+        assert tune_egoplan(settings, folder / f"leaky-{seed}", tell=lambda _: None)["answer_passes"] == "separate"
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "message"),
+    [
+        ("negative_answers", [ACTIONS[0], "take <image> cup"], r"negative_answers[1]: holds <image>"),
+        ("answer", "take </s> cup", "answer: holds </s>"),
+        ("question", "What next, <s>?", "question: holds <s>"),
+    ],
+)
+def test_placeholders_and_special_tokens_are_refused_before_any_training(tmp_path, folder, field, text, message):
+    (tmp_path / "model").symlink_to(folder / "model")
+    write_set(tmp_path, {field: text})
+    told = refusal(tmp_path, tmp_path / "out", recognition=False)
+    expected = f"{tmp_path / 'EgoPlan_IT.json'}, sample_id 13, {message}, which this model does not read as text"
+    assert told.startswith(expected)
+    assert "\n" not in told
+
+
+def test_special_tokens_in_dialogues_are_named_by_record_and_field(folder, tmp_path):
+    path = dialogues(tmp_path, ("Hi", "Hello"), ("Who?", "</s>"), ("<pad>", "x"))
+    told = refusal(folder, folder / "special", instructions=[path]).splitlines()
+    assert told[0] == "2 texts cannot be learned:"
+    assert told[1].startswith(f"  {path}, record 1, conversations[1]: holds </s>")
+    assert told[2].startswith(f"  {path}, record 2, conversations[0]: holds <pad>")
+
+
+def test_a_text_of_many_tokens_and_few_characters_is_refused(folder, tmp_path):
+    path = dialogues(tmp_path, ("Hi", "take a bowl " * 100), ("Hi", "\u4e00" * 1000))
+    told = refusal(folder, folder / "long", instructions=[path])
+    assert told.startswith(f"{path}, record 1: turns and visuals: ")
+    assert "positions" in told
+
+
+def test_a_sample_that_turns_out_too_long_ends_the_run_with_its_name(folder, tmp_path, monkeypatch):
+    """As where images differ in size: the check up front knows the largest that it has encoded."""
+    monkeypatch.setattr("lmms_egoplan.training.run.check_lengths", lambda *_: None)
+    path = dialogues(tmp_path, ("Hi", "\u4e00" * 1000))
+    with pytest.raises(LmmsEgoplanError, match=r"record 0: turns and visuals: \d+ tokens of context"):
+        tune_egoplan(tuning(folder, instructions=[path], workers=1), folder / "guard", tell=lambda _: None)
+
+
+def test_damaged_media_in_a_worker_give_one_line_without_another_data_sets_advice(tmp_path, folder):
+    (tmp_path / "model").symlink_to(folder / "model")
+    write_set(tmp_path)
+    for number in range(11, 16):
+        for video in (1, 2, 3):
+            frame = tmp_path / f"epic/P01/rgb_frames/P01_0{video}" / f"frame_{number:010}.jpg"
+            frame.write_bytes(frame.read_bytes()[:200])
+    with pytest.raises(LmmsEgoplanError) as told:
+        tune_egoplan(tuning(tmp_path, workers=1, recognition=False, steps=12), tmp_path / "out", tell=lambda _: None)
+    message = str(told.value)
+    assert message.startswith(f"{tmp_path / 'EgoPlan_IT.json'}, sample_id ")
+    assert message.endswith("download it again")
+    assert message.count("sample_id") == 1
+    assert "skip-missing" not in message
+    assert "\n" not in message
+
+
+def test_a_part_that_is_not_seen_is_not_in_the_card(folder):
+    settings = tuning(folder, proportions={"egoplan": 1.0, "recognition": 0.0}, steps=1)
+    tune_egoplan(settings, folder / "unseen", tell=lambda _: None)
+    card = (folder / "unseen" / "README.md").read_text()
+    assert "10 egoplan (100.0% of the 4 seen)" in card
+    assert "recognition" not in card
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"learning_rate": 5e-6}, "final_learning_rate: expected at most learning_rate, 5e-06, found 1e-05"),
+        ({"learning_rate": 5e-6, "final_learning_rate": 0}, None),
+        ({"warmup_learning_rate": 1e-2}, "warmup_learning_rate: expected at most learning_rate, 0.001, found 0.01"),
+        ({"trainer": {"max_steps": 3}}, "trainer.max_steps: set steps instead"),
+        ({"trainer": {"output_dir": "x"}}, "trainer.output_dir: set --out instead"),
+        ({"trainer": {"gradient_accumulation_steps": 2}}, "trainer.gradient_accumulation_steps: set batch_size and"),
+        ({"trainer": {"optim": "adafactor"}}, None),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(folder, settings, message):
+    if message is None:
+        tuning(folder, **settings)
+        return
+    (folder / "wrong.yaml").write_text(yaml.safe_dump(tuning(folder).model_dump(mode="json") | settings))
+    with pytest.raises(LmmsEgoplanError) as told:
+        read_settings(EgoPlanTuning, folder / "wrong.yaml", {})
+    assert str(told.value).startswith(f"{folder / 'wrong.yaml'}: {message}")
+
+
+def test_a_loss_that_is_no_number_ends_the_run_with_what_to_do(folder):
+    settings = tuning(folder, learning_rate=0.9, trainer={"optim": "sgd"}, max_grad_norm=0, warmup_learning_rate=0.9)
+    settings = settings.model_copy(update={"steps": 60, "weight_decay": 1e30})
+    with pytest.raises(LmmsEgoplanError, match="start again in a new --out with a smaller learning_rate"):
+        tune_egoplan(settings, folder / "diverges", tell=lambda _: None)
+
+
+def test_resume_needs_a_run(folder):
+    with pytest.raises(LmmsEgoplanError, match="nothing: holds no run to go on with; leave --resume out"):
+        tune_egoplan(tuning(folder), folder / "nothing", resume=True, tell=lambda _: None)
+    assert not (folder / "nothing").exists()
+
+
+def test_a_run_goes_on_with_other_workers_and_not_with_other_files(folder, run):
+    tune_egoplan(tuning(folder, workers=1, log_every=2, save_every=3), run[0], resume=True, tell=lambda _: None)
+    identity = json.loads((run[0] / "run.json").read_text())
+    changed = identity | {"files": dict.fromkeys(identity["files"], "0" * 64), "lora": None}
+    (run[0] / "run.json").write_text(json.dumps(changed))
+    try:
+        with pytest.raises(LmmsEgoplanError) as told:
+            tune_egoplan(tuning(folder), run[0], resume=True, tell=lambda _: None)
+    finally:
+        (run[0] / "run.json").write_text(json.dumps(identity))
+    message = str(told.value)
+    assert f"files: {folder / 'EgoPlan_IT.json'}: other contents; lora: nothing there, " in message
+    assert message.endswith("take its settings and files again, and --resume")
+    assert "0000" not in message
+
+
+def test_a_folder_in_which_a_process_trains_is_refused(folder):
+    out = folder / "locked"
+    code = "import sys; from pathlib import Path; from lmms_egoplan.training.run_folder import only_process\n"
+    code += "with only_process(Path(sys.argv[1])): print('ready', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(out)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "ready\n"
+        with pytest.raises(LmmsEgoplanError, match=r"another process trains in .*locked"):
+            tune_egoplan(tuning(folder), out, tell=lambda _: None)
+        other.kill()
+    tune_egoplan(tuning(folder, steps=1), out, tell=lambda _: None)
+
+
+def test_a_switch_drops_its_parts_share(folder, tmp_path, monkeypatch):
+    path = dialogues(tmp_path, ("Hi", "Hello"))
+    shares = {"egoplan": 2.0, "recognition": 1.0, "dialogues": 1.0}
+    settings = tuning(folder, instructions=[path], proportions=shares)
+    (tmp_path / "config.yaml").write_text(settings_text(settings))
+    seen = []
+    monkeypatch.setattr("lmms_egoplan.benchmarks.egoplan.tuning.tuning.tune_egoplan", lambda s, *_: seen.append(s))
+    for option in ("--no-recognition", "--no-instructions"):
+        arguments = [
+            "train",
+            "egoplan",
+            "--config",
+            str(tmp_path / "config.yaml"),
+            "--out",
+            str(tmp_path / "x"),
+            option,
+        ]
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, result.output
+    assert [s.proportions for s in seen] == [
+        {"egoplan": 2.0, "dialogues": 1.0},
+        {"egoplan": 2.0, "recognition": 1.0},
+    ]
+    assert seen[1].instructions == []
+
+
+def videos(folder, *counts):
+    """So many records of each video."""
+    rows = [
+        records()[0] | {"sample_id": 1000 * video + index, "video_id": f"P01_{video}"}
+        for video, count in enumerate(counts, 1)
+        for index in range(count)
+    ]
+    (folder / "videos.json").write_text(json.dumps(rows), encoding="utf-8")
+    return read_instructions(folder / "videos.json")
+
+
+@pytest.mark.parametrize(
+    ("counts", "share", "expected"), [((500, 500), 0.01, 500), ((96, 1, 1, 2), 0.03, 3), ((5,) * 60, 0.1, 30)]
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_videos_are_held_out_that_fit_the_share(tmp_path, counts, share, expected, seed):
+    trained, apart = hold_out(videos(tmp_path, *counts), share, seed)
+    assert 0 < len(apart) <= expected
+    assert expected == 3 or len(apart) == expected
+    assert len(trained) + len(apart) == sum(counts)
+
+
+def test_one_video_cannot_be_held_out(tmp_path):
+    with pytest.raises(LmmsEgoplanError, match=r"held_out: 0.5: all records are of one video"):
+        hold_out(videos(tmp_path, 7), 0.5, 0)
+    assert len(hold_out(videos(tmp_path, 7), 0, 0)[0]) == 7
+
+
+@pytest.fixture
+def adapter(run, tmp_path):
+    return Path(shutil.copytree(run[0], tmp_path / "adapter", ignore=shutil.ignore_patterns("checkpoints")))
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:1000])
+
+
+def without_lora(path):
+    save_file({name: value for name, value in load_file(path).items() if "lora" not in name}, path)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("adapter_model.safetensors", cut, "damaged: "),
+        ("adapter_model.safetensors", without_lora, r"lacks 16 of \d+ tensors \(e.g. "),
+        ("adapter_model.safetensors", Path.unlink, "no such file"),
+        ("base.json", lambda path: path.write_text("{}"), "damaged: name: "),
+        ("base.json", lambda path: path.write_text("[]"), "damaged: "),
+        ("adapter_config.json", lambda path: path.write_text("[]"), "damaged: expected an object"),
+    ],
+)
+def test_damaged_adapters_are_refused_in_one_line(folder, adapter, name, change, message):
+    change(adapter / name)
+    with pytest.raises(LmmsEgoplanError, match=rf"adapter/{name}: {message}") as told:
+        load_adapter(AutoModelForImageTextToText.from_pretrained(folder / "model"), adapter)
+    assert "\n" not in str(told.value)
+
+
+def test_merge_names_the_option_where_the_base_is_not_found(adapter, tmp_path):
+    config = json.loads((adapter / "adapter_config.json").read_text())
+    (adapter / "adapter_config.json").write_text(json.dumps(config | {"base_model_name_or_path": "elsewhere/model"}))
+    result = CliRunner().invoke(app, ["merge", str(adapter), "--out", str(tmp_path / "merged")])
+    assert result.exit_code == 1
+    message = " ".join(result.output.split())
+    assert "elsewhere/model: the base cannot be loaded" in message
+    assert "--model" in message

@@ -1,0 +1,120 @@
+"""What is checked of samples before any training: texts, lengths; and questions that shared passes are tried on."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.ranking.question import ContextTooLongError, EncodedQuestion
+from lmms_egoplan.training.questions import AnswerEncoder
+from lmms_egoplan.training.samples import Drawn, Sample
+from lmms_egoplan.validation import listing, shown
+
+_LISTED = 20
+_BATCH = 4096
+# Samples that may not fit, of images whose sizes are unknown: as many are encoded to know, the longest first.
+_ENCODED = 32
+
+
+def check_texts(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> None:
+    """Look for what the model would not read as text.
+
+    Raises:
+        LmmsEgoplanError: a question, an answer or a negative holds a placeholder of media or a special token; names the
+            first 20.
+    """
+    problems = [
+        f"{sample.name}, {field}: holds {reserved}, which this model does not read as text: {shown(text)}"
+        for samples in parts
+        for sample in samples
+        for field, text in sample.texts()
+        if (reserved := encoder.reserved_text(text))
+    ]
+    if len(problems) == 1:
+        raise LmmsEgoplanError(problems[0])
+    if problems:
+        raise LmmsEgoplanError(f"{len(problems)} texts cannot be learned:\n{listing(problems, _LISTED)}")
+
+
+def check_lengths(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> None:
+    """Encode the samples that show and say most, and all that may exceed the model's positions by their tokens.
+
+    A sample's length is bounded by the tokens of its texts and the largest cost of an image that was encoded. Images
+    may be larger elsewhere, so that each sample is checked again when it is seen.
+
+    Raises:
+        LmmsEgoplanError: a sample cannot be encoded, or does not fit the model.
+    """
+    for samples in parts:
+        tokens = _token_counts(encoder, samples)
+        most = max(sample.num_visuals for sample in samples)
+        longest = max(range(len(samples)), key=tokens.__getitem__)
+        shows_most = max(
+            (index for index, sample in enumerate(samples) if sample.num_visuals == most), key=tokens.__getitem__
+        )
+        bare = min(range(len(samples)), key=lambda index: (samples[index].num_visuals, -tokens[index]))
+        encoded = {index: _length(encoder, samples[index]) for index in dict.fromkeys((shows_most, longest, bare))}
+        if encoder.positions is None:
+            continue
+        overheads = {index: length - tokens[index] for index, length in encoded.items()}
+        fixed = 0 if samples[bare].num_visuals else overheads[bare]
+        cost = max(overhead / max(1, samples[index].num_visuals) for index, overhead in overheads.items())
+        bounds = {
+            index: tokens[index] + fixed + cost * sample.num_visuals
+            for index, sample in enumerate(samples)
+            if index not in encoded
+        }
+        doubtful = sorted((index for index in bounds if bounds[index] > encoder.positions), key=lambda i: -bounds[i])
+        for index in doubtful[:_ENCODED]:
+            _length(encoder, samples[index])
+
+
+def probes(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> Iterator[EncodedQuestion]:
+    """Of each kind of media (clips, images, text alone) a question with several candidates, preferably with negatives.
+
+    The candidates are an answer, the longest negative where there is one, and words of the question, so that there are
+    always two.
+    """
+    chosen = []
+    for samples in parts:
+        by_media: dict[int, list[Sample]] = {}
+        for sample in samples:
+            by_media.setdefault(min(sample.num_visuals, 2), []).append(sample)
+        chosen += [max(group, key=_shows) for group in by_media.values()]
+    kinds = set()
+    for sample in sorted(chosen, key=_shows, reverse=True):
+        question, answer = sample.turns[0]
+        words = " ".join(question.split()[:12])
+        candidates = dict.fromkeys(filter(None, (answer, max(sample.negatives, key=len, default=None), words)))
+        drawn = Drawn(sample, 0, None)
+        try:
+            encoded = encoder.encode_choices(drawn, list(candidates))
+        except ContextTooLongError:  # for the words
+            encoded = encoder.encode_choices(drawn, list(candidates)[:-1])
+        kind = frozenset(name for name in encoded.inputs if name.startswith("pixel_values"))
+        if kind not in kinds:
+            kinds.add(kind)
+            yield encoded
+
+
+def _shows(sample: Sample) -> tuple[bool, int, int]:
+    return bool(sample.negatives), sample.num_visuals, max(map(len, sample.negatives), default=0)
+
+
+def _token_counts(encoder: AnswerEncoder, samples: Sequence[Sample]) -> list[int]:
+    """Of each sample the tokens of its texts, with the longest of answer and negatives alone."""
+    texts = list({text for sample in samples for _, text in sample.texts()})
+    counts: dict[str, int] = {}
+    for first in range(0, len(texts), _BATCH):
+        batch = texts[first : first + _BATCH]
+        counts |= zip(batch, encoder.token_counts(batch), strict=True)
+    totals = []
+    for sample in samples:
+        *context, answer = [text for turn in sample.turns for text in turn]
+        totals.append(sum(counts[text] for text in context) + max(counts[t] for t in (answer, *sample.negatives)))
+    return totals
+
+
+def _length(encoder: AnswerEncoder, sample: Sample) -> int:
+    """Tokens of the longest context of a sample with the longest answer."""
+    negative = max(sample.negatives, key=lambda text: encoder.token_counts([text]), default=None)
+    question = encoder.encode(Drawn(sample, len(sample.turns) - 1, negative))
+    return question.prefix_length + question.longest_candidate
