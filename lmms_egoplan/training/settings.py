@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from typing_extensions import Self
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
@@ -110,7 +109,7 @@ class TuningSettings(Strict):
     trainer: dict[str, Any] = {}
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _check(self) -> "TuningSettings":
         for name in ("warmup_learning_rate", "final_learning_rate"):
             if getattr(self, name) > self.learning_rate:
                 raise problem(
