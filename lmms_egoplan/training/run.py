@@ -11,7 +11,14 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
-from transformers import AutoModelForImageTextToText, AutoProcessor, PreTrainedModel, TrainerCallback, set_seed
+from transformers import (
+    AutoModelForImageTextToText,
+    AutoProcessor,
+    PreTrainedModel,
+    TrainerCallback,
+    TrainingArguments,
+    set_seed,
+)
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.ranking.encoder_decoder import encoder_decoder_of
@@ -90,8 +97,11 @@ def tune(
         OSError: the folder cannot be written.
     """
     mix = Mix(parts, proportions, settings.seed)
-    with only_process(out) if PartialState().is_main_process else nullcontext():
-        return _tune(model_name, mix, held_out, settings, out, identity, resume, tell)
+    steps = settings.steps or max(1, settings.epochs * mix.epoch_length // settings.batch_size)
+    arguments = training_arguments(settings, out / "checkpoints", steps, bool(held_out))
+    # Before the arguments there is no telling which process this is.
+    with only_process(out) if arguments.process_index == 0 else nullcontext():
+        return _tune(model_name, mix, held_out, settings, arguments, out, identity, resume, tell)
 
 
 def _tune(
@@ -99,13 +109,13 @@ def _tune(
     mix: Mix,
     held_out: Sequence[Sample],
     settings: TuningSettings,
+    arguments: TrainingArguments,
     out: Path,
     identity: Mapping[str, Any],
     resume: bool,
     tell: Callable[[str], None],
 ) -> Tuned:
-    steps = settings.steps or max(1, settings.epochs * mix.epoch_length // settings.batch_size)
-    arguments = training_arguments(settings, out / "checkpoints", steps, bool(held_out))
+    steps = arguments.max_steps
     state = PartialState()
     if not resume and (out / SETTINGS).exists():
         raise LmmsEgoplanError(f"{out}: holds a run; go on with it: --resume, or give another --out")
