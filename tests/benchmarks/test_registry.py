@@ -128,10 +128,14 @@ def test_every_command_is_mounted(benchmark):
 
 
 def files_of_all():
-    """Modules, templates and task files that are no benchmark's own."""
+    """Modules, templates and task files that are no benchmark's own.
+
+    The planner stands on one benchmark: it guides an agent with its prompt, and replays its videos.
+    """
     own = {PACKAGE / "benchmarks" / benchmark.name for benchmark in BENCHMARKS}
+    own |= {PACKAGE / "planner", PACKAGE / "cli" / "plan.py"}
     for path in sorted(PACKAGE.rglob("*")):
-        if path.suffix in (".py", ".js", ".jinja", ".css") and not own & {*path.parents}:
+        if path.suffix in (".py", ".js", ".jinja", ".css") and not own & {path, *path.parents}:
             yield path
 
 
