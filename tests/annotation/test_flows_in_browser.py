@@ -173,6 +173,7 @@ def seen(page):
     until(page, "[...document.images].every((image) => image.complete && image.naturalWidth)")
 
 
+@pytest.mark.whole
 def test_egoplan(start, hand, tmp_path):
     store, flow = start("egoplan")
     golden = {item.shown["goal"] + "".join(sorted(item.shown["choices"].values())): item for item in store.items()}
@@ -240,6 +241,7 @@ def test_egothink(start, hand, tmp_path):
     assert sorted(line.partition(",")[2] for line in lines[1:]) == ["0.0,0.5", "1.0,1.0"]
 
 
+@pytest.mark.whole
 def test_actplan(start, hand, tmp_path):
     store, flow = start("actplan")
 

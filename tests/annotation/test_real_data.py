@@ -102,6 +102,7 @@ def test_egothink_whole(tmp_path):
     assert "People, model" in (tmp_path / "report" / "index.html").read_text()
 
 
+@pytest.mark.whole
 def test_goalstep_steps(tmp_path):
     content = json.loads(needs(GOALSTEP).read_text())
     (video,) = (video for video in content["videos"] if video["video_uid"].startswith(VIDEO))
@@ -133,6 +134,7 @@ def test_goalstep_steps(tmp_path):
     run("data", "prepare", "egointent", tmp_path / "out" / "steps.jsonl", "--videos", videos)
 
 
+@pytest.mark.whole
 def test_questions_from_real_narrations(tmp_path):
     """Goals are windows of EPIC-KITCHENS' narrations; the videos are rendered."""
     needs(DATA / "egothink" / "Activity" / "images")

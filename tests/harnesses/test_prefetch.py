@@ -182,6 +182,7 @@ raise KeyboardInterrupt
 """
 
 
+@pytest.mark.whole
 def test_an_interrupted_process_ends():
     process = subprocess.run([sys.executable, "-c", INTERRUPTED], stderr=subprocess.DEVNULL, timeout=FOREVER_S)
     assert process.returncode == -signal.SIGINT

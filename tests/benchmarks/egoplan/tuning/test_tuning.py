@@ -126,6 +126,7 @@ def test_an_adapter_for_another_base_is_refused(folder, run, tmp_path):
         load_adapter(other, run[0])
 
 
+@pytest.mark.whole
 def test_a_run_of_parts_has_the_loss_of_a_whole_batch(folder, run):
     """Four samples at once, or one at a time: the same losses and weights, without dropout."""
     lora = {"dropout": 0.0}
@@ -310,6 +311,7 @@ def frames(count):
     return [[image(number) for number in range(count)]] * bool(count) + [image(9)]
 
 
+@pytest.mark.whole
 def test_a_mask_that_leaks_from_one_answer_to_the_next_is_found(folder, monkeypatch):
     whole = MaskKinds.packed
 
@@ -442,6 +444,7 @@ def test_a_run_goes_on_with_other_workers_and_not_with_other_files(folder, run):
     assert "0000" not in message
 
 
+@pytest.mark.whole
 def test_a_folder_in_which_a_process_trains_is_refused(folder):
     out = folder / "locked"
     code = "import sys; from pathlib import Path; from lmms_egoplan.training.run_folder import only_process\n"
