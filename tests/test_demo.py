@@ -339,6 +339,7 @@ def test_other_files_are_left_alone(tmp_path):
     assert [path.name for path in tmp_path.rglob("*")] == ["data", "thesis.txt"]
 
 
+@pytest.mark.whole
 def test_demo_from_scenes_to_scores(tmp_path):
     # The folder of an earlier run, with a result that must not be read again.
     out = tmp_path / "a demo, again"
