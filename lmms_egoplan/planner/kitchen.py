@@ -25,7 +25,7 @@ GOALS: dict[str, list[str]] = _KITCHEN["goals"]
 # The camera: what it looks at (metres), from how far, and the angles to it (degrees).
 _LOOKS_AT, _DISTANCE, _AZIMUTH, _ELEVATION = (-0.1, 0.6, 2.0), 2.2, 90.0, -20.0
 _WIDTH, _HEIGHT = 320, 240
-# A coarser shadow map and less antialiasing than the simulator's own (4096, 8): a frame takes a third of the time.
+# A coarser shadow map and less antialiasing than the simulator's own (4096, 8), for speed.
 _QUALITY = {"shadowsize": 1024, "offsamples": 4}
 # Frames of a motion behind the view before it, and their rate.
 _MOTION_FRAMES, _FPS = 7, 8.0

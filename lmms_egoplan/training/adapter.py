@@ -114,7 +114,7 @@ def load_weights(tuned: "PeftModel", folder: Path) -> None:
     from peft import set_peft_model_state_dict
     from safetensors.torch import load_file
 
-    _check_weights(tuned, folder)
+    _check_names(tuned, _stored_names(folder), folder)
     set_peft_model_state_dict(tuned, load_file(folder / _WEIGHTS))
 
 
@@ -191,10 +191,6 @@ def _loaded(model: PreTrainedModel, folder: Path) -> "PeftModel":
         raise LmmsEgoplanError(f"{folder}: the adapter does not fit the base: {str(error).splitlines()[0]}") from error
     _check_names(tuned, stored, folder)
     return tuned
-
-
-def _check_weights(tuned: "PeftModel", folder: Path) -> None:
-    _check_names(tuned, _stored_names(folder), folder)
 
 
 def _stored_names(folder: Path) -> set[str] | None:

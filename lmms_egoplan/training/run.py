@@ -92,8 +92,8 @@ def tune(
 
     Raises:
         LmmsEgoplanError: the folder is another run's, holds a run and `resume` is not given, or none and it is given;
-            another process trains in it; the mix is empty; a
-            sample cannot be encoded or does not fit the model; the settings do not fit the model or the processes.
+            another process trains in it; the mix is empty; a sample cannot be encoded or does not fit the model; the
+            settings do not fit the model or the processes.
         OSError: the folder cannot be written.
     """
     mix = Mix(parts, proportions, settings.seed)
