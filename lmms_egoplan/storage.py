@@ -2,6 +2,7 @@
 
 import json
 import os
+import sqlite3
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -81,6 +82,26 @@ def write_whole(path: Path, content: str | bytes) -> None:
         unfinished = Path(folder) / path.name
         unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
         unfinished.replace(path)
+
+
+def hold(path: Path) -> sqlite3.Connection | None:
+    """Keep other processes off: a lock at a path, until it is closed or this process ends, however it does.
+
+    Returns:
+        The lock; None where another process holds it.
+
+    Raises:
+        OSError: the file cannot be written, or is of another kind.
+    """
+    lock = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+    try:
+        lock.execute("BEGIN EXCLUSIVE")
+    except sqlite3.DatabaseError as error:
+        lock.close()
+        if "locked" in str(error):
+            return None
+        raise OSError(f"{path}: cannot be locked: {error}") from error
+    return lock
 
 
 def file_version(status: os.stat_result) -> str:

@@ -20,6 +20,7 @@ from typing import Any
 
 from lmms_egoplan.annotation.flow import QUALIFICATION, Item, Stage
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.storage import hold
 from lmms_egoplan.text import clean_text
 
 # Raised when the tables change.
@@ -329,14 +330,9 @@ def _connect(path: Path) -> sqlite3.Connection:
 def _hold(path: Path) -> sqlite3.Connection:
     """Keeps a second server off; the system lets go of it when the process ends, however it does."""
     lock = path.resolve()
-    guard = sqlite3.connect(
-        lock.with_name(f"{lock.name}.lock"), timeout=0, isolation_level=None, check_same_thread=False
-    )
-    try:
-        guard.execute("BEGIN EXCLUSIVE")
-    except sqlite3.OperationalError as error:
-        guard.close()
-        raise StoreError(f"{path}: another server has it open; stop that one first") from error
+    guard = hold(lock.with_name(f"{lock.name}.lock"))
+    if guard is None:
+        raise StoreError(f"{path}: another server has it open; stop that one first")
     return guard
 
 

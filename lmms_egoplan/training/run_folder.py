@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import sqlite3
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode
-from lmms_egoplan.storage import write_whole
+from lmms_egoplan.storage import hold, write_whole
 from lmms_egoplan.validation import shown
 
 SETTINGS = "run.json"
@@ -143,12 +142,9 @@ def only_process(path: Path) -> Iterator[None]:
     if path.exists() and not path.is_dir():
         raise LmmsEgoplanError(f"{path}: is a file; give another --out")
     path.mkdir(parents=True, exist_ok=True)
-    guard = sqlite3.connect(path / _LOCK, timeout=0, isolation_level=None, check_same_thread=False)
-    try:
-        guard.execute("BEGIN EXCLUSIVE")
-    except sqlite3.OperationalError as error:
-        guard.close()
-        raise LmmsEgoplanError(f"another process trains in {path}; wait for its end, or give another --out") from error
+    guard = hold(path / _LOCK)
+    if guard is None:
+        raise LmmsEgoplanError(f"another process trains in {path}; wait for its end, or give another --out")
     try:
         yield
     finally:

@@ -53,6 +53,9 @@ def test_threads_take_turns_with_what_cannot_be_copied():
     copies = ThreadCopies(original)
     with ThreadPoolExecutor(4) as pool:
         assert {id(lent) for lent in pool.map(lambda _: use(copies), range(50))} == {id(original)}
+        users = [pool.submit(use, copies) for _ in range(50)]
+        assert all(use(copies) is original for _ in range(50))
+        assert {id(user.result()) for user in users} == {id(original)}
 
 
 def question(number, media):
