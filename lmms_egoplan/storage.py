@@ -93,11 +93,10 @@ def hold(path: Path) -> sqlite3.Connection | None:
     Raises:
         OSError: the file cannot be written, or is of another kind.
     """
-    lock = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
     try:
+        lock = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
         lock.execute("BEGIN EXCLUSIVE")
     except sqlite3.DatabaseError as error:
-        lock.close()
         if "locked" in str(error):
             return None
         raise OSError(f"{path}: cannot be locked: {error}") from error

@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from example_summary import SUMMARY
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.storage import PreparedData, load_summary, prepared_splits, resolve_inside, save_split, split_dir
+from lmms_egoplan.storage import (
+    PreparedData,
+    hold,
+    load_summary,
+    prepared_splits,
+    resolve_inside,
+    save_split,
+    split_dir,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -134,3 +142,13 @@ def test_a_format_that_is_no_number_is_damage(damaged):
         LmmsEgoplanError, match=r"summary.json: damaged, prepare the split again: format: expected an integer"
     ):
         load_summary("egoplan", "val")
+
+
+def test_a_lock_is_held_once_and_a_folder_that_is_not_there_is_told(tmp_path):
+    lock = hold(tmp_path / "lock")
+    assert lock is not None
+    assert hold(tmp_path / "lock") is None
+    lock.close()
+    assert hold(tmp_path / "lock") is not None
+    with pytest.raises(OSError, match="cannot be locked: unable to open"):
+        hold(tmp_path / "absent" / "lock")
