@@ -1,6 +1,7 @@
 """Aggregations over a run that several benchmarks report."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -61,3 +62,16 @@ def num_counted(values: Sequence[Mapping[str, Any]]) -> int:
     2
     """
     return sum(value["truncated"] is not None for value in values)
+
+
+def media_used(values: Sequence[Mapping[str, Any]]) -> str:
+    """In which forms the model was shown what it was asked about, the most frequent first, with numbers of several.
+
+    ``video`` for one, or ``video (298), images (2)``; ``unknown`` where one is not known.
+
+    >>> media_used([{"media": "video"}, {"media": "video"}, {"media": "images"}])
+    'video (2), images (1)'
+    """
+    counts = Counter(value["media"] or "unknown" for value in values)
+    forms = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return forms[0][0] if len(forms) == 1 else ", ".join(f"{media} ({count})" for media, count in forms)

@@ -4,8 +4,11 @@ It stands in ``registry.yaml``.
 Light to import: what a benchmark brings stands in modules of fixed names in its package, and is loaded when asked for.
 """
 
+import csv
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,8 +17,6 @@ from pydantic import TypeAdapter
 from lmms_egoplan.paths import yaml_beside
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rich.console import Console
 
     from lmms_egoplan.annotation.flow import Flow
@@ -52,9 +53,13 @@ class Benchmark:
     report: its `BenchmarkReport`, in its module ``report``.
     judges: of lmms-eval's tasks, by the name of their YAML file, or of their folder: the module that has the model's
         name, ``DEFAULT_JUDGE``, and may have ``OTHERWISE``, both as `announce_judge` takes them.
+    suite: its tasks in the suite of all benchmarks, which both harnesses know.
+    suite_thinking: the same for models that think before they answer; those of `suite` where empty.
+    suite_splits: the splits that these need; all where empty.
     training_demo: its function that shows its training; "" for none.
 
-    What else it brings stands in its modules ``splits``, ``commands``, ``demo`` and ``annotation``.
+    What else it brings stands in its modules ``splits``, ``commands``, ``demo`` and, where people label it,
+    ``annotation``.
     """
 
     name: str
@@ -65,6 +70,9 @@ class Benchmark:
     figures: str
     report: str
     judges: Mapping[str, str] = field(default_factory=dict, hash=False)
+    suite: tuple[str, ...] = ()
+    suite_thinking: tuple[str, ...] = ()
+    suite_splits: tuple[str, ...] = ()
     training_demo: str = ""
 
     def load_splits(self) -> "PreparedData":
@@ -92,12 +100,23 @@ class Benchmark:
         """Trains in a folder, and prints what comes of it."""
         return self._load(self.training_demo)
 
+    @property
+    def is_labelled(self) -> bool:
+        """Whether people label something of it."""
+        return find_spec(f"{__package__}.{self.name}.annotation") is not None
+
     def load_annotation(self) -> "Flow":
         """What people label of it."""
         return self._load("annotation:FLOW")
 
     def _load(self, part: str) -> Any:
         return resolve_name(f"{__package__}.{self.name}.{part}")
+
+
+def published_together() -> list[dict[str, str]]:
+    """Published rows of models with scores in several benchmarks, for model cards: ``model_cards.csv``."""
+    with Path(__file__).with_name("model_cards.csv").open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
 
 
 BENCHMARKS = TypeAdapter(tuple[Benchmark, ...]).validate_python(yaml_beside(__file__))

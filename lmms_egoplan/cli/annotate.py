@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from lmms_egoplan.annotation.store import Store
 
 app = typer.Typer(no_args_is_help=True)
-_NAMES = tuple(benchmark.name for benchmark in BENCHMARKS)
+_LABELLED = tuple(benchmark for benchmark in BENCHMARKS if benchmark.is_labelled)
+_NAMES = tuple(benchmark.name for benchmark in _LABELLED)
 _Db = Annotated[Path, typer.Option(metavar="FILE", help="The database of labels.", show_default=False)]
 
 
@@ -99,7 +100,7 @@ def demo(
 
     if benchmark not in _NAMES:
         raise LmmsEgoplanError(f"{benchmark}: no benchmark; expected one of {', '.join(_NAMES)}")
-    entry = BENCHMARKS[_NAMES.index(benchmark)]
+    entry = _LABELLED[_NAMES.index(benchmark)]
     flow = entry.load_annotation()
     rendered = entry.load_demo()
     out = out.resolve()
@@ -122,7 +123,7 @@ def _open(db: Path) -> "tuple[Store, Flow]":
     from lmms_egoplan.errors import LmmsEgoplanError
 
     name = benchmark_of(db)
-    for benchmark in BENCHMARKS:
+    for benchmark in _LABELLED:
         if benchmark.name == name:
             flow = benchmark.load_annotation()
             return Store(db, flow.stages), flow

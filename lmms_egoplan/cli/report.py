@@ -2,11 +2,11 @@
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.benchmarks.registry import BENCHMARKS, published_together
 from lmms_egoplan.cli.groups import helps
 
 
@@ -22,8 +22,9 @@ HELP = f"""Write a page that puts runs beside the scores in the papers' tables.
 These are {_joined(_TABLES).replace("'s ", "'s Tables ", 1)}. {_joined(_FIGURES)} are drawn for the runs alone: the
 papers print no numbers.
 
-`index.html` opens from disk: a summary, the papers' tables with the runs among them, intervals, comparisons, figures,
-and a gallery of the questions. Every table is also a CSV and a Markdown file, every figure an SVG and a PNG file.
+`index.html` opens from disk: what came out in sentences, scores with intervals and by any attribute of the questions,
+figures, comparisons, the papers' tables with the runs above them, and a gallery of the questions. `report.json` has all
+numbers. Every table is also a CSV and a Markdown file, every figure an SVG and a PNG file. The summary is printed, too.
 Scores are recomputed from the samples; a difference from the harness's own is an error.
 
 Example: `lmms-egoplan report runs/qwen runs/llava --name runs/qwen=Qwen2.5-VL-7B --out report`
@@ -62,12 +63,19 @@ def report(
         str | None,
         typer.Option(metavar="MODEL", help=" ".join(helps("report --similarity")), show_default=False),
     ] = None,
+    form: Annotated[
+        Literal["text", "md"],
+        typer.Option("--format", help="What is printed beside the page: the summary, or Markdown for a model card."),
+    ] = "text",
 ) -> None:
     """Write a report; `HELP` is the help."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from lmms_egoplan.report.build import build_report
+    from lmms_egoplan.report.summary import model_card, short_table, with_further
+    from lmms_egoplan.report.terminal import print_summary
+    from lmms_egoplan.report.writing import markdown_of
 
     started = time.monotonic()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -85,7 +93,12 @@ def report(
     counts = {name: getattr(built, f"{name}s") for name in ("run", "benchmark", "table", "figure", "question")}
     told = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items())
     typer.echo(f"{told} in {time.monotonic() - started:.0f} s")
-    typer.echo(f"Written to {built.page}")
+    typer.echo(f"Written to {built.page}\n")
+    if form == "text":
+        print_summary(built.sections, Console())
+        return
+    tables = (short_table(with_further(built.sections)), model_card(built.sections, published_together()))
+    typer.echo("\n".join(markdown_of(table) for table in tables if table is not None))
 
 
 def _names(given: list[str]) -> dict[Path, str]:

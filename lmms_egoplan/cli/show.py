@@ -1,9 +1,12 @@
 """``lmms-egoplan show``: the main scores of runs in the terminal."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+if TYPE_CHECKING:
+    from lmms_egoplan.report.document import Section
 
 
 def show(
@@ -16,12 +19,20 @@ def show(
             show_default=False,
         ),
     ],
+    form: Annotated[
+        Literal["text", "md"],
+        typer.Option(
+            "--format",
+            help="`md` prints one Markdown table for a model card: score, interval, n.",
+        ),
+    ] = "text",
 ) -> None:
     """Print the main scores of runs, side by side.
 
-    The scores are those in the harness's results files; no samples are needed. Runs of different versions of a task
-    get tables of their own. The exit code is 1 where a path has no results, for example after a run that failed:
-    lmms-eval itself ends with 0 then.
+    The scores are those in the harness's results files. Where samples lie beside these, what came out of each benchmark
+    follows, with 95 % intervals, as in the report; no file is written. Runs of different versions of a task get tables
+    of their own. The exit code is 1 where a path has no results, for example after a run that failed: lmms-eval itself
+    ends with 0 then.
 
     Example: `lmms-egoplan show runs/qwen runs/llava`
     """
@@ -30,11 +41,42 @@ def show(
     from lmms_egoplan.benchmarks.registry import BENCHMARKS
     from lmms_egoplan.errors import LmmsEgoplanError
     from lmms_egoplan.report.runs import read_scores
-    from lmms_egoplan.report.terminal import print_runs
+    from lmms_egoplan.report.summary import short_table
+    from lmms_egoplan.report.terminal import print_runs, print_summary
+    from lmms_egoplan.report.writing import markdown_of
 
     read = read_scores(runs)
-    print_runs(read.runs, Console(), BENCHMARKS)
+    if form == "text":
+        print_runs(read.runs, Console(), BENCHMARKS)
+    try:
+        sections, has_samples = _sections(runs) if any(run.tasks for run in read.runs) else ([], False)
+    except LmmsEgoplanError as error:
+        if form == "md":
+            raise
+        typer.echo(f"No intervals: {error}", err=True)
+        sections, has_samples = [], False
+    if form == "md":
+        table = short_table(sections)
+        typer.echo(markdown_of(table) if table is not None else "No scores of the project's tasks.")
+    elif has_samples:
+        typer.echo()
+        print_summary(sections, Console())
     for line in read.skipped:
         typer.echo(f"Not read: {line}", err=True)
     if read.without:
         raise LmmsEgoplanError(f"no results in {', '.join(map(str, read.without))}")
+
+
+def _sections(paths: list[Path]) -> "tuple[list[Section], bool]":
+    """What a report tells of each benchmark, and whether there are samples to tell it from."""
+    from lmms_egoplan.benchmarks.registry import BENCHMARKS
+    from lmms_egoplan.report.recompute import check
+    from lmms_egoplan.report.runs import read_runs
+    from lmms_egoplan.report.terminal import sections_of
+
+    runs = read_runs(paths).runs
+    for run in runs:
+        for task_run in run.tasks.values():
+            check(run, task_run)
+    has_samples = any(task_run.samples is not None for run in runs for task_run in run.tasks.values())
+    return sections_of(runs, BENCHMARKS), has_samples

@@ -6,15 +6,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lmms_egoplan.report.benchmark import Inputs, ReportedBenchmark
+from lmms_egoplan.report.document import Section
 from lmms_egoplan.report.gallery import IMAGE_SECONDS
+from lmms_egoplan.report.json_file import json_of
 from lmms_egoplan.report.labelled import labelled_folders
 from lmms_egoplan.report.logged_samples import sample_file
 from lmms_egoplan.report.page import write_page
+from lmms_egoplan.report.provenance import task_provenance
 from lmms_egoplan.report.recompute import check
-from lmms_egoplan.report.run import Run, Runs
+from lmms_egoplan.report.run import Runs
 from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.summary import summary_table
 from lmms_egoplan.report.versions import parts_of
 from lmms_egoplan.report.writing import write_files
+from lmms_egoplan.storage import write_whole
 
 # Seconds for all, of which pictures get what the rest leaves, but never less than the second number.
 _SECONDS, _LEAST_FOR_PICTURES = 50.0, 5.0
@@ -26,6 +31,7 @@ class Built:
     """What a report holds.
 
     skipped: what was left out or is missing, and why; a line each.
+    sections: what it tells of each benchmark.
     """
 
     page: Path
@@ -35,6 +41,7 @@ class Built:
     figures: int
     questions: int
     skipped: tuple[str, ...]
+    sections: tuple[Section, ...] = ()
 
 
 def build_report(
@@ -45,7 +52,7 @@ def build_report(
     progress: Callable[[str, int, int], None],
     similarity: str | None = None,
 ) -> Built:
-    """Write ``index.html`` into `out`, with tables, figures and the gallery beside it.
+    """Write ``index.html`` into `out`, with ``report.json``, tables, figures and the gallery beside it.
 
     Args:
         folders: see `read_runs`; and `Inputs.judged` and `Inputs.labelled`.
@@ -95,17 +102,23 @@ def build_report(
             skipped += tuple(f"{path}: left out, {beside}" for path in judged)
         sections += own
         progress("benchmarks", done, len(benchmarks))
-    write_files(out, sections, progress)
+    summary = summary_table(sections)
+    write_files(out, sections, progress, [summary] if summary else [])
+    write_whole(out / "report.json", json_of(sections, read.runs, skipped, len(items)))
     remaining = _SECONDS - (time.monotonic() - started)
     write_page(
         out,
         _TITLE,
         sections,
         items,
-        [(run.name, _description(run)) for run in read.runs],
+        [(run.name, f"{run.model}, {run.harness}, {run.time}") for run in read.runs],
         skipped,
         progress,
         picture_seconds=min(IMAGE_SECONDS, max(_LEAST_FOR_PICTURES, remaining)),
+        provenance={
+            run.name: (run.provenance, {name: task_provenance(task) for name, task in run.tasks.items()})
+            for run in read.runs
+        },
     )
     return Built(
         page=out / "index.html",
@@ -115,8 +128,5 @@ def build_report(
         figures=sum(len(section.figures) for section in sections),
         questions=len(items),
         skipped=skipped,
+        sections=tuple(sections),
     )
-
-
-def _description(run: Run) -> str:
-    return f"{run.model}, {run.harness}, {run.time}"

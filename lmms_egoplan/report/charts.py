@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from lmms_egoplan.report.numbers import show
 from lmms_egoplan.report.scored import Mean
 
 if TYPE_CHECKING:
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's, without the yellow, which is too light for lines on white.
 _SHADES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c8c8c")
-_HATCHES = ("", "///", "...", "xxx", "\\\\\\", "---", "ooo", "+++")
+# Of lines alone: dots and rings take hundreds of kilobytes of a page.
+_HATCHES = ("", "///", "xxx", "---", "\\\\\\", "+++", "|||", "//--")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _LINES = ("-", "--", "-.", ":")
 _INK, _GRID = "0.15", "0.88"
@@ -26,6 +28,8 @@ _CHARACTER = 0.56
 _SIGN = 6
 # Height of a legend's line, in inches.
 _LEGEND_LINE = 0.19
+# So many bars have their values above them side by side.
+_MOST_VALUES = 24
 _SLANT = 30
 # Matplotlib tells nothing of what has a label with an underscore first, and labels so what was given none.
 _NO_LABEL = re.compile(r"_(?:nolegend_|(?:child|container)\d+)")
@@ -66,12 +70,14 @@ def draw_bars(
     label: str,
     top: float,
     reference: tuple[str, Sequence[float]] | None = None,
+    decimals: int = 0,
 ) -> "Figure":
-    """A bar with its interval for each run in each group.
+    """A bar with its interval for each run in each group, and with its value as far as there is room.
 
     Args:
         means: by run, in each group.
         label: of the upright axis, which ends at `top`.
+        decimals: of the values.
         reference: what a dashed line in each group is, and its values.
     """
     figure, axes = new_figure(7.2, 3.5)
@@ -85,6 +91,9 @@ def draw_bars(
                 axes.vlines(x, *mean.interval, color="black", linewidth=1, zorder=3)
             if mean.value is None:
                 axes.text(x, 0.01 * top, "n/a", rotation=90, ha="center", va="bottom", fontsize=7)
+            elif len(groups) * len(means) <= _MOST_VALUES:
+                end = mean.interval[1] if mean.interval else mean.value
+                axes.annotate(show(mean.value, decimals), (x, end), (0, 1), ha="center", va="bottom", **NOTE)
     name, values = reference or ("", ())
     for place, value in enumerate(values):
         ends = place - 0.44, place + 0.44

@@ -9,7 +9,7 @@ from typing import Any
 from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.report.document import Column, Row, Table
 from lmms_egoplan.report.gallery import clean
-from lmms_egoplan.report.page import percent, show
+from lmms_egoplan.report.numbers import percent, show
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scored import Scored
 

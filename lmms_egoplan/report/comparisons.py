@@ -1,12 +1,14 @@
 """Every pair of runs on the same questions, as a table."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
 from lmms_egoplan.report.notes import read_notes
 from lmms_egoplan.report.statistics import (
     EXACT_UP_TO,
+    FEWEST_CLUSTERS,
     PERMUTATIONS,
     RESAMPLES,
     Comparison,
@@ -17,7 +19,9 @@ from lmms_egoplan.report.statistics import (
 
 FEW_CLUSTERS = 20
 _P_DECIMALS = 4
-note = read_notes(__file__, resamples=RESAMPLES, exact=EXACT_UP_TO, permutations=PERMUTATIONS)
+note = read_notes(
+    __file__, resamples=RESAMPLES, exact=EXACT_UP_TO, permutations=PERMUTATIONS, fewest_clusters=FEWEST_CLUSTERS
+)
 
 
 def comparisons(
@@ -65,12 +69,13 @@ def comparisons(
     rows.sort(key=lambda row: -abs(row["difference"]))
     columns = (
         *(Column("first", "First"), Column("second", "Second"), Column("questions", "Questions")),
-        *(Column("difference", "Difference", decimals), Column("low", "Low", decimals)),
-        *(Column("high", "High", decimals), Column("test", "Test")),
+        Column("difference", "Difference", decimals),
+        *(Column("low", "Low", decimals, None, "difference"), Column("high", "High", decimals, None, "difference")),
+        Column("test", "Test"),
         *(Column("p_value", "p", _P_DECIMALS), Column("p_holm", "p (Holm)", _P_DECIMALS)),
     )
     told = _notes([found for _, _, found in pairs], unit)
-    return table_of_runs(key, title, columns, rows, (*told, *notes))
+    return replace(table_of_runs(key, title, columns, rows, (*told, *notes)), role="pairs")
 
 
 def _notes(found: Sequence[Comparison], unit: str) -> Iterator[str]:

@@ -119,7 +119,7 @@ def _index(items: Sequence[Item], runs: list[str], strips: list[dict[str, Any] |
         coded = []
         for name, value in item.facts.items():
             coded += [facts[name], values.setdefault(name, _Numbered())[value]]
-        question = clean(item.question)
+        question = clean(item.title or item.question)
         if len(question) > _QUESTION:
             question = f"{question[:_QUESTION]}\u2026"
         verdicts = "".join(_LETTERS[item.answers[run].verdict] if run in item.answers else "-" for run in runs)
@@ -151,14 +151,24 @@ def _details(item: Item, places: dict[str, int], strip: dict[str, Any] | None) -
         "choices": [clean(choice) for choice in item.choices],
         "gold": item.gold,
         "references": [[clean(name), clean(text)] for name, text in item.references.items()],
-        "answers": [[places[name], _answer(answer)] for name, answer in item.answers.items()],
+        "prompts": [clean(prompt) for prompt in _prompts(item)],
+        "answers": [[places[name], _answer(answer, _prompts(item))] for name, answer in item.answers.items()],
         "strip": strip,
     }
 
 
-def _answer(answer: ShownAnswer) -> dict[str, Any]:
-    texts = {"text": answer.text, "rating": answer.rating, "judgement": answer.judgement}
+def _prompts(item: Item) -> list[str]:
+    """The different ones that were sent."""
+    return list(dict.fromkeys(answer.prompt for answer in item.answers.values() if answer.prompt is not None))
+
+
+def _answer(answer: ShownAnswer, prompts: list[str]) -> dict[str, Any]:
+    texts = {"text": answer.text, "rating": answer.rating, "judgement": answer.judgement, "reply": answer.reply}
     shown: dict[str, Any] = {name: clean(text) for name, text in texts.items() if text is not None}
+    if answer.prompt is not None:
+        shown["prompt"] = prompts.index(answer.prompt)
+    if answer.tokens is not None:
+        shown["tokens"] = list(answer.tokens)
     if answer.chosen is not None:
         shown["chosen"] = int(answer.chosen)
     if answer.logprobs is not None:

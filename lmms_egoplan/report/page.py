@@ -1,28 +1,45 @@
 """The page: one HTML file that opens from disk, with everything but the gallery's details inside."""
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
 from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 from xml.etree import ElementTree
 
-from lmms_egoplan.report.document import Figure, Item, Section, Value, known
+from lmms_egoplan import __version__
+from lmms_egoplan.report.document import Figure, Item, Section, Slice, Table, known
 from lmms_egoplan.report.gallery import IMAGE_SECONDS, Progress, clean, write_gallery
+from lmms_egoplan.report.numbers import counted, percent, show
+from lmms_egoplan.report.summary import DEMO_NOTE, Card, cards, demo_runs, rank_text
 from lmms_egoplan.storage import write_whole
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
+Origin = tuple[Mapping[str, str], Mapping[str, Mapping[str, str]]]
+"""What is known of a run, and of each of its tasks, by name."""
+
+# Attributes that place something, and digits of theirs that nobody sees.
+_PLACES = {"d", "x", "y", "transform"}
+_DIGITS = re.compile(r"(\.\d\d)\d+")
 _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 _DROPPED = ("metadata", "script", "style", "title")
 _WIDTH = re.compile(r"--width: (\d+)px")
+_FRAME_INK = "#262626"
+_THEMED = {_FRAME_INK: "text", "#000000": "text", "#e0e0e0": "line", "#ffffff": "surface"}
+_ID = re.compile(r"#([\w-]+)")
 _REFERENCE = re.compile(r"url\(\s*#")
 # From this many columns on a table is printed across the page.
 _WIDE = 9
 # Figures up to this width, in pixels, stand side by side where there is room.
 _BROAD = 760
-_P_VALUES = ("p_value", "p_holm")
 
 
 def write_page(
@@ -34,6 +51,7 @@ def write_page(
     skipped: Sequence[str],
     progress: Progress = lambda what, done, total: None,
     picture_seconds: float = IMAGE_SECONDS,
+    provenance: Mapping[str, Origin] = MappingProxyType({}),
 ) -> None:
     """Write ``index.html`` and the gallery's files into `out`.
 
@@ -44,6 +62,7 @@ def write_page(
         skipped: what was not read, and why.
         progress: is told what is being done, how much of it is done, and how much there is.
         picture_seconds: see `write_gallery`.
+        provenance: of the runs, by name.
 
     Raises:
         OSError: the folder cannot be written.
@@ -60,10 +79,17 @@ def write_page(
         sections=sections,
         wide=_WIDE,
         figures=figures,
-        summary=_summary(sections, [name for name, _ in runs]),
+        cards=[(card, _card_axis(card)) for card in cards(sections)],
+        places_of={section.key: section.headlines[0].decimals for section in sections if section.headlines},
+        demo=demo_runs(sections),
+        demo_note=DEMO_NOTE,
+        provenance=provenance,
+        made=f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC",
+        version=__version__,
         runs=runs,
         skipped=skipped,
         gallery=gallery,
+        answered={run for item in items for run in item.answers},
     )
     write_whole(out / "index.html", page)
 
@@ -85,9 +111,41 @@ def svg_of(figure: Figure) -> str:
         "aria-label": clean(f"{figure.title}: {figure.description}"),
         "style": f"--width: {width:.0f}px",
     }
+    for element in root.iter():
+        _theme(element, figure.has_cells)
+        for name in _PLACES.intersection(element.keys()):
+            element.set(name, _DIGITS.sub(r"\1", element.get(name, "")))
+        element.tail = (element.tail or "").strip()
+        element.text = (element.text or "").strip()
+    for name in ("patch_1", "patch_2"):
+        for ground in root.iterfind(f".//{{{_SVG}}}g[@id='{prefix}{name}']/{{{_SVG}}}path"):
+            ground.set("style", ground.get("style", "").replace("#ffffff", "var(--surface)"))
+    _drop_unused(root)
     ElementTree.register_namespace("", _SVG)
     ElementTree.register_namespace("xlink", _XLINK)
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def _drop_unused(root: ElementTree.Element) -> None:
+    """Without ids that nothing refers to, and turns by nothing."""
+    values = [value for element in root.iter() for name, value in element.items() if name != "id"]
+    used = {name for value in values for name in _ID.findall(value)}
+    for element in root.iter():
+        if element.get("id") not in used:
+            element.attrib.pop("id", None)
+        if element.get("transform", "").startswith("rotate(-0 "):
+            element.attrib.pop("transform")
+
+
+def _theme(element: ElementTree.Element, has_cells: bool) -> None:
+    """Ink, grid and ground in the colours of the page's theme; in cells of a colour scale only the frame's ink."""
+    style = element.get("style")
+    if style is None:
+        return
+    for colour, variable in _THEMED.items():
+        if not has_cells or colour == _FRAME_INK:
+            style = style.replace(colour, f"var(--{variable})")
+    element.set("style", style)
 
 
 def _rename(element: ElementTree.Element, prefix: str) -> None:
@@ -100,50 +158,53 @@ def _rename(element: ElementTree.Element, prefix: str) -> None:
             element.set(name, _REFERENCE.sub(f"url(#{prefix}", value))
 
 
-def show(value: Value, decimals: int | None, key: str = "") -> str:
-    """A value as it stands in a table, in the column with this key; an en dash for none and for NaN.
+@dataclass(frozen=True)
+class Axis:
+    """The stretch of scores that a chart shows."""
 
-    No p-value is shown as 0 unless it is, and no number as a negative 0.
-    """
-    if known(value) is None:
-        return "\u2013"
-    if isinstance(value, str):
-        return value
-    if isinstance(value, int) and not decimals:
-        return f"{value:,}".replace("-", "\u2212")
-    text = f"{value:g}" if decimals is None else f"{value:.{decimals}f}"
-    if float(text):
-        return text.replace("-", "\u2212")
-    return f"<{10**-decimals:.{decimals}f}" if key in _P_VALUES and value > 0 else text.removeprefix("-")
+    low: float
+    high: float
 
+    def at(self, value: float) -> str:
+        """Where a value stands, in per cent of the width."""
+        return f"{100 * (value - self.low) / (self.high - self.low):.2f}%"
 
-def _summary(sections: Sequence[Section], runs: Sequence[str]) -> dict[str, Any] | None:
-    """The headlines as a table of runs by tasks; None without any."""
-    headlines = [(section, headline) for section in sections for headline in section.headlines]
-    columns = list(dict.fromkeys((section.key, line.task, line.metric) for section, line in headlines))
-    if not columns:
-        return None
-    found = {(line.run, section.key, line.task, line.metric): line for section, line in headlines}
-    chances = {}
-    for column in columns:
-        same = {show(line.chance, line.decimals) for key, line in found.items() if key[1:] == column}
-        chances[column] = same.pop() if len(same) == 1 else None
-    names = dict.fromkeys([*runs, *(line.run for _, line in headlines)])
-    return {
-        "groups": [
-            (section, sum(column[0] == section.key for column in columns)) for section in sections if section.headlines
-        ],
-        "columns": [(task, metric, chances[key, task, metric]) for key, task, metric in columns],
-        "rows": [(name, [(found.get((name, *column)), chances[column]) for column in columns]) for name in names],
-    }
+    def width(self, interval: tuple[float, float]) -> str:
+        """Of an interval, in per cent of the width."""
+        return f"{100 * (interval[1] - interval[0]) / (self.high - self.low):.2f}%"
 
 
-def percent(share: float) -> str:
-    """A share with one decimal, 1 at most; "0 %" and "100 %" only where it is exactly none or all."""
-    share = min(share, 1)
-    if share in (0, 1):
-        return f"{share:.0%}".replace("%", "\u202f%")
-    return f"{min(max(100 * share, 0.1), 99.9):.1f}\u202f%"
+def axis_of(values: Iterable[float | None], top: float, from_zero: bool = False) -> Axis:
+    """An axis with all values on it, of round ends, from 0 to `top` at most."""
+    known = [value for value in values if value is not None] or [0.0]
+    low, high = (0.0 if from_zero else min(known)), max(known)
+    room = 0.08 * (high - low) or 0.1 * top
+    step = 10 ** math.floor(math.log10(max(high - low, top / 100) + room)) / 2
+    start = max(0.0, math.floor((low - room) / step) * step) if not from_zero else 0.0
+    end = math.ceil((high + room) / step) * step
+    return Axis(start, max(min(end, top) if max(known) <= top else end, start + step))
+
+
+def _card_axis(card: Card) -> Axis:
+    ends = [end for line in card.lines for end in (line.value, *(line.interval or ()))]
+    reference = card.section.reference if card.compares else None
+    return axis_of([*ends, card.chance, reference.value if reference else None], card.section.top)
+
+
+def _slice_axis(part: Slice, section: Section) -> Axis:
+    ends = [end for group in part.groups for end in (group.value, *(group.interval or ()))]
+    return axis_of(ends, section.top, from_zero=True)
+
+
+def gallery_link(benchmark: str, **filters: str | None) -> str:
+    """The address of the gallery filtered to some questions; ``fact`` filters are ``fact:NAME``."""
+    asked = {name: value for name, value in {"benchmark": benchmark, **filters}.items() if value is not None}
+    return f"#gallery?{urlencode(asked)}"
+
+
+def _is_apart(table: Table) -> bool:
+    """Whether these are the rows that compare with none of a published table (`Table.parted`)."""
+    return any(column.key == "why" for column in table.columns)
 
 
 @lru_cache(maxsize=1)
@@ -162,6 +223,18 @@ def _template() -> "Template":
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, finalize=safe, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"breakable": breakable, "known": known, "percent": percent, "show": show}
+    environment.filters |= {
+        "breakable": breakable,
+        "counted": counted,
+        "known": known,
+        "percent": percent,
+        "show": show,
+    }
+    environment.globals |= {"axis_of_slice": _slice_axis, "gallery_link": gallery_link, "rank_text": rank_text}
+    environment.filters |= {
+        "grouped": lambda groups: [(name, [*of_name]) for name, of_name in groupby(groups, lambda group: group.name)],
+        "diagnostics": lambda tables: [table for table in tables if table.role == "scores" and not _is_apart(table)],
+        "published": lambda tables: [table for table in tables if table.role == "published" or _is_apart(table)],
+    }
     environment.globals["file"] = lambda name: Markup(loader.get_source(environment, name)[0])
     return environment.get_template("page.html.jinja")

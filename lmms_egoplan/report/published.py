@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lmms_egoplan.report.document import Reference
+
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 Cell = str | float | None
@@ -80,6 +82,20 @@ def load_table(folder: Path, name: str) -> PublishedTable:
         notes=tuple(told["notes"]),
         exceptions=tuple(told["exceptions"]),
     )
+
+
+def reference_of(table: PublishedTable, column: str | None = None, caveat: str = "") -> Reference:
+    """The best score of a table, by `column` or the table's main one.
+
+    Args:
+        caveat: see `Reference`.
+    """
+    column = column or table.main
+    best = max if table.higher_is_better.get(column, True) else min
+    rows = [row for row in table.rows if isinstance(row[column], float)]
+    top = best(rows, key=lambda row: row[column])
+    source = table.source.rpartition(", ")[2]
+    return Reference(str(top[table.label]), top[column], source, tuple(row[column] for row in rows), caveat)
 
 
 def _decimals(texts: list[str]) -> int | None:

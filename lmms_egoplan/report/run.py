@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+CHECKPOINT = r"(?:checkpoint|ckpt|step|epoch|iter)[-_]?\d+"
+"""What tells two checkpoints of a training run apart, in the name of a model or a folder, in any case."""
+
 
 @dataclass(frozen=True)
 class TaskRun:
@@ -40,6 +43,7 @@ class Run:
     time: see `logged_samples.start_time`.
     tasks: those of this project by name; groups of tasks are left out. At least one, unless there are others.
     others: all other tasks with results, by name; see `runs.read_scores`.
+    provenance: see `provenance.provenance_of`.
     """
 
     name: str
@@ -49,6 +53,7 @@ class Run:
     time: str
     tasks: dict[str, TaskRun]
     others: dict[str, TaskRun] = field(default_factory=dict)
+    provenance: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

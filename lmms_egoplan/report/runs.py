@@ -12,8 +12,9 @@ from pydantic_core import from_json
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode
 from lmms_egoplan.report.logged_samples import HOW_TO_LOG, SampleFile, sample_file, start_time
+from lmms_egoplan.report.provenance import provenance_of
 from lmms_egoplan.report.recompute import aggregations, former_names
-from lmms_egoplan.report.run import Run, Runs, TaskRun
+from lmms_egoplan.report.run import CHECKPOINT, Run, Runs, TaskRun
 from lmms_egoplan.report.run_names import names_of
 from lmms_egoplan.report.task_versions import logged_version
 from lmms_egoplan.validation import listing, shown
@@ -39,7 +40,8 @@ def read_runs(folders: Sequence[Path], names: Mapping[Path, str] = MappingProxyT
     Args:
         folders: results files, which are told by what is in them, and folders with such at any depth.
         names: of the runs at or below a path; the deepest path counts. The others are named after the last part of
-            their model's name. What is the same for several runs gets harness, time and folder, as far as needed.
+            their model's name, checkpoints after the last two. What is the same for several runs gets harness, time and
+            folder, as far as needed.
 
     Raises:
         LmmsEgoplanError: a path does not exist, has a name but no run, or there is no run at all.
@@ -108,12 +110,18 @@ def _results(given: Path, skipped: list[str]) -> dict[Path, dict[str, Any]]:
             parts = [content.get(name) for name in ("results", "configs")] if isinstance(content, dict) else [None]
             if all(isinstance(part, dict) for part in parts):
                 found[_place(path)] = content
-            else:
+            elif not _is_report(content):
                 foreign.append(f"{path}: no results of a run")
     skipped += _first(foreign, given, "JSON files that are no results of a run")
     if given.is_dir() and not found:
         skipped.append(f"{given}: no results of a run below it")
     return found
+
+
+def _is_report(content: Any) -> bool:
+    """Whether this is the ``report.json`` of an earlier report, which may lie below the runs' folder."""
+    package = content.get("package") if isinstance(content, dict) else None
+    return isinstance(package, dict) and package.get("name") == "lmms-egoplan"
 
 
 def _first(lines: list[str], given: Path, what: str) -> list[str]:
@@ -166,7 +174,16 @@ def _scores(path: Path, content: dict[str, Any], *_: Any) -> Run | None:
 def _under_model(path: Path, content: dict[str, Any], tasks: dict[str, TaskRun], others: dict[str, TaskRun]) -> Run:
     harness = "lmms-eval" if "lmms_eval_version" in content else "lm-eval"
     model = _model(path, content)
-    return Run(model.rpartition("/")[2], path.parent, harness, model, start_time(path, content), tasks, others)
+    time = start_time(path, content)
+    origin = provenance_of(content, model, harness, time, path.parent)
+    return Run(_short(model), path.parent, harness, model, time, tasks, others, origin)
+
+
+def _short(model: str) -> str:
+    """The end of a model's name, and of a checkpoint the folder of its training run before it."""
+    folders, _, end = model.rpartition("/")
+    folder = folders.rpartition("/")[2]
+    return f"{folder}/{end}" if folder and re.fullmatch(CHECKPOINT, end, re.IGNORECASE) else end
 
 
 def _tasks(content: dict[str, Any]) -> tuple[dict[str, TaskRun], dict[str, TaskRun]]:
@@ -220,7 +237,30 @@ def _sample(where: str, line: bytes, metrics: Sequence[str], former: Mapping[str
         if not isinstance(sample.get(metric, None if metric == metrics[-1] else {}), dict):
             found = shown(sample.get(metric))
             raise _UnusableError(f"{where}: the file is left out: {metric}: expected an object, found {found}")
-    return {former.get(name, name): value for name, value in sample.items() if name not in _LEFT_OUT}
+    sent = {"prompt": _prompt(sample), "tokens": _tokens(sample)}
+    return {former.get(name, name): value for name, value in sample.items() if name not in _LEFT_OUT} | {
+        name: value for name, value in sent.items() if value is not None
+    }
+
+
+def _prompt(sample: Mapping[str, Any]) -> str | None:
+    """The text that was sent: lmms-eval logs it, lm-eval the arguments of each request, whose prompts are the same."""
+    arguments = sample.get("arguments")
+    first = next(iter(arguments.values()), None) if isinstance(arguments, dict) else None
+    sent = first.get("arg_0") if isinstance(first, dict) else sample.get("input")
+    return sent if isinstance(sent, str) and sent.strip() else None
+
+
+def _tokens(sample: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Of prompt and answer, summed over the requests of the question; None unless all are counted."""
+    counts = sample.get("token_counts")
+    names = ("input_tokens", "output_tokens")
+    if not isinstance(counts, list) or not counts or not all(isinstance(count, dict) for count in counts):
+        return None
+    values = [[count.get(name) for count in counts] for name in names]
+    if not all(isinstance(value, int) for of_name in values for value in of_name):
+        return None
+    return sum(values[0]), sum(values[1])
 
 
 def _decode(line: bytes) -> Any:

@@ -3,7 +3,7 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from statistics import fmean
 from typing import Any, TypeVar
 
@@ -11,9 +11,10 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.report.comparisons import comparisons
 from lmms_egoplan.report.document import Column, Table
+from lmms_egoplan.report.numbers import percent
 from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.run import Run, TaskRun
-from lmms_egoplan.report.statistics import RESAMPLES, bootstrap_interval
+from lmms_egoplan.report.statistics import FEWEST_CLUSTERS, RESAMPLES, bootstrap_interval
 from lmms_egoplan.serialization import TextRecord
 
 Key = tuple[Hashable, ...]
@@ -33,6 +34,8 @@ class Answer:
     cluster: what is drawn whole for intervals, such as the question's video.
     groups: which group the question is in, by attribute, such as ``setting``.
     doc: the prepared row, which lm-eval alone logs.
+    prompt: as it was sent, without images; None where the harness does not log it.
+    tokens: of the prompt and of the answer, as the harness counts them; None where it does not.
     """
 
     key: Key
@@ -43,6 +46,8 @@ class Answer:
     cluster: str | None
     groups: Mapping[str, str] = field(default_factory=dict)
     doc: Mapping[str, Any] | None = None
+    prompt: str | None = None
+    tokens: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,34 @@ class Scored(ABC):
     def is_by_demo(self) -> bool:
         """Whether ratings are by the demo judge, and mean nothing."""
         return DEMO in (self.judge or "").split(", ")
+
+    @property
+    def is_demo(self) -> bool:
+        """Whether the score tells nothing of a model: of the demo's judge, or of its questions."""
+        return self.is_by_demo
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """Why the main score compares with no published one and with no other run's; empty where it does.
+
+        What a benchmark adds, such as other data, stands before these.
+        """
+        found = ["rated by the demo judge"] if self.is_by_demo else []
+        if self.coverage is None:
+            found.append("coverage unknown")
+        elif self.coverage < 1:
+            found.append(f"{percent(self.coverage)} of the official questions")
+        return tuple(found)
+
+    @property
+    def compares(self) -> bool:
+        """Whether the main score compares with the published ones."""
+        return not self.apart
+
+    @property
+    def conditions(self) -> dict[str, str | None]:
+        """What must be the same in two runs whose scores are compared, by name in the plural."""
+        return {"tasks": self.task, "judges": self.judge}
 
 
 @dataclass(frozen=True)
@@ -196,7 +229,7 @@ def read_answers(run: Run, task_run: TaskRun, read: Callable[[Mapping[str, Any]]
                 f"{where}: {answer.name} is there twice; were samples of two runs put together? Run again, or leave "
                 "the samples out"
             )
-        answers[answer.key] = answer
+        answers[answer.key] = replace(answer, prompt=sample.get("prompt"), tokens=sample.get("tokens"))
     return answers
 
 
@@ -258,8 +291,8 @@ def ends(decimals: int, prefix: str = "", of: str = "") -> tuple[Column, Column]
 def interval_note(clusters: str, questions: str) -> str:
     """What the columns `ends` hold, where whole clusters are drawn, such as videos with all of their questions."""
     return (
-        f"Low, high: 95 % interval, percentiles of {RESAMPLES:,} bootstrap resamples of the {clusters}, each with all "
-        f"of its {questions}. None without samples or for fewer than two {clusters}; too narrow for few."
+        f"Low to high: 95 % interval, percentiles of {RESAMPLES:,} bootstrap resamples of the {clusters}, each with "
+        f"all of its {questions}. None without samples or for fewer than {FEWEST_CLUSTERS} {clusters}."
     )
 
 

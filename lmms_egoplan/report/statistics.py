@@ -8,10 +8,15 @@ from typing import Any, Literal
 import numpy as np
 from scipy.stats import DegenerateDataWarning, binomtest, bootstrap, permutation_test
 
+from lmms_egoplan.report.numbers import counted
+
 RESAMPLES = 2000
 PERMUTATIONS = 9999
 EXACT_UP_TO = 13
 """So many sums of clusters have no more than `PERMUTATIONS` ways to flip their signs, and all are counted."""
+
+FEWEST_CLUSTERS = 10
+"""A bootstrap over fewer clusters gives intervals that are far too narrow, so there is none."""
 
 _SEED = 0
 _BATCH = 500
@@ -26,7 +31,7 @@ class Comparison:
     """How one run differs from another on the questions that both have scores for.
 
     difference: mean of first minus second over the questions, in the scores' unit.
-    low, high: its 95 % interval, of `bootstrap_interval`; None where all questions are of one cluster.
+    low, high: its 95 % interval, of `bootstrap_interval`; None for fewer than `FEWEST_CLUSTERS` clusters.
     p_value: two-sided, of no difference.
     test: ``McNemar``, exact, where all scores are 0 or 1 and each question is a cluster of its own: on a question
         that only one of the two runs got right, either is as likely to be that run. It takes questions as independent;
@@ -45,69 +50,82 @@ class Comparison:
     clusters: int
 
 
-def mean(values: np.ndarray) -> float:
-    """Mean of the questions: each weighs the same, so a cluster weighs as many as it has.
-
-    >>> mean(np.array([1.0, 1.0, 0.0, 0.0]))
-    0.5
-    """
-    return float(values.mean())
-
-
 def bootstrap_interval(
-    values: Sequence[float | None],
-    clusters: Sequence[str],
-    statistic: Callable[[np.ndarray], float] = mean,
-    resamples: int = RESAMPLES,
-    seed: int = _SEED,
+    values: Sequence[float | None], clusters: Sequence[str], resamples: int = RESAMPLES, seed: int = _SEED
 ) -> tuple[float, float] | None:
-    """95 % percentile interval of a statistic over questions, by a bootstrap that draws whole clusters.
+    """95 % percentile interval of the mean over questions, by a bootstrap that draws whole clusters.
 
-    A resample has as many clusters as there are, drawn with replacement, each with all of its questions; the number
-    of questions varies. The mean is the sum over the questions of a resample by their number. The interval's ends are
-    the 2.5th and 97.5th percentile over the resamples, interpolated linearly. The same seed gives the same interval,
-    in whatever order the questions come. Where no two clusters differ, both ends are the same.
+    The mean is the sum over the questions of a resample by their number; the number of questions varies. See
+    `interval_of_sums`. Where no two clusters differ, both ends are the same.
 
     Args:
         values: one per question; None, NaN and infinities are left out.
         clusters: each question's cluster.
-        statistic: of an array of questions' values; `mean` is computed for all resamples at once.
-        resamples: how many are drawn.
-        seed: of NumPy's default generator.
+        resamples, seed: see `interval_of_sums`.
 
     Returns:
-        None for fewer than two clusters with values, or where the statistic is undefined (NaN) in a resample.
+        None for fewer than `FEWEST_CLUSTERS` clusters with values.
 
     Raises:
         ValueError: not as many clusters as values.
 
-    >>> low, high = bootstrap_interval([1, 1, 0, 1, 0, 0], ["P01_01", "P01_01", "P01_02", "P02_01", "P02_02", "P02_02"])
+    >>> low, high = bootstrap_interval([1, 0] * 12, [f"P01_{video:02}" for video in range(12)] * 2)
     >>> 0 <= low < 0.5 < high <= 1
     True
-    >>> bootstrap_interval([1, 0], ["P01_01", "P01_01"]) is None  # a single video
+    >>> bootstrap_interval([1, 0, 1, 0], ["P01_01", "P01_01", "P01_02", "P01_02"]) is None  # two videos
     True
     """
     if len(values) != len(clusters):
         raise ValueError(f"expected a cluster for each value, got {len(clusters)} for {len(values)}")
     numbers = np.array(values, dtype=float)
     known = np.isfinite(numbers)
-    numbers = numbers[known]
-    names, places, sizes = np.unique(np.asarray(clusters)[known], return_inverse=True, return_counts=True)
-    if len(names) < 2:
+    rows = np.stack([numbers[known], np.ones(known.sum())], axis=-1)
+    return interval_of_sums(
+        rows, np.asarray(clusters)[known], lambda sums: sums[..., 0] / sums[..., 1], resamples, seed
+    )
+
+
+def interval_of_sums(
+    rows: np.ndarray,
+    clusters: Sequence[str] | np.ndarray,
+    statistic: Callable[[np.ndarray], np.ndarray],
+    resamples: int = RESAMPLES,
+    seed: int = _SEED,
+) -> tuple[float, float] | None:
+    """95 % percentile interval of what sums over questions give, by a bootstrap that draws whole clusters.
+
+    A resample has as many clusters as there are, drawn with replacement, each with all of its questions. The interval's
+    ends are the 2.5th and 97.5th percentile over the resamples, interpolated linearly. The same seed gives the same
+    interval, in whatever order the questions come.
+
+    Args:
+        rows: of shape (questions, ...): what each question adds.
+        clusters: each question's cluster.
+        statistic: of sums of rows, of shape (resamples, ...), one for each resample.
+        resamples: how many are drawn.
+        seed: of NumPy's default generator.
+
+    Returns:
+        None for fewer than `FEWEST_CLUSTERS` clusters, or where the statistic is NaN in a resample.
+
+    >>> rows = np.array([[right, 1] for right in [1, 0] * 12])  # right answers, and questions
+    >>> videos = [f"P01_{video:02}" for video in range(12)] * 2
+    >>> low, high = interval_of_sums(rows, videos, lambda sums: sums[..., 0] / sums[..., 1])
+    >>> 0 <= low < 0.5 < high <= 1
+    True
+    """
+    names, places = np.unique(clusters, return_inverse=True)
+    if len(names) < FEWEST_CLUSTERS:
         return None
-    sums = np.bincount(places, numbers)
-    groups = np.split(numbers[np.argsort(places)], np.cumsum(sizes)[:-1])
+    sums = np.zeros((len(names), *rows.shape[1:]))
+    np.add.at(sums, places, rows)
 
-    def means(drawn: np.ndarray, axis: int) -> np.ndarray:
-        return sums[drawn].sum(axis) / sizes[drawn].sum(axis)
-
-    def of_drawn(drawn: np.ndarray) -> float:
-        return statistic(np.concatenate([groups[cluster] for cluster in drawn]))
+    def of_drawn(drawn: np.ndarray, axis: int) -> np.ndarray:
+        return statistic(sums[drawn].sum(drawn.ndim + axis))
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DegenerateDataWarning)  # A NaN among the resamples: no interval, below.
-        data, is_mean = (np.arange(len(names)),), statistic is mean
-        low, high = _percentiles(data, means if is_mean else of_drawn, is_mean, resamples, seed, batch=_BATCH)
+        low, high = _percentiles((np.arange(len(names)),), of_drawn, resamples, seed, batch=_BATCH)
     return (low, high) if np.isfinite([low, high]).all() else None
 
 
@@ -124,26 +142,26 @@ def stratified_interval(
         seed: of NumPy's default generator.
 
     Returns:
-        None where a stratum has fewer than two values, or there is none.
+        None where a stratum has fewer than two values, or all together fewer than `FEWEST_CLUSTERS`.
 
-    >>> low, high = stratified_interval([[0, 50, 100], [50, 100, 100, 100]])
+    >>> low, high = stratified_interval([[0, 50, 100] * 2, [50, 100, 100, 100]])
     >>> 0 <= low < 68.75 < high <= 100
     True
     """
-    if min(map(len, strata), default=0) < 2:
+    if min(map(len, strata), default=0) < 2 or sum(map(len, strata)) < FEWEST_CLUSTERS:
         return None
 
     def mean_of_means(*drawn: np.ndarray, axis: int) -> np.ndarray:
         return np.mean([each.mean(axis) for each in drawn], axis=0)
 
-    return _percentiles(strata, mean_of_means, True, resamples, seed)
+    return _percentiles(strata, mean_of_means, resamples, seed)
 
 
 def _percentiles(
-    data: Sequence[Any], statistic: Callable, vectorized: bool, resamples: int, seed: int, batch: int | None = None
+    data: Sequence[Any], statistic: Callable, resamples: int, seed: int, batch: int | None = None
 ) -> tuple[float, float]:
     """The ends of a 95 % percentile interval by SciPy's bootstrap."""
-    options = {"vectorized": vectorized, "n_resamples": resamples, "batch": batch, "method": "percentile"}
+    options = {"vectorized": True, "n_resamples": resamples, "batch": batch, "method": "percentile"}
     interval = bootstrap(data, statistic, **options, rng=np.random.default_rng(seed)).confidence_interval
     return float(interval.low), float(interval.high)
 
@@ -176,7 +194,24 @@ def compare(first: Scores, second: Scores, clusters: Mapping[str, str]) -> Compa
     is_mcnemar = bool(np.isin(pairs, (0, 1)).all()) and len(names) == len(compared)
     p_value = _mcnemar(differences) if is_mcnemar else _sign_flips(np.bincount(places, differences))
     test = "McNemar" if is_mcnemar else "permutation"
-    return Comparison(mean(differences), low, high, p_value, test, len(compared), len(names))
+    return Comparison(float(differences.mean()), low, high, p_value, test, len(compared), len(names))
+
+
+def why_no_interval(clusters: int | None, unit: str) -> str:
+    """The reason for which there is none, to stand behind "no interval".
+
+    Args:
+        clusters: how many the questions are of; None without samples.
+        unit: what the clusters are, in the plural.
+
+    >>> why_no_interval(1, "videos"), why_no_interval(None, "videos")
+    ('1 video, fewer than 10', 'no samples')
+    """
+    if clusters is None:
+        return "no samples"
+    if clusters >= FEWEST_CLUSTERS:
+        return "too few questions of a kind"
+    return f"{counted(clusters, unit)}, fewer than {FEWEST_CLUSTERS}"
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -13,7 +13,9 @@ from lmms_egoplan.report.benchmark import ReportedBenchmark
 from lmms_egoplan.report.compact_tables import other_tasks
 from lmms_egoplan.report.document import Section, Table
 from lmms_egoplan.report.gallery import clean
+from lmms_egoplan.report.numbers import percent, show
 from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.summary import DEMO_NOTE, cards, demo_runs, rank_text, score_text
 from lmms_egoplan.report.versions import parts_of
 
 # A run's column: its name and its cells go on in the next line where they are longer.
@@ -43,6 +45,45 @@ def print_runs(runs: Sequence[Run], console: Console, benchmarks: Sequence[Repor
             if note not in told:
                 _print_line(note, console)
         told |= {*table.notes}
+
+
+def print_summary(sections: Sequence[Section], console: Console) -> None:
+    """Print what came out of each benchmark, in sentences, and the scores with their intervals."""
+    for section in sections:
+        for sentence in section.finding:
+            _print_line(sentence, console)
+    for card in cards(sections):
+        _print_line(f"\n{card.section.title}: {card.metric} ({card.task})", console)
+        shown = RichTable(
+            RichColumn("Run", overflow="fold"), RichColumn("Score, 95 % interval", overflow="fold"),
+            RichColumn("Rank"), RichColumn("Questions", justify="right"), RichColumn("Coverage", justify="right"),
+            box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True,
+        )  # fmt: skip
+        for line in card.lines:
+            score = score_text(line)
+            if why := card.not_compared(line):
+                score += f"; {why}"
+            covered = "unknown" if line.coverage is None else percent(line.coverage)
+            cells = (line.run, score, rank_text(line) or "\u2013", show(line.questions, None), covered)
+            shown.add_row(*(Text(clean(cell)) for cell in cells))
+        console.print(shown)
+    if demo := demo_runs(sections):
+        _print_line(f"\n{DEMO_NOTE} {', '.join(demo)}.", console)
+
+
+def sections_of(runs: Sequence[Run], benchmarks: Sequence[ReportedBenchmark]) -> list[Section]:
+    """The sections of a report of these runs.
+
+    Raises:
+        LmmsEgoplanError: see `BenchmarkReport`.
+    """
+    found = []
+    for benchmark in benchmarks:
+        for part in parts_of(benchmark.name, runs):
+            section = benchmark.load_report()(part.runs).scores_section()
+            if section is not None:
+                found.append(part.section(section))
+    return found
 
 
 def compact_tables(runs: Sequence[Run], benchmarks: Sequence[ReportedBenchmark]) -> Iterator[Table]:

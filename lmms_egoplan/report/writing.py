@@ -1,12 +1,12 @@
 """Tables and figures as files, to take into a paper, a README or a spreadsheet."""
 
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from lmms_egoplan.report.document import Figure, Section, Table
 from lmms_egoplan.report.gallery import clean
-from lmms_egoplan.report.page import show
+from lmms_egoplan.report.numbers import show
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.text import csv_text
 
@@ -16,8 +16,13 @@ _OWN = "▸ "
 _MARKS = {"best": "**{}**", "second": "<u>{}</u>"}
 
 
-def write_files(out: Path, sections: Iterable[Section], progress: Callable[[str, int, int], None]) -> None:
+def write_files(
+    out: Path, sections: Iterable[Section], progress: Callable[[str, int, int], None], more: Sequence[Table] = ()
+) -> None:
     """Write ``tables/<key>.csv``, ``tables/<key>.md``, ``figures/<key>.svg`` and ``figures/<key>.png``.
+
+    Args:
+        more: tables of no section.
 
     Files of these kinds that an earlier report has left there, and this one does not have, are deleted.
 
@@ -25,12 +30,12 @@ def write_files(out: Path, sections: Iterable[Section], progress: Callable[[str,
         OSError: the folder cannot be written.
     """
     sections = list(sections)
-    for section in sections:
-        for table in section.tables:
-            write_whole(out / "tables" / f"{table.key}.csv", csv_of(table))
-            write_whole(out / "tables" / f"{table.key}.md", markdown_of(table))
+    tables = [*more, *(table for section in sections for table in section.tables)]
+    for table in tables:
+        write_whole(out / "tables" / f"{table.key}.csv", csv_of(table))
+        write_whole(out / "tables" / f"{table.key}.md", markdown_of(table))
     figures = [figure for section in sections for figure in section.figures]
-    _delete_others(out / "tables", {table.key for section in sections for table in section.tables}, (".csv", ".md"))
+    _delete_others(out / "tables", {table.key for table in tables}, (".csv", ".md"))
     _delete_others(out / "figures", {figure.key for figure in figures}, (".svg", ".png"))
     for done, figure in enumerate(figures, 1):
         write_figure(out / "figures", figure)

@@ -2,12 +2,17 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
 
 from benchmarks.actplan.synthetic import actplan_answers
+from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
+from lmms_egoplan.benchmarks.registry import BENCHMARKS, published_together
 from lmms_egoplan.cli import app
+from lmms_egoplan.report.document import Headline, Section
+from lmms_egoplan.report.summary import model_card
 from report.prepared import prepare_data
 from report.synthetic import write_run
 
@@ -79,11 +84,15 @@ def test_one_line_sums_up_and_one_tells_where_the_page_is(twice):
     out, *_, result = twice
     assert result.exit_code == 0, result.output
     tables, figures = (len([*(out / name).glob("actplan_*")]) // 2 for name in ("tables", "figures"))
+    head, told = result.stdout.split("\n\n", 1)[0] + "\n\n", result.stdout.split("\n\n", 1)[1]
     assert re.fullmatch(
         rf"2 runs, 1 benchmarks?, {tables} tables, {figures} figures, {COUNT} questions in \d+ s\n"
-        rf"Written to {re.escape(str(out / 'index.html'))}\n",
-        result.stdout,
+        rf"Written to {re.escape(str(out / 'index.html'))}\n\n",
+        head,
     )
+    assert told.startswith("Not compared on ActPlan-1K: ")
+    assert "Run      Score, 95 % interval" in told
+    assert all(f"\n{name}  0." in told for name in ("Model-0", "Model-1"))
     assert "Not read" not in result.stderr
 
 
@@ -194,3 +203,59 @@ def test_help_has_an_example_and_a_report_needs_runs_and_a_folder(folder):
         result.stdout.split()
     )
     assert report("--out", folder / "out").exit_code == report(folder).exit_code == 2
+
+
+def write_settings(path, task, **settings):
+    """As both harnesses log what a task shows, and how long an answer may be."""
+    content = json.loads(path.read_text())
+    content["configs"][task] |= settings
+    path.write_text(json.dumps(content))
+
+
+def test_a_model_card_has_letters_settings_and_published_rows(tmp_path):
+    tasks = {
+        "egoplan_val": egoplan_answers(30, 0.6, 1),
+        "egoplan_val_generate": egoplan_replies(30, 0.5, 2, unparsed=0.1),
+        "actplan": actplan_answers(COUNT, 0.7, 3),
+    }
+    path = write_run(tmp_path / "runs", "lmms-eval", "org/Model", tasks)
+    write_settings(
+        path,
+        "egoplan_val_generate",
+        lmms_eval_specific_kwargs={"default": {"num_frames": 8}, "media": "frames", "fps": 2, "max_frames": 256},
+        generation_kwargs={"max_new_tokens": 32768},
+    )
+    result = report(tmp_path / "runs", "--out", tmp_path / "out", "--format", "md")
+    assert result.exit_code == 0, result.output
+    lines = [line for line in result.stdout.splitlines() if line.startswith("|")]
+    (letters,) = (line for line in lines if "egoplan_val_generate, version" in line)
+    assert "frames 2 a second, at most 256, new tokens up to 32,768" in letters
+    (head,) = (place for place, line in enumerate(lines) if line.startswith("| Model | EgoPlan: egoplan_val |"))
+    columns = [cell.strip() for cell in lines[head].split("|")]
+    published = [[cell.strip() for cell in line.split("|")] for line in lines[head + 3 :]]
+    assert published == []  # None has two of these benchmarks.
+    assert columns[1:-1] == ["Model", "EgoPlan: egoplan_val", "EgoPlan: egoplan_val_generate", "ActPlan-1K: actplan"]
+
+
+def test_published_rows_stand_under_letters():
+    line = Headline("Own", "B", "ranked", "accuracy", 40.0, 2, (30.0, 50.0), is_generated=False)
+    sections = [
+        Section(key, key, "", (line,), further=(replace(line, task="letters", is_generated=True),))
+        for key in ("a", "b")
+    ]
+    table = model_card(
+        sections, [{"model": "M", "a": "41.30", "b": "38.63", "source": "P, Table 2", "link": "http://p"}]
+    )
+    assert [row.values for row in table.rows] == [
+        ("Own", *["40.00 (30.00 to 50.00)"] * 4),
+        ("M", None, "41.30", None, "38.63"),
+    ]
+    assert "P, Table 2: http://p" in table.notes[0]
+    assert model_card(sections[:1], []) is None
+
+
+def test_published_rows_are_of_the_benchmarks():
+    names = {benchmark.name for benchmark in BENCHMARKS}
+    for row in published_together():
+        assert row.keys() - names == {"model", "source", "link"}
+        assert all(0 <= float(row[name]) <= 100 for name in row.keys() & names)

@@ -76,7 +76,7 @@ def test_several_runs_stand_side_by_side_and_the_rest_below(tmp_path):
     assert result.exit_code == 0
     heads = [re.findall(r"Model-\dB", line) for line in lines_of(result) if "Model-" in line]
     shown = [name for head in heads for name in head]
-    assert all(shown.count(f"Model-{number}B") == 2 for number in range(9))  # in the list of runs, and once more
+    assert all(shown.count(f"Model-{number}B") >= 2 for number in range(9))  # in the list of runs, and more
     assert max(map(len, heads)) >= 3
     rows = cells(result, "existence")
     assert sum(map(len, rows)) == 8
@@ -230,3 +230,52 @@ def test_results_that_someone_changed_end_in_a_message_or_a_table(tmp_path, dama
     assert result.exception is None or isinstance(result.exception, SystemExit)
     assert "Traceback" not in result.output
     assert result.exit_code == 0 or str(path.parent) in result.stderr
+
+
+def card(result):
+    """The rows of the one Markdown table."""
+    lines = [line for line in result.stdout.splitlines() if line.startswith("|")]
+    head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [dict(zip(head, row, strict=True)) for row in rows]
+
+
+def test_a_table_for_a_model_card_has_score_interval_and_number_of_questions(tmp_path):
+    path = write_run(tmp_path / "1", "lmms-eval", "org/Model-7B", all_tasks())
+    write_run(tmp_path / "2", "lm-eval", "org/Other-7B", {"egoplan_val": egoplan_answers(40, 0.9, seed=1)})
+    (log,) = path.parent.glob("*_samples_egoplan_val.jsonl")
+    scored = [json.loads(line)["acc"] for line in log.read_text().splitlines()]
+    result = CliRunner().invoke(app, ["show", "--format", "md", str(tmp_path)])
+    assert (result.exit_code, result.stderr) == (0, "")
+    rows = card(result)
+    assert [row["Benchmark"] for row in rows] == ["EgoPlan"] * 2 + ["EgoThink", "EgoIntent"] + ["ActPlan-1K"] * 2
+    (row,) = (row for row in rows if (row["Model"], row["Benchmark"]) == ("Model-7B", "EgoPlan"))
+    value = 100 * sum(one["score"] for one in scored) / len(scored)
+    videos = len({one["video_id"] for one in scored})
+    assert row["Score (95 % interval)"] == f"{value:.2f} (no interval: {videos} videos, fewer than 10)"
+    assert (row["n"], row["Coverage"].replace("\u202f", " ")) == ("30", "0.9 %")
+    assert row["Protocol"].startswith("egoplan_val, version ")
+    low, high = re.fullmatch(r"[\d.]+ \(([\d.]+) to ([\d.]+)\)", rows[2]["Score (95 % interval)"]).groups()
+    assert float(low) < float(rows[2]["Score (95 % interval)"].split()[0]) < float(high)
+    assert "judge org/judge" in rows[2]["Protocol"]
+    assert not list(tmp_path.glob("*.html"))
+
+
+def test_sentences_and_intervals_follow_the_scores(tmp_path):
+    for seed, name in enumerate(("One-7B", "Two-7B")):
+        write_run(tmp_path / name, "lmms-eval", f"org/{name}", {"egoplan_val": egoplan_answers(90, 0.4, seed)})
+    result = show(tmp_path)
+    assert result.exit_code == 0
+    text = " ".join(result.stdout.replace("\u202f", " ").split())
+    assert "Not compared on EgoPlan: One-7B and Two-7B" in text or "the reasons stand beside the scores" in text
+    assert "EgoPlan: accuracy (egoplan_val)" in text
+    assert re.search(r"\d\d\.\d\d \(\d\d\.\d\d to \d\d\.\d\d\)", text)
+
+
+def test_runs_without_samples_have_a_row_without_an_interval(tmp_path):
+    write_run(tmp_path, "lmms-eval", "org/m", one_task(), log_samples=False)
+    result = CliRunner().invoke(app, ["show", "--format", "md", str(tmp_path)])
+    assert result.exit_code == 0
+    (row,) = card(result)
+    assert re.fullmatch(r"[\d.]+ \(no interval: no samples\)", row["Score (95 % interval)"])
+    empty = CliRunner().invoke(app, ["show", "--format", "md", str(tmp_path / "nothing")])
+    assert empty.exit_code == 1

@@ -34,6 +34,11 @@ def written(tmp_path_factory):
     return out
 
 
+def unfold(page):
+    """Open all that the page folds away."""
+    page.evaluate("document.querySelectorAll('main details').forEach((part) => { part.open = true; })")
+
+
 @pytest.fixture
 def tab(browser, written, request):
     """The report, opened; nothing may be asked of the network, no script may fail, and no text may run."""
@@ -47,6 +52,7 @@ def tab(browser, written, request):
     page.on("requestfailed", lambda failed: messages.append(f"{failed.url}: {failed.failure}"))
     page.on("request", lambda asked: None if asked.url.startswith(("file:", "data:")) else messages.append(asked.url))
     page.goto((written / "index.html").as_uri())
+    unfold(page)
     yield page
     assert [message for message in messages if not message.endswith("net::ERR_ABORTED")] == []
     assert page.evaluate("window.hit") is None

@@ -162,8 +162,12 @@ def _config(task, ours):
 def _version(task):
     """Of the tasks, by benchmark."""
     if task in ("egoplan_val_clips", "egoplan_bench"):
-        return 1.1
-    return 1.0 if task.startswith("egoplan") else 1.1 if task.startswith("actplan") else 1.2
+        return 1.2
+    if task in ("egoplan_val_blind", "egoplan_val_narrated"):
+        return 1.0
+    if task.startswith("egointent"):
+        return 2.0
+    return 1.1 if task.startswith(("egoplan", "actplan")) else 1.2
 
 
 def _lmms_eval_line(task, answers, number, values):

@@ -11,7 +11,7 @@ from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.scored import Answer, Mean, ScoredTask, compared, ends, mean_of, read_answers
 from report.synthetic import write_run
 
-COUNT = 40
+COUNT = 90
 
 
 @dataclass(frozen=True)

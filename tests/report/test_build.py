@@ -1,5 +1,6 @@
 """The whole report, of runs of both harnesses on several benchmarks."""
 
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -23,6 +24,8 @@ from report.synthetic import write_run
 COUNTS = {"egoplan": 21, "egothink": 2, "egointent": 12, "actplan": 8}
 QUESTIONS = 21 + 2 * len(EGOTHINK_TASKS) + 12 + 8
 NAMES = ("Big", "Small")
+# Linked from the summary.
+BESIDE = {"report.json", "tables/summary.csv", "tables/summary.md"}
 
 
 class Page(HTMLParser):
@@ -84,25 +87,44 @@ def page(whole):
 def test_the_page_has_a_section_for_each_benchmark(whole, page):
     out, built, _ = whole
     assert built.page == out / "index.html"
-    assert page.sections == ["summary", *COUNTS, "gallery"]
+    assert page.sections == ["summary", *COUNTS, "gallery", "runs"]
 
 
 def test_the_page_loads_nothing(page):
     assert page.loads == []
 
 
-def test_both_runs_are_in_every_benchmark(page):
-    own = {section: [] for section in COUNTS}
-    for table, rows in page.own.items():
-        own[table.partition("_")[0]].append(rows)
-    assert all(max(rows, default=0) >= 2 for rows in own.values()), own
+def test_both_runs_are_in_every_benchmark_of_page_and_json(whole, page):
     assert all(name in page.text for name in NAMES)
+    content = json.loads((whole[0] / "report.json").read_text(encoding="utf-8"))
+    assert [benchmark["key"] for benchmark in content["benchmarks"]] == list(COUNTS)
+    for benchmark in content["benchmarks"]:
+        assert {score["run"] for score in benchmark["scores"]} == set(NAMES)
+        for score in benchmark["scores"]:
+            assert score["apart"]
+            assert (score["low"] is None) == bool(score["no_interval"])
+    assert content["questions"] == QUESTIONS
+    assert {run["name"] for run in content["runs"]} == set(NAMES)
+
+
+def test_what_does_not_compare_stands_in_a_table_of_its_own(whole):
+    apart = sorted(path.stem for path in (whole[0] / "tables").glob("*_apart.csv"))
+    assert {name.partition("_")[0] for name in apart} == set(COUNTS)
+    for name in apart:
+        beside = pandas.read_csv(whole[0] / "tables" / f"{name.removesuffix('_apart')}.csv")
+        assert not beside["own"].any(), name
+        own = pandas.read_csv(whole[0] / "tables" / f"{name}.csv")
+        assert own["own"].all()
+        assert own["why"].notna().all()
 
 
 def test_every_file_is_linked_and_every_link_leads_to_a_file(whole, page):
     out, built, _ = whole
     written = {str(path.relative_to(out)) for name in ("tables", "figures") for path in (out / name).iterdir()}
-    linked = [link for link in page.links if not link.startswith("#")]
+    assert all((out / link).is_file() for link in BESIDE)
+    assert written >= BESIDE - {"report.json"}
+    written -= BESIDE
+    linked = [link for link in page.links if not link.startswith("#") and link not in BESIDE]
     assert sorted(linked) == sorted(written)
     assert len([link for link in linked if link.endswith((".csv", ".md"))]) == 2 * built.tables
     assert len([link for link in linked if link.endswith((".svg", ".png"))]) == 2 * built.figures
@@ -160,7 +182,7 @@ def test_a_report_holds_the_benchmarks_that_were_run_alone(tmp_path, monkeypatch
     built = build_report([tmp_path / "runs"], tmp_path / "out", {}, BENCHMARKS, lambda *each: None)
     assert (built.runs, built.benchmarks) == (1, 1)
     assert Page(built.page.read_text(encoding="utf-8")).sections[:2] == ["summary", "actplan"]
-    assert all(path.name.startswith("actplan_") for path in (tmp_path / "out" / "tables").iterdir())
+    assert all(path.name.startswith(("actplan_", "summary.")) for path in (tmp_path / "out" / "tables").iterdir())
 
 
 def test_nothing_is_written_when_the_scores_are_not_those_of_the_samples(tmp_path):

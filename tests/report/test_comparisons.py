@@ -113,4 +113,4 @@ def test_notes_warn_only_where_there_is_reason():
 def test_questions_of_one_cluster_have_no_interval():
     found = table(SCORES, dict.fromkeys(QUESTIONS, "the only video"), unit="videos")
     assert all(row["low"] is None and row["high"] is None for row in values(found))
-    assert "No interval where the videos are fewer than two." in found.notes
+    assert "No interval where the videos are fewer than 10." in found.notes

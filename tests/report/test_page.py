@@ -5,36 +5,34 @@ from dataclasses import replace
 
 import pytest
 
-from lmms_egoplan.report.document import ShownAnswer
+from lmms_egoplan.report.document import Column, Row, ShownAnswer, Table
 from lmms_egoplan.report.page import percent, show, svg_of, write_page
+from lmms_egoplan.report.writing import csv_of
 from patience import processor_time_below
-from report.two_models import LONG, SECTIONS, figure, plan_item
+from report.two_models import LONG, SECTIONS, SHORT, figure, plan_item
 
 
 def column(page, table: str, place: int) -> list[str]:
     return [text.strip() for text in page.locator(f"#table-{table} tbody tr > :nth-child({place})").all_inner_texts()]
 
 
+def rows_of(tab, number):
+    """The texts of a card's rows, each a list of lines, cell by cell."""
+    rows = tab.locator(f".result:nth-child({number}) tbody tr")
+    return [[cell.split("\n") for cell in row.locator("th, td").all_inner_texts()] for row in rows.all()]
+
+
 def test_the_summary_has_the_scores_and_says_what_is_missing(tab):
-    cells = tab.locator(".summary tbody tr:nth-child(1) td").all_inner_texts()
-    assert cells[0].split("\n") == [
-        "37.98",
-        "95\u202f%: 36.31 to 39.66",
-        "3,298 questions",
-        "98.3\u202f% covered",
-        "0\u202f% truncated",
-    ]
-    assert cells[1].split("\n")[:2] == ["\u2013", "no score"]
-    cells = tab.locator(".summary tbody tr:nth-child(2) td").all_inner_texts()
-    assert cells[0].split("\n") == [
-        "41.52",
-        "no interval without samples",
-        "3,355 questions",
-        "100\u202f% covered",
-    ]
-    assert cells[1].split("\n")[-1] == "truncation unknown"
-    assert cells[2].split("\n") == ["\u2013", "not run"]
-    assert "chance 25.00" in tab.locator(".summary thead").inner_text()
+    first, second = rows_of(tab, 1)
+    assert first[0] == [LONG, "3,355 questions \u00b7 100\u202f% covered"]
+    assert first[1] == ["41.52", "no interval: no samples"]
+    assert second[0] == [SHORT, "3,298 questions \u00b7 98.3\u202f% covered \u00b7 0\u202f% truncated"]
+    assert second[1] == ["37.98", "36.31 to 39.66"]
+    (written, unscored) = rows_of(tab, 2)
+    assert written[0][1] == "3,355 questions \u00b7 100\u202f% covered \u00b7 truncation unknown"
+    assert unscored[1] == ["\u2013", "no score"]
+    assert len(rows_of(tab, 3)) == 1
+    assert "chance 25.00" in tab.locator(".result").first.inner_text()
     assert "results/old: killed, no results file" in tab.locator("#summary").inner_text()
 
 
@@ -57,6 +55,26 @@ def test_a_table_marks_own_rows_best_and_second_best(tab):
 def test_a_table_of_own_runs_alone_marks_no_rows(tab):
     assert column(tab, "egoplan_scores", 2)[:2] == ["egoplan_val", "egoplan_val_generate"]
     assert tab.locator("#table-egoplan_scores :is(tr.own, .own-mark)").count() == 0
+
+
+def test_the_ends_of_an_interval_stand_below_their_value(tmp_path):
+    columns = (Column("run", "Run"), Column("low", "Low", 1, None, "acc"), Column("acc", "Accuracy", 2, True))
+    columns += (
+        Column("n", "n"),
+        Column("high", "High", 1, None, "acc"),
+        Column("other_low", "Other low", 1, None, "x"),
+    )
+    rows = (Row(("a", 30.25, 40.126, 7, 50.0, 1.5)), Row(("b", None, 41.0, 8, None, 2.5)))
+    table = Table("shown", "Shown", columns, rows)
+    assert table.intervals() == {2: (1, 4)}
+    write_page(tmp_path, "One model", [replace(SECTIONS[0], tables=(table,))], [], [], ())
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    (shown,) = re.findall('<table class="sortable".*?</table>', page, re.DOTALL)
+    assert re.findall("<button[^>]*>(.*?)</button>", shown) == ["Run", "Accuracy", "n", "Other low"]
+    first, second = (re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in shown.split("<tr>")[2:])
+    assert re.sub("<[^>]*>", "|", first[1]).split() == ["|40.13||30.2", "to", "50.0|"]
+    assert [len(first), len(second), re.sub("<[^>]*>", "", second[1]).strip()] == [4, 4, "41.00"]
+    assert csv_of(table).splitlines()[0] == "run,low,acc,n,high,other_low,own"
 
 
 def test_p_values_are_0_only_where_they_are(tab):
@@ -200,7 +218,7 @@ def test_numbers_are_written_as_people_read_them():
     ]  # fmt: skip
     assert show(1e-300, 4) == show(-0.00004, 4, "p_value") == "0.0000"
     assert [percent(share).replace("\u202f", " ") for share in (0.0, 1e-5, 0.98301, 0.99999, 1.0, 1.2)] == [
-        "0 %", "0.1 %", "98.3 %", "99.9 %", "100 %", "100 %"
+        "0 %", "< 0.1 %", "98.3 %", "> 99.9 %", "100 %", "100 %"
     ]  # fmt: skip
 
 
@@ -209,7 +227,7 @@ def test_the_summary_has_other_readings_beside_a_score(tmp_path, by_sum, shown):
     section, *_ = SECTIONS
     headline = replace(section.headlines[0], beside=(("by sum", by_sum),))
     write_page(tmp_path, "One model", [replace(section, headlines=(headline,))], [], [(headline.run, "")], ())
-    assert f'<span class="note">{shown}</span>' in (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert f" \u00b7 {shown}" in (tmp_path / "index.html").read_text(encoding="utf-8")
 
 
 def test_a_page_of_a_whole_validation_set_is_small(tmp_path):
@@ -219,4 +237,13 @@ def test_a_page_of_a_whole_validation_set_is_small(tmp_path):
     with processor_time_below(30):  # usually 1
         write_page(tmp_path, "Four models", SECTIONS, items, [(name, "") for name in names], ())
     size = (tmp_path / "index.html").stat().st_size
-    assert size < 3_000_000
+    assert size < 2**20
+
+
+def test_a_run_without_answers_in_the_gallery_has_no_link_to_it(tmp_path):
+    line = SECTIONS[0].headlines[0]
+    items = [replace(plan_item(1, (True, True)), images=None)]
+    for headline, leads in ((line, True), (replace(line, run="Mute"), False), (replace(line, gallery="Mute"), False)):
+        write_page(tmp_path, "One", [replace(SECTIONS[0], headlines=(headline,), tables=())], items, [], ())
+        page = (tmp_path / "index.html").read_text(encoding="utf-8")
+        assert ('href="#gallery?benchmark=egoplan&amp;run=' in page) is leads

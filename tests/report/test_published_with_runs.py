@@ -45,15 +45,15 @@ def test_heads_are_words(stem):
     assert all(title[0].isupper() and "_" not in title for title in titles)
 
 
-def test_own_rows_stand_among_the_published_ones_best_first():
+def test_own_rows_stand_above_the_published_ones_best_first():
     own = [{"model": "middling", "acc": 28.0}, {"model": "best", "acc": 99.0}, {"model": "worst", "acc": 0.5}]
     found = table(own)
     scores = column(found, "acc")
-    assert scores == sorted(scores, reverse=True)
+    assert scores[:3] == [99.0, 28.0, 0.5]
+    assert scores[3:] == sorted(scores[3:], reverse=True)
     assert len(scores) == 31
     names = column(found, "model")
-    assert (names[0], names[-1]) == ("best", "worst")
-    assert 1 < names.index("middling") < 29
+    assert names[:3] == ["best", "middling", "worst"]
     assert {name for name, row in zip(names, found.rows, strict=True) if row.is_own} == {"middling", "best", "worst"}
 
 
@@ -64,28 +64,48 @@ def test_best_and_second_best_are_over_published_and_own_rows():
     assert marked == {"best": "mine", "second": "GPT-4V"}
 
 
-def test_a_row_over_other_data_is_never_marked_best():
-    own = [{"model": "easy", "acc": 99.0, "compares": False}, {"model": "mine", "acc": 37.99, "compares": True}]
+def test_a_row_over_other_data_is_never_marked_best_and_stands_apart():
+    own = [{"model": "easy", "acc": 99.0, "apart": ("other data", "in part")}, {"model": "mine", "acc": 37.99}]
     found = table(own)
     place = [each.key for each in found.columns].index("acc")
     marked = {mark: found.rows[index].values[0] for (index, where), mark in found.marks().items() if where == place}
     assert marked == {"best": "mine", "second": "GPT-4V"}
-    assert column(found, "model")[0] == "easy"
-    note = "Own rows that are not over all official questions, or that the demo judge rated, are not marked best."
-    assert note in found.notes
-    assert note not in table(own[1:]).notes
+    kept, apart = found.parted()
+    assert column(kept, "model")[:2] == ["mine", "GPT-4V"]
+    assert [each.key for each in apart.columns] == ["model", "acc", "why"]
+    assert [row.values for row in apart.rows] == [("easy", 99.0, "other data; in part")]
+    assert (apart.key, apart.title) == ("egoplan_table1_apart", "Do not compare: beside")
+    assert table(own[1:]).parted() == [table(own[1:])]
 
 
-def test_equal_as_shown_is_equal_and_the_paper_comes_first():
-    names = column(table([{"model": "mine", "acc": 37.984}]), "model")
-    assert names[:2] == ["GPT-4V", "mine"]
+@pytest.mark.parametrize(
+    ("low", "high", "told"),
+    [(27.0, 29.0, (8, 17)), (38.5, 60.0, (1, 1)), (1.0, 2.0, (29, 29)), (37.98, 60.0, (1, 1)), (1.0, 99.0, (1, 29))],
+)
+def test_where_an_own_row_would_stand_is_counted_among_the_published_rows(low, high, told):
+    published = [float(row["acc"]) for row in load("egoplan_table1").rows]
+    first, last = (1 + sum(score > end for score in published) for end in (high, low))
+    if told[0] in (1, 29):
+        assert (first, last) == told
+    rows = [{"model": "mine", "acc": (low + high) / 2, "low": low, "high": high}]
+    shown = str(first) if first == last else f"{first} to {last}"
+    found = table(rows, extra=(*EXTRA, Column("high", "High", 2)))
+    assert column(found, "would_stand")[0] == f"{shown} of {len(published) + 1}"
+    assert set(column(found, "would_stand")[1:]) == {None}
+    assert any(text.startswith("Would stand: ") for text in found.notes)
+
+
+def test_without_an_interval_there_is_no_place():
+    for own in ({"acc": 30.0}, {"acc": 30.0, "low": None, "high": None}, {"low": 29.0, "high": 31.0}):
+        found = table([{"model": "mine"} | own], extra=(*EXTRA, Column("high", "High", 2)))
+        assert "would_stand" not in [each.key for each in found.columns]
 
 
 def test_rows_without_the_main_score_come_last():
     own = [{"model": "none", "acc": None}, {"model": "nan", "acc": math.nan}, {"model": "absent"}]
     found = table(own)
-    assert column(found, "model")[-3:] == ["none", "nan", "absent"]
-    assert column(found, "acc")[-3:] == [None, None, None]
+    assert column(found, "model")[:3] == ["none", "nan", "absent"]
+    assert column(found, "acc")[:3] == [None, None, None]
 
 
 def test_further_columns_are_filled_by_own_rows_alone():
@@ -99,7 +119,9 @@ def test_further_columns_are_filled_by_own_rows_alone():
 def test_another_score_may_come_first():
     own = [{"model": "mine", "lcs": 99.0, "norm_lcs": 0.5}]
     assert column(table(own, "actplan_table4"), "model")[0] == "mine"
-    assert column(table(own, "actplan_table4", main="norm_lcs"), "model")[2] == "mine"
+    second = {"model": "other", "lcs": 1.0, "norm_lcs": 0.6}
+    assert column(table([*own, second], "actplan_table4", main="norm_lcs"), "model")[:2] == ["other", "mine"]
+    assert column(table([*own, second], "actplan_table4"), "model")[:2] == ["mine", "other"]
 
 
 def test_averages_and_totals_are_what_tables_are_sorted_by():

@@ -14,7 +14,7 @@ from benchmarks.actplan.synthetic import actplan_answers
 from benchmarks.egointent.synthetic import egointent_answers
 from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
 from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_bench
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from lmms_egoplan.report.recompute import aggregation_lists, aggregations, check, recompute
@@ -128,7 +128,7 @@ def test_steps_are_averaged_by_field_environment_and_scenario(run):
 
     steps = list(asked("egointent"))
     for field in FIELDS:
-        assert found[field] == pytest.approx(field_score(field, steps))
+        assert found[RELEASE_NAMES[field]] == pytest.approx(field_score(field, steps))
     assert found["overall"] == pytest.approx(overall(steps))
     for environment in ("indoor", "outdoor"):
         assert found[environment] == pytest.approx(

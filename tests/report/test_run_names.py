@@ -29,6 +29,12 @@ def test_equal_names_get_harness_time_and_folder_as_far_as_needed(tmp_path):
     ]
 
 
+def test_a_checkpoint_is_named_with_its_training_run(tmp_path):
+    for model in ("out/Model-7B/checkpoint-200", "out/Other/checkpoint-200/", "step_400", "org/Model-step400"):
+        write_run(tmp_path, "lm-eval", model, one_task())
+    assert {*names_of([tmp_path])} == {"Model-7B/checkpoint-200", "Other/checkpoint-200", "step_400", "Model-step400"}
+
+
 def test_a_copy_of_a_results_file_has_another_name(tmp_path):
     path = write_run(tmp_path, "lmms-eval", "m", one_task())
     path.with_name("copy_results.json").write_bytes(path.read_bytes())

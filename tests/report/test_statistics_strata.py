@@ -32,8 +32,8 @@ def test_the_same_seed_gives_the_same_interval():
 
 
 def test_a_single_stratum_has_the_interval_of_its_mean():
-    (values, *_) = strata()
-    low, high = bootstrap_interval(values, [*"abcde"])
+    (_, values, _) = strata()
+    low, high = bootstrap_interval(values, [*"abcdefghijk"])
     assert stratified_interval([values]) == pytest.approx((low, high), abs=0.1 * (high - low))
 
 
@@ -41,6 +41,8 @@ def test_strata_without_spread_have_an_interval_without_width():
     assert stratified_interval([[0.2] * 3, [0.8] * 40]) == pytest.approx((0.5, 0.5))
 
 
-@pytest.mark.parametrize("few", [[], [[]], [[1.0]], [[1.0, 0.0], [1.0]], [[1.0, 0.0], []]])
-def test_a_stratum_of_fewer_than_two_values_gives_no_interval(few):
+@pytest.mark.parametrize(
+    "few", [[], [[]], [[1.0]], [[1.0, 0.0], [1.0]], [[1.0, 0.0], []], [[1.0, 0.0, 0.0], [1.0] * 6]]
+)
+def test_a_stratum_of_fewer_than_two_values_or_few_in_all_give_no_interval(few):
     assert stratified_interval(few) is None

@@ -85,6 +85,7 @@ def headline(
     return Headline(
         run=run, benchmark=benchmark, task=task, metric="acc", value=value, decimals=2, interval=interval,
         questions=questions, coverage=coverage, truncated=truncated, is_generated=is_generated, chance=chance,
+        no_interval="" if interval else "no samples",
     )  # fmt: skip
 
 
@@ -95,9 +96,9 @@ SECTIONS = (
         "Which action comes next, seen from the first person, out of four.",
         (
             headline(SHORT, "egoplan", "egoplan_val", 37.98, (36.31, 39.66), 3298, 3298 / 3355, truncated=0.0),
-            headline(LONG, "egoplan", "egoplan_val", 41.52, None, 3355, 1.0, is_generated=False),
+            headline(LONG, "egoplan", "egoplan_val", 41.52, None, 3355, 1.1, is_generated=False),
             headline(SHORT, "egoplan", "egoplan_val_generate", None, None, 0, 0.0, truncated=0.3),
-            headline(LONG, "egoplan", "egoplan_val_generate", 40.0, (38.3, 41.7), 3355, 1.0),
+            headline(LONG, "egoplan", "egoplan_val_generate", 40.0, (38.3, 41.7), 3355, 1.1),
         ),
         (accuracies(), scores(), Table("egoplan_none", "Comparisons", (Column("one", "First"),), ())),
         (figure("past-actions"), figure("similarity")),

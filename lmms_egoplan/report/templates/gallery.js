@@ -106,11 +106,11 @@ function gallery() {
     const marks = [...item.verdicts].map((letter, i) => (letter === NONE ? null : mark(letter, i + 1, `${index.runs[i]}: ${VERDICTS[letter][1]}`)));
     const spoken = [...item.verdicts].map((letter, i) => (letter === NONE ? "" : `run ${i + 1} ${VERDICTS[letter][1]}`)).filter(Boolean).join(", ");
     const picture = item.picture ? make("img", { src: `gallery/images/${item.picture}`, alt: "", loading: "lazy" }) : "no picture";
-    return make("li", {}, make("a", { href: addressOf(item), "aria-label": `${item.key}: ${item.question} ${spoken}` },
+    return make("li", {}, make("a", { href: addressOf(item) },
       list.classList.contains("plain") ? null : make("span", { class: "thumb" }, picture),
       make("div", {}, make("p", { class: "question", dir: "auto" }, item.question),
         make("p", { class: "about" }, make("b", {}, item.key), [...item.facts].map(([name, value]) => `${name}: ${value}`).join(" \u00b7 "))),
-      make("span", { class: "marks" }, ...marks)));
+      make("span", { class: "marks", "aria-hidden": "true" }, ...marks), make("span", { class: "spoken" }, spoken)));
   }
 
   function show() {
@@ -176,7 +176,30 @@ function gallery() {
     try { return key && decodeURIComponent(key); } catch { return key; }
   }
 
+  // Filters in the address, as the bars of charts have them: #gallery?benchmark=..&run=..&fact:NAME=VALUE
+  function filtered() {
+    const asked = /^#gallery\?(.*)$/.exec(location.hash)?.[1];
+    if (asked === undefined) return false;
+    const wanted = new URLSearchParams(asked);
+    const placeOf = (name) => { const place = index.runs.indexOf(name); return place < 0 ? "" : String(place); };
+    const choose = (select, value) => { if (select && [...select.options].some((option) => option.value === value)) select.value = value; };
+    for (const select of [field.run, field.verdict, field.show]) select.selectedIndex = 0;
+    field.text.value = wanted.get("text") ?? "";
+    choose(field.benchmark, wanted.get("benchmark") ?? "");
+    offer();
+    for (const name of ["run", "one", "two"]) if (wanted.has(name)) choose(field[name], placeOf(wanted.get(name)));
+    for (const name of ["verdict", "show"]) if (wanted.has(name)) choose(field[name], wanted.get(name));
+    for (const select of byId("facts").querySelectorAll("select")) {
+      const value = wanted.get(`fact:${select.dataset.fact}`);
+      if (value !== null) choose(select, `=${value}`);
+    }
+    filter();
+    byId("gallery").scrollIntoView();
+    return true;
+  }
+
   function route() {
+    if (filtered()) return dialog.open && dialog.close();
     const key = linked();
     if (!key) return dialog.open && dialog.close();
     if (byKey.has(key)) return open(byKey.get(key));

@@ -61,10 +61,64 @@ function sortable(table) {
   }
 }
 
+// What is folded is printed, too.
+function unfoldedInPrint() {
+  const paper = matchMedia("print");
+  let closed = [];
+  const turn = () => {
+    if (paper.matches) closed = [...document.querySelectorAll("main details:not([open])")].map((part) => { part.open = true; return part; });
+    else { closed.forEach((part) => { part.open = false; }); closed = []; }
+  };
+  paper.addEventListener("change", turn);
+  window.addEventListener("beforeprint", () => { if (!closed.length) closed = [...document.querySelectorAll("main details:not([open])")].map((part) => { part.open = true; return part; }); });
+  window.addEventListener("afterprint", () => { closed.forEach((part) => { part.open = false; }); closed = []; });
+}
+
+// One attribute at a time, chosen by its name.
+function slices(box) {
+  const select = box.querySelector("select");
+  const parts = [...box.querySelectorAll(".slice")];
+  const show = () => parts.forEach((part, i) => { part.hidden = String(i) !== select.value; });
+  select.hidden = false;
+  for (const part of parts) part.querySelector("h4").hidden = true;
+  select.addEventListener("change", show);
+  show();
+}
+
+// The link of the section that is being read; what a link leads to is unfolded.
+function navigation() {
+  const links = new Map([...document.querySelectorAll(".top nav a")].map((link) => [link.hash.slice(1), link]));
+  const sections = [...links.keys()].map(byId).filter(Boolean);
+  const mark = () => {
+    const above = sections.filter((section) => section.getBoundingClientRect().top < innerHeight / 3);
+    const current = above[above.length - 1] ?? sections[0];
+    for (const [id, link] of links) {
+      if (id === current?.id) {
+        if (!link.hasAttribute("aria-current")) { link.setAttribute("aria-current", "true"); link.parentElement.parentElement.parentElement.scrollLeft = link.offsetLeft - 80; }
+      } else link.removeAttribute("aria-current");
+    }
+  };
+  let waiting = false;
+  addEventListener("scroll", () => { if (!waiting) { waiting = true; requestAnimationFrame(() => { waiting = false; mark(); }); } }, { passive: true });
+  mark();
+  const unfold = () => {
+    const target = /^#[\w-]+$/.test(location.hash) ? byId(location.hash.slice(1)) : null;
+    const folded = target?.closest("details:not([open])");
+    if (folded) { folded.open = true; target.scrollIntoView(); }
+  };
+  addEventListener("hashchange", unfold);
+  unfold();
+}
+
 // A table that fits needs no box that scrolls: its head then stays in view while the page scrolls.
 function fitting(boxes) {
   const watch = new ResizeObserver((entries) => {
-    for (const { target } of entries) target.classList.toggle("fits", target.firstElementChild.offsetWidth <= target.clientWidth);
+    for (const { target } of entries) {
+      const fits = target.firstElementChild.offsetWidth <= target.clientWidth;
+      target.classList.toggle("fits", fits);
+      const cue = target.parentElement.querySelector(".cue");
+      if (cue) cue.hidden = fits;
+    }
   });
   boxes.forEach((box) => watch.observe(box));
 }
@@ -72,3 +126,6 @@ function fitting(boxes) {
 theme();
 document.querySelectorAll("table.sortable").forEach(sortable);
 fitting(document.querySelectorAll("main > section .scroll"));
+document.querySelectorAll(".slices").forEach(slices);
+navigation();
+unfoldedInPrint();

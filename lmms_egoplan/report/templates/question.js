@@ -23,10 +23,20 @@ function opened(item, details, runs) {
     ranked.length ? choices(details, ranked) : null,
     !ranked.length && details.choices.length ? options(details) : null,
     references.length ? make("dl", { class: "references" }, ...references) : null,
+    details.prompts?.length ? prompts(details, answers) : null,
     said.length ? make("div", { class: "answers" }, ...said.map((answer) => words(answer, details))) : null,
     answers.length ? null : make("p", { class: "empty" }, "No run answered this question."),
   ].filter(Boolean);
 }
+
+// As they were sent; runs are named where not all got the same one.
+function prompts({ prompts: sent }, answers) {
+  return make("details", {}, make("summary", {}, sent.length > 1 ? "Prompts as sent" : "Prompt as sent"), ...sent.map((text, place) => make("div", {},
+    sent.length > 1 ? make("strong", { class: "name" }, answers.filter((answer) => answer.prompt === place).map((answer) => answer.run).join(", ")) : null,
+    make("p", { class: "prompt", dir: "auto", tabindex: "0" }, text))));
+}
+
+const tokensOf = ({ tokens }) => (tokens ? `${tokens[0].toLocaleString("en")} tokens in, ${tokens[1].toLocaleString("en")} out` : null);
 
 // A strip holds the frames side by side: every picture shows its part of it.
 function frames({ file, of, frames: sizes }) {
@@ -58,7 +68,8 @@ function choiceOf({ choices: texts, gold }, place) {
 }
 
 function choices(details, ranked) {
-  const head = ranked.map((answer) => make("th", { scope: "col" }, make("bdi", { class: "name" }, answer.run), make("br"), mark(answer.letter, "")));
+  const head = ranked.map((answer) => make("th", { scope: "col" }, make("bdi", { class: "name" }, answer.run), make("br"), mark(answer.letter, ""),
+    tokensOf(answer) === null ? null : make("span", { class: "note" }, tokensOf(answer))));
   const rows = details.choices.map((_, place) => make("tr", {}, make("th", { scope: "row" }, ...choiceOf(details, place)),
     ...ranked.map((answer) => {
       const value = answer.logprobs[place];
@@ -85,5 +96,7 @@ function words(answer, details) {
     make("header", {}, make("h3", { class: "name" }, answer.run), mark(answer.letter, ""), answer.rating === undefined ? null : make("span", { class: "rating" }, answer.rating)),
     chosen,
     text ? make("p", { class: answer.text === undefined ? "words none" : "words", dir: "auto", tabindex: "0" }, text) : answer.text === "" ? make("p", { class: "words none" }, "The answer is empty.") : null,
+    answer.reply === undefined || answer.reply === answer.text ? null : make("details", {}, make("summary", {}, "The whole reply"), make("p", { class: "prompt", dir: "auto", tabindex: "0" }, answer.reply)),
+    tokensOf(answer) === null ? null : make("p", { class: "rating" }, tokensOf(answer)),
     answer.judgement === undefined ? null : make("div", { class: "judgement" }, make("strong", {}, "The judge:"), make("p", { dir: "auto" }, answer.judgement)));
 }

@@ -6,15 +6,19 @@ from pathlib import PurePath
 from typing import Any
 
 from lmms_egoplan.benchmarks.actplan.activities import parse_id
+from lmms_egoplan.benchmarks.actplan.annotation import ERRORS, VERDICTS
 from lmms_egoplan.benchmarks.actplan.prepare import SPLIT
+from lmms_egoplan.benchmarks.actplan.published import load
+from lmms_egoplan.benchmarks.actplan.reply import official_steps
 from lmms_egoplan.benchmarks.actplan.report.answers import GROUPS, MEASURES, Planned, answer_of, key_of
-from lmms_egoplan.benchmarks.actplan.report.people import read_judged
+from lmms_egoplan.benchmarks.actplan.report.people import LabelledPlan, read_judged
 from lmms_egoplan.benchmarks.actplan.report.tables import DECIMALS, all_tables, note
 from lmms_egoplan.benchmarks.actplan.splits import PREPARED
 from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared, with_images
 from lmms_egoplan.report.charts import draw_bars, draw_lines, spoken
 from lmms_egoplan.report.compact_tables import Cell, compact_table, name_of, number, score_notes, scored, share_cell
-from lmms_egoplan.report.document import Figure, Images, ShownAnswer, Table, Verdict
+from lmms_egoplan.report.document import Figure, Images, Reference, ShownAnswer, Table, Verdict
+from lmms_egoplan.report.published import reference_of
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scored import Answer, Key, differing, read_tasks
 
@@ -31,10 +35,34 @@ class ActPlanReport(BenchmarkReport[Planned]):
     LEAD = note("lead")
     METRIC = "lcs_norm"
     DECIMALS = DECIMALS
+    UNIT = ""
+    TOP = 1
+    CLUSTERS = "activities"
 
     def read(self, runs: Sequence[Run]) -> list[Planned]:
         """The tasks of all runs."""
         return [Planned(*task) for task in read_tasks(runs, ["actplan"], "actplan", answer_of)]
+
+    def reference(self) -> Reference:
+        """The best normalised LCS of Table 4."""
+        return reference_of(load("table4"), "norm_lcs", note("caveat"))
+
+    def labels(self, task: Planned, answer: Answer) -> Mapping[str, str]:
+        """People's verdicts on the same plan, and the types of errors that they marked."""
+        plan = self._labelled.get((answer.id, tuple(answer.record.score.official), not task.is_text_only))
+        if plan is None:
+            return {}
+        said = {name: getattr(plan, name) for name in VERDICTS}
+        said |= {title[0].lower() + title[1:]: key in plan.errors for key, title in ERRORS.items()}
+        return {f"people: {name}": "yes" if holds else "no" for name, holds in said.items()}
+
+    @cached_property
+    def _labelled(self) -> dict[tuple[str, tuple[str, ...], bool], LabelledPlan]:
+        return {
+            (plan.id, tuple(official_steps(plan.candidate)), plan.images): plan
+            for judged in read_judged(self.labelled())
+            for plan in judged.plans
+        }
 
     def tables(self) -> Iterator[Table | None]:
         """Beside the paper's, all scores, breakdowns, and run against run."""
@@ -55,9 +83,9 @@ class ActPlanReport(BenchmarkReport[Planned]):
         groups = [group for group in GROUPS[by] if any(of_run[group].value is not None for of_run in means.values())]
         known = {name: [of_run[group] for group in groups] for name, of_run in means.items()}
         shown = {name: of_run for name, of_run in known.items() if any(mean.value is not None for mean in of_run)}
-        label = "correct by classifier" if measure == "bleurt_correct" else "normalised LCS"
+        label = "share correct by classifier" if measure == "bleurt_correct" else "normalised LCS, 0 to 1"
         heads = (label, "steps of gold plan 1") if by == "length" else (label,)
-        draw = partial(draw_lines if by == "length" else draw_bars, groups, shown, *heads, 1)
+        draw = partial(draw_lines if by == "length" else partial(draw_bars, decimals=2), groups, shown, *heads, 1)
         return Figure(key, title, caption, draw, spoken(groups, shown, 2)) if shown else None
 
     def compact_table(self) -> Table:
@@ -79,6 +107,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
                 "setting": first.groups["setting"],
                 "activity type": first.groups["activity_type"],
                 "activity": first.cluster,
+                "length of gold plan 1": first.groups["length"],
                 **({"scene": place.scene} if place else {}),
             },
             "references": {f"Gold plan {number}": "\n".join(steps) for number, steps in golds if steps},

@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import PurePath
 from typing import Any
 
 from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, SETTINGS
@@ -12,6 +13,7 @@ from lmms_egoplan.benchmarks.actplan.metrics import LENGTH_BINS, length_bin
 from lmms_egoplan.benchmarks.actplan.prepare import PAPER
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
 from lmms_egoplan.report.document import Value
+from lmms_egoplan.report.numbers import counted
 from lmms_egoplan.report.scored import Answer, Key, Mean, ScoredTask, in_percent, logged, mean_of
 
 MEASURES = {
@@ -78,9 +80,16 @@ class Planned(ScoredTask):
         return INSTANCES[self.part] if self.part else sum(INSTANCES.values())
 
     @property
-    def compares(self) -> bool:
-        """Whether the task's official instances were all asked."""
-        return (self.number("num_plans") or 0) >= self.official
+    def apart(self) -> tuple[str, ...]:
+        """Over all of the task's official instances, the scores compare with the published ones."""
+        asked = self.number("num_plans")
+        if asked == self.official:
+            return ()
+        return (f"{'unknown' if asked is None else f'{asked:,}'} of {counted(self.official, 'instances')}",)
+
+    @property
+    def conditions(self) -> dict[str, str | None]:
+        return super().conditions | {"sentence encoders": PurePath(self.text("encoder") or "").name}
 
     @cached_property
     def means(self) -> dict[str, Mean]:

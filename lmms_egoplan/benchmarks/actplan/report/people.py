@@ -14,6 +14,7 @@ from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.report.document import Table, Value, table_of_runs
 from lmms_egoplan.report.labelled import check_once
 from lmms_egoplan.report.notes import read_columns, read_notes
+from lmms_egoplan.report.numbers import counted
 from lmms_egoplan.validation import AnyText, Checked, Text, read_as
 
 _note = read_notes(__file__, instances=sum(INSTANCES.values()), **INSTANCES)
@@ -79,7 +80,8 @@ def table3_rows(judged: Sequence[Judged]) -> Iterator[dict[str, Value]]:
             parts = {setting: [p for p in of_model.plans if p.setting == setting] for setting in SETTINGS}
             parts["total"] = list(of_model.plans)
             row: dict[str, Value] = {"model": f"{of_model.model} (people)", "plans": len(of_model.plans)}
-            row["compares"] = len(of_model.plans) >= sum(INSTANCES.values())
+            count, official = len(of_model.plans), sum(INSTANCES.values())
+            row["apart"] = "" if count >= official else f"{counted(count, 'plans')} of {official:,}"
             for part, plans in parts.items():
                 row |= {f"{part}_{title}": value for title, value in _percents(plans).items()}
             yield row
@@ -92,7 +94,7 @@ def ablation_rows(judged: Sequence[Judged], number: int) -> Iterator[dict[str, V
         if of_model.model not in without:
             continue
         mark = "w" if of_model.has_images else "w/o"
-        row: dict[str, Value] = {"plans": len(of_model.plans), "compares": False}
+        row: dict[str, Any] = {"plans": len(of_model.plans), "apart": "other plans than the published ones"}
         if number == 6:
             row |= {"model": f"{of_model.model} ({mark}, people)", "avg_len": _length(of_model.plans)}
             row |= _percents(of_model.plans)
@@ -128,7 +130,7 @@ def table5_rows(judged: Sequence[Judged], planned: Sequence[Planned]) -> Iterato
                 "mcc": float(matthews_corrcoef(said, verdicts)) if is_defined else None,
                 "all_acc": 100 * fmean(a == b for a, b in pairs),
                 "plans": len(pairs),
-                "compares": False,
+                "apart": "other plans than the published ones",
             }
 
 

@@ -13,7 +13,7 @@ from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
 from lmms_egoplan.report.notes import read_columns, read_notes
 from lmms_egoplan.report.published_with_runs import published_with_runs
 from lmms_egoplan.report.scored import Mean, compared, in_percent, interval_note
-from lmms_egoplan.report.statistics import bootstrap_interval
+from lmms_egoplan.report.statistics import interval_of_sums
 
 DECIMALS = 3
 note = read_notes(__file__, instances=sum(INSTANCES.values()), **INSTANCES)
@@ -48,7 +48,7 @@ def _table4(planned: Sequence[Planned]) -> Table:
             whole = {"lcs": steps.value} | norm.cells("norm_lcs")
             own.append(
                 {"model": run.name + f", gold plan {number}" * (number > 1)}
-                | {"encoder": run.task_run.metrics.get("encoder"), "compares": run.compares}
+                | {"encoder": run.task_run.metrics.get("encoder"), "apart": run.apart}
                 | (whole if run.part is None else {})
                 | (_norms_by_setting(run) if number == 1 else {})
                 | run.shares(norm)
@@ -65,7 +65,7 @@ def _table3(planned: Sequence[Planned], people: Sequence[Judged]) -> Table:
         if run.is_text_only or mean.value is None:
             continue
         whole = mean.cells("total_classified", scale=100)
-        told = {"model": run.name, "classifier": run.task_run.metrics.get("bleurt_model"), "compares": run.compares}
+        told = {"model": run.name, "classifier": run.task_run.metrics.get("bleurt_model"), "apart": run.apart}
         own.append(told | _verdicts_by_setting(run) | (whole if run.part is None else {}) | run.shares(mean))
     notes = (note("classifier"), *((_INTERVAL_NOTE, note("shares")) if own else ()))
     title = "Correctness, beside Table 3" if own else "Published: correctness, judged by people"
@@ -89,11 +89,11 @@ def _ablation(planned: Sequence[Planned], people: Sequence[Judged]) -> Iterator[
         base, norm = run.run.name if run.is_text_only else run.name, run.means["lcs_norm"]
         scores = {"norm_lcs": norm.value, "classified": in_percent(run.means["bleurt_correct"].value)}
         images = "w/o" if run.is_text_only else "w"
-        length = {"avg_len": run.number("plan_length"), "compares": run.compares}
+        length = {"avg_len": run.number("plan_length"), "apart": run.apart}
         shares = run.shares(run.means["plan_length"])
         table6.append({"model": f"{base} ({images})"} | length | scores | shares)
         lengths = {f"{setting}_avg_len": run.of("setting", setting, "plan_length").value for setting in SETTINGS}
-        parts = _norms_by_setting(run) | _verdicts_by_setting(run) | {"compares": run.compares}
+        parts = _norms_by_setting(run) | _verdicts_by_setting(run) | {"apart": run.apart}
         table7.append({"model": f"{base}, {images} image"} | lengths | parts | shares)
     table6 += ablation_rows(people, 6)
     table7 += ablation_rows(people, 7)
@@ -160,15 +160,16 @@ def _difference(run: Planned, means: dict[str, Mean], measure: str) -> Mean:
     if None in values:
         return Mean()
     chosen = [answer for answer in (run.answers or {}).values() if answer.scores[measure] is not None]
+    is_of = np.array([[answer.groups["setting"] == setting for setting in SETTINGS] for answer in chosen])
+    is_of = is_of.reshape(-1, len(SETTINGS))
     scores = np.array([answer.scores[measure] for answer in chosen])
-    is_normal = np.array([answer.groups["setting"] == SETTINGS[0] for answer in chosen])
+    rows = np.stack([is_of * scores[:, None], is_of], axis=-1)
 
-    def statistic(drawn: np.ndarray) -> float:
-        places = drawn.astype(int)
-        normal = is_normal[places]
-        if normal.all() or not normal.any():
-            return math.nan
-        return float(scores[places][normal].mean() - scores[places][~normal].mean())
+    def difference(sums: np.ndarray) -> np.ndarray:
+        """NaN where a resample has plans of one setting only."""
+        total, count = np.moveaxis(sums, -1, 0)
+        means = np.divide(total, count, out=np.full_like(total, math.nan), where=count > 0)
+        return means[..., 0] - means[..., 1]
 
-    interval = bootstrap_interval(range(len(chosen)), [answer.cluster for answer in chosen], statistic)
+    interval = interval_of_sums(rows, [answer.cluster for answer in chosen], difference)
     return Mean(values[0] - values[1], interval)

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from lmms_egoplan.benchmarks.egoplan.published import load
-from lmms_egoplan.benchmarks.egoplan.report.answers import CHANCE, MAIN_TASK, Series
+from lmms_egoplan.benchmarks.egoplan.report.answers import MAIN_TASK, Series
+from lmms_egoplan.next_action.report import DECIMALS
+from lmms_egoplan.next_action.report.answers import CHANCE, score_rows
 from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
 from lmms_egoplan.report.notes import read_columns, read_notes
 from lmms_egoplan.report.published_with_runs import published_with_runs
 from lmms_egoplan.report.scored import Mean, compared, interval_note
 
-DECIMALS = 2
 note = read_notes(__file__, chance=CHANCE)
 _COLUMNS = read_columns(__file__)
 _DOMAINS = {"id": "acc_epic_kitchens", "od": "acc_ego4d", "all": "acc"}
@@ -78,18 +79,12 @@ def _by_domain(task: Series) -> dict[str, Value]:
 
 def _own(task: Series) -> dict[str, Value]:
     """What a row beside published ones tells of a run, but for the accuracy."""
-    return {"model": task.name, "acc_sum": task.percent("acc_sum"), "compares": task.compares} | task.counts()
+    return {"model": task.name, "acc_sum": task.percent("acc_sum"), "apart": task.apart} | task.counts()
 
 
 def _scores_table(series: Sequence[Series]) -> Table:
     """Every score of every task."""
-    rows = [
-        {"run": task.run.name, "task": task.task, "ties": task.number("ties")}
-        | {metric: task.percent(metric) for metric in _PERCENT}
-        | task.counts()
-        | {"asked": task.number("num_questions")}
-        for task in series
-    ]
+    rows = score_rows(series, _PERCENT)
     notes = (note("score"), note("bytes"), note("unseen"), note("ties"), _INTERVAL_NOTE, note("counts"))
     return table_of_runs("egoplan_scores", "All scores of each run", _COLUMNS["scores"], rows, notes)
 

@@ -14,12 +14,16 @@ from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.report.benchmark import BenchmarkReport, Inputs, read_prepared, with_images
 from lmms_egoplan.report.charts import draw_bars, spoken
 from lmms_egoplan.report.compact_tables import Cell, compact_table, name_of, number, score_notes, scored, share
-from lmms_egoplan.report.document import Figure, Images, ShownAnswer, Table, Verdict
+from lmms_egoplan.report.document import Figure, Images, Reference, ShownAnswer, Table, Verdict
+from lmms_egoplan.report.published import reference_of
 from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.scored import Answer, Key, differing
+from lmms_egoplan.report.scored import Answer, Key, Mean, differing
+from lmms_egoplan.report.statistics import stratified_interval
 
 # What the figures show beside the runs: the best of Table 3.
 _REFERENCE = "GPT-4V"
+_PEOPLE = "people's rating"
+_SAID = {0.0: "wrong", 0.5: "partly right", 1.0: "right"}
 _VERDICTS: dict[float | None, Verdict] = {0.0: "wrong", 1.0: "right", None: "unscored"}
 
 
@@ -31,10 +35,42 @@ class EgoThinkReport(BenchmarkReport[Graded]):
     LEAD = note("lead")
     METRIC = "average"
     DECIMALS = DECIMALS
+    MEASURE = "score"
 
     def read(self, runs: Sequence[Run]) -> list[Graded]:
         """A run's dimensions together."""
         return [graded for run in runs if (graded := read_graded(run)) is not None]
+
+    def reference(self) -> Reference:
+        """The best of Table 3."""
+        return reference_of(load("table3"), caveat=note("caveat"))
+
+    def group_order(self, attribute: str) -> Sequence[str]:
+        """Capabilities and dimensions as the paper has them."""
+        return {"dimension": DIMENSION_NAMES, "capability": [*CAPABILITIES], _PEOPLE: [*_SAID.values()]}.get(
+            attribute, ()
+        )
+
+    def labels(self, task: Graded, answer: Answer) -> Mapping[str, str]:
+        """How people rated the same answer."""
+        rating = self._rated.get((answer.id, answer.record.answer))
+        return {} if rating is None else {_PEOPLE: _SAID.get(rating, "between these")}
+
+    @cached_property
+    def _rated(self) -> dict[tuple[str, str], float]:
+        return {(answer.id, answer.answer): answer.rating for answer in read_rated(self.labelled())}
+
+    def mean_of_scores(self, answers: Sequence[Answer]) -> Mean:
+        """Plain mean over the dimensions that the answers are of."""
+        of_dimension: dict[str, list[float]] = {}
+        for answer in answers:
+            if answer.scores["score"] is not None:
+                of_dimension.setdefault(dimension_of(answer.id), []).append(answer.scores["score"])
+        strata = [*of_dimension.values()]
+        count = sum(map(len, strata))
+        if not count:
+            return Mean(questions=0, clusters=0)
+        return Mean(fmean(map(fmean, strata)), stratified_interval(strata), count, count)
 
     @classmethod
     def inputs_table(cls, inputs: Inputs) -> Table | None:
@@ -54,7 +90,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         (reference,) = (row for row in load("table3").rows if row["model"] == _REFERENCE)
         published = [fmean(reference[dimension.name] for dimension in dimensions) for dimensions in groups.values()]
         means = {run.name: [run.part(dimensions).mean for dimensions in groups.values()] for run in self.tasks}
-        draw = partial(draw_bars, list(groups), means, "score", 100, (f"{_REFERENCE}, published", published))
+        draw = partial(draw_bars, list(groups), means, "score, 0 to 100", 100, (f"{_REFERENCE}, published", published))
         caption = note("bars_caption", reference=_REFERENCE)
         return Figure(key, title, caption, draw, spoken(list(groups), means, DECIMALS))
 

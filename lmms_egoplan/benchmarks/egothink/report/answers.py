@@ -42,8 +42,8 @@ class Part:
 
     @property
     def coverage(self) -> float:
-        """Share of the official questions that have a rating."""
-        return self.judged / self.official
+        """Share of the official questions that have a rating, 1 at most."""
+        return min(1.0, self.judged / self.official)
 
     def values(self) -> dict[str, Value]:
         """By column."""
@@ -87,11 +87,6 @@ class Graded(Scored):
     def judge(self) -> str | None:
         return self.whole.judge
 
-    @property
-    def compares(self) -> bool:
-        """Whether the average compares with the published ones: all official questions have a judge's rating."""
-        return self.whole.judged >= self.whole.official and not self.is_by_demo
-
     @cached_property
     def whole(self) -> Part:
         """All twelve dimensions."""
@@ -110,9 +105,10 @@ class Graded(Scored):
         ]
         is_whole = len(tasks) == len(dimensions) and None not in scores
         judged = round(_total(tasks, "judge_coverage", asked))
+        rated = sum(map(len, samples)) if len(samples) == len(tasks) else None
         interval = stratified_interval(samples) if is_whole and len(samples) == len(tasks) else None
         return Part(
-            mean=Mean(fmean(scores) if is_whole else None, interval, judged),
+            mean=Mean(fmean(scores) if is_whole else None, interval, judged, rated),
             questions=sum(asked),
             judged=judged,
             official=sum(dimension.instances for dimension in dimensions),

@@ -56,7 +56,10 @@ def table10(rated: Sequence[RatedAnswer]) -> Table:
     """People's mean grades of each model, on the dimensions of object and planning."""
     own = []
     for model in dict.fromkeys(answer.model for answer in rated):
-        row: dict[str, Value] = {"grading_methods": f"People, {model}", "compares": False}
+        row: dict[str, Value] = {
+            "grading_methods": f"People, {model}",
+            "apart": "other answers than the published ones",
+        }
         for dimension in DIMENSIONS:
             ratings = [x.rating for x in rated if x.model == model and dimension_of(x.id) == dimension.name]
             if dimension.capability in _CAPABILITIES and ratings:
@@ -92,5 +95,5 @@ def _agreements(rated: Sequence[RatedAnswer], graded: Sequence[Graded]) -> Itera
                 "own": None if found is None else 100 * found.value,
                 "judge": ", ".join(sorted({record.judge or "" for _, record in pairs})),
                 "answers": len(pairs),
-                "compares": False,
+                "apart": "other answers than the published ones",
             }

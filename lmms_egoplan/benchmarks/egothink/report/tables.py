@@ -46,7 +46,7 @@ def _table3(graded: Sequence[Graded]) -> Table:
     own = []
     for run in graded:
         values = run.whole.values()
-        average = {"model": run.name, "average": values.pop("score"), "compares": run.compares}
+        average = {"model": run.name, "average": values.pop("score"), "apart": run.apart}
         own.append(average | {name: task_run.number("score") for name, task_run in run.tasks.items()} | values)
     notes = (note("average"), note("judge"), note("interval"), note("shares"))
     return published_with_runs("Twelve dimensions, beside Table 3", load("table3"), own, _COLUMNS["table3"], notes)

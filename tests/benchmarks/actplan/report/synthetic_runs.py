@@ -9,6 +9,7 @@ import pytest
 from benchmarks.actplan.synthetic import actplan_answers
 from lmms_egoplan.report.statistics import bootstrap_interval
 from report.answers import Answers
+from report.joined import joined
 from report.prepared import prepare_data
 from report.synthetic import write_run
 
@@ -80,7 +81,7 @@ def interval(plans, measure):
 
 def rows(section, key, own=True):
     """Rows as dictionaries."""
-    (table,) = (table for table in section.tables if table.key == key)
+    table = joined(section, key)
     names = [column.key for column in table.columns]
     return [dict(zip(names, row.values, strict=True)) for row in table.rows if row.is_own or not own]
 

@@ -4,6 +4,7 @@ import pytest
 
 from benchmarks.actplan.report.synthetic_runs import COUNT, GOOD, PART, TEXT, WEAK, answered
 from benchmarks.actplan.synthetic import actplan_answers
+from lmms_egoplan.benchmarks.actplan.metrics import length_bin
 from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
 from lmms_egoplan.report.runs import read_runs
 from media.files import read_numbers
@@ -26,6 +27,7 @@ def test_an_item_is_the_task_with_gold_plans_views_and_plans(items, logged):
         "activity type": doc["activity_type"],
         "activity": doc["activity"],
         "scene": doc["scene"],
+        "length of gold plan 1": length_bin(len(doc["gold_plan_1"]) or None),
     }
     assert item.references["Gold plan 1"].splitlines() == doc["gold_plan_1"]
     assert item.references.get("Gold plan 2", "").splitlines() == doc["gold_plan_2"]

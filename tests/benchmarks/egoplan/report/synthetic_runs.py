@@ -11,6 +11,7 @@ import pytest
 from benchmarks.actplan.tiny_encoder import write_encoder
 from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_docs, egoplan_replies
 from lmms_egoplan.report.statistics import bootstrap_interval
+from report.joined import joined
 from report.prepared import prepare_data
 from report.synthetic import write_run
 
@@ -55,7 +56,7 @@ def run_of(name):
 
 
 def rows(section, key):
-    (table,) = (table for table in section.tables if table.key == key)
+    table = joined(section, key)
     names = [column.key for column in table.columns]
     return [dict(zip(names, row.values, strict=True)) | {"is_own": row.is_own} for row in table.rows]
 

@@ -32,7 +32,8 @@ def test_a_run_without_samples_has_its_scores(tmp_path, bert):
     assert row["acc"] == near(percent(scores("Small")))
     assert (row["low"], row["high"]) == (None, None)
     assert [table.key for table in found.tables] == [
-        "egoplan_table1", "egoplan_table3", "egoplan_scores", "egoplan_table4",
+        "egoplan_table1", "egoplan_table1_apart", "egoplan_table3", "egoplan_table3_apart", "egoplan_scores",
+        "egoplan_table4",
     ]  # fmt: skip
     assert [each.key for each in found.figures] == ["egoplan_accuracy"]
     assert any("no samples" in remark for remark in found.remarks)

@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.egothink.synthetic import egothink_bench
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from report.joined import joined
 from report.prepared import prepare_data
 from report.synthetic import write_run
 
@@ -62,5 +63,4 @@ def rows(table):
 
 
 def table(section, key):
-    (found,) = (each for each in section.tables if each.key == key)
-    return found
+    return joined(section, key)

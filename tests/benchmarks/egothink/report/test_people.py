@@ -8,6 +8,7 @@ from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
 from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import Inputs
+from report.joined import joined
 
 
 def write_labels(folder, answers):
@@ -18,7 +19,7 @@ def write_labels(folder, answers):
 
 
 def own_rows(section, key):
-    (table,) = (table for table in section.tables if table.key == key)
+    table = joined(section, key)
     names = [column.key for column in table.columns]
     return [dict(zip(names, row.values, strict=True)) for row in table.rows if row.is_own]
 

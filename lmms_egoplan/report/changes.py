@@ -1,0 +1,64 @@
+"""Two runs of one model side by side: what changed, and which questions were won and lost."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import TypeVar
+
+from lmms_egoplan.report.document import Change, Difference
+from lmms_egoplan.report.run import CHECKPOINT, Run
+from lmms_egoplan.report.scored import Scored
+
+Task = TypeVar("Task", bound=Scored)
+
+# At the end of a name or a folder's.
+_CHECKPOINT = re.compile(rf"[-_/.]?{CHECKPOINT}(?=$|[/_-])", re.IGNORECASE)
+
+
+def changes(
+    tasks: Sequence[Task], difference: Callable[[Task, Task], Difference | None], gallery_name: Callable[[Task], str]
+) -> Iterator[Change]:
+    """Every two runs of one model in one task that compare with each other, the earlier one first.
+
+    Versions of a task are apart already: these tasks are of one part of a report.
+
+    Args:
+        difference: of the main score, first minus second.
+        gallery_name: under which the gallery has a task's answers.
+    """
+    ordered = sorted(tasks, key=lambda task: task.run.time)
+    for earlier, later in combinations(ordered, 2):
+        is_pair = earlier.run is not later.run and model_of(earlier.run) == model_of(later.run)
+        if is_pair and earlier.conditions == later.conditions and not earlier.is_demo and not later.is_demo:
+            found = difference(later, earlier)
+            if found is not None:
+                yield Change(
+                    task=later.task,
+                    difference=found,
+                    earlier=(earlier.run.time, earlier.main.value),
+                    later=(later.run.time, later.main.value),
+                    changed=tuple(_changed(earlier.run.provenance, later.run.provenance)),
+                    gallery=(gallery_name(earlier), gallery_name(later)),
+                )
+
+
+def model_of(run: Run) -> str:
+    """The model's name without the number of a checkpoint, and without the folders that lead to it.
+
+    >>> from pathlib import Path
+    >>> names = "org/Model-7B", "out/Model-7B/checkpoint-200", "out/Model-7B_step400", "Model-7B/"
+    >>> {model_of(Run("", Path(), "lm-eval", name, "", {})) for name in names}
+    {'Model-7B'}
+    """
+    return _CHECKPOINT.sub("", run.model.rstrip("/")).rstrip("/").rpartition("/")[2] or run.model
+
+
+def _changed(earlier: Mapping[str, str], later: Mapping[str, str]) -> Iterator[str]:
+    for name in earlier | later:
+        before, after = earlier.get(name, "none"), later.get(name, "none")
+        if before != after and name not in _ALWAYS:
+            yield f"{name}: {before} → {after}"
+
+
+# Of any two runs.
+_ALWAYS = ("started", "seconds", "command", "folder")

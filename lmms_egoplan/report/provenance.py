@@ -1,0 +1,177 @@
+"""Where a run's numbers come from: what its results file tells of model, settings and packages, without secrets."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from lmms_egoplan.report.run import TaskRun
+
+_HIDDEN = "[hidden]"
+_SECRET = (
+    r"[\w-]*(?:(?:api|access|private|subscription|account)[-_]?key|secret\w*|passw\w*|(?<!pad_)(?<!eos_)(?<!bos_)token"
+    r"|auth(?!or\b)\w*|credential\w*|bearer)"
+)
+_SECRET_NAME = re.compile(_SECRET, re.IGNORECASE)
+# Behind the name, a scheme of HTTP may stand before the key; in an address, ``key`` and ``sig`` are names of keys.
+_ASSIGNED = re.compile(
+    rf"({_SECRET}|(?<=[?&])(?:key|sig|signature))(['\"]?\s*[=:]\s*['\"]?(?:(?:bearer|basic|token)\s+)?)"
+    r"(?!\[hidden\])[^,;&\s'\"}]+",
+    re.IGNORECASE,
+)
+_KEYS = re.compile(
+    r"\b(?:(?:sk|hf|gh[pousr]|xox[abp]|github_pat|glpat)[-_][A-Za-z0-9_-]{12,}|AIza[\w-]{20,}|AKIA[A-Z0-9]{12,})"
+    r"|(?<=://)[^/@\s,]+(?=@)|(?<=\bbearer\s)[^,;&\s'\"}]{16,}",
+    re.IGNORECASE,
+)
+_REVISION = re.compile(r"(?:^|,)\s*revision=([^,]+)")
+_PACKAGES = {
+    "lmms_eval_version": "lmms-eval",
+    "lm_eval_version": "lm-eval",
+    "transformers_version": "transformers",
+    "vllm_version": "vllm",
+    "git_hash": "commit",
+}
+_IN_ENVIRONMENT = re.compile(r"^(?:\[pip3\] )?(torch|numpy|transformers)(?:==| version: ?)(\S+)$", re.MULTILINE)
+_SETTINGS = ("batch_size", "device", "limit", "num_fewshot", "gen_kwargs", "system_instruction", "max_batch_size")
+_PROGRAMS = {
+    "lmms-eval": "lmms-eval",
+    "lm-eval": "lmms-egoplan lm-eval --include_path $(lmms-egoplan tasks-path --harness lm-eval)",
+}
+_SEEDS = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
+# Texts and numbers among a task's metrics and metadata that are no scores.
+_TOLD = ("judge_model", "media", "encoder", "bleurt_model", "prompts")
+
+
+def without_secrets(text: str) -> str:
+    """A text without what looks like a key: the values of such names, and keys in the form of known services.
+
+    >>> without_secrets("pretrained=m,api_key=abc,token=x,max_new_tokens=5")
+    'pretrained=m,api_key=[hidden],token=[hidden],max_new_tokens=5'
+    """
+    return _KEYS.sub(_HIDDEN, _ASSIGNED.sub(rf"\1\2{_HIDDEN}", text))
+
+
+def provenance_of(content: Mapping[str, Any], model: str, harness: str, time: str, folder: Path) -> dict[str, str]:
+    """What a results file tells, by name, in the order in which a page has it.
+
+    Args:
+        content: of the file.
+        model, harness, time, folder: see `Run`.
+    """
+    config = content.get("config")
+    config = config if isinstance(config, dict) else {}
+    arguments = _text(config.get("model_args"))
+    cli = config.get("resolved_cli_args")
+    typed = cli if isinstance(cli, dict) else {}
+    revision = _REVISION.search(arguments) or _REVISION.search(_text(typed.get("model_args")))
+    told = {
+        "model": model,
+        "revision": revision[1] if revision else _text(config.get("model_revision")),
+        "checkpoint hash": _text(config.get("model_sha")),
+        "backend": _text(config.get("model")),
+        "arguments": arguments,
+        **{name.replace("_", " "): _text(config.get(name)) for name in _SETTINGS},
+        "seeds": ", ".join(f"{name.partition('_')[0]} {config[name]}" for name in _SEEDS if _is_number(config, name)),
+        "harness": harness,
+        "packages": ", ".join(_packages(content)),
+        "started": time,
+        "seconds": _seconds(content.get("total_evaluation_time_seconds")),
+        "folder": str(folder),
+        "command": _command(content, config, typed, harness),
+    }
+    return {name: without_secrets(text) for name, text in told.items() if text not in ("", "None", "unknown@unknown")}
+
+
+def task_provenance(task_run: TaskRun) -> dict[str, str]:
+    """What a run tells of one task: versions of task, prompts and data, what was shown, who judged."""
+    config, metrics = task_run.config, task_run.metrics
+    metadata = config.get("metadata")
+    more = {name: value for name, value in metadata.items() if name != "version"} if isinstance(metadata, dict) else {}
+    told = {
+        "version": task_run.version or "unknown",
+        **{name.replace("_", " "): _text(value)[:80] for name, value in more.items()},
+        "shown": _shown(task_run),
+        **{name.replace("_", " "): metrics[name] for name in _TOLD if isinstance(metrics.get(name), str)},
+    }
+    return {name: without_secrets(text) for name, text in told.items() if text not in ("", "None")}
+
+
+def _shown(task_run: TaskRun) -> str:
+    """Frames and form: what lm-eval logs with each question, or what lmms-eval's task asks for by default."""
+    for sample in (task_run.samples or ())[:1]:
+        doc = sample.get("doc")
+        if isinstance(doc, dict) and isinstance(doc.get("shown"), dict):
+            return _listed(doc["shown"])
+    kwargs = task_run.config.get("lmms_eval_specific_kwargs")
+    default = kwargs.get("default") if isinstance(kwargs, dict) else None
+    return _listed(default) if isinstance(default, dict) else ""
+
+
+def _listed(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {_text(value)}" for name, value in values.items() if not isinstance(value, (dict, list)))
+
+
+def _packages(content: Mapping[str, Any]) -> Iterator[str]:
+    for name, shown in _PACKAGES.items():
+        if (version := _text(content.get(name))) not in ("", "unknown@unknown"):
+            yield f"{shown} {version}"
+    for name, version in dict(_IN_ENVIRONMENT.findall(_text(content.get("pretty_env_info")))).items():
+        if f"{name}_version" not in content:
+            yield f"{name} {version}"
+
+
+def _command(content: Mapping[str, Any], config: Mapping[str, Any], typed: Mapping[str, Any], harness: str) -> str:
+    """The command that repeats the run, as far as the results tell; "" where they tell no model."""
+    backend = _text(typed.get("model")) or _text(config.get("model"))
+    results = content.get("results")
+    if not backend or not isinstance(results, dict):
+        return ""
+    configs = content.get("configs")
+    named = [task for task in results if isinstance(configs, dict) and task in configs]
+    asked = typed.get("tasks")
+    seeds = [str(config[name]) for name in _SEEDS if _is_number(config, name)]
+    options = {
+        "--tasks": (",".join(map(str, asked)) if isinstance(asked, list) else _text(asked)) or ",".join(named),
+        "--model": backend,
+        "--model_args": _arguments(typed.get("model_args") or config.get("model_args")),
+        "--batch_size": _text(config.get("batch_size")),
+        "--limit": _text(config.get("limit")),
+        "--gen_kwargs": _arguments(config.get("gen_kwargs")),
+        "--system_instruction": _text(typed.get("system_instruction") or content.get("system_instruction")),
+        "--seed": ",".join(seeds) if len(seeds) == len(_SEEDS) else "",
+        "--output_path": "DIR",
+    }
+    words = [word for option, value in options.items() if value for word in (option, without_secrets(value))]
+    if typed.get("apply_chat_template") or content.get("chat_template"):
+        words.append("--apply_chat_template")
+    return f"{_PROGRAMS[harness]} {shlex.join([*words, '--log_samples'])}"
+
+
+def _arguments(value: Any) -> str:
+    """As they are typed: ``name=value,name=value``."""
+    if isinstance(value, dict):
+        return ",".join(f"{name}={one}" for name, one in value.items())
+    return _text(value)
+
+
+def _text(value: Any) -> str:
+    if value is None or value == [] or value == {}:
+        return ""
+    if isinstance(value, dict):
+        kept = {name: _HIDDEN if _SECRET_NAME.fullmatch(str(name)) else one for name, one in value.items()}
+        return ", ".join(f"{name}={_text(one)}" for name, one in kept.items())
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _is_number(config: Mapping[str, Any], name: str) -> bool:
+    return isinstance(config.get(name), (int, float))
+
+
+def _seconds(value: Any) -> str:
+    try:
+        return f"{float(value):.0f}"
+    except (TypeError, ValueError):
+        return ""

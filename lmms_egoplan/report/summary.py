@@ -1,0 +1,173 @@
+"""The headlines as a table, for files, terminals and model cards."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lmms_egoplan.report.document import Column, Headline, Row, Section, Table
+from lmms_egoplan.report.findings import shared_reasons
+from lmms_egoplan.report.numbers import percent, with_interval
+
+KEY = "summary"
+DEMO_NOTE = (
+    "This is a demo: rendered questions, or a judge that only compares words. These scores tell nothing of a model:"
+)
+
+
+_PUBLISHED = (
+    "They are taken from a public summary of the table, not from its print. How the models were asked, with how many "
+    "frames and by which judge is not told there, so the rows are for orientation."
+)
+
+
+@dataclass(frozen=True)
+class Card:
+    """One task's headlines of a section, best first, those that compare with nothing last.
+
+    chance: of the task; None where none is known.
+    """
+
+    section: Section
+    task: str
+    metric: str
+    chance: float | None
+    lines: tuple[Headline, ...]
+
+    @property
+    def compares(self) -> bool:
+        """Whether one of the runs compares with the published scores."""
+        return any(not line.apart and line.value is not None for line in self.lines)
+
+    def not_compared(self, line: Headline) -> str:
+        """That a score compares with nothing, with the reasons unless the finding tells them; "" where it compares."""
+        if not line.apart or line.value is None:
+            return ""
+        return "not compared" if shared_reasons(self.section.headlines) else f"not compared: {'; '.join(line.apart)}"
+
+
+def cards(sections: Iterable[Section]) -> Iterator[Card]:
+    """The sections' headlines by task and metric, in their order."""
+    for section in sections:
+        kinds = dict.fromkeys((line.task, line.metric) for line in section.headlines)
+        for task, metric in kinds:
+            own = [line for line in section.headlines if (line.task, line.metric) == (task, metric)]
+            chances = {line.chance for line in own}
+            chance = chances.pop() if len(chances) == 1 else None
+            yield Card(section, task, metric, chance, tuple(sorted(own, key=_order)))
+
+
+def _order(line: Headline) -> tuple[bool, bool, float]:
+    return line.value is None, bool(line.apart), -(line.value or 0)
+
+
+def demo_runs(sections: Iterable[Section]) -> list[str]:
+    """Names of the runs with a score that tells nothing of a model; with the benchmarks where other scores do."""
+    lines = [line for section in sections for line in section.headlines]
+    found: dict[str, dict[str, None]] = {}
+    for line in lines:
+        if line.is_demo:
+            found.setdefault(line.run, {})[line.benchmark] = None
+    real = {line.run for line in lines if not line.is_demo}
+    return [f"{run} ({', '.join(of_run)})" if run in real else run for run, of_run in found.items()]
+
+
+def summary_table(sections: Sequence[Section]) -> Table | None:
+    """Every headline with what it is over; None without any."""
+    rows = []
+    for card in cards(sections):
+        for line in card.lines:
+            low, high = line.interval or (None, None)
+            rank = f"{_places(line)} of {line.ranked}" if line.rank else None
+            rows.append((
+                line.run, line.benchmark, line.task, line.metric, line.value, low, high, line.no_interval or None, rank,
+                line.questions, None if line.coverage is None else 100 * line.coverage,
+                None if line.truncated is None else 100 * line.truncated, "; ".join(line.apart) or None,
+            ))  # fmt: skip
+    if not rows:
+        return None
+    columns = (
+        Column("run", "Run"), Column("benchmark", "Benchmark"), Column("task", "Task"), Column("metric", "Score"),
+        Column("value", "Value", 3), Column("low", "Low", 3), Column("high", "High", 3),
+        Column("no_interval", "No interval"), Column("rank", "Rank"), Column("questions", "Questions"),
+        Column("coverage", "Coverage %", 1), Column("truncated", "Truncated %", 1), Column("why", "Does not compare"),
+    )  # fmt: skip
+    notes = (
+        "Low, high: 95 % interval. Rank: the best and the worst place among the runs that compare, by the intervals of "
+        "their differences. Coverage: share of the benchmark's official questions.",
+    )
+    return Table(KEY, "Summary", columns, tuple(Row(row, is_own=True) for row in rows), "the runs", notes)
+
+
+def short_table(sections: Sequence[Section]) -> Table | None:
+    """Run, benchmark, protocol, score with interval, and number of questions, as teams paste it; None without any."""
+    rows = [
+        (
+            line.run,
+            line.benchmark,
+            line.protocol or line.task,
+            score_text(line),
+            line.questions,
+            None if line.coverage is None else percent(line.coverage),
+        )
+        for card in cards(sections)
+        for line in card.lines
+    ]
+    if not rows:
+        return None
+    columns = (
+        Column("run", "Model"), Column("benchmark", "Benchmark"), Column("protocol", "Protocol"),
+        Column("score", "Score (95 % interval)"), Column("n", "n"), Column("coverage", "Coverage"),
+    )  # fmt: skip
+    return Table("card", "Scores with 95 % intervals", columns, tuple(map(Row, rows)))
+
+
+def model_card(sections: Sequence[Section], published: Sequence[Mapping[str, str]]) -> Table | None:
+    """The runs' scores in all tasks side by side, above published rows; None for fewer than two benchmarks.
+
+    Args:
+        published: rows with ``model``, scores by the key of the section, and ``source`` and ``link``. They stand in the
+            column of a section's first task whose answers are generated.
+    """
+    shown = [*cards(with_further(sections))]
+    if len({card.section.key for card in shown}) < 2:
+        return None
+    columns, own = [Column("model", "Model")], {}
+    places: dict[str, str] = {}
+    for number, card in enumerate(shown):
+        key = f"score_{number}"
+        columns.append(Column(key, f"{card.section.title}: {card.task}"))
+        for line in card.lines:
+            own.setdefault(line.run, {})[key] = score_text(line)
+        if all(line.is_generated for line in card.lines):
+            places.setdefault(card.section.key, key)
+    names = [column.key for column in columns]
+    rows = [Row((run, *(scores.get(key) for key in names[1:])), is_own=True) for run, scores in own.items()]
+    sources: dict[str, None] = {}
+    for row in published:
+        scores = {places[key]: value for key, value in row.items() if key in places and value}
+        if len(scores) > 1:
+            rows.append(Row((row["model"], *(scores.get(key) for key in names[1:]))))
+            sources[f"{row['source']}: {row['link']}"] = None
+    notes = [f"Published rows: {'; '.join(sources)}. {_PUBLISHED}"] if sources else []
+    return Table("model_card", "All benchmarks", tuple(columns), tuple(rows), notes=tuple(notes))
+
+
+def with_further(sections: Iterable[Section]) -> list[Section]:
+    """The sections with the headlines of `Section.further` behind their own."""
+    return [replace(section, headlines=(*section.headlines, *section.further)) for section in sections]
+
+
+def score_text(line: Headline) -> str:
+    """The score with its interval, or with the reason for which there is none."""
+    shown = with_interval(line.value, line.interval, line.decimals)
+    has_reason = line.value is not None and line.interval is None
+    return f"{shown} (no interval: {line.no_interval})" if has_reason else shown
+
+
+def _places(line: Headline) -> str:
+    first, last = line.rank or (0, 0)
+    return str(first) if first == last else f"{first} to {last}"
+
+
+def rank_text(line: Headline) -> str:
+    """``1 to 2 of 4``; "" without a rank."""
+    return f"{_places(line)} of {line.ranked}" if line.rank else ""

@@ -1,0 +1,24 @@
+"""Flaws of accessibility that axe-core finds in a page."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+AXE = Path(__file__).resolve().parents[1] / "node_modules" / "axe-core" / "axe.min.js"
+
+
+def skip_without_axe() -> None:
+    """Skip the test where axe-core is not installed."""
+    if not AXE.exists():
+        pytest.skip(f"{AXE} is absent; npm install --no-save axe-core")
+
+
+def flaws(page: "Page") -> list[tuple[str, list[str]]]:
+    """Rule and elements of each flaw of the page as it stands."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [(flaw["id"], [node["html"][:300] for node in flaw["nodes"]]) for flaw in found["violations"]]

@@ -1,0 +1,29 @@
+"""A report of four runs of EgoPlan-Val's size, with a demo's judge and few videos beside them."""
+
+from pathlib import Path
+
+from benchmarks.actplan.synthetic import actplan_answers
+from benchmarks.egointent.synthetic import egointent_answers
+from benchmarks.egoplan.synthetic import egoplan_answers
+from benchmarks.egothink.synthetic import egothink_bench
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.report.build import build_report
+from report.synthetic import write_run
+
+QUESTIONS = 3355
+MODELS = ("org/One-7B", "org/Two-7B", "org/Three-34B", "out/Four/checkpoint-200")
+
+
+def write_report(folder: Path, questions: int = QUESTIONS) -> Path:
+    """The folder of the report, without pictures; ``LMMS_EGOPLAN_DATA`` and ``LMMS_EGOPLAN_ENCODER``
+    must name a folder without any."""
+    for place, model in enumerate(MODELS):
+        tasks = {
+            "egoplan_val": egoplan_answers(questions, 0.25 + 0.06 * place, place),
+            **egothink_bench(4, 0.5, place, judge="demo" if place == 0 else "org/judge"),
+            "egointent": egointent_answers(60, 50 + 5 * place, place),
+            "actplan": actplan_answers(30, 0.5 + 0.1 * place, place),
+        }
+        write_run(folder / "runs" / str(place), ("lmms-eval", "lm-eval")[place % 2], model, tasks)
+    build_report([folder / "runs"], folder / "out", {}, BENCHMARKS, lambda *told: None)
+    return folder / "out"

@@ -1,0 +1,31 @@
+"""A section as ``report.json`` has it."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from lmms_egoplan.report.document import Section
+from lmms_egoplan.report.json_file import json_of
+from lmms_egoplan.report.run import Run
+
+
+def benchmark_of(section: Section, runs: Sequence[Run]) -> dict[str, Any]:
+    """The benchmark's part of the file."""
+    (benchmark,) = json.loads(json_of([section], runs, (), 0))["benchmarks"]
+    return benchmark
+
+
+def groups(benchmark: dict[str, Any], attribute: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """A slice, by group and run."""
+    (found,) = (part["groups"] for part in benchmark["slices"] if part["attribute"] == attribute)
+    return {(group["name"], group["run"]): group for group in found}
+
+
+def attributes(benchmark: dict[str, Any]) -> list[str]:
+    """Of the slices."""
+    return [part["attribute"] for part in benchmark["slices"]]
+
+
+def ends(group: dict[str, Any]) -> tuple[float | None, float | None]:
+    """Of an interval."""
+    return group["low"], group["high"]

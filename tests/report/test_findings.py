@@ -1,0 +1,214 @@
+"""Sentences, ranks, slices and changes, beside what is counted here from the same answers."""
+
+import json
+from dataclasses import replace
+from statistics import fmean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.egoplan.synthetic import egoplan_replies
+from lmms_egoplan.report.changes import changes
+from lmms_egoplan.report.document import Difference, Headline, Reference, Section
+from lmms_egoplan.report.findings import finding, ranked
+from lmms_egoplan.report.json_file import json_of
+from lmms_egoplan.report.provenance import without_secrets
+from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.statistics import bootstrap_interval
+from lmms_egoplan.report.summary import cards
+from report.synthetic import write_run
+from report.test_benchmark import LettersReport
+
+COUNT = 90
+NAMES = ("One-7B", "Two-7B", "Three-7B")
+
+
+def line(run, value, interval=(0.0, 100.0), **more):
+    return Headline(run, "Bench", "task", "acc", value, 1, interval, 700, 1.0, **more)
+
+
+def pair(first, second, value, low, high, **more):
+    return Difference(first, second, "task", value, low, high, 700, 9, 5, **more)
+
+
+def told(*lines, pairs=(), reference=None):
+    return finding("Bench", lines, pairs, reference, "points")
+
+
+def test_a_difference_has_its_interval():
+    lines = line("A", 45.0, (43.0, 47.0)), line("B", 41.0, (39.0, 43.0))
+    (sentence,) = told(*lines, pairs=[pair("B", "A", -4.0, -6.25, -1.75)])
+    assert sentence.replace("\u202f", " ") == "A is 4.0 points above B on Bench (95 % interval 1.8 to 6.2)."
+
+
+def test_with_0_in_the_interval_nothing_is_better():
+    lines = line("A", 45.0), line("B", 44.0)
+    (sentence,) = told(*lines, pairs=[pair("A", "B", 1.0, -1.0, 3.0)])
+    assert sentence.startswith("A and B cannot be told apart on Bench: the difference is 1.0 points (95")
+    assert "above" not in sentence
+
+
+@pytest.mark.parametrize(
+    ("pairs", "reason"),
+    [
+        ([], "no questions in common"),
+        ([pair("A", "B", 4.0, None, None, no_interval="6 videos, fewer than 10")], "6 videos, fewer than 10"),
+        ([pair("A", "B", 4.0, 2.0, 6.0, why="different judges")], "different judges"),
+    ],
+)
+def test_no_difference_without_an_interval_and_none_of_runs_that_do_not_compare(pairs, reason):
+    (sentence,) = told(line("A", 45.0), line("B", 41.0, None, no_interval="no samples"), pairs=pairs)
+    assert sentence.replace("\u202f", " ").startswith(
+        "On Bench, A scores 45.0 (95 % interval 0.0 to 100.0) and B 41.0 (no interval: no samples); they "
+    )
+    assert reason in sentence
+    assert "not compared" in sentence
+    assert "4.0" not in sentence
+
+
+def test_the_best_published_score_is_told_with_the_runs_interval():
+    reference = Reference("GPT-4V", 48.2, "Table 1", (48.2, 40.0), "another judge")
+    first, second = told(line("A", 45.0, (43.0, 47.0)), reference=reference)
+    assert first.replace("\u202f", " ") == "A scores 45.0 on Bench (95 % interval 43.0 to 47.0)."
+    assert second.replace("\u202f", " ") == (
+        "It is 3.2 points below GPT-4V, the best in Table 1 of the paper (95 % interval 1.2 to 5.2; another judge)."
+    )
+    (_, second) = told(line("A", 45.0, (43.0, 49.0)), reference=reference)
+    assert second.startswith("It cannot be told apart from GPT-4V")
+    assert len(told(line("A", 45.0, None, no_interval="no samples"), reference=reference)) == 1
+
+
+def test_a_run_apart_is_compared_with_nothing():
+    reference = Reference("GPT-4V", 48.2, "Table 1", (48.2,))
+    apart = line("Demo", 99.0, apart=("rated by the demo judge",), is_demo=True)
+    (sentence,) = told(apart, reference=reference)
+    assert sentence.endswith("It is not compared: rated by the demo judge.")
+    sentences = told(apart, line("A", 45.0), pairs=[pair("Demo", "A", 54.0, 50.0, 58.0, why="the demo judge")])
+    assert sentences[0].startswith("A scores 45.0")
+    assert sentences[1] == "Not compared: Demo (rated by the demo judge)."
+    assert not any("above" in sentence or "GPT-4V" in sentence for sentence in sentences)
+
+
+def test_reasons_that_all_runs_share_are_told_once():
+    demo, other = (line(name, 9.0, apart=("rated by the demo judge",)) for name in ("Demo", "Other"))
+    (sentence,) = told(demo, replace(demo, task="other task"))
+    assert sentence.endswith("It is not compared: rated by the demo judge.")
+    assert told(demo, other) == ("Not compared on Bench: Demo and Other (rated by the demo judge).",)
+    unlike = replace(other, apart=("0.1 % of the official questions",))
+    assert told(demo, unlike) == ("Not compared on Bench: Demo and Other; the reasons stand beside the scores.",)
+    for lines, shown in (((demo, other), "not compared"), ((demo, unlike), "not compared: rated by the demo judge")):
+        (card,) = cards([Section("bench", "Bench", "", lines)])
+        assert card.not_compared(demo) == shown
+        assert card.not_compared(line("A", 45.0)) == ""
+
+
+@given(st.lists(st.tuples(st.floats(-50, 50), st.floats(0, 30)), min_size=3, max_size=3))
+def test_ranks_are_those_that_real_differences_leave(drawn):
+    lines = [line(name, 50.0 + place) for place, name in enumerate(NAMES)]
+    names = [(NAMES[0], NAMES[1]), (NAMES[0], NAMES[2]), (NAMES[1], NAMES[2])]
+    pairs = [pair(*of, value, value - half, value + half) for of, (value, half) in zip(names, drawn, strict=True)]
+    for found in ranked(lines, pairs):
+        signed = [
+            (one.value if one.first == found.run else -one.value, one)
+            for one in pairs
+            if found.run in (one.first, one.second)
+        ]
+        above = sum(value < 0 and abs(value) > one.high - one.value for value, one in signed)
+        below = sum(value > 0 and abs(value) > one.high - one.value for value, one in signed)
+        assert (found.rank, found.ranked) == ((1 + above, 3 - below), 3)
+    assert all(found.rank is None for found in ranked(lines[:2], [replace(pairs[0], low=None, high=None)]))
+
+
+class Sliced(LettersReport):
+    """With an attribute."""
+
+    def question(self, key, answers):
+        return super().question(key, answers) | {"facts": {"half": "first" if key[0] <= COUNT // 2 else "second"}}
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    for seed, name in enumerate(NAMES):
+        answers = egoplan_replies(COUNT, (0.3, 0.6, 0.9)[seed], seed)
+        write_run(folder / name, "lmms-eval", f"org/{name}", {"egoplan_val_generate": answers})
+    runs = read_runs([folder]).runs
+    return Sliced(runs), runs
+
+
+def scores(run):
+    samples = run.tasks["egoplan_val_generate"].samples
+    return {
+        sample["predictions"]["sample_id"]: (sample["acc"]["score"], sample["acc"]["video_id"]) for sample in samples
+    }
+
+
+def test_slices_are_means_and_intervals_of_their_questions(report):
+    made, runs = report
+    (found,) = made.section().slices
+    assert (found.attribute, found.names) == ("half", ["first", "second"])
+    assert len(found.groups) == 6
+    own = {run.name: scores(run) for run in runs}
+    for group in found.groups:
+        is_first = group.name == "first"
+        chosen = [pair for number, pair in own[group.run].items() if (number <= COUNT // 2) == is_first]
+        assert (group.value, group.questions) == (pytest.approx(fmean(score for score, _ in chosen)), len(chosen))
+        assert group.interval == bootstrap_interval(*zip(*chosen, strict=True))
+        assert bool(group.no_interval) == (group.interval is None)
+
+
+def test_differences_count_what_was_won_and_lost(report):
+    made, runs = report
+    own = {run.name: scores(run) for run in runs}
+    assert len(made.differences) == 3
+    for found in made.differences:
+        first, second = own[found.first], own[found.second]
+        values = [first[number][0] - second[number][0] for number in first]
+        assert found.value == pytest.approx(fmean(values))
+        assert (found.low, found.high) == pytest.approx(bootstrap_interval(values, [first[n][1] for n in first]))
+        assert (found.won, found.lost, found.questions) == (values.count(1), values.count(-1), COUNT)
+
+
+def test_the_json_file_has_the_numbers_and_no_secret(report):
+    made, runs = report
+    run = replace(runs[0], provenance={"arguments": without_secrets("pretrained=m,api_key=sk-abc")})
+    content = json.loads(json_of([made.section()], [run], ["</script>"], 5))
+    (benchmark,) = content["benchmarks"]
+    assert (content["schema"], content["skipped"], content["questions"]) == (1, ["</script>"], 5)
+    for score, other in zip(benchmark["scores"], runs, strict=True):
+        assert score["value"] == pytest.approx(fmean(value for value, _ in scores(other).values()))
+        assert score["low"] <= score["value"] <= score["high"]
+    assert [len(benchmark[name]) for name in ("differences", "slices", "tables")] == [3, 1, 2]
+    assert "sk-abc" not in json.dumps(content)
+
+
+def test_two_checkpoints_of_one_model_are_set_side_by_side(report):
+    _, runs = report
+    times = ("2026-01-02 00:00:00 UTC", "2026-01-01 00:00:00 UTC", "2026-01-03 00:00:00 UTC")
+    models = ("out/Model/checkpoint-200", "out/Model/checkpoint-100", "org/Other")
+    changed = [
+        replace(run, time=time, model=model, provenance={"model": model, "started": time, "arguments": "a=1"})
+        for run, time, model in zip(runs, times, models, strict=True)
+    ]
+    made = Sliced(changed)
+    (found,) = changes(made.main_tasks(), made.difference, made.gallery_name)
+    assert (found.difference.first, found.difference.second) == (runs[0].name, runs[1].name)
+    assert found.changed == ("model: out/Model/checkpoint-100 → out/Model/checkpoint-200",)
+    later, earlier = scores(runs[0]), scores(runs[1])
+    assert found.difference.won == sum(later[number][0] > earlier[number][0] for number in later)
+    assert found.difference.lost == sum(later[number][0] < earlier[number][0] for number in later)
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("pretrained=m,api_key=abc", "abc"),
+        ("OPENAI_API_KEY=sk-0123456789abcdef", "0123456789abcdef"),
+        ("base_url=https://me:pass@host/v1", "me:pass"),
+        ('{"token": "hf_0123456789abcdefgh"}', "hf_0123456789abcdefgh"),
+    ],
+)
+def test_secrets_are_hidden(text, hidden):
+    assert hidden not in without_secrets(text)
+    assert without_secrets("max_new_tokens=5,dtype=bfloat16") == "max_new_tokens=5,dtype=bfloat16"

@@ -1,0 +1,192 @@
+"""The page of four runs on all benchmarks in a browser: what is seen at once, what is folded, and where bars lead."""
+
+import json
+import re
+
+import pytest
+
+from axe import flaws, skip_without_axe
+from patience import FOREVER_S
+from report.four_runs import MODELS, QUESTIONS, write_report
+
+pytestmark = pytest.mark.whole
+WIDTHS = (1440, 1024, 400)
+MOST_WORDS = 6000
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("four")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder / "no-data"))
+        patch.setenv("LMMS_EGOPLAN_ENCODER", str(folder / "no-encoder"))
+        return write_report(folder)
+
+
+@pytest.fixture
+def tab(browser, out, request):
+    """The page; nothing may be asked of the network, and the console stays empty."""
+    context = browser.new_context(**({"viewport": {"width": 1440, "height": 900}} | getattr(request, "param", {})))
+    page, messages = context.new_page(), []
+    page.set_default_timeout(1000 * FOREVER_S)
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    page.on("request", lambda asked: None if asked.url.startswith(("file:", "data:")) else messages.append(asked.url))
+    page.goto((out / "index.html").as_uri())
+    yield page
+    context.close()
+    assert messages == []
+
+
+def wait_for_count(page, count):
+    page.wait_for_function(
+        "(text) => document.querySelector('#count').textContent.startsWith(text)", arg=f"{count:,} of"
+    )
+
+
+def content(out):
+    return json.loads((out / "report.json").read_text(encoding="utf-8"))
+
+
+def test_a_bar_opens_the_gallery_filtered_to_its_questions(tab, out):
+    groups = {
+        (part["attribute"], group["name"], group["run"]): group["questions"]
+        for benchmark in content(out)["benchmarks"]
+        for part in benchmark["slices"]
+        for group in part["groups"]
+    }
+    for attribute, name, run in (
+        ("source", "Ego4D (out-of-domain)", "Two-7B"),
+        ("past actions", "8 to 15", "Three-34B"),
+        ("dimension", "spatial", "One-7B"),
+        ("scenario", "Make Tea", "Two-7B"),
+    ):
+        link = tab.locator(f".slice a.plot[aria-label='{name}, {run}: show the questions']").first
+        link.evaluate("(link) => link.click()")
+        wait_for_count(tab, groups[attribute, name, run])
+        assert tab.locator("select[name=run] option:checked").inner_text().endswith(run)
+        assert tab.locator(f"[data-fact='{attribute}'] option:checked").inner_text() == name
+    tab.locator(".summary a.plot[aria-label='Four/checkpoint-200: show the questions']").first.click()
+    wait_for_count(tab, QUESTIONS)
+    assert tab.locator("select[name=benchmark]").input_value() == "egoplan"
+    tab.wait_for_function("document.querySelector('#gallery').getBoundingClientRect().top < 900")
+
+
+def test_tokens_of_ranked_answers_are_told(tab):
+    tab.evaluate("location.hash = '#gallery/egoplan/1'")
+    heads = tab.locator("#item-body .choices thead th")
+    heads.first.wait_for()
+    shown = {"One-7B": True, "Two-7B": False}  # lm-eval counts none.
+    for name, is_told in shown.items():
+        assert ("360 tokens in, 120 out" in heads.filter(has_text=name).inner_text()) == is_told
+
+
+def test_one_attribute_is_shown_at_a_time(tab):
+    box = tab.locator("#egothink .slices")
+    names = box.locator("select option").all_inner_texts()
+    assert names == ["capability", "dimension"]
+    for name in names:
+        box.locator("select").select_option(label=name)
+        assert box.locator("h4:visible").count() == 0
+        assert box.locator(".slice:visible thead th").first.inner_text().casefold() == name
+        assert box.locator(".slice:visible").count() == 1
+    assert box.locator(".slice:visible tbody").count() == 12
+
+
+def test_the_navigation_tells_the_section_that_is_read(tab):
+    current = tab.locator(".top nav a[aria-current]")
+    assert current.all_inner_texts() == ["Summary"]
+    for key, title in (("egointent", "EgoIntent"), ("actplan", "ActPlan-1K"), ("summary", "Summary")):
+        tab.evaluate("(id) => document.getElementById(id).scrollIntoView()", key)
+        tab.wait_for_function("(title) => document.querySelector('[aria-current]').textContent === title", arg=title)
+        assert current.count() == 1
+        assert tab.locator(".top").evaluate("(top) => top.getBoundingClientRect().top") == 0
+
+
+def test_a_link_to_what_is_folded_unfolds_it(tab):
+    assert not tab.locator("#table-egoplan_table1").is_visible()
+    tab.evaluate("location.hash = '#table-egoplan_table1'")
+    tab.locator("#table-egoplan_table1").wait_for(state="visible")
+
+
+def test_what_is_folded_is_printed(tab):
+    folded = tab.locator("main details:not([open])").count()
+    assert folded > 20
+    tab.emulate_media(media="print")
+    tab.wait_for_function("!document.querySelector('main details:not([open])')")
+    assert tab.locator("#table-egoplan_table1").is_visible()
+    tab.emulate_media(media="screen")
+    tab.wait_for_function(
+        "(count) => document.querySelectorAll('main details:not([open])').length === count", arg=folded
+    )
+
+
+def test_figures_are_dark_in_a_dark_theme(tab):
+    def colours():
+        return tab.evaluate(
+            """[...document.querySelectorAll('.drawing')].map((drawing) => {
+                const ground = drawing.querySelector('svg g path');
+                const text = [...drawing.querySelectorAll('svg text')].at(-1);
+                return [getComputedStyle(ground).fill, getComputedStyle(text).fill];
+            })"""
+        )
+
+    def light(colour):
+        return sum(map(int, re.findall(r"\d+", colour)[:3]))
+
+    for scheme, is_dark in (("light", False), ("dark", True)):
+        tab.emulate_media(color_scheme=scheme)
+        found = colours()
+        assert len(found) > 5
+        for ground, text in found:
+            assert (light(ground) < 150) == is_dark, ground
+            assert (light(text) > 450) == is_dark, text
+
+
+def test_at_most_so_many_words_are_open(tab):
+    words = tab.evaluate("document.body.innerText.split(/\\s+/).filter(Boolean).length")
+    assert 300 < words <= MOST_WORDS
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_finding_is_on_the_first_screen_and_the_main_column_is_seen_whole(tab, width):
+    tab.set_viewport_size({"width": width, "height": 900})
+    first = tab.locator(".finding p").first.bounding_box()
+    assert first["y"] + first["height"] < 900
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    for row in tab.locator(".summary tbody tr").all():
+        for part in row.locator("th .name, .score, a.plot").all():
+            box = part.bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= width
+    assert tab.locator(".summary td.rank:not(.none)").first.is_visible()
+    ends = "(rows) => rows.map((row) => row.getBoundingClientRect().right)"
+    assert max(tab.locator(".slice a.plot, .summary td.rank").evaluate_all(ends)) <= width
+    behind = tab.locator(".slice td[data-n]").first.evaluate("(cell) => getComputedStyle(cell, '::after').content")
+    assert behind.startswith('"n = ') == (width == 400)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(tab, scheme):
+    skip_without_axe()
+    tab.emulate_media(color_scheme=scheme)
+    tab.evaluate("document.querySelectorAll('main details').forEach((part) => { part.open = true; })")
+    for width in WIDTHS:
+        tab.set_viewport_size({"width": width, "height": 900})
+        assert flaws(tab) == []
+        tab.evaluate("location.hash = '#gallery/egothink/existence/1'")
+        tab.locator("#item-body .said").first.wait_for()
+        tab.evaluate("document.querySelectorAll('#item-body details').forEach((part) => { part.open = true; })")
+        assert flaws(tab) == []
+        tab.click("#item-close")
+
+
+def test_a_run_of_the_demos_judge_is_named_at_the_top_and_compared_with_nothing(tab, out):
+    (egothink,) = (one for one in content(out)["benchmarks"] if one["key"] == "egothink")
+    (demo,) = (score for score in egothink["scores"] if score["is_demo"])
+    assert demo["run"] == "One-7B"
+    # Its other scores are of the model.
+    assert "One-7B (EgoThink)." in tab.locator(".demo").inner_text()
+    assert tab.locator(".demo").bounding_box()["y"] < 300
+    assert all(pair["why"] for pair in egothink["differences"] if "One-7B" in (pair["first"], pair["second"]))
+    assert len(egothink["scores"]) == len(MODELS)
