@@ -257,6 +257,7 @@ class PreparedData:
     how: says, for a split's name, how to prepare it and where the data are to be had.
     data_format: number of the format that this version of the package reads; a summary without one is of format 1.
     official: how many questions each split has in the paper.
+    oldest_format: the oldest format that is read, too; `data_format` where None.
     substitute: what a split with this summary holds in place of the benchmark's own data; None where it holds these.
 
     All methods but `check` raise `DataMissingError` where the split is not there, and `LmmsEgoplanError` where its
@@ -269,6 +270,7 @@ class PreparedData:
     data_format: int = 1
     official: Mapping[str, int] = field(default_factory=dict, hash=False)
     substitute: Callable[[dict[str, Any]], str | None] = _no_substitute
+    oldest_format: int | None = None
 
     def check(self, split: str, summary: dict[str, Any]) -> None:
         """Check that a split with this summary is of the format that is read here.
@@ -277,7 +279,7 @@ class PreparedData:
             LmmsEgoplanError: it is not; says how to prepare it again.
         """
         found = summary.get("format", 1)
-        if found == self.data_format:
+        if (self.oldest_format or self.data_format) <= found <= self.data_format:
             return
         writer = "a newer" if found > self.data_format else "an earlier"
         source = summary.get("annotations") or summary.get("source") or "its files"

@@ -77,6 +77,25 @@ def build_small(shape: str) -> tuple[PreTrainedModel, ProcessorMixin, int]:
     return AutoModelForImageTextToText.from_config(config, dtype=torch.float32).eval(), processor, image_tokens
 
 
+def build_qwen(
+    width: int, layers: int, vision_width: int, vision_depth: int
+) -> tuple[PreTrainedModel, ProcessorMixin, int]:
+    """A Qwen2.5-VL-shaped model of another size, with heads of 64; float32, on the CPU."""
+    config, processor, image_tokens = _qwen_7b()
+    text, vision = config.text_config, config.vision_config
+    text.hidden_size, text.intermediate_size, text.num_hidden_layers = width, 3 * width, layers
+    text.num_attention_heads = text.num_key_value_heads = width // 64
+    text.layer_types = text.layer_types[:layers]
+    text.vocab_size, text.max_position_embeddings = 32000, 8192
+    text.rope_parameters["mrope_section"] = [8, 12, 12]
+    vision.hidden_size, vision.intermediate_size, vision.depth = vision_width, 3 * vision_width, vision_depth
+    vision.num_heads, vision.out_hidden_size = vision_width // 64, width
+    vision.fullatt_block_indexes = [vision_depth - 1]
+    torch.manual_seed(0)
+    model = AutoModelForImageTextToText.from_config(config, dtype=torch.float32).eval()
+    return model, processor, image_tokens
+
+
 IMAGE_SIZE = {"llava-75m": 224, "llava-1.5-7b": 336, "qwen2.5-vl-7b": 448, "internvl3-8b": 448}
 """Side of a square image, pixels."""
 

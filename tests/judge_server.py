@@ -49,10 +49,12 @@ class JudgeServer:
     prompts: all that were asked, in order of arrival; `headers` and `bodies` are those of the same requests.
     answered: prompts whose reply was sent, in this order.
     peak: most requests in flight at once.
+    model: what the list of models says of the only one.
     """
 
     def __init__(self, reply: Callable[[str, int], Reply], port: int = 0) -> None:
         self.reply = reply
+        self.model: dict[str, Any] = {"id": "judge", "object": "model", "created": 0, "owned_by": "tests"}
         self.prompts: list[str] = []
         self.headers: list[dict[str, str]] = []
         self.bodies: list[dict[str, Any]] = []
@@ -76,8 +78,7 @@ class JudgeServer:
 
     def arrived(self, body: dict[str, Any], headers: dict[str, str]) -> tuple[str, int]:
         """Takes note of a request; its prompt, and how often that was asked before."""
-        content = body["messages"][-1]["content"]
-        prompt = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+        prompt = self.prompt_of(body)
         with self._lock:
             self.prompts.append(prompt)
             self.headers.append(headers)
@@ -87,6 +88,11 @@ class JudgeServer:
             self._in_flight += 1
             self.peak = max(self.peak, self._in_flight)
         return prompt, before
+
+    @staticmethod
+    def prompt_of(body: dict[str, Any]) -> str:
+        content = body["messages"][-1]["content"]
+        return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
 
     def done(self, prompt: str, sent: bool) -> None:
         """Takes note that a request's reply was sent, or that none was."""
@@ -143,8 +149,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path != "/v1/models":
             return self._send_error(404, f"no such path: {self.path}")
-        model = {"id": "judge", "object": "model", "created": 0, "owned_by": "tests"}
-        return self._send(200, {}, _json({"object": "list", "data": [model]}))
+        return self._send(200, {}, _json({"object": "list", "data": [self.server.judge.model]}))
 
     def do_POST(self) -> None:
         content = self.rfile.read(length := int(self.headers["Content-Length"]))

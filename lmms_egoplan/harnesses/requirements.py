@@ -1,8 +1,22 @@
 """Telling what is not installed before a command needs it."""
 
-import importlib
+import importlib.util
 
 import typer
+
+from lmms_egoplan.errors import LmmsEgoplanError
+
+VLLM_REQUIREMENT = "lmms-egoplan[vllm]"
+
+
+def require_vllm(model: str) -> None:
+    """Raise `LmmsEgoplanError` where vLLM is not installed.
+
+    Args:
+        model: the harness's name of the model that needs it.
+    """
+    if importlib.util.find_spec("vllm") is None:
+        raise LmmsEgoplanError(f"{model}: vLLM is not installed. Install it with: pip install '{VLLM_REQUIREMENT}'")
 
 
 def require(module: str, name: str, requirement: str) -> None:

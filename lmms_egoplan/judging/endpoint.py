@@ -6,10 +6,10 @@ import math
 import random
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from email.utils import mktime_tz, parsedate_tz
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from lmms_egoplan.jsonl import decode
@@ -21,6 +21,8 @@ from lmms_egoplan.text import clean_text
 
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI
+
+Answer = TypeVar("Answer")
 
 # What is sent beside model and prompt, and tells a question from others; newer models refuse more.
 PARAMETERS: dict[str, Any] = {"temperature": 0}
@@ -36,6 +38,8 @@ _OF_ONE_REQUEST = (400, 413, 422)
 _LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
 # Which of them an endpoint's model takes, as this process has learnt it.
 _learnt_names: dict[tuple[str, str], str] = {}
+# The library hands over what came, unread.
+_RAW: Any = {"headers": {"X-Stainless-Raw-Response": "true"}}
 # Headers that hold no secret.
 _OPEN_HEADERS = ("accept", "content-type", "user-agent")
 
@@ -152,6 +156,13 @@ class Endpoint:
     async def ask(self, prompt: Prompt) -> tuple[Reply, float]:
         """Send one user message; returns the reply and the seconds that it took, without retries and waits.
 
+        Raises as `post`.
+        """
+        return await self._patiently(lambda: self._send(prompt))
+
+    async def post(self, body: Mapping[str, Any]) -> str:
+        """Send a chat completion with a body of one's own; returns the body of the answer, as it came.
+
         Timeouts, failed connections, 408, 409, 429 and 5xx are tried again, exponentially with jitter or as
         ``Retry-After`` says, within the bounds of `Patience`.
 
@@ -159,6 +170,22 @@ class Endpoint:
             RefusedError, RefusedRequestError: with the endpoint's message.
             NoAnswerError: tries or patience are at an end; with the last cause.
         """
+
+        async def send() -> str:
+            return (await self._post(body)).text
+
+        return await self._patiently(send)
+
+    async def models(self) -> str:
+        """The body of the list of models; raises as `post`."""
+
+        async def send() -> str:
+            response = await self._client.get("/models", cast_to=object, options=_RAW)
+            return response.http_response.text
+
+        return await self._patiently(send)
+
+    async def _patiently(self, send: Callable[[], Awaitable[Answer]]) -> Answer:
         from openai import APIConnectionError, APIStatusError
 
         retries = timeouts = 0
@@ -166,7 +193,7 @@ class Endpoint:
         while True:
             wait = None
             try:
-                return await self._send_in_time(prompt)
+                return await self._send_in_time(send)
             except APIStatusError as error:
                 failure, wait = self._failure(error)
                 if isinstance(failure, RefusedError | RefusedRequestError) or not _may_be_sent_again(error):
@@ -189,12 +216,12 @@ class Endpoint:
             self._on_retry()
             await asyncio.sleep(wait or _wait_s(retries))
 
-    async def _send_in_time(self, prompt: Prompt) -> tuple[Reply, float]:
-        """As `_send`; raises TimeoutError where it takes too long.
+    async def _send_in_time(self, send: Callable[[], Awaitable[Answer]]) -> Answer:
+        """What is sent's answer; raises TimeoutError where it takes too long.
 
         Not by `asyncio.wait_for`: before Python 3.12 it forgets a cancellation that comes together with the reply.
         """
-        sending = asyncio.create_task(self._send(prompt))
+        sending = asyncio.ensure_future(send())
         try:
             await asyncio.wait([sending], timeout=self._read_s + _CONNECT_S)
         finally:
@@ -230,18 +257,19 @@ class Endpoint:
         return answer
 
     async def _create(self, prompt: Prompt, limit_name: str) -> tuple[Reply, float]:
-        # Not through `chat.completions`, whose parameters' types the library reads anew for each request.
         body = {
             "model": self._settings.model,
             "messages": [{"role": "user", "content": _content(prompt)}],
             **PARAMETERS,
             limit_name: self._settings.max_tokens,
         }
-        response = await self._client.post(
-            "/chat/completions", cast_to=object, body=body, options={"headers": {"X-Stainless-Raw-Response": "true"}}
-        )
-        raw = response.http_response
+        raw = await self._post(body)
         return self._redacted(read_reply(raw.text)), raw.elapsed.total_seconds()
+
+    async def _post(self, body: Mapping[str, Any]) -> Any:
+        # Not through `chat.completions`, whose parameters' types the library reads anew for each request.
+        response = await self._client.post("/chat/completions", cast_to=object, body=body, options=_RAW)
+        return response.http_response
 
     def _failure(self, error: "APIStatusError") -> tuple[Exception, float | None]:
         """What an answer of 3xx, 4xx or 5xx means, and for how many seconds it asks to be waited."""

@@ -14,6 +14,7 @@ from lmms_egoplan.judging.demo import DEMO
 _MODEL = ("LMMS_EGOPLAN_JUDGE_MODEL", "MODEL_VERSION")
 _BASE_URL = ("LMMS_EGOPLAN_JUDGE_BASE_URL", "OPENAI_API_URL", "OPENAI_BASE_URL")
 _API_KEY = ("LMMS_EGOPLAN_JUDGE_API_KEY", "OPENAI_API_KEY")
+_SERVER_KEY = ("LMMS_EGOPLAN_SERVER_API_KEY", "OPENAI_API_KEY")
 _AZURE_KEY = ("LMMS_EGOPLAN_JUDGE_API_KEY", "AZURE_API_KEY")
 _AZURE_ENDPOINT = ("AZURE_ENDPOINT",)
 _AZURE_VERSION = ("AZURE_API_VERSION", "API_VERSION")
@@ -99,8 +100,27 @@ def judge_settings(default_model: str) -> JudgeSettings | None:
     if base_url is None and key is None:
         return None
     if base_url and key and _first(_BASE_URL[:1]) and not _first(_API_KEY[:1]):
-        _tell_of_borrowed_key(urlsplit(base_url).hostname or "")
+        _tell_of_borrowed_key(urlsplit(base_url).hostname or "", f"from {_BASE_URL[0]}", _API_KEY[0])
     return JudgeSettings(model, base_url, key or NO_KEY, **_numbers())
+
+
+def server_settings(base_url: str, model: str) -> JudgeSettings:
+    """A server at an address that a user gives in a command; its key is ``LMMS_EGOPLAN_SERVER_API_KEY``.
+
+    Where that is not set, ``OPENAI_API_KEY`` is sent, with a warning as of `judge_settings`.
+
+    Args:
+        model: as the server names it.
+
+    Raises:
+        LmmsEgoplanError: the address or the key is malformed.
+    """
+    address = _address("base_url", base_url.strip())
+    key = _key(_SERVER_KEY)
+    if key and not _first(_SERVER_KEY[:1]):
+        _tell_of_borrowed_key(urlsplit(address).hostname or "", "from base_url", _SERVER_KEY[0])
+    # No limit of a judge's: a context takes as long as it takes.
+    return JudgeSettings(model, address, key or NO_KEY, timeout=_NUMBERS["timeout"][1])
 
 
 def model_variable() -> str | None:
@@ -120,8 +140,15 @@ def _first(names: tuple[str, ...]) -> str:
 
 def _url(names: tuple[str, ...]) -> str | None:
     name, value = _named(names)
-    if not value:
-        return None
+    return _address(name, value) if value else None
+
+
+def _address(name: str, value: str) -> str:
+    """An address without the path of chat completions.
+
+    Args:
+        name: of the setting, for messages.
+    """
     try:
         url = urlsplit(value)
         good = url.scheme in ("http", "https") and url.hostname and url.port != 0
@@ -143,11 +170,16 @@ def _key(names: tuple[str, ...]) -> str | None:
 
 
 @functools.cache
-def _tell_of_borrowed_key(host: str) -> None:
-    """Warn once that the key for OpenAI goes to another machine."""
+def _tell_of_borrowed_key(host: str, where: str, own: str) -> None:
+    """Warn once that the key for OpenAI goes to another machine.
+
+    Args:
+        where: tells what names the machine.
+        own: the variable of its own key.
+    """
     if not (_is_loopback(host) or host.endswith(".openai.com")):
         logger.warning(
-            f"{_API_KEY[1]} is sent to {host} (from {_BASE_URL[0]}), because {_API_KEY[0]} is not set. Set it "
+            f"{_API_KEY[1]} is sent to {host} ({where}), because {own} is not set. Set it "
             "to the key of this endpoint, or to any word if it needs none"
         )
 

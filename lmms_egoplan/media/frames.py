@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from av import VideoFrame
 
 # x264's constant rate factor; 18 is commonly taken as visually lossless.
-_CRF = "18"
+CRF = 18
 
 
 class FrameError(LmmsEgoplanError):
@@ -92,6 +92,34 @@ def read_video_frames(path: str | Path, indices: Sequence[int]) -> list[Image.Im
             raise image
         images[position] = image
     return [images[index] for index in indices]
+
+
+def stream_video_frames(path: str | Path, indices: Collection[int]) -> Iterator[Image.Image]:
+    """As `read_video_frames`, in one pass that keeps no frame: each index once, increasing.
+
+    Raises:
+        FrameError: as there, once the frame's turn has come.
+    """
+    for _, image in _decode(Path(path), indices, lambda frame: frame.to_image()):
+        if isinstance(image, DamagedFrameError):
+            raise image
+        yield image
+
+
+def read_comment(path: str | Path) -> str | None:
+    """The comment that `write_video` has left in a file, or another program; None without one.
+
+    Raises:
+        FrameError: the file is absent or no video.
+    """
+    import av
+
+    try:
+        with av.open(path) as container:
+            tags = {key.lower(): value for key, value in container.metadata.items()}
+    except (av.error.FFmpegError, OSError) as error:
+        raise FrameError(f"{path}: cannot read the video: {error}") from error
+    return tags.get("comment")
 
 
 def check_video_frames(path: str | Path, indices: Collection[int]) -> Iterator[tuple[int, DamagedFrameError | None]]:
@@ -170,7 +198,16 @@ def frame_path(folder: str | Path, number: int) -> Path:
     return Path(folder) / f"frame_{number:010d}.jpg"
 
 
-def write_video(path: str | Path, frames: Iterable[Image.Image], fps: float | Fraction) -> None:
+def write_video(
+    path: str | Path,
+    frames: Iterable[Image.Image],
+    fps: float | Fraction,
+    *,
+    crf: int = CRF,
+    key_every: int = 250,
+    odd_sizes: bool = False,
+    comment: str | None = None,
+) -> None:
     """Write frames as H.264 (yuv420p) at a constant rate; the file appears complete or not at all.
 
     Args:
@@ -178,6 +215,10 @@ def write_video(path: str | Path, frames: Iterable[Image.Image], fps: float | Fr
         frames: images of one size, at least one; taken one at a time. An odd width or height loses its last
             column or row, which yuv420p cannot hold.
         fps: frames per second, above 0.
+        crf: x264's constant rate factor, from 0 (no loss but that of the colours) to 51.
+        key_every: most frames from one key frame to the next.
+        odd_sizes: write images of an odd width or height whole, as yuv444p, which fewer players show.
+        comment: for `read_comment`.
 
     Raises:
         FrameError: no frames, or frames of different sizes.
@@ -191,12 +232,17 @@ def write_video(path: str | Path, frames: Iterable[Image.Image], fps: float | Fr
         size = None
         with av.open(unfinished, "w") as container:
             rate = Fraction(fps).limit_denominator(1001)
-            stream = container.add_stream("libx264", rate=rate, options={"crf": _CRF, "preset": "veryfast"})
+            options = {"crf": str(crf), "preset": "veryfast", "g": str(key_every)}
+            stream = container.add_stream("libx264", rate=rate, options=options)
             stream.pix_fmt = "yuv420p"
+            if comment is not None:
+                container.metadata["comment"] = comment
             for image in frames:
                 if size is None:
                     size = image.size
-                    stream.width, stream.height = (side - side % 2 for side in size)
+                    whole = odd_sizes and any(side % 2 for side in size)
+                    stream.pix_fmt = "yuv444p" if whole else "yuv420p"
+                    stream.width, stream.height = (side - side % 2 * (not whole) for side in size)
                 elif image.size != size:
                     raise FrameError(f"{path}: frames of different sizes, {size} and {image.size}")
                 even = image.convert("RGB").crop((0, 0, stream.width, stream.height))

@@ -12,11 +12,13 @@ from PIL import Image
 
 from lmms_egoplan.benchmarks.egointent.goalstep import read_goalstep
 from lmms_egoplan.benchmarks.egoplan.construction.narrations import normalised
-from lmms_egoplan.benchmarks.egoplan.visuals import EGO4D, FRAMES_PER_CLIP, SOURCE_FPS, read_frames
+from lmms_egoplan.benchmarks.egoplan.visuals import read_frames
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.clip import Clip
 from lmms_egoplan.media.frames import FrameError, frame_times, read_video_frames
 from lmms_egoplan.media.sampling import evenly_spaced
+from lmms_egoplan.next_action.clock import EGO4D_FPS
+from lmms_egoplan.next_action.visuals import FRAMES_PER_CLIP, progress_of
 from lmms_egoplan.planner.environment import Outcome
 from lmms_egoplan.planner.planner import Episode
 from lmms_egoplan.storage import resolve_inside
@@ -114,12 +116,14 @@ def egoplan_videos(rows: Iterable[Mapping[str, Any]]) -> list[RecordedVideo]:
         return row["video_source"], row["video_id"], row["task_goal"]
 
     videos = []
-    for (source, video, goal), group in groupby(sorted(rows, key=key), key):
+    for (_, video, goal), group in groupby(sorted(rows, key=key), key):
         row = max(group, key=lambda row: len(row["past_actions"]))
-        past = [Narrated(one["narration_text"], one["start_frame"], one["stop_frame"]) for one in row["past_actions"]]
+        progress = progress_of(row)
+        texts = [action["narration_text"] for action in row["past_actions"]]
+        past = [Narrated(text, *segment) for text, segment in zip(texts, progress.past, strict=True)]
         if len(past) > 1:
             videos.append(
-                RecordedVideo(f"{video}, {goal}", goal, past, partial(read_frames, row), SOURCE_FPS[source], 1)
+                RecordedVideo(f"{video}, {goal}", goal, past, partial(read_frames, row), float(progress.fps), 1)
             )
     if not videos:
         raise LmmsEgoplanError("no goal of these questions has two past actions to replay")
@@ -134,29 +138,32 @@ def goalstep_videos(annotations: str | Path, folder: str | Path) -> list[Recorde
     Raises:
         LmmsEgoplanError: the annotations cannot be read or are of another form, or no video with two steps is there.
     """
-    videos, fps = [], SOURCE_FPS[EGO4D]
+    videos = []
     for video in read_goalstep(annotations):
         path = resolve_inside(folder, f"{video.video_uid}.mp4")
         steps = sorted((step for step in video.segments if step.counts), key=lambda step: step.start_time)
         if len(steps) < 2 or not path.is_file():
             continue
         narrated = [
-            Narrated(step.step_description, round(step.start_time * fps), round(step.end_time * fps)) for step in steps
+            Narrated(step.step_description, round(step.start_time * EGO4D_FPS), round(step.end_time * EGO4D_FPS))
+            for step in steps
         ]
-        videos.append(RecordedVideo(video.video_uid, video.goal_description, narrated, partial(_read_at, path), fps, 0))
+        videos.append(
+            RecordedVideo(video.video_uid, video.goal_description, narrated, partial(_read_at, path), EGO4D_FPS, 0)
+        )
     if not videos:
         raise LmmsEgoplanError(f"{folder}: none of the videos with two steps or more of {annotations} is there")
     return videos
 
 
 def _read_at(path: Path, numbers: Sequence[int]) -> list[Image.Image]:
-    """What a video shows at times that are counted in frames of `SOURCE_FPS`.
+    """What a video shows at times that are counted in frames of `EGO4D_FPS`.
 
     Raises:
         FrameError: the video cannot be read, or ends a second or more before one of them.
     """
     times = frame_times(path)
-    seconds = [number / SOURCE_FPS[EGO4D] for number in numbers]
+    seconds = [number / EGO4D_FPS for number in numbers]
     if max(seconds) >= times[-1] + 1:
         raise FrameError(f"{path}: ends after {times[-1]:.1f} s; an action of it is at {max(seconds):.1f} s")
     return read_video_frames(path, [max(0, bisect_right(times, time + _ROUNDING) - 1) for time in seconds])

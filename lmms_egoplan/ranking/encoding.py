@@ -26,6 +26,20 @@ class _TokenisedCandidate:
     stop: int
 
 
+@dataclass(frozen=True)
+class SplitQuestion:
+    """A question's text as tokens, with a medium as the template writes it: one placeholder in most.
+
+    prefix: of the context that all candidates share.
+    candidates: in the caller's order.
+    tail: all tokens of the first candidate's text behind the prefix.
+    """
+
+    prefix: list[int]
+    candidates: list[CandidateTokens]
+    tail: list[int]
+
+
 class QuestionEncoder:
     """Encodes questions for one model.
 
@@ -48,6 +62,7 @@ class QuestionEncoder:
         applies_chat_template: whether messages are rendered by the processor's chat template.
         has_system_turn: whether that has a place for a system message.
         takes_video: whether processor and template take videos.
+        scores_eos: whether a candidate ends with the token that ends the assistant's turn.
     """
 
     def __init__(
@@ -56,7 +71,7 @@ class QuestionEncoder:
         self._processor = processor
         self._tokenizer = processor.tokenizer
         self._is_encoder_decoder = is_encoder_decoder
-        self._score_eos = score_eos
+        self.scores_eos = score_eos
         has_chat_template = bool(getattr(processor, "chat_template", None) or self._tokenizer.chat_template)
         self.applies_chat_template = apply_chat_template and has_chat_template
         self._separates_candidate = apply_chat_template
@@ -89,6 +104,38 @@ class QuestionEncoder:
             RankingError: no candidate, an empty one, one that the chat template or the tokenizer changes, or a
                 processor that tokenises text with media unlike its own tokenizer does.
         """
+        messages = self._checked(messages, candidates, question_id)
+        if self._is_encoder_decoder:
+            return self._encode_for_encoder_decoder(messages, candidates, question_id)
+        return self._encode_for_decoder(messages, candidates, question_id)
+
+    def split(self, messages: Sequence[Message], candidates: Sequence[str], question_id: str) -> SplitQuestion:
+        """The tokens alone, for an engine that processes media itself. For decoder-only models with a chat template.
+
+        Raises:
+            RankingError: as `encode`; or there is no chat template, or the context is empty.
+        """
+        messages = self._checked(messages, candidates, question_id)
+        if not self.applies_chat_template:
+            raise RankingError(f"question {question_id}: {type(self._processor).__name__} has no chat template")
+        split = self._split(messages, candidates, question_id)
+        if not split.prefix:
+            raise RankingError(f"question {question_id}: the context is empty; nothing predicts the first token")
+        return split
+
+    def prompt(self, messages: Sequence[Message]) -> tuple[list[int], bool]:
+        """The tokens of a context as the template ends it for an answer; whether special ones were set before the text.
+
+        A medium is as the template writes it. For models with a chat template.
+        """
+        text = self._processor.apply_chat_template(
+            self._conversation(messages), tokenize=False, add_generation_prompt=True
+        )
+        adds_special_tokens = self._adds_special_tokens(text)
+        return self._tokenizer(text, add_special_tokens=adds_special_tokens)["input_ids"], adds_special_tokens
+
+    def _checked(self, messages: Sequence[Message], candidates: Sequence[str], question_id: str) -> list[Message]:
+        """The conversation, if the candidates can be ranked behind it."""
         if not candidates:
             raise RankingError(f"question {question_id}: no candidates to rank")
         for index, candidate in enumerate(candidates):
@@ -99,10 +146,7 @@ class QuestionEncoder:
                     f"question {question_id}: candidate {index} holds {placeholder}, which stands for media in this "
                     f"model's input: {candidate!r}; a candidate must be text"
                 )
-        messages = self._conversation(messages)
-        if self._is_encoder_decoder:
-            return self._encode_for_encoder_decoder(messages, candidates, question_id)
-        return self._encode_for_decoder(messages, candidates, question_id)
+        return self._conversation(messages)
 
     def generation_inputs(self, conversations: Sequence[Sequence[Message]]) -> dict[str, Any]:
         """Model inputs of contexts that answers are to be generated for, padded on the left.
@@ -128,10 +172,9 @@ class QuestionEncoder:
     def _encode_for_decoder(
         self, messages: list[Message], candidates: Sequence[str], question_id: str
     ) -> EncodedQuestion:
-        tokenised = [self._tokenise_with_candidate(messages, candidate, question_id) for candidate in candidates]
-        boundary = min(_common_prefix_length([c.ids for c in tokenised]), min(c.first for c in tokenised))
+        split = self._split(messages, candidates, question_id)
         inputs = self._inputs_with_candidate(messages, candidates[0])
-        tail = tokenised[0].ids[boundary:]
+        tail = split.tail
         full_ids = inputs["input_ids"][0].tolist()
         prefix_length = len(full_ids) - len(tail)
         if full_ids[prefix_length:] != tail:
@@ -141,17 +184,27 @@ class QuestionEncoder:
             )
         if prefix_length == 0:
             raise RankingError(f"question {question_id}: the context is empty; nothing predicts the first token")
-        closing = self._closing_token(messages) if self._score_eos else []
         return EncodedQuestion(
             inputs={
                 name: value[:, :prefix_length] if is_per_token(name, value, inputs) else value
                 for name, value in inputs.items()
             },
+            candidates=split.candidates,
+            question_id=question_id,
+            num_visuals=_num_visuals(messages),
+        )
+
+    def _split(self, messages: list[Message], candidates: Sequence[str], question_id: str) -> SplitQuestion:
+        """Where the context's tokens end and each candidate's begin; the one rule for all that ranks."""
+        tokenised = [self._tokenise_with_candidate(messages, candidate, question_id) for candidate in candidates]
+        boundary = min(_common_prefix_length([c.ids for c in tokenised]), min(c.first for c in tokenised))
+        closing = self._closing_token(messages) if self.scores_eos else []
+        return SplitQuestion(
+            prefix=tokenised[0].ids[:boundary],
             candidates=[
                 CandidateTokens(c.ids[boundary : c.stop] + closing, first=c.first - boundary) for c in tokenised
             ],
-            question_id=question_id,
-            num_visuals=_num_visuals(messages),
+            tail=tokenised[0].ids[boundary:],
         )
 
     def _encode_for_encoder_decoder(
@@ -163,7 +216,7 @@ class QuestionEncoder:
             ids, special = encoded["input_ids"], encoded["special_tokens_mask"]
             first = special.index(0)
             stop = len(special) - special[::-1].index(0)
-            closing = [self._tokenizer.eos_token_id] if self._score_eos else []
+            closing = [self._tokenizer.eos_token_id] if self.scores_eos else []
             rows.append(CandidateTokens(ids[:stop] + closing, first=first))
         return EncodedQuestion(self.generation_inputs([messages]), rows, question_id, _num_visuals(messages))
 

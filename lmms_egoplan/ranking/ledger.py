@@ -51,13 +51,14 @@ class PathLedger:
         try:
             scores = ranker.score_encoded(question)
         except PathError as error:
-            self._fail(error.paths)
+            self.fail(error.paths)
             raise
         if (use := scores[0].use) is not None:
-            self._note(use, question.question_id)
+            self.note(use, question.question_id)
         return scores
 
-    def _note(self, use: PathUse, question_id: str) -> None:
+    def note(self, use: PathUse, question_id: str) -> None:
+        """A question was ranked on this path; raises `PathError` as `score_encoded`."""
         kind = _digest(use.kind)
         if (use.kind, use.path) in self._noted and not use.rejected:
             return
@@ -69,10 +70,11 @@ class PathLedger:
         taken = [path for path in rejected if (self._folder / f"used-{kind}-{path}").exists()]
         inexact = [path for path in taken if path == use.path or path in use.rejected]
         if inexact:  # not so where they failed in an earlier run, and are taken no more
-            self._fail(rejected)
+            self.fail(rejected)
             raise PathError(inexact, use.kind, "its mean losses differ from those of full passes", question_id)
 
-    def _fail(self, paths: Sequence[str]) -> None:
+    def fail(self, paths: Sequence[str]) -> None:
+        """These paths are inexact, and no later run is to take them."""
         self._write(*(f"failed-{path}" for path in paths))
 
     def _write(self, *names: str) -> None:

@@ -24,11 +24,15 @@ class PathError(RankingError):
     paths: those that are inexact for that question, the one that was taken first.
     """
 
-    def __init__(self, paths: Sequence[str], kind: str, objection: str, question_id: str) -> None:
+    REMEDY = (
+        "Run again with --model_args ...,ranking_path=full (in code: path='full'), where each candidate takes a full "
+        "pass"
+    )
+
+    def __init__(self, paths: Sequence[str], kind: str, objection: str, question_id: str, remedy: str = REMEDY) -> None:
         super().__init__(
             f"question {question_id}: the path {paths[0]}, exact for earlier questions of this kind ({kind}), is not "
-            f"for this one: {objection}. Do not use the scores that came on this path. Run again with --model_args "
-            "...,ranking_path=full (in code: path='full'), where each candidate takes a full pass"
+            f"for this one: {objection}. Do not use the scores that came on this path. {remedy}"
         )
         self.paths = tuple(paths)
 

@@ -124,14 +124,12 @@ def test_after_a_kill_nothing_that_had_arrived_is_asked_again_and_nobody_waits()
     with JudgeServer(reply) as server:
         process = start(server, 0, 18, lease=200)
         # What another slot of the process has answered since is on its way.
-        wait_until(lambda: server.prompts and len(stored_prompts()) == 17, process)
+        wait_until(lambda: len(server.prompts) == 18 and len(stored_prompts()) == 17, process)
         process.kill()
         process.communicate()
         held.set()
-        asked = len(server.prompts)
-        assert asked == 18
         assert ratings_of(start(server, 0, 18)) == ["1.0"] * 18  # the claim of a process that is gone is free at once
-        assert server.prompts[asked:] == ["prompt 17"]
+        assert server.prompts[18:] == ["prompt 17"]
 
 
 def test_a_claim_that_is_not_renewed_is_free():
@@ -145,7 +143,7 @@ def test_a_claim_that_is_not_renewed_is_free():
     with JudgeServer(reply) as server:
         stopped = start(server, 0, 8, lease=1.0)
         try:
-            wait_until(lambda: server.prompts and len(stored_prompts()) == 7, stopped)
+            wait_until(lambda: len(server.prompts) == 8 and len(stored_prompts()) == 7, stopped)
             os.kill(stopped.pid, signal.SIGSTOP)
             assert ratings_of(start(server, 0, 8)) == ["1.0"] * 8
             assert server.prompts.count("prompt 0") == 2

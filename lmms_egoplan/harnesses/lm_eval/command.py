@@ -1,4 +1,4 @@
-"""``lmms-egoplan lm-eval``: lm-eval's own command, with this package's model class."""
+"""``lmms-egoplan lm-eval``: lm-eval's own command, with this package's model classes."""
 
 import sys
 
@@ -7,10 +7,13 @@ import typer
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.harnesses.requirements import require
 
-RANKER = ("hf-vlm-ranker", "lmms_egoplan.harnesses.lm_eval.ranker:HFVLMRanker")
+RANKERS = {
+    "hf-vlm-ranker": "lmms_egoplan.harnesses.lm_eval.ranker:HFVLMRanker",
+    "vllm-vlm-ranker": "lmms_egoplan.harnesses.lm_eval.vllm_ranker:VLLMVLMRanker",
+}
 
 _TASK = BENCHMARKS[0].tasks[0]
-HELP = f"""Run lm-eval with `--model hf-vlm-ranker`, which scores continuations after images.
+HELP = f"""Run lm-eval with `--model hf-vlm-ranker` or `vllm-vlm-ranker`, which score continuations after images.
 
 All arguments are lm-eval's and go to it unchanged. lm-eval finds tasks by itself, but model classes only if they are
 registered before it starts.
@@ -18,8 +21,9 @@ registered before it starts.
 Example: `lmms-egoplan lm-eval --include_path $(lmms-egoplan tasks-path --harness lm-eval) --tasks {_TASK}
 --model hf-vlm-ranker --model_args pretrained=Qwen/Qwen2.5-VL-7B-Instruct --apply_chat_template`
 """
-_BEFORE_ITS_OWN = f"""lmms-egoplan lm-eval is lm-eval's own command with one more model class:
-hf-vlm-ranker, a Hugging Face model that can score continuations after images.
+_BEFORE_ITS_OWN = f"""lmms-egoplan lm-eval is lm-eval's own command with two more model classes:
+hf-vlm-ranker, a Hugging Face model that can score continuations after images,
+and vllm-vlm-ranker, the same on vLLM.
 
 Example: lmms-egoplan lm-eval --model hf-vlm-ranker --tasks {_TASK} \\
   --model_args pretrained=Qwen/Qwen2.5-VL-7B-Instruct --apply_chat_template \\
@@ -37,8 +41,8 @@ def lm_eval(context: typer.Context) -> None:
     from lm_eval.__main__ import cli_evaluate
     from lm_eval.api.registry import model_registry
 
-    name, target = RANKER
-    if name not in model_registry:
-        model_registry.register(name, target=target)
+    for name, target in RANKERS.items():
+        if name not in model_registry:
+            model_registry.register(name, target=target)
     sys.argv = ["lm-eval", *context.args]
     cli_evaluate()

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from lm_eval.api.instance import Instance
@@ -39,7 +39,7 @@ BATCHES_STORED = 16
 """Batches of answers that a killed run can lose at most."""
 
 # Arguments that change no answer.
-_WITHOUT_EFFECT = {"batch_size", "max_batch_size", "device"}
+WITHOUT_EFFECT = {"batch_size", "max_batch_size", "device"}
 
 Message = dict[str, Any]
 
@@ -64,7 +64,27 @@ class ChatPrompt(str):
         return ChatPrompt, (str(self), self.messages)
 
 
-class HFVLMRanker(HFMultimodalLM):
+class WithChatPrompts:
+    """Before one of lm-eval's model classes: its prompts are `ChatPrompt`.
+
+    NAME: of the model class that has them.
+    """
+
+    NAME: ClassVar[str]
+
+    @property
+    def tokenizer_name(self) -> str:
+        """Names the requests in lm-eval's request cache; those of the parent class have no `ChatPrompt`."""
+        return f"{super().tokenizer_name}-{self.NAME}"
+
+    def apply_chat_template(self, chat_history: list[Message], add_generation_prompt: bool = True) -> str:
+        """As the parent renders it; a prompt that an answer follows keeps its messages."""
+        messages = deepcopy(chat_history)  # the parent writes content lists into them
+        text = super().apply_chat_template(messages, add_generation_prompt)
+        return ChatPrompt(text, messages) if add_generation_prompt else text
+
+
+class HFVLMRanker(WithChatPrompts, HFMultimodalLM):
     """`HFMultimodalLM` that answers ``loglikelihood`` through `CandidateRanker`.
 
     It takes the same arguments, and ``ranking_path`` (`CandidateRanker`'s ``path``). With ``--apply_chat_template``
@@ -74,6 +94,8 @@ class HFVLMRanker(HFMultimodalLM):
     ``--use_cache`` serve the same weights and arguments only. Images are read, and questions and batches encoded, in
     ``workers`` threads ahead of the model: by default as many as this process has cores, at most 16.
     """
+
+    NAME = NAME
 
     def __init__(
         self, pretrained: str, *args: Any, ranking_path: str = AUTO, workers: int | None = None, **kwargs: Any
@@ -89,7 +111,7 @@ class HFVLMRanker(HFMultimodalLM):
         settings = {
             name: folder_version(value) or str(value)
             for name, value in sorted(kwargs.items())
-            if name not in _WITHOUT_EFFECT
+            if name not in WITHOUT_EFFECT
         }
         self._identity = f"{weights} ranking {RANKING_VERSION} {ranking_path} {settings}"
         self._ledger: PathLedger | None = None
@@ -105,17 +127,6 @@ class HFVLMRanker(HFMultimodalLM):
             ranker.exclude(failed)
         response_cache.bind(" without ".join([self._identity, *failed]))
 
-    @property
-    def tokenizer_name(self) -> str:
-        """Names the requests in lm-eval's request cache; those of the parent class have no `ChatPrompt`."""
-        return f"{super().tokenizer_name}-{NAME}"
-
-    def apply_chat_template(self, chat_history: list[Message], add_generation_prompt: bool = True) -> str:
-        """As the parent renders it; a prompt that an answer follows keeps its messages."""
-        messages = deepcopy(chat_history)  # the parent writes content lists into them
-        text = super().apply_chat_template(messages, add_generation_prompt)
-        return ChatPrompt(text, messages) if add_generation_prompt else text
-
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
         """Sum of the log-probabilities of each continuation, nats, and whether greedy decoding gives it.
 
@@ -125,7 +136,7 @@ class HFVLMRanker(HFMultimodalLM):
             RankingError: a question cannot be ranked, or is too long for the model (`ContextTooLongError`), or an
                 audit failed (`PathError`): then ``--use_cache`` serves nothing that came on that path any more.
         """
-        questions = [list(group) for _, group in itertools.groupby(requests, key=_question)]
+        questions = [list(group) for _, group in itertools.groupby(requests, key=same_question)]
         answers: list[tuple[float, bool]] = []
         progress = tqdm(total=len(questions), desc="Ranking", unit="question", disable=disable_tqdm or self.rank != 0)
 
@@ -295,8 +306,8 @@ class HFVLMRanker(HFMultimodalLM):
                 f"{DEFAULT_IMAGE_PLACEHOLDER} in its prompt"
             )
         if len(images) > 1 and self._is_clip(request):
-            return _filled(messages, [{"type": "video", "video": Clip(images, fps)}]), question_id
-        return _filled(messages, [{"type": "image", "image": image} for image in images]), question_id
+            return filled(messages, [{"type": "video", "video": Clip(images, fps)}]), question_id
+        return filled(messages, [{"type": "image", "image": image} for image in images]), question_id
 
 
 def _without_images(request: Instance) -> Instance:
@@ -304,7 +315,7 @@ def _without_images(request: Instance) -> Instance:
     return replace(request, arguments=(context, settings, {**media, "visual": []}))
 
 
-def _filled(messages: list[Message], media: list[dict[str, Any]]) -> list[Message]:
+def filled(messages: list[Message], media: list[dict[str, Any]]) -> list[Message]:
     """The messages with media in the first places of images, and without the other places."""
     left = iter(media)
 
@@ -324,7 +335,7 @@ def _check_length(length: int, limit: int | None, prompts: list[str]) -> None:
         )
 
 
-def _question(request: Instance) -> tuple[Any, ...]:
+def same_question(request: Instance) -> tuple[Any, ...]:
     context, _, *media = request.args
     return request.task_name, request.doc_id, context, id(media[0]["visual"]) if media else None
 

@@ -24,6 +24,8 @@ from lmms_egoplan.text import clean_text
 
 # The default of the harness's --reasoning_tags, for runs that its command line did not start.
 _REASONING_TAGS = '[["<think>", "</think>"], ["<analysis>", "</analysis>"]]'
+# Settings that are logged.
+_SHOWN = ("media", "num_frames", "fps", "max_frames")
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,23 @@ class JudgedFilter(RequestFilter):
         if settings is None or getattr(self._task().args, "predict_only", False):
             return None
         return settings.shared_by(num_processes())
+
+
+class AsTheyAre(RequestFilter):
+    """Gives on each reply as it is, but that it can be logged."""
+
+    def apply(self, resps: Sequence[Sequence[str]], docs: Any) -> list[str]:
+        """The first reply to each request; also log what was shown, and how long a reply could be."""
+        if self.requests:
+            settings = ", ".join(f"{name}: {value}" for name, value in self.settings().items() if name in _SHOWN)
+            most = next((args["max_new_tokens"] for args in self.requests[0].args if _limits(args)), None)
+            length = "" if most is None else f", up to {most:,} new tokens"
+            logger.info(f"{self._task().task_name}: {settings}{length}")
+        return [replies[0] if replies else "" for replies in resps]
+
+
+def _limits(argument: Any) -> bool:
+    return isinstance(argument, dict) and "max_new_tokens" in argument
 
 
 def _truncated(request: Instance) -> bool | None:

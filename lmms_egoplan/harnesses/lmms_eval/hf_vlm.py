@@ -1,11 +1,7 @@
 """``--model hf_vlm``: any transformers vision-language checkpoint in lmms-eval, likelihoods included."""
 
 import atexit
-import hashlib
 import inspect
-import itertools
-import json
-import os
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from functools import partial
@@ -26,6 +22,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.generation import AnswerGenerator, Question
 from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
+from lmms_egoplan.harnesses.lmms_eval.questions import continuation, document, grouped
 from lmms_egoplan.harnesses.lmms_eval.streaming import StreamedResponses
 from lmms_egoplan.harnesses.memory import num_bytes
 from lmms_egoplan.harnesses.prefetch import num_workers, prefetch
@@ -37,8 +34,6 @@ from lmms_egoplan.ranking.question import EncodedQuestion
 from lmms_egoplan.ranking.ranker import AUTO, RANKING_VERSION
 from lmms_egoplan.ranking.weights import weights_version
 from lmms_egoplan.training.adapter import load_adapter
-
-_CACHE_RUN_ID, _OWN_RUN_IDS = "LMMS_CACHE_RUN_ID", "hf_vlm-"
 
 
 class HFVLM(lmms):
@@ -113,8 +108,15 @@ class HFVLM(lmms):
         adapter = f" adapter {weights_version(peft, None)}" if peft else ""
         self._identity = f"{weights}{adapter} ranking {RANKING_VERSION}"
         self._ledger: PathLedger | None = None
-        _resume_response_cache(
-            self._identity, dtype, attn_implementation, max_frames_num, score_eos, ranking_path, self._world_size
+        response_cache.resume(
+            "hf_vlm",
+            self._identity,
+            dtype,
+            attn_implementation,
+            max_frames_num,
+            score_eos,
+            ranking_path,
+            self._world_size,
         )
         response_cache.bind(self)
 
@@ -169,17 +171,13 @@ class HFVLM(lmms):
         super().clean()
 
     def _rank_all(self, requests: list[Instance]) -> Generator[GenerationResult, None, None]:
-        def question_of(request: Instance) -> tuple[Any, ...]:
-            context, _, _, doc_id, task, split = request.args
-            return task, split, doc_id, context
-
-        questions = [list(group) for _, group in itertools.groupby(requests, key=question_of)]
+        questions = grouped(requests)
         ranker = self._ranker
         score = ranker.score_encoded if self._ledger is None else partial(self._ledger.score_encoded, ranker)
 
         def load(group: list[Instance]) -> tuple[EncodedQuestion, list[str], int]:
             messages, question_id = self._load(group[0])
-            continuations = [self._continuation(request) for request in group]
+            continuations = [continuation(request, self.task_dict) for request in group]
             question = ranker.encode_ahead(messages, list(dict.fromkeys(continuations)), question_id)
             size = num_bytes([message["content"] for message in messages]) + num_bytes(question.inputs)
             return question, continuations, size
@@ -205,12 +203,9 @@ class HFVLM(lmms):
 
     def _load(self, request: Instance) -> Question:
         """The chat messages of a request's question, and its id. May be called from several threads."""
-        context, _, doc_to_visual, doc_id, task, split = request.args
+        context, _, doc_to_visual, *_ = request.args
         is_written = request.request_type == "generate_until"
-        doc = self.task_dict[task][split][doc_id]
-        question_id = f"{task}/{doc_id}"
-        if isinstance(doc, dict) and "sample_id" in doc:
-            question_id += f" (sample_id {doc['sample_id']})"
+        doc, question_id = document(request, self.task_dict)
         try:
             if is_written and (messages := self._messages_with_system(doc_to_visual, doc)):
                 return messages, question_id
@@ -251,13 +246,6 @@ class HFVLM(lmms):
             ]
         return messages
 
-    def _continuation(self, request: Instance) -> str:
-        """The continuation; tasks of type ``loglikelihood`` hand over a function of the document instead."""
-        _, continuation, _, doc_id, task, split = request.args
-        if callable(continuation):
-            continuation = continuation(self.task_dict[task][split][doc_id])
-        return continuation.strip()
-
     def _progress(self, total: int, description: str, unit: str) -> tqdm:
         return tqdm(total=total, desc=description, unit=unit, disable=self.rank != 0)
 
@@ -269,14 +257,3 @@ def _leave_processes() -> None:
     """
     if dist.is_available() and dist.is_initialized() and dist.get_backend() == "gloo":
         dist.destroy_process_group()
-
-
-def _resume_response_cache(*arguments: Any) -> None:
-    """Let the harness's ``--use_cache`` find what a killed run of the same model has stored.
-
-    The harness files the responses of an unfinished run under an id and reads them again only under that id, which is a
-    random one unless this variable, its own, sets it. A user's own id stays.
-    """
-    digest = hashlib.sha256(json.dumps(arguments, default=str).encode()).hexdigest()[:16]
-    if os.environ.get(_CACHE_RUN_ID, _OWN_RUN_IDS).startswith(_OWN_RUN_IDS):
-        os.environ[_CACHE_RUN_ID] = f"{_OWN_RUN_IDS}{digest}"

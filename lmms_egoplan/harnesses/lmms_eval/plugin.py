@@ -25,7 +25,7 @@ _TASKS_MODULE = "lmms_eval.tasks"
 
 
 def register() -> Iterable[Any]:
-    """Make the tasks findable; return manifests of ``hf_vlm``, and of ``llava`` where upstream's cannot run.
+    """Make the tasks findable; return manifests of the models, of ``llava`` where upstream's cannot run.
 
     ``lmms_eval.tasks``, which loads torch, is not imported for it: the tasks are added when the harness does so.
     Never raises for what a newer harness has changed: the other tasks and models must go on working.
@@ -38,7 +38,11 @@ def register() -> Iterable[Any]:
         sys.meta_path.insert(0, _TasksFinder())
     from lmms_eval.models.registry_v2 import ModelManifest
 
-    manifests = [ModelManifest("hf_vlm", simple_class_path="lmms_egoplan.harnesses.lmms_eval.hf_vlm.HFVLM")]
+    classes = {"hf_vlm": "hf_vlm.HFVLM", "vllm_ranker": "vllm_ranker.VLLMRanker"}
+    manifests = [
+        ModelManifest(name, simple_class_path=f"lmms_egoplan.harnesses.lmms_eval.{path}")
+        for name, path in classes.items()
+    ]
     if not _llava_package_is_installed():
         manifests.append(ModelManifest("llava", simple_class_path="lmms_egoplan.harnesses.lmms_eval.llava.Llava"))
     return manifests

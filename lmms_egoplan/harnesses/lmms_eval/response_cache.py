@@ -5,6 +5,8 @@ of the backend's model as one more of its arguments, and which computation paths
 """
 
 import functools
+import hashlib
+import json
 import os
 import weakref
 from collections.abc import Mapping
@@ -13,6 +15,8 @@ from typing import Any, Protocol
 
 from lmms_eval.caching.response_cache import ResponseCache
 from lmms_eval.utils import simple_parse_args_string
+
+_RUN_ID, _BACKENDS = "LMMS_CACHE_RUN_ID", ("hf_vlm", "vllm_ranker")
 
 
 class CachedBackend(Protocol):
@@ -31,6 +35,22 @@ def bind(backend: CachedBackend) -> None:
     _backend = weakref.ref(backend)
 
 
+def resume(backend: str, *arguments: Any) -> None:
+    """Let the harness's ``--use_cache`` find what a killed run of the same model has stored.
+
+    The harness files the responses of an unfinished run under an id and reads them again only under that id, which is a
+    random one unless this variable, its own, sets it. A user's own id stays.
+
+    Args:
+        backend: the harness's name of it.
+        arguments: all that tells this run's responses from any others.
+    """
+    digest = hashlib.sha256(json.dumps(arguments, default=str).encode()).hexdigest()[:16]
+    own = tuple(f"{name}-" for name in _BACKENDS)
+    if os.environ.get(_RUN_ID, own[0]).startswith(own):
+        os.environ[_RUN_ID] = f"{backend}-{digest}"
+
+
 def _bind_caches() -> None:
     create = ResponseCache.create.__func__
 
@@ -43,7 +63,8 @@ def _bind_caches() -> None:
             folder = Path(os.path.abspath(cache_root))  # noqa: PTH100 - as the harness makes it, symlinks and all
             identity = backend.open_cache(folder.parent if cache_root.endswith(".db") else folder)
             given = simple_parse_args_string(model_args) if isinstance(model_args, str) else dict(model_args or {})
-            given.pop("workers", None)  # which changes no response
+            for name in ("workers", "in_flight"):  # which change no response
+                given.pop(name, None)
             model_args = given | {"weights": identity}
         return create(cls, cache_root, model_args=model_args, **kwargs)
 

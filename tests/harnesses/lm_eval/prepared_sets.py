@@ -10,6 +10,8 @@ from benchmarks.egointent.source import raw_records, write_annotations, write_vi
 from benchmarks.egothink.source import write_source
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
+from lmms_egoplan.benchmarks.egoplan_bench2 import demo
+from lmms_egoplan.benchmarks.egoplan_bench2.prepare import prepare_egoplan_bench2
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.paths import LM_EVAL_TASKS
@@ -17,7 +19,8 @@ from runs.small_set import prepare_small_set
 
 EGOTHINK = {f"egothink_{dimension.capability}_{dimension.name}": dimension for dimension in DIMENSIONS}
 WITH_IMAGES = [
-    *("egoplan_val", "egoplan_val_generate", *EGOTHINK, "egointent"),
+    *("egoplan_val", "egoplan_val_generate", "egoplan_val_thinking", *EGOTHINK, "egointent", "egointent_v1"),
+    *("egoplan_bench2", "egoplan_bench2_generate", "egoplan_bench2_thinking"),
     *("actplan", "actplan_normal", "actplan_counterfactual"),
 ]
 TEXT_ONLY = ["egoplan_val_blind", "egoplan_val_narrated", "actplan_text_only"]
@@ -27,6 +30,8 @@ BENCHMARKS = {name.partition("_")[0] for name in [*WITH_IMAGES, *TEXT_ONLY]}
 def prepare_all(folder: Path, questions: int = 3) -> None:
     """Prepare them all below `folder`, which ``LMMS_EGOPLAN_DATA`` must name."""
     prepare_small_set(folder, questions)
+    arguments = demo.write(folder)
+    prepare_egoplan_bench2(folder / arguments[2], folder / arguments[4])
     prepare_egothink(write_source(folder / "egothink_source"))
     steps = write_annotations(folder / "steps.jsonl", raw_records())
     prepare_egointent(steps, write_videos(folder / "videos"))

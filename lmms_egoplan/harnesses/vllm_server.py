@@ -1,0 +1,160 @@
+"""A running ``vllm serve`` as an engine that ranks, asked by the client that asks judges."""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ValidationError
+
+from lmms_egoplan.judging.endpoint import (
+    PROBING,
+    Endpoint,
+    EndpointError,
+    Patience,
+    RefusedRequestError,
+)
+from lmms_egoplan.judging.settings import JudgeSettings, server_settings
+from lmms_egoplan.ranking.engine.chat import (
+    ChatQuestion,
+    UnreadableError,
+    body_of,
+    chat_question,
+    forces,
+    probe_body,
+    response_of,
+)
+from lmms_egoplan.ranking.engine.requests import PROCESSOR, EngineError, EngineRequest, EngineResponse
+from lmms_egoplan.ranking.question import RankingError
+
+Result = TypeVar("Result")
+
+PATIENCE = Patience(retries=12, read_s=600.0, retry_after_s=120.0, longer_s=1800.0)
+"""As for judging; a context of many images waits longer for its turn."""
+
+_TRIES = 3
+"""Of a request whose answers are no chat completions."""
+
+_CHECK = "base_url, model and LMMS_EGOPLAN_SERVER_API_KEY"
+
+
+class ServedEngine:
+    """An engine over a server's chat completions. The server may serve others at the same time.
+
+    Args:
+        base_url: of the server; ``/v1`` is added where it has no path.
+        model: the checkpoint, as in ``vllm serve``, or the name under which it is served.
+        probe: two token ids, for the request that shows whether the server forces tokens.
+
+    Raises:
+        LmmsEgoplanError: the address or the key is malformed.
+        EngineError: the server does not answer, refuses, or serves another model.
+    """
+
+    is_float32 = False
+    to_question = staticmethod(chat_question)
+    how_to_force = f"this server forces no tokens. Start it with --logits-processors {PROCESSOR}"
+
+    def __init__(self, base_url: str, model: str, probe: Sequence[int]) -> None:
+        settings = server_settings(
+            base_url if urlsplit(base_url).path.strip("/") else f"{base_url.rstrip('/')}/v1", model
+        )
+        self.where = settings.where
+        self._responses: queue.SimpleQueue[tuple[str, EngineResponse | RankingError]] = queue.SimpleQueue()
+        self._sent: dict[str, Future[None]] = {}
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, name="vllm server", daemon=True).start()
+        try:
+            self._endpoint = self._wait(_opened(settings, PROBING))
+            self.name, self.limit = self._wait(self._served(model))
+            self.forces = self._wait(self._probed(probe))
+            self._endpoint = self._wait(_opened(settings, PATIENCE))
+        except EndpointError as error:
+            raise EngineError(self._told(error)) from None
+
+    def submit(self, name: str, question: ChatQuestion, request: EngineRequest) -> None:
+        """As of `Engine`."""
+        responses = self._responses
+
+        async def run() -> None:
+            responses.put((name, await self._answered(question, request)))
+
+        self._sent[name] = asyncio.run_coroutine_threadsafe(run(), self._loop)
+
+    def poll(self) -> list[tuple[str, EngineResponse | RankingError]]:
+        """As of `Engine`."""
+        name, response = self._responses.get()
+        del self._sent[name]
+        return [(name, response)]
+
+    def abort(self, names: Sequence[str]) -> None:
+        """As of `Engine`; the server ends a request whose connection is closed."""
+        for name in names:
+            if (sent := self._sent.pop(name, None)) is not None:
+                sent.cancel()
+        self._responses = queue.SimpleQueue()  # names may come again, and late answers to these must not
+
+    async def _answered(self, question: ChatQuestion, request: EngineRequest) -> EngineResponse | RankingError:
+        name = f"question {question.question_id}"
+        try:
+            body = body_of(question, request, self.name)
+            return await self._read(body, lambda answer: response_of(question, request, answer))
+        except RankingError as error:
+            return error
+        except RefusedRequestError as error:
+            return EngineError(f"{name}: the server refuses this question: {error}")
+        except EndpointError as error:
+            return EngineError(f"{name}: {self._told(error)}. With --use_cache, what was ranked is kept")
+        except Exception as error:  # which `poll` would wait for in vain
+            return EngineError(f"{name}: {type(error).__name__}: {error}")
+
+    async def _read(self, body: dict[str, Any], read: Callable[[str], Result]) -> Result:
+        for left in reversed(range(_TRIES)):
+            answer = await self._endpoint.post(body)
+            try:
+                return read(answer)
+            except UnreadableError:
+                if not left:
+                    raise
+        raise AssertionError
+
+    async def _served(self, model: str) -> tuple[str, int]:
+        """The name of the served model, and the most tokens of a request."""
+        try:
+            models = _Models.model_validate_json(await self._endpoint.models()).data
+        except ValidationError:
+            raise EngineError(f"{self.where}/models is no list of models of vLLM's server; check base_url") from None
+        chosen = [each for each in models if model in (each.id, each.root)]
+        if not chosen:
+            names = ", ".join(sorted(each.id for each in models))
+            raise EngineError(f"The server at {self.where} serves {names}, not {model}; set model to what it serves")
+        return chosen[0].id, chosen[0].max_model_len
+
+    async def _probed(self, tokens: Sequence[int]) -> bool:
+        try:
+            return await self._read(probe_body(self.name, tokens), lambda answer: forces(tokens, answer))
+        except RefusedRequestError:  # versions that do not know such arguments
+            return False
+
+    def _told(self, error: EndpointError) -> str:
+        return f"The server at {self.where} {error.WHAT}: {error}. Check {_CHECK}"
+
+    def _wait(self, main: Coroutine[Any, Any, Result]) -> Result:
+        return asyncio.run_coroutine_threadsafe(main, self._loop).result()
+
+
+class _Model(BaseModel):
+    id: str
+    root: str | None = None
+    max_model_len: int
+
+
+class _Models(BaseModel):
+    data: list[_Model]
+
+
+async def _opened(settings: JudgeSettings, patience: Patience) -> Endpoint:
+    return Endpoint(settings, lambda: None, patience)

@@ -1,0 +1,267 @@
+"""Requests of a ranking as chat completions of a vLLM server, and what its answers say; nothing is sent here."""
+
+import base64
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from PIL import Image
+from pydantic import BaseModel, ValidationError
+
+from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
+from lmms_egoplan.ranking.engine.requests import (
+    ARGUMENT,
+    EngineError,
+    EngineQuestion,
+    EngineRequest,
+    EngineResponse,
+    Token,
+    media_of,
+)
+
+_LOWEST = -9999.0
+"""vLLM's servers write this for minus infinity, which JSON does not have."""
+
+_REMEDY = (
+    "Start the server with the checkpoint's own chat template, --chat-template-content-format openai and the "
+    "checkpoint's own settings for images, or rank without base_url"
+)
+
+
+@dataclass(frozen=True)
+class ChatQuestion(EngineQuestion):
+    """A question for a server, which makes tokens of it itself; ``prefix`` has all that it must come to.
+
+    messages: the context, with images as data URLs.
+    texts: the candidates.
+    is_closed: whether a candidate's turn ends within what is scored (``score_eos``).
+    adds_special_tokens: whether the tokenizer sets special ones before the text of the template.
+    surplus: tokens of the prompt for an answer beyond the prefix, which candidates share; may be negative.
+    """
+
+    messages: tuple[Message, ...] = ()
+    texts: tuple[str, ...] = ()
+    is_closed: bool = False
+    adds_special_tokens: bool = False
+    surplus: int = 0
+
+
+class UnreadableError(EngineError):
+    """An answer is no chat completion; another try may bring one."""
+
+
+def chat_question(
+    encoder: QuestionEncoder, messages: Sequence[Message], candidates: Sequence[str], question_id: str
+) -> ChatQuestion:
+    """A question of text and images for a server; raises as `QuestionEncoder.encode`.
+
+    The images are encoded by the model's processor too: their tokens tell whether the server sees them alike.
+    """
+    split = encoder.split(messages, candidates, question_id)
+    encoded = encoder.encode(messages, candidates, question_id)
+    prompt, adds_special_tokens = encoder.prompt(messages)
+    surplus = len(prompt) - len(split.prefix)
+    return ChatQuestion(
+        question_id,
+        encoded.inputs["input_ids"][0].tolist(),
+        encoded.candidates,
+        media_of(messages),
+        can_force=all(
+            (split.prefix + candidate.tokens)[: len(prompt)] == prompt and surplus <= candidate.first
+            for candidate in split.candidates
+        ),
+        messages=tuple({**message, "content": _content(message["content"])} for message in messages),
+        texts=tuple(candidates),
+        is_closed=encoder.scores_eos,
+        adds_special_tokens=adds_special_tokens,
+        surplus=surplus,
+    )
+
+
+def probe_body(model: str, forced: Sequence[int]) -> dict[str, Any]:
+    """A short request that shows whether a server forces tokens."""
+    return _body(model, [{"role": "user", "content": "What next?"}]) | _forced(forced)
+
+
+def forces(forced: Sequence[int], answer: str) -> bool:
+    """Whether the answer to `probe_body` has these tokens, with log-probabilities from before they were forced.
+
+    Raises:
+        UnreadableError: it is no chat completion.
+    """
+    (choice, *_) = _read(answer, "the first request").choices
+    content = (choice.logprobs.content if choice.logprobs else None) or []
+    return choice.token_ids == list(forced) and any(each.logprob < 0 for each in content)
+
+
+def body_of(question: ChatQuestion, request: EngineRequest, model: str) -> dict[str, Any]:
+    """The body of a chat completion.
+
+    Args:
+        model: as the server names it.
+    """
+    settings = {"add_special_tokens": question.adds_special_tokens}
+    if not request.takes_prompt_logprobs:
+        return _body(model, question.messages) | settings | _forced(_prompt_and_rest(question, request)[1])
+    assert request.candidate is not None
+    answer = {"role": "assistant", "content": question.texts[request.candidate]}
+    return (
+        _body(model, [*question.messages, answer])
+        | settings
+        | {
+            "add_generation_prompt": False,
+            "continue_final_message": not question.is_closed,
+            "prompt_logprobs": 0,
+            "max_tokens": 1,
+        }
+    )
+
+
+def response_of(question: ChatQuestion, request: EngineRequest, answer: str) -> EngineResponse:
+    """What a server's answer to `body_of` says.
+
+    Raises:
+        UnreadableError: it is no chat completion.
+        EngineError: the server has other tokens than the checkpoint's processor and chat template make, or leaves out
+            what was asked for.
+    """
+    name = f"question {question.question_id}"
+    read = _read(answer, name)
+    if read.prompt_token_ids is None:
+        raise EngineError(
+            f"{name}: the server returned no prompt_token_ids; ranking needs vLLM's own server, 0.11 or newer"
+        )
+    (choice, *_) = read.choices
+    if request.takes_prompt_logprobs:
+        given = request.prompt
+        _check_tokens(question, read.prompt_token_ids[: len(given)], given)
+        rows = read.prompt_logprobs
+        if rows is None or len(rows) < len(given):
+            raise EngineError(
+                f"{name}: the server returned no prompt_logprobs of the whole prompt. vLLM's own server does; "
+                "something between may have dropped them"
+            )
+        behind = range(len(question.prefix), len(given))
+        return EngineResponse(
+            len(given), [], [], [(given[place], _entry(rows[place], given[place], name)) for place in behind]
+        )
+    prompt, sent = _prompt_and_rest(question, request)
+    _check_tokens(question, read.prompt_token_ids, prompt)
+    if request.candidate is None:
+        return EngineResponse(len(prompt), [], [], [])
+    if choice.token_ids != sent:
+        raise EngineError(f"{name}: the server has generated {choice.token_ids}, not the tokens that were asked for")
+    content = choice.logprobs.content if choice.logprobs else None
+    if content is None or len(content) != len(sent):
+        raise EngineError(f"{name}: the server returned no logprobs of the tokens that it generated")
+    scored = [(_raised(each.logprob), _rank(each)) for each in content][max(0, -question.surplus) :]
+    context: list[Token] = [(0.0, 1)] * question.surplus  # tokens of the prompt, which are never scored
+    return EngineResponse(len(prompt), request.forced, context + scored, [])
+
+
+class _Entry(BaseModel):
+    logprob: float
+    rank: int
+
+
+class _Top(BaseModel):
+    logprob: float
+
+
+class _Generated(BaseModel):
+    logprob: float
+    top_logprobs: list[_Top]
+
+
+class _Logprobs(BaseModel):
+    content: list[_Generated] | None = None
+
+
+class _Choice(BaseModel):
+    token_ids: list[int] | None = None
+    logprobs: _Logprobs | None = None
+
+
+class _Answer(BaseModel):
+    choices: list[_Choice]
+    prompt_token_ids: list[int] | None = None
+    prompt_logprobs: list[dict[int, _Entry] | None] | None = None
+
+
+def _read(answer: str, name: str) -> _Answer:
+    try:
+        read = _Answer.model_validate_json(answer)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise UnreadableError(
+            f"{name}: the server's answer is no chat completion of vLLM: {place}{': ' if place else ''}{first['msg']}"
+        ) from None
+    if not read.choices:
+        raise UnreadableError(f"{name}: the server's answer has no choices")
+    return read
+
+
+def _body(model: str, messages: Sequence[Message]) -> dict[str, Any]:
+    return {"model": model, "messages": list(messages), "temperature": 0, "return_token_ids": True}
+
+
+def _forced(tokens: Sequence[int]) -> dict[str, Any]:
+    return {
+        "max_tokens": len(tokens),
+        "logprobs": True,
+        "top_logprobs": 2,  # vLLM counts the generated token among them
+        "ignore_eos": True,
+        "vllm_xargs": {ARGUMENT: list(tokens)},
+    }
+
+
+def _prompt_and_rest(question: ChatQuestion, request: EngineRequest) -> tuple[list[int], list[int]]:
+    """The tokens of the server's prompt for an answer, and those that it must generate behind it."""
+    tokens = question.prefix + question.candidates[request.candidate or 0].tokens
+    start = len(question.prefix) + question.surplus
+    return tokens[:start], tokens[start:] if request.candidate is not None else tokens[start : start + 1]
+
+
+def _check_tokens(question: ChatQuestion, found: list[int], expected: list[int]) -> None:
+    if found == expected:
+        return
+    pairs = zip(found, expected, strict=False)
+    place = next((place for place, (one, other) in enumerate(pairs) if one != other), min(len(found), len(expected)))
+    raise EngineError(
+        f"question {question.question_id}: the server's tokens differ from the checkpoint's from the {place + 1}. on: "
+        f"{found[place : place + 3]} instead of {expected[place : place + 3]}. {_REMEDY}"
+        + (", or without score_eos" if question.is_closed else "")
+    )
+
+
+def _entry(row: dict[int, _Entry] | None, token: int, name: str) -> Token:
+    if row is None or token not in row:
+        raise EngineError(f"{name}: the server gave no log-probability of the token {token}")
+    return _raised(row[token].logprob), row[token].rank
+
+
+def _raised(logprob: float) -> float:
+    return -float("inf") if logprob <= _LOWEST else logprob
+
+
+def _rank(generated: _Generated) -> int:
+    """1 for the most probable token; the server tells no more."""
+    return 1 if all(generated.logprob >= top.logprob for top in generated.top_logprobs) else 2
+
+
+def _content(content: str | list[dict[str, Any]]) -> str | list[dict[str, Any]]:
+    if isinstance(content, str):
+        return content
+    return [
+        {"type": "image_url", "image_url": {"url": _data_url(item["image"])}} if item["type"] == "image" else item
+        for item in content
+    ]
+
+
+def _data_url(image: Image.Image) -> str:
+    """Losslessly, and packed in little time."""
+    file = io.BytesIO()
+    image.convert("RGB").save(file, "PNG", compress_level=1)
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"

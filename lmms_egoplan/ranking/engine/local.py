@@ -1,0 +1,136 @@
+"""vLLM in this process, or in the processes and nodes that it starts."""
+
+import re
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import torch
+from vllm import SamplingParams
+from vllm.v1.engine.exceptions import EngineDeadError
+
+from lmms_egoplan.ranking.engine.requests import (
+    ARGUMENT,
+    PROCESSOR,
+    EngineError,
+    EngineQuestion,
+    EngineRequest,
+    EngineResponse,
+    check_room,
+    token_question,
+)
+from lmms_egoplan.ranking.question import RankingError
+
+ARGUMENTS = {"enable_prefix_caching": True, "logits_processors": [PROCESSOR]}
+"""What an ``LLM`` must be built with."""
+
+_TOO_LONG = re.compile(r"length (?:of )?(\d+).*max(?:imum)?.model.len", re.IGNORECASE | re.DOTALL)
+
+
+class LocalEngine:
+    """An ``LLM`` that was built with `ARGUMENTS`.
+
+    Raises:
+        RankingError: it returns other than raw log-probabilities.
+    """
+
+    forces, how_to_force = True, ""
+    to_question = staticmethod(token_question)
+
+    def __init__(self, llm: Any) -> None:
+        self._engine = llm.llm_engine
+        config = llm.model_config if hasattr(llm, "model_config") else self._engine.model_config
+        if config.logprobs_mode != "raw_logprobs":
+            raise RankingError(f"logprobs_mode={config.logprobs_mode}: ranking needs raw_logprobs")
+        self.limit = config.max_model_len
+        self.is_float32 = config.dtype == torch.float32
+        self._wanted: dict[str, tuple[str, int]] = {}
+        _wake_at_death(self._engine.engine_core)
+
+    def submit(self, name: str, question: EngineQuestion, request: EngineRequest) -> None:
+        if request.takes_prompt_logprobs:
+            params = SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False)
+        else:
+            params = SamplingParams(
+                temperature=0.0,
+                max_tokens=len(request.forced),
+                logprobs=0,
+                ignore_eos=True,
+                detokenize=False,
+                extra_args={ARGUMENT: request.forced},
+            )
+        prompt: dict[str, Any] = {"prompt_token_ids": request.prompt}
+        if question.media:
+            prompt["multi_modal_data"] = question.media
+        try:
+            with _told_of_death():
+                self._engine.add_request(name, prompt, params)  # responses come under the name
+        except EngineError:
+            raise
+        except ValueError as error:
+            if match := _TOO_LONG.search(str(error)):
+                extra = len(request.prompt) - len(question.prefix)
+                check_room(question, int(match[1]) - extra, self.limit)
+            raise RankingError(f"question {question.question_id}: vLLM refuses it: {error}") from error
+        length = 0 if request.candidate is None else len(question.candidates[request.candidate].tokens)
+        self._wanted[name] = question.question_id, length
+
+    def poll(self) -> list[tuple[str, EngineResponse | RankingError]]:
+        responses = []
+        while not responses:
+            with _told_of_death():
+                outputs = self._engine.step()
+            for output in outputs:
+                if not output.finished or output.request_id not in self._wanted:
+                    continue
+                question_id, length = self._wanted.pop(output.request_id)
+                (completion,) = output.outputs
+                if completion.finish_reason not in ("length", "stop"):
+                    raise EngineError(f"question {question_id}: vLLM has ended it: {completion.finish_reason}")
+                responses.append((output.request_id, _response(output, completion, length)))
+        return responses
+
+    def abort(self, names: Sequence[str]) -> None:
+        with suppress(EngineDeadError):
+            self._engine.abort_request([name for name in names if name in self._wanted])
+        self._wanted.clear()
+
+
+def _wake_at_death(client: Any) -> None:
+    """vLLM 0.32 would wait for ever for an engine whose process was killed; this hands the waiting thread the error."""
+    resources, outputs = getattr(client, "resources", None), getattr(client, "outputs_queue", None)
+    if not hasattr(resources, "engine_dead") or outputs is None:
+        return
+
+    def watch() -> None:
+        while not resources.engine_dead:
+            time.sleep(1)
+        outputs.put(EngineDeadError())
+
+    threading.Thread(target=watch, daemon=True, name="vllm engine watch").start()
+
+
+@contextmanager
+def _told_of_death() -> Iterator[None]:
+    try:
+        yield
+    except EngineDeadError as error:
+        raise EngineError(
+            "vLLM's engine has died; its log says why. Run again: with --use_cache, what was ranked is kept"
+        ) from error
+
+
+def _response(output: Any, completion: Any, length: int) -> EngineResponse:
+    tokens = list(completion.token_ids)
+    rows = completion.logprobs or []
+    logprobs = [(row[token].logprob, row[token].rank) for token, row in zip(tokens, rows, strict=False)]
+    prompt = output.prompt_token_ids
+    last = zip(prompt[-length:], output.prompt_logprobs[-length:], strict=True) if output.prompt_logprobs else ()
+    return EngineResponse(
+        prompt_length=len(prompt),
+        tokens=tokens,
+        logprobs=logprobs,
+        prompt_logprobs=[(token, (row[token].logprob, row[token].rank)) for token, row in last],
+    )

@@ -1,0 +1,205 @@
+"""Questions ranked by an engine, many at once, each context before its candidates."""
+
+import logging
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
+from lmms_egoplan.ranking.engine.requests import FORCED, EngineQuestion, EngineRequest, EngineResponse
+from lmms_egoplan.ranking.engine.schedule import AUTO, Schedule
+from lmms_egoplan.ranking.question import RankingError
+from lmms_egoplan.ranking.scores import CandidateScore
+from lmms_egoplan.ranking.thread_copies import ThreadCopies
+
+logger = logging.getLogger(__name__)
+
+IN_FLIGHT = 8
+"""Questions at once: contexts that were prefilled must still be cached when their candidates come."""
+
+
+class Engine(Protocol):
+    """What computes requests, many at once.
+
+    limit: most tokens of a request, prompt and generated ones.
+    is_float32: whether it computes in float32; False where that is unknown.
+    forces: whether it can generate given tokens; otherwise, `how_to_force` tells what to do for it.
+    """
+
+    limit: int
+    is_float32: bool
+    forces: bool
+    how_to_force: str
+
+    def to_question(
+        self, encoder: QuestionEncoder, messages: Sequence[Message], candidates: Sequence[str], question_id: str
+    ) -> EngineQuestion:
+        """A question of text and images; raises as `QuestionEncoder.encode`. May be called from several threads."""
+
+    def submit(self, name: str, question: EngineQuestion, request: EngineRequest) -> None:
+        """Begin a request.
+
+        Raises:
+            ContextTooLongError, RankingError: the engine refuses it.
+        """
+
+    def poll(self) -> list[tuple[str, EngineResponse | RankingError]]:
+        """Wait for responses, or for what has become of requests instead, at least one, by the names of the requests.
+
+        Raises:
+            EngineError: nothing more will come.
+        """
+
+    def abort(self, names: Sequence[str]) -> None:
+        """Forget requests."""
+
+
+class EngineRanker:
+    """Ranks with an engine what `CandidateRanker` ranks with transformers, with the same tokens.
+
+    Args:
+        engine: computes the requests.
+        processor: the model's, from transformers; images are processed by the engine.
+        score_eos: add the token that ends the assistant's turn to every candidate.
+        method: how candidates are scored; see `Schedule`.
+        in_flight: questions at once.
+
+    Attributes:
+        takes_video: whether the model would take a clip as a video. Its frames are images here: vLLM gives a video's
+            tokens, and the text behind them, other positions than transformers does.
+
+    Raises:
+        RankingError: the engine cannot force tokens, as the method asks.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        processor: Any,
+        score_eos: bool = False,
+        method: str = AUTO,
+        in_flight: int = IN_FLIGHT,
+    ) -> None:
+        self._engine = engine
+        self._encoder = QuestionEncoder(processor, is_encoder_decoder=False, score_eos=score_eos)
+        self._encoders = ThreadCopies(self._encoder)
+        tolerances = (1e-4, 1e-4) if engine.is_float32 else (1e-2, 2e-2)
+        self._schedule = Schedule(method, engine.limit, *tolerances)
+        if not engine.forces:
+            if method == FORCED:
+                raise RankingError(f"method=forced: {engine.how_to_force}")
+            self._schedule.exclude([FORCED])
+        self._in_flight = in_flight
+        self._is_told = threading.Event()
+        self.takes_video = self._encoder.takes_video
+        self.has_system_turn = self._encoder.has_system_turn
+        self.exclude = self._schedule.exclude
+
+    @property
+    def methods(self) -> dict[str, str]:
+        """As of `Schedule`."""
+        return self._schedule.methods
+
+    def encode(
+        self, messages: Sequence[Message], candidates: Sequence[str], question_id: str, has_clips: bool = False
+    ) -> EngineQuestion:
+        """Text to tokens; the engine processes the images itself. May be called from several threads.
+
+        Args:
+            has_clips: whether some of the images are frames of clips, which this model would take as videos.
+
+        Raises:
+            RankingError: as `QuestionEncoder.split`; or something else than text, images and clips is shown.
+        """
+        shown, has_videos = _clips_as_images(messages, question_id)
+        has_clips |= has_videos
+        if has_clips and not self._is_told.is_set():
+            self._is_told.set()
+            logger.warning(
+                "Clips are shown as images: vLLM gives videos other positions than transformers does. Likelihoods are "
+                "comparable with those of a model that is shown the same images, and not with those of videos"
+            )
+        with self._encoders.borrow() as encoder:
+            question = self._engine.to_question(encoder, shown, candidates, question_id)
+        return replace(question, has_clips=has_clips)
+
+    def scores(self, questions: Iterable[EngineQuestion]) -> Iterator[list[CandidateScore]]:
+        """The candidates' scores of each question, in order.
+
+        Raises:
+            ContextTooLongError: a question exceeds the engine's limit.
+            PathError: an audit failed.
+            RankingError: the engine refuses a question, or answers what cannot be scored.
+        """
+        source = iter(questions)
+        following = next(source, None)
+        first = number = 0
+        done: dict[int, list[CandidateScore] | Exception] = {}
+        requests: dict[str, tuple[int, EngineRequest, EngineQuestion]] = {}
+
+        def submit(number: int, question: EngineQuestion, planned: Sequence[EngineRequest]) -> None:
+            for request in planned:
+                kind = "context" if request.candidate is None else f"candidate-{request.candidate}"
+                name = f"{number}-{kind}{'-prompt' if request.takes_prompt_logprobs else ''}"
+                self._engine.submit(name, question, request)
+                requests[name] = number, request, question
+
+        try:
+            while following is not None or number > first:
+                while following is not None and number - first < self._in_flight and not _failed(done):
+                    if not self._schedule.may_open(following):
+                        break
+                    try:
+                        submit(number, following, self._schedule.open(number, following))
+                    except Exception as error:
+                        done[number] = error
+                    number, following = number + 1, next(source, None)
+                while first in done:
+                    scores = done.pop(first)
+                    first += 1
+                    if isinstance(scores, Exception):
+                        raise scores
+                    yield scores
+                if number > first and first not in done:
+                    for name, response in self._engine.poll():
+                        place, request, question = requests.pop(name)
+                        if place in done:
+                            continue
+                        if isinstance(response, RankingError):
+                            done[place] = response
+                            continue
+                        try:
+                            planned, scores = self._schedule.receive(place, request, response)
+                            submit(place, question, planned)
+                            if scores is not None:
+                                done[place] = scores
+                        except Exception as error:
+                            done[place] = error
+        finally:
+            self._engine.abort(list(requests))
+
+
+def _clips_as_images(messages: Sequence[Message], question_id: str) -> tuple[list[Message], bool]:
+    """Messages with the frames of each clip in its place; whether there was one."""
+    has_clips = False
+    shown = []
+    for message in messages:
+        content = message["content"]
+        if not isinstance(content, str):
+            items = []
+            for item in content:
+                if item["type"] == "video":
+                    has_clips = True
+                    items += [{"type": "image", "image": frame} for frame in item["video"]]
+                elif item["type"] in ("image", "text"):
+                    items.append(item)
+                else:
+                    raise RankingError(f"question {question_id}: an engine ranks behind text, images and clips only")
+            content = items
+        shown.append({**message, "content": content})
+    return shown, has_clips
+
+
+def _failed(done: dict[int, Any]) -> bool:
+    return any(isinstance(value, Exception) for value in done.values())

@@ -1,0 +1,179 @@
+"""Which requests an engine gets when, and which method ranks: pure bookkeeping, no engine is needed for it."""
+
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from lmms_egoplan.ranking.engine.requests import (
+    FORCED,
+    PROMPT_LOGPROBS,
+    EngineQuestion,
+    EngineRequest,
+    EngineResponse,
+    candidate_requests,
+    check_room,
+    context_request,
+    fold,
+    largest_difference,
+)
+from lmms_egoplan.ranking.loglikelihood import PathUse
+from lmms_egoplan.ranking.question import PathError, RankingError
+from lmms_egoplan.ranking.ranker import is_audited
+from lmms_egoplan.ranking.scores import CandidateScore
+
+logger = logging.getLogger(__name__)
+
+AUTO = "auto"
+METHODS = (AUTO, FORCED, PROMPT_LOGPROBS)
+
+REMEDY = "Run again with --model_args ...,method=prompt_logprobs, where each candidate takes a prefill of its own"
+
+
+@dataclass
+class _Kind:
+    """What is known of one kind of questions.
+
+    method: the one that was chosen; None before that.
+    is_settling: whether the question that it is chosen by is open.
+    """
+
+    method: str | None
+    count: int = 0
+    is_settling: bool = False
+
+
+@dataclass
+class _Open:
+    """A question between its first request and its last response.
+
+    methods: those that it is ranked by; with two, the numbers of the second count.
+    """
+
+    question: EngineQuestion
+    methods: list[str]
+    scores: dict[str, dict[int, CandidateScore]] = field(default_factory=dict)
+
+
+class Schedule:
+    """Plans the requests of questions, and chooses the method that ranks them.
+
+    Forced tokens share the context of a question between its candidates, and the engine's own log-probabilities of a
+    prompt do not. With ``auto``, the first question of each kind of media is ranked by both, before any other of its
+    kind; if the mean losses agree, the others are ranked by forced tokens. The 2nd, 4th, 8th, ... and from 512 on every
+    512th are audited by both.
+
+    Args:
+        method: one of `METHODS`.
+        limit: the engine's ``max_model_len``.
+        settling_tolerance, audit_tolerance: largest difference of a mean loss, nats.
+
+    Raises:
+        ValueError: an unknown method.
+    """
+
+    def __init__(self, method: str, limit: int, settling_tolerance: float, audit_tolerance: float) -> None:
+        if method not in METHODS:
+            raise ValueError(f"method={method}: one of {', '.join(METHODS)}")
+        self._method = None if method == AUTO else method
+        self._limit = limit
+        self._settling_tolerance, self._audit_tolerance = settling_tolerance, audit_tolerance
+        self._kinds: dict[str, _Kind] = {}
+        self._open: dict[int, _Open] = {}
+
+    @property
+    def methods(self) -> dict[str, str]:
+        """The method of each kind of questions that has one."""
+        return {name: kind.method for name, kind in self._kinds.items() if kind.method is not None}
+
+    def exclude(self, methods: Sequence[str]) -> None:
+        """Never choose these, which are known to be inexact for this model."""
+        if FORCED in methods and self._method is None:
+            self._method = PROMPT_LOGPROBS
+
+    def may_open(self, question: EngineQuestion) -> bool:
+        """Whether the method of its kind is known, or is to be found by this question."""
+        return not self._kind(question).is_settling
+
+    def open(self, number: int, question: EngineQuestion) -> list[EngineRequest]:
+        """The first requests of a question: that of its context, where a later one shares it.
+
+        Raises:
+            ContextTooLongError: already its text exceeds the engine's limit.
+            RankingError: the method is ``forced``, and this question's candidates cannot be.
+        """
+        check_room(question, len(question.prefix), self._limit)
+        kind = self._kind(question)
+        if not question.can_force:
+            if self._method == FORCED:
+                raise RankingError(
+                    f"question {question.question_id}: method=forced: the chat template ends the context in other "
+                    "tokens than those before an answer. Leave method out, or set method=prompt_logprobs"
+                )
+            self._open[number] = _Open(question, [PROMPT_LOGPROBS])
+            return candidate_requests(question, PROMPT_LOGPROBS)
+        kind.count += 1
+        if kind.method is None:
+            kind.is_settling = True
+        both = kind.method is None or (kind.method == FORCED and self._method is None and is_audited(kind.count))
+        methods = [FORCED, PROMPT_LOGPROBS] if both else [kind.method or FORCED]
+        self._open[number] = _Open(question, methods)
+        return [context_request(question)] if FORCED in methods else candidate_requests(question, PROMPT_LOGPROBS)
+
+    def receive(
+        self, number: int, request: EngineRequest, response: EngineResponse
+    ) -> tuple[list[EngineRequest], list[CandidateScore] | None]:
+        """The requests that follow a response; and the question's scores, if it was the last one.
+
+        Raises:
+            ContextTooLongError, EngineError: as `check_room`, `fold`.
+            PathError: an audit failed: what was ranked by forced tokens is not to be used.
+        """
+        state = self._open[number]
+        question = state.question
+        if request.candidate is None:
+            check_room(question, response.prompt_length, self._limit)
+            return [each for method in state.methods for each in candidate_requests(question, method)], None
+        method = PROMPT_LOGPROBS if request.takes_prompt_logprobs else FORCED
+        state.scores.setdefault(method, {})[request.candidate] = fold(question, request, response)
+        if any(len(state.scores.get(name, ())) < len(question.candidates) for name in state.methods):
+            return [], None
+        del self._open[number]
+        scores = [[state.scores[name][index] for index in range(len(question.candidates))] for name in state.methods]
+        return [], self._decided(question, state.methods, scores)
+
+    def _decided(
+        self, question: EngineQuestion, methods: Sequence[str], scores: list[list[CandidateScore]]
+    ) -> list[CandidateScore]:
+        kind = self._kind(question)
+        if len(scores) == 1:
+            return _with_use(scores[0], PathUse(methods[0], question.kind))
+        forced, reference = scores
+        difference = largest_difference(forced, reference)
+        if kind.is_settling:
+            kind.is_settling = False
+            if not all(math.isfinite(score.logprob) for score in reference):
+                return _with_use(reference, PathUse(PROMPT_LOGPROBS, question.kind))  # tells nothing of forced tokens
+            if difference <= self._settling_tolerance:
+                kind.method = FORCED
+                return _with_use(reference, PathUse(FORCED, question.kind, audit=difference))
+            kind.method = PROMPT_LOGPROBS
+            logger.warning(
+                "Forced tokens are not exact for this model (%s: mean losses differ by %.2g nats), so every candidate "
+                "takes a prefill of its own",
+                question.kind,
+                difference,
+            )
+            return _with_use(reference, PathUse(PROMPT_LOGPROBS, question.kind, rejected=(FORCED,)))
+        if not difference <= self._audit_tolerance:
+            self.exclude([FORCED])
+            objection = f"mean losses differ by {difference:.2g} nats"
+            raise PathError([FORCED], question.kind, objection, question.question_id, REMEDY)
+        return _with_use(reference, PathUse(FORCED, question.kind, audit=difference))
+
+    def _kind(self, question: EngineQuestion) -> _Kind:
+        return self._kinds.setdefault(question.kind, _Kind(self._method))
+
+
+def _with_use(scores: Sequence[CandidateScore], use: PathUse) -> list[CandidateScore]:
+    return [replace(score, use=use) for score in scores]

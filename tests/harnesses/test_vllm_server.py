@@ -1,0 +1,218 @@
+"""Ranking on a server: what it is asked, what its answers become, and what happens where it fails."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from judge_server import Reply
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.vllm_server import ServedEngine
+from lmms_egoplan.ranking import ContextTooLongError, RankingError
+from lmms_egoplan.ranking.engine.ranker import EngineRanker
+from lmms_egoplan.ranking.engine.requests import FORCED, PROMPT_LOGPROBS, EngineError
+from ranking.engine.chat_server import MODEL, ChatServer
+from ranking.engine.table import expected
+from zoo import build
+
+CANDIDATES = ["put mug", "put mug on the counter", "éteindre le four 火"]
+AT_ONCE = {"Retry-After-Ms": "1"}
+KEY = "sk-a-key-of-twenty-letters"
+
+
+@pytest.fixture(scope="module")
+def processor():
+    return build("qwen2_5_vl")[1]
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_SERVER_API_KEY", KEY)
+
+
+def question(number, images=2):
+    pixels = np.random.default_rng(number).integers(0, 255, (images, 56, 84, 3), dtype=np.uint8)
+    content = [{"type": "image", "image": Image.fromarray(frame)} for frame in pixels]
+    return (
+        [{"role": "user", "content": [*content, {"type": "text", "text": f"{number}: next?"}]}],
+        CANDIDATES,
+        f"q{number}",
+    )
+
+
+def ranker(server, processor, method="auto", **settings):
+    return EngineRanker(
+        ServedEngine(server.url.removesuffix("/v1"), MODEL, [5, 6]), processor, method=method, **settings
+    )
+
+
+def rank(server, processor, count=3, method="auto", images=2, **settings):
+    ranked = ranker(server, processor, method, **settings)
+    questions = [ranked.encode(*question(number, images)) for number in range(count)]
+    rows = [[each.token_logprobs for each in row] for row in ranked.scores(questions)]
+    return rows, [expected(asked) for asked in questions], ranked
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "score_eos"),
+    [("llava", "auto", False), ("qwen2_5_vl", FORCED, True), ("qwen3_vl", PROMPT_LOGPROBS, True)],
+)
+def test_scores_are_those_of_the_checkpoints_tokens(name, method, score_eos):
+    processor = build(name)[1]
+    with ChatServer(processor) as server:
+        rows, right, ranked = rank(server, processor, method=method, score_eos=score_eos)
+    assert rows == right
+    assert set(ranked.methods.values()) == {PROMPT_LOGPROBS if method == PROMPT_LOGPROBS else FORCED}
+    assert {headers["authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
+
+
+def test_a_template_that_ends_no_turn_cannot_score_its_end():
+    processor = build("llava")[1]
+    with ChatServer(processor) as server, pytest.raises(EngineError, match="or without score_eos"):
+        rank(server, processor, method=PROMPT_LOGPROBS, score_eos=True)
+
+
+def test_text_alone(processor):
+    with ChatServer(processor) as server:
+        rows, right, ranked = rank(server, processor, images=0)
+    assert rows == right
+    assert ranked.methods == {"text": FORCED}
+
+
+def test_a_server_without_the_processor_reads_prompts(processor):
+    with ChatServer(processor, forces=False) as server:
+        rows, right, ranked = rank(server, processor)
+        with pytest.raises(RankingError, match=r"method=forced: .*--logits-processors lmms_egoplan\.ranking\.engine"):
+            ranker(server, processor, FORCED)
+    assert rows == right
+    assert ranked.methods == {"image": PROMPT_LOGPROBS}
+
+
+def test_log_probabilities_of_forced_tokens_that_are_certain_are_not_taken(processor):
+    def forget(answer):
+        for each in (answer["choices"][0]["logprobs"] or {"content": []})["content"]:
+            each["logprob"] = 0.0
+
+    with ChatServer(processor, edit=forget) as server:
+        rows, right, ranked = rank(server, processor, count=1)
+    assert rows == right
+    assert ranked.methods == {"image": PROMPT_LOGPROBS}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Reply("down", status=500, headers=AT_ONCE),
+        Reply("too fast", status=429, headers=AT_ONCE),
+        Reply(drop=True),
+        Reply(body=b'{"choices": [{"index": 0, "mess'),
+        Reply(body=b'{"choices": []}'),
+    ],
+    ids=["500", "429", "dropped", "half a body", "no choices"],
+)
+def test_a_server_that_fails_once_is_asked_again(processor, fault):
+    with ChatServer(processor, lambda body, before: None if before else fault) as server:
+        rows, right, _ = rank(server, processor, count=2, method=FORCED)
+    assert rows == right
+
+
+def later(number, fault):
+    """The fault, for one question."""
+    return lambda body, before: fault if f"{number}: next?" in json.dumps(body) else None
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (Reply("at most 40 images", status=400), "question q2: the server refuses this question: HTTP 400: at most 40"),
+        (Reply(f"no key {KEY}", status=401), r"question q2: The server at .* refuses: HTTP 401: no key \[API key\]"),
+        (Reply(body=b"<html>busy</html>"), "question q2: the server's answer is no chat completion of vLLM"),
+    ],
+    ids=["400", "401", "page"],
+)
+def test_what_was_ranked_before_a_refusal_is_kept(processor, reply, said):
+    with ChatServer(processor, later(2, reply)) as server:
+        ranked = ranker(server, processor, PROMPT_LOGPROBS)
+        rows = []
+        scores = ranked.scores(ranked.encode(*question(number)) for number in range(6))
+        with pytest.raises(EngineError, match=said) as raised:
+            rows.extend(row for row in map(rows.append, scores) if row)
+        assert len(rows) == 2
+        assert KEY not in str(raised.value)
+        server.fault = lambda body, before: None
+        again, right, _ = rank(server, processor)
+    assert again == right
+
+
+def drop(*names):
+    def edit(answer):
+        for name in names:
+            answer.pop(name, None)
+            answer["choices"][0].pop(name, None)
+
+    return edit
+
+
+def change(answer):
+    answer["prompt_token_ids"].insert(1, 9)
+
+
+def forget(answer):
+    if "prompt_logprobs" in answer:
+        answer["prompt_logprobs"] = answer["prompt_logprobs"][:-1]
+
+
+@pytest.mark.parametrize(
+    ("edit", "method", "said"),
+    [
+        (drop("prompt_logprobs"), PROMPT_LOGPROBS, "the server returned no prompt_logprobs of the whole prompt"),
+        (forget, PROMPT_LOGPROBS, "the server returned no prompt_logprobs of the whole prompt"),
+        (drop("prompt_token_ids"), PROMPT_LOGPROBS, "the server returned no prompt_token_ids"),
+        (drop("logprobs"), FORCED, "the server returned no logprobs of the tokens that it generated"),
+        (change, PROMPT_LOGPROBS, r"tokens differ from the checkpoint's from the 2\. on: .*--chat-template-content"),
+        (change, FORCED, r"tokens differ from the checkpoint's from the 2\. on"),
+    ],
+    ids=["no prompt_logprobs", "one too few", "no tokens", "no logprobs", "other template", "other template, forced"],
+)
+def test_answers_that_leave_something_out_are_refused(processor, edit, method, said):
+    with ChatServer(processor) as server:
+        ranked = ranker(server, processor, method)
+        server.edit = edit
+        with pytest.raises(EngineError, match=f"question q0: .*{said}"):
+            list(ranked.scores([ranked.encode(*question(0))]))
+
+
+def test_images_that_the_server_resizes_are_seen_in_its_tokens(processor):
+    with ChatServer(processor) as server:
+        ranked = ranker(server, processor)
+        asked = ranked.encode(*question(0))
+        small = ranked.encode(question(0)[0], CANDIDATES, "q0").messages
+        other = Image.new("RGB", (200, 200))
+        larger = [{"role": "user", "content": [{"type": "image", "image": other}, *question(0)[0][0]["content"][1:]]}]
+        larger = ranked.encode(larger, CANDIDATES, "q0")
+        assert len(larger.prefix) > len(asked.prefix)
+        mixed = type(asked)(**(vars(larger) | {"messages": small}))
+        with pytest.raises(EngineError, match="tokens differ from the checkpoint's"):
+            list(ranked.scores([mixed]))
+
+
+def test_a_context_that_does_not_fit_is_never_sent(processor):
+    with ChatServer(processor, limit=30) as server:
+        with pytest.raises(ContextTooLongError, match=r"question q0: .* tokens .*max_model_len is 30"):
+            rank(server, processor)
+        assert len(server.bodies) == 1  # that of the start
+
+
+def test_another_model_is_named(processor):
+    with ChatServer(processor) as server, pytest.raises(EngineError, match="serves served, not other/model"):
+        ServedEngine(server.url, "other/model", [5, 6])
+
+
+def test_an_address_without_a_server(processor):
+    with ChatServer(processor) as server:
+        url = server.url
+    with pytest.raises(EngineError, match=r"The server at http.* does not answer: .*Check base_url, model and LMMS_"):
+        ServedEngine(url, MODEL, [5, 6])
+    with pytest.raises(LmmsEgoplanError, match="base_url is not an address"):
+        ServedEngine("127.0.0.1:8000", MODEL, [5, 6])

@@ -1,0 +1,83 @@
+"""A server on loopback with the requests and answers of ``vllm serve``, whose model is a table."""
+
+import base64
+import io
+import json
+from typing import Any
+
+from PIL import Image
+
+from judge_server import JudgeServer, Reply
+from ranking.engine.table import logprob
+
+MODEL = "team/model"
+
+
+class ChatServer(JudgeServer):
+    """Answers with the processor's tokens and `logprob`.
+
+    fault: what it sends instead, or None; gets the request's body and how often this very request came before.
+    edit: changes an answer before it is sent.
+    forces: whether it generates the tokens that a request names.
+    """
+
+    def __init__(
+        self, processor: Any, fault=lambda body, before: None, edit=lambda answer: None, forces=True, limit=4096
+    ):
+        super().__init__(self._reply)
+        self.processor, self.fault, self.edit, self.forces = processor, fault, edit, forces
+        self.model = {"id": "served", "root": MODEL, "object": "model", "max_model_len": limit}
+
+    @staticmethod
+    def prompt_of(body):
+        return json.dumps(body, sort_keys=True)
+
+    def _reply(self, prompt, before):
+        body = json.loads(prompt)
+        if (fault := self.fault(body, before)) is not None:
+            return fault
+        answer = self.answer(body)
+        self.edit(answer)
+        return Reply(body=json.dumps(answer).encode())
+
+    def answer(self, body):
+        ids = self.tokens(body)
+        answer = {"id": "1", "object": "chat.completion", "model": "served", "prompt_token_ids": ids}
+        if "prompt_logprobs" in body:
+            answer["prompt_logprobs"] = [self._row(ids, place) if place else None for place in range(len(ids))]
+        forced = body.get("vllm_xargs", {}).get("forced_token_ids", [])
+        generated = forced if self.forces and forced else [7] * body["max_tokens"]
+        content = []
+        for place, token in enumerate(generated):
+            value, rank = logprob(ids + generated[:place], token)
+            content.append({"token": "", "logprob": value, "top_logprobs": [{"logprob": value + 0.1 * (rank - 1)}]})
+        logprobs = {"content": content} if body.get("logprobs") else None
+        answer["choices"] = [{"index": 0, "token_ids": generated, "logprobs": logprobs, "finish_reason": "length"}]
+        return answer
+
+    @staticmethod
+    def _row(ids, place):
+        value, rank = logprob(ids[:place], ids[place])
+        return {str(ids[place]): {"logprob": value, "rank": rank, "decoded_token": ""}}
+
+    def tokens(self, body):
+        """As vLLM makes them of messages, by the checkpoint's template and processor."""
+        rendered = self.processor.apply_chat_template(
+            [self._message(message) for message in body["messages"]],
+            tokenize=True,
+            return_dict=True,
+            add_generation_prompt=body.get("add_generation_prompt", True),
+            continue_final_message=body.get("continue_final_message", False),
+        )
+        return list(rendered["input_ids"][0])
+
+    def _message(self, message):
+        if isinstance(message["content"], str):
+            return {**message, "content": [{"type": "text", "text": message["content"]}]}
+        items = []
+        for item in message["content"]:
+            if item["type"] == "image_url":
+                data = base64.b64decode(item["image_url"]["url"].partition(",")[2])
+                item = {"type": "image", "image": Image.open(io.BytesIO(data))}
+            items.append(item)
+        return {**message, "content": items}

@@ -1,0 +1,211 @@
+"""What an engine is asked, in which order, and how its answers become scores; with an engine made of a table."""
+
+import math
+
+import pytest
+from PIL import Image
+
+from lmms_egoplan.ranking import CandidateRanker, ContextTooLongError, PathError, RankingError
+from lmms_egoplan.ranking.engine.ranker import EngineRanker
+from lmms_egoplan.ranking.engine.requests import (
+    FORCED,
+    PROMPT_LOGPROBS,
+    EngineError,
+    EngineQuestion,
+    EngineResponse,
+    token_question,
+)
+from lmms_egoplan.ranking.engine.schedule import Schedule
+from lmms_egoplan.ranking.question import CandidateTokens
+from ranking.engine.table import expected, logprob
+from zoo import build
+
+IMAGE = Image.new("RGB", (60, 40), "red")
+
+
+class TableEngine:
+    """Answers from `logprob`, at most `batch` requests at once, the oldest first.
+
+    wrong: numbers of questions whose forced tokens come out 0.5 nats too likely.
+    """
+
+    is_float32 = True
+    forces, how_to_force = True, "switch it on"
+    to_question = staticmethod(token_question)
+
+    def __init__(self, limit=1000, batch=3, wrong=(), replies=None):
+        self.limit, self.batch, self.wrong, self.replies = limit, batch, wrong, replies
+        self.waiting, self.log, self.aborted = [], [], None
+
+    def submit(self, name, question, request):
+        self.waiting.append((name, question, request))
+        self.log.append(name)
+
+    def poll(self):
+        assert self.waiting, "nothing to wait for"
+        taken, self.waiting = self.waiting[: self.batch], self.waiting[self.batch :]
+        return [(name, self.answer(name, question, request)) for name, question, request in taken]
+
+    def answer(self, name, question, request):
+        if self.replies and (reply := self.replies(name, request)):
+            return reply
+        prompt = request.prompt
+        off = 0.5 if question.question_id in self.wrong else 0.0
+        forced = [logprob(prompt + request.forced[:k], token) for k, token in enumerate(request.forced)]
+        read = [(token, logprob(prompt[:k], token)) for k, token in enumerate(prompt)][1:]
+        return EngineResponse(len(prompt), request.forced, [(value + off, rank) for value, rank in forced], read)
+
+    def abort(self, names):
+        self.aborted = list(names)
+
+
+def question(number, prefix=20, media=()):
+    candidates = [CandidateTokens([number, 7, 8], first=1), CandidateTokens([number], first=0)]
+    return EngineQuestion(f"q{number}", [*range(prefix - 1), number], candidates, {kind: [None] for kind in media})
+
+
+def ranker(engine, method="auto", in_flight=4):
+    return EngineRanker(engine, build("llava")[1], method=method, in_flight=in_flight)
+
+
+@pytest.mark.parametrize("method", ["auto", FORCED, PROMPT_LOGPROBS])
+@pytest.mark.parametrize("in_flight", [1, 5])
+def test_scores_are_those_of_the_candidates_tokens_in_order(method, in_flight):
+    questions = [question(number, media=["image"] if number % 3 else []) for number in range(40)]
+    engine = TableEngine()
+    scores = list(ranker(engine, method, in_flight).scores(questions))
+    assert [[each.token_logprobs for each in row] for row in scores] == [expected(asked) for asked in questions]
+    assert engine.aborted == []
+
+
+def test_contexts_come_first_and_many_questions_at_once():
+    engine = TableEngine()
+    list(ranker(engine, FORCED).scores(question(number) for number in range(9)))
+    assert engine.log[:4] == ["0-context", "1-context", "2-context", "3-context"]
+    assert sorted(engine.log[4:6]) == ["0-candidate-0", "0-candidate-1"]
+    for number in range(9):
+        places = [engine.log.index(f"{number}-{name}") for name in ("context", "candidate-0", "candidate-1")]
+        assert places == sorted(places)
+
+
+def test_the_first_question_of_a_kind_is_ranked_both_ways_before_any_other():
+    engine = TableEngine()
+    ranked = ranker(engine)
+    scores = list(ranked.scores(question(number) for number in range(5)))
+    first = [name for name in engine.log if name.startswith("0-")]
+    assert engine.log[:5] == first
+    assert ranked.methods == {"text": FORCED}
+    assert [row[0].use.path for row in scores] == [FORCED] * 5
+    audits = [number for number, row in enumerate(scores) if row[0].use.audit is not None]
+    assert audits == [0, 1, 3]
+
+
+def test_where_forced_tokens_are_not_exact_the_prompts_are_read(caplog):
+    questions = [question(number) for number in range(4)]
+    ranked = ranker(TableEngine(wrong={"q0"}))
+    scores = list(ranked.scores(questions))
+    assert ranked.methods == {"text": PROMPT_LOGPROBS}
+    assert [[each.token_logprobs for each in row] for row in scores] == [expected(asked) for asked in questions]
+    assert scores[0][0].use.rejected == (FORCED,)
+    assert "Forced tokens are not exact for this model (text" in caplog.text
+
+
+def test_a_failed_audit_ends_the_ranking_after_the_questions_before_it():
+    engine = TableEngine(wrong={"q3"})
+    scores = ranker(engine).scores(question(number) for number in range(30))
+    rows = []
+    with pytest.raises(PathError, match=r"question q3: the path forced.*method=prompt_logprobs") as raised:
+        rows.extend(row for row in map(rows.append, scores) if row)
+    assert len(rows) == 3
+    assert raised.value.paths == (FORCED,)
+    assert set(engine.aborted) == {name for name, *_ in engine.waiting}
+
+
+def test_a_question_that_does_not_fit_is_named_with_its_lengths():
+    fits = question(0, prefix=97)
+    scores = ranker(TableEngine(limit=100), FORCED).scores([fits, question(1, prefix=98)])
+    next(scores)
+    with pytest.raises(ContextTooLongError, match=r"question q1: .* 101 tokens \(98 \+ 3\).*max_model_len is 100"):
+        next(scores)
+
+
+def test_media_count_where_the_engine_has_made_tokens_of_them():
+    def replies(name, request):
+        return EngineResponse(99, request.forced, [], []) if name == "0-context" else None
+
+    with pytest.raises(ContextTooLongError, match=r"102 tokens \(99 \+ 3\)"):
+        list(ranker(TableEngine(limit=100, replies=replies), FORCED).scores([question(0)]))
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (EngineResponse(20, [0, 7], [(-1.0, 1)] * 2, []), "the tokens \\[0, 7\\], not of \\[0, 7, 8\\]"),
+        (EngineResponse(20, [0, 7, 9], [(-1.0, 1)] * 3, []), "not of"),
+        (EngineResponse(20, [0, 7, 8], [(-1.0, 1)] * 2, []), "not of"),
+        (EngineResponse(20, [0, 7, 8], [(-1.0, 1), (0.5, 1), (-1.0, 1)], []), "impossible log-probabilities"),
+        (EngineResponse(20, [0, 7, 8], [(-1.0, 1), (math.nan, 1), (-1.0, 1)], []), "impossible log-probabilities"),
+    ],
+)
+def test_an_engine_that_answers_something_else_is_refused(reply, said):
+    engine = TableEngine(replies=lambda name, request: reply if name == "0-candidate-0" else None)
+    with pytest.raises(EngineError, match=f"question q0: .*{said}"):
+        list(ranker(engine, FORCED).scores([question(0)]))
+
+
+def test_greedy_is_a_candidate_whose_tokens_are_all_the_most_probable():
+    def replies(name, request):
+        ranks = {"0-candidate-0": [2, 1, 1], "0-candidate-1": [2]}.get(name)
+        return ranks and EngineResponse(20, request.forced, [(-1.0, rank) for rank in ranks], [])
+
+    (row,) = ranker(TableEngine(replies=replies), FORCED).scores([question(0)])
+    assert [score.is_greedy for score in row] == [True, False]
+
+
+def test_a_known_inexact_method_is_not_chosen_again():
+    schedule = Schedule("auto", 100, 1e-4, 1e-4)
+    schedule.exclude([FORCED])
+    (request, _) = schedule.open(0, question(0))
+    assert request.takes_prompt_logprobs
+    with pytest.raises(ValueError, match="method=other: one of auto, forced, prompt_logprobs"):
+        Schedule("other", 100, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("name", ["llava", "qwen2_5_vl", "qwen3_vl"])
+@pytest.mark.parametrize("score_eos", [False, True])
+def test_tokens_are_those_of_the_ranker_on_transformers(name, score_eos):
+    model, processor = build(name)
+    messages = [
+        {"role": "user", "content": [{"type": "image", "image": IMAGE}, {"type": "text", "text": "What next?"}]}
+    ]
+    candidates = ["put mug", "put mug on the counter", "éteindre le four 火"]
+    encoded = CandidateRanker(model, processor, score_eos=score_eos).encode(messages, candidates, "q")
+    asked = EngineRanker(TableEngine(), processor, score_eos=score_eos).encode(messages, candidates, "q")
+    assert asked.candidates == encoded.candidates
+    assert asked.media == {"image": [IMAGE]}
+    media = set(encoded.inputs["input_ids"][0].tolist()) & {model.config.image_token_id}
+    text = [token for token in encoded.inputs["input_ids"][0].tolist() if token not in media]
+    assert [token for token in asked.prefix if token not in media] == text
+
+
+def test_clips_are_images_and_said_to_be(caplog):
+    frames = [Image.new("RGB", (60, 40), (40 * shade, 0, 0)) for shade in range(4)]
+    text = {"type": "text", "text": "What next?"}
+    clip = [
+        {
+            "role": "user",
+            "content": [{"type": "video", "video": frames[:3]}, {"type": "image", "image": frames[3]}, text],
+        }
+    ]
+    images = [{"role": "user", "content": [*({"type": "image", "image": frame} for frame in frames), text]}]
+    ranked = EngineRanker(TableEngine(), build("qwen2_5_vl")[1])
+    assert ranked.takes_video
+    first, second = (ranked.encode(clip, ["put mug"], f"q{number}") for number in range(2))
+    assert first.kind == second.kind == "image (clips as images)"
+    plain = ranked.encode(images, ["put mug"], "q2")
+    assert plain.kind == "image"
+    assert (first.prefix, first.media) == (plain.prefix, plain.media)
+    assert caplog.text.count("Clips are shown as images") == 1
+    sound = [{"role": "user", "content": [{"type": "audio", "audio": b""}, text]}]
+    with pytest.raises(RankingError, match="question q3: an engine ranks behind text, images and clips only"):
+        ranked.encode(sound, ["put mug"], "q3")

@@ -1,0 +1,114 @@
+"""vLLM against transformers, on tiny checkpoints in float32; where vLLM (or its CPU build) is installed."""
+
+import gc
+
+import numpy as np
+import psutil
+import pytest
+import torch
+from PIL import Image
+from transformers import AutoModelForImageTextToText, AutoProcessor
+
+from lmms_egoplan.ranking import CandidateRanker, ContextTooLongError
+from lmms_egoplan.ranking.engine.ranker import EngineRanker
+from lmms_egoplan.ranking.engine.requests import FORCED, PROMPT_LOGPROBS, EngineError
+from ranking.engine.checkpoints import save
+
+vllm = pytest.importorskip("vllm", reason="needs vLLM; .ci/vllm runs this")
+pytestmark = pytest.mark.whole
+
+# Keys and values of two layers, two heads of 64, in float32.
+_BYTES_A_TOKEN = 2 * 2 * 2 * 64 * 4
+CANDIDATES = ["put mug", "put mug on the counter", "open the fridge, take the milk", "wash"]
+
+
+def start(folder, cache):
+    from lmms_egoplan.ranking.engine.local import ARGUMENTS
+
+    return vllm.LLM(
+        str(folder),
+        dtype="float32",
+        enforce_eager=True,
+        max_model_len=512,
+        kv_cache_memory_bytes=cache,
+        limit_mm_per_prompt={"image": 8},
+        **ARGUMENTS,
+    )
+
+
+@pytest.fixture(scope="module", params=["llava", "qwen2_5_vl", "qwen3_vl"])
+def engine(request, tmp_path_factory):
+    from lmms_egoplan.ranking.engine.local import LocalEngine
+
+    folder = save(request.param, tmp_path_factory.mktemp(request.param))
+    llm = start(folder, cache=2**26)
+    model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval()
+    yield LocalEngine(llm), model, AutoProcessor.from_pretrained(folder)
+    del llm
+    gc.collect()
+
+
+def question(number, kind):
+    frames = [
+        Image.fromarray(np.random.default_rng(9 * number + seed).integers(0, 255, (56, 84, 3), dtype=np.uint8))
+        for seed in range(2 + 2 * (number % 2))
+    ]
+    media = {
+        "text": [],
+        "image": [{"type": "image", "image": frame} for frame in frames],
+    }[kind]
+    text = {"type": "text", "text": "What should I do next? " * (1 + number % 3)}
+    return [{"role": "user", "content": [*media, text]}], CANDIDATES, f"{kind} {number}"
+
+
+@pytest.mark.parametrize("method", ["auto", FORCED, PROMPT_LOGPROBS])
+@pytest.mark.parametrize("kind", ["text", "image"])
+def test_scores_are_those_of_transformers(engine, method, kind):
+    llm, model, processor = engine
+    questions = [question(number, kind) for number in range(5)]
+    reference = CandidateRanker(model, processor, path="full")
+    ranker = EngineRanker(llm, processor, method=method)
+    rows = list(ranker.scores(ranker.encode(*asked) for asked in questions))
+    assert ranker.methods == {kind: PROMPT_LOGPROBS if method == PROMPT_LOGPROBS else FORCED}
+    for row, asked in zip(rows, questions, strict=True):
+        expected = reference.score(*asked)
+        assert [score.num_tokens for score in row] == [score.num_tokens for score in expected]
+        assert [score.nll for score in row] == pytest.approx([score.nll for score in expected], abs=1e-4)
+        assert [score.is_greedy for score in row] == [score.is_greedy for score in expected]
+
+
+def test_a_context_that_does_not_fit_is_an_error_that_names_it(engine):
+    llm, _, processor = engine
+    ranker = EngineRanker(llm, processor)
+    content = [{"type": "text", "text": "What next? " * 300}]
+    fits = ranker.encode(*question(0, "text"))
+    scores = ranker.scores([fits, ranker.encode([{"role": "user", "content": content}], CANDIDATES, "small/7")])
+    next(scores)
+    with pytest.raises(ContextTooLongError, match=r"question small/7: context and longest answer are \d+ tokens"):
+        next(scores)
+    (row,) = ranker.scores([fits])  # the engine goes on
+    assert len(row) == len(CANDIDATES)
+
+
+def test_a_full_cache_changes_no_score_and_a_dead_engine_gives_none(tmp_path):
+    from lmms_egoplan.ranking.engine.local import LocalEngine
+
+    folder = save("qwen2_5_vl", tmp_path)
+    engine = LocalEngine(start(folder, cache=_BYTES_A_TOKEN * 640))  # one question of the longest length, hardly more
+    model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval()
+    processor = AutoProcessor.from_pretrained(folder)
+    reference = CandidateRanker(model, processor, path="full")
+    questions = [question(number, "image") for number in range(24)]
+    ranker = EngineRanker(engine, processor, method=FORCED, in_flight=24)
+    rows = list(ranker.scores(ranker.encode(*asked) for asked in questions))
+    for row, asked in zip(rows, questions, strict=True):
+        assert [score.nll for score in row] == pytest.approx([s.nll for s in reference.score(*asked)], abs=1e-4)
+
+    scores = ranker.scores(ranker.encode(*asked) for asked in questions)
+    kept = [next(scores)]
+    for process in psutil.Process().children(recursive=True):
+        if "EngineCore" in process.name() or "EngineCore" in " ".join(process.cmdline()):
+            process.kill()
+    with pytest.raises(EngineError, match=r"vLLM's engine has died; .*--use_cache"):
+        kept.extend(scores)
+    assert [row[0].nll for row in kept] == [row[0].nll for row in rows[: len(kept)]]

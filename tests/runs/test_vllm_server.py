@@ -1,0 +1,54 @@
+"""A run on a server that ranks, up to its scores, and again after the server was gone."""
+
+import json
+
+import pytest
+
+from judge_server import Reply
+from ranking.engine.chat_server import MODEL, ChatServer
+from runs.harness import log, run, start
+from runs.small_set import prepare_small_set
+from zoo import build, save
+
+pytestmark = pytest.mark.whole
+
+QUESTIONS = 6
+
+
+def test_a_run_goes_on_where_the_server_was_gone(tmp_path):
+    checkpoint = save("qwen2_5_vl", tmp_path / "checkpoint")
+    data = tmp_path / "data"
+    data.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(data))
+        prepare_small_set(data, QUESTIONS)
+
+    def arguments(server, cache):
+        settings = f"base_url={server.url},model={checkpoint},in_flight=1,workers=1"
+        return ("--tasks", "egoplan_val", "--model", "vllm_ranker", "--model_args", settings, "--use_cache", cache)
+
+    asked = []
+
+    def gone(body, before):
+        text = json.dumps(body["messages"][0])
+        asked.append(text)
+        return Reply("no such key", status=401) if len(set(asked)) > 4 else None  # the probe is one of them
+
+    with ChatServer(build("qwen2_5_vl")[1], gone) as server:
+        server.model |= {"id": str(checkpoint), "root": MODEL}
+        process = start(data, *arguments(server, tmp_path / "cache"), "--output_path", tmp_path / "none")
+        process.wait()
+        assert "question egoplan_val/3 (sample_id 103): The server at" in log(data)
+        assert "HTTP 401: no such key" in log(data)
+        first, server.fault = set(asked), lambda body, before: asked.append(json.dumps(body["messages"][0]))
+        asked.clear()
+        resumed = run(data, tmp_path / "resumed", *arguments(server, tmp_path / "cache"))
+        assert len(set(asked)) == 1 + QUESTIONS - 3
+        assert len(first & set(asked)) == 2  # the probe, and the question that was refused
+        whole = run(data, tmp_path / "whole", *arguments(server, tmp_path / "other"))
+    samples = [
+        [sample["predictions"]["choices"] for sample in sorted(found.samples["egoplan_val"], key=lambda s: s["doc_id"])]
+        for found in (resumed, whole)
+    ]
+    assert len(samples[0]) == QUESTIONS
+    assert samples[0] == samples[1]
