@@ -16,7 +16,8 @@ from lmms_egoplan.annotation.forms import Choice, Field, Film, Form, Moment, Opt
 from lmms_egoplan.benchmarks.egointent import demo
 from lmms_egoplan.benchmarks.egointent.prepare import check_videos
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, TITLES
-from lmms_egoplan.benchmarks.egointent.records import Record, field_of, read_annotations, read_raw
+from lmms_egoplan.benchmarks.egointent.record_files import fields_of_keys
+from lmms_egoplan.benchmarks.egointent.records import Record, read_annotations, read_raw
 from lmms_egoplan.media.frames import frame_times
 from lmms_egoplan.text import csv_text
 
@@ -188,10 +189,7 @@ def audit(labelled: Labelled) -> list[list[Any]]:
 def _names(raw: Mapping[str, Any]) -> dict[str, str]:
     """By field, the key that the file has for it."""
     found = dict(zip(FIELDS, FIELDS, strict=True))
-    for key in raw:
-        if field_of(key) in found:
-            found[field_of(key)] = key
-    return found
+    return found | {field: key for key, field in fields_of_keys(raw).items() if field in found}
 
 
 def _item(record: Record, video: Path, names: Mapping[str, str]) -> Item:

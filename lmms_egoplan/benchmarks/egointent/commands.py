@@ -1,7 +1,7 @@
 """EgoIntent's own subcommands of ``lmms-egoplan``."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -10,29 +10,78 @@ from lmms_egoplan.prepared_counts import SkipMissing, Verify, print_summary
 
 
 def prepare(
-    annotations: Annotated[Path, typer.Argument(metavar="ANNOTATIONS", help="The annotated steps, JSON lines.")],
     videos: Annotated[Path, typer.Option(help="Folder with `<video_id>.mp4`.")],
+    annotations: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[ANNOTATIONS]", help="The annotated steps: JSON, JSON Lines, CSV or parquet.", show_default=False
+        ),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            metavar="hub|DIR",
+            help="In place of ANNOTATIONS: the dataset py2279105943/EgoIntent on the hub, or a folder that holds it. "
+            "Write `./hub` for a folder of that name.",
+            show_default=False,
+        ),
+    ] = None,
     skip_missing: SkipMissing = False,
     verify: Verify = False,
 ) -> None:
     """Prepare EgoIntent from its annotated steps and their videos.
 
-    Example: `lmms-egoplan data prepare egointent egointent.jsonl --videos ego4d/full_scale`
+    Which key was taken for which field is printed.
+
+    Example: `lmms-egoplan data prepare egointent --source hub --videos ego4d/full_scale`
 
     To find damaged frames and go on without their steps, add `--verify --skip-missing`.
 
-    - Annotations: https://github.com/YePan2/EgoIntent
+    - Annotations: https://huggingface.co/datasets/py2279105943/EgoIntent
     - Videos: https://ego4d-data.org
     - The file's form is described in `egointent/FORMAT.md` below the folder that `lmms-egoplan tasks-path` prints.
     """
     from lmms_egoplan.benchmarks.egointent.prepare import LABELS, prepare_egointent
+    from lmms_egoplan.benchmarks.egointent.record_files import HUB
 
-    summary = prepare_egointent(annotations, videos, skip_missing, verify)
+    if (annotations is None) == (source is None):
+        raise typer.BadParameter("give either ANNOTATIONS or --source", param_hint="ANNOTATIONS, --source")
+    # A file named `hub` is a file.
+    given = f"./{annotations}" if annotations == HUB else annotations or source
+    summary = prepare_egointent(given, videos, skip_missing, verify)
+    typer.echo("Fields and the keys that they were read from, with the number of records that have the key:")
+    for line in summary["mapping"]:
+        typer.echo(f"  {line}")
     print_summary(summary, "steps", LABELS)
     if "categories" in summary["counts"]:
         typer.echo("These are Goal-Step steps, not EgoIntent's: scores do not compare with the paper's.")
     if summary["unverified"]:
         typer.echo(f"Steps with labels that nobody has verified: {summary['unverified']}")
+
+
+def list_videos(
+    annotations: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE", help="The annotated steps, a file or a folder; `hub` for the hub's.", show_default=False
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The list of videos to write.", show_default=False)],
+) -> None:
+    """List the videos that EgoIntent's steps need, as Ego4D's downloader reads them (`--video_uid_file`).
+
+    Example: `lmms-egoplan data list egointent --annotations hub --out ids.txt`
+    """
+    from lmms_egoplan.benchmarks.egointent.records import needed_videos, read_annotations
+    from lmms_egoplan.storage import write_whole
+
+    records = read_annotations(annotations)
+    videos = needed_videos(records)
+    write_whole(out, "\n".join(videos) + "\n")
+    typer.echo(
+        f"{len(videos)} videos, of which the {len(records)} steps show {sum(videos.values()) / 3600:.2f} hours. "
+        f"Written to {out}, for --video_uid_file of Ego4D's downloader"
+    )
 
 
 def build(
@@ -74,12 +123,15 @@ def heatmap(
         typer.Argument(
             metavar="RUNS",
             help="Folders with runs of lmms-eval or lm-eval (`--output_path DIR --log_samples`), at any depth. "
-            "Every run of egointent is a row.",
+            "Every run of egointent and egointent_v1 is a row.",
         ),
     ],
     out: Annotated[Path, typer.Option(help="The picture to write: .png, .svg, or .html for a page.")],
+    score: Annotated[
+        Literal["overall", "local_intent", "procedural_intent", "next_step"], typer.Option(help="The score to draw.")
+    ] = "overall",
 ) -> None:
-    """Draw EgoIntent's overall score by model and scenario.
+    """Draw EgoIntent's scores by model and scenario: overall, or of one field.
 
     The best model is on top, the hardest scenario on the left. Runs over Goal-Step steps (`data build egointent`) are
     drawn by the categories of their goals, in a picture of their own.
@@ -89,10 +141,12 @@ def heatmap(
     from lmms_egoplan.benchmarks.egointent.answer_files import read_runs
     from lmms_egoplan.benchmarks.egointent.heatmap import make_heatmap
     from lmms_egoplan.benchmarks.egointent.heatmap_drawing import SUFFIXES, write_heatmap
+    from lmms_egoplan.benchmarks.egointent.protocol import RELEASE_NAMES
 
     if out.suffix.lower() not in SUFFIXES:
         raise typer.BadParameter(f"{out}: the suffix must be one of {', '.join(SUFFIXES)}", param_hint="--out")
-    drawn = make_heatmap(read_runs(runs))
+    fields = [field for field, name in RELEASE_NAMES.items() if score in ("overall", name)]
+    drawn = make_heatmap(read_runs(runs), fields)
     write_heatmap(drawn, out)
     for warning in drawn.warnings:
         typer.echo(f"Warning: {warning}", err=True)
@@ -131,6 +185,7 @@ def annotate(
 
 COMMANDS = {
     "data prepare egointent": prepare,
+    "data list egointent": list_videos,
     "data build egointent": build,
     "heatmap egointent": heatmap,
     "annotate egointent": annotate,
@@ -144,5 +199,6 @@ HELPS = {
     "data build": "`lmms-egoplan data build egointent goalstep_valid_public.json --videos ego4d/full_scale "
     "--out steps.jsonl`",
     "heatmap": "`lmms-egoplan heatmap egointent runs/qwen runs/internvl --out heatmap.png`",
-    "judge, defaults": "EgoIntent Qwen/Qwen3-32B, EgoIntent's diagnostics Qwen/Qwen3-VL-32B-Instruct",
+    "judge, defaults": "EgoIntent Qwen/Qwen3-32B, egointent_v1 Qwen/Qwen3-32B, "
+    "EgoIntent's diagnostics Qwen/Qwen3-VL-32B-Instruct",
 }

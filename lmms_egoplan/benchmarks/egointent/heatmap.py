@@ -10,6 +10,7 @@ from statistics import fmean
 
 from lmms_egoplan.benchmarks.egointent import metrics
 from lmms_egoplan.benchmarks.egointent.answer_files import LoggedRun, LoggedStep
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, TITLES
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
 from lmms_egoplan.errors import LmmsEgoplanError
 
@@ -36,6 +37,7 @@ class Heatmap:
     notes: judge, coverage and number of steps.
     warnings: why the models may not compare.
     is_goalstep: whether it is of Goal-Step steps.
+    score: what the scores are called.
     """
 
     models: tuple[str, ...]
@@ -45,6 +47,7 @@ class Heatmap:
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
     is_goalstep: bool = False
+    score: str = "overall score"
 
     @property
     def by(self) -> str:
@@ -53,14 +56,17 @@ class Heatmap:
 
     @property
     def title(self) -> str:
-        return f"{GOALSTEP_STEPS if self.is_goalstep else 'EgoIntent'}: overall score by {self.by}"
+        return f"{GOALSTEP_STEPS if self.is_goalstep else 'EgoIntent'}: {self.score} by {self.by}"
 
 
-def make_heatmap(runs: Sequence[LoggedRun]) -> Heatmap:
+def make_heatmap(runs: Sequence[LoggedRun], fields: Sequence[str] = FIELDS) -> Heatmap:
     """Scores of at least one run by scenarios.
 
     Scores are `metrics.overall`, Table 3's Overall. What has none comes last, and does not count for a scenario's
     average; of equals, names decide.
+
+    Args:
+        fields: whose mean the scores are.
 
     Raises:
         LmmsEgoplanError: some runs are over Goal-Step steps, others over the benchmark's.
@@ -71,10 +77,10 @@ def make_heatmap(runs: Sequence[LoggedRun]) -> Heatmap:
             f"runs over {GOALSTEP_STEPS} ({goalstep}) and over EgoIntent's own ({own}): steps and labels differ, so "
             "one heat map holds one kind; give the folders of either"
         )
-    scores = {run.name: _score(run.steps.values()) for run in runs}
+    scores = {run.name: _score(run.steps.values(), fields) for run in runs}
     ordered = sorted(runs, key=lambda run: (_rank([-scores[run.name].score]), run.name))
     columns = {
-        group: [_score([step for step in run.steps.values() if step.group == group]) for run in ordered]
+        group: [_score([step for step in run.steps.values() if step.group == group], fields) for run in ordered]
         for group in {step.group for run in runs for step in run.steps.values()}
     }
     scenarios = sorted(columns, key=lambda name: (_rank([cell.score for cell in columns[name]]), name))
@@ -86,13 +92,15 @@ def make_heatmap(runs: Sequence[LoggedRun]) -> Heatmap:
         notes=tuple(_notes(ordered)),
         warnings=tuple(_warnings(ordered)),
         is_goalstep=ordered[0].is_goalstep,
+        score=TITLES[fields[0]].lower() if len(fields) == 1 else "overall score",
     )
 
 
-def _score(steps: Collection[LoggedStep]) -> Cell:
+def _score(steps: Collection[LoggedStep], fields: Sequence[str]) -> Cell:
     graded = [step.graded for step in steps]
-    score = metrics.overall([{"ratings": step.ratings, "missing": step.missing} for step in graded])
-    return Cell(score, any(None in step.ratings.values() for step in graded))
+    values = [{"ratings": step.ratings, "missing": step.missing} for step in graded]
+    score = metrics.mean_of_ratings(values, "ratings", fields)
+    return Cell(score, any(step.ratings[field] is None for step in graded for field in fields))
 
 
 def _rank(scores: Sequence[float]) -> float:

@@ -27,6 +27,8 @@ _NAME, _NOTE = 30, 13
 # From bright to dark at an even pace, also in greyscale; darker is higher, as in Fig. 7.
 _COLORS = "YlGnBu"
 _HATCH = "0.6"
+# Words on cells, and beside them; a page may give the latter another colour in a dark theme.
+_CELL_INK, _FRAME_INK = "#111111", "0.15"
 # White text reads better than black on what is darker than this relative luminance (WCAG 2).
 _DARK = 0.179
 
@@ -85,13 +87,13 @@ def draw_heatmap(heatmap: Heatmap, titled: bool = True) -> "Figure":
     if titled:
         figure.text(left, 1 - top, heatmap.title, fontsize=13, va="top")
         top += _TITLE_HEIGHT / height
-    figure.text(left, 1 - top, "\n".join(lines), fontsize=8, va="top", parse_math=False)
+    figure.text(left, 1 - top, "\n".join(lines), fontsize=8, va="top", parse_math=False, color=_FRAME_INK)
     axes = figure.add_subplot()
     with matplotlib.rc_context({"hatch.linewidth": 0.5, "hatch.color": _HATCH}):
         _draw_cells(axes, rows)
     axes.set_xticks(range(len(columns)), map(_name, columns), rotation=40, ha="right", rotation_mode="anchor")
     axes.set_yticks(range(len(rows)), map(_name, heatmap.models))
-    axes.tick_params(length=0, labelsize=9)
+    axes.tick_params(length=0, labelsize=9, labelcolor=_FRAME_INK)
     for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
         label.set_parse_math(False)
     return figure
@@ -108,13 +110,13 @@ def _draw_cells(axes: "Axes", rows: Sequence[Sequence[Cell]]) -> None:
         for x, cell in enumerate(row):
             corner = (x - 0.5, y - 0.5)
             if math.isnan(cell.score):
-                color, text, ink = "none", "n/a", "black"
+                color, text, ink = "none", "n/a", _CELL_INK
                 # Before matplotlib 3.11 a hatch has the colour of its patch's edge.
                 axes.add_patch(Rectangle(corner, 1, 1, facecolor="white", edgecolor=_HATCH, hatch="////", linewidth=0))
             else:
                 color = colormaps[_COLORS](float(shade(cell.score)))
                 text = f"{cell.score:.1f}{'*' if cell.partial else ''}"
-                ink = "white" if _luminance(color) < _DARK else "black"
+                ink = "white" if _luminance(color) < _DARK else _CELL_INK
             axes.add_patch(Rectangle(corner, 1, 1, facecolor=color, edgecolor="white", linewidth=0.8))
             box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5} if text == "n/a" else None
             axes.text(x, y, text, ha="center", va="center", color=ink, fontsize=9, bbox=box)

@@ -7,13 +7,12 @@ that were found times the mean rating of those that are judged, however many the
 """
 
 import math
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from statistics import fmean
 from typing import Any
 
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.benchmarks.egointent.step_answer import JudgedStep
 
@@ -63,6 +62,32 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         doc["environment"]: ratings,
         **dict.fromkeys(group, ratings | group),
         "unverified": {"unverified": doc["unverified"]},
+    }
+
+
+def score_release_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
+    """As `score_step`, with the fields' values under `RELEASE_NAMES`, and ``overall_missing_zero``.
+
+    >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
+    >>> from lmms_egoplan.judging import JudgeSettings
+    >>> references = {"local_intent": "cut the bread", "global_intent": "make toast", "next_step_plan": "spread butter"}
+    >>> answer = Prediction(
+    ...     step_id="P01/3", fields={"global_intent": "make toast"}, truncated=False, frames_shown=8, frames_sampled=30,
+    ...     references=references,
+    ... )
+    >>> (step,) = grade([answer], JudgeSettings("demo"), show_progress=False)
+    >>> doc = {
+    ...     "step_id": "P01/3", "video_id": "P01", "environment": "indoor", "scenario": "cooking", "unverified": False,
+    ...     "split_size": 300,
+    ... }
+    >>> values = score_release_step(doc, [step.to_text()])
+    >>> values["procedural_intent"]["score"], values["overall_missing_zero"]["split_size"]
+    (100.0, 300)
+    """
+    values = score_step(doc, responses)
+    whole = {name: values["overall"][name] for name in ("ratings", "missing")}
+    return {RELEASE_NAMES.get(name, name): value for name, value in values.items()} | {
+        "overall_missing_zero": whole | {"split_size": doc["split_size"]}
     }
 
 
@@ -138,6 +163,25 @@ def overall(values: Sequence[Mapping[str, Any]]) -> float:
     60.0
     """
     return mean_of_ratings(values, "ratings", FIELDS)
+
+
+def overall_missing_zero(values: Sequence[Mapping[str, Any]]) -> float:
+    """`overall` by the rule of the release's leaderboard: over all steps of the file, 0 where there is no prediction.
+
+    Args:
+        values: records with ``ratings``, ``missing`` and ``split_size``, of the steps that were asked about.
+
+    Returns:
+        0..100; NaN if the judge has not rated all of what was found: a prediction without a rating is not missing.
+
+    >>> ratings = {"local_intent": 90.0, "global_intent": 60.0, "next_step_plan": 30.0}
+    >>> overall_missing_zero([{"ratings": ratings, "missing": [], "split_size": 2}])
+    30.0
+    """
+    if any(None in value["ratings"].values() for value in values):
+        return math.nan
+    (size,) = {value["split_size"] for value in values}
+    return overall(values) * len(values) / size
 
 
 def mean_of_ratings(values: Sequence[Mapping[str, Any]], key: str, names: Collection[str]) -> float:
@@ -221,19 +265,6 @@ def judge_models(values: Sequence[Mapping[str, Any]]) -> str:
     'Qwen3-32B'
     """
     return ", ".join(sorted({judge for value in values for judge in value["judges"] if judge is not None})) or "none"
-
-
-def media_used(values: Sequence[Mapping[str, Any]]) -> str:
-    """In which forms the model was shown the steps, the most frequent first, with numbers where there are several.
-
-    ``video`` for one, or ``video (298), images (2)``; ``unknown`` where a step's is not known.
-
-    >>> media_used([{"media": "video"}, {"media": "video"}, {"media": "images"}])
-    'video (2), images (1)'
-    """
-    counts = Counter(value["media"] or "unknown" for value in values)
-    forms = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return forms[0][0] if len(forms) == 1 else ", ".join(f"{media} ({count})" for media, count in forms)
 
 
 def unverified_share(values: Sequence[Mapping[str, Any]]) -> float:

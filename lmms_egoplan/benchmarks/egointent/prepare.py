@@ -7,7 +7,8 @@ from pathlib import Path
 from statistics import fmean, median, quantiles
 from typing import TYPE_CHECKING, Any
 
-from lmms_egoplan.benchmarks.egointent.records import Record, read_annotations
+from lmms_egoplan.benchmarks.egointent.record_files import HUB, HUB_DATASET, load, mapping_lines
+from lmms_egoplan.benchmarks.egointent.records import Record, check_records
 from lmms_egoplan.benchmarks.egointent.splits import OFFICIAL, PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -36,21 +37,21 @@ def prepare_egointent(
     Every step must lie inside its video by the frames' time stamps, give or take `TOLERANCE`, and hold a frame.
 
     Args:
-        annotations: see `read_annotations`.
+        annotations: see `record_files.load`.
         videos: holds ``<video_id>.mp4``.
         skip_missing: leave out steps without footage, or with damaged frames, instead of refusing.
         verify: decode every frame of the steps at 6 per second, which are all that a task may read.
 
     Returns:
         The summary, which is also stored with the split: ``benchmark``, ``split``, ``prepared`` (UTC, ISO 8601),
-        ``annotations``, ``split_size`` (steps in the file), ``questions`` (prepared), ``unverified`` (how many of
-        these), ``fingerprint`` (another text once a prepared step or its video file has changed), ``missing`` (for
-        each video that lacks footage its ``video``, ``reason`` and the ``step_ids`` that it concerns), ``verified``
-        (true, where all frames were decoded) and ``counts``: for each row of `PAPER` the numbers ``prepared``,
-        ``annotations``, ``paper`` and ``matches``,
-        whether file and paper agree; for Goal-Step steps ``categories`` in place of ``scenarios``, with None for
-        ``paper`` and ``matches``. Durations are rounded to hundredths; the 75th percentile is interpolated
-        linearly (`statistics.quantiles`, inclusive).
+        ``annotations``, ``mapping`` (which keys were taken for which fields), ``split_size`` (steps in the file),
+        ``questions`` (prepared), ``unverified`` (how many of these), ``fingerprint`` (another text once a prepared step
+        or its video file has changed), ``missing`` (for each video that lacks footage its ``video``, ``reason`` and the
+        ``step_ids`` that it concerns), ``verified`` (true, where all frames were decoded) and ``counts``: for each row
+        of `PAPER` the numbers ``prepared``, ``annotations``, ``paper`` and ``matches``, whether file and paper agree;
+        for Goal-Step steps ``categories`` in place of ``scenarios``, with None for ``paper`` and ``matches``.
+        Durations are rounded to hundredths; the 75th percentile is interpolated linearly (`statistics.quantiles`,
+        inclusive).
 
         A row of the split has `Record`'s fields and ``video_path`` (absolute), ``num_frames`` (that the step gives
         at 6 per second, before any cap) and ``split_size``.
@@ -58,7 +59,8 @@ def prepare_egointent(
     Raises:
         LmmsEgoplanError: the annotations are wrong, or the folder or footage is missing; nothing is written.
     """
-    records = read_annotations(annotations)
+    loaded = load(annotations)
+    records = check_records(annotations, loaded)
     footage, lost = _find_footage(records, videos, verify)
     if lost and not (skip_missing and footage):
         raise LmmsEgoplanError(_missing_message(lost, len(records), skip_missing, verify))
@@ -67,7 +69,8 @@ def prepare_egointent(
     return PREPARED.save(
         SPLIT,
         _dataset(rows),
-        annotations=str(Path(annotations).resolve()),
+        annotations=HUB_DATASET if str(annotations) == HUB else str(Path(annotations).resolve()),
+        mapping=mapping_lines(loaded, Record.model_fields),
         split_size=len(records),
         questions=len(kept),
         unverified=sum(record.unverified for record in kept),

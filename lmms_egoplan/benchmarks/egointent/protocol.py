@@ -1,6 +1,7 @@
 """What a model is asked about a step, and the fields of its answer (sec. 3.2).
 
-The paper prints no prompt: the project's own stands in ``protocol.yaml``.
+The paper prints no prompt: the project's own stand in ``protocol.yaml``, one with the paper's names of the fields and
+one with those of the release of August 2026.
 """
 
 from collections.abc import Mapping
@@ -8,9 +9,15 @@ from typing import Any
 
 from lmms_egoplan.paths import yaml_beside
 
-# Sec. 3.2.
+# Sec. 3.2. Prepared data and logged records have these names, whatever the task's version.
 FIELDS = ("local_intent", "global_intent", "next_step_plan")
-TITLES = {"local_intent": "Local intent", "global_intent": "Global intent", "next_step_plan": "Next-step plan"}
+# What the release of August 2026 calls them: keys of the reply and names of the metrics from version 2 of the task on.
+RELEASE_NAMES = {
+    "local_intent": "local_intent",
+    "global_intent": "procedural_intent",
+    "next_step_plan": "next_step",
+}
+TITLES = {"local_intent": "Local intent", "global_intent": "Procedural intent", "next_step_plan": "Next step"}
 # Other names of the fields; blanks and hyphens count as underscores, upper case as lower case.
 ALIASES = {
     "procedural_intent": "global_intent",
@@ -18,16 +25,22 @@ ALIASES = {
     "next_step": "next_step_plan",
 }
 
-# Goes up with every change of `PROMPT`: scores of different versions do not compare.
-PROMPT_VERSION = "1"
+# One for each prompt, another one with every change: scores of different versions do not compare.
+PROMPT_VERSION, RELEASE_PROMPT_VERSION = "1", "2"
 
-PROMPT: str = yaml_beside(__file__)["prompt"]
+_PROMPTS: dict[str, str] = yaml_beside(__file__)
+PROMPT, RELEASE_PROMPT = _PROMPTS["prompt"], _PROMPTS["release_prompt"]
 
 
 def prompt_text(doc: Mapping[str, Any]) -> str:
-    """The request for one step: of the record it holds the step id and nothing else (sec. 4.1).
+    """The request of `egointent_v1` for one step: of the record it holds the step id and nothing else (sec. 4.1).
 
     Args:
         doc: a row of the prepared dataset; only ``step_id`` is read.
     """
     return PROMPT.replace("{step_id}", doc["step_id"])
+
+
+def release_prompt_text(doc: Mapping[str, Any]) -> str:
+    """The request of version 2 for any step; nothing of the record is in it."""
+    return RELEASE_PROMPT

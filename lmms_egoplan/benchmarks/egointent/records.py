@@ -1,16 +1,17 @@
 """EgoIntent's annotations: reading and checking every record."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 from annotated_types import Predicate
 from pydantic import AfterValidator, ValidationInfo, field_validator
 
-from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.record_files import Raw, fields_of_keys, load
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record, decode_objects, parse, read_text
+from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.validation import Checked, Expected, Seconds, Text, expected, is_text, listing, shown
 
@@ -105,9 +106,9 @@ def read_annotations(path: str | Path) -> list[Record]:
     """Read an annotation file and check every record of it.
 
     Args:
-        path: JSON Lines, one record a line, or one JSON list of records. Keys are the names of `Record`'s fields or
-            `ALIASES`, in any case, with blanks or hyphens for underscores; others are left out. Blanks around
-            texts are dropped, and the environment's case does not matter.
+        path: see `record_files.load`. Keys are the names of `Record`'s fields, `ALIASES` or `record_files.VARIANTS`, in
+            any case, with blanks or hyphens for underscores; others are left out. Blanks around texts are dropped, and
+            the environment's case does not matter.
 
     Returns:
         The records in the file's order.
@@ -117,14 +118,21 @@ def read_annotations(path: str | Path) -> list[Record]:
             names the first 20 problems, each with the line or the record's number (from 1), step_id, field and what
             was found, and their total.
     """
-    path = Path(path)
+    return check_records(path, load(path))
+
+
+def check_records(path: str | Path, loaded: Sequence[Raw]) -> list[Record]:
+    """As `read_annotations`, of records that `record_files.load` has read.
+
+    Args:
+        path: names the file in messages.
+    """
     records: list[Record] = []
     problems: list[str] = []
     first_use: dict[str, str] = {}
-    loaded = list(_load(path))
-    for place, raw in loaded:
+    for place, raw in ((raw.place, raw.value) for raw in loaded):
         if isinstance(raw, ValueError):
-            problems.append(f"{place}: no JSON: {raw}")
+            problems.append(f"{place}: {raw}")
             continue
         if not isinstance(raw, JsonObject):
             problems.append(f"{place}: expected an object, found {shown(raw)}")
@@ -160,32 +168,22 @@ def read_annotations(path: str | Path) -> list[Record]:
 
 def read_raw(path: str | Path) -> list[dict[str, Any]]:
     """The records of a file that `read_annotations` has accepted, with the keys that they have there."""
-    return [raw for _, raw in _load(Path(path))]
+    return [raw.value for raw in load(path)]
 
 
-def _load(path: Path) -> Iterator[tuple[str, Any]]:
-    """Each record with the text that names it in messages; a ValueError where a line is no JSON."""
-    text = read_text(path, "annotations")
-    if not text.lstrip().startswith("["):
-        for number, line in enumerate(text.split("\n"), 1):
-            if line.strip():
-                yield f"line {number}", _parse(line)
-        return
-    for number, raw in enumerate(parse(str(path), text), 1):
-        yield f"record {number}", raw
-
-
-def _parse(text: str) -> Any:
-    try:
-        return decode_objects(text)
-    except ValueError as error:
-        return error
-
-
-def field_of(key: str) -> str:
-    """The field of `Record` that a record's key means, or another name."""
-    name = re.sub(r"[\s_-]+", "_", key.strip().lower())
-    return ALIASES.get(name, name)
+def needed_videos(records: Sequence[Record]) -> dict[str, float]:
+    """Seconds that the steps show of each video, overlaps once, by the video's id; sorted."""
+    spans: dict[str, list[tuple[float, float]]] = {}
+    for record in records:
+        spans.setdefault(record.video_id, []).append((record.start_sec, record.end_sec))
+    seconds = {}
+    for video_id, of_video in sorted(spans.items()):
+        total, reached = 0.0, 0.0
+        for start, end in sorted(of_video):
+            total += max(0.0, end - max(start, reached))
+            reached = max(reached, end)
+        seconds[video_id] = total
+    return seconds
 
 
 def _by_field(raw: JsonObject) -> tuple[dict[str, Any], list[str]]:
@@ -193,8 +191,8 @@ def _by_field(raw: JsonObject) -> tuple[dict[str, Any], list[str]]:
     values: dict[str, Any] = {}
     problems = [f"{shown(key)}: {REPEATED}" for key in raw.repeated]
     keys: dict[str, str] = {}
-    for key, value in raw.items():
-        field = field_of(key)
+    for key, field in fields_of_keys(raw).items():
+        value = raw[key]
         if field not in values:
             values[field], keys[field] = value, key
         elif values[field] != value and field in Record.model_fields:

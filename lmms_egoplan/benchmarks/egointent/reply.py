@@ -2,7 +2,7 @@
 
 import re
 
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, PROMPT
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, PROMPT, RELEASE_PROMPT
 from lmms_egoplan.benchmarks.egointent.reply_labels import SHORT_NAME, Values, read_lines, short_names
 from lmms_egoplan.benchmarks.egointent.reply_markup import read_tables, read_tags
 from lmms_egoplan.benchmarks.egointent.reply_objects import read_objects
@@ -112,7 +112,7 @@ def _words(text: str) -> str:
     return " ".join(_WORD.findall(text.casefold()))
 
 
-_PROMPT_WORDS = f" {_words(PROMPT)} "
+_PROMPT_WORDS = f" {_words(PROMPT)} | {_words(RELEASE_PROMPT)} "
 
 
 def _is_missing(value: str) -> bool:

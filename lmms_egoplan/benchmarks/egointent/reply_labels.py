@@ -18,10 +18,10 @@ Values = list[tuple[str, str]]
 
 # Short names, which other texts have too: they count only together (`_short_labels`).
 _SHORT = (
-    {"local": FIELDS[0], "global": FIELDS[1], "next": FIELDS[2]},
+    {"local": FIELDS[0], "global": FIELDS[1], "procedural": FIELDS[1], "next": FIELDS[2]},
     {"what": FIELDS[0], "why": FIELDS[1], "next": FIELDS[2]},
 )
-SHORT_NAME = "local|global|next|what|why"
+SHORT_NAME = "local|global|procedural|next|what|why"
 # What may stand before a name: numbers, bullets, emphasis, emoji; no letters.
 _BEFORE = r"(?u:[^\w\n|<{}]|[\d_]|[\u2160-\u217f\u2460-\u24ff\u2776-\u2793]){0,12}"
 
@@ -62,7 +62,7 @@ def read_lines(text: str) -> Values:
 
     That is the rest of the line, up to another field's name; where it is empty or YAML's mark of a block, the next
     paragraph, whose lines are joined by a blank, or by ``; `` if all are bullets. The text may be empty. The short
-    names Local, Global, Next and What, Why, Next count where two of them begin lines.
+    names Local, Global or Procedural, Next and What, Why, Next count where two of them begin lines.
 
     Args:
         text: with runs of white space as `reply.read_reply` shortens them.

@@ -4,7 +4,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from lmms_egoplan.benchmarks.egointent.protocol import PROMPT_VERSION, prompt_text  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.judge_protocol import RELEASE_JUDGE_VERSION  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.protocol import (  # noqa: F401
+    PROMPT_VERSION,
+    RELEASE_PROMPT_VERSION,
+    prompt_text,
+    release_prompt_text,
+)
 from lmms_egoplan.benchmarks.egointent.scoring import DEFAULT_JUDGE, JUDGE_VERSION, Prediction, grade  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import num_shown, step_images
@@ -50,3 +56,8 @@ def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
 def doc_to_text(doc: Mapping[str, Any]) -> str:
     """The request for the three fields behind the step's images."""
     return IMAGE_PLACEHOLDER * num_shown(doc, doc["shown"]) + prompt_text(doc)
+
+
+def doc_to_release_text(doc: Mapping[str, Any]) -> str:
+    """As `doc_to_text`, under the names of the release of August 2026."""
+    return IMAGE_PLACEHOLDER * num_shown(doc, doc["shown"]) + release_prompt_text(doc)

@@ -6,20 +6,26 @@ from typing import Any
 
 from datasets import Dataset
 
-from lmms_egoplan.benchmarks.aggregations import coverage, num_asked, num_counted, truncated_share  # noqa: F401
+from lmms_egoplan.benchmarks.aggregations import coverage, media_used, num_asked, num_counted, truncated_share  # noqa: F401
 from lmms_egoplan.benchmarks.egointent import scoring
 from lmms_egoplan.benchmarks.egointent.diagnostics import scoring as diagnostics
 from lmms_egoplan.benchmarks.egointent.diagnostics.metrics import mean_diagnostics, score_diagnostics  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.diagnostics.scoring import DIAGNOSTICS_VERSION, DiagnosedStep, diagnose  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.judge_protocol import RELEASE_JUDGE_VERSION  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.metrics import (  # noqa: F401
     field_score,
     judge_coverage,
     judge_models,
-    media_used,
     parsed_share,
     suspect_share,
 )
-from lmms_egoplan.benchmarks.egointent.protocol import PROMPT_VERSION, prompt_text  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.protocol import (  # noqa: F401
+    PROMPT_VERSION,
+    RELEASE_NAMES,
+    RELEASE_PROMPT_VERSION,
+    prompt_text,
+    release_prompt_text,
+)
 from lmms_egoplan.benchmarks.egointent.scoring import JUDGE_VERSION, Prediction, grade  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import media_shown, num_shown, visual_input
@@ -47,6 +53,11 @@ def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, 
     return prompt_text(doc)
 
 
+def doc_to_release_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> str:
+    """As `doc_to_text`, under the names of the release of August 2026."""
+    return release_prompt_text(doc)
+
+
 def _media(task_filter: RequestFilter, doc: Mapping[str, Any]) -> str:
     model = task_filter.model()
     return media_shown(doc, task_filter.settings(), model and model.takes_video)
@@ -56,13 +67,15 @@ class Judged(JudgedFilter):
     """Has all answers of the task judged together; gives on what `GradedStep.to_text` writes.
 
     together: all fields of a step in one request to the judge.
+    release: the judge is told the names of the release of August 2026.
     """
 
     DEFAULT_JUDGE = scoring.DEFAULT_JUDGE
 
-    def __init__(self, together: bool = False) -> None:
+    def __init__(self, together: bool = False, release: bool = True) -> None:
         super().__init__()
         self._together = together
+        self._names = RELEASE_NAMES if release else {}
 
     def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
         predictions = []
@@ -70,7 +83,13 @@ class Judged(JudgedFilter):
             doc = docs[response.doc_id]
             shown, media = num_shown(doc, self.settings()), _media(self, doc)
             predictions.append(Prediction.of_reply(doc, response.text, response.truncated, shown, media))
-        steps = grade(predictions, self.judge(), together=self._together, show_progress=is_first_process())
+        steps = grade(
+            predictions,
+            self.judge(),
+            together=self._together,
+            names=self._names,
+            show_progress=is_first_process(),
+        )
         return [step.to_text() for step in steps]
 
 

@@ -11,7 +11,7 @@ from report.answers import Answers
 
 
 def egointent_docs(count):
-    """Steps of four videos in five scenarios, three of them indoors."""
+    """Steps of twelve videos in five scenarios, three of them indoors."""
     return [
         record
         | {"unverified": False, "video_path": f"/nowhere/{record['video_id']}.mp4", "num_frames": 3}
@@ -49,7 +49,7 @@ def _egointent_records(count):
         raw_record(
             number % 6 + 1,
             step_id=f"step-{number}",
-            video_id=f"video-{number // 3 % 4}",
+            video_id=f"video-{number // 3 % 12}",
             scenario=scenarios[number % 5],
             category=None,
             environment="indoor" if number % 5 < 3 else "outdoor",

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmms_egoplan.benchmarks import aggregations
+from lmms_egoplan.benchmarks.aggregations import media_used
 from lmms_egoplan.benchmarks.egointent import metrics, published
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
@@ -256,4 +257,4 @@ def test_the_papers_environments_are_weighted_by_their_steps():
 )
 def test_forms_in_which_steps_were_shown(forms, expected):
     values = [score(replace(GRADED, media=media))["media"] for media in forms]
-    assert metrics.media_used(values) == expected
+    assert media_used(values) == expected

@@ -1,18 +1,18 @@
 """Four scores of a prediction that need no reference: which fields each is about, and what a judge is asked.
 
 The benchmark's current release adds them to the paper's: GF, whether the prediction is supported by what is visible;
-HIC, whether local and global intent form a goal hierarchy; TPC, whether what is done now and what comes next follow in
-time; NPF, whether the next action can start from the observed state. The prompts are the project's
-own, in ``judge_protocol.yaml``.
+HIC, whether local and procedural intent form a goal hierarchy; TPC, whether what is done now and what comes next follow
+in time; NPF, whether the next action can start from the observed state. The prompts are the project's own, in
+``judge_protocol.yaml``, with the release's names of the fields.
 """
 
 from collections.abc import Mapping
 
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.paths import yaml_beside
 
 # Goes up with every change of the prompts or of what the judge is shown: scores of different versions do not compare.
-DIAGNOSTICS_VERSION = "1"
+DIAGNOSTICS_VERSION = "2"
 
 # By name, the fields that a score is about.
 SCORES = {
@@ -33,9 +33,9 @@ def diagnostics_prompt(name: str, prediction: Mapping[str, str]) -> str:
         prediction: texts by field, as a judge may be shown them; at least of the score's fields, and only those are
             shown.
     """
-    needed = SCORES[name]
+    needed = {RELEASE_NAMES[field]: prediction[field] for field in SCORES[name]}
     return _PROMPTS["prompt"].format(
         meanings="\n".join(f"{field}: {_PROMPTS['meanings'][field]}" for field in needed),
         question=_PROMPTS["questions"][name],
-        prediction="\n".join(f"{field}: {prediction[field]}" for field in needed),
+        prediction="\n".join(f"{field}: {text}" for field, text in needed.items()),
     )

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any
 from lmms_egoplan.benchmarks.egointent.heatmap import Heatmap, make_heatmap
 from lmms_egoplan.benchmarks.egointent.heatmap_drawing import draw_heatmap
 from lmms_egoplan.benchmarks.egointent.prepare import SPLIT
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, TITLES
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES, TITLES
+from lmms_egoplan.benchmarks.egointent.published import load
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
-from lmms_egoplan.benchmarks.egointent.report.answers import OFFICIAL, Graded, read_graded
+from lmms_egoplan.benchmarks.egointent.report.answers import OFFICIAL, Graded, overall_of, read_graded
 from lmms_egoplan.benchmarks.egointent.report.tables import DECIMALS, RIGHT, WRONG, all_tables, note
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared
 from lmms_egoplan.report.compact_tables import Cell, compact_table, name_of, score_cell, score_notes, scored, share_cell
-from lmms_egoplan.report.document import Figure, Headline, Images, ShownAnswer, Table, Verdict
+from lmms_egoplan.report.document import Figure, Headline, Images, Reference, ShownAnswer, Table, Verdict
+from lmms_egoplan.report.published import reference_of
 from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.scored import Answer, Key, differing
+from lmms_egoplan.report.scored import Answer, Key, Mean, differing
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -36,10 +38,19 @@ class EgoIntentReport(BenchmarkReport[Graded]):
     LEAD = note("lead")
     METRIC = "overall"
     DECIMALS = DECIMALS
+    CLUSTERS = "videos"
 
     def read(self, runs: Sequence[Run]) -> list[Graded]:
         """The task and its variants."""
         return list(read_graded(runs))
+
+    def reference(self) -> Reference:
+        """The best of Table 3."""
+        return reference_of(load("table3"), caveat=note("caveat"))
+
+    def mean_over(self, task: Graded, answers: Sequence[Answer]) -> Mean:
+        """As the run's overall score is computed: missing fields count 0, fields that are not judged not at all."""
+        return overall_of(answers)
 
     def headline(self, task: Graded) -> Headline:
         """Tells whether it is over Goal-Step steps."""
@@ -68,6 +79,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
                 caption=note("heatmap_caption", shown=shown, by=heatmap.by, notes=" · ".join(heatmap.notes)),
                 draw=partial(draw_heatmap, heatmap, titled=False),
                 description=note("heatmap_description", by=heatmap.by, best=heatmap.models[0], hardest=hardest, **size),
+                has_cells=True,
             )
 
     def compact_table(self) -> Table:
@@ -103,7 +115,9 @@ class EgoIntentReport(BenchmarkReport[Graded]):
         told += ["cut off"] * bool(step.truncated) + ["suspect"] * bool(step.suspect)
         judgements = [f"{TITLES[field]}: {text}" for field, text in step.judgements.items() if text]
         text = "\n".join(_said(step, field) for field in FIELDS)
-        return ShownAnswer(verdict, text, rating="; ".join(told), judgement="\n".join(judgements) or None)
+        return ShownAnswer(
+            verdict, text, rating="; ".join(told), judgement="\n".join(judgements) or None, reply=step.reply or None
+        )
 
     @cached_property
     def _prepared(self) -> tuple[Mapping[Key, dict[str, Any]], str | None]:
@@ -151,10 +165,12 @@ def _heading(run: Graded) -> str:
 
 
 def _measures(graded: Sequence[Graded]) -> dict[str, Cell]:
+    is_release = any(run.is_release for run in graded)
+    fields = [RELEASE_NAMES[name] if is_release else name for name in FIELDS]
     return {
         # Of the benchmark's steps, of which Goal-Step's are none.
         "overall": lambda run: scored(run.main.value, DECIMALS, None if run.is_goalstep else run.coverage),
-        **{name: score_cell(name, DECIMALS) for name in (*FIELDS, *ENVIRONMENTS)},
+        **{name: score_cell(name, DECIMALS) for name in (*fields, *ENVIRONMENTS)},
         "steps": score_cell("num_steps"),
         "parsed": share_cell("parsed"),
         "judged": share_cell("judge_coverage"),

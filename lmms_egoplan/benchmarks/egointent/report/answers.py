@@ -17,13 +17,15 @@ from lmms_egoplan.benchmarks.egointent.answer_files import (
     prompt_versions,
 )
 from lmms_egoplan.benchmarks.egointent.prepare import PAPER
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.report.document import Value
+from lmms_egoplan.report.numbers import counted
+from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.run import Run, TaskRun
-from lmms_egoplan.report.scored import Answer, Mean, ScoredTask, logged, read_tasks
-from lmms_egoplan.report.statistics import bootstrap_interval
+from lmms_egoplan.report.scored import Answer, Mean, ScoredTask, in_percent, logged, read_tasks
+from lmms_egoplan.report.statistics import interval_of_sums
 from lmms_egoplan.validation import AnyText, Checked, Seconds, read_as
 
 OFFICIAL = PAPER["steps"]
@@ -57,6 +59,16 @@ class Graded(ScoredTask):
     is_goalstep: bool
 
     @property
+    def is_release(self) -> bool:
+        """Whether it has the names of the release of August 2026: version 2 of the task."""
+        return shared_file(self.task_run.config) == TASK
+
+    def number(self, metric: str) -> float | None:
+        """Of a field under either of its names, the paper's or the release's."""
+        value = super().number(metric)
+        return super().number(RELEASE_NAMES[metric]) if value is None and metric in RELEASE_NAMES else value
+
+    @property
     def media(self) -> str | None:
         """The form in which the model was shown the steps; None in runs of earlier versions, which do not tell."""
         return self.text("media")
@@ -79,10 +91,18 @@ class Graded(ScoredTask):
         return None if asked is None else min(1.0, asked / OFFICIAL) * (1 - unjudged)
 
     @property
-    def compares(self) -> bool:
-        """Whether the scores compare with the published ones: over the paper's steps, all of them, rated by a judge."""
-        is_whole = self.annotated == OFFICIAL and self.coverage == 1
-        return is_whole and not self.is_goalstep and not self.is_by_demo
+    def apart(self) -> tuple[str, ...]:
+        """Over the paper's steps, all of them, rated by a judge, the scores compare with the published ones."""
+        size = self.annotated
+        if self.is_goalstep:
+            return (GOALSTEP_STEPS, *super().apart)
+        other = [] if size in (None, OFFICIAL) else [f"an annotation file of {counted(size, 'steps')}"]
+        return (*other, *super().apart)
+
+    @property
+    def conditions(self) -> dict[str, str | None]:
+        prompt, judge_prompt = prompt_versions(self.task_run.config)
+        return super().conditions | {"prompts": prompt, "judge's prompts": judge_prompt, "steps": str(self.is_goalstep)}
 
     @cached_property
     def means(self) -> dict[str, Mean]:
@@ -103,6 +123,7 @@ class Graded(ScoredTask):
     def shares(self) -> dict[str, Value]:
         """What the scores are over, what was shown, who judged and by which prompts, for columns beside the scores."""
         percent = {name: self.percent(metric) for name, metric in SHARES.items()}
+        percent["coverage"] = None if self.is_goalstep else in_percent(self.coverage)
         prompts = ", ".join(version or "unknown" for version in prompt_versions(self.task_run.config))
         texts = {"judge": self.judge, "prompts": prompts, "media": self.media}
         return {"questions": self.number("num_steps")} | texts | percent
@@ -119,7 +140,7 @@ def read_graded(runs: Iterable[Run]) -> Iterator[Graded]:
     Raises:
         LmmsEgoplanError: see `read_tasks`.
     """
-    for name, run, answers, task_run in read_tasks(runs, ["egointent"], TASK, _answer):
+    for name, run, answers, task_run in read_tasks(runs, ["egointent", "egointent_v1"], TASK, _answer):
         is_goalstep = _is_goalstep(task_run, answers)
         yield Graded(name + f" ({GOALSTEP_STEPS})" * is_goalstep, run, answers, task_run, is_goalstep)
 
@@ -127,6 +148,16 @@ def read_graded(runs: Iterable[Run]) -> Iterator[Graded]:
 def fields_of(name: str) -> Sequence[str]:
     """The fields that a score is over."""
     return (name,) if name in FIELDS else FIELDS
+
+
+def overall_of(steps: Sequence[Answer]) -> Mean:
+    """The overall score over some steps, as `metrics` has it; None where of a found field nothing is judged."""
+    clusters = len({step.cluster for step in steps})
+    if not steps:
+        return Mean(questions=0, clusters=0)
+    value = float(_score(_counts(steps, FIELDS).sum(axis=0)))
+    interval = None if math.isnan(value) else _interval(steps, FIELDS)
+    return Mean(None if math.isnan(value) else value, interval, len(steps), clusters)
 
 
 def _is_goalstep(task_run: TaskRun, answers: Mapping[Any, Answer] | None) -> bool:
@@ -164,22 +195,21 @@ def _answer(sample: Mapping[str, Any]) -> Answer:
 
 def _interval(steps: Sequence[Answer], names: Sequence[str]) -> tuple[float, float] | None:
     """95 % interval of the mean of the fields' scores, as `metrics` has them, by a bootstrap that draws videos."""
-    sums: dict[str, np.ndarray] = {}
-    for step in steps:
-        rows = [_count(step.record.graded, field) for field in names]
-        sums[step.cluster] = sums.get(step.cluster, 0) + np.array(rows)
-    of_videos = np.array(list(sums.values()))
+    return interval_of_sums(_counts(steps, names), [step.cluster for step in steps], _score)
 
-    def score(drawn: np.ndarray) -> float:
-        asked, found, judged, total = of_videos[drawn.astype(int)].sum(axis=0).T
-        if (judged[found > 0] == 0).any():
-            return math.nan
-        return float(np.mean(found / asked * total / np.maximum(judged, 1)))
 
-    return bootstrap_interval(range(len(sums)), list(sums), score)
+def _counts(steps: Sequence[Answer], names: Sequence[str]) -> np.ndarray:
+    """What each step adds, of shape (steps, fields, 4): to a field's steps, found and judged ones, and ratings."""
+    return np.array([[_count(step.record.graded, field) for field in names] for step in steps], dtype=float)
+
+
+def _score(counts: np.ndarray) -> np.ndarray:
+    """Mean of the fields' scores from sums of `_counts`; NaN where of a field that was found nothing is judged."""
+    asked, found, judged, total = np.moveaxis(counts, -1, 0)
+    scores = (found / asked * total / np.maximum(judged, 1)).mean(axis=-1)
+    return np.where(((judged == 0) & (found > 0)).any(axis=-1), math.nan, scores)
 
 
 def _count(step: GradedStep, field: str) -> tuple[int, bool, bool, float]:
-    """What a step adds to a field's steps, found and judged ones, and to the sum of the ratings of the latter."""
     rating = step.ratings[field] if field in step.fields else None
     return 1, field in step.fields, rating is not None, rating or 0.0

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
-from lmms_egoplan.benchmarks.egointent.protocol import TITLES
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES, TITLES
 from lmms_egoplan.benchmarks.egointent.published import load
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.report.answers import OFFICIAL, SCORES, Graded, fields_of
@@ -25,6 +25,7 @@ _INTERVAL_NOTE = interval_note("videos", "steps")
 def all_tables(graded: Sequence[Graded]) -> Iterator[Table | None]:
     """In the section's order."""
     yield _table3(graded)
+    yield _leaderboard(graded)
     yield _score_table(graded)
     yield from _scenario_tables(graded)
     told = ("egointent_comparisons", "Every pair of runs: overall", DECIMALS, "videos", note("comparisons"))
@@ -36,10 +37,21 @@ def _table3(graded: Sequence[Graded]) -> Table:
     own = []
     for run in graded:
         scores = {name: mean.value for name, mean in run.means.items()} | run.main.cells("overall")
-        own.append({"model": run.name, "compares": run.compares} | scores | run.shares())
+        own.append({"model": run.name, "apart": run.apart} | scores | run.shares())
     notes = (note("protocol"), note("official", steps=OFFICIAL), _INTERVAL_NOTE, note("shares"))
     title = "Semantic consistency, beside Table 3"
     return published_with_runs(title, load("table3"), own, _COLUMNS["table3"], notes)
+
+
+def _leaderboard(graded: Sequence[Graded]) -> Table:
+    """Scores of each run of version 2 among those of the release's leaderboard."""
+    own = []
+    for run in (run for run in graded if run.is_release):
+        scores = {RELEASE_NAMES.get(name, name): run.means[name].value for name in ("overall", *FIELDS)}
+        own.append({"model": run.name, "apart": run.apart} | scores | run.main.cells("overall") | run.shares())
+    notes = (note("protocol"), note("official", steps=OFFICIAL), _INTERVAL_NOTE, note("shares"))
+    title = "Semantic consistency and diagnostics, beside the leaderboard of August 2026"
+    return published_with_runs(title, load("leaderboard"), own, _COLUMNS["table3"], notes)
 
 
 def _score_table(graded: Sequence[Graded]) -> Table:

@@ -17,7 +17,7 @@ from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egointent.diagnostics import scoring as diagnostics
 from lmms_egoplan.benchmarks.egointent.diagnostics.judge_protocol import SCORES, diagnostics_prompt
 from lmms_egoplan.benchmarks.egointent.diagnostics.scoring import DiagnosedStep, Diagnosis, diagnose, encode_frames
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.visuals import visual_input
 from lmms_egoplan.judging import DEMO, JudgeSettings
 from lmms_egoplan.media.frames import FrameError
@@ -84,7 +84,7 @@ def test_each_score_gets_the_frames_and_its_fields_alone():
     for name, needed in SCORES.items():
         text = diagnostics_prompt(name, FOUND)
         assert [field for field in FIELDS if FOUND[field] in text] == list(needed)
-        assert [field for field in FIELDS if re.search(rf"\b{field}\b", text)] == list(needed)
+        assert [field for field in FIELDS if re.search(rf"\b{RELEASE_NAMES[field]}\b", text)] == list(needed)
 
 
 def test_frames_are_those_of_the_video_thinned_and_none_after_the_truncation(data):

@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.egointent.synthetic import egointent_answers
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from report.joined import joined
 from report.prepared import prepare_data
 from report.synthetic import write_run
 
@@ -58,5 +59,4 @@ def rows(table):
 
 
 def table(section, key):
-    (found,) = (each for each in section.tables if each.key == key)
-    return found
+    return joined(section, key)

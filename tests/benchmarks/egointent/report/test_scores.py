@@ -37,7 +37,9 @@ def test_table_3_has_the_scores_of_each_run_and_what_they_are_over(section, writ
     assert row["parsed"] == pytest.approx(100 * found / (3 * COUNT))
     assert row["judged"] == pytest.approx(100 * judged / found)
     assert row["truncated"] == (pytest.approx(100 * sum(cut) / len(cut)) if cut else None)
-    assert (row["coverage"], row["unverified"], row["suspect"]) == (100, 0, 0)
+    unjudged = sum(rating is None for step in steps for rating in step["ratings"].values())
+    assert row["coverage"] == pytest.approx(100 * COUNT / 3014 * (1 - unjudged / (3 * COUNT)))
+    assert (row["unverified"], row["suspect"]) == (0, 0)
     assert row["judge"] == ("other" if run == "c" else "org/judge")
     assert row["low"] < row["overall"] < row["high"]
 
@@ -53,7 +55,7 @@ def test_table_3_keeps_what_is_published(section):
 
 
 def test_intervals_are_those_of_a_bootstrap_that_draws_videos(section, written):
-    heads = ("Overall", "Local intent", "Global intent", "Next-step plan", "Indoor", "Outdoor")
+    heads = ("Overall", "Local intent", "Procedural intent", "Next step", "Indoor", "Outdoor")
     titles = dict(zip(SCORES, heads, strict=True))
     found = {(row["score_of"], row["model"]): row for row in rows(table(section, "egointent_scores"))}
     assert len(found) == len(SCORES) * len(NAMES)
@@ -131,8 +133,8 @@ def test_pairs_are_compared_over_the_steps_with_all_ratings(section, written):
         common = first.keys() & second.keys()
         assert row["questions"] == len(common)
         assert row["difference"] == pytest.approx(fmean(first[key] - second[key] for key in common))
-        # Four videos have 16 ways to flip signs.
-        assert (16 * row["p_value"]) == pytest.approx(round(16 * row["p_value"]))
+        # Twelve videos have 4,096 ways to flip signs.
+        assert (4096 * row["p_value"]) == pytest.approx(round(4096 * row["p_value"]))
 
 
 def test_the_heat_map_shows_runs_by_scenarios(section):

@@ -1,0 +1,116 @@
+"""Version 2 of the task: the names of the release of August 2026, beside the paper's in `egointent_v1`."""
+
+import math
+
+import pytest
+
+from benchmarks.egointent.source import raw_record
+from judge_server import JudgeServer, Reply
+from lmms_egoplan.benchmarks.egointent import metrics
+from lmms_egoplan.benchmarks.egointent.heatmap import make_heatmap
+from lmms_egoplan.benchmarks.egointent.judge_protocol import judge_prompt, read_ratings
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES, prompt_text, release_prompt_text
+from lmms_egoplan.benchmarks.egointent.reply import read_reply
+from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
+from lmms_egoplan.judging import JudgeSettings
+from lmms_egoplan.paths import LM_EVAL_TASKS
+from lmms_egoplan.report.recompute import aggregation_lists
+
+DOC = raw_record(1) | {"num_frames": 3, "split_size": 4, "unverified": False}
+
+
+def graded(reply):
+    prediction = Prediction.of_reply(DOC, reply, False, 3)
+    (step,) = grade([prediction], JudgeSettings("demo"), show_progress=False)
+    return step
+
+
+def test_the_prompt_asks_for_the_releases_keys_and_tells_nothing_of_the_step():
+    text = release_prompt_text(DOC)
+    assert all(f'"{name}": "..."' in text for name in RELEASE_NAMES.values())
+    assert not any(name in text for name in ("global_intent", "next_step_plan", DOC["step_id"]))
+    assert all(f'"{name}": "..."' in prompt_text(DOC) for name in FIELDS)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '{"local_intent": "hold it", "procedural_intent": "build it", "next_step": "drive a screw"}',
+        "**Local Intent:** hold it\n**Procedural Intent:** build it\n**Next Step:** drive a screw",
+        "Local: hold it\nProcedural: build it\nNext: drive a screw",
+        '{"local": "hold it", "procedural": "build it", "next": "drive a screw"}',
+        '{"local_intent": "hold it", "global_intent": "build it", "next_step_plan": "drive a screw"}',
+    ],
+)
+def test_replies_under_either_names_are_read(reply):
+    assert read_reply(reply) == dict(zip(FIELDS, ("hold it", "build it", "drive a screw"), strict=True))
+
+
+def test_pieces_of_either_prompt_are_no_answer():
+    for prompt in (prompt_text(DOC), release_prompt_text(DOC)):
+        assert read_reply(prompt) == {}
+
+
+def test_values_have_the_releases_names():
+    step = graded('{"local_intent": "hold board 1 steady", "procedural_intent": "assemble frame 1"}')
+    values = metrics.score_release_step(DOC, [step.to_text()])
+    paper = metrics.score_step(DOC, [step.to_text()])
+    assert values["procedural_intent"] == paper["global_intent"]
+    assert values["next_step"] == {"missing": True, "video_id": DOC["video_id"], "score": 0.0}
+    assert not {"global_intent", "next_step_plan"} & values.keys()
+    lists = aggregation_lists(LM_EVAL_TASKS.parent / "shared")
+    assert set(lists["score_release_step"]) >= {"procedural_intent", "next_step", "overall_missing_zero"}
+    assert set(lists["score_step"]) >= {"global_intent", "next_step_plan"}
+
+
+def value(ratings, missing=(), size=4):
+    return {"ratings": dict(zip(FIELDS, ratings, strict=True)), "missing": list(missing), "split_size": size}
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([value((90.0, 60.0, 30.0))] * 4, 60.0),
+        ([value((90.0, 60.0, 30.0))] * 2, 30.0),
+        ([value((90.0, 60.0, 0.0), ["next_step_plan"]), value((30.0, 30.0, 30.0))], (50 + 30) / 4),
+        ([value((90.0, None, 30.0)), value((30.0, 30.0, 30.0))], math.nan),
+    ],
+)
+def test_missing_predictions_are_zero_and_missing_ratings_are_not(values, expected):
+    assert metrics.overall_missing_zero(values) == pytest.approx(expected, nan_ok=True)
+
+
+def test_one_request_about_several_fields_names_them_as_the_release_does():
+    texts = {field: f"text of {field[:4]}" for field in FIELDS}
+    prompt = judge_prompt(texts, texts, RELEASE_NAMES)
+    assert "[[procedural_intent: n]]" in prompt
+    assert "global_intent" not in prompt
+    assert read_ratings("[[local_intent: 1]] [[procedural_intent: 2]] [[next_step: 3]]") == dict(
+        zip(FIELDS, (1.0, 2.0, 3.0), strict=True)
+    )
+    assert judge_prompt({FIELDS[0]: "a"}, {FIELDS[0]: "b"}, RELEASE_NAMES) == judge_prompt(
+        {FIELDS[0]: "a"}, {FIELDS[0]: "b"}
+    )
+
+
+def test_the_judge_is_asked_with_these_names():
+    verdict = "[[local_intent: 80]]\n[[procedural_intent: 60]]\n[[next_step: 40]]"
+    reply = '{"local_intent": "hold it", "procedural_intent": "build it", "next_step": "drive a screw"}'
+    with JudgeServer(lambda *_: Reply(verdict)) as server:
+        settings = JudgeSettings("judge", base_url=server.url)
+        prediction = Prediction.of_reply(DOC, reply, False, 3)
+        (step,) = grade([prediction], settings, together=True, names=RELEASE_NAMES, show_progress=False)
+    assert step.ratings == dict(zip(FIELDS, (80.0, 60.0, 40.0), strict=True))
+    assert all("global_intent" not in str(body) for body in server.bodies)
+
+
+def test_the_heat_map_has_one_field():
+    from lmms_egoplan.benchmarks.egointent.answer_files import LoggedRun, LoggedStep
+
+    step = graded('{"local_intent": "hold board 1 steady", "procedural_intent": "assemble frame 1"}')
+    logged = {step.step_id: LoggedStep(step, "Kitchen", False, False)}
+    run = LoggedRun("model", logged, "2.0", "2", "2")
+    drawn = make_heatmap([run], ["global_intent"])
+    assert drawn.title == "EgoIntent: procedural intent by scenario"
+    assert drawn.cells[0][0].score == step.ratings["global_intent"]
+    assert make_heatmap([run]).title == "EgoIntent: overall score by scenario"
