@@ -21,10 +21,10 @@ from lmms_egoplan.benchmarks.actplan.records import find_instances, read_instanc
 from lmms_egoplan.benchmarks.actplan.reply import form_validity
 from lmms_egoplan.benchmarks.egointent import demo as egointent
 from lmms_egoplan.benchmarks.egointent import records as egointent_records
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, prompt_text
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES, prompt_text
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames
 from lmms_egoplan.benchmarks.egoplan import demo as egoplan
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, Record, read_annotations
+from lmms_egoplan.benchmarks.egoplan.records import Record, read_annotations
 from lmms_egoplan.benchmarks.egothink import demo as egothink
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
@@ -33,6 +33,7 @@ from lmms_egoplan.demo.checkpoint import write_checkpoint
 from lmms_egoplan.demo.encoder import write_encoder
 from lmms_egoplan.demo.scenes import FPS, SCENES, Scene
 from lmms_egoplan.media.frames import count_video_frames, read_frame_folder, read_video_frames
+from lmms_egoplan.next_action.records import EGO4D, EPIC_KITCHENS
 
 EGOTHINK = Path(__file__).parents[2] / "shared" / "data" / "egothink"
 # A judge that answers nothing, and a key that nobody may see.
@@ -389,10 +390,10 @@ def test_demo_from_scenes_to_scores(tmp_path):
     intents = metrics["egointent"]
     assert (intents["num_steps"], intents["coverage"]) == (12, 1)
     assert intents["judge_coverage"] == 1 or (intents["parsed"] == 0 and math.isnan(intents["judge_coverage"]))
-    assert intents["overall"] == pytest.approx(sum(intents[field] for field in FIELDS) / 3)
+    assert intents["overall"] == pytest.approx(sum(intents[field] for field in RELEASE_NAMES.values()) / 3)
     (samples,) = out.glob("results/**/*_samples_egointent.jsonl")
     assert len(samples.read_text().splitlines()) == 12
-    assert {(name, f"{intents[name]:.2f}") for name in ("overall", *FIELDS)} <= {*rows}
+    assert {(name, f"{intents[name]:.2f}") for name in ("overall", *RELEASE_NAMES.values())} <= {*rows}
     assert ("judge", "not asked") in rows
     for task in ("actplan", "actplan_text_only"):
         plans = metrics[task]

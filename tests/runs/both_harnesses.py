@@ -22,7 +22,7 @@ from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
-from lmms_egoplan.harnesses.lm_eval.command import RANKER
+from lmms_egoplan.harnesses.lm_eval.command import RANKERS
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 from runs.answerer import save_answerer
 from runs.harness import Run
@@ -32,6 +32,7 @@ from zoo.llava import text_config
 
 QUESTIONS = 9
 PLANS = 8
+RANKER = next(iter(RANKERS.items()))
 FEW_TOKENS = {"max_gen_toks": 12}
 
 _CHATML = (

@@ -29,12 +29,15 @@ class Choice(NamedTuple):
 class SlowEgoPlan:
     """One model on one annotation file."""
 
+    LIST = "EgoPlan_validation"
+    MOST_TOKENS = 16
+
     def __init__(self, checkpoint: Path, media: Path) -> None:
         self.model = AutoModelForImageTextToText.from_pretrained(checkpoint, dtype=torch.float32).eval()
         self.processor = AutoProcessor.from_pretrained(checkpoint)
         self.media = media
         annotations = json.loads((media / "annotations.json").read_text(encoding="utf-8"))
-        self.records: list[Record] = annotations["EgoPlan_validation"]
+        self.records: list[Record] = annotations[self.LIST]
 
     def uniform(self, record: Record, count: int = 8) -> list[dict[str, Any]]:
         """Media of the default layout: frames of the whole progress."""
@@ -78,14 +81,16 @@ class SlowEgoPlan:
 
     @torch.no_grad()
     def reply(self, record: Record, media: list[dict[str, Any]]) -> str:
-        lines = [record["question"]]
-        lines += [f"{letter}. {record[f'choice_{letter.lower()}']}" for letter in LETTERS]
-        lines += ["Reply with nothing but the letter of the action to take: A, B, C or D."]
-        inputs = self._inputs(media, "\n".join(lines), [], add_generation_prompt=True)
+        inputs = self._inputs(media, self.prompt(record), [], add_generation_prompt=True)
         self._forget_positions()
-        output = self.model.generate(**inputs, do_sample=False, max_new_tokens=16)[0]
+        output = self.model.generate(**inputs, do_sample=False, max_new_tokens=self.MOST_TOKENS)[0]
         answer = output[inputs["input_ids"].shape[1] :]
         return self.processor.tokenizer.decode(answer, skip_special_tokens=True)
+
+    def prompt(self, record: Record) -> str:
+        lines = [record["question"]]
+        lines += [f"{letter}. {record[f'choice_{letter.lower()}']}" for letter in LETTERS]
+        return "\n".join([*lines, "Reply with nothing but the letter of the action to take: A, B, C or D."])
 
     def _inputs(self, media: list[dict[str, Any]], text: str, answer: list[Any], **how: bool) -> Any:
         videos = [

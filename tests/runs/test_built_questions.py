@@ -11,8 +11,8 @@ from benchmarks.egoplan.derived_questions import DATA, available, render_media
 from judge_server import JudgeServer
 from lmms_egoplan.benchmarks.egoplan.construction.narrations import read_epic_kitchens
 from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
-from lmms_egoplan.benchmarks.egoplan.visuals import clip_frames, uniform_frames
 from lmms_egoplan.cli import app
+from lmms_egoplan.next_action.visuals import clip_frames, uniform_frames
 from runs.harness import metric, run
 from runs.prepared_set import save_letter_lover
 

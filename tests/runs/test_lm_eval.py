@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks.actplan.slow import lcs, lines, normalised
 from lmms_egoplan.benchmarks.actplan.splits import PREPARED as ACTPLAN
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from runs.both_harnesses import (
     FEW_TOKENS,
@@ -139,7 +139,7 @@ def test_egointent_is_answered_and_scored_alike(data):
     assert found == records(theirs, "egointent", "overall")
     results = own.results["egointent"]
     means = [fmean(step["ratings"][field] for step in found.values()) for field in FIELDS]
-    assert [results[f"{field},judged"] for field in FIELDS] == pytest.approx(means)
+    assert [results[f"{RELEASE_NAMES[field]},judged"] for field in FIELDS] == pytest.approx(means)
     assert results["overall,judged"] == pytest.approx(fmean(means)) != 0
     assert results["num_steps,judged"] == len(found) == 6
     assert_same_results(theirs, own, ["egointent"])

@@ -12,16 +12,9 @@ from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label
 from lmms_egoplan.annotation.forms import Choice, Film, Form, Option, Picture, Prose, Shown, Values
 from lmms_egoplan.benchmarks.egoplan import demo
 from lmms_egoplan.benchmarks.egoplan.prepare import Roots, check_media
-from lmms_egoplan.benchmarks.egoplan.records import (
-    EGO4D,
-    EPIC_KITCHENS,
-    LETTERS,
-    LIST_KEYS,
-    Record,
-    load_list,
-    read_annotations,
-)
-from lmms_egoplan.benchmarks.egoplan.visuals import SOURCE_FPS
+from lmms_egoplan.benchmarks.egoplan.records import LIST_KEYS, Record, read_annotations
+from lmms_egoplan.next_action.clock import frames_per_second
+from lmms_egoplan.next_action.records import EGO4D, EPIC_KITCHENS, LETTERS, load_list
 from lmms_egoplan.text import csv_text
 
 # Sec. 3.3: 50 samples, reviewed by two senior annotators; pairs.
@@ -31,6 +24,8 @@ SKIP_REASONS = {
     "unclear": "Unclear picture: what is seen does not tell how far the task is",
     "ambiguous": "Ambiguous: the goal is, or no choice fits, or several do",
 }
+# What the export writes: the questions that are kept, and the others.
+KEPT, REJECTED = "EgoPlan_validation.json", "rejected.csv"
 _STAGE = "verify"
 # Of clips: about so many frames per second, and so many frames at most.
 _FPS, _MOST = 10, 1200
@@ -132,11 +127,11 @@ class VerifiedQuestions(Flow):
         files = {}
         if kept:
             text = json.dumps({"EgoPlan_validation": kept}, indent=1, ensure_ascii=False) + "\n"
-            files["EgoPlan_validation.json"] = ExportedFile(text, "the verified questions, for data prepare egoplan")
+            files[KEPT] = ExportedFile(text, "the verified questions, for data prepare egoplan")
         header = ["sample_id", "reason", "choices", "record"]
         golden = {item.hidden["record"]["sample_id"]: item.hidden["golden"] for item in labelled.items}
         rows = csv_text([header, *([*row, golden[row[0]]] for row in rejected)])
-        return Export(lines, files | {"rejected.csv": ExportedFile(rows, "the others, with reasons")})
+        return Export(lines, files | {REJECTED: ExportedFile(rows, "the others, with reasons")})
 
     def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
         """All questions of the set."""
@@ -157,7 +152,7 @@ def clip_frames(record: Record) -> tuple[list[int], float]:
     if not record.past_actions:
         return [], float(_FPS)
     observation, first = record.current_observation_frame, record.past_actions[0].start_frame
-    rate = SOURCE_FPS[record.video_source]
+    rate = frames_per_second(record.video_source, record.video_id)
     stride = max(1, rate // _FPS, -(-(observation - first + 1) // _MOST))
     return list(range(observation, first - 1, -stride))[::-1], rate / stride
 

@@ -7,22 +7,42 @@ import typer
 
 from lmms_egoplan.annotation.options import Annotators, Db, Host, PerItem, Port
 from lmms_egoplan.benchmarks.egoplan.tuning import commands as tuning
-from lmms_egoplan.prepared_counts import SkipMissing, Verify, print_summary
+from lmms_egoplan.next_action.commands import print_cut, print_needed, print_prepared
+from lmms_egoplan.prepared_counts import SkipMissing, Verify
 
 _LABELS = {"task_goals": "task goals"}
+
+Split = Annotated[Literal["val", "test"], typer.Option(help="The split that the file holds.")]
+EpicKitchens = Annotated[
+    Path | None, typer.Option(help="Folder with EPIC-KITCHENS' RGB frames: `P01/rgb_frames/` and so on.")
+]
+Ego4d = Annotated[Path | None, typer.Option(help="Folder with Ego4D's videos, `<video_id>.mp4`.")]
+EpicVideoInfo = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="EPIC-KITCHENS-100's list of videos, `EPIC_100_video_info.csv`: check ids, lengths and rates with it.",
+    ),
+]
 
 
 def prepare(
     annotations: Annotated[Path, typer.Argument(metavar="ANNOTATIONS", help="EgoPlan's annotation file.")],
-    split: Annotated[Literal["val", "test"], typer.Option(help="The split that the file holds.")],
-    epic_kitchens: Annotated[
-        Path | None, typer.Option(help="Folder with EPIC-KITCHENS' RGB frames: `P01/rgb_frames/` and so on.")
+    split: Split,
+    epic_kitchens: EpicKitchens = None,
+    ego4d: Ego4d = None,
+    clips: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with a ready-cut clip of each question, `<sample_id>.mp4`, in place of the two sources; "
+            "`data cut egoplan` makes such clips."
+        ),
     ] = None,
-    ego4d: Annotated[Path | None, typer.Option(help="Folder with Ego4D's videos, `<video_id>.mp4`.")] = None,
+    epic_video_info: EpicVideoInfo = None,
     skip_missing: SkipMissing = False,
     verify: Verify = False,
 ) -> None:
-    """Prepare EgoPlan-Bench from its annotations and the two sources' frames.
+    """Prepare EgoPlan-Bench from its annotations and the two sources' frames, or from ready-cut clips.
 
     Example: `lmms-egoplan data prepare egoplan EgoPlan_validation.json --split val --epic-kitchens EPIC-KITCHENS
     --ego4d ego4d/video_288p`
@@ -35,8 +55,55 @@ def prepare(
     """
     from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
 
-    summary = prepare_egoplan(annotations, split, epic_kitchens, ego4d, skip_missing, verify)
-    print_summary(summary, "questions", _LABELS)
+    summary = prepare_egoplan(
+        annotations, split, epic_kitchens, ego4d, skip_missing, verify, clips=clips, epic_video_info=epic_video_info
+    )
+    print_prepared(summary, _LABELS)
+
+
+def list_videos(
+    annotations: Annotated[
+        Path, typer.Option(metavar="FILE", help="EgoPlan's annotation file, of either split.", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The list of Ego4D's videos to write.", show_default=False)],
+    frames: Annotated[
+        bool, typer.Option("--frames", help="Also list the frames that tasks may read, as `*_frames.csv` beside it.")
+    ] = False,
+) -> None:
+    """List the videos that EgoPlan-Bench's questions need, for the publishers' downloaders.
+
+    `FILE` gets Ego4D's video ids, one a line, as its downloader's `--video_uid_file` reads them. EPIC-KITCHENS' video
+    ids go beside it, into `*_epic_kitchens.txt`.
+
+    Example: `lmms-egoplan data list egoplan --annotations EgoPlan_validation.json --out ids.txt --frames`
+    """
+    from lmms_egoplan.benchmarks.egoplan.records import read_annotations
+    from lmms_egoplan.next_action.needed_videos import needed_spans
+
+    print_needed(needed_spans(read_annotations(annotations, "test")), out, frames)
+
+
+def cut(
+    annotations: Annotated[Path, typer.Argument(metavar="ANNOTATIONS", help="EgoPlan's annotation file.")],
+    split: Split,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the clips.", show_default=False)],
+    epic_kitchens: EpicKitchens = None,
+    ego4d: Ego4d = None,
+    epic_video_info: EpicVideoInfo = None,
+    skip_missing: SkipMissing = False,
+) -> None:
+    """Cut a clip of each question out of the source videos, for `data prepare egoplan --clips`.
+
+    `<sample_id>.mp4` is H.264 and has every frame from the first past action's start to the observation: all that a
+    task may read. After a kill, the same command goes on.
+
+    Example: `lmms-egoplan data cut egoplan EgoPlan_validation.json --split val --epic-kitchens EPIC-KITCHENS
+    --ego4d ego4d/video_288p --out clips`
+    """
+    from lmms_egoplan.benchmarks.egoplan.cutting import cut_clips
+
+    clips = cut_clips(annotations, split, epic_kitchens, ego4d, out, skip_missing, epic_video_info)
+    print_cut(clips, out)
 
 
 def build(
@@ -167,7 +234,7 @@ def annotate(
     """
     from lmms_egoplan.annotation.serve import open_store, serve
     from lmms_egoplan.benchmarks.egoplan.annotation import FLOW, SENIORS, read_items
-    from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
+    from lmms_egoplan.next_action.records import EGO4D, EPIC_KITCHENS
 
     store = open_store(
         FLOW,
@@ -184,13 +251,22 @@ def annotate(
 
 COMMANDS = {
     "data prepare egoplan": prepare,
+    "data list egoplan": list_videos,
+    "data cut egoplan": cut,
     "data build egoplan": build,
     "submit egoplan": submit,
     "annotate egoplan": annotate,
     **tuning.COMMANDS,
 }
-FORMER_OPTIONS = {"data prepare egoplan": ("--annotations",), "submit egoplan": ("--samples",)}
+FORMER_OPTIONS = {
+    "data prepare egoplan": ("--annotations",),
+    "data cut egoplan": ("--annotations",),
+    "submit egoplan": ("--samples",),
+}
 HELPS = {
+    "data list": "`lmms-egoplan data list egoplan --annotations EgoPlan_validation.json --out ids.txt`",
+    "data cut": "`lmms-egoplan data cut egoplan EgoPlan_validation.json --split val --epic-kitchens EPIC-KITCHENS "
+    "--ego4d ego4d/video_288p --out clips`",
     "data export": "`lmms-egoplan data export egoplan-it EgoPlan_IT.json --format trl --epic-kitchens EPIC-KITCHENS "
     "--out trl`",
     "submit": "`lmms-egoplan submit egoplan runs/model/20250101_120000_samples_egoplan_test.jsonl "

@@ -1,23 +1,11 @@
-"""EgoPlan's metrics: per question what a harness collects, and the aggregations over a run.
+"""EgoPlan's metrics: what a harness collects of each question."""
 
-A question's values are records, not numbers: accuracies are ``{"score": 0.0 or 1.0, "video_id": ...}``, so
-that a harness can cluster its standard errors by video; counts carry what they count, so that it computes
-none for them.
-"""
-
-import math
 from collections.abc import Sequence
-from statistics import fmean
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.records import LETTERS, SOURCE_METRIC
-from lmms_egoplan.benchmarks.egoplan.reply import parse_letter
-from lmms_egoplan.benchmarks.egoplan.scoring import Ranking, rank
+from lmms_egoplan.benchmarks.egoplan.records import SOURCE_METRIC
 from lmms_egoplan.media.sampling import Doc
-from lmms_egoplan.ranking.audits import audit_values
-from lmms_egoplan.ranking.loglikelihood import Loglikelihood, parse_loglikelihood
-
-Values = dict[str, dict[str, Any]]
+from lmms_egoplan.next_action.metrics import Values, score_choices, score_letter, score_private_choices
 
 
 def score_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
@@ -45,27 +33,14 @@ def score_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
     >>> values["predictions"]["prediction"]
     'B'
     """
-    values, ranking = _rank_responses(doc, responses)
-    predictions = {
-        "acc": ranking.by_mean,
-        "acc_sum": ranking.by_sum,
-        "acc_bytes": ranking.by_bytes,
-        SOURCE_METRIC[doc["video_source"]]: ranking.by_mean,
-    }
-    gold = LETTERS.index(doc["golden_choice_idx"])
-    accuracies = {
-        name: _scored(doc, predicted == gold) for name, predicted in predictions.items() if predicted is not None
-    }
-    return accuracies | values
+    return score_choices(doc, responses, [SOURCE_METRIC[doc["video_source"]]])
 
 
 def score_test_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
     """Values of one question whose answer is private.
 
     Returns:
-        ``ties``; ``predictions``: sample id, predicted letter or None, and for each choice its ``loss``,
-        ``logprob``, ``num_tokens`` and ``is_greedy``; ``ranking_audits`` and ``ranking_audit_difference`` where the
-        backend tells its computation paths; ``coverage``, ``split_size``, ``num_questions``.
+        Those of `score_private_choices`.
 
     Raises:
         ValueError: as for `score_ranking`.
@@ -75,7 +50,7 @@ def score_test_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
     >>> sorted(values), values["predictions"]["prediction"]
     (['coverage', 'num_questions', 'predictions', 'split_size', 'ties'], 'B')
     """
-    return _rank_responses(doc, responses)[0]
+    return score_private_choices(doc, responses)
 
 
 def score_reply(doc: Doc, replies: Sequence[str]) -> Values:
@@ -97,91 +72,4 @@ def score_reply(doc: Doc, replies: Sequence[str]) -> Values:
     >>> score_reply(doc, ["The answer is (C)."])["acc"]
     {'score': 0.0, 'video_id': 'P01_01'}
     """
-    (reply,) = replies
-    letter = parse_letter(reply)
-    right = letter == doc["golden_choice_idx"]
-    return {
-        "acc": _scored(doc, right),
-        SOURCE_METRIC[doc["video_source"]]: _scored(doc, right),
-        "unparsed": _scored(doc, letter is None),
-        "predictions": _prediction(doc, letter),
-    } | _counts(doc, scored=True)
-
-
-def num_ties(values: Sequence[dict[str, Any]]) -> int:
-    """Questions whose best choice, by the mean log-probability per token, is not the only one.
-
-    >>> num_ties([{"tied": True}, {"tied": False}])
-    1
-    """
-    return sum(value["tied"] for value in values)
-
-
-def num_predictions(values: Sequence[dict[str, Any]]) -> int:
-    """Questions with a predicted letter.
-
-    >>> num_predictions([{"sample_id": 1, "prediction": "B"}, {"sample_id": 2, "prediction": None}])
-    1
-    """
-    return sum(value["prediction"] is not None for value in values)
-
-
-def mean_score(values: Sequence[dict[str, Any]]) -> float:
-    """Share in [0, 1]: the mean of accuracies, or of ``unparsed``; each value has its score.
-
-    >>> mean_score([{"score": 1.0, "video_id": "P01_01"}, {"score": 0.0, "video_id": "P01_02"}])
-    0.5
-    """
-    return fmean(value["score"] for value in values)
-
-
-def coverage(values: Sequence[dict[str, Any]]) -> float:
-    """Share of the official file's questions that were scored, in [0, 1].
-
-    >>> coverage([{"scored": True, "split_size": 4}, {"scored": False, "split_size": 4}])
-    0.25
-    """
-    (split_size,) = {value["split_size"] for value in values}
-    return sum(value["scored"] for value in values) / split_size
-
-
-def _rank_responses(doc: Doc, responses: Sequence[Any]) -> tuple[Values, Ranking]:
-    scores = [parse_loglikelihood(response) for response in responses]
-    ranking = rank(scores, doc["choices"])
-    letter = None if ranking.by_mean is None else LETTERS[ranking.by_mean]
-    values = {
-        "ties": {"tied": ranking.tied},
-        "predictions": _prediction(doc, letter) | {"choices": [_choice(score) for score in scores]},
-    }
-    return values | audit_values(scores) | _counts(doc, scored=letter is not None), ranking
-
-
-def _scored(doc: Doc, score: bool) -> dict[str, Any]:
-    return {"score": float(score), "video_id": doc["video_id"]}
-
-
-def _prediction(doc: Doc, letter: str | None) -> dict[str, Any]:
-    """What `submission.read_predictions` reads."""
-    return {"sample_id": doc["sample_id"], "prediction": letter}
-
-
-def _counts(doc: Doc, scored: bool) -> Values:
-    return {
-        "coverage": {"scored": scored, "split_size": doc["split_size"]},
-        "split_size": {"split_size": doc["split_size"]},
-        "num_questions": {"sample_id": doc["sample_id"]},
-    }
-
-
-def _choice(score: Loglikelihood) -> dict[str, Any]:
-    return {
-        "loss": _finite(score.loss),
-        "logprob": _finite(score.logprob),
-        "num_tokens": score.num_tokens,
-        "is_greedy": score.is_greedy,
-    }
-
-
-def _finite(value: float | None) -> float | None:
-    """JSON has no number that is not finite: None then."""
-    return value if value is not None and math.isfinite(value) else None
+    return score_letter(doc, replies, [SOURCE_METRIC[doc["video_source"]]])

@@ -1,29 +1,23 @@
 """From EgoPlan's annotation file and the videos to a dataset that the tasks load."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.records import (
-    CHOICES,
-    EGO4D,
-    EPIC_KITCHENS,
-    VIDEO_URLS,
-    Record,
-    Split,
-    read_annotations,
-)
+from lmms_egoplan.benchmarks.egoplan.clock import VideoInfo, read_video_info, record_problem
+from lmms_egoplan.benchmarks.egoplan.records import Record, Split, read_annotations
 from lmms_egoplan.benchmarks.egoplan.sources import find_video
 from lmms_egoplan.benchmarks.egoplan.splits import OFFICIAL, PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.footage import Footage, Lost, find_footage
 from lmms_egoplan.media.frames import FrameError
-from lmms_egoplan.storage import compare_counts, fingerprint, refusal
-
-if TYPE_CHECKING:
-    from datasets import Dataset
+from lmms_egoplan.next_action.prepare import find_clips, missing_message, rows_of, save_questions
+from lmms_egoplan.next_action.records import EGO4D, EPIC_KITCHENS
+from lmms_egoplan.next_action.sources import check_roots
+from lmms_egoplan.storage import compare_counts
 
 # What the paper counts: questions and task goals in Table 2, the sources of the validation split in sec. 5.1.
 PAPER_COUNTS: dict[str, dict[str, int]] = {
@@ -42,6 +36,8 @@ def prepare_egoplan(
     ego4d: str | Path | None,
     skip_missing: bool = False,
     verify: bool = False,
+    clips: str | Path | None = None,
+    epic_video_info: str | Path | None = None,
 ) -> dict[str, Any]:
     """Check annotations and media, and write the split below the data root.
 
@@ -52,43 +48,59 @@ def prepare_egoplan(
         ego4d: holds ``<video_id>.mp4``; None if no question needs it.
         skip_missing: leave out questions whose frames are not there or damaged, instead of refusing.
         verify: decode every frame from a question's first past action to its observation, which are all that any
-            layout and frame count may read.
+            layout and frame count may read; of a ready clip, those that may be shown.
+        clips: holds a ready-cut clip of each question (`clips.find_clip`), in place of both sources.
+        epic_video_info: EPIC-KITCHENS-100's official list of videos (`clock.read_video_info`). With it, ids that it
+            lacks, observations behind a video's end and frames that were extracted at another rate count as missing.
 
     Returns:
-        The summary, which is also stored with the split: ``benchmark``, ``split``, ``prepared`` (UTC, ISO
-        8601), ``annotations``, ``split_size`` (questions in the file), ``questions`` (prepared),
-        ``fingerprint`` (another text once a prepared question or its media have changed, see `Footage.version`),
-        ``missing`` (for each video that lacks frames its ``video_source``, ``video``, ``reason`` and the
-        ``sample_ids`` that it concerns), ``verified`` (true, where all
-        frames were decoded) and ``counts``: for questions, task_goals and each source the
-        numbers ``prepared``, ``annotations``, ``paper`` (None where the paper does not tell) and
-        ``matches``, whether file and paper agree (None likewise).
+        The summary, see `save_questions`. ``counts`` has, for questions, task_goals and each source, the numbers
+        ``prepared``, ``annotations``, ``paper`` (None where the paper does not tell) and ``matches``, whether file and
+        paper agree (None likewise).
 
     Raises:
         LmmsEgoplanError: the annotations are wrong, or a folder or frames are missing; nothing is written.
     """
+    if clips is not None and (epic_kitchens is not None or ego4d is not None):
+        raise LmmsEgoplanError("--clips stands in place of --epic-kitchens and --ego4d: give either")
     records = read_annotations(annotations, split)
-    roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
-    _check_roots(records, roots, skip_missing)
-    footage, lost = _find_footage(records, roots, verify)
+    videos = None if epic_video_info is None else read_video_info(Path(epic_video_info))
+    warnings: list[str] = []
+    unfit = _record_problems(annotations, records, videos)
+    if clips is None:
+        roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
+        _check_roots(records, roots, skip_missing)
+        footage, lost = _find_footage(records, roots, verify, unfit, videos, warnings.append)
+    else:
+        footage, lost = find_clips(records, clips, verify, unfit)
     if lost and not (skip_missing and footage):
-        raise LmmsEgoplanError(_missing_message(lost, len(records), skip_missing, verify))
+        raise LmmsEgoplanError(missing_message(lost, len(records), _OPTIONS, skip_missing, verify, clips))
     kept = [record for record in records if record.sample_id in footage]
-    rows = _rows(kept, footage, len(records))
-    return PREPARED.save(
-        split,
-        _dataset(rows),
-        annotations=str(Path(annotations).resolve()),
-        split_size=len(records),
-        questions=len(kept),
-        fingerprint=fingerprint([row, footage[row["sample_id"]].version] for row in rows),
-        missing=[
-            {"video_source": source, "video": video, "reason": reason, "sample_ids": sample_ids}
-            for (source, video), reason, sample_ids in lost
-        ],
-        counts=compare_counts(_counts(kept), _counts(records), "annotations", PAPER_COUNTS[split]),
-        **({"verified": True} if verify else {}),
-    )
+    counts = compare_counts(_counts(kept), _counts(records), "annotations", PAPER_COUNTS[split])
+    rows = rows_of(kept, footage, len(records))
+    return save_questions(PREPARED, split, Path(annotations).resolve(), rows, footage, lost, counts, verify, warnings)
+
+
+def find_sources(
+    annotations: str | Path,
+    records: Sequence[Record],
+    roots: Roots,
+    skip_missing: bool,
+    epic_video_info: str | Path | None = None,
+) -> tuple[dict[int, Footage], str | None]:
+    """By sample id, the footage of the questions in the source videos, and the message about the others.
+
+    Raises:
+        LmmsEgoplanError: a folder is missing, or frames are and `skip_missing` is false.
+    """
+    videos = None if epic_video_info is None else read_video_info(Path(epic_video_info))
+    _check_roots(records, roots, skip_missing)
+    unfit = _record_problems(annotations, records, videos)
+    footage, lost = _find_footage(records, roots, False, unfit, videos)
+    message = missing_message(lost, len(records), _OPTIONS, skip_missing, False) if lost else None
+    if message is not None and not (skip_missing and footage):
+        raise LmmsEgoplanError(message)
+    return footage, message
 
 
 def check_media(records: Sequence[Record], roots: Roots) -> dict[int, Path]:
@@ -100,54 +112,46 @@ def check_media(records: Sequence[Record], roots: Roots) -> dict[int, Path]:
     _check_roots(records, roots, skip_missing=False)
     footage, lost = _find_footage(records, roots, verify=False)
     if lost:
-        raise LmmsEgoplanError(_missing_message(lost, len(records), skip_missing=False, verify=False))
+        raise LmmsEgoplanError(missing_message(lost, len(records), _OPTIONS, skip_missing=False, verify=False))
     return {sample_id: found.path for sample_id, found in footage.items()}
 
 
+def _record_problems(
+    annotations: str | Path, records: Sequence[Record], videos: Mapping[str, VideoInfo] | None
+) -> dict[int, str]:
+    """By sample id, what is wrong with EPIC-KITCHENS' records by the official list of videos."""
+    return {
+        record.sample_id: f"{annotations}: record {index}, sample_id {record.sample_id}, {problem}"
+        for index, record in enumerate(records)
+        if videos is not None
+        and record.video_source == EPIC_KITCHENS
+        and (problem := record_problem(record.video_id, record.current_observation_frame, videos))
+    }
+
+
 def _find_footage(
-    records: Sequence[Record], roots: Roots, verify: bool
-) -> tuple[dict[int, Footage], list[Lost[tuple[str, str], int]]]:
+    records: Sequence[Record],
+    roots: Roots,
+    verify: bool,
+    unfit: Mapping[int, str] = MappingProxyType({}),
+    videos: Mapping[str, VideoInfo] | None = None,
+    warn: Callable[[str], None] = lambda text: None,
+) -> tuple[dict[int, Footage], list[Lost]]:
     def find(group: Sequence[Record]) -> dict[int, Footage | str]:
+        fit = [record for record in group if record.sample_id not in unfit]
+        found = {record.sample_id: unfit[record.sample_id] for record in group if record.sample_id in unfit}
+        if not fit:
+            return found
         source = group[0].video_source
         if (root := roots[source]) is None:
             raise FrameError(f"{_OPTIONS[source]} is not given")
-        return find_video(root, group)
+        return found | find_video(root, fit, videos, warn)
 
     return find_footage(records, attrgetter("sample_id"), attrgetter("video_source", "video_id"), find, verify)
 
 
 def _check_roots(records: Sequence[Record], roots: Roots, skip_missing: bool) -> None:
-    needed = Counter(record.video_source for record in records)
-    for source, count in needed.items():
-        root = roots[source]
-        if root is None and not skip_missing:
-            raise LmmsEgoplanError(
-                f"{count} of {len(records)} questions need videos of {source}: give their folder with "
-                f"{_OPTIONS[source]} DIR (download: {VIDEO_URLS[source]}), or --skip-missing to go without them"
-            )
-        if root is not None and not Path(root).is_dir():
-            raise LmmsEgoplanError(f"{_OPTIONS[source]} {root}: no such folder (download: {VIDEO_URLS[source]})")
-
-
-def _missing_message(missing: Sequence[Lost], split_size: int, skip_missing: bool, verify: bool) -> str:
-    per_source: Counter[str] = Counter()
-    for (source, _), _, sample_ids in missing:
-        per_source[source] += len(sample_ids)
-    state = "missing or damaged" if verify else "missing"
-    lines = [f"the frames of {per_source.total()} of {split_size} questions are {state}:"]
-    for source, count in per_source.items():
-        lines.append(f"  {count} from {source} ({_OPTIONS[source]}; download: {VIDEO_URLS[source]})")
-    lines.append(f"in {len({lost.video for lost in missing})} videos:")
-    videos = [f"{lost.video[1]} (questions: {len(lost.ids)}): {lost.reason}" for lost in missing]
-    return refusal("\n".join(lines), videos, "add them, or go on without them", "question", skip_missing)
-
-
-def _rows(records: Sequence[Record], footage: dict[int, Footage], split_size: int) -> list[dict[str, Any]]:
-    return [
-        record.model_dump(exclude={*CHOICES})
-        | {"choices": record.choices, "media_path": str(footage[record.sample_id].path), "split_size": split_size}
-        for record in records
-    ]
+    check_roots(Counter(record.video_source for record in records), roots, _OPTIONS, skip_missing)
 
 
 def _counts(records: Sequence[Record]) -> dict[str, int]:
@@ -158,22 +162,3 @@ def _counts(records: Sequence[Record]) -> dict[str, int]:
         EPIC_KITCHENS: sources[EPIC_KITCHENS],
         EGO4D: sources[EGO4D],
     }
-
-
-def _dataset(rows: list[dict[str, Any]]) -> "Dataset":
-    from datasets import Dataset, Features, Value
-
-    text, integer = Value("string"), Value("int64")
-    features = Features(
-        {
-            "sample_id": integer,
-            **dict.fromkeys(("video_source", "video_id", "task_goal", "question"), text),
-            "choices": [text],
-            **dict.fromkeys(("golden_choice_idx", "answer"), text),
-            "current_observation_frame": integer,
-            "past_actions": [{"narration_text": text, "start_frame": integer, "stop_frame": integer}],
-            "media_path": text,
-            "split_size": integer,
-        }
-    )
-    return Dataset.from_list([{name: row[name] for name in features} for row in rows], features=features)

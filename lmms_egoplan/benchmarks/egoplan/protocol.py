@@ -3,10 +3,16 @@
 The paper ranks the choices behind the record's own question (sec. 3.5); other words are the project's own.
 """
 
-from lmms_egoplan.benchmarks.egoplan.records import LETTERS
 from lmms_egoplan.media.sampling import Doc
+from lmms_egoplan.next_action.protocol import lettered_choices
 
 INSTRUCTION = "Reply with nothing but the letter of the action to take: A, B, C or D."
+
+# For models that think first; the words are the project's, the box is what teams read.
+THINKING = (
+    "Think about what has been done and what the last frame shows. Then put the letter of the action to take, A, B, C "
+    "or D, in \\boxed{}."
+)
 
 NARRATED = "The progress up to now, as the actions that I have done, in order:"
 NOTHING_DONE = "The progress up to now: I have done nothing yet."
@@ -17,8 +23,12 @@ def lettered_question(doc: Doc) -> str:
 
     Not the paper's evaluation, which ranks the choices' likelihoods (sec. 3.5).
     """
-    options = (f"{letter}. {choice}" for letter, choice in zip(LETTERS, doc["choices"], strict=True))
-    return "\n".join([doc["question"], *options, INSTRUCTION])
+    return "\n".join([doc["question"], *lettered_choices(doc), INSTRUCTION])
+
+
+def thinking_question(doc: Doc) -> str:
+    """As `lettered_question`, for a model that thinks before it answers."""
+    return "\n".join([doc["question"], *lettered_choices(doc), THINKING])
 
 
 def narrated_question(doc: Doc) -> str:

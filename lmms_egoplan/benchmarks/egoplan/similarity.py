@@ -1,7 +1,9 @@
 """How alike EgoPlan's goals and right answers are (sec. 4.2, Fig. 7), and three levels of it."""
 
+import atexit
 import json
 import math
+import os
 import sys
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -118,9 +120,14 @@ def _cosines_apart(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:
     if "sentence_transformers" not in sys.modules:
         try:
             with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-                return pool.submit(_cosines, pairs, name).result()
+                return pool.submit(_cosines_of_a_child, pairs, name).result()
         except (BrokenProcessPool, OSError) as error:
             logger.debug(f"texts are compared without a process of their own: {type(error).__name__}: {error}")
+    return _cosines(pairs, name)
+
+
+def _cosines_of_a_child(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:
+    atexit.register(os._exit, 0)  # Taking torch's modules down one by one would need 100 MiB more.
     return _cosines(pairs, name)
 
 

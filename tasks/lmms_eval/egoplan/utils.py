@@ -6,18 +6,18 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from datasets import Dataset
 from lmms_eval.tasks._task_utils.file_utils import generate_submission_file
 from loguru import logger
 
 from lmms_egoplan.benchmarks.aggregations import num_asked, split_size  # noqa: F401
-from lmms_egoplan.benchmarks.egoplan.metrics import coverage, num_predictions, num_ties, score_test_ranking  # noqa: F401
-from lmms_egoplan.benchmarks.egoplan.protocol import lettered_question
+from lmms_egoplan.benchmarks.egoplan.metrics import score_test_ranking  # noqa: F401
+from lmms_egoplan.benchmarks.egoplan.protocol import lettered_question, thinking_question
 from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
 from lmms_egoplan.benchmarks.egoplan.submission import write_predictions
 from lmms_egoplan.benchmarks.egoplan.visuals import visual_input
-from lmms_egoplan.harnesses.lmms_eval.filters import RequestFilter
+from lmms_egoplan.harnesses.lmms_eval.filters import AsTheyAre  # noqa: F401
 from lmms_egoplan.media.sampling import VisualInput
+from lmms_egoplan.next_action.metrics import coverage, num_predictions, num_ties  # noqa: F401
 
 _SPLITS = {
     "VAL": partial(PREPARED.folder, "val"),
@@ -49,11 +49,9 @@ def doc_to_lettered_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapp
     return lettered_question(doc)
 
 
-class Letters(RequestFilter):
-    """Gives on each reply as it is, but that it can be logged."""
-
-    def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
-        return [replies[0] if replies else "" for replies in resps]
+def doc_to_thinking_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:
+    """The same for a model that thinks first."""
+    return thinking_question(doc)
 
 
 def write_test_predictions(values: Sequence[dict[str, Any]], args: Namespace | None) -> int:

@@ -23,8 +23,8 @@ from lmms_egoplan.benchmarks.egoplan.construction.narrations import (
     verb_and_object,
 )
 from lmms_egoplan.benchmarks.egoplan.construction.questions import evaluation_records, make_questions
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, FIRST_FRAME
 from lmms_egoplan.media.frames import frame_path, write_video
+from lmms_egoplan.next_action.records import EGO4D, FIRST_FRAME
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 SIZE = (64, 48)

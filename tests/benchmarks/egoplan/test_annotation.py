@@ -9,10 +9,11 @@ from annotation.serving import enter, form_in, post, served
 from example_record import RECORD
 from lmms_egoplan.annotation.serve import media_folder, open_store
 from lmms_egoplan.benchmarks.egoplan.annotation import DISAGREE, FLOW, OTHER, SERVED, read_items
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_annotations
+from lmms_egoplan.benchmarks.egoplan.records import read_annotations
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import count_video_frames, read_video_frames
+from lmms_egoplan.next_action.records import EGO4D, EPIC_KITCHENS
 from media.files import read_number, write_epic_folder, write_numbered_video
 from patience import wait_until
 

@@ -7,6 +7,7 @@ import pytest
 
 from lmms_egoplan.benchmarks import aggregations
 from lmms_egoplan.benchmarks.egoplan import metrics
+from lmms_egoplan.next_action import metrics as shared_metrics
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText, of_sum
 
 CHOICES = ["put", "take cereal bag", "éplucher l'oignon", "open cupboard"]
@@ -91,7 +92,7 @@ def test_sums_without_counts_give_no_accuracy_by_the_papers_score(counts):
         "is_greedy": False,
     }
     assert values["ties"] == {"tied": False}
-    assert metrics.coverage([values["coverage"]]) == metrics.num_predictions([values["predictions"]]) == 0
+    assert shared_metrics.coverage([values["coverage"]]) == shared_metrics.num_predictions([values["predictions"]]) == 0
     json.dumps(values, allow_nan=False)
 
 
@@ -129,9 +130,9 @@ def test_aggregations_over_a_run():
     def values(name):
         return [question[name] for question in questions if name in question]
 
-    assert metrics.mean_score(values("acc")) == 0.5
-    assert metrics.num_ties(values("ties")) == 1
-    assert metrics.num_predictions(values("predictions")) == 2
+    assert shared_metrics.mean_score(values("acc")) == 0.5
+    assert shared_metrics.num_ties(values("ties")) == 1
+    assert shared_metrics.num_predictions(values("predictions")) == 2
     assert aggregations.num_asked(values("num_questions")) == 3
     assert aggregations.split_size(values("split_size")) == 10
-    assert metrics.coverage(values("coverage")) == 0.2
+    assert shared_metrics.coverage(values("coverage")) == 0.2

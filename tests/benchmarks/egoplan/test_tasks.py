@@ -131,9 +131,10 @@ def evaluate(model, tasks, output_path=None, use_cache=None, **settings):
 def test_index_needs_no_data(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     found = manager()
-    assert found.all_subtasks == sorted(["egoplan_test", "egoplan_val_blind", *VAL_TASKS])
+    tagged = sorted(["egoplan_test", "egoplan_val_blind", *VAL_TASKS])
+    assert found.all_subtasks == sorted([*tagged, "egoplan_val_thinking"])
     assert found.all_groups == ["egoplan_bench"]
-    assert sorted(found.task_index["egocentric_planning"]["task"]) == found.all_subtasks
+    assert sorted(found.task_index["egocentric_planning"]["task"]) == tagged
 
 
 @pytest.mark.usefixtures("data")

@@ -13,9 +13,9 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, FIRST_FRAME, VIDEO_ID
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_json, read_text, repetition
+from lmms_egoplan.next_action.records import EGO4D, EPIC_KITCHENS, FIRST_FRAME, VIDEO_ID
 from lmms_egoplan.text import cell_text
 from lmms_egoplan.validation import is_text, shown
 

@@ -8,17 +8,13 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.construction.goals import Goal
 from lmms_egoplan.benchmarks.egoplan.construction.narrations import Action, Rejection, normalised
-from lmms_egoplan.benchmarks.egoplan.records import FIRST_FRAME, LETTERS
+from lmms_egoplan.next_action.protocol import QUESTION
+from lmms_egoplan.next_action.records import FIRST_FRAME, LETTERS
 
 # The visual input ends so long before the next action's segment (sec. 3.3, Visual Input Alignment).
 SECONDS_BEFORE = 0.5
 # Other actions of the goal among the choices (sec. 3.3, Negative Choice Selection).
 WRONG_CHOICES = 3
-# As in the published records of EgoPlan-Val and EgoPlan-IT.
-QUESTION = (
-    "Considering the progress shown in the video and my current observation in the last frame, what action should I "
-    "take next in order to {goal}?"
-)
 # Sec. 5.1, Auxiliary Data for Action Recognition.
 RECOGNITION_QUESTION = "Can you enumerate the actions in the video, describing each with a short verb-noun combination?"
 

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.construction.questions import RECOGNITION_QUESTION
-from lmms_egoplan.benchmarks.egoplan.records import VIDEO_URLS, InstructionRecord, PastAction, RecognitionRecord
+from lmms_egoplan.benchmarks.egoplan.records import InstructionRecord, RecognitionRecord
 from lmms_egoplan.benchmarks.egoplan.sources import find_video
 from lmms_egoplan.benchmarks.egoplan.visuals import visual_input
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.footage import Footage, find_footage
 from lmms_egoplan.media.frames import DamagedFrameError
+from lmms_egoplan.next_action.records import VIDEO_URLS, PastAction
 from lmms_egoplan.training.samples import Sample
 from lmms_egoplan.validation import listing
 
@@ -129,7 +130,9 @@ def _sample(
     where: str,
     negatives: Sequence[str],
 ) -> Sample:
-    doc = record.model_dump(include={"sample_id", "video_source", "current_observation_frame", "past_actions"})
+    doc = record.model_dump(
+        include={"sample_id", "video_source", "video_id", "current_observation_frame", "past_actions"}
+    )
     doc["media_path"] = str(footage[record.sample_id].path)
     clips = min(len(record.past_actions), visuals["num_clips"])
     return Sample(

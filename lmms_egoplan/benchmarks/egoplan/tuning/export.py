@@ -9,11 +9,12 @@ from typing import Any, Literal
 
 from PIL import Image
 
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_instructions
+from lmms_egoplan.benchmarks.egoplan.records import read_instructions
 from lmms_egoplan.benchmarks.egoplan.tuning.data import find_frames, plan_samples
-from lmms_egoplan.benchmarks.egoplan.visuals import FRAMES_PER_CLIP, NUM_CLIPS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_json
+from lmms_egoplan.next_action.records import EGO4D, EPIC_KITCHENS
+from lmms_egoplan.next_action.visuals import FRAMES_PER_CLIP, NUM_CLIPS
 from lmms_egoplan.progress import track
 from lmms_egoplan.storage import fingerprint, write_whole
 from lmms_egoplan.text import clean_text

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.demo import QUESTION, answer_and_others, question, shown, write_footage
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, RENDERED
 from lmms_egoplan.demo import captions
 from lmms_egoplan.demo.scenes import SCENES, Scene
 from lmms_egoplan.demo.worlds import vary
+from lmms_egoplan.next_action.protocol import QUESTION
+from lmms_egoplan.next_action.records import EGO4D, EPIC_KITCHENS, RENDERED
+from lmms_egoplan.next_action.rendered import answer_and_others, question, shown, write_footage
 
 TUNING_DATA, CAPTIONS, ANNOTATIONS = "EgoPlan_IT.json", "captions.json", "EgoPlan_validation.json"
 QUESTIONS = tuple(QUESTION.format(goal=scene.goal) for scene in SCENES)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from lmms_egoplan.benchmarks.egoplan.visuals import FRAMES_PER_CLIP, NUM_CLIPS
+from lmms_egoplan.next_action.visuals import FRAMES_PER_CLIP, NUM_CLIPS
 from lmms_egoplan.training.settings import Positive, Share, TuningSettings
 
 PLAN, RECOGNITION = "egoplan", "recognition"

@@ -8,13 +8,7 @@ from typing import Any
 
 from accelerate import PartialState
 
-from lmms_egoplan.benchmarks.egoplan.records import (
-    EGO4D,
-    EPIC_KITCHENS,
-    InstructionRecord,
-    read_instructions,
-    read_recognition,
-)
+from lmms_egoplan.benchmarks.egoplan.records import InstructionRecord, read_instructions, read_recognition
 from lmms_egoplan.benchmarks.egoplan.tuning.card import model_card
 from lmms_egoplan.benchmarks.egoplan.tuning.data import (
     find_frames,
@@ -26,6 +20,7 @@ from lmms_egoplan.benchmarks.egoplan.tuning.data import (
 from lmms_egoplan.benchmarks.egoplan.tuning.settings import PLAN, RECOGNITION, EgoPlanTuning
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.footage import Footage
+from lmms_egoplan.next_action.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.training import instructions
 from lmms_egoplan.training.run import tune

@@ -14,7 +14,8 @@ from lmms_egoplan.benchmarks.egoplan.construction.questions import (
     make_questions,
     recognition_records,
 )
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_annotations
+from lmms_egoplan.benchmarks.egoplan.records import read_annotations
+from lmms_egoplan.next_action.records import EGO4D, EPIC_KITCHENS
 from shared_data import DATA
 
 EXAMPLES = DATA / "egoplan" / "examples.json"

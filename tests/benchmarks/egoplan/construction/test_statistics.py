@@ -9,7 +9,7 @@ from lmms_egoplan.benchmarks.egoplan.construction.narrations import Action, Vide
 from lmms_egoplan.benchmarks.egoplan.construction.questions import make_questions
 from lmms_egoplan.benchmarks.egoplan.construction.statistics import _free_place, statistics, write_statistics
 from lmms_egoplan.benchmarks.egoplan.prepare import PAPER_COUNTS
-from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS
+from lmms_egoplan.next_action.records import EPIC_KITCHENS
 
 STEPS = (("take cup", "cup"), ("take tea bag", "tea bag"), ("pour water", "water"), ("stir", ""))
 

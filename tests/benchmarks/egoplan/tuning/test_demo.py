@@ -8,13 +8,14 @@ import pytest
 from typer.testing import CliRunner
 
 from lmms_egoplan.benchmarks.egoplan.demo import FOLDER
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_annotations, read_instructions
+from lmms_egoplan.benchmarks.egoplan.records import read_annotations, read_instructions
 from lmms_egoplan.benchmarks.egoplan.tuning import rendered
 from lmms_egoplan.benchmarks.egoplan.tuning.data import find_frames
 from lmms_egoplan.cli import app
 from lmms_egoplan.demo import captions
 from lmms_egoplan.demo.scenes import SCENES
 from lmms_egoplan.demo.worlds import vary
+from lmms_egoplan.next_action.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.training.instructions import read_instructions as read_captions
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmms_egoplan.benchmarks.egoplan.reply import parse_letter
+from lmms_egoplan.next_action.reply import parse_letter
 from patience import processor_time_below
 
 
@@ -29,6 +29,14 @@ from patience import processor_time_below
         "The correct option is (B) take bag",
         "Option B",
         "B\nThe bag comes next, so B.",
+        r"\boxed{B}",
+        r"A is done, and C needs the bag. So the answer is $\boxed{\text{B}}$.",
+        r"\boxed{(B)} and again \boxed{B. take bag}",
+        "<think>A? No, C. Or D.</think>B",
+        "<think>A? No, C.</think> The cat is out.\n\n\\boxed{B}",
+        "the prompt began the thought. A or C?</think>\n\nB.",
+        "<think>A</think>So D is out.\n<answer>B</answer>",
+        "<answer>\nB\n</answer>",
     ],
 )
 def test_claims(reply):
@@ -57,6 +65,13 @@ def test_claims(reply):
         "B\nor rather C",
         "(B",
         "B.take",
+        r"\boxed{A} or \boxed{B}",
+        r"\boxed{}",
+        r"\boxed{take bag}",
+        r"B \boxed{A or B}",
+        "<think>so B. The answer is B",
+        "<think>B</think>",
+        "<answer>A</answer><answer>B</answer>",
     ],
 )
 def test_no_clear_claim(reply):
@@ -77,7 +92,11 @@ def test_two_letters_are_never_read(text, letters):
     assert parse_letter(f"{letters[0]}. {text} {letters[1]}") is None
 
 
-@pytest.mark.parametrize("piece", ["the answer is ", "(", " ", "A ", "*", "\n", "answer : ", "A", "é"])
+PARTS = ["the answer is ", "(", " ", "A ", "*", "\n", "answer : ", "A", "é"]
+MARKS = ["<think>", "</think>", "<answer>", "\\boxed{", "{", "}"]
+
+
+@pytest.mark.parametrize("piece", PARTS + MARKS)
 def test_time_is_linear(piece):
     with processor_time_below(30):
         parse_letter(piece * (1_000_000 // len(piece)))

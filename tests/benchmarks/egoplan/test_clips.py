@@ -1,0 +1,360 @@
+"""Questions shown out of clips: those that the package cuts, and those that others made."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from benchmarks.egoplan.test_prepare import question
+from lmms_egoplan.benchmarks.aggregations import media_used
+from lmms_egoplan.benchmarks.egoplan.cutting import cut_clips
+from lmms_egoplan.benchmarks.egoplan.metrics import score_ranking, score_reply, score_test_ranking
+from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.records import read_annotations
+from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
+from lmms_egoplan.benchmarks.egoplan.visuals import visual_input
+from lmms_egoplan.cli import app
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.frames import count_video_frames, frame_path, frame_times, read_video_frames, write_video
+from lmms_egoplan.next_action.clips import Label, find_clip, read_label
+from lmms_egoplan.next_action.visuals import num_images, progress_of
+from media.files import damage_packet, number_image, read_numbers, write_epic_folder, write_numbered_video
+
+QUESTIONS = [
+    question(11, "EpicKitchens", "P01_02", 95, (12, 30), (28, 44), (50, 110)),
+    question(12, "EpicKitchens", "P01_102", 90, (31, 40), (60, 61), (70, 80), (81, 82), (83, 90)),
+    question(13, "EpicKitchens", "P01_02", 7),
+    question(20, "Ego4D", "0a1b-2c", 149, (3, 12), (40, 90), goal="wash car"),
+    question(21, "Ego4D", "0a1b-2c", 29, (28, 28), goal="wash car"),
+]
+MEDIA = [
+    {"media": "frames", "num_frames": 8},
+    {"media": "frames", "num_frames": 1000},
+    {"media": "clips", "num_clips": 4, "frames_per_clip": 8},
+    {"media": "clip_frames", "num_clips": 2, "frames_per_clip": 3},
+    {"media": "video"},
+]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    return tmp_path
+
+
+def annotate(folder, questions):
+    path = folder / "annotations.json"
+    path.write_text(json.dumps(questions))
+    return path
+
+
+def write_sources(folder):
+    for video_id in ("P01_02", "P01_102"):
+        write_epic_folder(folder / "epic" / "P01" / "rgb_frames" / video_id, 1, 110)
+    write_numbered_video(folder / "ego4d" / "0a1b-2c.mp4", 150, gop=50)
+    return annotate(folder, QUESTIONS)
+
+
+def sources(folder):
+    return folder / "epic", folder / "ego4d"
+
+
+def images_of(shown):
+    """All images of a visual input, and the rates of its clips or its video file."""
+    images, rates = [], []
+    for visual in shown:
+        if isinstance(visual, str):
+            times = frame_times(visual)
+            rates.append(len(times) / (times[-1] or 1))
+            images += read_video_frames(visual, range(len(times)))
+        elif isinstance(visual, list):
+            rates.append(visual.fps)
+            images += visual
+        else:
+            images.append(visual)
+    return images, rates
+
+
+def shown(**prepared):
+    """For each row and each form: the numbers that the images show, the images' pixels, and rates."""
+    prepare_egoplan(**prepared)
+    rows = PREPARED.load("val")
+    found = [[images_of(visual_input(row, settings)) for settings in MEDIA] for row in rows]
+    return [row["sample_id"] for row in rows], found
+
+
+def test_cut_clips_show_the_frames_of_the_sources(folder):
+    annotations = write_sources(folder)
+    done = cut_clips(annotations, "val", *sources(folder), folder / "clips")
+    assert (done.cut, done.kept, done.split_size, done.failed, done.missing) == (5, 0, 5, {}, None)
+    common = {"annotations": annotations, "split": "val"}
+    ids, expected = shown(**common, epic_kitchens=folder / "epic", ego4d=folder / "ego4d")
+    ids_of_clips, found = shown(**common, epic_kitchens=None, ego4d=None, clips=folder / "clips")
+    assert ids_of_clips == ids
+    for of_source, of_clip in zip(expected, found, strict=True):
+        for (images, rates), (clip_images, clip_rates) in zip(of_source, of_clip, strict=True):
+            assert read_numbers(clip_images) == read_numbers(images)
+            assert [image.size for image in clip_images] == [image.size for image in images]
+            assert clip_rates == rates
+            differences = [
+                np.abs(np.asarray(a, int) - np.asarray(b, int)).mean() for a, b in zip(images, clip_images, strict=True)
+            ]
+            assert max(differences) < 3
+
+
+def test_a_clip_has_every_frame_up_to_the_observation_and_no_other(folder):
+    write_sources(folder)
+    cut_clips(folder / "annotations.json", "val", *sources(folder), folder / "clips")
+    for record in QUESTIONS:
+        path = folder / "clips" / f"{record['sample_id']}.mp4"
+        last = record["current_observation_frame"]
+        first = min((action["start_frame"] for action in record["task_progress_metadata"]), default=last)
+        assert read_numbers(read_video_frames(path, range(count_video_frames(path)))) == [*range(first, last + 1)]
+        with av.open(path) as container:
+            assert container.streams.video[0].codec_context.name == "h264"
+            assert container.streams.video[0].average_rate == {"P01_02": 60, "P01_102": 50}.get(record["video_id"], 30)
+    assert sorted(path.name for path in (folder / "clips").iterdir()) == [
+        f"{record['sample_id']}.mp4" for record in QUESTIONS
+    ]
+
+
+def test_photographs_of_an_odd_size_keep_size_and_look(folder):
+    y, x = np.mgrid[0:63, 0:95]
+    frames = [Image.fromarray(np.stack([x * 2 + i, y * 3, (x + y) % 256], axis=-1).astype("uint8")) for i in range(12)]
+    for number, frame in enumerate(frames, 1):
+        path = frame_path(folder / "epic/P01/rgb_frames/P01_02", number)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        frame.save(path, quality=95)
+    annotations = annotate(folder, [question(1, "EpicKitchens", "P01_02", 12, (1, 6))])
+    cut_clips(annotations, "val", folder / "epic", None, folder / "clips")
+    _, ((images, _), *_) = (
+        0,
+        shown(annotations=annotations, split="val", epic_kitchens=folder / "epic", ego4d=None)[1][0],
+    )
+    _, ((of_clip, _), *_) = (
+        0,
+        shown(annotations=annotations, split="val", epic_kitchens=None, ego4d=None, clips=folder / "clips")[1][0],
+    )
+    assert {image.size for image in of_clip} == {(95, 63)}
+    worst = max(np.abs(np.asarray(a, int) - np.asarray(b, int)).mean() for a, b in zip(images, of_clip, strict=True))
+    assert worst < 3
+
+
+def test_results_tell_ready_clips_and_others_tell_nothing(folder):
+    annotations = write_sources(folder)
+    cut_clips(annotations, "val", *sources(folder), folder / "clips")
+    summary = prepare_egoplan(annotations, "val", None, None, clips=folder / "clips")
+    assert summary["media"] == "ready clips"
+    assert summary["clips"] == {"labelled": 5}
+    row = PREPARED.load("val")[0]
+    losses = [(1.0, False)] * 4
+    for values in (score_ranking(row, losses), score_reply(row, ["B"]), score_test_ranking(row, losses)):
+        assert media_used([values["media"]]) == "ready clips"
+    prepared = prepare_egoplan(annotations, "val", *sources(folder))
+    assert "media" not in prepared
+    assert "media" not in score_ranking(PREPARED.load("val")[0], losses)
+
+
+def test_cutting_goes_on_where_it_ended_and_cuts_anew_what_has_changed(folder):
+    annotations = write_sources(folder)
+    out = folder / "clips"
+    cut_clips(annotations, "val", *sources(folder), out)
+    (out / "20.mp4").unlink()
+    (out / "21.mp4").write_bytes(b"half a clip")
+    (out / ".22.mp4.left").mkdir()
+    times = {path: path.stat().st_mtime_ns for path in out.glob("1*.mp4")}
+    done = cut_clips(annotations, "val", *sources(folder), out)
+    assert (done.cut, done.kept) == (2, 3)
+    assert {path: path.stat().st_mtime_ns for path in times} == times
+    write_numbered_video(folder / "ego4d" / "0a1b-2c.mp4", 151)
+    assert cut_clips(annotations, "val", *sources(folder), out).cut == 2
+    moved = [
+        record | {"current_observation_frame": 90} if record["sample_id"] == 11 else record for record in QUESTIONS
+    ]
+    assert cut_clips(annotate(folder, moved), "val", *sources(folder), out).cut == 1
+    assert read_label(out / "11.mp4").observation_frame == 90
+
+
+def test_a_killed_cut_leaves_whole_clips_alone(folder):
+    annotations = write_sources(folder)
+    program = (
+        "import os, sys\nfrom lmms_egoplan.benchmarks.egoplan.cutting import cut_clips\n"
+        "from lmms_egoplan.next_action import cutting\n"
+        "write, left = cutting.write_video, [3]\n"
+        "def write_some(path, frames, *args, **options):\n"
+        "    left[0] -= 1\n"
+        "    def dying():\n"
+        "        for number, frame in enumerate(frames):\n"
+        "            if left[0] < 0 and number == 5: os._exit(9)\n"
+        "            yield frame\n"
+        "    return write(path, dying(), *args, **options)\n"
+        "cutting.write_video = write_some\n"
+        "cut_clips(sys.argv[1], 'val', sys.argv[2], sys.argv[3], sys.argv[4])\n"
+    )
+    arguments = [str(annotations), *map(str, sources(folder)), str(folder / "clips")]
+    assert subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True).returncode == 9
+    there = [path for path in (folder / "clips").iterdir() if path.is_file()]
+    assert [path.name for path in sorted(there)] == ["11.mp4", "12.mp4", "13.mp4"]
+    done = cut_clips(annotations, "val", *sources(folder), folder / "clips")
+    assert (done.cut, done.kept) == (2, 3)
+
+
+def other_clip(folder, frames, fps=30, sample_id=1, name=None):
+    path = folder / "clips" / (name or f"{sample_id}.mp4")
+    return write_video(path, map(number_image, frames), fps)
+
+
+def numbers(**settings):
+    return read_numbers(images_of(visual_input(PREPARED.load("val")[0], settings))[0])
+
+
+PROGRESS = question(1, "Ego4D", "0a1b-2c", 99, (40, 60), (70, 130))
+
+
+@pytest.mark.parametrize(
+    ("frames", "fps", "fit", "seen"),
+    [
+        (range(40, 100), 30, "frame for frame", [40, 48, 57, 65, 74, 82, 91, 99]),
+        (range(40, 100), 12, "frame for frame", [40, 48, 57, 65, 74, 82, 91, 99]),
+        (range(40, 150), 30, "cut off", [40, 48, 57, 65, 74, 82, 91, 99]),
+        (range(40, 150, 2), 15, "cut off", [40, 48, 56, 64, 74, 82, 90, 98]),
+        (range(40, 99, 6), 5, "other rate", [40, 46, 58, 64, 70, 76, 88, 94]),
+        (range(40, 80), 30, "shorter", [40, 46, 51, 57, 62, 68, 73, 79]),
+        ([40], 30, "shorter", [40]),
+    ],
+)
+def test_nothing_after_the_observation_is_shown_of_clips_that_others_made(folder, frames, fps, fit, seen):
+    other_clip(folder, frames, fps)
+    summary = prepare_egoplan(annotate(folder, [PROGRESS]), "val", None, None, clips=folder / "clips")
+    assert summary["clips"] == {fit: 1}
+    assert summary.get("cut_off_ids") == ([1] if fit == "cut off" else None)
+    assert numbers(media="frames", num_frames=8) == seen
+    assert num_images(PREPARED.load("val")[0], {"num_frames": 8}) == len(seen)
+    for settings in MEDIA:
+        assert max(numbers(**settings)) <= 99
+    assert numbers(media="frames", num_frames=1)[-1] == seen[-1]
+
+
+def test_the_pace_is_that_of_the_progress(folder):
+    other_clip(folder, range(40, 100, 2), fps=8)
+    prepare_egoplan(annotate(folder, [PROGRESS]), "val", None, None, clips=folder / "clips")
+    row = PREPARED.load("val")[0]
+    progress = progress_of(row)
+    assert progress.observation == row["clip_frames"] - 1
+    (clip, *_), _ = visual_input(row, {"media": "clips", "num_clips": 2, "frames_per_clip": 8})[:2], None
+    assert float(progress.fps) * (99 - 40) / 30 == pytest.approx(progress.observation)
+    assert clip.fps > 0
+
+
+@pytest.mark.parametrize(
+    ("record", "frames", "reason"),
+    [
+        (question(1, "Ego4D", "v", 99), range(90, 100), "1.mp4: 10 frames, and nobody knows which is the observation"),
+        (PROGRESS, None, "1.mp4: no such clip"),
+    ],
+)
+def test_clips_that_do_not_fit_are_missing(folder, record, frames, reason):
+    if frames:
+        other_clip(folder, frames)
+    other_clip(folder, range(40, 100), sample_id=2)
+    annotations = annotate(folder, [record, PROGRESS | {"sample_id": 2}])
+    with pytest.raises(LmmsEgoplanError) as caught:
+        prepare_egoplan(annotations, "val", None, None, clips=folder / "clips")
+    assert "the clips of 1 of 2 questions" in str(caught.value)
+    assert f"sample_id 1: {folder / 'clips'}/{reason}" in str(caught.value)
+    summary = prepare_egoplan(annotations, "val", None, None, skip_missing=True, clips=folder / "clips")
+    assert (summary["questions"], summary["missing"][0]["sample_ids"]) == (1, [1])
+
+
+def test_one_frame_is_the_observation_of_a_first_step(folder):
+    other_clip(folder, [99])
+    prepare_egoplan(annotate(folder, [question(1, "Ego4D", "v", 99)]), "val", None, None, clips=folder / "clips")
+    for settings in MEDIA:
+        assert set(numbers(**settings)) == {99}
+
+
+@pytest.mark.parametrize("name", ["1.MP4", "1.mkv", "Ego4D/1.mp4"])
+def test_names_of_clips(folder, name):
+    other_clip(folder, range(40, 100), name=name)
+    (record,) = read_annotations(annotate(folder, [PROGRESS]), "val")
+    assert find_clip(folder / "clips", record).path == folder / "clips" / name
+    other_clip(folder, range(40, 100))
+    if not (folder / "clips" / "1.mp4").samefile(folder / "clips" / name):
+        summary = "remove one of them"
+        with pytest.raises(LmmsEgoplanError, match=summary):
+            find_clip(folder / "clips", record)
+
+
+def test_clips_of_other_annotations_are_refused(folder):
+    label = Label(1, "Ego4D", "another", 40, 99, "v", "e")
+    write_video(folder / "clips/1.mp4", map(number_image, range(40, 100)), 30, comment=label.to_text())
+    write_video(
+        folder / "clips/2.mp4",
+        map(number_image, range(40, 90)),
+        30,
+        comment=Label(2, "Ego4D", "0a1b-2c", 40, 99, "v", "e").to_text(),
+    )
+    write_video(folder / "clips/3.mp4", map(number_image, range(40, 90)), 30, comment='{"lmms-egoplan clip": 7}')
+    records = read_annotations(annotate(folder, [PROGRESS | {"sample_id": i} for i in (1, 2, 3)]), "val")
+    assert "was cut for other annotations, video_id 'another', where the record has '0a1b-2c'" in find_clip(
+        folder / "clips", records[0]
+    )
+    assert "2.mp4: 50 frames, but its label tells 60" in find_clip(folder / "clips", records[1])
+    with pytest.raises(LmmsEgoplanError, match=r"3\.mp4: the label is damaged"):
+        find_clip(folder / "clips", records[2])
+
+
+def test_damaged_clips_and_sources_are_named(folder):
+    annotations = annotate(folder, [PROGRESS])
+    write_numbered_video(folder / "ego4d" / "0a1b-2c.mp4", 150, gop=50)
+    cut_clips(annotations, "val", None, folder / "ego4d", folder / "clips")
+    damage_packet(folder / "clips" / "1.mp4", 35)
+    with pytest.raises(LmmsEgoplanError, match=r"sample_id 1: .*clips/1.mp4: frame 3\d"):
+        prepare_egoplan(annotations, "val", None, None, clips=folder / "clips", verify=True)
+    damage_packet(folder / "ego4d" / "0a1b-2c.mp4", 60)
+    (folder / "clips" / "1.mp4").unlink()
+    with pytest.raises(LmmsEgoplanError, match=r"sample_id 1: .*0a1b-2c.mp4: frame .* cannot be decoded"):
+        cut_clips(annotations, "val", None, folder / "ego4d", folder / "clips")
+    done = cut_clips(annotations, "val", None, folder / "ego4d", folder / "clips", skip_missing=True)
+    assert (done.cut, list(done.failed)) == (0, [1])
+    assert not list((folder / "clips").iterdir())
+
+
+def test_the_commands_tell_what_they_did(folder):
+    annotations = write_sources(folder)
+    epic, ego4d = map(str, sources(folder))
+    clips = str(folder / "clips")
+    arguments = [
+        "data",
+        "cut",
+        "egoplan",
+        str(annotations),
+        "--split",
+        "val",
+        "--epic-kitchens",
+        epic,
+        "--ego4d",
+        ego4d,
+    ]
+    result = CliRunner().invoke(app, [*arguments, "--out", clips])
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("5 of 5 clips, 0.00 hours, ")
+    assert result.stdout.strip().endswith(f"in {clips}: 5 cut now, 0 there before, 0 left out")
+    result = CliRunner().invoke(
+        app, ["data", "prepare", "egoplan", str(annotations), "--split", "val", "--clips", clips]
+    )
+    assert result.exit_code == 0, result.output
+    assert "Media: ready clips, which results tell as media." in result.stdout
+    assert "  5: cut by lmms-egoplan." in result.stdout
+    both = ["data", "prepare", "egoplan", str(annotations), "--split", "val", "--clips", clips, "--ego4d", ego4d]
+    result = CliRunner().invoke(app, both)
+    assert result.exit_code == 1
+    assert "--clips stands in place of --epic-kitchens and --ego4d: give either" in result.stderr
+    result = CliRunner().invoke(app, [*both[:6], "--clips", str(Path(clips) / "absent")])
+    assert "no such folder; it holds <sample_id>.mp4" in result.stderr

@@ -1,0 +1,117 @@
+"""The clock of frame numbers, and what the official list of EPIC-KITCHENS' videos finds wrong."""
+
+import csv
+import json
+
+import pytest
+
+from benchmarks.egoplan.test_prepare import question
+from lmms_egoplan.benchmarks.egoplan.clock import has_own_rate, read_video_info, too_many_frames
+from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.next_action.clock import frames_per_second
+from media.files import write_epic_folder
+from shared_data import DATA
+
+EPIC = DATA / "epic-kitchens-100"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    (tmp_path / "info.csv").write_text(
+        "video_id,duration,fps,resolution\nP01_02,0.5,59.94,1920x1080\nP01_102,1.0,50.0,1920x1080\n"
+    )
+    return tmp_path
+
+
+def prepare(folder, *questions, **options):
+    (folder / "a.json").write_text(json.dumps(questions))
+    return prepare_egoplan(
+        folder / "a.json", "val", folder / "epic", None, epic_video_info=folder / "info.csv", **options
+    )
+
+
+def frames(folder, video_id, first, last):
+    write_epic_folder(folder / "epic" / "P01" / "rgb_frames" / video_id, first, last)
+
+
+def test_ids_that_are_none_and_observations_behind_the_end_are_named(folder):
+    frames(folder, "P01_02", 1, 30)
+    good = question(5, "EpicKitchens", "P01_02", 30, (1, 9))
+    unknown = question(6, "EpicKitchens", "P01_99", 30, (1, 9))
+    late = question(7, "EpicKitchens", "P01_02", 60, (1, 9))
+    with pytest.raises(LmmsEgoplanError) as caught:
+        prepare(folder, good, unknown, late)
+    assert "a.json: record 1, sample_id 6, video_id: 'P01_99' is none of the 2 videos of the official list" in str(
+        caught.value
+    )
+    assert (
+        "a.json: record 2, sample_id 7, current_observation_frame: 60 is at 1.00 s, at 60 frames a second, but P01_02 "
+        "ends at 0.50 s" in str(caught.value)
+    )
+    summary = prepare(folder, good, unknown, late, skip_missing=True)
+    assert summary["questions"] == 1
+
+
+def test_frames_numbered_from_0_are_refused(folder):
+    frames(folder, "P01_02", 0, 30)
+    with pytest.raises(LmmsEgoplanError, match=r"frame_0000000000.jpg: the frames are numbered from 0, and EgoPlan"):
+        prepare(folder, question(5, "EpicKitchens", "P01_02", 30, (1, 9)))
+
+
+def test_frames_of_another_rate_are_refused(folder):
+    frames(folder, "P01_102", 1, 60)
+    with pytest.raises(
+        LmmsEgoplanError, match=r"P01_102: frames up to number 60, but 1.00 s have 50 .* at about 60.00 a second"
+    ):
+        prepare(folder, question(5, "EpicKitchens", "P01_102", 30, (1, 9)))
+
+
+def test_frames_at_the_videos_own_rate_are_warned_of(folder):
+    (folder / "info.csv").write_text("video_id,duration,fps\nP01_02,1.0,29.97\n")
+    frames(folder, "P01_02", 1, 30)
+    summary = prepare(folder, question(5, "EpicKitchens", "P01_02", 30, (1, 9)))
+    (warning,) = summary["warnings"]
+    assert "30 frames in 1.00 s are the video's own 29.97 a second, and EgoPlan counts 60" in warning
+
+
+def test_some_frames_of_a_video_are_enough(folder):
+    frames(folder, "P01_02", 9, 25)
+    assert "warnings" not in prepare(folder, question(5, "EpicKitchens", "P01_02", 25, (9, 12)))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("video,length\nP01_02,1\n", "no column video_id, duration, fps"),
+        ("video_id,duration,fps\nP01_02,long,60\n", "line 2: duration: expected a number above 0, found 'long'"),
+        ("video_id,duration,fps\nP01_02,1,nan\n", "line 2: fps: expected a number above 0, found 'nan'"),
+        ("video_id,duration,fps\nP01_02,1\n", "line 2: fps: expected a number above 0, found None"),
+        ("video_id,duration,fps\n", "no videos"),
+    ],
+)
+def test_a_wrong_list_is_named(folder, text, problem):
+    path = folder / "info.csv"
+    path.write_text(text)
+    with pytest.raises(LmmsEgoplanError) as caught:
+        read_video_info(path)
+    assert problem in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.skipif(not EPIC.is_dir(), reason="EPIC-KITCHENS-100's annotations are not in ../shared/data")
+def test_narrations_count_by_this_clock_and_fit_into_their_videos():
+    videos = read_video_info(EPIC / "EPIC_100_video_info.csv")
+    assert len(videos) == 700
+    with (EPIC / "EPIC_100_validation.csv").open(encoding="utf-8") as lines:
+        rows = [*csv.DictReader(lines)]
+    for row in rows:
+        hours, minutes, seconds = map(float, row["stop_timestamp"].split(":"))
+        seconds += 3600 * hours + 60 * minutes
+        rate = frames_per_second("EpicKitchens", row["video_id"])
+        assert int(row["stop_frame"]) == pytest.approx(seconds * rate, abs=1.01)
+        assert too_many_frames(row["video_id"], int(row["stop_frame"]), videos[row["video_id"]]) is None
+    for video_id, video in videos.items():
+        rate = frames_per_second("EpicKitchens", video_id)
+        assert not has_own_rate(video_id, round(video.seconds * rate), video)
