@@ -118,7 +118,7 @@ def anchors(text):
 
 def task_names(folder):
     """Names of a harness's tasks and groups."""
-    contents = [read_task_file(path) for path in sorted(folder.glob("*/*.yaml"))]
+    contents = [read_task_file(path) for path in sorted(folder.rglob("*.yaml"))]
     names = {content["task"] if isinstance(content.get("task"), str) else content.get("group") for content in contents}
     return names - {None}
 

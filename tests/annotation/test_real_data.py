@@ -20,13 +20,13 @@ from lmms_egoplan.benchmarks.egoplan.annotation import read_items as read_questi
 from lmms_egoplan.benchmarks.egoplan.construction.goals import SUBGOAL, Goal
 from lmms_egoplan.benchmarks.egoplan.construction.narrations import read_epic_kitchens
 from lmms_egoplan.benchmarks.egoplan.construction.questions import evaluation_records, make_questions
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egothink.annotation import FLOW as ANSWERS
 from lmms_egoplan.benchmarks.egothink.annotation import read_items as read_answers
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.cli import app
 from lmms_egoplan.media.frames import count_video_frames, read_video_frames
+from lmms_egoplan.next_action.records import EGO4D, EPIC_KITCHENS
 from media.files import read_number, write_numbered_video
 from shared_data import DATA
 

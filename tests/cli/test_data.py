@@ -307,7 +307,7 @@ def test_damaged_summary_ends_with_one_message(folder):
         assert "Traceback" not in result.output
 
 
-@pytest.mark.parametrize(("found", "writer"), [(DATA_FORMAT - 1, "an earlier"), (DATA_FORMAT + 1, "a newer")])
+@pytest.mark.parametrize(("found", "writer"), [(0, "an earlier"), (DATA_FORMAT + 1, "a newer")])
 def test_data_of_another_format_are_shown_with_the_command_that_renews_them(folder, found, writer):
     prepare(folder, "--skip-missing")
     path = split_dir("egoplan", "val") / "summary.json"
