@@ -1,0 +1,52 @@
+"""EgoPlan-Bench2's published record, and 200 of its form on real step annotations, with small videos."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.egoplan.derived_questions import DATA, derive, render_media
+
+DERIVED = 200
+EXAMPLES = DATA / "egoplan" / "examples.json"
+DOMAINS = ("Daily life", "Work", "Hobbies", "Recreation")
+LEAD = 3
+
+Record = dict[str, Any]
+
+
+def example() -> Record:
+    (record,) = json.loads(EXAMPLES.read_text(encoding="utf-8"))["EgoPlan_Bench2"]
+    return record
+
+
+def write_questions(folder: Path) -> list[Record]:
+    """Write ``annotations.json`` and ``ego4d/`` below `folder`: the records, the published one last.
+
+    A task starts up to three frames before its first action.
+    """
+    derived = [record for record in derive(2 * DERIVED) if record["video_source"] == "Ego4D"]
+    assert len(derived) == DERIVED
+    theirs = example()
+    published = theirs | {"video_source": "Ego4D", "video_id": theirs["sample_id"].split("_")[0], "sample_id": DERIVED}
+    rendered = render_media([*derived, published], folder)
+    records = [_as_bench2(record) for record in rendered.records]
+    records[-1] |= {name: theirs[name] for name in ("sample_id", "domain", "scenario")}
+    assert records[-1].keys() == theirs.keys()
+    rendered.annotations.write_text(json.dumps({"EgoPlan_Bench2": records}), encoding="utf-8")
+    return records
+
+
+def _as_bench2(record: Record) -> Record:
+    number, actions = record["sample_id"], record["task_progress_metadata"]
+    first = actions[0]["start_frame"] if actions else record["current_observation_frame"]
+    changed = {
+        "sample_id": f"{record['video_id']}_{number}",
+        "domain": DOMAINS[number % 4],
+        "scenario": f"scenario {number % 23}",
+        "task_start_frame": max(0, first - LEAD),
+    }
+    return {
+        name: value
+        for name, value in (record | changed).items()
+        if name not in ("video_source", "video_id", "question")
+    }

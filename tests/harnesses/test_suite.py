@@ -1,0 +1,87 @@
+"""The suite: what is prepared runs, in either harness, and the rest is left out with a line."""
+
+import pytest
+from lm_eval.tasks import TaskManager
+from lmms_eval.tasks import TaskManager as LMMSTaskManager
+from loguru import logger
+
+from lmms_egoplan.benchmarks.egoplan_bench2 import demo
+from lmms_egoplan.benchmarks.egoplan_bench2.prepare import prepare_egoplan_bench2
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses import suite
+from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
+from lmms_egoplan.storage import summary_path
+
+SUITE = "egocentric_planning_suite"
+
+
+@pytest.fixture
+def told(tmp_path, monkeypatch):
+    """Lines of the log; nothing is prepared."""
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    suite._absence.cache_clear()
+    lines = []
+    sink = logger.add(lambda message: lines.append(message.record["message"]), level="WARNING")
+    yield lines
+    logger.remove(sink)
+    suite._absence.cache_clear()
+
+
+@pytest.fixture
+def prepared(told, tmp_path):
+    arguments = demo.write(tmp_path)
+    prepare_egoplan_bench2(tmp_path / arguments[2], tmp_path / arguments[4])
+
+
+def in_lmms_eval(name):
+    manager = LMMSTaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False, model_name="hf_vlm")
+    ((_, groups),) = manager.load_task_or_group([name]).items()
+    ((_, tasks),) = groups.items()
+    return list(tasks)
+
+
+def in_lm_eval(name):
+    manager = TaskManager(include_path=str(LM_EVAL_TASKS), include_defaults=False, metadata={})
+    return list(manager.load([name])["tasks"])
+
+
+@pytest.mark.parametrize("load", [in_lmms_eval, in_lm_eval])
+@pytest.mark.parametrize(
+    ("name", "tasks"),
+    [
+        (SUITE, ["egoplan_bench2_generate", "egoplan_bench2"]),
+        (f"{SUITE}_thinking", ["egoplan_bench2_thinking", "egoplan_bench2"]),
+    ],
+)
+def test_what_is_prepared_runs_and_the_rest_has_a_line_each(prepared, told, load, name, tasks):
+    assert load(name) == tasks
+    left_out = [line for line in told if line.startswith(f"{SUITE}: without ")]
+    assert len(left_out) == len(BENCHMARKS) - 1
+    assert all(len(line.splitlines()) == 1 for line in left_out)
+    for benchmark in BENCHMARKS:
+        assert any(f"without {benchmark.title}: " in line for line in left_out) is (benchmark.name != "egoplan_bench2")
+
+
+@pytest.mark.parametrize("load", [in_lmms_eval, in_lm_eval])
+def test_nothing_prepared_is_an_error(told, load):
+    """lmms-eval makes an error of its own of each that a function of YAML raises."""
+    with pytest.raises((LmmsEgoplanError, ImportError)):
+        load(SUITE)
+    assert told[-1] == f"{SUITE}: no benchmark's data are prepared; lmms-egoplan data status tells how to"
+
+
+def test_damaged_data_are_not_left_out_in_silence(prepared, told):
+    summary_path("egoplan_bench2", "test").write_text("{")
+    with pytest.raises((LmmsEgoplanError, ImportError)):
+        in_lmms_eval(SUITE)
+    assert "damaged, prepare the split again" in told[-1]
+
+
+def test_the_suite_has_tasks_that_both_harnesses_know():
+    known = set(LMMSTaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False).all_tasks)
+    theirs = set(TaskManager(include_path=str(LM_EVAL_TASKS), include_defaults=False).all_tasks)
+    for benchmark in BENCHMARKS:
+        assert benchmark.suite
+        assert {*benchmark.suite, *benchmark.suite_thinking} <= known & theirs
+        assert {*benchmark.suite_splits} <= {*benchmark.load_splits().official}
