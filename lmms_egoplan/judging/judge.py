@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from loguru import logger
@@ -85,7 +86,7 @@ def judge_all(
 
 
 def complete_all(
-    prompts: Mapping[str, str], settings: JudgeSettings, *, title: str, show_progress: bool = True
+    prompts: Mapping[str, str | Prompt], settings: JudgeSettings, *, title: str, show_progress: bool = True
 ) -> dict[str, Judgement]:
     """Send a language model all prompts, each one user message, and store every reply as it comes.
 
@@ -93,7 +94,7 @@ def complete_all(
     cut off is asked again only with another limit on tokens, and one that did not come, or was refused, each time.
 
     Args:
-        prompts: by the ids that name them in messages.
+        prompts: by the ids that name them in messages; a text, or images before it.
 
     Returns:
         By id, the `reply`, or the `error`; no ratings.
@@ -104,7 +105,8 @@ def complete_all(
     if settings.model == DEMO:
         raise JudgeError(f"The model {DEMO!r} compares words and writes nothing. Set another LMMS_EGOPLAN_JUDGE_MODEL")
     progress = Progress(title, settings.model, len(prompts), show_progress, ("Asking for", "prompts", "answered"))
-    cleaned = [Prompt(clean_text(prompt)) for prompt in prompts.values()]
+    whole = (Prompt(prompt) if isinstance(prompt, str) else prompt for prompt in prompts.values())
+    cleaned = [replace(prompt, text=clean_text(prompt.text)) for prompt in whole]
     return dict(zip(prompts, _ask_all(list(prompts), cleaned, None, settings, progress), strict=True))
 
 

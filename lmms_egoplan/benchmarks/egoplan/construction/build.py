@@ -3,7 +3,6 @@
 import json
 import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any, Literal
 
 from lmms_egoplan.benchmarks.egoplan.construction.goals import DEFAULT_MODEL, identify_goals, pool_goals, read_goals
 from lmms_egoplan.benchmarks.egoplan.construction.narrations import (
-    Rejection,
     Video,
     narration_rows,
     read_ego4d,
@@ -27,7 +25,8 @@ from lmms_egoplan.benchmarks.egoplan.construction.questions import (
 )
 from lmms_egoplan.benchmarks.egoplan.construction.statistics import STATISTICS, statistics, write_statistics
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.judging import HOW_TO_SET, JudgeSettings, judge_settings
+from lmms_egoplan.judging.json_replies import language_model
+from lmms_egoplan.rejections import Rejection, counted, rejection_lines
 from lmms_egoplan.text import clean_text, csv_text
 from lmms_egoplan.validation import listing
 
@@ -63,7 +62,7 @@ class Built:
 
     def left_out(self) -> list[tuple[str, int]]:
         """How much was left out, by reason, in the order of the steps."""
-        return list(Counter(rejection.reason for rejection in self.rejections).items())
+        return counted(self.rejections)
 
 
 def build(
@@ -95,9 +94,9 @@ def build(
         unphrased: list[Rejection] = []
     else:
         sentences, unknown, unread = read_ego4d(narrations, mean_gap)
-        videos, unphrased = to_phrases(sentences, unknown, _settings(), show_progress)
+        videos, unphrased = to_phrases(sentences, unknown, language_model(DEFAULT_MODEL), show_progress)
     if goals is None or not videos:  # of no videos nothing is asked
-        found, unfound = identify_goals(videos, _settings(), show_progress)
+        found, unfound = identify_goals(videos, language_model(DEFAULT_MODEL), show_progress)
     else:
         found, unfound = read_goals(goals, videos)
     kept, unkept = pool_goals(videos, found)
@@ -145,7 +144,7 @@ def write(built: Built, out: Path) -> None:
     texts = {
         NARRATIONS: csv_text([rows[0].keys(), *(row.values() for row in rows)]),
         GOALS: json.dumps(built.goals, indent=1, ensure_ascii=False) + "\n",
-        REJECTIONS: "".join(json.dumps(vars(rejection), ensure_ascii=False) + "\n" for rejection in built.rejections),
+        REJECTIONS: rejection_lines(built.rejections),
         EVALUATION: _json_list(evaluation_records(built.questions)),
     }
     if built.recognition is not None:
@@ -160,13 +159,6 @@ def write(built: Built, out: Path) -> None:
             path.replace(out / path.name)
     for name in {INSTRUCTION, RECOGNITION} - texts.keys():
         (out / name).unlink(missing_ok=True)
-
-
-def _settings() -> JudgeSettings:
-    settings = judge_settings(DEFAULT_MODEL)
-    if settings is None:
-        raise LmmsEgoplanError(f"no language model is set to ask. Set one as a judge is set:\n{HOW_TO_SET}")
-    return settings
 
 
 def _json_list(records: Sequence[dict[str, Any]]) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.construction.narrations import (
     Action,
-    Rejection,
     Video,
     hundredths,
     is_latin,
@@ -15,10 +14,11 @@ from lmms_egoplan.benchmarks.egoplan.construction.narrations import (
     tidy,
     timestamp,
 )
-from lmms_egoplan.benchmarks.egoplan.construction.replies import NOT_JSON, ask_json
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_json, repetition
 from lmms_egoplan.judging import JudgeSettings
+from lmms_egoplan.judging.json_replies import NOT_JSON, ask_json
+from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import is_text, shown
 
 # Sec. 3.2 and A.1 name GPT-4.

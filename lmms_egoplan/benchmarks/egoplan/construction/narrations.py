@@ -16,6 +16,7 @@ from typing import Any
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_json, read_text, repetition
 from lmms_egoplan.next_action.records import EGO4D, EPIC_KITCHENS, FIRST_FRAME, VIDEO_ID
+from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.text import cell_text
 from lmms_egoplan.validation import is_text, shown
 
@@ -46,16 +47,6 @@ OTHER_PERSON = "narration of another person than the camera wearer"
 UNSURE = "narration of an unclear object (#unsure)"
 NO_NARRATIONS = "video without narrations"
 NO_GAP = "video whose narrations are all of one time"
-
-
-@dataclass(frozen=True)
-class Rejection:
-    """What was left out: of which step (``narration``, ``phrase``, ``goal`` or ``question``), why, and where it is."""
-
-    step: str
-    reason: str
-    where: str
-    detail: str = ""
 
 
 @dataclass(frozen=True)

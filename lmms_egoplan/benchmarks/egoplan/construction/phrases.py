@@ -6,15 +6,15 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.construction.narrations import (
     Action,
-    Rejection,
     Sentence,
     Video,
     ego4d_action,
     ego4d_video,
     is_latin,
 )
-from lmms_egoplan.benchmarks.egoplan.construction.replies import ask_json
 from lmms_egoplan.judging import JudgeSettings
+from lmms_egoplan.judging.json_replies import ask_json
+from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import is_text, shown
 
 # Sentences in a request; they are one video's, so that other videos of a file change no request.

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.construction.goals import Goal
-from lmms_egoplan.benchmarks.egoplan.construction.narrations import Action, Rejection, normalised
+from lmms_egoplan.benchmarks.egoplan.construction.narrations import Action, normalised
 from lmms_egoplan.next_action.protocol import QUESTION
 from lmms_egoplan.next_action.records import FIRST_FRAME, LETTERS
+from lmms_egoplan.rejections import Rejection
 
 # The visual input ends so long before the next action's segment (sec. 3.3, Visual Input Alignment).
 SECONDS_BEFORE = 0.5

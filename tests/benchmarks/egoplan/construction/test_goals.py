@@ -16,8 +16,8 @@ from lmms_egoplan.benchmarks.egoplan.construction.goals import (
     read_goals,
 )
 from lmms_egoplan.benchmarks.egoplan.construction.narrations import read_epic_kitchens, timestamp
-from lmms_egoplan.benchmarks.egoplan.construction.replies import NOT_JSON, read_json_reply
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.judging.json_replies import NOT_JSON
 from shared_data import PAPERS
 
 PAPER = PAPERS / "000_cd03694783b9721f.txt"
@@ -147,25 +147,6 @@ def test_a_goal_file_that_is_none_is_one_line(video, tmp_path, content, told):
         read_goals(path, [video])
     assert str(error.value).startswith(str(path))
     assert "\n" not in str(error.value)
-
-
-GOOD = json.dumps(goals_of())
-
-
-@pytest.mark.parametrize(
-    "reply", [GOOD, f"```json\n{GOOD}\n```", f"```\n{GOOD}\n```\n", f"<think>hm {{</think>\n{GOOD}"]
-)
-def test_json_is_read(reply):
-    assert read_json_reply(reply) == goals_of()
-
-
-@pytest.mark.parametrize(
-    "reply",
-    ["", "I am sorry, I cannot.", f"Sure! {GOOD}", GOOD[:-1], f"{GOOD} Done.", f"<think>{GOOD}", '{"a": 1, "a": 2}'],
-)
-def test_other_replies_are_no_json(reply):
-    with pytest.raises(ValueError, match=r"."):
-        read_json_reply(reply)
 
 
 def test_actions_are_named_in_the_prompt_in_order(video):

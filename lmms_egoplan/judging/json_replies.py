@@ -1,13 +1,17 @@
-"""JSON that a language model was asked for."""
+"""JSON that a language model was asked for, for what benchmarks are made of."""
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.construction.narrations import Rejection
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode_objects, repetition
-from lmms_egoplan.judging import JudgeSettings, complete_all
+from lmms_egoplan.judging.judge import complete_all
+from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.reply import is_cut, without_thinking
+from lmms_egoplan.judging.settings import HOW_TO_SET, JudgeSettings, judge_settings
+from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import shown
 
 NO_REPLY = "no reply"
@@ -17,8 +21,24 @@ NOT_JSON = "reply that is not JSON"
 _FENCED = re.compile(r"```(?:json)?\s*\n(.*?)\n?\s*```", re.IGNORECASE | re.DOTALL)
 
 
+def language_model(default_model: str, name: str | None = None) -> JudgeSettings:
+    """The language model to ask, set as a judge is set.
+
+    Args:
+        default_model: asked where neither `name` nor the environment names one.
+        name: of the model, as the endpoint has it.
+
+    Raises:
+        LmmsEgoplanError: the environment sets none, or sets it wrongly.
+    """
+    settings = judge_settings(default_model)
+    if settings is None:
+        raise LmmsEgoplanError(f"no language model is set to ask. Set one as a judge is set:\n{HOW_TO_SET}")
+    return replace(settings, model=name) if name else settings
+
+
 def ask_json(
-    step: str, prompts: Mapping[str, str], settings: JudgeSettings, title: str, show_progress: bool
+    step: str, prompts: Mapping[str, str | Prompt], settings: JudgeSettings, title: str, show_progress: bool
 ) -> dict[str, Any]:
     """Ask a language model for JSON.
 
