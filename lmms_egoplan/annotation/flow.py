@@ -141,9 +141,9 @@ class Export:
 
 
 class Flow(ABC):
-    """A benchmark's items, form and export.
+    """Items of a benchmark, with form and export.
 
-    name: the benchmark's.
+    name: the benchmark's; of a second flow of it, with more behind a hyphen.
     title: of the page.
     guide: paragraphs that annotators read first, the last with their source.
     stages: at least one.
@@ -178,14 +178,14 @@ class Flow(ABC):
     def export(self, labelled: Labelled) -> Export:
         """The labels in the form that other commands read."""
 
-    @abstractmethod
     def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
-        """Items of the benchmark's rendered set.
+        """Items of the benchmark's rendered set; of its main flow alone.
 
         Args:
             source: holds its `RenderedSet.FOLDER`.
             folder: gets images.
         """
+        raise NotImplementedError
 
     def check(self, shown: Mapping[str, Any], values: Values) -> Values:
         """What a form has, as it is stored.

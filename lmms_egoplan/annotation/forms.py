@@ -113,6 +113,7 @@ class Words:
 
     initial: what stands there at first.
     candidates: texts that stand beside it.
+    rows: lines of its box; in a box of several, line breaks count, and blank lines do not.
     """
 
     name: str
@@ -121,12 +122,20 @@ class Words:
     candidates: tuple[str, ...] = ()
     help: str = ""
     applies: tuple[str, tuple[str, ...]] | None = None
+    rows: int = 2
 
     def read(self, sent: Sequence[str]) -> str:
-        text = " ".join(sent[0].split()) if len(sent) == 1 else ""
+        lines = sent[0].splitlines() if len(sent) == 1 else []
+        words = [" ".join(line.split()) for line in lines]
+        text = ("\n" if self.is_long else " ").join(filter(None, words))
         if not text or len(text) > LONGEST:
             raise FormError(f"{self.title}: write a text of at most {LONGEST} characters")
         return text
+
+    @property
+    def is_long(self) -> bool:
+        """Whether its lines are told apart."""
+        return self.rows > 2
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,8 @@ def _add_field(view: ElementTree.Element, field: Field, target: str) -> None:
             _add(steps, "Header", value=f"Steps with: {option.text} (numbers; 0 for the whole)")
             _add(steps, "TextArea", name=f"{field.name}_{option.value}", toName=target, rows="1")
     elif isinstance(field, Words):
-        _add(block, "TextArea", name=field.name, toName=target, value=f"${field.name}", required="true", rows="2")
+        value, rows = f"${field.name}", str(field.rows)
+        _add(block, "TextArea", name=field.name, toName=target, value=value, required="true", rows=rows)
     else:
         _add(block, "Number", name=field.name, toName=target, required="true", step="any")
 

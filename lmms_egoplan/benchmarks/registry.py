@@ -109,6 +109,11 @@ class Benchmark:
         """What people label of it."""
         return self._load("annotation:FLOW")
 
+    def load_flows(self) -> "tuple[Flow, ...]":
+        """All that people do for it; what its construction asks of them stands in ``annotation:MORE_FLOWS``."""
+        module = self._load("annotation")
+        return (module.FLOW, *getattr(module, "MORE_FLOWS", ()))
+
     def _load(self, part: str) -> Any:
         return resolve_name(f"{__package__}.{self.name}.{part}")
 

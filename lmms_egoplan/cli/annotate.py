@@ -124,7 +124,8 @@ def _open(db: Path) -> "tuple[Store, Flow]":
 
     name = benchmark_of(db)
     for benchmark in _LABELLED:
-        if benchmark.name == name:
-            flow = benchmark.load_annotation()
-            return Store(db, flow.stages), flow
+        if benchmark.name == name.partition("-")[0]:
+            for flow in benchmark.load_flows():
+                if flow.name == name:
+                    return Store(db, flow.stages), flow
     raise LmmsEgoplanError(f"{db}: holds labels of {name}, which this version does not know")

@@ -1,8 +1,13 @@
-"""Image files that others made: whether they can be decoded."""
+"""Image files that others made: whether they can be decoded; images as a language model is sent them."""
 
+import base64
 from io import BytesIO
+from typing import TYPE_CHECKING
 
 from lmms_egoplan.errors import LmmsEgoplanError
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 
 def check_image(data: bytes, where: str) -> None:
@@ -29,3 +34,11 @@ def check_image(data: bytes, where: str) -> None:
         raise LmmsEgoplanError(f"{where}: cannot decode the image: {type(error).__name__}: {error}") from error
     finally:
         ImageFile.LOAD_TRUNCATED_IMAGES = lenient
+
+
+def jpeg_url(image: "Image.Image", longer_side: int, quality: int = 85) -> str:
+    """The data URL of an image as a JPEG file, in RGB, scaled down to a longer side of at most so many pixels."""
+    small, file = image.convert("RGB"), BytesIO()
+    small.thumbnail((longer_side, longer_side))
+    small.save(file, "JPEG", quality=quality)
+    return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"

@@ -3,8 +3,6 @@
 Beside them, the frames as it is sent them, and what they cost.
 """
 
-import base64
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,6 +19,7 @@ from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
 from lmms_egoplan.judging.sanitize import sanitize
 from lmms_egoplan.media.frames import FrameError
+from lmms_egoplan.media.image_files import jpeg_url
 
 if TYPE_CHECKING:
     from lmms_egoplan.judging.settings import JudgeSettings
@@ -155,11 +154,4 @@ def encode_frames(frames: Sequence[Image.Image]) -> tuple[str, ...]:
     """
     if not frames:
         raise FrameError("the step has no frames")
-    return tuple(_data_url(frames[index]) for index in thin(range(len(frames)), MAX_IMAGES))
-
-
-def _data_url(frame: Image.Image) -> str:
-    image, file = frame.convert("RGB"), io.BytesIO()
-    image.thumbnail((LONGER_SIDE, LONGER_SIDE))
-    image.save(file, "JPEG", quality=_QUALITY)
-    return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
+    return tuple(jpeg_url(frames[index], LONGER_SIDE, _QUALITY) for index in thin(range(len(frames)), MAX_IMAGES))

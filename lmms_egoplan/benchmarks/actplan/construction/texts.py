@@ -1,0 +1,79 @@
+"""Activities described in English by a language model, and checked against their problems (sec. 3.2)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lmms_egoplan.benchmarks.actplan.bddl.description import unnamed
+from lmms_egoplan.benchmarks.actplan.construction.prompts import (
+    NUM_EXAMPLES,
+    description_prompt,
+    second_description_prompt,
+)
+from lmms_egoplan.benchmarks.actplan.construction.sources import INSTRUCTION, Activity, Example, examples_for
+from lmms_egoplan.judging import JudgeSettings
+from lmms_egoplan.judging.json_replies import ask_json
+from lmms_egoplan.rejections import Rejection
+from lmms_egoplan.validation import is_text, shown
+
+NO_DESCRIPTION = "reply without a description"
+INCOMPLETE = "description that lacks an object or a condition, asked for twice"
+
+
+def describe(
+    activities: Sequence[Activity], examples: Sequence[Example], settings: JudgeSettings, show_progress: bool
+) -> tuple[dict[str, str], list[Rejection]]:
+    """A task description of each activity, by its key, with the instruction; or why there is none.
+
+    A description that lacks an object or a condition is asked for once more, with what it lacks.
+
+    Args:
+        examples: of which each prompt shows some, none of the activity's own.
+
+    Raises:
+        JudgeError: the language model cannot be asked.
+    """
+    prompts = {
+        activity.key: description_prompt(
+            activity.problem, examples_for(activity, examples, NUM_EXAMPLES), activity.circumstance
+        )
+        for activity in activities
+    }
+    by_key = {activity.key: activity for activity in activities}
+    replies = ask_json("description", prompts, settings, "descriptions", show_progress)
+    texts, rejections, incomplete = _read(replies, by_key)
+    second = {key: second_description_prompt(prompts[key], *found) for key, found in incomplete.items()}
+    if second:
+        replies = ask_json("description", second, settings, "descriptions, second time", show_progress)
+        more, wrong, still = _read(replies, by_key)
+        texts |= more
+        rejections += wrong
+        rejections += [
+            Rejection("description", INCOMPLETE, key, f"{'; '.join(absent)}: {shown(text)}")
+            for key, (text, absent) in still.items()
+        ]
+    whole = {key: f"{texts[key]}\n{INSTRUCTION}\n" for key in by_key if key in texts}
+    return whole, rejections
+
+
+def _read(
+    replies: Mapping[str, Any], activities: Mapping[str, Activity]
+) -> tuple[dict[str, str], list[Rejection], dict[str, tuple[str, list[str]]]]:
+    """Complete descriptions, replies without one, and incomplete ones with what they lack."""
+    texts: dict[str, str] = {}
+    rejections: list[Rejection] = []
+    incomplete: dict[str, tuple[str, list[str]]] = {}
+    for key, reply in replies.items():
+        if isinstance(reply, Rejection):
+            rejections.append(reply)
+            continue
+        text = reply.get("description") if isinstance(reply, dict) else None
+        if not is_text(text):
+            rejections.append(Rejection("description", NO_DESCRIPTION, key, shown(reply)))
+            continue
+        text = " ".join(text.split())
+        found = unnamed(activities[key].problem, text)
+        if found:
+            incomplete[key] = (text, [*found.objects, *found.conditions])
+        else:
+            texts[key] = text
+    return texts, rejections, incomplete
