@@ -1,0 +1,109 @@
+"""What is wrong with an activity's problem: undeclared names, predicates that do not exist, facts that BDDL refuses."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lmms_egoplan.benchmarks.actplan.bddl.problems import Atom, Formula, Not, Problem, parts_of, variables_of
+from lmms_egoplan.paths import yaml_beside
+
+_DATA: Mapping[str, Any] = yaml_beside(__file__)
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A predicate that the simulator can model.
+
+    arguments: what each is, ``object`` or ``room``.
+    place: whether it tells where an object is.
+    """
+
+    arguments: tuple[str, ...]
+    place: bool = False
+
+
+PREDICATES = {
+    name: Predicate(tuple(fields["arguments"]), fields.get("place", False))
+    for name, fields in _DATA["predicates"].items()
+}
+"""All predicates by name; ``check.yaml`` names their source."""
+
+
+def problems_in(problem: Problem) -> list[str]:
+    """What is wrong with a problem, a line for each; with the line in the file where that is known.
+
+    Objects are declared once and called ``<type>_<number>``; predicates are among `PREDICATES` and have their
+    arguments; these are objects or bound variables, and rooms where a predicate asks for one; types have objects; the
+    initial facts negate no place; the goal is one condition.
+
+    >>> from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
+    >>> problems_in(
+    ...     parse_problem(
+    ...         "(define (problem tea_0) (:domain igibson) (:objects cup.n.01_1 - cup.n.01)"
+    ...         "(:init (dusty cup.n.01_1)) (:goal (perished ?cup.n.01_1)))",
+    ...         "problem0.bddl",
+    ...     )
+    ... )[0]
+    "line 1: (perished ?cup.n.01_1): iGibson 2 has no state perished, though BDDL's domain file names it (appendix A)"
+    """
+    problems = [
+        f"object {name} is declared {count} times"
+        for name, count in Counter(thing.name for thing in problem.objects).items()
+        if count > 1
+    ]
+    problems += [
+        f"object {thing.name} is declared of type {thing.type}; expected a name {thing.type}_<number>"
+        for thing in problem.objects
+        if thing.name.rpartition("_")[0] != thing.type or not thing.name.rpartition("_")[2].isdecimal()
+    ]
+    checker = _Checker({thing.name for thing in problem.objects}, {thing.type for thing in problem.objects})
+    for fact in problem.init:
+        problems += checker.check(fact, frozenset())
+        if isinstance(fact, Not) and isinstance(fact.part, Atom):
+            predicate = PREDICATES.get(fact.part.predicate)
+            if predicate is not None and predicate.place:
+                problems.append(f"{_where(fact.part)}: an initial fact cannot say where an object is not")
+    if len(problem.goal) != 1:
+        problems.append(f"the goal has {len(problem.goal)} conditions side by side; expected one, as (and ...)")
+    for condition in problem.goal:
+        problems += checker.check(condition, frozenset())
+    return list(dict.fromkeys(problems))
+
+
+@dataclass(frozen=True)
+class _Checker:
+    objects: set[str]
+    types: set[str]
+
+    def check(self, formula: Formula, bound: frozenset[str]) -> list[str]:
+        if isinstance(formula, Atom):
+            return self._atom(formula, bound)
+        variables = variables_of(formula)
+        problems = [
+            f"{variable}: no object is declared of type {variable.type}"
+            for variable in variables
+            if variable.type not in self.types
+        ]
+        bound |= {variable.name for variable in variables}
+        return problems + [problem for part in parts_of(formula) for problem in self.check(part, bound)]
+
+    def _atom(self, atom: Atom, bound: frozenset[str]) -> list[str]:
+        predicate = PREDICATES.get(atom.predicate)
+        if predicate is None:
+            if atom.predicate in _DATA["without_state"]:
+                why = f"iGibson 2 has no state {atom.predicate}, though BDDL's domain file names it (appendix A)"
+            else:
+                why = f"no predicate {atom.predicate}; expected one of {', '.join(PREDICATES)}"
+            return [f"{_where(atom)}: {why}"]
+        if len(atom.arguments) != len(predicate.arguments):
+            return [f"{_where(atom)}: expected {len(predicate.arguments)} arguments, found {len(atom.arguments)}"]
+        return [
+            f"{_where(atom)}: {name} is not declared under :objects"
+            for name, kind in zip(atom.arguments, predicate.arguments, strict=True)
+            if kind == "object" and name not in self.objects | bound
+        ]
+
+
+def _where(atom: Atom) -> str:
+    return f"line {atom.line}: {atom}" if atom.line else str(atom)
