@@ -44,7 +44,7 @@ def ask_json(
 
     Args:
         step: see `Rejection`.
-        prompts, title: see `complete_all`.
+        prompts, title: see `complete_all`; without prompts, nothing is asked.
 
     Returns:
         By the prompts' names, what each reply says; a `Rejection` where there is no JSON.
@@ -53,6 +53,8 @@ def ask_json(
         JudgeError: the language model cannot be asked.
     """
     replies: dict[str, Any] = {}
+    if not prompts:
+        return replies
     for name, reply in complete_all(prompts, settings, title=title, show_progress=show_progress).items():
         if reply.error is not None:
             reason = CUT_OFF if is_cut(reply.finish or "") else NO_REPLY

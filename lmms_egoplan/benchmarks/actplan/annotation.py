@@ -13,6 +13,7 @@ from lmms_egoplan.annotation.forms import Choice, Form, Marks, Option, Picture, 
 from lmms_egoplan.benchmarks.actplan import demo
 from lmms_egoplan.benchmarks.actplan.activities import parse_id
 from lmms_egoplan.benchmarks.actplan.answer_files import StoredPlan, read_plans
+from lmms_egoplan.benchmarks.actplan.construction import circumstance_flow, plan_flow
 from lmms_egoplan.benchmarks.actplan.records import find_instances, read_instance
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
 from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan
@@ -178,6 +179,8 @@ class LabelledPlans(Flow):
 
 
 FLOW = LabelledPlans()
+# What `data build actplan` asks of people.
+MORE_FLOWS = (circumstance_flow.FLOW, plan_flow.FLOW)
 
 
 def _record(item: Item, labels: Sequence[Label]) -> dict[str, Any]:

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import typer
 
-from lmms_egoplan.benchmarks.actplan.commands.annotate import annotate
+from lmms_egoplan.benchmarks.actplan.commands.annotate import annotate, annotate_circumstances, annotate_plans
 from lmms_egoplan.benchmarks.actplan.commands.bleurt import evaluate, train
+from lmms_egoplan.benchmarks.actplan.commands.build import build
 from lmms_egoplan.benchmarks.actplan.commands.prepare import prepare
 from lmms_egoplan.benchmarks.actplan.commands.score import score
 
@@ -24,11 +25,14 @@ def metrics_path() -> None:
 
 COMMANDS = {
     "data prepare actplan": prepare,
+    "data build actplan": build,
     "score actplan": score,
     "train bleurt": train,
     "evaluate bleurt": evaluate,
     "metrics-path": metrics_path,
     "annotate actplan": annotate,
+    "annotate actplan-circumstances": annotate_circumstances,
+    "annotate actplan-plans": annotate_plans,
 }
 FORMER_OPTIONS = {
     "data prepare actplan": ("--source",),

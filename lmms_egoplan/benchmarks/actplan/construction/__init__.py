@@ -1,1 +1,1 @@
-"""Instances of ActPlan-1K's form made from BDDL activities and views of rooms, by a language model and people (sec. 3)."""
+"""Instances of ActPlan-1K's form, made of BDDL activities and tours of rooms by a model and by people (sec. 3)."""

@@ -1,4 +1,4 @@
-"""What a language model is asked to make instances; the paper prints no prompt as text, so all words are the project's."""
+"""What a language model is asked; the paper prints no prompt as text, so all words are the project's."""
 
 from lmms_egoplan.benchmarks.actplan.bddl.check import PREDICATES
 from lmms_egoplan.benchmarks.actplan.bddl.problems import Problem

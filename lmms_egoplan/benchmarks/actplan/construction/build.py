@@ -1,0 +1,194 @@
+"""From BDDL activities and tours to instances, as far as the answers of people reach (sec. 3.2 and 3.3)."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, activity_type
+from lmms_egoplan.benchmarks.actplan.construction.circumstance_flow import (
+    CIRCUMSTANCES,
+    Circumstance,
+    circumstance_lines,
+)
+from lmms_egoplan.benchmarks.actplan.construction.circumstances import CATEGORIES, change, propose, read_verdicts
+from lmms_egoplan.benchmarks.actplan.construction.layout import (
+    ANNOTATION,
+    Instance,
+    finished,
+    read_gold_plans,
+    write_activities,
+    write_annotation,
+)
+from lmms_egoplan.benchmarks.actplan.construction.plan_flow import instance_lines
+from lmms_egoplan.benchmarks.actplan.construction.prompts import DEFAULT_MODEL, object_names
+from lmms_egoplan.benchmarks.actplan.construction.sources import Activity, read_activities, read_examples
+from lmms_egoplan.benchmarks.actplan.construction.texts import describe
+from lmms_egoplan.benchmarks.actplan.construction.tours import find_tours
+from lmms_egoplan.benchmarks.actplan.construction.views import Views, choose_views, read_choices
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.judging.json_replies import language_model
+from lmms_egoplan.rejections import Rejection, counted, rejection_lines
+from lmms_egoplan.storage import write_whole
+from lmms_egoplan.text import clean_text, csv_text
+
+INSTANCES, VIEWS, ACTIVITIES, FIGURE_4, REJECTIONS = (
+    "instances.jsonl",
+    "views",
+    "activities",
+    "figure_4.csv",
+    "rejections.jsonl",
+)
+NO_ACTIVITY = "tour of an activity that has no description"
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a run has made.
+
+    activities: with a description; changed problems are among them. waiting: circumstances for people to choose from.
+    instances: with description and views. finished: how many of them have their gold plans, too. untoured: keys of
+    activities with a description, but without a tour.
+    """
+
+    activities: Sequence[Activity]
+    waiting: Sequence[Circumstance]
+    instances: Sequence[Instance]
+    finished: int
+    untoured: Sequence[str]
+    rejections: Sequence[Rejection]
+
+    def left_out(self) -> list[tuple[str, int]]:
+        """How much was left out, by reason, in the order of the steps."""
+        return counted(self.rejections)
+
+
+def build(
+    bddl: Path,
+    out: Path,
+    images: Path | None = None,
+    examples: Path | None = None,
+    model: str | None = None,
+    circumstances: Path | None = None,
+    views: Path | None = None,
+    plans: Path | None = None,
+    show_progress: bool = True,
+) -> Built:
+    """Make what can be made so far, and write it.
+
+    What the language model replies is kept in the cache of judgements, and views in ``out``: a later run asks for
+    nothing again, whether it was killed or has more answers of people.
+
+    Args:
+        bddl: see `read_activities`.
+        images: see `find_tours`; None: no instance is made.
+        examples: see `read_examples`; None for `bddl`.
+        model: that is asked; see `language_model`.
+        circumstances: export of what people chose; see `read_verdicts`.
+        views: see `read_choices`.
+        plans: export of what people wrote; see `read_gold_plans`.
+
+    Raises:
+        LmmsEgoplanError: an input is wrong, or the language model is not set or cannot be asked.
+        OSError: the folder cannot be written.
+    """
+    check_out(out, [path for path in (bddl, images, examples, circumstances, plans) if path is not None])
+    settings = language_model(DEFAULT_MODEL, model)
+    activities, rejections = read_activities(bddl)
+    pairs = read_examples(examples or bddl)
+    verdicts = None if circumstances is None else read_verdicts(circumstances)
+    choices = {} if views is None else read_choices(views)
+    gold = {} if plans is None else read_gold_plans(plans)
+    tours, strays = ([], []) if images is None else find_tours(images)
+    if unknown := sorted(choices.keys() - {str(tour.id) for tour in tours}):
+        raise LmmsEgoplanError(f"{views}: views of {unknown[0]}, of which there is no tour in {images}")
+    out.mkdir(parents=True, exist_ok=True)
+
+    texts, undescribed = describe(activities, pairs, settings, show_progress)
+    rejections += undescribed
+    proposed, unproposed = propose(activities, texts, settings, show_progress)
+    rejections += unproposed
+    if verdicts is not None:
+        changed, unchanged = change(activities, verdicts.accepted, settings, show_progress)
+        more, undescribed = describe(changed, pairs, settings, show_progress)
+        activities, texts = [*activities, *changed], texts | more
+        rejections += [*verdicts.others, *unchanged, *undescribed]
+
+    described = {activity.key: activity for activity in activities if activity.key in texts}
+    wanted = [(tour, f"{tour.id.activity}/{tour.id.description}") for tour in tours]
+    rejections += strays
+    rejections += [Rejection("tour", NO_ACTIVITY, str(tour.id)) for tour, key in wanted if key not in described]
+    chosen, unchosen = choose_views(
+        [(tour, described[key]) for tour, key in wanted if key in described],
+        choices,
+        out / VIEWS,
+        settings,
+        show_progress,
+    )
+    rejections += unchosen
+    instances = [_instance(found, described, texts) for found in chosen]
+    done, unused = finished(instances, gold)
+    rejections += unused
+    toured = {key for _, key in wanted}
+    built = Built(
+        list(described.values()),
+        proposed,
+        instances,
+        len(done),
+        [key for key in described if key not in toured],
+        rejections,
+    )
+    _write(built, texts, out)
+    write_annotation(done, out)
+    return built
+
+
+def check_out(out: Path, inputs: Sequence[Path]) -> None:
+    """Whether a folder can be written without loss, before anything is asked.
+
+    Raises:
+        LmmsEgoplanError: a file is there, or an input lies where something is written.
+    """
+    if out.exists() and not out.is_dir():
+        raise LmmsEgoplanError(f"--out {out}: a file is there; name a folder")
+    for path in inputs:
+        if any(path.resolve().is_relative_to((out / name).resolve()) for name in (VIEWS, ACTIVITIES, ANNOTATION)):
+            raise LmmsEgoplanError(f"--out {out}: {path} is read, and would be replaced; name another folder")
+
+
+def _instance(views: Views, activities: dict[str, Activity], texts: dict[str, str]) -> Instance:
+    key = f"{views.tour.id.activity}/{views.tour.id.description}"
+    return Instance(activities[key], texts[key], views)
+
+
+def _write(built: Built, texts: dict[str, str], out: Path) -> None:
+    """Everything but the finished instances, each file whole or not at all."""
+    write_activities(built.activities, texts, out / ACTIVITIES)
+    lines = (
+        {
+            "id": one.id,
+            "description": one.text,
+            "objects": object_names(one.activity.problem),
+            "problem": str(one.activity.problem),
+            "images": [str(path.relative_to(out)) for path in one.image_paths()],
+            "views": [asdict(view) for view in one.views.views],
+            "unseen": one.views.unseen,
+        }
+        for one in built.instances
+    )
+    write_whole(out / INSTANCES, clean_text(instance_lines(lines)))
+    write_whole(out / CIRCUMSTANCES, clean_text(circumstance_lines(built.waiting)))
+    write_whole(out / FIGURE_4, csv_text(_figure_4(built.activities)))
+    write_whole(out / REJECTIONS, clean_text(rejection_lines(built.rejections)))
+    made = [vars(one) | {"problem": str(one.problem)} for one in built.activities if one.circumstance]
+    write_whole(
+        out / "counterfactuals.jsonl", clean_text("".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in made))
+    )
+
+
+def _figure_4(activities: Sequence[Activity]) -> list[list[str | int]]:
+    """Counterfactual activities by category and type of activity, as Fig. 4 counts them."""
+    counts = Counter((one.category, activity_type(one.name)) for one in activities if one.category)
+    rows: list[list[str | int]] = [["category", *ACTIVITY_TYPES]]
+    return rows + [[category, *(counts[category, kind] for kind in ACTIVITY_TYPES)] for category in CATEGORIES]

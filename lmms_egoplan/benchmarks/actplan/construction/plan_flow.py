@@ -1,0 +1,133 @@
+"""Gold plans written by people: at least two of each instance (sec. 3.2 and 4.2.2)."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lmms_egoplan.annotation.clips import KeptImage, MediaFolder
+from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
+from lmms_egoplan.annotation.forms import Form, FormError, Picture, Prose, Values, Words
+from lmms_egoplan.benchmarks.actplan.reply import is_well_formed, official_steps
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import parse_record, read_lines
+from lmms_egoplan.storage import resolve_inside
+from lmms_egoplan.validation import Checked, Text, read_as
+
+# What `data build actplan` reads of an export.
+GOLD_PLANS = "gold_plans.jsonl"
+# Gold plans that `data prepare actplan` reads of an instance.
+FEWEST_PLANS = 2
+_STAGE = "write"
+_ROWS = 16
+# Steps of a wrong form that a message names.
+_NAMED = 3
+
+
+class _Line(Checked):
+    id: Text
+    description: Text
+    objects: list[Text]
+    problem: Text
+    images: list[Text]
+
+
+def instance_lines(instances: Iterable[Mapping[str, Any]]) -> str:
+    """A JSON object in a line for each, which `read_items` reads."""
+    return "".join(f"{json.dumps(instance, ensure_ascii=False)}\n" for instance in instances)
+
+
+def read_items(path: Path, folder: MediaFolder) -> list[Item]:
+    """Instances to write plans for, as ``data build actplan`` wrote them; their images lie beside the file.
+
+    Args:
+        folder: gets the images.
+
+    Raises:
+        LmmsEgoplanError: the file cannot be read, holds something else, or nothing; or an image is absent.
+    """
+    items = []
+    for where, text in read_lines(path):
+        line = read_as(_Line, where, parse_record(where, text))
+        names = []
+        for image in line.images:
+            try:
+                names.append(folder.keep(resolve_inside(path.parent, image).read_bytes()).name)
+            except OSError as error:
+                raise LmmsEgoplanError(f"{where}: images: cannot read {image}: {error.strerror}") from error
+        shown = {"description": line.description, "objects": line.objects, "images": names}
+        items.append(Item(line.id, shown, {"problem": line.problem}))
+    if not items:
+        raise LmmsEgoplanError(f"{path}: no instance in it; lmms-egoplan data build actplan writes such a file")
+    return items
+
+
+class WrittenPlans(Flow):
+    """Plans that several people write for the same instance, each without seeing the others'."""
+
+    name = "actplan-plans"
+    title = "ActPlan-1K: write gold plans"
+    guide = (
+        "Read the task and look at the pictures. Then write the steps by which the task is done, one in a line.",
+        "A step is action(object), or action(object, object), as in place_inside(basket_1, candle_1): the place comes "
+        "first. Use walk_to, place_on_top, grab, place_inside, open, close, switch_on and switch_off. Others, such as "
+        "wipe or pour, are allowed where common sense asks for them.",
+        "Use the objects of the task, with numbers where there are several. Others that the pictures show may be used "
+        "where they are needed. Leave out no step: walk to a thing before you grab it.",
+        "After ActPlan-1K's gold plans (arXiv 2410.03907, sec. 3.1 and 3.2), in our own words.",
+    )
+    stages = (Stage(_STAGE, "Plans"),)
+    is_adjudicated = False
+
+    def form(self, shown: Mapping[str, Any], earlier: Sequence[Values], order: int) -> Form:
+        """Task, objects and pictures; a plan to write."""
+        pictures = [
+            Picture(f"Picture {number} of {len(shown['images'])}", KeptImage(name))
+            for number, name in enumerate(shown["images"], 1)
+        ]
+        return Form(
+            (Prose("Task", shown["description"]), Prose("Objects", ", ".join(shown["objects"])), *pictures),
+            (Words("plan", "Plan: a step in each line", rows=_ROWS),),
+        )
+
+    def check(self, shown: Mapping[str, Any], values: Values) -> Values:
+        """Every line is a step of the form action(object).
+
+        Raises:
+            FormError: one is not; names it.
+        """
+        wrong = [
+            f"{number} ({step})"
+            for number, step in enumerate(official_steps(values["plan"]), 1)
+            if not is_well_formed(step)
+        ]
+        if wrong:
+            more = f" and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
+            raise FormError(f"Not of the form action(object): line {', '.join(wrong[:_NAMED])}{more}")
+        return values
+
+    def scales(self) -> Mapping[str, Scale]:
+        """None: plans may differ and both be right."""
+        return {}
+
+    def differ(self, item: Item, labels: Sequence[Values]) -> bool:
+        """Never, as above."""
+        return False
+
+    def export(self, labelled: Labelled) -> Export:
+        """``gold_plans.jsonl``: the instances with all of their plans, at least two."""
+        lines = []
+        for item in labelled.items:
+            labels = labelled.of(item, _STAGE)
+            if len(labels) >= max(FEWEST_PLANS, labelled.per_item):
+                plans = [{"person": label.person, "steps": official_steps(label.values["plan"])} for label in labels]
+                shown = {name: item.shown[name] for name in ("description", "images")}
+                lines.append({"id": item.id, **shown, "plans": plans})
+        told = [f"Instances with their gold plans: {len(lines)} of {len(labelled.items)}"]
+        if not lines:
+            return Export(told, {})
+        text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
+        return Export(told, {GOLD_PLANS: ExportedFile(text, "for data build actplan --plans")})
+
+
+FLOW = WrittenPlans()
