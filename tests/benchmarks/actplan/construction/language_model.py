@@ -14,7 +14,7 @@ from lmms_egoplan.benchmarks.actplan.bddl.problems import Not, literals_of
 
 # What a text says of a predicate.
 _WORDS = {"ontop": "on top", "onfloor": "on the floor", "nextto": "next to", "inroom": "in", "toggled_on": "toggled on"}
-_CIRCUMSTANCES = ("{} is burnt", "{} has gone bad", "{} is stained", "{} is stained", "the water supply is off")
+_CIRCUMSTANCES = ("{} is burnt", "{} has gone bad", "{} is stained", "{} is stained", "{} is soaked")
 
 
 class LanguageModel(JudgeServer):
@@ -108,7 +108,7 @@ def _circumstances(prompt):
 def _change(prompt):
     problem = problem_of(prompt)
     circumstance = re.search("so that this circumstance holds: (.*)", prompt)[1]
-    predicate = next((name for name in ("burnt", "stained") if name in circumstance), "perished")
+    predicate = next((name for name in ("burnt", "stained", "soaked") if name in circumstance), "perished")
     thing = next(one.name for one in problem.objects if not one.name.startswith("agent"))
     bddl = str(problem).replace("(:init", f"(:init\n        ({predicate} {thing})")
     assert not any(isinstance(fact, Not) and fact.part.predicate == predicate for fact in problem.init)

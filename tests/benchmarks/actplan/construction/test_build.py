@@ -82,7 +82,7 @@ def people(flow, db, read_items, answer, out):
 
 
 def choose(person, page):
-    """Stained things are said to be implausible, the water supply and gone-bad things to be sayable."""
+    """Stained things are said to be implausible; things that have gone bad are said to be sayable, wrongly."""
     stated = re.search(r"Circumstance</h2>.*?>([^<]+)</", page, re.DOTALL)[1]
     return {"plausible": "no" if "stained" in stated else "yes", "expressible": "yes"}
 
