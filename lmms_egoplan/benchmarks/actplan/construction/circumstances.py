@@ -45,6 +45,7 @@ class _Proposal(Checked):
 
 
 class _Verdict(Checked):
+    id: Text
     activity: Text
     circumstance: Text
     accepted: bool
@@ -93,7 +94,7 @@ def propose(
 
 
 def read_verdicts(folder: Path) -> Verdicts:
-    """What people said, as ``annotate export`` wrote it (step 2).
+    """What people said, as ``annotate export`` wrote it, in the order in which it was proposed (step 2).
 
     Raises:
         LmmsEgoplanError: the folder has no such file, or a wrong one.
@@ -106,8 +107,9 @@ def read_verdicts(folder: Path) -> Verdicts:
         )
     accepted: list[tuple[str, str]] = []
     others: list[Rejection] = []
-    for where, line in read_lines(path):
-        verdict = read_as(_Verdict, where, parse_record(where, line))
+    verdicts = [read_as(_Verdict, where, parse_record(where, line)) for where, line in read_lines(path)]
+    # As they were proposed: the page mixes them.
+    for verdict in sorted(verdicts, key=lambda one: (one.activity, len(one.id), one.id)):
         if verdict.accepted:
             accepted.append((verdict.activity, verdict.circumstance))
         else:
