@@ -31,14 +31,14 @@ def export(flow: Flow, labelled: Labelled, out: Path) -> list[str]:
     """
     if not labelled.labels:
         raise LmmsEgoplanError("there are no labels yet")
-    former = _former_files(out, flow.name)
+    check_folder(out, flow.name)
     made = flow.export(labelled)
     files = {
         **made.files,
         "labels.jsonl": ExportedFile(_label_lines(labelled), "every label that counts"),
         "agreement.csv": ExportedFile(_agreement_rows(flow, labelled), "agreement"),
     }
-    _write(out, flow.name, {name: file.text for name, file in files.items()}, former)
+    write_folder(out, flow.name, {name: file.text for name, file in files.items()})
     return [*made.lines, *(f"{out / name}: {file.purpose}" for name, file in files.items())]
 
 
@@ -53,7 +53,7 @@ def _agreement_rows(flow: Flow, labelled: Labelled) -> str:
     return csv_text([header, *rows])
 
 
-def _former_files(out: Path, benchmark: str) -> tuple[str, ...]:
+def check_folder(out: Path, benchmark: str) -> tuple[str, ...]:
     """What an earlier export into the folder has written there.
 
     Raises:
@@ -73,8 +73,16 @@ def _former_files(out: Path, benchmark: str) -> tuple[str, ...]:
     return mark.files
 
 
-def _write(out: Path, benchmark: str, texts: Mapping[str, str], former: tuple[str, ...]) -> None:
-    """Replace what an earlier export wrote; killed on its way, the folder tells that it is not finished."""
+def write_folder(out: Path, benchmark: str, texts: Mapping[str, str]) -> None:
+    """Write files into a folder that a report knows as the benchmark's, in place of what an earlier export wrote.
+
+    Killed on its way, the folder tells that it is not finished.
+
+    Raises:
+        LmmsEgoplanError: as `check_folder`.
+        OSError: the folder cannot be written.
+    """
+    former = check_folder(out, benchmark)
     out.mkdir(parents=True, exist_ok=True)
     for left in out.glob(f"{_UNFINISHED}*"):  # by a process that was killed
         shutil.rmtree(left)

@@ -290,14 +290,15 @@ class BenchmarkReport(ABC, Generic[Task]):
     def section(self) -> Section | None:
         """The benchmark's part of the page; None where no run has one of its tasks, and people have not labelled.
 
-        Of labels alone, it has the tables that they fill.
+        Of labels alone, it has the tables and figures that they fill.
 
         Raises:
             LmmsEgoplanError: an input cannot be used.
         """
         if not self.tasks:
             filled = [table for table in self.tables() if table is not None and any(row.is_own for row in table.rows)]
-            return Section(self.NAME, self.TITLE, self.LEAD, (), tuple(filled), (), ()) if filled else None
+            figures = tuple(figure for figure in self.figures() if figure is not None)
+            return Section(self.NAME, self.TITLE, self.LEAD, (), tuple(filled), figures, ()) if filled else None
         return Section(
             self.NAME,
             self.TITLE,

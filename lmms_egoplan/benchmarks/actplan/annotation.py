@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,38 +10,20 @@ from lmms_egoplan.annotation.clips import KeptImage, MediaFolder
 from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Form, Marks, Option, Picture, Prose, Steps, Values
 from lmms_egoplan.benchmarks.actplan import demo
-from lmms_egoplan.benchmarks.actplan.activities import parse_id
 from lmms_egoplan.benchmarks.actplan.answer_files import StoredPlan, read_plans
 from lmms_egoplan.benchmarks.actplan.construction import circumstance_flow, plan_flow
+from lmms_egoplan.benchmarks.actplan.error_types import ERRORS
 from lmms_egoplan.benchmarks.actplan.records import find_instances, read_instance
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
 from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan
-from lmms_egoplan.benchmarks.actplan.splits import PREPARED
-from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.benchmarks.actplan.shown_instances import instance_key, instances_of
 from lmms_egoplan.text import csv_text
-from lmms_egoplan.validation import listing
 
-# Sec. 5.6, in its order.
-ERRORS = {
-    "missing_actions": "Missing actions",
-    "object": "Mistake of object property or function",
-    "event": "Mistake of event cause or effect",
-    "form": "Incorrect form",
-    "extra_tools": "Hallucination of extra tools",
-    "image": "Incorrect image understanding",
-}
 VERDICTS = ("correct", "commonsense")
 # What the report reads of an export.
 PLANS = "plans.jsonl"
 _STAGE = "label"
 _YES_NO = (Option("1", "1: yes"), Option("0", "0: no"))
-_LISTED = 20
-
-
-@dataclass(frozen=True)
-class _Instance:
-    description: str
-    images: tuple[bytes, ...]
 
 
 def read_items(plans: Sequence[Path], folder: MediaFolder, instances: Path | None) -> list[Item]:
@@ -64,13 +45,13 @@ def _items(stored: Sequence[tuple[str, StoredPlan]], folder: MediaFolder, instan
     names = [f"{plan.plan.id} of {model}" for model, plan in stored]
     counts = Counter(names)
     used = Counter()
-    found = _instances({plan.plan.id for _, plan in stored}, instances)
+    found = instances_of({plan.plan.id for _, plan in stored}, instances)
     kept = {name: [folder.keep(image).name for image in instance.images] for name, instance in found.items()}
     items = []
     for name, (model, plan) in zip(names, stored, strict=True):
         used[name] += 1
         own = f"{name}, plan {used[name]}" if counts[name] > 1 else name
-        key = _key(plan.plan.id)
+        key = instance_key(plan.plan.id)
         shown = {"description": found[key].description, "images": kept[key], "plan": plan.plan.text}
         hidden = {"id": plan.plan.id, "model": model, "images": plan.images}
         hidden["references"] = ["\n".join(gold) for gold in plan.plan.references]
@@ -207,45 +188,3 @@ def _error_rows(records: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
             count = sum(key in errors for errors in own)
             rows.append([model, title, len(own), count, round(100 * count / total, 1) if total else "n/a"])
     return rows
-
-
-def _instances(ids: set[str], source: Path | None) -> dict[str, _Instance]:
-    """By the instance's id."""
-    wanted = {_key(name) for name in ids}
-    found = _prepared(wanted) if source is None else _released(wanted, source)
-    if absent := sorted(wanted - found.keys()):
-        where = "the prepared data" if source is None else source
-        raise LmmsEgoplanError(
-            f"{len(absent)} of the plans' {len(wanted)} instances are not in {where}; give the folder of the release "
-            f"with --instances, or leave their plans out\n{listing(absent, _LISTED)}"
-        )
-    return found
-
-
-def _key(name: str) -> str:
-    place = parse_id(name)
-    return name if place is None else str(place)
-
-
-def _released(wanted: set[str], source: Path) -> dict[str, _Instance]:
-    found = {}
-    for instance in find_instances(source)[0]:
-        if str(instance) in wanted:
-            record = read_instance(source, instance)
-            if record.problems:
-                raise LmmsEgoplanError("\n".join(record.problems))
-            found[str(instance)] = _Instance(record.task_description, record.images)
-    return found
-
-
-def _prepared(wanted: set[str]) -> dict[str, _Instance]:
-    from datasets import Image
-    from datasets import Sequence as Several
-
-    rows = PREPARED.load("test").select_columns(["id", "task_description", "images"])
-    places = [place for place, name in enumerate(rows["id"]) if name in wanted]
-    chosen = rows.select(places).cast_column("images", Several(Image(decode=False)))
-    return {
-        row["id"]: _Instance(row["task_description"], tuple(image["bytes"] for image in row["images"]))
-        for row in chosen
-    }

@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from annotated_types import Predicate
 from pydantic import AfterValidator
 
 from lmms_egoplan.benchmarks.actplan.activities import activity_type, parse_id
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path
+from lmms_egoplan.benchmarks.actplan.error_types import ERRORS
 from lmms_egoplan.benchmarks.actplan.labelled_plans import read_labelled_plans
 from lmms_egoplan.benchmarks.actplan.metrics import BREAKDOWNS, by_group, length_bin
 from lmms_egoplan.benchmarks.actplan.reply import official_steps, one_per_line
@@ -36,12 +37,14 @@ class StoredPlan:
     labels: what people said of it, under ``correct`` and ``commonsense`` (sec. 4.1); None where they did not.
     model: that wrote it; None where the file does not tell.
     images: whether the model was shown images; true where the file does not tell.
+    errors: by type of error, the steps that people marked (sec. 5.6); None where they did not.
     """
 
     plan: GeneratedPlan
     labels: dict[str, bool | None]
     model: str | None = None
     images: bool = True
+    errors: dict[str, list[int]] | None = None
 
 
 _Label = Annotated[Any, Predicate((None, 0, 1).__contains__), Expected("true, false, 1, 0 or null")]
@@ -55,6 +58,10 @@ class _Line(Checked):
     commonsense: _Label = None
     model: Annotated[Annotated[Text, AfterValidator(clean_text)] | None, Expected("a text or nothing")] = None
     images: Annotated[bool, Expected("true or false")] = True
+    errors: Annotated[
+        dict[Literal[tuple(ERRORS)], list[int]] | None,  # type: ignore[valid-type]
+        Expected(f"an object with lists of steps by {', '.join(ERRORS)}"),
+    ] = None
 
 
 def read_plans(path: Path) -> list[StoredPlan]:
@@ -63,7 +70,8 @@ def read_plans(path: Path) -> list[StoredPlan]:
     Args:
         path: JSON lines with ``id`` (a text), ``candidate`` (the plan as text, may be empty), ``references`` (gold
             plans 1, 2, ... as texts) and, optional, ``correct`` and ``commonsense`` (true, false, 1, 0 or null),
-            ``model`` and ``images`` (false where the model had none). A plan has one step per line; where gold plan 1
+            ``model``, ``images`` (false where the model had none) and ``errors``
+            (steps by type, as people marked them). A plan has one step per line; where gold plan 1
             has all steps on one line, as those in ``finetuning_data.jsonl``, a plan on one line is taken apart like
             it. Or that file itself: GPT-4V's plans with gold plan 1, Gemini's with gold plan 2 (as the authors' code
             does; the paper does not say), or with the other one where that is missing.
@@ -129,7 +137,8 @@ def _stored_plan(where: str, record: Any) -> StoredPlan:
     if not line.references:
         raise LmmsEgoplanError(f"{where}: references: expected at least one gold plan, found none")
     labels = {name: label if (label := getattr(line, name)) is None else bool(label) for name in _LABELS}
-    return StoredPlan(_plan(line.id, line.candidate, line.references), labels, line.model, line.images)
+    plan = _plan(line.id, line.candidate, line.references)
+    return StoredPlan(plan, labels, line.model, line.images, line.errors)
 
 
 def _plan(identifier: str, candidate: str, references: Sequence[str]) -> GeneratedPlan:

@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 from annotation.serving import enter, form_in, post, served
 from benchmarks.actplan.release import write_release
 from lmms_egoplan.annotation.serve import open_store
-from lmms_egoplan.benchmarks.actplan.annotation import ERRORS, FLOW, read_items
+from lmms_egoplan.benchmarks.actplan.annotation import FLOW, read_items
+from lmms_egoplan.benchmarks.actplan.error_types import ERRORS
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.actplan.records import find_instances, read_instance
 from lmms_egoplan.cli import app

@@ -7,6 +7,7 @@ import typer
 from lmms_egoplan.benchmarks.actplan.commands.annotate import annotate, annotate_circumstances, annotate_plans
 from lmms_egoplan.benchmarks.actplan.commands.bleurt import evaluate, train
 from lmms_egoplan.benchmarks.actplan.commands.build import build
+from lmms_egoplan.benchmarks.actplan.commands.judge import judge
 from lmms_egoplan.benchmarks.actplan.commands.prepare import prepare
 from lmms_egoplan.benchmarks.actplan.commands.score import score
 
@@ -27,6 +28,7 @@ COMMANDS = {
     "data prepare actplan": prepare,
     "data build actplan": build,
     "score actplan": score,
+    "judge actplan": judge,
     "train bleurt": train,
     "evaluate bleurt": evaluate,
     "metrics-path": metrics_path,
@@ -41,6 +43,7 @@ FORMER_OPTIONS = {
     "evaluate bleurt": ("--model", "--plans", "--activities"),
 }
 HELPS = {
+    "judge, defaults": "ActPlan-1K gpt-4o-2024-11-20",
     "data prepare": "`lmms-egoplan data prepare actplan ActPlan-1K/annotation`",
     "score": "`lmms-egoplan score actplan plans.jsonl --out scores.json`",
     "train": "`lmms-egoplan train bleurt finetuning_data.jsonl activities.txt --encoder Elron/bleurt-large-512 "

@@ -6,12 +6,15 @@ from pathlib import PurePath
 from typing import Any
 
 from lmms_egoplan.benchmarks.actplan.activities import parse_id
-from lmms_egoplan.benchmarks.actplan.annotation import ERRORS, VERDICTS
+from lmms_egoplan.benchmarks.actplan.annotation import VERDICTS
+from lmms_egoplan.benchmarks.actplan.error_judge import JudgedPlan
+from lmms_egoplan.benchmarks.actplan.error_types import ERRORS
 from lmms_egoplan.benchmarks.actplan.prepare import SPLIT
 from lmms_egoplan.benchmarks.actplan.published import load
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
 from lmms_egoplan.benchmarks.actplan.report.answers import GROUPS, MEASURES, Planned, answer_of, key_of
-from lmms_egoplan.benchmarks.actplan.report.people import LabelledPlan, read_judged
+from lmms_egoplan.benchmarks.actplan.report.error_types import errors_figure, marked_by, read_folders
+from lmms_egoplan.benchmarks.actplan.report.people import Judged, LabelledPlan, read_judged
 from lmms_egoplan.benchmarks.actplan.report.tables import DECIMALS, all_tables, note
 from lmms_egoplan.benchmarks.actplan.splits import PREPARED
 from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared, with_images
@@ -60,16 +63,16 @@ class ActPlanReport(BenchmarkReport[Planned]):
     def _labelled(self) -> dict[tuple[str, tuple[str, ...], bool], LabelledPlan]:
         return {
             (plan.id, tuple(official_steps(plan.candidate)), plan.images): plan
-            for judged in read_judged(self.labelled())
+            for judged in self._marks[0]
             for plan in judged.plans
         }
 
     def tables(self) -> Iterator[Table | None]:
         """Beside the paper's, all scores, breakdowns, and run against run."""
-        return all_tables(self.tasks, read_judged(self.labelled()))
+        return all_tables(self.tasks, *self._marks)
 
     def figures(self) -> Iterator[Figure | None]:
-        """Scores by group, where a run has them."""
+        """Scores by group, where a run has them; types of errors, where somebody has marked them."""
         for key, title, caption, by, measure in (
             ("by_setting", "Normal and counterfactual", "lcs_caption", "setting", "lcs_norm"),
             ("by_length", "Normalised LCS by length", "lcs_caption", "length", "lcs_norm"),
@@ -77,6 +80,12 @@ class ActPlanReport(BenchmarkReport[Planned]):
             ("by_activity_type", "Types of activity", "lcs_caption", "activity_type", "lcs_norm"),
         ):
             yield self._figure(f"actplan_{key}", title, note(caption), by, measure)
+        yield errors_figure(marked_by(*self._marks))
+
+    @cached_property
+    def _marks(self) -> tuple[list[Judged], list[JudgedPlan]]:
+        """What people said of plans, and the types of errors that judges marked."""
+        return read_judged(self.labelled()), read_folders(self.labelled())
 
     def _figure(self, key: str, title: str, caption: str, by: str, measure: str) -> Figure | None:
         means = {run.name: {group: run.of(by, group, measure) for group in GROUPS[by]} for run in self.tasks}

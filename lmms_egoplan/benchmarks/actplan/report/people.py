@@ -1,4 +1,4 @@
-"""What people said of plans, as ``annotate export`` wrote it: rows beside Tables 3 and 5 to 7, and types of errors."""
+"""What people said of plans, as ``annotate export`` wrote it: rows beside Tables 3 and 5 to 7."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,17 +7,14 @@ from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.benchmarks.actplan.activities import SETTINGS, parse_id
-from lmms_egoplan.benchmarks.actplan.annotation import ERRORS, PLANS, VERDICTS
+from lmms_egoplan.benchmarks.actplan.annotation import PLANS, VERDICTS
 from lmms_egoplan.benchmarks.actplan.reply import official_steps, parsed_steps
 from lmms_egoplan.benchmarks.actplan.report.answers import INSTANCES, Planned
 from lmms_egoplan.jsonl import parse_record, read_lines
-from lmms_egoplan.report.document import Table, Value, table_of_runs
+from lmms_egoplan.report.document import Value
 from lmms_egoplan.report.labelled import check_once
-from lmms_egoplan.report.notes import read_columns, read_notes
 from lmms_egoplan.report.numbers import counted
 from lmms_egoplan.validation import AnyText, Checked, Text, read_as
-
-_note = read_notes(__file__, instances=sum(INSTANCES.values()), **INSTANCES)
 
 
 class LabelledPlan(Checked):
@@ -132,29 +129,6 @@ def table5_rows(judged: Sequence[Judged], planned: Sequence[Planned]) -> Iterato
                 "plans": len(pairs),
                 "apart": "other plans than the published ones",
             }
-
-
-def errors_table(judged: Sequence[Judged]) -> Table | None:
-    """Types of errors by model (Fig. 6), each with an example (Table 8); None without labels."""
-    rows = []
-    for key, title in ERRORS.items():
-        for of_model in judged:
-            having = [plan for plan in of_model.plans if key in plan.errors]
-            total = sum(len(plan.errors) for plan in of_model.plans)
-            name = of_model.model if of_model.has_images else f"{of_model.model} (w/o images)"
-            row: dict[str, Any] = {"error": title, "model": name, "plans": len(of_model.plans)}
-            row |= {"count": len(having), "share": 100 * len(having) / total if total else None}
-            if having:
-                lines = official_steps(having[0].candidate)
-                marked = [lines[step - 1] for step in having[0].errors[key] if 0 < step <= len(lines)]
-                place = parse_id(having[0].id)
-                row["example"] = having[0].id if place is None else place.activity.replace("_", " ")
-                row["steps"] = "; ".join(marked) or "the whole plan"
-            rows.append(row)
-    if not judged:
-        return None
-    title = "Types of errors, marked by people"
-    return table_of_runs("actplan_errors", title, read_columns(__file__)["errors"], rows, (_note("errors"),))
 
 
 def _percents(plans: Sequence[LabelledPlan]) -> dict[str, Value]:

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from lmms_egoplan.benchmarks.actplan.activities import SETTINGS
+from lmms_egoplan.benchmarks.actplan.error_judge import JudgedPlan
 from lmms_egoplan.benchmarks.actplan.published import load
 from lmms_egoplan.benchmarks.actplan.report.answers import BY_SETTING, GROUPS, INSTANCES, MEASURES, Planned
-from lmms_egoplan.benchmarks.actplan.report.people import Judged, ablation_rows, errors_table, table3_rows, table5_rows
+from lmms_egoplan.benchmarks.actplan.report.error_types import agreement_table, errors_table, marked_by
+from lmms_egoplan.benchmarks.actplan.report.people import Judged, ablation_rows, table3_rows, table5_rows
 from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
 from lmms_egoplan.report.notes import read_columns, read_notes
 from lmms_egoplan.report.published_with_runs import published_with_runs
@@ -21,13 +23,21 @@ _COLUMNS = read_columns(__file__)
 _INTERVAL_NOTE = interval_note("activities", "plans")
 
 
-def all_tables(planned: Sequence[Planned], people: Sequence[Judged] = ()) -> Iterator[Table | None]:
-    """In the section's order; `people` is what they said of plans."""
+def all_tables(
+    planned: Sequence[Planned], people: Sequence[Judged] = (), judged: Sequence[JudgedPlan] = ()
+) -> Iterator[Table | None]:
+    """In the section's order.
+
+    Args:
+        people: what they said of plans.
+        judged: plans with the types of errors that a judge marked.
+    """
     yield _table4(planned)
     yield _table3(planned, people)
     yield from _ablation(planned, people)
     yield _table5(planned, people)
-    yield errors_table(people)
+    yield errors_table(marked_by(people, judged))
+    yield agreement_table(judged)
     yield _all_scores(planned)
     yield _by_setting(planned)
     yield _by_group("By length of gold plan 1", "Steps", "length", planned)

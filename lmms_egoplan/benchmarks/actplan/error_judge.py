@@ -1,0 +1,167 @@
+"""A judge's types of errors in plans (sec. 5.6), and how far they agree with people's."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from lmms_egoplan.benchmarks.actplan.answer_files import StoredPlan
+from lmms_egoplan.benchmarks.actplan.error_types import ERRORS
+from lmms_egoplan.benchmarks.actplan.reply import official_steps
+from lmms_egoplan.benchmarks.actplan.shown_instances import ShownInstance, instance_key
+from lmms_egoplan.jsonl import parse_record, read_lines
+from lmms_egoplan.judging import JudgeSettings
+from lmms_egoplan.judging.agreement import Agreement, agreement
+from lmms_egoplan.judging.json_replies import ask_json
+from lmms_egoplan.judging.judgement import Prompt
+from lmms_egoplan.judging.sanitize import sanitize
+from lmms_egoplan.media.image_files import jpeg_url
+from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.rejections import Rejection
+from lmms_egoplan.validation import AnyText, Checked, Text, read_as, shown
+
+_TEXTS: dict[str, str] = yaml_beside(__file__)
+# It must read images; EgoThink's judge does.
+DEFAULT_JUDGE = "gpt-4o-2024-11-20"
+# What `judge actplan` writes for the report.
+JUDGED_ERRORS = "judged_errors.jsonl"
+_LONGER_SIDE = 768
+
+Errors = Mapping[str, Sequence[int]]
+"""By type of error, the steps concerned, from 1; 0 stands for the whole plan."""
+
+
+@dataclass(frozen=True)
+class JudgedPlan:
+    """A plan with the types of errors that a judge, and maybe people, found in it.
+
+    images: whether the plan's model was shown images.
+    people: None where people marked none of the plan.
+    judge: None where the judge gave no usable reply; `error` tells why.
+    judge_model: that was asked.
+    """
+
+    id: str
+    model: str
+    candidate: str
+    images: bool
+    people: Errors | None
+    judge: Errors | None
+    judge_model: str
+    error: str | None = None
+
+
+class _Line(Checked):
+    id: Text
+    model: Text
+    candidate: AnyText
+    images: bool
+    people: dict[str, list[int]] | None
+    judge: dict[str, list[int]] | None
+    judge_model: Text
+    error: AnyText | None
+
+
+def judge_errors(
+    plans: Sequence[tuple[str, StoredPlan]],
+    instances: Mapping[str, ShownInstance],
+    settings: JudgeSettings,
+    show_progress: bool = True,
+) -> list[JudgedPlan]:
+    """Ask a judge for the types of errors in plans; replies are kept as those of other judges.
+
+    Args:
+        plans: each with its model's name.
+        instances: by `instance_key`.
+
+    Raises:
+        JudgeError: the judge cannot be asked.
+    """
+    counts: Counter[str] = Counter()
+    prompts: dict[str, str | Prompt] = {}
+    for model, stored in plans:
+        name = f"{stored.plan.id} of {model}"
+        counts[name] += 1
+        own = f"{name}, plan {counts[name]}" if counts[name] > 1 else name
+        prompts[own] = errors_prompt(stored, instances[instance_key(stored.plan.id)])
+    replies = ask_json("errors", prompts, settings, "types of errors", show_progress)
+    judged = []
+    for (model, stored), reply in zip(plans, replies.values(), strict=True):
+        found = reply if isinstance(reply, Rejection) else read_errors(reply, len(official_steps(stored.plan.text)))
+        failure = f"{found.reason}: {found.detail}" if isinstance(found, Rejection) else None
+        marks = None if isinstance(found, Rejection) else found
+        judged.append(
+            JudgedPlan(
+                stored.plan.id, model, stored.plan.text, stored.images, stored.errors, marks, settings.model, failure
+            )
+        )
+    return judged
+
+
+def errors_prompt(stored: StoredPlan, instance: ShownInstance) -> Prompt:
+    """What a judge is asked about a plan; the pictures stand before it where the plan's model had them."""
+    steps = official_steps(sanitize(stored.plan.text)[0])
+    plan = "\n".join(f"{number}. {step}" for number, step in enumerate(steps, 1)) or "(no steps)"
+    references = "\n\n".join("\n".join(steps) for steps in stored.plan.references)
+    images = tuple(_picture(image) for image in instance.images) if stored.images else ()
+    text = _TEXTS["prompt"].format(
+        pictures=_TEXTS["pictures"] if images else "",
+        task=instance.description.strip(),
+        references=references,
+        plan=plan,
+    )
+    return Prompt(text, images)
+
+
+def read_errors(reply: Any, steps: int) -> Errors | Rejection:
+    """The types of errors in a judge's reply; a type without steps is none.
+
+    Args:
+        steps: of the plan.
+    """
+    if not isinstance(reply, dict) or not reply.keys() <= ERRORS.keys():
+        return Rejection("errors", "reply that is no object of types of errors", "", shown(reply))
+    for marked in reply.values():
+        if not isinstance(marked, list) or not all(type(step) is int and 0 <= step <= steps for step in marked):
+            return Rejection("errors", "reply with something else than the plan's steps", "", shown(marked))
+    return {key: sorted(set(reply[key])) for key in ERRORS if reply.get(key)}
+
+
+def agreements(judged: Sequence[JudgedPlan]) -> dict[str, tuple[int, int, int, Agreement]]:
+    """By type, over the plans that both have marked: how many have it by people, by the judge and by both; agreement.
+
+    Empty where there is no such plan.
+    """
+    both = [(plan.people, plan.judge) for plan in judged if plan.people is not None and plan.judge is not None]
+    found = {}
+    for key in ERRORS if both else ():
+        people, judge = ([float(key in marks) for marks in column] for column in zip(*both, strict=True))
+        same = sum(a == b == 1 for a, b in zip(people, judge, strict=True))
+        found[key] = (int(sum(people)), int(sum(judge)), same, agreement(people, judge, (0.0, 1.0)))
+    return found
+
+
+def judged_lines(judged: Sequence[JudgedPlan]) -> str:
+    """A JSON object in a line for each."""
+    return "".join(f"{json.dumps(asdict(plan), ensure_ascii=False)}\n" for plan in judged)
+
+
+def read_judged(path: Path) -> list[JudgedPlan]:
+    """Plans as `judged_lines` wrote them.
+
+    Raises:
+        LmmsEgoplanError: the file cannot be read or holds something else; names the line.
+    """
+    return [
+        JudgedPlan(**read_as(_Line, where, parse_record(where, line)).model_dump()) for where, line in read_lines(path)
+    ]
+
+
+def _picture(content: bytes) -> str:
+    with Image.open(BytesIO(content)) as image:
+        return jpeg_url(image, _LONGER_SIDE)

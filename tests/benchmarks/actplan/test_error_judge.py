@@ -1,0 +1,156 @@
+"""Types of errors by a judge on loopback: what it is asked, how its replies are read, and its agreement with people."""
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks.actplan.release import write_release
+from judge_server import JudgeServer, Reply
+from judging.asked import KEY
+from lmms_egoplan.benchmarks.actplan.error_judge import (
+    JUDGED_ERRORS,
+    JudgedPlan,
+    agreements,
+    judged_lines,
+    read_errors,
+    read_judged,
+)
+from lmms_egoplan.benchmarks.actplan.error_types import ERRORS
+from lmms_egoplan.benchmarks.actplan.records import find_instances
+from lmms_egoplan.cli import app
+from lmms_egoplan.rejections import Rejection
+
+
+@pytest.fixture
+def release(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    return write_release(tmp_path / "release", instances=6)
+
+
+def write_plans(folder, release, errors):
+    """Labelled plans as the page exports them: the first correct, the others wrong, each with its marks."""
+    folder.mkdir()
+    (folder / "annotation.json").write_text(json.dumps({"benchmark": "actplan"}))
+    lines = []
+    for number, (instance, marks) in enumerate(zip(find_instances(release)[0], errors, strict=True)):
+        line = {
+            "id": str(instance),
+            "model": "mine",
+            "candidate": f"walk_to(table)\ngrab(cup_{number})",
+            "images": True,
+        }
+        line |= {"references": ["a(b)"], "correct": number == 0, "commonsense": False, "errors": marks}
+        lines.append(json.dumps(line) + "\n")
+    (folder / "plans.jsonl").write_text("".join(lines))
+    return folder
+
+
+def run(server, monkeypatch, *arguments):
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_API_KEY", KEY)
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "seeing-judge")
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return done.exit_code, " ".join(done.output.split())
+
+
+PEOPLE = [{}, {"form": [2]}, {"form": [1], "image": [0]}, {}, {"object": [1]}, {"form": [0]}]
+# By the plan's cup.
+JUDGE = {
+    1: json.dumps({"form": [2], "missing_actions": []}),
+    2: json.dumps({"form": [1]}),
+    3: "The plan is fine.",
+    4: json.dumps({"object": [2, 1]}),
+    5: json.dumps({"form": [3]}),
+}
+
+
+def test_a_judge_beside_people(release, tmp_path, monkeypatch):
+    labels = write_plans(tmp_path / "labels", release, PEOPLE)
+    out = tmp_path / "judged"
+    with JudgeServer(lambda prompt, _: Reply(JUDGE[int(re.search(r"2\. grab\(cup_(\d)\)", prompt)[1])])) as server:
+        arguments = ("judge", "actplan", labels / "plans.jsonl", "--instances", release, "--out", out)
+        code, output = run(server, monkeypatch, *arguments)
+        assert code == 1
+        assert "2 of 5 plans are not judged" in output
+        assert "Passed over, as people called them correct: 1 of 6 plans" in output
+        assert "Plans judged: 3 of 5; marked by people, too: 3" in output
+        assert len(server.prompts) == 5
+        contents = [body["messages"][-1]["content"] for body in server.bodies]
+        assert all(content[0]["type"] == "image_url" and len(content) >= 3 for content in contents)
+        # Replies are kept, and asked for no second time.
+        assert run(server, monkeypatch, *arguments)[0] == 1
+        assert len(server.prompts) == 5
+    judged = read_judged(out / JUDGED_ERRORS)
+    assert [plan.judge for plan in judged] == [{"form": [2]}, {"form": [1]}, None, {"object": [1, 2]}, None]
+    assert [plan.people for plan in judged] == PEOPLE[1:]
+    assert judged_lines(judged) == (out / JUDGED_ERRORS).read_text()
+    people, judge, both, found = agreements(judged)["form"]
+    assert (people, judge, both, found.questions, found.kappa_unweighted.value) == (2, 2, 2, 3, 1.0)
+    people, judge, both, found = agreements(judged)["image"]
+    assert (people, judge, both, found.kappa_unweighted) == (1, 0, 0, None)
+    done = CliRunner().invoke(app, ["report", str(labels), str(out), "--out", str(tmp_path / "report")])
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "mine, people" in page
+    assert "mine, judge seeing-judge" in page
+    assert "Types of errors: judges and people" in page
+    assert (tmp_path / "report" / "figures" / "actplan_errors.png").is_file()
+
+
+@pytest.mark.parametrize(
+    ("reply", "read"),
+    [
+        ({}, {}),
+        ({"form": [2, 1, 1]}, {"form": [1, 2]}),
+        ({"image": [0], "event": []}, {"image": [0]}),
+        ([], None),
+        ("none", None),
+        ({"other": [1]}, None),
+        ({"form": [3]}, None),
+        ({"form": [-1]}, None),
+        ({"form": [True]}, None),
+        ({"form": ["1"]}, None),
+        ({"form": 1}, None),
+        ({"form": None}, None),
+    ],
+)
+def test_replies(reply, read):
+    found = read_errors(reply, steps=2)
+    assert isinstance(found, Rejection) if read is None else found == read
+
+
+def test_agreement_is_over_the_plans_that_both_have_marked():
+    def plan(number, people, judge):
+        return JudgedPlan(str(number), "mine", "a(b)", True, people, judge, "judge")
+
+    both = [({"form": [1]}, {"form": [0]}), ({}, {}), ({"form": [1]}, {}), ({}, {})]
+    judged = [
+        plan(number, *marks) for number, marks in enumerate([*both, (None, {"form": [1]}), ({"form": [1]}, None)])
+    ]
+    people, judge, same, found = agreements(judged)["form"]
+    # Observed 3/4; by chance 1/2 * 1/4 + 1/2 * 3/4 = 1/2.
+    assert (people, judge, same, found.questions, found.kappa_unweighted.value) == (2, 1, 1, 4, pytest.approx(0.5))
+    assert agreements(judged[4:]) == {}
+    assert agreements(judged).keys() == ERRORS.keys()
+
+
+@pytest.mark.parametrize("errors", [{"other": [1]}, {"form": ["1"]}, [1], {"form": 1}])
+def test_wrong_marks_of_people_are_told(release, tmp_path, monkeypatch, errors):
+    labels = write_plans(tmp_path / "labels", release, [{}, errors, {}, {}, {}, {}])
+    with JudgeServer(lambda *_: Reply("{}")) as server:
+        arguments = ("judge", "actplan", labels / "plans.jsonl", "--instances", release, "--out", tmp_path / "judged")
+        code, output = run(server, monkeypatch, *arguments)
+        assert (code, server.prompts) == (1, [])
+    assert "plans.jsonl, line 2: errors" in output
+
+
+def test_nothing_is_asked_about_correct_plans(release, tmp_path, monkeypatch):
+    labels = write_plans(tmp_path / "labels", release, PEOPLE)
+    (labels / "plans.jsonl").write_text((labels / "plans.jsonl").read_text().split("\n")[0] + "\n")
+    with JudgeServer(lambda *_: Reply("{}")) as server:
+        arguments = ("judge", "actplan", labels / "plans.jsonl", "--instances", release, "--out", tmp_path / "judged")
+        code, output = run(server, monkeypatch, *arguments)
+        assert (code, server.prompts) == (1, [])
+    assert "people called all 1 plans correct" in output
