@@ -6,6 +6,7 @@ import typer
 
 from lmms_egoplan.benchmarks.actplan.commands.annotate import annotate
 from lmms_egoplan.benchmarks.actplan.commands.bleurt import evaluate, train
+from lmms_egoplan.benchmarks.actplan.commands.goal_check import goal_check
 from lmms_egoplan.benchmarks.actplan.commands.prepare import prepare
 from lmms_egoplan.benchmarks.actplan.commands.score import score
 
@@ -27,6 +28,7 @@ COMMANDS = {
     "score actplan": score,
     "train bleurt": train,
     "evaluate bleurt": evaluate,
+    "evaluate goal-check": goal_check,
     "metrics-path": metrics_path,
     "annotate actplan": annotate,
 }

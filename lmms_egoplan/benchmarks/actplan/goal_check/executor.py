@@ -86,9 +86,10 @@ class Executor:
             things, target = [thing for name in others for thing in self._handled(name)], first
         beside = [name for name in others if not name.words and name.relation in PLACES]
         if target is not None and target.relation in PLACES:
-            if target.words and target.relation in ("nextto", "under", "touching"):
+            # As in floor_next_to_sink; else a place with words tells which thing is meant.
+            if "floor" in target.words:
                 beside.append(target)
-            else:
+            elif not target.words:
                 relation = target.relation
         if target is None:
             options = self._goals
