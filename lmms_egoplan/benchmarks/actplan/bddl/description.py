@@ -55,7 +55,7 @@ def unnamed(problem: Problem, text: str) -> Unnamed:
     Unnamed(objects=('table.n.02',), scenery=(), conditions=('(ontop ?cup.n.01_1 ?table.n.02_1): table',))
     """
     words = re.findall(r"[a-z]+", text.lower())
-    forms = [_singulars(word) | {word} for word in words]
+    forms = [singulars(word) | {word} for word in words]
     kinds = dict.fromkeys(thing.type for thing in problem.objects if _name(thing.type) != _AGENT)
     named = {kind for kind in kinds if _is_named(_name(kind), words, forms)}
     types = {thing.name: thing.type for thing in problem.objects}
@@ -110,13 +110,22 @@ def _matches(pattern: str, word: str, forms: set[str]) -> bool:
 def _is_named(name: str, words: Sequence[str], forms: Sequence[set[str]]) -> bool:
     """Whether one of a type's names, its last word, or all its words as one, stands in a text."""
     joined = {word + last for word, after in zip(words, forms[1:], strict=False) for last in after}
-    own = name.split("_")
-    names = [own, own[-1:], *(other.split() for other in _DATA["types"].get(name, []))]
-    return "".join(own) in joined or any(
+    return name.replace("_", "") in joined or any(
         all(word in form for word, form in zip(parts, forms[start:], strict=False))
-        for parts in names
+        for parts in names_of_type(name)
         for start in range(len(forms) - len(parts) + 1)
     )
+
+
+def names_of_type(kind: str) -> list[tuple[str, ...]]:
+    """The words of a type, its last word alone, and the everyday words of ``description.yaml``.
+
+    >>> names_of_type("gym_shoe.n.01")
+    [('gym', 'shoe'), ('shoe',), ('sneaker',)]
+    """
+    own = tuple(_name(kind).split("_"))
+    names = [own, own[-1:], *(tuple(other.split()) for other in _DATA["types"].get(_name(kind), []))]
+    return list(dict.fromkeys(names))
 
 
 def _name(kind: str) -> str:
@@ -124,5 +133,6 @@ def _name(kind: str) -> str:
     return kind.partition(".")[0]
 
 
-def _singulars(word: str) -> set[str]:
+def singulars(word: str) -> set[str]:
+    """What an English word may be the plural of; nothing for one without an ending of plurals."""
     return {word.removesuffix(end) + single for end, single in _PLURALS if word.endswith(end)}

@@ -7,6 +7,7 @@ import typer
 from lmms_egoplan.benchmarks.actplan.commands.annotate import annotate, annotate_circumstances, annotate_plans
 from lmms_egoplan.benchmarks.actplan.commands.bleurt import evaluate, train
 from lmms_egoplan.benchmarks.actplan.commands.build import build
+from lmms_egoplan.benchmarks.actplan.commands.goal_check import goal_check
 from lmms_egoplan.benchmarks.actplan.commands.judge import judge
 from lmms_egoplan.benchmarks.actplan.commands.prepare import prepare
 from lmms_egoplan.benchmarks.actplan.commands.score import score
@@ -31,6 +32,7 @@ COMMANDS = {
     "judge actplan": judge,
     "train bleurt": train,
     "evaluate bleurt": evaluate,
+    "evaluate goal-check": goal_check,
     "metrics-path": metrics_path,
     "annotate actplan": annotate,
     "annotate actplan-circumstances": annotate_circumstances,

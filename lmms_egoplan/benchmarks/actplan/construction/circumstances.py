@@ -162,7 +162,7 @@ def _read(reply: Any, where: str, name: str, normal: Problem) -> tuple[Problem, 
         problem = parse_problem(bddl, where)
     except LmmsEgoplanError as error:
         return Rejection("change", BAD_BDDL, where, str(error))
-    atoms = [atom for part in (*problem.init, *problem.goal) for atom, *_ in literals_of(part)]
+    atoms = [atom for part in (*problem.init, *problem.goal) for atom, _, _ in literals_of(part)]
     wrong = problems_in(problem)
     if any(atom.predicate not in PREDICATES for atom in atoms):
         return Rejection("change", UNKNOWN_PREDICATE, where, "; ".join(wrong))

@@ -1,17 +1,20 @@
 """Gold plans written by people: at least two of each instance (sec. 3.2 and 4.2.2)."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.annotation.clips import KeptImage, MediaFolder
-from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
+from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Form, FormError, Picture, Prose, Values, Words
-from lmms_egoplan.benchmarks.actplan.reply import is_well_formed, official_steps
+from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
+from lmms_egoplan.benchmarks.actplan.goal_check.check import GoalCheck, check_goal
+from lmms_egoplan.benchmarks.actplan.reply import is_well_formed, official_steps, parsed_steps
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.storage import resolve_inside
+from lmms_egoplan.text import csv_text
 from lmms_egoplan.validation import Checked, Text, read_as
 
 # What `data build actplan` reads of an export.
@@ -114,8 +117,16 @@ class WrittenPlans(Flow):
         """Never, as above."""
         return False
 
+    def remarks(self, labelled: Labelled) -> list[str]:
+        """What the goal check says of the plans; a note, since it knows fewer actions and states than people."""
+        checks = [check for item in labelled.items for _, check in _checks(item, labelled)]
+        told = [check for check in checks if check.share is not None]
+        missing = sum(bool(check.missed) for check in told)
+        unchecked = len(checks) - len(told)
+        return [f"Goal check (a note): {missing} of {len(told)} plans miss a condition; not checkable: {unchecked}"]
+
     def export(self, labelled: Labelled) -> Export:
-        """``gold_plans.jsonl``: the instances with all of their plans, at least two."""
+        """``gold_plans.jsonl``: the instances with all of their plans, at least two; ``goal_checks.csv``: notes."""
         lines = []
         for item in labelled.items:
             labels = labelled.of(item, _STAGE)
@@ -123,11 +134,32 @@ class WrittenPlans(Flow):
                 plans = [{"person": label.person, "steps": official_steps(label.values["plan"])} for label in labels]
                 shown = {name: item.shown[name] for name in ("description", "images")}
                 lines.append({"id": item.id, **shown, "plans": plans})
-        told = [f"Instances with their gold plans: {len(lines)} of {len(labelled.items)}"]
+        told = [f"Instances with their gold plans: {len(lines)} of {len(labelled.items)}", *self.remarks(labelled)]
         if not lines:
             return Export(told, {})
         text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
-        return Export(told, {GOLD_PLANS: ExportedFile(text, "for data build actplan --plans")})
+        head = ["id", "person", "steps", "understood", "reached", "missed", "unchecked", "missed_conditions"]
+        rows = []
+        for item in labelled.items:
+            for label, check in _checks(item, labelled):
+                counts = [check.steps, check.understood, *map(len, (check.reached, check.missed, check.unchecked))]
+                rows.append([item.id, label.person, *counts, "; ".join(check.missed)])
+        return Export(
+            told,
+            {
+                GOLD_PLANS: ExportedFile(text, "for data build actplan --plans"),
+                "goal_checks.csv": ExportedFile(
+                    csv_text([head, *rows]), "goal conditions that each plan reaches: notes"
+                ),
+            },
+        )
 
 
 FLOW = WrittenPlans()
+
+
+def _checks(item: Item, labelled: Labelled) -> Iterator[tuple[Label, GoalCheck]]:
+    """The goal check of each plan of an instance."""
+    problem = parse_problem(item.hidden["problem"], item.id)
+    for label in labelled.of(item, _STAGE):
+        yield label, check_goal(problem, parsed_steps(label.values["plan"]))

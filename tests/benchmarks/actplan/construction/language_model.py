@@ -86,7 +86,7 @@ def text_of(problem):
     things = sorted({thing.type.partition(".")[0].replace("_", " ") for thing in problem.objects} - {"agent"})
     told = [f"There are {', '.join(things)}."]
     for part, is_goal in [*((fact, False) for fact in problem.init), *((goal, True) for goal in problem.goal)]:
-        for atom, asked, *_ in literals_of(part):
+        for atom, asked, _ in literals_of(part):
             names = [name.partition(".")[0].replace("_", " ") for name in atom.arguments]
             words = _WORDS.get(atom.predicate, atom.predicate)
             verb = ("must be" if is_goal else "is") + ("" if asked else " not")
