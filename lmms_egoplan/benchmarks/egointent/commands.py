@@ -89,12 +89,44 @@ def build(
     videos: Annotated[
         Path, typer.Option(help="Folder with `<video_uid>.mp4`; steps of videos that are not there are left out.")
     ],
-    out: Annotated[Path, typer.Option(help="The file to write, JSON lines, for `data prepare egointent`.")],
-    before_end: Annotated[float, typer.Option(help="Seconds before the end of a step at which it is cut.")] = 0.5,
+    out: Annotated[Path, typer.Option(help="The file to write, JSON lines.")],
+    narrations: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Ego4D's `narration.json`: make steps at the times of narrations, as the paper makes them.",
+            show_default=False,
+        ),
+    ] = None,
+    llm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="With --narrations: the language model, as the endpoint names it. Without it, that of "
+            "LMMS_EGOPLAN_JUDGE_MODEL, else gpt-4o-2024-11-20.",
+            show_default=False,
+        ),
+    ] = None,
+    before_end: Annotated[
+        float | None,
+        typer.Option(
+            help="Without --narrations: seconds before the end of a step at which it is cut; 0.5 by default.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
-    """Make Goal-Step steps: records of EgoIntent's form from Ego4D Goal-Step, whose labels nobody has verified.
+    """Make records of EgoIntent's form from Ego4D, whose labels nobody has verified.
 
-    They are not EgoIntent's steps, and their scores do not compare with the paper's.
+    With --narrations, steps end at a narration's time, as the paper's. A language model, set as a judge is set
+    (LMMS_EGOPLAN_JUDGE_BASE_URL, LMMS_EGOPLAN_JUDGE_API_KEY), proposes the procedural intent and the next step. People
+    revise them on the page of `annotate egointent`. Replies are kept: after a kill, the same command goes on, and pays
+    for no reply twice.
+
+    Example: `lmms-egoplan data build egointent goalstep_valid_public.json --narrations narration.json
+    --videos ego4d/full_scale --llm gpt-4o-2024-11-20 --out steps.jsonl`
+
+    Without it, they are Goal-Step steps, with Goal-Step's own texts. They are not EgoIntent's steps, and their scores
+    do not compare with the paper's.
 
     Example: `lmms-egoplan data build egointent goalstep_valid_public.json --videos ego4d/full_scale --out steps.jsonl`
 
@@ -104,6 +136,17 @@ def build(
 
     - Goal-Step: https://github.com/facebookresearch/ego4d-goalstep
     """
+    if narrations is None:
+        if llm is not None:
+            raise typer.BadParameter("only with --narrations", param_hint="--llm")
+        _build_goalstep_steps(goalstep, videos, out, 0.5 if before_end is None else before_end)
+    else:
+        if before_end is not None:
+            raise typer.BadParameter("not with --narrations: a step ends at its time", param_hint="--before-end")
+        _build_from_narrations(narrations, goalstep, videos, out, llm)
+
+
+def _build_goalstep_steps(goalstep: Path, videos: Path, out: Path, before_end: float) -> None:
     from lmms_egoplan.benchmarks.egointent.goalstep import absence, build_records, write_records
 
     built = build_records(goalstep, videos, before_end)
@@ -115,6 +158,22 @@ def build(
     )
     if built.absent:
         typer.echo(f"Videos {absence(built.absent, built.videos)}")
+
+
+def _build_from_narrations(narrations: Path, goalstep: Path, videos: Path, out: Path, llm: str | None) -> None:
+    from lmms_egoplan.benchmarks.egointent.construction.build import build, check_out, rejections_path, write
+
+    check_out(out, [narrations, goalstep])
+    built = build(narrations, goalstep, videos, llm)
+    write(built, out)
+    reasons = "; ".join(f"{count}: {reason}" for reason, count in built.left_out())
+    typer.echo(f"Left out, see {rejections_path(out)}: {reasons or 'nothing'}")
+    if built.unplaced:
+        typer.echo(f"Steps without scenario and environment, which people name on the page: {built.unplaced}")
+    typer.echo(
+        f"{len(built.steps)} steps of {built.num_videos()} videos, which nobody has verified, written to {out}\n"
+        f"Next: lmms-egoplan annotate egointent --items {out} --videos {videos} --db labels.sqlite"
+    )
 
 
 def heatmap(

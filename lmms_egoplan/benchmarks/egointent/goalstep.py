@@ -40,7 +40,9 @@ LAST = "no step comes after it"
 ALIKE = "two of its three labels are the same text"
 
 
-class _Substep(Checked):
+class Segment(Checked):
+    """A segment of a video, in seconds; of a step with segments below it, these are its substeps."""
+
     start_time: Seconds
     end_time: Seconds
     step_description: Label
@@ -53,15 +55,34 @@ class _Substep(Checked):
         return self.is_relevant != "irrelevant"
 
 
-class _Step(_Substep):
-    segments: list[_Substep] = Field(default_factory=list)
+class _Step(Segment):
+    segments: list[Segment] = Field(default_factory=list)
 
 
-class _Video(Checked):
+class Video(Checked):
+    """A video with its goal and the steps to it."""
+
     video_uid: Annotated[str, Predicate(VIDEO_ID.fullmatch), Expected("an identifier")]
     goal_category: Label
     goal_description: Label
     segments: list[_Step]
+
+    @property
+    def category(self) -> str:
+        """The goal category in words, without its group: "make flatbread"."""
+        group, name = self._words
+        return name or group
+
+    @property
+    def event(self) -> str:
+        """The goal category in words: "cooking: make flatbread"."""
+        group, name = self._words
+        return f"{group}: {name}" if name else group
+
+    @property
+    def _words(self) -> tuple[str, str]:
+        group, _, name = self.goal_category.replace("_", " ").lower().partition(":")
+        return group.strip(), name.strip()
 
 
 @dataclass(frozen=True)
@@ -79,8 +100,8 @@ class Built:
     absent: tuple[str, ...]
 
 
-# A segment without segments below it, and its purpose: text of the step that it belongs to, or of the goal.
-_Leaf = tuple[_Substep, str]
+Leaf = tuple[Segment, str]
+"""A segment without segments below it, and its purpose: text of the step that it belongs to, or of the goal."""
 
 
 def build_records(goalstep: str | Path, videos: str | Path, before_end: float) -> Built:
@@ -114,7 +135,7 @@ def build_records(goalstep: str | Path, videos: str | Path, before_end: float) -
     absent: list[str] = []
     loaded = read_goalstep(goalstep)
     for video in loaded:
-        leaves = sorted(_leaves(video), key=lambda leaf: (leaf[0].start_time, leaf[0].end_time))
+        leaves = leaves_of(video)
         category = video.goal_category
         environment = _ENVIRONMENTS.get(category) or _ENVIRONMENTS.get(category.split(":")[0])
         if not resolve_inside(videos, f"{video.video_uid}.mp4").is_file():
@@ -130,7 +151,7 @@ def build_records(goalstep: str | Path, videos: str | Path, before_end: float) -
                 else:
                     left_out[made] += 1
     if len(absent) == len(loaded):
-        raise LmmsEgoplanError(f"--videos {videos}: {absence(absent, len(loaded))}\n{_present(Path(videos))}")
+        raise LmmsEgoplanError(f"--videos {videos}: {absence(absent, len(loaded))}\n{present(Path(videos))}")
     if not records:
         reasons = [f"{reason}: {count} steps" for reason, count in left_out.items()]
         raise LmmsEgoplanError(f"{goalstep}: no step is left to write. Left out:\n{listing(reasons, _LISTED)}")
@@ -155,7 +176,7 @@ def absence(absent: Sequence[str], total: int) -> str:
     )
 
 
-def _present(folder: Path) -> str:
+def present(folder: Path) -> str:
     """What is there instead of the expected videos."""
     videos = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _VIDEO_SUFFIXES)
     if not videos:
@@ -176,7 +197,7 @@ def write_records(records: Sequence[Record], path: str | Path) -> None:
     write_whole(Path(path), "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
 
 
-def _record(video: _Video, leaves: Sequence[_Leaf], number: int, environment: str, before_end: float) -> Record | str:
+def _record(video: Video, leaves: Sequence[Leaf], number: int, environment: str, before_end: float) -> Record | str:
     """The record of a leaf, or why there is none; `number` is the leaf's place among all, from 1."""
     segment, purpose = leaves[number - 1]
     end = round(segment.end_time - before_end, 6)
@@ -190,7 +211,6 @@ def _record(video: _Video, leaves: Sequence[_Leaf], number: int, environment: st
     labels = (segment.step_description, purpose, following.step_description)
     if len({" ".join(label.casefold().split()) for label in labels}) < len(labels):
         return ALIKE
-    group, _, name = (part.strip() for part in video.goal_category.replace("_", " ").lower().partition(":"))
     return Record(
         step_id=f"{video.video_uid[:8]}_{number}",
         video_id=video.video_uid,
@@ -200,15 +220,20 @@ def _record(video: _Video, leaves: Sequence[_Leaf], number: int, environment: st
         global_intent=purpose,
         next_step_plan=following.step_description,
         scenario=None,
-        category=name or group,
+        category=video.category,
         environment=environment,
-        event=f"{group}: {name}" if name else group,
+        event=video.event,
         goal=video.goal_description,
         unverified=True,
     )
 
 
-def _leaves(video: _Video) -> Iterator[_Leaf]:
+def leaves_of(video: Video) -> list[Leaf]:
+    """A video's segments that have none below them, by time."""
+    return sorted(_leaves(video), key=lambda leaf: (leaf[0].start_time, leaf[0].end_time))
+
+
+def _leaves(video: Video) -> Iterator[Leaf]:
     for step in video.segments:
         if not step.segments:
             yield step, video.goal_description
@@ -216,7 +241,7 @@ def _leaves(video: _Video) -> Iterator[_Leaf]:
             yield substep, step.step_description
 
 
-def read_goalstep(path: str | Path) -> list[_Video]:
+def read_goalstep(path: str | Path) -> list[Video]:
     """The file's videos, checked."""
     content = read_json(path, "annotations")
     raws = content.get("videos") if isinstance(content, dict) else None
@@ -224,11 +249,11 @@ def read_goalstep(path: str | Path) -> list[_Video]:
         raise LmmsEgoplanError(
             f"{path}: expected an object with a list of videos, as in {GOALSTEP_URL}; found {shown(content)}"
         )
-    videos: list[_Video] = []
+    videos: list[Video] = []
     problems: list[str] = []
     first_use: dict[str, int] = {}
     for number, raw in enumerate(raws, 1):
-        video, found = check_record(_Video, raw)
+        video, found = check_record(Video, raw)
         videos.append(video)
         if video and (other := first_use.setdefault(video.video_uid[:8], number)) != number:
             found.append(f"video_uid: begins with the same eight characters as that of video {other}")

@@ -5,7 +5,7 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from statistics import fmean, median, quantiles
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lmms_egoplan.benchmarks.egointent.record_files import HUB, HUB_DATASET, load, mapping_lines
 from lmms_egoplan.benchmarks.egointent.records import Record, check_records
@@ -61,7 +61,7 @@ def prepare_egointent(
     """
     loaded = load(annotations)
     records = check_records(annotations, loaded)
-    footage, lost = _find_footage(records, videos, verify)
+    footage, lost = find_step_footage(records, videos, verify)
     if lost and not (skip_missing and footage):
         raise LmmsEgoplanError(_missing_message(lost, len(records), skip_missing, verify))
     kept = [record for record in records if record.step_id in footage]
@@ -81,28 +81,40 @@ def prepare_egointent(
     )
 
 
+class Cut(Protocol):
+    """A step as far as its footage is concerned: `Record`'s fields."""
+
+    step_id: str
+    video_id: str
+    start_sec: float
+    end_sec: float
+
+
 def check_videos(records: Sequence[Record], root: str | Path) -> dict[str, Path]:
     """By step id, its video, which has the step's frames.
 
     Raises:
         LmmsEgoplanError: the folder, videos or frames are missing.
     """
-    footage, lost = _find_footage(records, root, verify=False)
+    footage, lost = find_step_footage(records, root, verify=False)
     if lost:
         raise LmmsEgoplanError(_missing_message(lost, len(records), skip_missing=False, verify=False))
     return {step_id: found.path for step_id, found in footage.items()}
 
 
-def _find_footage(
-    records: Sequence[Record], root: str | Path, verify: bool
-) -> tuple[dict[str, Footage], list[Lost[str, str]]]:
+def find_step_footage(records: Sequence[Cut], root: str | Path, verify: bool) -> tuple[dict[str, Footage], list[Lost]]:
+    """By step id, the footage of each step that has all of it; and the others, see `find_footage`.
+
+    Raises:
+        LmmsEgoplanError: the folder is missing.
+    """
     if not Path(root).is_dir():
         raise LmmsEgoplanError(f"--videos {root}: no such folder; it holds <video_id>.mp4")
     find = partial(_find_video, root)
     return find_footage(records, attrgetter("step_id"), attrgetter("video_id"), find, verify)
 
 
-def _find_video(root: str | Path, records: Sequence[Record]) -> dict[str, Footage | str]:
+def _find_video(root: str | Path, records: Sequence[Cut]) -> dict[str, Footage | str]:
     """By step id of the steps of one video, the footage or what is wrong."""
     path = resolve_inside(root, f"{records[0].video_id}.mp4")
     span, version = _span(path), file_version(path.stat())
@@ -121,7 +133,7 @@ def _span(path: Path) -> tuple[float, float]:
     return times[0], times[-1] + (times[-1] - times[-2] if len(times) > 1 else 0.0)
 
 
-def _frames(path: Path, record: Record, span: tuple[float, float]) -> list[int]:
+def _frames(path: Path, record: Cut, span: tuple[float, float]) -> list[int]:
     if record.start_sec < span[0] - TOLERANCE or record.end_sec > span[1] + TOLERANCE:
         raise FrameError(
             f"{path}: lasts from {span[0]:.2f} to {span[1]:.2f} s, step {record.step_id!r} from "

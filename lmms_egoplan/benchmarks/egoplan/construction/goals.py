@@ -9,11 +9,11 @@ from lmms_egoplan.benchmarks.egoplan.construction.narrations import (
     Action,
     Video,
     hundredths,
-    is_latin,
     normalised,
     tidy,
     timestamp,
 )
+from lmms_egoplan.ego4d import is_latin
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_json, repetition
 from lmms_egoplan.judging import JudgeSettings

@@ -6,28 +6,37 @@ import math
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 from typing import Any
 
+from lmms_egoplan.ego4d import (
+    NO_NARRATIONS,
+    NO_TEXT,
+    NO_TIME,
+    OTHER_LETTERS,
+    UNSURE,
+    is_time,
+    narrated_passes,
+    read_narrated_videos,
+    segments,
+    sentence_problem,
+    text_problem,
+    without_wearer,
+)
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import read_json, read_text, repetition
+from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.next_action.records import EGO4D, EPIC_KITCHENS, FIRST_FRAME, VIDEO_ID
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.text import cell_text
-from lmms_egoplan.validation import is_text, shown
+from lmms_egoplan.validation import shown
 
-# The mean gap of narrations over all of Ego4D, in seconds, as EgoVLP has it.
-EGO4D_MEAN_GAP = 4.9
 # Frames a second of Ego4D's canonical videos.
 _EGO4D_FPS = 30
 _COLUMNS = ("video_id", "start_timestamp", "stop_timestamp", "start_frame", "stop_frame", "narration")
-_PASSES = ("narration_pass_1", "narration_pass_2")
 _TIMESTAMP = re.compile(r"(\d{1,3}):([0-5]\d):([0-5]\d(?:\.\d{1,6})?)", re.ASCII)
-_WEARER = re.compile(r"#\s*c\b\s*", re.IGNORECASE)
 _ARTICLES = frozenset(("a", "an", "the"))
 # Words before which an object ends, and which may stand between a verb and its object: "put down plate on table".
 _NO_OBJECTS = _ARTICLES.union(
@@ -36,16 +45,10 @@ _NO_OBJECTS = _ARTICLES.union(
     ("together", "towards", "under", "up", "using", "with"),
 )
 
-NO_TEXT = "narration without text"
-NO_TIME = "narration without times"
 NO_FRAMES = "narration without frame numbers"
 NO_LENGTH = "narration that does not end after its start"
 NO_RATE = "narration whose frame numbers and times do not fit those of its video"
 UNKNOWN_VIDEO = "narration without a video id of the source"
-OTHER_LETTERS = "narration in other letters than Latin"
-OTHER_PERSON = "narration of another person than the camera wearer"
-UNSURE = "narration of an unclear object (#unsure)"
-NO_NARRATIONS = "video without narrations"
 NO_GAP = "video whose narrations are all of one time"
 
 
@@ -177,7 +180,7 @@ def _epic_problem(row: dict[str, str], start: int | None, stop: int | None) -> t
             return NO_FRAMES, f"{field}: {shown(row[field])}"
     if start >= stop or int(row["start_frame"]) > int(row["stop_frame"]):
         return NO_LENGTH, f"stop_timestamp: {row['stop_timestamp']}, stop_frame: {row['stop_frame']}"
-    return _text_problem("narration", row["narration"])
+    return text_problem("narration", row["narration"])
 
 
 def read_ego4d(
@@ -196,15 +199,7 @@ def read_ego4d(
     Raises:
         LmmsEgoplanError: the file cannot be read or is of another form, or no narration of it can be used.
     """
-    content = read_json(path, "narrations", "EPIC-KITCHENS' CSV needs --source epic-kitchens")
-    videos = content.get("videos", content) if isinstance(content, dict) else content
-    if not isinstance(videos, dict) or not videos:
-        raise LmmsEgoplanError(
-            f"{path}: expected an object with each video's narration_pass_1, as Ego4D's narration.json; found "
-            f"{shown(content)}"
-        )
-    if problem := repetition(content):
-        raise LmmsEgoplanError(f"{path}: {problem}")
+    videos = read_narrated_videos(path, "EPIC-KITCHENS' CSV needs --source epic-kitchens")
     rejections: list[Rejection] = []
     timed = {uid: _timed(path, uid, video, rejections) for uid, video in videos.items()}
     segmented = segments({uid: [time for time, _, _ in found] for uid, found in timed.items() if found}, mean_gap)
@@ -215,13 +210,13 @@ def read_ego4d(
             rejections.append(Rejection("narration", NO_GAP, f"{path}, {uid}"))
             continue
         for (start, stop), (_, where, text) in zip(segmented.get(uid, ()), found, strict=True):
-            problem, detail = _sentence_problem(text)
+            problem, detail = sentence_problem(text)
             if problem:
                 rejections.append(Rejection("narration", problem, where, detail))
                 if problem in (OTHER_LETTERS, NO_TEXT, UNSURE):
                     unknown[uid].append((round(100 * start), round(100 * stop)))
             else:
-                words = " ".join(_WEARER.sub("", text, count=1).split())
+                words = without_wearer(text)
                 sentences.setdefault(uid, []).append(Sentence(where, words, start, stop))
     if not sentences:
         raise LmmsEgoplanError(f"{path}: {_none_left(rejections)}")
@@ -234,53 +229,18 @@ def _timed(path: Path, uid: str, video: Any, rejections: list[Rejection]) -> lis
     if not VIDEO_ID[EGO4D].fullmatch(uid):
         rejections.append(Rejection("narration", UNKNOWN_VIDEO, f"{path}, {shown(uid)}"))
         return []
-    passes = {name: video.get(name) for name in _PASSES} if isinstance(video, dict) else {}
-    lists = {name: found.get("narrations") for name, found in passes.items() if isinstance(found, dict)}
-    name, narrations = next(((n, found) for n, found in lists.items() if isinstance(found, list) and found), ("", []))
+    name, narrations = next(narrated_passes(video), ("", []))
     if not narrations:
         rejections.append(Rejection("narration", NO_NARRATIONS, where))
     timed: list[tuple[float, str, Any]] = []
     for number, narration in enumerate(narrations):
         place = f"{where}, {name}.narrations[{number}]"
         time = narration.get("timestamp_sec") if isinstance(narration, dict) else None
-        if not isinstance(time, int | float) or isinstance(time, bool) or not 0 <= time < 1e7:
+        if not is_time(time):
             rejections.append(Rejection("narration", NO_TIME, place, f"timestamp_sec: {shown(time)}"))
         else:
             timed.append((float(time), place, narration.get("narration_text")))
     return sorted(timed, key=lambda narration: narration[0])
-
-
-def segments(
-    times: Mapping[str, Sequence[float]], mean_gap: float | None = None
-) -> dict[str, list[tuple[float, float]]]:
-    """EgoVLP's segments of narrations that have one time each (sec. 3.1).
-
-    A segment is centred on the narration's time. It is as long as the mean gap of the video's consecutive narrations,
-    divided by the mean of this gap over all videos.
-
-    >>> segments({"001e3e4e": [3.3444585, 3.3444585 + 3.6927135]}, EGO4D_MEAN_GAP)["001e3e4e"][0]
-    (2.967651, 3.721266)
-
-    Args:
-        times: seconds, by video, in order.
-        mean_gap: over all videos, in seconds; None for that of these videos.
-
-    Returns:
-        Start and stop in seconds, from 0 on, of each video whose narrations are not all of one time.
-    """
-    gaps = {
-        uid: fmean(after - before for before, after in pairwise(found)) for uid, found in times.items() if found[1:]
-    }
-    gaps = {uid: gap for uid, gap in gaps.items() if gap > 0}
-    if mean_gap is None and gaps:
-        mean_gap = fmean(gaps.values())
-    return {
-        uid: [
-            (max(0.0, round(time - gap / mean_gap / 2, 6)), round(time + gap / mean_gap / 2, 6)) for time in times[uid]
-        ]
-        for uid, gap in gaps.items()
-        if mean_gap
-    }
 
 
 def ego4d_action(sentence: Sentence, phrase: str) -> Action:
@@ -295,35 +255,12 @@ def ego4d_video(uid: str, actions: Iterable[Action], unknown: Iterable[tuple[int
     return Video(EGO4D, uid, _EGO4D_FPS, by_start(actions), tuple(unknown))
 
 
-def _sentence_problem(text: Any) -> tuple[str, str]:
-    problem = _text_problem("narration_text", text)
-    if problem[0]:
-        return problem
-    if not _WEARER.match(text.strip()):
-        return OTHER_PERSON, shown(text)
-    said = re.sub(r"c\b", "", _WEARER.sub("", text.strip(), count=1), count=1, flags=re.IGNORECASE)
-    if not any(map(str.isalpha, said)):
-        return NO_TEXT, f"narration_text: {shown(text)}"
-    return (UNSURE, shown(text)) if "#unsure" in text.casefold() else ("", "")
-
-
-def _text_problem(field: str, text: Any) -> tuple[str, str]:
-    if not is_text(text) or not any(map(str.isalpha, text)):
-        return NO_TEXT, f"{field}: {shown(text)}"
-    return ("", "") if is_latin(text) else (OTHER_LETTERS, f"{field}: {shown(text)}")
-
-
 def _none_left(rejections: Sequence[Rejection]) -> str:
     """One line that says why nothing of a file can be used, with the first of each kind."""
     counts = Counter(rejection.reason for rejection in rejections)
     first = {rejection.reason: rejection for rejection in reversed(rejections)}
     told = (f"{reason}: {n}, as {first[reason].where}, {first[reason].detail}" for reason, n in counts.items())
     return f"no narration can be used. {'; '.join(told) or 'There is none'}"
-
-
-def is_latin(text: str) -> bool:
-    """Whether all letters are Latin ones, accents included."""
-    return all(unicodedata.name(letter, "").startswith("LATIN") for letter in text if letter.isalpha())
 
 
 def tidy(text: str) -> str:

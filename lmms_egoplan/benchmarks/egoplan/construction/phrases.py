@@ -10,8 +10,8 @@ from lmms_egoplan.benchmarks.egoplan.construction.narrations import (
     Video,
     ego4d_action,
     ego4d_video,
-    is_latin,
 )
+from lmms_egoplan.ego4d import is_latin
 from lmms_egoplan.judging import JudgeSettings
 from lmms_egoplan.judging.json_replies import ask_json
 from lmms_egoplan.rejections import Rejection

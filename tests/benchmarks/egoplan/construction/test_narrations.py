@@ -3,17 +3,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.egoplan.construction.small import TEA, UID, ego4d_pass, epic_row, epic_rows, write_ego4d, write_epic
+from lmms_egoplan import ego4d as layout
 from lmms_egoplan.benchmarks.egoplan.construction import narrations as reading
 from lmms_egoplan.benchmarks.egoplan.construction.narrations import (
-    EGO4D_MEAN_GAP,
     hundredths,
     normalised,
     read_ego4d,
     read_epic_kitchens,
-    segments,
     timestamp,
     verb_and_object,
 )
+from lmms_egoplan.ego4d import EGO4D_MEAN_GAP, segments
 from lmms_egoplan.errors import LmmsEgoplanError
 from shared_data import DATA
 
@@ -48,15 +48,15 @@ def test_all_real_narrations_are_read():
 @pytest.mark.parametrize(
     ("changes", "reason", "detail"),
     [
-        ({"start_timestamp": ""}, reading.NO_TIME, "start_timestamp: ''"),
-        ({"stop_timestamp": "soon"}, reading.NO_TIME, "stop_timestamp: 'soon'"),
+        ({"start_timestamp": ""}, layout.NO_TIME, "start_timestamp: ''"),
+        ({"stop_timestamp": "soon"}, layout.NO_TIME, "stop_timestamp: 'soon'"),
         ({"start_frame": "-3"}, reading.NO_FRAMES, "start_frame: '-3'"),
         ({"stop_frame": "1e3"}, reading.NO_FRAMES, "stop_frame: '1e3'"),
         ({"stop_frame": "99999"}, reading.NO_RATE, "stop_frame: 99999, 00:00:30.00"),
         ({"stop_timestamp": "00:00:00.10"}, reading.NO_LENGTH, "stop_timestamp: 00:00:00.10"),
         ({"video_id": "../../etc"}, reading.UNKNOWN_VIDEO, "video_id: '../../etc'"),
-        ({"narration": " "}, reading.NO_TEXT, "narration: ' '"),
-        ({"narration": "взять чашку"}, reading.OTHER_LETTERS, "narration: '"),
+        ({"narration": " "}, layout.NO_TEXT, "narration: ' '"),
+        ({"narration": "взять чашку"}, layout.OTHER_LETTERS, "narration: '"),
     ],
 )
 def test_a_row_that_cannot_be_used_is_named(tmp_path, changes, reason, detail):
@@ -136,10 +136,10 @@ def test_ego4d_narrations_that_are_left_out_are_named(tmp_path):
     sentences, unknown, rejections = ego4d(tmp_path, videos)
     assert [len(found) for found in sentences.values()] == [2]
     assert reasons(rejections) == [
-        *(reading.NO_TIME, reading.NO_NARRATIONS, reading.UNKNOWN_VIDEO),
-        *(reading.OTHER_PERSON, reading.UNSURE, reading.OTHER_LETTERS, reading.NO_GAP),
+        *(layout.NO_TIME, layout.NO_NARRATIONS, reading.UNKNOWN_VIDEO),
+        *(layout.OTHER_PERSON, layout.UNSURE, layout.OTHER_LETTERS, reading.NO_GAP),
     ]
-    timeless = next(rejection for rejection in rejections if rejection.reason == reading.NO_TIME)
+    timeless = next(rejection for rejection in rejections if rejection.reason == layout.NO_TIME)
     assert timeless.where.endswith(f"{UID}, narration_pass_1.narrations[5]")
     # Actions that nobody can name lie there: an unclear object, and other letters.
     assert [round((start + stop) / 2) for start, stop in unknown[UID]] == [700, 800]
@@ -187,7 +187,7 @@ def test_spellings_of_an_action():
     ("changes", "reason"),
     [
         ({"stop_frame": ""}, reading.NO_FRAMES),
-        ({"stop_timestamp": ""}, reading.NO_TIME),
+        ({"stop_timestamp": ""}, layout.NO_TIME),
         ({"stop_frame": 10**9}, reading.NO_RATE),
     ],
 )

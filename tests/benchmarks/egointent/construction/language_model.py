@@ -1,0 +1,90 @@
+"""A loopback language model that proposes and judges candidates by rule, and fails by rule.
+
+In a process of its own: ``python language_model.py --latency 0.5``; the first line that it prints is the url.
+"""
+
+import argparse
+import json
+import re
+import signal
+import sys
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[3]))
+
+from judge_server import JudgeServer, Reply
+
+FAULTS = ("bad json", "prose", "cut off", "other form", "refused", "broken", "fenced", "twice 500")
+HINDSIGHT = "because of what comes"
+_LISTED = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
+
+
+def kind_of(prompt: str) -> str:
+    """What a prompt asks for."""
+    if '{"place":' in prompt:
+        return "place"
+    return "candidates" if "Propose up to" in prompt else "support"
+
+
+def narration_in(prompt: str) -> str:
+    """The step that a prompt for candidates or support is about."""
+    return re.search(r"(?:step in question|becomes visible): (.+)", prompt)[1]
+
+
+def reply_to(prompt: str) -> dict:
+    """JSON without faults: the second candidate of each kind is not supported before the cut."""
+    kind = kind_of(prompt)
+    if kind == "place":
+        return {"place": "kitchen", "environment": "indoor"}
+    step = narration_in(prompt).removeprefix("C ")
+    if kind == "candidates":
+        return {
+            "procedural_intent": [f"get on with the work that {step}", f"do it {HINDSIGHT} ({step})"],
+            "next_step": [f"go on after it {step}", f"do the next thing {HINDSIGHT} ({step})"],
+        }
+    halves = prompt.split("\nnext_step, the action")
+    fields = zip(("procedural_intent", "next_step"), halves, strict=True)
+    return {name: [HINDSIGHT not in text for text in _LISTED.findall(half)] for name, half in fields}
+
+
+def fault_of(prompt: str) -> str:
+    """What goes wrong with a prompt; "" for most."""
+    number = int(sha256(prompt.encode()).hexdigest()[:8], 16) % (4 * len(FAULTS))
+    return FAULTS[number] if number < len(FAULTS) else ""
+
+
+def reply(prompt: str, before: int, fault_of: Callable[[str], str] = fault_of, delay: float = 0.0) -> Reply:
+    """What the language model says."""
+    fault = fault_of(prompt)
+    text = json.dumps(reply_to(prompt))
+    if fault == "bad json":
+        text = text[:-1]
+    elif fault == "prose":
+        text = f"Sure! The person works in a kitchen. {text}"
+    elif fault == "other form":
+        text = json.dumps({"procedural_intent": "one text", "next_step": [], "place": 3})
+    elif fault == "cut off":
+        return Reply(text[: len(text) // 2], finish="length", delay=delay)
+    elif fault == "refused":
+        return Reply("the prompt is too long", status=400, delay=delay)
+    elif fault == "broken" or (fault == "twice 500" and before < 2):
+        return Reply("out of memory", status=500, headers={"x-should-retry": "false"} if fault == "broken" else {})
+    elif fault == "fenced":
+        text = f"```json\n{text}\n```"
+    return Reply(text, delay=delay)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--latency", type=float, default=0.0, help="Seconds of each request.")
+    arguments = parser.parse_args()
+    with JudgeServer(lambda prompt, before: reply(prompt, before, delay=arguments.latency)) as server:
+        print(server.url, flush=True)
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main()

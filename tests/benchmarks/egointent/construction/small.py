@@ -1,0 +1,69 @@
+"""Small narrated videos in Ego4D's layout, Goal-Step's steps around them, and EPIC-KITCHENS' rows rewritten so."""
+
+import csv
+import json
+import re
+from uuid import NAMESPACE_URL, uuid5
+
+from benchmarks.egointent.source import goalstep_video, segment, write_goalstep, write_videos
+
+UID = "f20fb254-9648-40ea-a500-5493a1ad9eac"
+TEA = (
+    (0.5, "#C C picks a kettle"),
+    (1.1, "#C C fills the kettle"),
+    (1.9, "#C C opens a box"),
+    (2.6, "#C C puts a bag in the cup"),
+    (3.4, "#C C pours water"),
+)
+
+
+def narrated(*narrations, summaries=("C makes tea in the kitchen",)):
+    """A pass of (seconds, text)."""
+    return {
+        "narrations": [
+            {
+                "narration_text": text,
+                "timestamp_sec": seconds,
+                "timestamp_frame": round(seconds * 30),
+                "annotation_uid": f"uid-{number}",
+            }
+            for number, (seconds, text) in enumerate(narrations)
+        ],
+        "summaries": [{"start_sec": 0, "end_sec": 4, "summary_text": f"#Summary {text}"} for text in summaries],
+    }
+
+
+def write_narrations(path, videos, wrapped=False):
+    path.write_text(json.dumps({"videos": videos} if wrapped else videos), encoding="utf-8")
+    return path
+
+
+def write_small(folder, passes=None, uids=(UID,), segments=None, frames=120, **options):
+    """Narrations, Goal-Step's file and rendered videos of 4 seconds; the folder."""
+    segments = segments or [segment(0, 4, "Make tea")]
+    passes = passes or {"narration_pass_1": narrated(*TEA)}
+    write_narrations(folder / "narration.json", dict.fromkeys(uids, passes), **options)
+    videos = [goalstep_video(uid, *segments, goal="Making tea") for uid in uids]
+    write_goalstep(folder / "goalstep.json", *videos)
+    write_videos(folder / "videos", uids, frames=frames)
+    return folder
+
+
+def write_epic(folder, epic, seconds=20.0, videos=3):
+    """The first seconds of some of EPIC-KITCHENS' videos as Ego4D has them: "take plate" as "#C C takes plate"."""
+    rows = {}
+    with epic.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            hours, minutes, rest = row["start_timestamp"].split(":")
+            time = 3600 * int(hours) + 60 * int(minutes) + float(rest)
+            if time < seconds:
+                rows.setdefault(row["video_id"], []).append((time, re.sub(r"^(\S+)", r"#C C \1s", row["narration"])))
+    chosen = {str(uuid5(NAMESPACE_URL, name)): found for name, found in list(rows.items())[:videos]}
+    write_narrations(
+        folder / "narration.json",
+        {uid: {"narration_pass_1": narrated(*found, summaries=("C cooks",))} for uid, found in chosen.items()},
+    )
+    parts = (segment(0, seconds / 2, "Prepare"), segment(seconds / 2, seconds, "Cook"))
+    write_goalstep(folder / "goalstep.json", *(goalstep_video(uid, *parts, goal="Cooking") for uid in chosen))
+    write_videos(folder / "videos", chosen, frames=round(30 * seconds) + 30)
+    return chosen
