@@ -318,7 +318,7 @@ def test_same_output_after_a_kill(sources):
 @pytest.mark.whole
 @pytest.mark.skipif(not REAL.is_dir(), reason=f"{REAL} is absent")
 def test_all_released_problems(tmp_path, monkeypatch):
-    """From the 153 released problems to prepared data: 149 are valid, and 49 normal ones have no valid counterfactual."""
+    """From the 153 released problems to prepared data: 149 are valid, and 49 have no counterfactual."""
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     (tmp_path / "bddl").symlink_to(REAL)
     names = sorted(path.name for path in REAL.iterdir() if path.is_dir())
