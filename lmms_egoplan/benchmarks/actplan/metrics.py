@@ -49,7 +49,7 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         ``by_length`` and ``by_activity_type``, the normalised LCS with its group, ``parsed_by_...`` that of the parsed
         reading, ``plans_by_...`` as ``by_...``; only with a classifier ``bleurt_correct``, ``bleurt_truncated`` and
         ``bleurt_by_...``; ``empty``, ``unparsed``, ``truncated``, ``truncated_of``, ``num_gold_1``, ``num_gold_2``,
-        ``encoder``, ``bleurt_model``, ``coverage`` and ``num_plans``.
+        ``num_goal_checked``, ``encoder``, ``bleurt_model``, ``coverage`` and ``num_plans``.
 
     Raises:
         ValueError: not one response, one that is no scored plan, or the plan of another instance.
@@ -94,6 +94,7 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         "truncated_of": {"truncated": score.truncated},
         "num_gold_1": {"is": score.reference_lengths[0] is not None},
         "num_gold_2": {"is": score.reference_lengths[1] is not None},
+        "num_goal_checked": {"is": "score" in values["goal_conditions"]},
         "encoder": {"name": score.encoder},
         "bleurt_model": {"name": score.classifier},
         "coverage": {"split_size": doc["split_size"]},

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, SETTINGS, InstanceId, activity_type
+from lmms_egoplan.benchmarks.actplan.bddl.files import check_folder
 from lmms_egoplan.benchmarks.actplan.records import Record, find_instances, read_instance
 from lmms_egoplan.benchmarks.actplan.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -33,17 +34,19 @@ LABELS = {name: count["label"] for name, count in _COUNTS.items()} | {
 _ROWS = 16
 
 
-def prepare_actplan(source: str | Path, skip_missing: bool = False) -> dict[str, Any]:
+def prepare_actplan(source: str | Path, skip_missing: bool = False, bddl: Path | None = None) -> dict[str, Any]:
     """Check all instances, decoding their images, and write the split below the data root.
 
     Args:
         source: see `find_instances`.
         skip_missing: leave out folders that are wrong, instead of refusing.
+        bddl: see `read_instance`.
 
     Returns:
         The summary, which is also stored with the split: ``benchmark``, ``split``, ``prepared`` (UTC, ISO 8601),
         ``source``, ``split_size`` (instances in the source), ``questions`` (prepared), ``without_gold_plan_1`` and
-        ``without_gold_plan_2`` (how many of these), ``fingerprint`` (another text once a prepared text or image has
+        ``without_gold_plan_2`` (how many of these), ``without_bddl`` (prepared instances without a problem that can be
+        read), ``bddl_missing`` (why, each reason once), ``fingerprint`` (another text once a prepared text or image has
         changed), ``missing`` (for each folder left out ``folder``, its path below the source, and ``reason``),
         ``images_outside`` (for each instance of the source with fewer images than the paper states, or more,
         ``folder`` and ``images``, the number of files) and ``counts``: for each row of `PAPER`, and the instances of
@@ -53,19 +56,21 @@ def prepare_actplan(source: str | Path, skip_missing: bool = False) -> dict[str,
 
         A row of the split has ``id``, ``scene``, ``activity``, ``setting``, ``activity_type``,
         ``task_description``, ``images`` (the files' bytes, in the order of their names), ``gold_plan_1`` and
-        ``gold_plan_2`` (steps; none where the file is absent), ``split_size`` (as above) and ``setting_size`` (how many
-        of these are of the row's setting).
+        ``gold_plan_2`` (steps; none where the file is absent), ``problem`` (the activity in BDDL; "" where that is not
+        at hand), ``split_size`` (as above) and ``setting_size`` (how many of these are of the row's setting).
 
     Raises:
         LmmsEgoplanError: the data are wrong, or no instance is left; nothing is written.
         OSError: a folder cannot be read, or the split not be written (its size is needed twice).
     """
     instances, strays = find_instances(source)
+    if bddl is not None:
+        check_folder(bddl)
     place = split_dir("actplan", SPLIT).parent
     place.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".rows.", dir=place) as scratch:
         rows = Path(scratch) / "rows.arrow"
-        records, fingerprint = _write_rows(source, instances, rows)
+        records, fingerprint = _write_rows(source, instances, rows, bddl)
         kept = [record for record in records if not record.problems]
         if (strays or len(kept) < len(records)) and not (skip_missing and kept):
             raise LmmsEgoplanError(_message(source, records, strays, skip_missing))
@@ -79,6 +84,8 @@ def prepare_actplan(source: str | Path, skip_missing: bool = False) -> dict[str,
             questions=len(kept),
             without_gold_plan_1=sum(not record.gold_plan_1 for record in kept),
             without_gold_plan_2=sum(not record.gold_plan_2 for record in kept),
+            without_bddl=sum(not record.bddl for record in kept),
+            bddl_missing=list(dict.fromkeys(record.bddl_problem for record in kept if record.bddl_problem)),
             fingerprint=fingerprint,
             missing=_missing(records, strays),
             images_outside=_images_outside(records),
@@ -86,7 +93,9 @@ def prepare_actplan(source: str | Path, skip_missing: bool = False) -> dict[str,
         )
 
 
-def _write_rows(source: str | Path, instances: Sequence[InstanceId], path: Path) -> tuple[list[Record], str]:
+def _write_rows(
+    source: str | Path, instances: Sequence[InstanceId], path: Path, bddl: Path | None
+) -> tuple[list[Record], str]:
     """Write the rows of all instances without problems, a batch in memory at a time.
 
     Returns:
@@ -99,7 +108,7 @@ def _write_rows(source: str | Path, instances: Sequence[InstanceId], path: Path)
     settings = Counter(instance.setting for instance in instances)
     with ArrowWriter(features=_features(), path=str(path), writer_batch_size=_ROWS) as writer:
         for instance in track(instances, "Checking and copying instances"):
-            record = read_instance(source, instance)
+            record = read_instance(source, instance, bddl)
             if not record.problems:
                 row = _row(record) | {"split_size": len(instances), "setting_size": settings[instance.setting]}
                 hashes = [sha256(image).hexdigest() for image in record.images]
@@ -114,7 +123,8 @@ def _write_rows(source: str | Path, instances: Sequence[InstanceId], path: Path)
 def _row(record: Record) -> dict[str, Any]:
     place = {name: getattr(record.id, name) for name in ("scene", "activity", "setting")}
     texts = {name: getattr(record, name) for name in ("task_description", "gold_plan_1", "gold_plan_2")}
-    return {"id": str(record.id), "activity_type": activity_type(record.id.activity), **place, **texts}
+    kind = activity_type(record.id.activity)
+    return {"id": str(record.id), "activity_type": kind, "problem": record.bddl, **place, **texts}
 
 
 def _features() -> "Features":
@@ -127,6 +137,7 @@ def _features() -> "Features":
             **dict.fromkeys(("id", "scene", "activity", "setting", "activity_type", "task_description"), text),
             "images": ListOf(Image()),
             **dict.fromkeys(("gold_plan_1", "gold_plan_2"), ListOf(text)),
+            "problem": text,
             **dict.fromkeys(("split_size", "setting_size"), number),
         }
     )

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmms_egoplan.benchmarks.actplan.activities import InstanceId, parse_id
+from lmms_egoplan.benchmarks.actplan.bddl.files import problem_path
+from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.image_files import check_image
@@ -38,8 +40,10 @@ class Record:
     images: the image files' bytes, in the order of their names.
     gold_plan_1, gold_plan_2: steps, one per line that is not blank, without the blanks around it; none where the
         file is absent.
+    bddl: the activity's problem in BDDL; "" where there is none that can be read.
     problems: what is wrong, each with its path; whatever it concerns is left empty or out above.
     num_images: image files, damaged ones among them.
+    bddl_problem: why there is no `bddl`, with its path; "" where there is. No reason to refuse the instance.
     """
 
     id: InstanceId
@@ -47,8 +51,10 @@ class Record:
     images: tuple[bytes, ...]
     gold_plan_1: tuple[str, ...]
     gold_plan_2: tuple[str, ...]
+    bddl: str
     problems: tuple[str, ...]
     num_images: int
+    bddl_problem: str = ""
 
 
 def find_instances(source: str | Path) -> tuple[list[InstanceId], dict[str, str]]:
@@ -80,10 +86,13 @@ def find_instances(source: str | Path) -> tuple[list[InstanceId], dict[str, str]
     return sorted(instances), strays
 
 
-def read_instance(source: str | Path, instance: InstanceId) -> Record:
+def read_instance(source: str | Path, instance: InstanceId, bddl: Path | None = None) -> Record:
     """Read one instance that `find_instances` found, decoding its images; what is wrong is in the record's problems.
 
-    Files other than images, gold plans 1 and 2 and the task description are passed over.
+    Files other than images, gold plans 1 and 2, the task description and the problem beside it are passed over.
+
+    Args:
+        bddl: a folder of one of `bddl.files.LAYOUTS`, for activities without a problem beside the task description.
 
     Raises:
         OSError: the folder cannot be read.
@@ -114,7 +123,22 @@ def read_instance(source: str | Path, instance: InstanceId) -> Record:
             images.append(image)
         except LmmsEgoplanError as error:
             problems.append(str(error))
-    return Record(instance, description, tuple(images), *gold_plans, tuple(map(_storable, problems)), len(image_names))
+    in_bddl, bddl_problem = _read_problem(source, instance, bddl)
+    told = tuple(map(_storable, problems))
+    return Record(instance, description, tuple(images), *gold_plans, in_bddl, told, len(image_names), bddl_problem)
+
+
+def _read_problem(source: str | Path, instance: InstanceId, folder: Path | None) -> tuple[str, str]:
+    """The text of the activity's problem, and why there is none."""
+    path = problem_path(source, instance) or (folder and problem_path(folder, instance))
+    if path is None:
+        return "", f"{instance.activity}: no problem{instance.description}.bddl"
+    try:
+        text = _read_text(path.parent, path)
+        parse_problem(text, str(path))
+    except LmmsEgoplanError as error:
+        return "", _storable(str(error))
+    return text, ""
 
 
 def _descend(root: Path, parts: tuple[str, ...], instances: list[InstanceId], strays: dict[str, str]) -> None:

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, ValidationInfo, field_validator
 
+from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path, load_classifier
+from lmms_egoplan.benchmarks.actplan.goal_check.check import GoalCheck, check_goal
 from lmms_egoplan.benchmarks.actplan.lcs import lcs_lengths, lcs_norm
 from lmms_egoplan.benchmarks.actplan.reply import form_validity, official_steps, parsed_steps
 from lmms_egoplan.encoder import DEFAULT_ENCODER, encoder_name, load_encoder
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.serialization import TextRecord
 from lmms_egoplan.text import clean_text
 from lmms_egoplan.validation import AnyText, Expected, expected
@@ -31,17 +34,21 @@ class GeneratedPlan:
     text: the model's answer.
     references: gold plans 1, 2, ... as lines; empty where there is none.
     truncated: whether the answer ends at the limit of new tokens; None where unknown.
+    problem: its activity in BDDL; "" where that is not at hand.
     """
 
     id: str
     text: str
     references: Sequence[Steps]
     truncated: bool | None = None
+    problem: str = ""
 
     @classmethod
     def of_reply(cls, doc: Mapping[str, Any], reply: str, truncated: bool | None = None) -> "GeneratedPlan":
         """A model's reply about an instance, a row of the prepared dataset."""
-        return cls(doc["id"], reply, (doc["gold_plan_1"], doc["gold_plan_2"]), truncated)
+        golds = (doc["gold_plan_1"], doc["gold_plan_2"])
+        # Data of format 1 have no problems.
+        return cls(doc["id"], reply, golds, truncated, doc.get("problem", ""))
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,7 @@ class PlanScore(TextRecord):
     classifier: path of the classifier; None where none is set.
     reference_lines: lines of gold plans 1, 2, ..., blank ones among them, as the official reading counts them; None
         where that is `reference_lengths`.
+    goal: what the parsed reading reaches of the activity's goal; None where its problem is not at hand.
     """
 
     WHAT = "a scored plan as `score_plans` leaves it"
@@ -80,6 +88,7 @@ class PlanScore(TextRecord):
     encoder: AnyText
     classifier: AnyText | None
     reference_lines: _Counts | None = None
+    goal: GoalCheck | None = None
 
     @field_validator("reference_lengths", "lcs_each", "lcs_parsed_each", "reference_lines")
     @classmethod
@@ -93,7 +102,9 @@ class PlanScore(TextRecord):
 
         ``lcs`` (steps) and ``lcs_norm`` (in [0, 1]) against gold plan 1, with ``_gold_2`` against gold plan 2, with
         ``_best`` the larger of the two, with ``_parsed`` of the parsed reading against gold plan 1;
-        ``form_validity`` and ``plan_length`` (steps) of the parsed reading.
+        ``form_validity`` and ``plan_length`` (steps) of the parsed reading, and, by the goal check of this reading,
+        ``goal_conditions`` (share of the checkable conditions reached), ``goal_conditions_coverage`` (share of all
+        conditions that were checked; 0 without a check) and ``goal_steps_understood`` (share), all in [0, 1].
         """
         official = _norms(self.lcs_each, self.official, self.reference_lines or self.reference_lengths)
         parsed = _norms(self.lcs_parsed_each, self.parsed, self.reference_lengths)
@@ -108,6 +119,9 @@ class PlanScore(TextRecord):
             "lcs_parsed": self.lcs_parsed_each[0],
             "form_validity": self.form_validity,
             "plan_length": len(self.parsed),
+            "goal_conditions": self.goal and self.goal.share,
+            "goal_conditions_coverage": self.goal.coverage if self.goal else 0.0,
+            "goal_steps_understood": self.goal.understood / self.goal.steps if self.goal and self.goal.steps else None,
         }
 
 
@@ -186,6 +200,7 @@ def score_plans(
             encoder=encoder_name(encoder),
             classifier=classifier,
             reference_lines=_line_counts(plan.references, golds[index]),
+            goal=_goal_check(plan.problem, parsed[index]),
         )
         for index, (plan, verdict) in enumerate(zip(plans, verdicts, strict=True))
     ]
@@ -214,6 +229,14 @@ def classify_plans(
     for index, verdict in zip(asked, classifier.judge(pairs, show_progress), strict=True):
         verdicts[index] = verdict
     return verdicts
+
+
+def _goal_check(problem: str, steps: Steps) -> GoalCheck | None:
+    """None without a problem, or with one that is no BDDL: data prepared by this package have none such."""
+    try:
+        return check_goal(parse_problem(problem, "problem"), steps) if problem else None
+    except LmmsEgoplanError:
+        return None
 
 
 def _norms(lengths: Sequence[int | None], steps: Steps, reference_lengths: Sequence[int | None]) -> list[float | None]:

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 # Table 2, normal and counterfactual.
 OFFICIAL = {"test": 825 + 362}
 # Raised when what is prepared changes: data of another format are refused.
-DATA_FORMAT = 1
+DATA_FORMAT = 2
+# Without ``problem``: the tasks show and ask the same, and no goal is checked.
+_OLDEST_FORMAT = 1
 
 
 def _how(_: str) -> str:
@@ -22,7 +24,7 @@ def _how(_: str) -> str:
     )
 
 
-PREPARED = PreparedData("actplan", "ActPlan-1K's split {}", _how, DATA_FORMAT, OFFICIAL)
+PREPARED = PreparedData("actplan", "ActPlan-1K's split {}", _how, DATA_FORMAT, OFFICIAL, oldest_format=_OLDEST_FORMAT)
 
 
 def _of_setting(docs: "Dataset", setting: str) -> "Dataset":

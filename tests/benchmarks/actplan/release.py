@@ -23,6 +23,16 @@ ENDING = (
     "actions include walk_to, place_on_top, grab, place_inside, open/close, and switch-on/off."
 )
 
+# What `plan` may reach.
+PROBLEM = """(define (problem {}_0)
+    (:domain igibson)
+    (:objects cup.n.01_1 - cup.n.01 soap.n.01_1 - soap.n.01 sink.n.01_1 - sink.n.01 cabinet.n.01_1 - cabinet.n.01
+        table.n.02_1 - table.n.02)
+    (:init (ontop cup.n.01_1 table.n.02_1) (ontop soap.n.01_1 table.n.02_1) (inroom sink.n.01_1 kitchen))
+    (:goal (and (inside ?cup.n.01_1 ?sink.n.01_1) (open ?cabinet.n.01_1) (nextto ?soap.n.01_1 ?sink.n.01_1)))
+)
+"""
+
 _OBJECTS = ("cookie", "candle", "plate", "towel", "bottle", "apple", "notebook", "cup", "soap", "box_1", "box_2")
 _PLACES = ("table", "countertop", "cabinet", "electric_refrigerator", "sink", "basket_1", "basket_2", "floor")
 
@@ -61,7 +71,7 @@ def write_instance(folder: Path, instance: InstanceId, images, gold_1, gold_2, s
     place = folder / str(instance)
     place.mkdir(parents=True)
     (place.parent / f"task_description_{instance.description}.txt").write_text(task_description(instance))
-    (place.parent / f"problem{instance.description}.bddl").write_text(f"(define (problem {instance.activity}))\n")
+    (place.parent / f"problem{instance.description}.bddl").write_text(PROBLEM.format(instance.activity))
     for position, image in enumerate(images):
         image.save(place / f"{14 + 41 * position:05}{suffix}")
     for name, steps in (("gold_1", gold_1), ("gold_2", gold_2), ("gpt-4v", gold_1 and gold_1[:-1])):

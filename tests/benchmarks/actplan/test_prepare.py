@@ -1,3 +1,4 @@
+import json
 import os
 import shutil
 from collections import Counter
@@ -8,7 +9,7 @@ import pytest
 from datasets import Image, load_from_disk
 from typer.testing import CliRunner
 
-from benchmarks.actplan.release import SCENES, instance_ids, task_description, write_instance, write_release
+from benchmarks.actplan.release import PROBLEM, SCENES, instance_ids, task_description, write_instance, write_release
 from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, InstanceId, activity_type, parse_id
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.actplan.splits import PREPARED
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("data")
 PUBLISHED = DATA / "actplan" / "annotation"
 COLUMNS = [
     "id", "scene", "activity", "setting", "activity_type", "task_description", "images", "gold_plan_1", "gold_plan_2",
-    "split_size", "setting_size",
+    "problem", "split_size", "setting_size",
 ]  # fmt: skip
 
 
@@ -62,6 +63,7 @@ def test_writes_every_instance(source, data):
             "task_description": task_description(instance),
             "gold_plan_1": lines(folder / "plan_gold_1.txt"),
             "gold_plan_2": lines(folder / "plan_gold_2.txt"),
+            "problem": PROBLEM.format(instance.activity),
             "split_size": 60,
             "setting_size": (38, 22)[instance.description],
         }
@@ -79,13 +81,15 @@ def test_summary_compares_with_table_2(source):
     counts = summary.pop("counts")
     assert summary == {
         "benchmark": "actplan",
-        "format": 1,
+        "format": 2,
         "split": "test",
         "source": str(source.resolve()),
         "split_size": 60,
         "questions": 60,
         "without_gold_plan_1": 0,
         "without_gold_plan_2": 6,
+        "without_bddl": 0,
+        "bddl_missing": [],
         "missing": [],
         "images_outside": [],
     }
@@ -322,3 +326,42 @@ def test_published_instances():
         assert row["gold_plan_2"] == lines(folder / "plan_gold_2.txt")
         assert stored_bytes()[number] == [path.read_bytes() for path in sorted(folder.glob("*.png"))]
         assert [image.size for image in row["images"]] == [(512, 640)] * 3
+
+
+def test_problems_come_from_the_release_or_from_a_folder(tmp_path):
+    source, bddl = tmp_path / "source", tmp_path / "bddl"
+    for activity in ("making_tea", "sorting_mail", "storing_food"):
+        write_instance(source, InstanceId("Rs_int", activity, 0, 0), [number_image(1)], ["wait()"], None)
+    paths = {path.parents[1].name: path for path in source.glob("**/problem0.bddl")}
+    paths["making_tea"].unlink()
+    paths["sorting_mail"].write_text("(define (problem\n")
+    summary = prepare_actplan(source)
+    assert summary["without_bddl"] == 2
+    assert summary["bddl_missing"] == [
+        "making_tea: no problem0.bddl",
+        f"{paths['sorting_mail']}:1: expected a ')' for the '(' of this line, found the end",
+    ]
+    assert [bool(problem) for problem in PREPARED.load("test")["problem"]] == [False, False, True]
+    result = CliRunner().invoke(app, ["data", "prepare", "actplan", str(source)])
+    assert (
+        "Without a BDDL problem, so without a goal check: 2 of 3: making_tea: no problem0.bddl; 2 reas" in result.output
+    )
+    (bddl / "making_tea").mkdir(parents=True)
+    (bddl / "making_tea" / "problem0.bddl").write_text(PROBLEM.format("from_folder"))
+    assert prepare_actplan(source, bddl=bddl)["without_bddl"] == 1
+    assert "from_folder" in PREPARED.load("test")["problem"][0]
+
+
+def test_a_folder_without_problems_is_an_error(source, tmp_path, data):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(LmmsEgoplanError, match=r"empty: no BDDL problem in it; expected <activity>/problem<n>\.bddl"):
+        prepare_actplan(source, bddl=tmp_path / "empty")
+    assert not data.exists()
+
+
+def test_data_of_format_1_are_read(source, data):
+    summary = prepare_actplan(source)
+    path = data / "actplan" / "test" / "summary.json"
+    assert json.loads(path.read_text()) == summary
+    path.write_text(json.dumps(summary | {"format": 1}))
+    assert PREPARED.fingerprint("test") == summary["fingerprint"]

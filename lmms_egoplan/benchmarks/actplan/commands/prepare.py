@@ -15,6 +15,15 @@ _NAMED = 5
 def prepare(
     source: Annotated[Path, typer.Argument(metavar="DIR", help="Folder with `<scene>/<activity>/<n>/sample_<k>/`.")],
     skip_missing: SkipMissing = False,
+    bddl: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder with the activities' BDDL problems, for instances without problem<n>.bddl beside the task "
+            "description: bddl/activity_definitions of ActPlan-1K's repository. The goal check needs them.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Prepare ActPlan-1K from its full release.
 
@@ -25,7 +34,7 @@ def prepare(
     """
     from lmms_egoplan.benchmarks.actplan.prepare import LABELS, prepare_actplan
 
-    summary = prepare_actplan(source, skip_missing)
+    summary = prepare_actplan(source, skip_missing, bddl)
     print_counts(summary["counts"], LABELS, "source", "source")
     _print_gaps(summary)
 
@@ -49,4 +58,8 @@ def _print_gaps(summary: dict[str, Any]) -> None:
             f"Not 2 to 5 images, as the paper states for an instance: {len(outside)} of {size} instances: {named}"
             f"{more if len(outside) > _NAMED else ''}. They are prepared like the others."
         )
+    if without := summary["without_bddl"]:
+        reasons = summary["bddl_missing"]
+        more = f"; {len(reasons)} reasons, all listed under bddl_missing in {path}" if len(reasons) > 1 else ""
+        typer.echo(f"Without a BDDL problem, so without a goal check: {without} of {prepared}: {reasons[0]}{more}")
     typer.echo(f"Written to {split_dir(summary['benchmark'], summary['split'])}")

@@ -37,9 +37,9 @@ class Agreement:
 
     plans: all; checked: those with a checkable condition and an understood step, which the following are over.
     correct: share that people call correct; reached: share that the check does.
-    accuracy, mcc, kappa: of the check's verdict (Matthews' correlation, Cohen's kappa); mcc is 0 where one of the two
-        says the same of all.
-    auc: of the share of conditions reached, as a score; None where people say the same of all.
+    accuracy: of the check's verdict.
+    mcc, kappa: Matthews' correlation and Cohen's kappa of the two; None where people say the same of all plans.
+    auc: of the share of conditions reached, as a score; None as these.
     always_wrong, always_right: the accuracy of calling every plan so.
     condition_coverage: checkable conditions, of all conditions of all plans with a problem.
     step_coverage: understood steps, of all steps of these plans.
@@ -130,8 +130,8 @@ def agreement(plans: Sequence[CheckedPlan]) -> Agreement:
         correct=correct,
         reached=sum(verdicts) / len(verdicts),
         accuracy=float(accuracy_score(said, verdicts)),
-        mcc=float(matthews_corrcoef(said, verdicts)),
-        kappa=float(cohen_kappa_score(said, verdicts)) if both or said != verdicts else None,
+        mcc=float(matthews_corrcoef(said, verdicts)) if both else None,
+        kappa=float(cohen_kappa_score(said, verdicts)) if both else None,
         auc=float(roc_auc_score(said, shares)) if both else None,
         always_wrong=1 - correct,
         always_right=correct,

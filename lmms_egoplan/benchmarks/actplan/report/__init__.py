@@ -219,6 +219,9 @@ def _told(answer: Answer) -> Iterator[str]:
         yield f"parsed {values['lcs_norm_parsed']:.3f}"
     if score.form_validity is not None:
         yield f"form validity {score.form_validity:.2f}"
+    if score.goal is not None and score.goal.share is not None:
+        checked, left_out = len(score.goal.reached + score.goal.missed), len(score.goal.unchecked)
+        yield f"{len(score.goal.reached)} of {checked} goal conditions" + f", {left_out} not checkable" * bool(left_out)
     if score.bleurt is not None:
         sure = "" if score.bleurt_probability is None else f" ({score.bleurt_probability:.2f})"
         yield f"{'correct' if score.bleurt else 'wrong'} by the classifier{sure}"

@@ -27,6 +27,9 @@ MEASURES = {
     "lcs_parsed": "LCS, parsed, steps",
     "form_validity": "Form validity",
     "plan_length": "Plan length, steps",
+    "goal_conditions": "Goal conditions reached",
+    "goal_conditions_coverage": "Goal conditions checked",
+    "goal_steps_understood": "Steps understood by the goal check",
     "bleurt_correct": "Correct by classifier",
     "empty": "Empty",
     "unparsed": "Without a step",
@@ -48,6 +51,8 @@ _COUNTS = {
     **dict.fromkeys(("lcs_norm", "lcs", "lcs_norm_parsed", "lcs_parsed"), "num_gold_1"),
     **dict.fromkeys(("lcs_norm_gold_2", "lcs_gold_2"), "num_gold_2"),
     **dict.fromkeys(("plan_length", "bleurt_correct", "empty", "unparsed"), "num_plans"),
+    "goal_conditions": "num_goal_checked",
+    "goal_conditions_coverage": "num_plans",
     "truncated": "truncated_of",
 }
 _GROUPED = {"lcs_norm": "by", "lcs_norm_parsed": "parsed_by", "bleurt_correct": "bleurt_by"}
@@ -95,7 +100,11 @@ class Planned(ScoredTask):
     def means(self) -> dict[str, Mean]:
         """Of all plans, by measure."""
         if self.answers is not None:
-            return {measure: mean_of(self.answers.values(), measure) for measure in MEASURES}
+            means = {measure: mean_of(self.answers.values(), measure) for measure in MEASURES}
+            if all(answer.record.score.goal is None for answer in self.answers.values()):
+                # Such as runs of versions before 1.2.
+                means["goal_conditions_coverage"] = Mean()
+            return means
         return {name: Mean(self.number(name), None, self.number(_COUNTS.get(name, ""))) for name in MEASURES}
 
     @cached_property

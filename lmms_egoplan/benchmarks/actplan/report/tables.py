@@ -131,7 +131,9 @@ def _all_scores(planned: Sequence[Planned]) -> Table:
             if mean.value is not None:
                 score = mean.cells("value") | {"activities": mean.clusters}
                 rows.append({"measure": title, "model": run.name} | score | run.shares(mean))
-    notes = (note("lines"), note("form"), note("gold"), _INTERVAL_NOTE, note("shares"))
+    has_goal = any(run.means["goal_conditions"].value is not None for run in planned)
+    goal = (note("goal"),) if has_goal else ()
+    notes = (note("lines"), note("form"), *goal, note("gold"), _INTERVAL_NOTE, note("shares"))
     return table_of_runs("actplan_scores", "All scores with intervals", _COLUMNS["scores"], rows, notes)
 
 
