@@ -45,7 +45,6 @@ FORMER_OPTIONS = {
     "evaluate bleurt": ("--model", "--plans", "--activities"),
 }
 HELPS = {
-    "judge, defaults": "ActPlan-1K gpt-4o-2024-11-20",
     "data prepare": "`lmms-egoplan data prepare actplan ActPlan-1K/annotation`",
     "score": "`lmms-egoplan score actplan plans.jsonl --out scores.json`",
     "train": "`lmms-egoplan train bleurt finetuning_data.jsonl activities.txt --encoder Elron/bleurt-large-512 "

@@ -7,6 +7,15 @@ import typer
 
 from lmms_egoplan.annotation.options import Annotators, Db, Host, PerItem, Port
 
+Instances = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="The folder `annotation` of the release, for tasks and images. Without it, the prepared data.",
+        show_default=False,
+    ),
+]
+
 
 def annotate(
     items: Annotated[
@@ -20,14 +29,7 @@ def annotate(
     db: Db,
     annotators: Annotators = None,
     per_item: PerItem = None,
-    instances: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="The folder `annotation` of the release, for tasks and images. Without it, the prepared data.",
-            show_default=False,
-        ),
-    ] = None,
+    instances: Instances = None,
     host: Host = "127.0.0.1",
     port: Port = 8350,
 ) -> None:

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lmms_egoplan.benchmarks.actplan.commands.annotate import Instances
+
 if TYPE_CHECKING:
     from lmms_egoplan.benchmarks.actplan.error_judge import JudgedPlan
 
@@ -22,14 +24,7 @@ def judge(
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder for what the judge says; `report` takes it.", show_default=False)
     ],
-    instances: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="The folder `annotation` of the release, for tasks and images. Without it, the prepared data.",
-            show_default=False,
-        ),
-    ] = None,
+    instances: Instances = None,
 ) -> None:
     """Have a judge mark the six types of errors in plans that people called wrong.
 
