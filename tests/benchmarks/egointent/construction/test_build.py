@@ -2,18 +2,17 @@
 
 import json
 import os
-import sqlite3
 import subprocess
 import sys
+import threading
 from collections import Counter
-from contextlib import closing, suppress
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from benchmarks.egointent.construction.language_model import fault_of, kind_of, reply
 from benchmarks.egointent.construction.small import TEA, UID, narrated, write_epic, write_small
+from benchmarks.egointent.source import segment
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egointent.records import read_annotations
 from lmms_egoplan.cli import app
@@ -328,45 +327,42 @@ def test_a_language_model_without_narrations_is_refused(tmp_path):
 
 @pytest.mark.whole
 def test_same_output_after_a_kill(tmp_path):
-    narrations = tuple((0.1 + 0.1 * number, f"#C C does work {number}") for number in range(36))
-    write_small(tmp_path, {"narration_pass_1": narrated(*narrations)})
-    server = subprocess.Popen(
-        [sys.executable, str(Path(__file__).with_name("language_model.py")), "--latency", "0.05"],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    url = server.stdout.readline().strip()
+    narrations = tuple((0.25 + 0.25 * number, f"#C C does work {number}") for number in range(36))
+    parts = [segment(0, 10, "Work")]
+    write_small(tmp_path, {"narration_pass_1": narrated(*narrations)}, segments=parts, frames=300)
+    paid = Counter()
+    held = threading.Event()
+    limit = [None]
+
+    def answer(prompt, before):
+        if limit[0] is not None and paid.total() >= limit[0]:
+            held.wait(FOREVER_S)
+        made = reply(prompt, before)
+        paid[prompt] += made.status == 200
+        return made
 
     def start(out, data):
-        own = {
-            "LMMS_EGOPLAN_JUDGE_BASE_URL": url,
-            "LMMS_EGOPLAN_DATA": str(data),
-            "LMMS_EGOPLAN_JUDGE_CONCURRENCY": "2",
-        }
+        own = {"LMMS_EGOPLAN_JUDGE_BASE_URL": server.url, "LMMS_EGOPLAN_JUDGE_CONCURRENCY": "2"}
         arguments = ["--narrations", tmp_path / "narration.json", "--videos", tmp_path / "videos", "--out", out]
         command = [sys.executable, "-m", "lmms_egoplan", "data", "build", "egointent", tmp_path / "goalstep.json"]
-        return subprocess.Popen(
-            [*map(str, (*command, *arguments))], env=os.environ | own | {"LMMS_EGOPLAN_DATA": str(data)}
-        )
+        environment = os.environ | own | {"LMMS_EGOPLAN_DATA": str(data)}
+        return subprocess.Popen([*map(str, (*command, *arguments))], env=environment)
 
-    def replies(data):
-        path = data / "judgements.sqlite"
-        if not path.exists():
-            return 0
-        with closing(sqlite3.connect(path)) as cache, suppress(sqlite3.OperationalError):
-            return cache.execute("SELECT count(*) FROM judgements").fetchone()[0]
-        return 0
-
-    try:
+    with JudgeServer(answer) as server:
         assert start(tmp_path / "whole.jsonl", tmp_path / "one").wait(FOREVER_S) == 0
+        assert set(paid.values()) <= {0, 1}
+        prompts = paid.total()
+        paid.clear()
+        limit[0] = prompts // 2
         killed = start(tmp_path / "killed.jsonl", tmp_path / "two")
-        wait_until(lambda: replies(tmp_path / "two") > 10 or killed.poll() is not None)
+        wait_until(lambda: paid.total() >= limit[0] or killed.poll() is not None)
         killed.kill()
-        assert killed.wait() != 0
+        killed.wait()
         assert not (tmp_path / "killed.jsonl").exists()
+        limit[0] = None
+        held.set()
         assert start(tmp_path / "killed.jsonl", tmp_path / "two").wait(FOREVER_S) == 0
-    finally:
-        server.terminate()
-        server.wait()
+        # What was in flight at the kill may have been answered to nobody.
+        assert paid.total() <= prompts + 2
     for suffix in (".jsonl", ".rejections.jsonl"):
         assert (tmp_path / f"killed{suffix}").read_bytes() == (tmp_path / f"whole{suffix}").read_bytes()
