@@ -2,17 +2,19 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from benchmarks.egointent.construction.language_model import fault_of, kind_of, reply
 from benchmarks.egointent.construction.small import TEA, UID, narrated, write_epic, write_small
-from benchmarks.egointent.source import segment
+from benchmarks.egointent.source import segment, write_videos
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egointent.records import read_annotations
 from lmms_egoplan.cli import app
@@ -289,6 +291,17 @@ def test_candidates_that_do_not_fit_are_recorded(tmp_path, serve):
         ("next_step", "candidate that is not supported before the cut"): 1,
         ("step", "step without a supported candidate of each kind"): 2,
     }
+
+
+def test_the_files_that_the_documentation_shows_are_read(tmp_path, serve):
+    page = (Path(__file__).parents[4] / "docs" / "building-egointent.md").read_text(encoding="utf-8")
+    for name, text in zip(("narration", "goalstep"), re.findall(r"```json\n(.*?)```", page, re.DOTALL), strict=True):
+        (tmp_path / f"{name}.json").write_text(text, encoding="utf-8")
+    write_videos(tmp_path / "videos", ["my-video"])
+    with serve():
+        assert build(tmp_path).exit_code == 0
+    (step,) = steps_in(tmp_path)
+    assert (step["step_id"], step["local_intent"], step["scenario"]) == ("my-video_n1", "picks a kettle", "kitchen")
 
 
 @pytest.mark.parametrize(
