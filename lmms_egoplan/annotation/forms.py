@@ -66,6 +66,7 @@ class Option:
 class Choice:
     """One of several options.
 
+    initial: the one that is chosen at first; "" for none.
     applies: another field's name and values; the field is asked only where that one has one of these.
     """
 
@@ -74,6 +75,7 @@ class Choice:
     options: tuple[Option, ...]
     help: str = ""
     applies: tuple[str, tuple[str, ...]] | None = None
+    initial: str = ""
 
     def read(self, sent: Sequence[str]) -> str:
         if len(sent) != 1 or sent[0] not in [option.value for option in self.options]:

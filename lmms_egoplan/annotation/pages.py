@@ -16,8 +16,8 @@ from lmms_egoplan.annotation.store import Person, Store
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-# A row of the keyboard for each field with options; z, n and g have other uses.
-_KEYS = ("1234567890", "qwertyuiop", "asdfhjkl", "xcvbm")
+# A row of the keyboard for each field with options; z, n and g have other uses. The fifth takes what the first leaves.
+_KEYS = ("1234567890", "qwertyuiop", "asdfhjkl", "xcvbm", "67890")
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -181,10 +181,13 @@ def stage_counts(flow: Flow, labelled: Labelled, store: Store) -> list[tuple[str
 def field_keys(form: Form) -> dict[str, dict[str, str]]:
     """By field and option, the key that chooses it."""
     fields = [field for field in form.fields if isinstance(field, Choice | Marks)]
-    return {
-        field.name: {option.value: key for option, key in zip(field.options, row, strict=False)}
-        for field, row in zip(fields, _KEYS, strict=False)
-    }
+    keys: dict[str, dict[str, str]] = {}
+    taken: set[str] = set()
+    for field, row in zip(fields, _KEYS, strict=False):
+        free = [key for key in row if key not in taken]
+        keys[field.name] = {option.value: key for option, key in zip(field.options, free, strict=False)}
+        taken |= {*keys[field.name].values()}
+    return keys
 
 
 def as_sent(form: Form, sent: Mapping[str, Sequence[str]]) -> Values:

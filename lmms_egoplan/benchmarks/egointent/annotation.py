@@ -7,50 +7,43 @@ import json
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, median
 from typing import Any
 
 from lmms_egoplan.annotation.clips import Cut, MediaFolder
 from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Field, Film, Form, Moment, Option, Values, Words
 from lmms_egoplan.benchmarks.egointent import demo
+from lmms_egoplan.benchmarks.egointent.audit import AUDIT, Rate, Revision, audit, audit_csv
 from lmms_egoplan.benchmarks.egointent.prepare import check_videos
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, TITLES
 from lmms_egoplan.benchmarks.egointent.record_files import fields_of_keys
-from lmms_egoplan.benchmarks.egointent.records import Record, read_annotations, read_raw
+from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, Record, read_annotations, read_raw
 from lmms_egoplan.media.frames import frame_times
-from lmms_egoplan.text import csv_text
+from lmms_egoplan.validation import is_text
 
 _REVISE, _REVIEW = "revise", "review"
 _YES_NO = (Option("yes", "Yes"), Option("no", "No"))
 _CUT, _BOUNDARY = "end_sec", "boundary"
 _EARLIER = "It can be moved to an earlier frame, not to a later one: nobody sees a frame after it."
-# What is printed of the dataset: sec. 3.3. In percent, but for the adjustments in seconds.
-PAPER = {
-    "candidates_rewritten_for_hindsight_global_intent": 6.1,
-    "candidates_rewritten_for_hindsight_next_step_plan": 13.7,
-    "labels_supported_before_the_cut": 94.3,
-    "cuts_moved": round(100 * 761 / 3014, 1),
-    "median_adjustment_sec": 0.11,
-    "mean_adjustment_sec": 0.23,
-    "outcome_not_yet_visible": round(100 * 957 / 973, 1),
-}
+_ENVIRONMENT, _SCENARIO = "environment", "scenario"
+_ENVIRONMENTS = tuple(Option(environment, environment.capitalize()) for environment in ENVIRONMENTS)
 
 
 def read_items(annotations: Path, videos: Path) -> list[Item]:
     """Steps to revise.
 
     Args:
-        annotations: in the form of FORMAT.md.
+        annotations: in the form of FORMAT.md; a key such as ``next_step_candidates`` has other texts for its label. Of
+            unverified steps the place is asked, too.
         videos: folder with ``<video_id>.mp4``.
 
     Raises:
         LmmsEgoplanError: the annotations are wrong, or frames are missing.
     """
-    records = read_annotations(annotations)
+    records = read_annotations(annotations, drafts=True)
     paths = check_videos(records, videos)
-    names = [_names(raw) for raw in read_raw(annotations)]
-    return [_item(record, paths[record.step_id], own) for record, own in zip(records, names, strict=True)]
+    raws = read_raw(annotations)
+    return [_item(record, paths[record.step_id], raw) for record, raw in zip(records, raws, strict=True)]
 
 
 class RevisedSteps(Flow):
@@ -66,6 +59,7 @@ class RevisedSteps(Flow):
         "Next-step plan: the one action that most likely begins after this step has ended.",
         "For each label, say first whether the candidate is supported by what is seen before the end. If one has to "
         "know what comes after, it is not. Then write the label as it should be, or leave it as it is.",
+        "Where it is asked: the place in a few words, and whether it is indoor or outdoor.",
         "After EgoIntent's annotation procedure (sec. 3.2 and 3.3), in our own words.",
     )
     stages = (Stage(_REVISE, "Revision", 1), Stage(_REVIEW, "Review by a second person", 1))
@@ -90,7 +84,14 @@ class RevisedSteps(Flow):
             help_ = f"{'Candidate' if revised is None else 'Label'}: {text}"
             asked = f"{title}: supported by what is seen before the end?"
             fields.append(Choice(f"supported_{field}", asked, _YES_NO, help_))
-            fields.append(Words(field, title, text, (text,)))
+            others = shown.get("candidates", {}).get(field, ()) if revised is None else ()
+            fields.append(Words(field, title, text, tuple(dict.fromkeys((text, *others)))))
+        place = {name: value if revised is None else revised[name] for name, value in shown.get("place", {}).items()}
+        if _ENVIRONMENT in place:
+            initial = place[_ENVIRONMENT] or ""
+            fields.append(Choice(_ENVIRONMENT, "Indoor or outdoor?", _ENVIRONMENTS, initial=initial))
+        if _SCENARIO in place:
+            fields.append(Words(_SCENARIO, "Place", place[_SCENARIO] or "", help="Such as kitchen, garage or yard."))
         return Form((Film("Step", clip),), tuple(fields))
 
     def scales(self) -> Mapping[str, Scale]:
@@ -104,10 +105,32 @@ class RevisedSteps(Flow):
             review[_BOUNDARY] == "no"
             or review[_CUT] != revised[_CUT]
             or any(review[f"supported_{field}"] == "no" or review[field] != revised[field] for field in FIELDS)
+            or _place(review) != _place(revised)
         )
 
     def export(self, labelled: Labelled) -> Export:
         """``steps.jsonl`` in the form of FORMAT.md, and ``audit.csv`` with the rates that the paper prints."""
+        finals, unfinished, differing = self._finals(labelled)
+        lines = [f"Steps revised and reviewed: {len(finals)} of {len(labelled.items)}"]
+        if unfinished:
+            lines.append(f"Left out, without revision or review yet: {unfinished}")
+        if differing:
+            lines.append(f"Left out, since the two differ and the lead has not decided: {differing}")
+        files = {}
+        if finals:
+            text = "".join(f"{json.dumps(step, ensure_ascii=False)}\n" for step in finals)
+            files["steps.jsonl"] = ExportedFile(text, "the steps, for data prepare egointent")
+        rates = audit_csv(_audit(labelled, finals))
+        files[AUDIT] = ExportedFile(rates, "how labels and cuts were changed, for audit egointent")
+        return Export(lines, files)
+
+    def remarks(self, labelled: Labelled) -> list[str]:
+        """The audit's rates."""
+        finals, _, _ = self._finals(labelled)
+        return [str(rate) for rate in _audit(labelled, finals)]
+
+    def _finals(self, labelled: Labelled) -> tuple[list[dict[str, Any]], int, int]:
+        """The finished steps; how many lack a label, and how many wait for the lead."""
         finals: list[dict[str, Any]] = []
         unfinished = differing = 0
         for item in labelled.items:
@@ -121,25 +144,7 @@ class RevisedSteps(Flow):
                 differing += 1
             else:
                 finals.append(_final(item, pair[1]))
-        lines = [f"Steps revised and reviewed: {len(finals)} of {len(labelled.items)}"]
-        if unfinished:
-            lines.append(f"Left out, without revision or review yet: {unfinished}")
-        if differing:
-            lines.append(f"Left out, since the two differ and the lead has not decided: {differing}")
-        files = {}
-        if finals:
-            text = "".join(f"{json.dumps(step, ensure_ascii=False)}\n" for step in finals)
-            files["steps.jsonl"] = ExportedFile(text, "the steps, for data prepare egointent")
-        rows = csv_text([["rate", "value", "count", "of", "paper"], *audit(labelled)])
-        files["audit.csv"] = ExportedFile(rows, "how labels and cuts were changed, beside the paper")
-        return Export(lines, files)
-
-    def remarks(self, labelled: Labelled) -> list[str]:
-        """The audit's rates."""
-        return [
-            f"{name.replace('_', ' ')}: {value} ({count} of {of}; paper: {paper})"
-            for name, value, count, of, paper in audit(labelled)
-        ]
+        return finals, unfinished, differing
 
     def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
         """All steps of the set."""
@@ -150,40 +155,18 @@ class RevisedSteps(Flow):
 FLOW = RevisedSteps()
 
 
-def audit(labelled: Labelled) -> list[list[Any]]:
-    """Rates as sec. 3.3 prints them: name, value, count, of how many, the paper's value; ``n/a`` without any.
-
-    Whether labels are supported is what the lead has said where the lead has decided, else the reviewer.
-    """
-    revised = [(item, labels[0].values) for item in labelled.items if (labels := labelled.of(item, _REVISE))]
-    reviews = [labels[0].values for item in labelled.items if (labels := labelled.of(item, _REVIEW))]
-    moved = [
-        abs(values[_CUT] - item.shown["end_sec"]) for item, values in revised if values[_CUT] != item.shown["end_sec"]
+def _audit(labelled: Labelled, steps: Sequence[Mapping[str, Any]]) -> list[Rate]:
+    """Whether labels are supported is what the lead has said where the lead has decided, else the reviewer."""
+    revisions = [
+        Revision(item.shown["labels"], item.shown["end_sec"], labels[0].values)
+        for item in labelled.items
+        if (labels := labelled.of(item, _REVISE))
     ]
-    counts = {
-        f"candidates_rewritten_for_hindsight_{field}": (
-            sum(
-                values[f"supported_{field}"] == "no" and values[field] != item.shown["labels"][field]
-                for item, values in revised
-            ),
-            len(revised),
-        )
-        for field in FIELDS
-    }
+    reviews = [labels[0].values for item in labelled.items if (labels := labelled.of(item, _REVIEW))]
     finals = [values for item in labelled.items if (values := _final_review(item, labelled)) is not None]
     supported = [[values[f"supported_{field}"] == "yes" for field in FIELDS] for values in finals]
-    counts["labels_supported_before_the_cut"] = (sum(map(sum, supported)), len(FIELDS) * len(finals))
-    counts["steps_with_all_labels_supported"] = (sum(map(all, supported)), len(finals))
-    counts["cuts_moved"] = (len(moved), len(revised))
-    counts["outcome_not_yet_visible"] = (sum(values[_BOUNDARY] == "yes" for values in reviews), len(reviews))
-    rows = [
-        [name, round(100 * count / of, 1) if of else "n/a", count, of, PAPER.get(name, "n/a")]
-        for name, (count, of) in counts.items()
-    ]
-    for name, statistic in (("median", median), ("mean", fmean)):
-        value = round(statistic(moved), 3) if moved else "n/a"
-        rows.append([f"{name}_adjustment_sec", value, len(moved), len(revised), PAPER[f"{name}_adjustment_sec"]])
-    return rows
+    durations = [step["end_sec"] - step["start_sec"] for step in steps]
+    return audit(revisions, [values[_BOUNDARY] == "yes" for values in reviews], supported, durations)
 
 
 def _names(raw: Mapping[str, Any]) -> dict[str, str]:
@@ -192,7 +175,8 @@ def _names(raw: Mapping[str, Any]) -> dict[str, str]:
     return found | {field: key for key, field in fields_of_keys(raw).items() if field in found}
 
 
-def _item(record: Record, video: Path, names: Mapping[str, str]) -> Item:
+def _item(record: Record, video: Path, raw: Mapping[str, Any]) -> Item:
+    names = _names(raw)
     times = frame_times(video)
     first, stop = (bisect_left(times, seconds) for seconds in (record.start_sec, record.end_sec))
     own = [float(time) for time in times[first:stop]]
@@ -210,8 +194,24 @@ def _item(record: Record, video: Path, names: Mapping[str, str]) -> Item:
         "labels": {field: getattr(record, field) for field in FIELDS},
         "titles": titles,
     }
+    candidates = {field: texts for field in FIELDS if (texts := _texts(raw.get(f"{names[field]}_candidates")))}
+    if candidates:
+        shown["candidates"] = candidates
+    if record.unverified:
+        asked = (_ENVIRONMENT,) if record.is_goalstep else (_ENVIRONMENT, _SCENARIO)
+        shown["place"] = {name: getattr(record, name) for name in asked}
     whole = {key: value for key, value in record.model_dump().items() if key not in FIELDS and value is not None}
-    return Item(record.step_id, shown, {"record": whole, "names": dict(names)}, ("video",))
+    return Item(record.step_id, shown, {"record": whole, "names": names}, ("video",))
+
+
+def _texts(raw: Any) -> list[str]:
+    """Texts of a list; none of anything else."""
+    return [text for text in raw if is_text(text)] if isinstance(raw, list) else []
+
+
+def _place(values: Values) -> Values:
+    """What has been said of the place, where it was asked."""
+    return {name: values[name] for name in (_ENVIRONMENT, _SCENARIO) if name in values}
 
 
 def _pair(item: Item, labelled: Labelled) -> list[Values] | None:
@@ -230,4 +230,4 @@ def _final(item: Item, values: Values) -> dict[str, Any]:
     # Not rounded: a time that is rounded up lets one more frame in.
     names = item.hidden["names"]
     labels = {names[field]: values[field] for field in FIELDS}
-    return item.hidden["record"] | {"end_sec": values[_CUT]} | labels | {"unverified": False}
+    return item.hidden["record"] | {"end_sec": values[_CUT]} | labels | _place(values) | {"unverified": False}

@@ -242,12 +242,34 @@ def annotate(
     serve(store, FLOW, host, port)
 
 
+def audit(
+    labels: Annotated[Path, typer.Argument(metavar="LABELS", help="Folder that `annotate export` has written.")],
+) -> None:
+    """Show how EgoIntent's labels and cuts were changed and how long steps are, beside the paper's figures.
+
+    Rates are in percent, times in seconds.
+
+    Example: `lmms-egoplan audit egointent labels`
+    """
+    from rich.console import Console
+    from rich.table import Column, Table
+
+    from lmms_egoplan.benchmarks.egointent.audit import read_audit
+
+    table = Table("rate", *(Column(name, justify="right") for name in ("here", "count", "paper")), "in the paper")
+    for rate in read_audit(labels):
+        where = "; ".join(text for text in (rate.printed, rate.where) if text)
+        table.add_row(rate.rate.replace("_", " "), rate.value, f"{rate.count} of {rate.of}", rate.paper, where)
+    Console().print(table)
+
+
 COMMANDS = {
     "data prepare egointent": prepare,
     "data list egointent": list_videos,
     "data build egointent": build,
     "heatmap egointent": heatmap,
     "annotate egointent": annotate,
+    "audit egointent": audit,
 }
 FORMER_OPTIONS = {
     "data prepare egointent": ("--annotations",),
@@ -257,6 +279,7 @@ FORMER_OPTIONS = {
 HELPS = {
     "data build": "`lmms-egoplan data build egointent goalstep_valid_public.json --videos ego4d/full_scale "
     "--out steps.jsonl`",
+    "audit": "`lmms-egoplan audit egointent labels`",
     "heatmap": "`lmms-egoplan heatmap egointent runs/qwen runs/internvl --out heatmap.png`",
     "judge, defaults": "EgoIntent Qwen/Qwen3-32B, egointent_v1 Qwen/Qwen3-32B, "
     "EgoIntent's diagnostics Qwen/Qwen3-VL-32B-Instruct",

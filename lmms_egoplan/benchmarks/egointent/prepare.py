@@ -166,12 +166,22 @@ def _rows(records: Sequence[Record], footage: dict[str, Footage], split_size: in
 
 
 def _counts(records: Sequence[Record]) -> dict[str, float]:
-    durations = [record.end_sec - record.start_sec for record in records]
-    quartiles = quantiles(durations, n=4, method="inclusive") if len(durations) > 1 else durations * 3
     return {
         "steps": len(records),
         **_groups(records),
         "videos": len({record.video_id for record in records}),
+        **duration_counts([record.end_sec - record.start_sec for record in records]),
+    }
+
+
+def duration_counts(durations: Sequence[float]) -> dict[str, float]:
+    """What sec. 3.4 tells of steps' durations, in seconds rounded to hundredths; how many are above 10 s.
+
+    Args:
+        durations: at least one.
+    """
+    quartiles = quantiles(durations, n=4, method="inclusive") if len(durations) > 1 else [*durations] * 3
+    return {
         "median_sec": round(median(durations), 2),
         "mean_sec": round(fmean(durations), 2),
         "p75_sec": round(quartiles[2], 2),

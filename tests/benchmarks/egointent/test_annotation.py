@@ -1,4 +1,3 @@
-import csv
 import json
 import re
 
@@ -6,10 +5,10 @@ import pytest
 from typer.testing import CliRunner
 
 from annotation.serving import enter, form_in, post, served
+from benchmarks.egointent.labelling import export, label, unchanged
 from benchmarks.egointent.source import FPS, raw_record, raw_records, write_annotations, write_videos
 from lmms_egoplan.annotation.serve import media_folder, open_store
 from lmms_egoplan.benchmarks.egointent.annotation import FLOW, read_items
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.records import read_annotations
 from lmms_egoplan.cli import app
 from lmms_egoplan.media.frames import count_video_frames, frame_times, read_video_frames
@@ -29,39 +28,6 @@ def start(folder, annotators=3):
     return open_store(
         FLOW, folder / "labels.sqlite", lambda _: read_items(items, folder / "videos"), "steps", annotators
     )
-
-
-def unchanged(page):
-    """What the form holds when it is opened, all labels supported."""
-    texts = re.findall(r'<textarea name="(\w+)"[^>]*>([^<]*)</textarea>', page)
-    cut = re.search(r'name="end_sec" [^>]*?value="([^"]+)"', page)[1]
-    values = dict(texts) | {"end_sec": cut} | {f"supported_{field}": "yes" for field in FIELDS}
-    return values | ({"boundary": "yes"} if 'name="boundary"' in page else {})
-
-
-def label(store, change):
-    """All label over HTTP; `change` gets the stage, the values and the page."""
-    with served(store, FLOW) as address:
-        clients = [enter(address, store, known.person) for known in store.progress()]
-        busy = True
-        while busy:
-            busy = False
-            for client in clients:
-                client.page = client.get("/")
-                if 'action="/label/' in client.page.text:
-                    busy = True
-                    values = unchanged(client.page.text)
-                    stage = "review" if "boundary" in values else "revise"
-                    assert post(client, **change(stage, values, client.page.text)).status_code == 200
-
-
-def export(store):
-    out = store.path.parent / "out"
-    done = CliRunner().invoke(app, ["annotate", "export", "--db", str(store.path), "--out", str(out)])
-    assert done.exit_code == 0, done.output
-    with (out / "audit.csv").open() as file:
-        rates = {row["rate"]: row for row in csv.DictReader(file)}
-    return out / "steps.jsonl", rates, done.output
 
 
 def test_revised_and_reviewed_steps_are_prepared(source):

@@ -20,6 +20,7 @@ from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import is_text, listing, shown
 
 _TAG = re.compile(r"#\s*(?=[a-z])", re.IGNORECASE)
+_UNSURE = re.compile(r"#\s*unsure\b", re.IGNORECASE)
 _ACTOR = re.compile(r"c\b\s*", re.IGNORECASE)
 _LISTED = 20
 
@@ -118,8 +119,7 @@ def _by_time(raws: list[tuple[str, Any]], rejections: list[Rejection]) -> tuple[
         text = raw.get("narration_text")
         seconds = float(raw["timestamp_sec"])
         problem, detail = sentence_problem(text)
-        # A wearer's name begins the text: "#C C picks".
-        said = _TAG.sub("", without_wearer(text)) if is_text(text) else ""
+        said = _TAG.sub("", _UNSURE.sub("something", without_wearer(text))) if is_text(text) else ""
         if (seconds, said.casefold()) in known:
             problem, detail, said = REPEATED, shown(text), ""
         known.add((seconds, said.casefold()))

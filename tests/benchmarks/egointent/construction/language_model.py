@@ -1,21 +1,11 @@
-"""A loopback language model that proposes and judges candidates by rule, and fails by rule.
+"""A loopback language model that proposes and judges candidates by rule, and fails by rule."""
 
-In a process of its own: ``python language_model.py --latency 0.5``; the first line that it prints is the url.
-"""
-
-import argparse
 import json
 import re
-import signal
-import sys
 from collections.abc import Callable
 from hashlib import sha256
-from pathlib import Path
 
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[3]))
-
-from judge_server import JudgeServer, Reply
+from judge_server import Reply
 
 FAULTS = ("bad json", "prose", "cut off", "other form", "refused", "broken", "fenced", "twice 500")
 HINDSIGHT = "because of what comes"
@@ -56,7 +46,7 @@ def fault_of(prompt: str) -> str:
     return FAULTS[number] if number < len(FAULTS) else ""
 
 
-def reply(prompt: str, before: int, fault_of: Callable[[str], str] = fault_of, delay: float = 0.0) -> Reply:
+def reply(prompt: str, before: int, fault_of: Callable[[str], str] = fault_of) -> Reply:
     """What the language model says."""
     fault = fault_of(prompt)
     text = json.dumps(reply_to(prompt))
@@ -67,24 +57,11 @@ def reply(prompt: str, before: int, fault_of: Callable[[str], str] = fault_of, d
     elif fault == "other form":
         text = json.dumps({"procedural_intent": "one text", "next_step": [], "place": 3})
     elif fault == "cut off":
-        return Reply(text[: len(text) // 2], finish="length", delay=delay)
+        return Reply(text[: len(text) // 2], finish="length")
     elif fault == "refused":
-        return Reply("the prompt is too long", status=400, delay=delay)
+        return Reply("the prompt is too long", status=400)
     elif fault == "broken" or (fault == "twice 500" and before < 2):
         return Reply("out of memory", status=500, headers={"x-should-retry": "false"} if fault == "broken" else {})
     elif fault == "fenced":
         text = f"```json\n{text}\n```"
-    return Reply(text, delay=delay)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--latency", type=float, default=0.0, help="Seconds of each request.")
-    arguments = parser.parse_args()
-    with JudgeServer(lambda prompt, before: reply(prompt, before, delay=arguments.latency)) as server:
-        print(server.url, flush=True)
-        signal.pause()
-
-
-if __name__ == "__main__":
-    main()
+    return Reply(text)
