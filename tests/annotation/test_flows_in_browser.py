@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 from annotation.serving import served
 from axe import flaws, skip_without_axe
 from lmms_egoplan.annotation.serve import media_folder, open_store
+from lmms_egoplan.benchmarks.egointent.annotation import read_items
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.cli import app
 from lmms_egoplan.jsonl import read_text
@@ -305,6 +306,40 @@ def test_egointent(start, hand, tmp_path):
     assert step["next_step_plan"] == "wash the cloth"
     # From the end, which lies behind the last frame, to that frame, and to the one before it.
     assert step["end_sec"] == item.shown["times"][-2]
+
+
+def test_egointent_names_the_place_of_unverified_steps(demo, hand, tmp_path):
+    """Five fields with options, each with keys of its own; the second person finds what the first has chosen."""
+    root = demo / "egointent-steps"
+    step = json.loads(read_text(root / "steps.jsonl").splitlines()[0])
+    step |= {"unverified": True, "scenario": None, "environment": None, "next_step_plan_candidates": ["rest a while"]}
+    steps = tmp_path / "steps.jsonl"
+    steps.write_text(json.dumps(step) + "\n", encoding="utf-8")
+    flow = LABELLED[NAMES.index("egointent")].load_annotation()
+    store = open_store(flow, tmp_path / "labels.sqlite", lambda _: read_items(steps, root / "videos"), "steps", 2)
+
+    def answer(own):
+        until(own.page, "document.querySelector('video').readyState >= 2")
+        if own.page.locator("[name=boundary]").count():
+            own.choose("boundary", "yes")
+            assert own.page.is_checked("[name=environment][value=outdoor]")
+            assert own.page.input_value("[name=scenario]") == "yard"
+        else:
+            assert "rest a while" in own.page.inner_text("[data-name=next_step_plan]")
+            own.choose("environment", "outdoor")
+            own.write("scenario", "yard")
+        for field in ("local_intent", "global_intent", "next_step_plan"):
+            own.choose(f"supported_{field}", "yes")
+        own.save()
+        return own.page.inner_text("main")
+
+    with served(store, flow) as address:
+        for name in ("annotator-1", "annotator-2"):
+            hand(address, store, name, answer)
+    assert "Steps revised and reviewed: 1 of 1" in exported(store, tmp_path / "out")
+    store.close()
+    revised = json.loads(read_text(tmp_path / "out" / "steps.jsonl"))
+    assert (revised["environment"], revised["scenario"]) == ("outdoor", "yard")
 
 
 @pytest.mark.whole

@@ -51,7 +51,7 @@ def propose(
         JudgeError: the language model cannot be asked.
     """
     prompts = {step.step_id: candidates_prompt(step) for step in steps}
-    replies = ask_checked("candidates", prompts, _read_proposal, settings, "candidates", show_progress)
+    replies = ask_checked("candidates", prompts, read_proposal, settings, "candidates", show_progress)
     proposed: dict[str, Candidates] = {}
     rejections: list[Rejection] = []
     for step in steps:
@@ -95,11 +95,7 @@ def supported(
     prompts = {step.step_id: support_prompt(step, proposed[step.step_id]) for step in asked}
 
     def read(step_id: str, reply: Any) -> dict[str, list[bool]]:
-        verdicts = _fields(_Support, reply)
-        for name, texts in proposed[step_id].items():
-            if len(verdicts[name]) != len(texts):
-                raise ValueError(f"{name}: expected {len(texts)} of true and false, found {len(verdicts[name])}")
-        return verdicts
+        return read_support(proposed[step_id], reply)
 
     replies = ask_checked("support", prompts, read, settings, "support before the cut", show_progress)
     kept: dict[str, Candidates] = {}
@@ -122,7 +118,25 @@ def supported(
     return kept, rejections
 
 
-def _read_proposal(_: str, reply: Any) -> dict[str, list[Any]]:
+def read_support(candidates: Candidates, reply: Any) -> dict[str, list[bool]]:
+    """Which candidates of each field are supported.
+
+    Raises:
+        ValueError: the reply is of another form, or about more or fewer candidates.
+    """
+    verdicts = _fields(_Support, reply)
+    for name, texts in candidates.items():
+        if len(verdicts[name]) != len(texts):
+            raise ValueError(f"{name}: expected {len(texts)} of true and false, found {len(verdicts[name])}")
+    return verdicts
+
+
+def read_proposal(_: str, reply: Any) -> dict[str, list[Any]]:
+    """Candidates of each field, at least one, of whatever kind.
+
+    Raises:
+        ValueError: the reply is of another form.
+    """
     proposal = _fields(_Proposal, reply)
     if empty := [name for name, texts in proposal.items() if not texts]:
         raise ValueError(f"{', '.join(empty)}: expected at least one text")

@@ -62,14 +62,16 @@ def find_places(
         JudgeError: the language model cannot be asked.
     """
     prompts = {video.video_uid: _prompt(video, narrated[video.video_uid], folder) for video in videos}
-    found = ask_checked("place", prompts, _read, settings, "places", show_progress)
+    found = ask_checked("place", prompts, read_place, settings, "places", show_progress)
     # A model that reads no images has refused them.
     unseen = {
         video.video_uid: _prompt_by_narrations(video, narrated[video.video_uid])
         for video in videos
         if isinstance(prompts[video.video_uid], Prompt) and isinstance(found[video.video_uid], Rejection)
     }
-    found |= ask_checked("place", unseen, _read, settings, "places without frames", show_progress) if unseen else {}
+    found |= (
+        ask_checked("place", unseen, read_place, settings, "places without frames", show_progress) if unseen else {}
+    )
     rejections = [place for place in found.values() if isinstance(place, Rejection)]
     return {uid: Place() if isinstance(place, Rejection) else place for uid, place in found.items()}, rejections
 
@@ -90,7 +92,12 @@ def _prompt_by_narrations(video: Video, narrated: NarratedVideo) -> str:
     return place_prompt(video.goal_description, [narration.text for narration in narrated.narrations if narration.text])
 
 
-def _read(_: str, reply: Any) -> Place:
+def read_place(_: str, reply: Any) -> Place:
+    """The place that a reply tells.
+
+    Raises:
+        ValueError: it tells none.
+    """
     read, problems = check_record(_Reply, reply)
     if read is None:
         raise ValueError("; ".join(problems))
