@@ -136,6 +136,9 @@ def test_notes_of_the_goal_check_veto_nothing(instances, tmp_path):
     rows = (tmp_path / "out/goal_checks.csv").read_text().splitlines()
     assert rows[1].startswith("home/storing_cups/0/sample_0,annotator-1,2,2,0,2,0,")
     store.close()
+    # A report says that these labels are not for it.
+    done = CliRunner().invoke(app, ["report", str(tmp_path / "out"), "--out", str(tmp_path / "report")])
+    assert "no report shows labels of actplan-plans" in " ".join(done.output.split())
 
 
 @pytest.mark.parametrize(
