@@ -15,7 +15,9 @@ from typer.testing import CliRunner
 from benchmarks.actplan.release import write_release
 from benchmarks.actplan.slow import is_call, lcs, lines, normalised
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
+from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import load_classifier
+from lmms_egoplan.benchmarks.actplan.goal_check.check import check_goal
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
 from lmms_egoplan.benchmarks.actplan.splits import PREPARED
 from lmms_egoplan.cli import app
@@ -167,6 +169,12 @@ def test_every_aggregate_is_that_of_the_samples(done, docs, task, classifier):
     assert results["num_gold_2"] == sum(bool(doc["gold_plan_2"]) for doc in docs.values()) < len(docs)
     assert results["empty"] == fmean(not answer.strip() for answer in written.values())
     assert results["unparsed"] == mean([not steps_of(answer) for answer in written.values()])
+    checks = [
+        check_goal(parse_problem(docs[name]["problem"], name), steps_of(answer)) for name, answer in written.items()
+    ]
+    assert results["goal_conditions"] == mean([check.share for check in checks])
+    assert results["goal_conditions_coverage"] == mean([check.coverage for check in checks])
+    assert results["num_goal_checked"] == sum(check.share is not None for check in checks) > 0
     assert results["coverage"] == 1
     assert results["truncated_of"] == len(docs)
     assert results["encoder"] == str(get_model_path())

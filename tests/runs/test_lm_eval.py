@@ -159,6 +159,7 @@ def test_plans_are_written_and_scored_alike(data):
         assert found == records(theirs, task, "lcs_norm")
         assert found.keys() == docs.keys()
         assert len({tuple(row["official"]) for row in found.values()}) > 1
+        assert all(row["goal"] for row in found.values())
         assert_plans_scored(own, task, docs)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from PIL import Image
 
 from lmms_egoplan.demo.scenes import SCENES
-from lmms_egoplan.paths import rows_beside
+from lmms_egoplan.paths import rows_beside, yaml_beside
 
 TASKS = ("actplan_bench",)
 SCORES = dict.fromkeys(("actplan", "actplan_text_only"), "lcs_norm")
@@ -28,6 +28,7 @@ def write(folder: Path) -> list[str]:
         What follows ``lmms-egoplan data prepare`` to prepare the set, with paths relative to `folder`.
     """
     scenes = {scene.goal: scene for scene in SCENES}
+    problems = yaml_beside(__file__)
     # Activities in the scene with a goal; the plans have one step per blank after a bracket.
     for row in rows_beside(__file__):
         description = folder / FOLDER / _ROOM / row["activity"] / row["description"]
@@ -37,6 +38,8 @@ def write(folder: Path) -> list[str]:
         (description / f"task_description_{row['description']}.txt").write_text(text, encoding="utf-8")
         for number, view in enumerate(_views(next(scenes[row["goal"]].frames()))):
             view.save(sample / f"{number:05}.png")
+        problem = problems[f"{row['activity']}/{row['description']}"]
+        (description / f"problem{row['description']}.bddl").write_text(problem, encoding="utf-8")
         for number in (1, 2):
             lines = row[f"gold_{number}"].replace(") ", ")\n")
             (sample / f"plan_gold_{number}.txt").write_text(f"{lines}\n", encoding="utf-8")

@@ -3,8 +3,10 @@
 import random
 from pathlib import Path
 
-from benchmarks.actplan.release import instance_ids, plan, task_description, variant, write_release
+from benchmarks.actplan.release import PROBLEM, instance_ids, plan, task_description, variant, write_release
 from lmms_egoplan.benchmarks.actplan.activities import activity_type
+from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
+from lmms_egoplan.benchmarks.actplan.goal_check.check import check_goal
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.actplan.reply import form_validity
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
@@ -37,11 +39,13 @@ def actplan_docs(count):
     ]
 
 
-def actplan_answers(count, skill, seed=0, bleurt=None, truncated=0.1):
+def actplan_answers(count, skill, seed=0, bleurt=None, truncated=0.1, goal=False):
     """Gold plan 1 with each step kept as often as `skill` says, else left out or told in words.
 
     bleurt: how often a classifier calls a plan correct; None without one.
+    goal: whether the plans have a goal check, as in data with problems.
     """
+    problem = parse_problem(PROBLEM.format("made"), "problem")
     chance, docs, responses = random.Random(seed), actplan_docs(count), []
     for doc in docs:
         kept = ((step, chance.random() < skill, chance.random() < 0.5) for step in doc["gold_plan_1"])
@@ -62,6 +66,7 @@ def actplan_answers(count, skill, seed=0, bleurt=None, truncated=0.1):
             bleurt_truncated=None if bleurt is None else False,
             encoder="all-MiniLM-L6-v2",
             classifier=None if bleurt is None else "classifier",
+            goal=check_goal(problem, steps) if goal else None,
         )
         responses.append([score.to_text()])
     return Answers(docs, responses)

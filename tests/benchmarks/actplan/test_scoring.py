@@ -156,6 +156,43 @@ def test_values_of_a_plan():
     assert classifier_names([{"name": None}]) == "none: LMMS_EGOPLAN_BLEURT is not set"
 
 
+PROBLEM = """(define (problem b_0) (:domain igibson)
+    (:objects cup.n.01_1 - cup.n.01 sink.n.01_1 - sink.n.01 table.n.02_1 - table.n.02)
+    (:init (ontop cup.n.01_1 table.n.02_1))
+    (:goal (and (inside ?cup.n.01_1 ?sink.n.01_1) (soaked ?cup.n.01_1) (nextto ?cup.n.01_1 ?sink.n.01_1))))"""
+
+
+def test_the_goal_check_of_a_plan():
+    plan = GeneratedPlan.of_reply(DOC | {"problem": PROBLEM}, "Here:\n" + "\n".join(GOLD))
+    (scored,) = score_plans([plan], show_progress=False)
+    assert scored.goal.reached == ("(inside ?cup.n.01_1 ?sink.n.01_1)",)
+    assert PlanScore.from_text(scored.to_text()) == scored
+    values = score_plan(DOC, [scored.to_text()])
+    assert values["goal_conditions"]["score"] == 0.5
+    assert values["goal_conditions_coverage"]["score"] == pytest.approx(2 / 3)
+    assert values["goal_steps_understood"]["score"] == 1
+    assert values["num_goal_checked"] == {"is": True}
+
+
+@pytest.mark.parametrize(
+    ("problem", "text"), [("", GOLD[0]), ("(define", GOLD[0]), (PROBLEM, ""), (PROBLEM, "sing(song)")]
+)
+def test_without_a_goal_check_there_is_no_value(problem, text):
+    """Without a problem, a step, or a step that is understood; data of format 1 have no problems."""
+    doc = DOC | ({"problem": problem} if problem else {})
+    (scored,) = score_plans([GeneratedPlan.of_reply(doc, text)], show_progress=False)
+    values = score_plan(doc, [scored.to_text()])
+    assert "score" not in values["goal_conditions"]
+    assert values["goal_conditions_coverage"]["score"] == 0
+    assert values["num_goal_checked"] == {"is": False}
+
+
+def test_scores_of_earlier_versions_are_read():
+    values = json.loads(score("\n".join(GOLD), GOLD).to_text())
+    del values["goal"]
+    assert PlanScore.from_text(json.dumps(values)).measures()["goal_conditions"] is None
+
+
 def test_bins_of_lengths():
     names = [length_bin(steps) for steps in range(1, 200)]
     assert [names.count(name) for name in dict.fromkeys(names)] == [10] * len(LENGTH_BINS) + [199 - LENGTH_BINS[-1]]

@@ -19,7 +19,7 @@ def prepare(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Folder with the activities' BDDL problems, for instances without problem<n>.bddl beside the task "
+            help="Folder with the activities' BDDL problems, for instances without `problem<n>.bddl` beside the task "
             "description: bddl/activity_definitions of ActPlan-1K's repository. The goal check needs them.",
             show_default=False,
         ),

@@ -40,7 +40,7 @@ class Executor:
         self._names = Names(problem)
         self._usual = _usual_relations(problem)
         self._here: set[str] | None = None
-        self._goals: list[str] = []
+        self._walked_to: list[str] = []
         self._taken: set[str] = set()
         self._numbered: dict[Name, str] = {}
         self._water_runs = False
@@ -57,10 +57,10 @@ class Executor:
             self._change(states, [Name.of(name) for name in step.names])
 
     def _walk(self, name: Name) -> None:
-        self._goals = self._meant(name if name.words else Name(name.place, name.number)).things
+        self._walked_to = self._meant(name if name.words else Name(name.place, name.number)).things
         rooms = self._names.rooms_in((*name.words, *name.place))
-        self._here = set().union(*map(self.world.places, self._goals)) or None
-        if rooms and all(map(is_floor, self._goals)):
+        self._here = set().union(*map(self.world.places, self._walked_to)) or None
+        if rooms and all(map(is_floor, self._walked_to)):
             self._here = rooms | (self._here or set())
 
     def _take(self, names: Sequence[Name]) -> None:
@@ -74,32 +74,35 @@ class Executor:
     def _put(self, relation: str, names: Sequence[Name]) -> None:
         if not names:
             return
-        first, *others = names
-        holds_first, holds_other = self._holds(first), any(map(self._holds, others))
-        if relation == "onfloor" or (holds_first and not others):
-            things, target = self._handled(first), Name(("floor",)) if relation == "onfloor" else None
-        elif not others:
-            things, target = self.world.held[-1:], first
-        elif holds_first and not holds_other:
-            things, target = self._handled(first), others[0]
-        else:
-            things, target = [thing for name in others for thing in self._handled(name)], first
-        beside = [name for name in others if not name.words and name.relation in PLACES]
-        if target is not None and target.relation in PLACES:
-            # As in floor_next_to_sink; else a place with words tells which thing is meant.
-            if "floor" in target.words:
-                beside.append(target)
-            elif not target.words:
-                relation = target.relation
-        if target is None:
-            options = self._goals
-        else:
+        things, target = self._parted(relation, names)
+        beside = [name for name in names[1:] if not name.words and name.relation in PLACES]
+        options = self._walked_to
+        if target is not None:
             options = self._meant(target if target.words else Name(target.place, target.number)).things
-        relations = [
-            (name.relation, other) for name in beside for other in self._meant(Name(name.place, name.number)).things[:1]
-        ]
+            # As in floor_next_to_sink and under_table; a place behind other words tells which thing is meant.
+            if target.relation in PLACES and "floor" in target.words:
+                beside.append(target)
+            elif target.relation in PLACES and not target.words:
+                relation = target.relation
+        others = [(name.relation, self._meant(Name(name.place, name.number)).things[:1]) for name in beside]
+        more = [(relation_to, other) for relation_to, found in others for other in found]
         for thing in things:
-            self._put_one(thing, relation, [option for option in options if option != thing], relations)
+            self._put_one(thing, relation, [option for option in options if option != thing], more)
+
+    def _parted(self, relation: str, names: Sequence[Name]) -> tuple[list[str], Name | None]:
+        """What is put, and where; None for where the agent is.
+
+        Plans name either first: what is held is put. Of a single name that is not held, what was taken last is put
+        there.
+        """
+        first, *others = names
+        if relation == "onfloor":
+            return self._handled(first), Name(("floor",))
+        if not others:
+            return (self._handled(first), None) if self._holds(first) else (self.world.held[-1:], first)
+        if self._holds(first) and not any(map(self._holds, others)):
+            return self._handled(first), others[0]
+        return [thing for name in others for thing in self._handled(name)], first
 
     def _put_one(self, thing: str, relation: str, options: Sequence[str], more: Sequence[tuple[str, str]]) -> None:
         within = [option for option in options if is_floor(option) or self._reaches(option)]
@@ -212,7 +215,7 @@ class Executor:
         if self._names.is_plural(name.words):
             return _Meant(there, every=True)
         held = [thing for thing in self.world.held if thing in things]
-        return _Meant(held[-1:] or [thing for thing in self._goals if thing in there] or there)
+        return _Meant(held[-1:] or [thing for thing in self._walked_to if thing in there] or there)
 
     def _numbered_thing(self, name: Name, things: Sequence[str], there: Sequence[str]) -> str:
         """The same thing for the same words, number and place throughout a plan."""

@@ -65,7 +65,6 @@ class Names:
     """The objects of a problem by words."""
 
     def __init__(self, problem: Problem) -> None:
-        self._problem = problem
         self._types = {thing.name: thing.type for thing in problem.objects}
         self._rooms = {
             fact.arguments[0]: fact.arguments[1]

@@ -81,6 +81,8 @@ class World:
     def _around(self, inner: set[str], predicates: frozenset[str]) -> set[str]:
         around: set[str] = set()
         while inner:
-            inner = {fact[2] for fact in self.facts if fact[0] in predicates and fact[1] in inner} - around
+            facts = [fact for fact in self.facts if fact[0] in predicates]
+            beside = {fact[1] for fact in facts if fact[0] in _BOTH_WAYS and fact[2] in inner}
+            inner = ({fact[2] for fact in facts if fact[1] in inner} | beside) - around
             around |= inner
         return around

@@ -27,7 +27,7 @@ LENGTHS = ("1-10", "11-20", "21-30", "31-40", "41-50", "51+", "unknown")
 @contextmanager
 def written_runs(place):
     """Runs in `place`, and the prepared data that all but one of their instances are from."""
-    good = {"actplan": answered(0.9, 1, bleurt=0.6), "actplan_text_only": answered(0.5, 2, bleurt=0.2)}
+    good = {"actplan": answered(0.9, 1, bleurt=0.6, goal=True), "actplan_text_only": answered(0.5, 2, bleurt=0.2)}
     write_run(place / "runs", "lmms-eval", f"org/{GOOD}", good)
     write_run(place / "runs", "lm-eval", f"org/{WEAK}", {"actplan": answered(0.3, 3)})
     write_run(place / "runs", "lmms-eval", f"org/{MUTE}", {"actplan": answered(0.4, 4, bleurt=0.3)}, log_samples=False)
@@ -104,6 +104,19 @@ def _normal(answers):
     return Answers(docs, [answers.responses[place] for place in chosen])
 
 
+def _goal(check):
+    """Nothing in runs without problems."""
+    reached, missed, unchecked = (len(check[key]) for key in ("reached", "missed", "unchecked")) if check else (0, 0, 1)
+    has_value = check is not None and check["understood"] > 0 and reached + missed > 0
+    return {
+        "Goal conditions reached": reached / (reached + missed) if has_value else None,
+        "Goal conditions checked": check and ((reached + missed) / (reached + missed + unchecked) if has_value else 0),
+        "Steps understood by the goal check": check["understood"] / check["steps"]
+        if check and check["steps"]
+        else None,
+    }
+
+
 def _measured(folder, pattern):
     (path,) = (folder / "runs").glob(pattern)
     plans = []
@@ -128,6 +141,7 @@ def _measured(folder, pattern):
                 "LCS, parsed, steps": parsed,
                 "Form validity": plan["form_validity"],
                 "Plan length, steps": len(plan["parsed"]),
+                **_goal(plan["goal"]),
                 "Correct by classifier": plan["bleurt"],
                 "Empty": len(plan["official"]) == 0,
                 "Without a step": len(plan["parsed"]) == 0,

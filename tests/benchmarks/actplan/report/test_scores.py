@@ -42,6 +42,7 @@ def test_every_score_is_the_mean_over_the_plans_it_is_defined_for(section, logge
     assert set(found) == expected
     assert ("Correct by classifier", GOOD) in expected
     assert ("Correct by classifier", WEAK) not in expected
+    assert {name for measure, name in expected if measure.startswith("Goal conditions")} == {GOOD}
 
 
 def test_plans_for_which_a_measure_is_not_defined_are_in_no_mean(section):
