@@ -181,7 +181,11 @@ def _write(built: Built, texts: dict[str, str], out: Path) -> None:
     write_whole(out / CIRCUMSTANCES, clean_text(circumstance_lines(built.waiting)))
     write_whole(out / FIGURE_4, csv_text(_figure_4(built.activities)))
     write_whole(out / REJECTIONS, clean_text(rejection_lines(built.rejections)))
-    made = [vars(one) | {"problem": str(one.problem)} for one in built.activities if one.circumstance]
+    made = [
+        {"activity": one.name, "circumstance": one.circumstance, "category": one.category, "problem": str(one.problem)}
+        for one in built.activities
+        if one.circumstance
+    ]
     write_whole(
         out / "counterfactuals.jsonl", clean_text("".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in made))
     )

@@ -173,6 +173,9 @@ def test_from_activities_and_tours_to_prepared_data(sources, monkeypatch):
     changed = rows["home/packing_cookies/1/sample_0"]
     assert "burnt" in changed["task_description"]
     assert changed["task_description"].endswith(f"{INSTRUCTION}\n")
+    # The goal check of runs finds each instance's own problem.
+    assert "(burnt cookie.n.01_1)" in changed["problem"]
+    assert all(row["problem"] for row in rows.values())
     plans = sorted([changed["gold_plan_1"], changed["gold_plan_2"]], key=len)
     assert plans == [carried("carton", "cookie", 1), carried("carton", "cookie", 1, 2)]
     assert [len(row["images"]) for row in rows.values()] == [3, 2, 2]
