@@ -161,7 +161,14 @@ def test_from_activities_and_tours_to_prepared_data(sources, monkeypatch):
         output = build(sources, server, *more, monkeypatch=monkeypatch)
         # Nothing but what got no usable reply is asked again.
         assert server.prompts[asked:] == []
-    assert "3 instances with views, 3 with gold plans" in output
+        assert "3 instances with views, 3 with gold plans" in output
+        # An earlier command again, without tours and plans: what was made of these stays.
+        before = contents(built)
+        options = ("--bddl", sources / "bddl", "--llm", "seeing-model", "--out", built)
+        code, output = run("data", "build", "actplan", *options, "--circumstances", sources / "chosen")
+        assert code == 0, output
+        assert contents(built).keys() == before.keys()
+        assert {name for name, content in contents(built).items() if content != before[name]} <= {"rejections.jsonl"}
     code, output = run("data", "prepare", "actplan", built / "annotation")
     assert code == 0, output
     rows = {row["id"]: row for row in PREPARED.load("test")}

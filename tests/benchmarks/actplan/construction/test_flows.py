@@ -4,16 +4,31 @@ import json
 from html import unescape
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from annotation.serving import enter, post, served
 from benchmarks.actplan.construction.rooms import PROBLEM, room
+from lmms_egoplan.annotation.forms import FormError, Words
 from lmms_egoplan.annotation.serve import open_store
 from lmms_egoplan.benchmarks.actplan.construction import circumstance_flow, plan_flow
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 
 CIRCUMSTANCE = {"activity": "making_tea", "task": "Make tea.", "procedure": ["boil <water>", "pour"]}
+
+
+@given(st.text())
+def test_a_box_of_several_lines_keeps_them_and_no_other_blanks(text):
+    def read(rows):
+        try:
+            return Words("text", "Text", rows=rows).read([text])
+        except FormError:
+            return ""
+
+    assert read(2) == " ".join(text.split())
+    assert read(3).split("\n") == ([" ".join(line.split()) for line in text.splitlines() if line.strip()] or [""])
 
 
 @pytest.fixture
