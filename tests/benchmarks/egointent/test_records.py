@@ -256,3 +256,17 @@ def test_a_step_id_must_not_tell_the_labels(tmp_path, more):
     records = [raw_record(1, step_id="Hold_board 1-steady 7", **more), raw_record(2, step_id="a2")]
     with pytest.raises(LmmsEgoplanError, match="step_id: the model is told it, and it must not tell local_intent"):
         read_annotations(write_annotations(tmp_path / "steps.jsonl", records))
+
+
+def test_a_draft_has_neither_scenario_nor_environment(tmp_path):
+    path = write_annotations(tmp_path / "steps.jsonl", [raw_record(1, scenario=None, environment=None), raw_record(2)])
+    assert [(record.scenario, record.environment) for record in read_annotations(path, drafts=True)] == [
+        (None, None),
+        ("Assemble Furniture", "indoor"),
+    ]
+    with pytest.raises(LmmsEgoplanError, match="environment: expected indoor or outdoor, found nothing"):
+        read_annotations(path)
+    for absent in ("scenario", "environment"):
+        half = write_annotations(tmp_path / "half.jsonl", [raw_record(1, **{absent: None})])
+        with pytest.raises(LmmsEgoplanError, match=f"{absent}: expected"):
+            read_annotations(half, drafts=True)

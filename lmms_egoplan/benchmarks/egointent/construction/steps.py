@@ -23,7 +23,7 @@ class Step:
 
     end_sec: the narration's time (sec. 3.3, Temporal Truncation Strategy). start_sec: see `find_steps`.
     leaf: Goal-Step's segment around this time, and its purpose.
-    before, after: the neighbouring narrations, by time; those at the same time are before.
+    before, after: the neighbouring narrations, by time; none at the same time is after.
     """
 
     step_id: str
@@ -87,12 +87,11 @@ def _step(
         return IRRELEVANT
     if not after:
         return LAST
-    earlier = (narrations[index] for index in range(place - 1, -1, -1))
-    former = next((other.seconds for other in earlier if other.seconds < seconds), 0.0)
+    backwards = narrations[:place][::-1]
+    former = next((other.seconds for other in backwards if other.seconds < seconds), 0.0)
     start = max(0.0, min(max(former, leaf[0].start_time), latest))
     if seconds - start < 1 / FPS:
         return TOO_SHORT
-    earlier = (narrations[index] for index in range(place - 1, -1, -1) if narrations[index].text)
-    before = tuple(islice(earlier, NEIGHBOURS))[::-1]
+    before = tuple(islice((other for other in backwards if other.text), NEIGHBOURS))[::-1]
     step_id = f"{video.video_uid[:8]}_n{narration.number}"
     return Step(step_id, video, round(start, 6), seconds, narration, leaf, before, after)
