@@ -158,7 +158,7 @@ FLOW = RevisedSteps()
 def _audit(labelled: Labelled, steps: Sequence[Mapping[str, Any]]) -> list[Rate]:
     """Whether labels are supported is what the lead has said where the lead has decided, else the reviewer."""
     revisions = [
-        Revision(item.shown["labels"], item.shown["end_sec"], labels[0].values)
+        Revision(item.shown["labels"], labels[0].values)
         for item in labelled.items
         if (labels := labelled.of(item, _REVISE))
     ]
@@ -166,7 +166,9 @@ def _audit(labelled: Labelled, steps: Sequence[Mapping[str, Any]]) -> list[Rate]
     finals = [values for item in labelled.items if (values := _final_review(item, labelled)) is not None]
     supported = [[values[f"supported_{field}"] == "yes" for field in FIELDS] for values in finals]
     durations = [step["end_sec"] - step["start_sec"] for step in steps]
-    return audit(revisions, [values[_BOUNDARY] == "yes" for values in reviews], supported, durations)
+    before = {item.id: item.shown["end_sec"] for item in labelled.items}
+    moves = [step["end_sec"] - before[step["step_id"]] for step in steps]
+    return audit(revisions, [values[_BOUNDARY] == "yes" for values in reviews], supported, moves, durations)
 
 
 def _names(raw: Mapping[str, Any]) -> dict[str, str]:

@@ -113,6 +113,30 @@ def test_where_the_reviewer_differs_the_lead_decides(source):
     assert record.global_intent == "build the frame"
 
 
+def test_the_audit_counts_the_cuts_of_finished_steps_whoever_moved_them(source):
+    write_annotations(source / "steps.jsonl", [raw_record(1), raw_record(2)])
+    store = start(source)
+    times = frame_times(source / "videos" / "0a1b-2c.mp4")
+    early = {"end_sec": f"{times[20]:.6f}"}
+    label(
+        store,
+        lambda stage, values, page: (
+            values | early if stage == "review" and "drive screw 1 in" in values["next_step_plan"] else values
+        ),
+    )
+    rates = export(store)[1]
+    assert [rates["cuts_moved"][key] for key in ("count", "of")] == ["0", "1"]
+    with served(store, FLOW) as address:
+        lead = enter(address, store, "lead")
+        lead.page = lead.get(re.search('href="(/adjudicate/[0-9]+)"', lead.page.text)[1])
+        post(lead, **unchanged(lead.page.text) | early)
+    store.close()
+    rates = export(store)[1]
+    assert [rates["cuts_moved"][key] for key in ("count", "of", "value")] == ["1", "2", "50.0"]
+    moved = 0.9 - times[20]
+    assert float(rates["median_adjustment_sec"]["value"]) == pytest.approx(moved, abs=1e-3)
+
+
 def test_the_audit_counts_labels_as_they_are_in_the_end(source):
     store = start(source)
 
