@@ -115,7 +115,7 @@ def sentence_problem(text: Any) -> tuple[str, str]:
         return problem
     if not _WEARER.match(text):
         return OTHER_PERSON, shown(text)
-    said = re.sub(r"^c\b", "", without_wearer(text), flags=re.IGNORECASE)
+    said = re.sub(r"c\b", "", without_wearer(text), count=1, flags=re.IGNORECASE)
     if not any(map(str.isalpha, said)):
         return NO_TEXT, f"narration_text: {shown(text)}"
     return (UNSURE, shown(text)) if "#unsure" in text.casefold() else ("", "")
