@@ -98,6 +98,21 @@ def test_no_clip_has_a_frame_at_or_after_the_cut(source):
     store.close()
 
 
+def test_the_place_is_asked_of_steps_with_candidates_or_without_a_place_alone(source):
+    unplaced = raw_record(3, scenario=None, environment=None, unverified=True)
+    steps = [
+        raw_record(1, unverified=True),
+        raw_record(2, unverified=True, next_step_plan_candidates=["drive screw 2 in"]),
+        unplaced,
+    ]
+    items = read_items(write_annotations(source / "steps.jsonl", steps), source / "videos")
+    assert [item.id for item in items if "place" in item.shown] == ["s2", "s3"]
+    goalstep = {key: value for key, value in raw_record(4).items() if key != "scenario"}
+    own = {"category": "make tea", "unverified": True, "next_step_plan_candidates": ["drive screw 4 in"]}
+    (item,) = read_items(write_annotations(source / "steps.jsonl", [goalstep | own]), source / "videos")
+    assert "place" not in item.shown
+
+
 def test_where_the_reviewer_differs_the_lead_decides(source):
     write_annotations(source / "steps.jsonl", [raw_record(1)])
     store = start(source)
