@@ -15,7 +15,7 @@ from lmms_egoplan.validation import is_text, shown
 # The mean gap of narrations over all of Ego4D, in seconds, as EgoVLP has it.
 EGO4D_MEAN_GAP = 4.9
 _PASSES = ("narration_pass_1", "narration_pass_2")
-_WEARER = re.compile(r"#\s*c\b\s*", re.IGNORECASE)
+_WEARER = re.compile(r"\s*#\s*c\b\s*", re.IGNORECASE)
 
 NO_TEXT = "narration without text"
 NO_TIME = "narration without times"
@@ -103,8 +103,9 @@ def segments(
 
 
 def without_wearer(text: str) -> str:
-    """A narration in one line, without the tag of the camera wearer: "C picks a pan"."""
-    return " ".join(_WEARER.sub("", text, count=1).split())
+    """A narration in one line, without the tag of the camera wearer that it begins with: "C picks a pan"."""
+    tag = _WEARER.match(text)
+    return " ".join(text[tag.end() if tag else 0 :].split())
 
 
 def sentence_problem(text: Any) -> tuple[str, str]:
@@ -112,9 +113,9 @@ def sentence_problem(text: Any) -> tuple[str, str]:
     problem = text_problem("narration_text", text)
     if problem[0]:
         return problem
-    if not _WEARER.match(text.strip()):
+    if not _WEARER.match(text):
         return OTHER_PERSON, shown(text)
-    said = re.sub(r"c\b", "", _WEARER.sub("", text.strip(), count=1), count=1, flags=re.IGNORECASE)
+    said = re.sub(r"c\b", "", without_wearer(text), count=1, flags=re.IGNORECASE)
     if not any(map(str.isalpha, said)):
         return NO_TEXT, f"narration_text: {shown(text)}"
     return (UNSURE, shown(text)) if "#unsure" in text.casefold() else ("", "")

@@ -18,7 +18,7 @@ NO_REPLY = "no reply"
 CUT_OFF = "reply that was cut off"
 NOT_JSON = "reply that is not JSON"
 
-_FENCED = re.compile(r"```(?:json)?\s*\n(.*?)\n?\s*```", re.IGNORECASE | re.DOTALL)
+_FENCED = re.compile(r"```(?:json)?\s*(.*?)\s*```", re.IGNORECASE | re.DOTALL)
 
 
 def language_model(default_model: str, name: str | None = None) -> JudgeSettings:

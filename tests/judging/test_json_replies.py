@@ -17,7 +17,8 @@ GOOD = json.dumps(VALUE)
 
 
 @pytest.mark.parametrize(
-    "reply", [GOOD, f"```json\n{GOOD}\n```", f"```\n{GOOD}\n```\n", f"<think>hm {{</think>\n{GOOD}"]
+    "reply",
+    [GOOD, f"```json\n{GOOD}\n```", f"```\n{GOOD}\n```\n", f"```json {GOOD}```", f"<think>hm {{</think>\n{GOOD}"],
 )
 def test_json_is_read(reply):
     assert read_json_reply(reply) == VALUE

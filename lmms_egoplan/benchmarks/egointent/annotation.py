@@ -34,7 +34,7 @@ def read_items(annotations: Path, videos: Path) -> list[Item]:
 
     Args:
         annotations: in the form of FORMAT.md; a key such as ``next_step_candidates`` has other texts for its label. Of
-            unverified steps the place is asked, too.
+            steps that have such a key, or no place, the place is asked, too.
         videos: folder with ``<video_id>.mp4``.
 
     Raises:
@@ -158,7 +158,7 @@ FLOW = RevisedSteps()
 def _audit(labelled: Labelled, steps: Sequence[Mapping[str, Any]]) -> list[Rate]:
     """Whether labels are supported is what the lead has said where the lead has decided, else the reviewer."""
     revisions = [
-        Revision(item.shown["labels"], item.shown["end_sec"], labels[0].values)
+        Revision(item.shown["labels"], labels[0].values)
         for item in labelled.items
         if (labels := labelled.of(item, _REVISE))
     ]
@@ -166,7 +166,9 @@ def _audit(labelled: Labelled, steps: Sequence[Mapping[str, Any]]) -> list[Rate]
     finals = [values for item in labelled.items if (values := _final_review(item, labelled)) is not None]
     supported = [[values[f"supported_{field}"] == "yes" for field in FIELDS] for values in finals]
     durations = [step["end_sec"] - step["start_sec"] for step in steps]
-    return audit(revisions, [values[_BOUNDARY] == "yes" for values in reviews], supported, durations)
+    before = {item.id: item.shown["end_sec"] for item in labelled.items}
+    moves = [step["end_sec"] - before[step["step_id"]] for step in steps]
+    return audit(revisions, [values[_BOUNDARY] == "yes" for values in reviews], supported, moves, durations)
 
 
 def _names(raw: Mapping[str, Any]) -> dict[str, str]:
@@ -197,9 +199,9 @@ def _item(record: Record, video: Path, raw: Mapping[str, Any]) -> Item:
     candidates = {field: texts for field in FIELDS if (texts := _texts(raw.get(f"{names[field]}_candidates")))}
     if candidates:
         shown["candidates"] = candidates
-    if record.unverified:
-        asked = (_ENVIRONMENT,) if record.is_goalstep else (_ENVIRONMENT, _SCENARIO)
-        shown["place"] = {name: getattr(record, name) for name in asked}
+    # Of others, nothing more is shown than before: their databases stay those of these items.
+    if (candidates and not record.is_goalstep) or record.environment is None:
+        shown["place"] = {name: getattr(record, name) for name in (_ENVIRONMENT, _SCENARIO)}
     whole = {key: value for key, value in record.model_dump().items() if key not in FIELDS and value is not None}
     return Item(record.step_id, shown, {"record": whole, "names": names}, ("video",))
 

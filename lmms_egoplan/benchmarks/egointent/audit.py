@@ -45,10 +45,9 @@ class Rate:
 
 @dataclass(frozen=True)
 class Revision:
-    """What the first person has made of a step: the candidates, the cut before, and the values of the form."""
+    """What the first person has made of a step's labels: the candidates, and the values of the form."""
 
     labels: dict[str, str]
-    end_sec: float
     values: dict[str, Any]
 
 
@@ -56,6 +55,7 @@ def audit(
     revisions: Sequence[Revision],
     boundaries: Sequence[bool],
     supported: Sequence[Sequence[bool]],
+    moves: Sequence[float],
     durations: Sequence[float],
 ) -> list[Rate]:
     """The rates of sec. 3.3, and the durations of sec. 3.4.
@@ -64,9 +64,10 @@ def audit(
         revisions: of all steps that have one.
         boundaries: of each reviewed step, whether its outcome is not yet visible at the cut.
         supported: of each reviewed step, which of its three labels are supported, in the end.
+        moves: seconds by which people have moved the cut of each finished step, whoever did; 0 for none.
         durations: seconds of the finished steps.
     """
-    moved = [abs(one.values["end_sec"] - one.end_sec) for one in revisions if one.values["end_sec"] != one.end_sec]
+    moved = [abs(seconds) for seconds in moves if seconds]
     rates = [
         _share(
             f"candidates_rewritten_for_hindsight_{field}",
@@ -76,11 +77,11 @@ def audit(
     ]
     rates.append(_share("labels_supported_before_the_cut", [verdict for step in supported for verdict in step]))
     rates.append(_share("steps_with_all_labels_supported", [all(step) for step in supported]))
-    rates.append(_rate("cuts_moved", _percent(len(moved), len(revisions)), len(moved), len(revisions)))
+    rates.append(_share("cuts_moved", [bool(seconds) for seconds in moves]))
     rates.append(_share("outcome_not_yet_visible", boundaries))
     for name, statistic in (("median", median), ("mean", fmean)):
         value = round(statistic(moved), 3) if moved else _NONE
-        rates.append(_rate(f"{name}_adjustment_sec", value, len(moved), len(revisions)))
+        rates.append(_rate(f"{name}_adjustment_sec", value, len(moved), len(moves)))
     found = duration_counts(durations) if durations else {}
     for name in ("median", "mean", "p75"):
         rates.append(_rate(f"{name}_duration_sec", found.get(f"{name}_sec", _NONE), len(durations), len(durations)))
@@ -106,7 +107,10 @@ def read_audit(labels: Path) -> list[Rate]:
     names = [field.name for field in fields(Rate)]
     if rows.fieldnames != names:
         raise LmmsEgoplanError(f"{path}: expected the columns {', '.join(names)}; export the labels again")
-    return [Rate(**row) for row in rows]
+    found = list(rows)
+    if any(None in (*row, *row.values()) for row in found):
+        raise LmmsEgoplanError(f"{path}: a line has more or fewer values than columns; export the labels again")
+    return [Rate(**row) for row in found]
 
 
 def _share(name: str, verdicts: Sequence[bool]) -> Rate:

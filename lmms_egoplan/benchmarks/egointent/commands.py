@@ -125,8 +125,8 @@ def build(
     Example: `lmms-egoplan data build egointent goalstep_valid_public.json --narrations narration.json
     --videos ego4d/full_scale --llm gpt-4o-2024-11-20 --out steps.jsonl`
 
-    Without it, they are Goal-Step steps, with Goal-Step's own texts. They are not EgoIntent's steps, and their scores
-    do not compare with the paper's.
+    Without --narrations, they are Goal-Step steps, with Goal-Step's own texts. They are not EgoIntent's steps, and
+    their scores do not compare with the paper's.
 
     Example: `lmms-egoplan data build egointent goalstep_valid_public.json --videos ego4d/full_scale --out steps.jsonl`
 

@@ -98,6 +98,21 @@ def test_no_clip_has_a_frame_at_or_after_the_cut(source):
     store.close()
 
 
+def test_the_place_is_asked_of_steps_with_candidates_or_without_a_place_alone(source):
+    unplaced = raw_record(3, scenario=None, environment=None, unverified=True)
+    steps = [
+        raw_record(1, unverified=True),
+        raw_record(2, unverified=True, next_step_plan_candidates=["drive screw 2 in"]),
+        unplaced,
+    ]
+    items = read_items(write_annotations(source / "steps.jsonl", steps), source / "videos")
+    assert [item.id for item in items if "place" in item.shown] == ["s2", "s3"]
+    goalstep = {key: value for key, value in raw_record(4).items() if key != "scenario"}
+    own = {"category": "make tea", "unverified": True, "next_step_plan_candidates": ["drive screw 4 in"]}
+    (item,) = read_items(write_annotations(source / "steps.jsonl", [goalstep | own]), source / "videos")
+    assert "place" not in item.shown
+
+
 def test_where_the_reviewer_differs_the_lead_decides(source):
     write_annotations(source / "steps.jsonl", [raw_record(1)])
     store = start(source)
@@ -111,6 +126,30 @@ def test_where_the_reviewer_differs_the_lead_decides(source):
     store.close()
     (record,) = read_annotations(export(store)[0])
     assert record.global_intent == "build the frame"
+
+
+def test_the_audit_counts_the_cuts_of_finished_steps_whoever_moved_them(source):
+    write_annotations(source / "steps.jsonl", [raw_record(1), raw_record(2)])
+    store = start(source)
+    times = frame_times(source / "videos" / "0a1b-2c.mp4")
+    early = {"end_sec": f"{times[20]:.6f}"}
+    label(
+        store,
+        lambda stage, values, page: (
+            values | early if stage == "review" and "drive screw 1 in" in values["next_step_plan"] else values
+        ),
+    )
+    rates = export(store)[1]
+    assert [rates["cuts_moved"][key] for key in ("count", "of")] == ["0", "1"]
+    with served(store, FLOW) as address:
+        lead = enter(address, store, "lead")
+        lead.page = lead.get(re.search('href="(/adjudicate/[0-9]+)"', lead.page.text)[1])
+        post(lead, **unchanged(lead.page.text) | early)
+    store.close()
+    rates = export(store)[1]
+    assert [rates["cuts_moved"][key] for key in ("count", "of", "value")] == ["1", "2", "50.0"]
+    moved = 0.9 - times[20]
+    assert float(rates["median_adjustment_sec"]["value"]) == pytest.approx(moved, abs=1e-3)
 
 
 def test_the_audit_counts_labels_as_they_are_in_the_end(source):

@@ -75,7 +75,11 @@ def build(narrations: Path, goalstep: Path, videos: Path, llm: str | None = None
     steps, unmade = find_steps(there, narrated)
     footage, lost = find_step_footage(steps, videos, verify=False)
     rejections += [*unread, *unmade]
-    rejections += [Rejection("step", NO_FOOTAGE, step_id, found.reason) for found in lost for step_id in found.ids]
+    for found in lost:
+        first, *others = found.ids
+        rejections.append(Rejection("step", NO_FOOTAGE, first, found.reason))
+        told = f"first of this video's steps without footage, {first}: {found.reason}"
+        rejections += [Rejection("step", NO_FOOTAGE, step_id, told) for step_id in others]
     steps = [step for step in steps if step.step_id in footage]
     proposed, unproposed = propose(steps, settings, show_progress) if steps else ({}, [])
     kept, unkept = supported(steps, proposed, settings, show_progress) if proposed else ({}, [])

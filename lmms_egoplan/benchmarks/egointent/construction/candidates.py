@@ -22,6 +22,7 @@ _MOST_WORDS = 25
 
 NOT_BRIEF = "candidate that is no short phrase"
 ALIKE = "candidate with the words of another label"
+SURPLUS = "more candidates than asked for"
 UNSUPPORTED = "candidate that is not supported before the cut"
 NONE_LEFT = "step without a supported candidate of each kind"
 
@@ -70,6 +71,7 @@ def propose(
                 else:
                     known.add(_plain(text))
                     usable[name].append(" ".join(text.split()))
+            rejections += [Rejection(name, SURPLUS, step.step_id, shown(text)) for text in reply[name][CANDIDATES:]]
         if all(usable.values()):
             proposed[step.step_id] = usable
         else:

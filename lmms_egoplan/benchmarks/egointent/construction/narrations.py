@@ -21,7 +21,7 @@ from lmms_egoplan.validation import is_text, listing, shown
 
 _TAG = re.compile(r"#\s*(?=[a-z])", re.IGNORECASE)
 _UNSURE = re.compile(r"#\s*unsure\b", re.IGNORECASE)
-_ACTOR = re.compile(r"c\b\s*", re.IGNORECASE)
+_ACTOR = re.compile(r"^c\s+", re.IGNORECASE)
 _LISTED = 20
 
 SECOND_PASS = "second pass over the same video"
@@ -46,7 +46,7 @@ class Narration:
     @property
     def action(self) -> str:
         """What the camera wearer does: "picks a pan", as in Table 2."""
-        return _ACTOR.sub("", self.text, count=1)
+        return _ACTOR.sub("", self.text)
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,11 @@ def read_narrations(path: Path, uids: Collection[str]) -> tuple[dict[str, Narrat
             f"{listing(problems, _LISTED)}"
         )
     if not videos:
+        empty = sum(uid in raws for uid in uids)
         raise LmmsEgoplanError(
             f"{path}: no narrations of any of the videos that Goal-Step and the folder have, such as "
-            f"{', '.join(list(uids)[:3])}; the file has {', '.join(map(shown, list(raws)[:3]))}"
+            f"{', '.join(list(uids)[:3])}; the file has {len(raws)} videos, such as "
+            f"{', '.join(map(shown, list(raws)[:3]))}, and {empty} of the wanted ones, without narrations"
         )
     return videos, rejections
 
@@ -120,7 +122,7 @@ def _by_time(raws: list[tuple[str, Any]], rejections: list[Rejection]) -> tuple[
         seconds = float(raw["timestamp_sec"])
         problem, detail = sentence_problem(text)
         said = _TAG.sub("", _UNSURE.sub("something", without_wearer(text))) if is_text(text) else ""
-        if (seconds, said.casefold()) in known:
+        if said and (seconds, said.casefold()) in known:
             problem, detail, said = REPEATED, shown(text), ""
         known.add((seconds, said.casefold()))
         if problem:

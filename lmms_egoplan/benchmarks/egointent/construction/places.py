@@ -19,6 +19,7 @@ from lmms_egoplan.judging import JudgeSettings
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.media.frames import FrameError, frame_times, read_video_frames
 from lmms_egoplan.media.sampling import evenly_spaced
+from lmms_egoplan.progress import track
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import Checked, Expected
 
@@ -61,7 +62,10 @@ def find_places(
     Raises:
         JudgeError: the language model cannot be asked.
     """
-    prompts = {video.video_uid: _prompt(video, narrated[video.video_uid], folder) for video in videos}
+    prompts = {
+        video.video_uid: _prompt(video, narrated[video.video_uid], folder)
+        for video in (track(videos, "Reading summaries or frames") if show_progress else videos)
+    }
     found = ask_checked("place", prompts, read_place, settings, "places", show_progress)
     # A model that reads no images has refused them.
     unseen = {

@@ -285,6 +285,7 @@ def test_candidates_that_do_not_fit_are_recorded(tmp_path, serve):
     assert Counter((rejection["step"], rejection["reason"]) for rejection in lost) == {
         ("procedural_intent", "candidate that is no short phrase"): 3,
         ("next_step", "candidate that is no short phrase"): 1,
+        ("next_step", "more candidates than asked for"): 3,
         ("procedural_intent", "candidate with the words of another label"): 1,
         ("next_step", "candidate with the words of another label"): 1,
         ("procedural_intent", "candidate that is not supported before the cut"): 1,

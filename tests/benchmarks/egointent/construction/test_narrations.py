@@ -60,6 +60,31 @@ def test_what_makes_no_step_stays_as_context_with_a_reason(tmp_path):
     assert rejections[-1].where == f"{tmp_path / 'narration.json'}, {UID}, narration_pass_1.narrations[5]"
 
 
+@pytest.mark.parametrize(
+    ("text", "said", "action"),
+    [
+        ("#C picks a plastic bag", "picks a plastic bag", "picks a plastic bag"),
+        ("  # c C takes vitamin C", "C takes vitamin C", "takes vitamin C"),
+        ("#C C's hand moves", "C's hand moves", "C's hand moves"),
+        ("#O man X gives #C a cup", "O man X gives C a cup", "O man X gives C a cup"),
+    ],
+)
+def test_the_wearer_is_left_out_at_the_beginning_alone(tmp_path, text, said, action):
+    videos, _ = read(tmp_path, {"narration_pass_1": narrated((1, text))})
+    (narration,) = videos[UID].narrations
+    assert (narration.text, narration.action) == (said, action)
+
+
+def test_two_narrations_without_text_at_one_time_are_no_repetition(tmp_path):
+    _, rejections = read(tmp_path, {"narration_pass_1": narrated((1, None), (1, None))})
+    assert reasons(rejections) == [ego4d.NO_TEXT] * 2
+
+
+def test_a_video_whose_passes_are_empty_is_said_to_be_there(tmp_path):
+    with pytest.raises(LmmsEgoplanError, match=r"1 of the wanted ones, without narrations"):
+        read(tmp_path, {"narration_pass_1": {"narrations": []}})
+
+
 def test_other_videos_are_not_read(tmp_path):
     broken = narrated((0, "#C C waits"))
     del broken["narrations"][0]["timestamp_sec"]
