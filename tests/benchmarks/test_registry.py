@@ -58,6 +58,11 @@ def test_hooks_are_there(benchmark):
     assert commands.FORMER_OPTIONS.keys() <= commands.COMMANDS.keys()
 
 
+def test_without_runs_no_figure_is_drawn(benchmark):
+    """As for a report of labels alone."""
+    assert [figure.key for figure in benchmark.load_report()([]).figures() if figure is not None] == []
+
+
 def test_tasks_are_those_of_both_harnesses(benchmark):
     assert benchmark.tasks
     for tasks in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):

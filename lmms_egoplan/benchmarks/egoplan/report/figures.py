@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 _SIGNS = {"_blind": 3, "_narrated": 1}
 
 
-def accuracies_figure(series: Sequence[Series]) -> Figure:
-    """Of all tasks, the best first."""
+def accuracies_figure(series: Sequence[Series]) -> Figure | None:
+    """Of all tasks with an accuracy, the best first; None without any."""
     order = sorted((task for task in series if task.main.value is not None), key=lambda task: -task.main.value)
+    if not order:
+        return None
     spoken_means = spoken(["accuracy"], {task.name: [task.main] for task in order}, 2)
     draw = partial(_draw_accuracies, order)
     return Figure("egoplan_accuracy", "Accuracy of all runs", note("accuracy_caption"), draw, spoken_means)

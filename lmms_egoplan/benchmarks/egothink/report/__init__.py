@@ -83,8 +83,9 @@ class EgoThinkReport(BenchmarkReport[Graded]):
 
     def figures(self) -> Iterator[Figure]:
         """Bars of capabilities and dimensions, with a published model for comparison."""
-        yield self._bars("egothink_capability_bars", "Six capabilities", CAPABILITIES)
-        yield self._bars("egothink_dimension_bars", "Twelve dimensions", SINGLE)
+        if self.tasks:
+            yield self._bars("egothink_capability_bars", "Six capabilities", CAPABILITIES)
+            yield self._bars("egothink_dimension_bars", "Twelve dimensions", SINGLE)
 
     def _bars(self, key: str, title: str, groups: Mapping[str, Sequence[Dimension]]) -> Figure:
         (reference,) = (row for row in load("table3").rows if row["model"] == _REFERENCE)
