@@ -102,6 +102,10 @@ def build_report(
             skipped += tuple(f"{path}: left out, {beside}" for path in judged)
         sections += own
         progress("benchmarks", done, len(benchmarks))
+    known = [benchmark.name for benchmark in benchmarks]
+    skipped += tuple(
+        f"{path}: left out, no report shows labels of {name}" for path, name in labelled.items() if name not in known
+    )
     summary = summary_table(sections)
     write_files(out, sections, progress, [summary] if summary else [])
     write_whole(out / "report.json", json_of(sections, read.runs, skipped, len(items)))

@@ -104,7 +104,9 @@ def _next(built: "Built", out: Path, images: Path | None, circumstances: Path | 
             f"Next: people choose among {len(built.waiting)} circumstances: lmms-egoplan annotate "
             f"actplan-circumstances --items {out / CIRCUMSTANCES} --db circumstances.sqlite"
         )
-    if images is not None and built.untoured:
+    if images is None:
+        lines.append(f"Next: give tours of the {len(built.activities)} activities with --images")
+    elif built.untoured:
         lines.append(f"Without a tour: {len(built.untoured)} activities, {built.untoured[0]} for one")
     if built.instances and plans is None:
         lines.append(

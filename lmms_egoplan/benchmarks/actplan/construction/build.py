@@ -2,9 +2,10 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, activity_type
 from lmms_egoplan.benchmarks.actplan.construction.circumstance_flow import (
@@ -75,7 +76,7 @@ def build(
     plans: Path | None = None,
     show_progress: bool = True,
 ) -> Built:
-    """Make what can be made so far, and write it.
+    """Make what can be made so far, and write it; without `images`, or `plans`, what they gave before stays.
 
     What the language model replies is kept in the cache of judgements, and views in ``out``: a later run asks for
     nothing again, whether it was killed or has more answers of people.
@@ -140,7 +141,10 @@ def build(
         rejections,
     )
     _write(built, texts, out)
-    write_annotation(done, out)
+    if images is not None:
+        write_whole(out / INSTANCES, clean_text(instance_lines(_queue(instances, out))))
+    if plans is not None:
+        write_annotation(done, out)
     return built
 
 
@@ -162,11 +166,10 @@ def _instance(views: Views, activities: dict[str, Activity], texts: dict[str, st
     return Instance(activities[key], texts[key], views)
 
 
-def _write(built: Built, texts: dict[str, str], out: Path) -> None:
-    """Everything but the finished instances, each file whole or not at all."""
-    write_activities(built.activities, texts, out / ACTIVITIES)
-    lines = (
-        {
+def _queue(instances: Sequence[Instance], out: Path) -> Iterator[dict[str, Any]]:
+    """What people who write gold plans are shown, and what else is known of an instance's views."""
+    for one in instances:
+        yield {
             "id": one.id,
             "description": one.text,
             "objects": object_names(one.activity.problem),
@@ -175,13 +178,19 @@ def _write(built: Built, texts: dict[str, str], out: Path) -> None:
             "views": [asdict(view) for view in one.views.views],
             "unseen": one.views.unseen,
         }
-        for one in built.instances
-    )
-    write_whole(out / INSTANCES, clean_text(instance_lines(lines)))
+
+
+def _write(built: Built, texts: dict[str, str], out: Path) -> None:
+    """What hangs on neither tours nor gold plans, each file whole or not at all."""
+    write_activities(built.activities, texts, out / ACTIVITIES)
     write_whole(out / CIRCUMSTANCES, clean_text(circumstance_lines(built.waiting)))
     write_whole(out / FIGURE_4, csv_text(_figure_4(built.activities)))
     write_whole(out / REJECTIONS, clean_text(rejection_lines(built.rejections)))
-    made = [vars(one) | {"problem": str(one.problem)} for one in built.activities if one.circumstance]
+    made = [
+        {"activity": one.name, "circumstance": one.circumstance, "category": one.category, "problem": str(one.problem)}
+        for one in built.activities
+        if one.circumstance
+    ]
     write_whole(
         out / "counterfactuals.jsonl", clean_text("".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in made))
     )

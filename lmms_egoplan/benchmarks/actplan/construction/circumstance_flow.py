@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
-from lmms_egoplan.annotation.forms import Choice, Form, Option, Prose, Steps, Values
+from lmms_egoplan.annotation.forms import Choice, Form, Option, Prose, Steps, Values, Words
 from lmms_egoplan.benchmarks.actplan.construction.prompts import predicates_text
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
@@ -16,11 +16,8 @@ from lmms_egoplan.validation import Checked, Text, read_as
 # What `data build actplan` reads of an export, and what it writes for the page.
 CIRCUMSTANCES = "circumstances.jsonl"
 _STAGE = "select"
-_YES_NO = (Option("yes", "Yes"), Option("no", "No"))
-_QUESTIONS = {
-    "plausible": "Is the circumstance plausible, by common sense?",
-    "expressible": "Can BDDL say it, with the predicates that exist?",
-}
+_YES, _NO, _OTHERWISE = (Option("yes", "Yes"), Option("no", "No"), Option("otherwise", "Yes, in other words"))
+_SCALES = {"plausible": ("no", "yes"), "expressible": ("no", "yes", "otherwise")}
 
 
 @dataclass(frozen=True)
@@ -74,14 +71,13 @@ class SelectedCircumstances(Flow):
         "Plausible: could it happen in a home like this, and would one then have to act otherwise? It should be "
         "reasonable and acceptable by what people know of the world.",
         "Expressible: can objects, places and states say it that exist in BDDL? Cookies that have gone bad cannot be "
-        "said, burnt ones can. Where the words are wrong and another state would do, say no, and comment.",
+        "said. Where another state does as well, as burnt cookies that are no gift either, write it so.",
         "After ActPlan-1K's construction (arXiv 2410.03907, sec. 3.3 and appendix A), in our own words.",
     )
     stages = (Stage(_STAGE, "Selection"),)
 
     def form(self, shown: Mapping[str, Any], earlier: Sequence[Values], order: int) -> Form:
         """Task, procedure and circumstance; whether it is plausible, and expressible."""
-        first, second = _QUESTIONS.items()
         return Form(
             (
                 Prose("Task", shown["task"]),
@@ -89,23 +85,38 @@ class SelectedCircumstances(Flow):
                 Prose("Circumstance", shown["circumstance"]),
                 Prose("Predicates", predicates_text()),
             ),
-            (Choice(*first, _YES_NO), Choice(*second, _YES_NO, applies=(first[0], ("yes",)))),
+            (
+                Choice("plausible", "Is the circumstance plausible, by common sense?", (_YES, _NO)),
+                Choice(
+                    "expressible",
+                    "Can BDDL say it, with the predicates that exist?",
+                    (_YES, _OTHERWISE, _NO),
+                    applies=("plausible", ("yes",)),
+                ),
+                Words(
+                    "rewritten",
+                    "The circumstance as BDDL can say it",
+                    shown["circumstance"],
+                    applies=("expressible", ("otherwise",)),
+                ),
+            ),
         )
 
     def scales(self) -> Mapping[str, Scale]:
         """The two questions; the second is not asked where the first is denied."""
         return {
-            name: Scale(name.capitalize(), ("no", "yes"), lambda values, name=name: values.get(name))
-            for name in _QUESTIONS
+            name: Scale(name.capitalize(), levels, lambda values, name=name: values.get(name))
+            for name, levels in _SCALES.items()
         }
 
     def differ(self, item: Item, labels: Sequence[Values]) -> bool:
-        """Whether some accept the circumstance, and some do not."""
-        return len({_is_accepted(values) for values in labels}) > 1
+        """Whether some accept the circumstance, and some do not, or in other words."""
+        return len({_accepted(item, values) for values in labels}) > 1
 
     def export(self, labelled: Labelled) -> Export:
         """``circumstances.jsonl``: each that is decided, with whether it is accepted."""
-        lines, unfinished, differing = [], 0, 0
+        lines: list[dict[str, Any]] = []
+        unfinished = differing = 0
         for item in labelled.items:
             labels = [label.values for label in labelled.of(item, _STAGE)]
             decided = labelled.adjudicated(item)
@@ -117,21 +128,26 @@ class SelectedCircumstances(Flow):
             elif self.differ(item, labels):
                 differing += 1
                 continue
-            lines.append({"id": item.id, **item.shown, "accepted": _is_accepted(labels[0]), "labels": labels})
+            text = _accepted(item, labels[0])
+            told = {"proposed": item.shown["circumstance"], "circumstance": text or item.shown["circumstance"]}
+            lines.append({"id": item.id, **item.shown, **told, "accepted": text is not None})
         accepted = sum(line["accepted"] for line in lines)
-        told = [f"Circumstances decided: {len(lines)} of {len(labelled.items)}, accepted: {accepted}"]
+        remarks = [f"Circumstances decided: {len(lines)} of {len(labelled.items)}, accepted: {accepted}"]
         if unfinished:
-            told.append(f"Left out, without their {labelled.per_item} labels yet: {unfinished}")
+            remarks.append(f"Left out, without their {labelled.per_item} labels yet: {unfinished}")
         if differing:
-            told.append(f"Left out, since labels differ and the lead has not decided: {differing}")
+            remarks.append(f"Left out, since labels differ and the lead has not decided: {differing}")
         if not lines:
-            return Export(told, {})
+            return Export(remarks, {})
         text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
-        return Export(told, {CIRCUMSTANCES: ExportedFile(text, "for data build actplan --circumstances")})
+        return Export(remarks, {CIRCUMSTANCES: ExportedFile(text, "for data build actplan --circumstances")})
 
 
 FLOW = SelectedCircumstances()
 
 
-def _is_accepted(values: Values) -> bool:
-    return all(values.get(name) == "yes" for name in _QUESTIONS)
+def _accepted(item: Item, values: Values) -> str | None:
+    """The circumstance in the words in which somebody accepts it; None where they do not."""
+    if values["plausible"] == "no" or values["expressible"] == "no":
+        return None
+    return values.get("rewritten", item.shown["circumstance"])

@@ -148,7 +148,8 @@ def change(
         else:
             have.add(name)
             problem, category = found
-            changed.append(Activity(name, 1, problem, circumstance, category))
+            changes = tuple(fact for fact in problem.init if fact not in normal[name].init)
+            changed.append(Activity(name, 1, problem, circumstance, category, changes))
     return changed, rejections
 
 

@@ -6,8 +6,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from lmms_egoplan.benchmarks.actplan.bddl.check import problems_in
-from lmms_egoplan.benchmarks.actplan.bddl.parser import read_problem
-from lmms_egoplan.benchmarks.actplan.bddl.problems import Problem
+from lmms_egoplan.benchmarks.actplan.bddl.description import unnamed
+from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem, read_problem
+from lmms_egoplan.benchmarks.actplan.bddl.problems import Atom, Not, Problem
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.rejections import Rejection
@@ -32,6 +33,7 @@ class Activity:
     name: as ``making_tea``.
     description: 0 for the normal activity, 1 for the counterfactual one.
     circumstance: that the problem was made for; "" for one that was read.
+    changes: facts of its start that the normal activity does not have.
     category: of a circumstance; "" for a problem that was read.
     """
 
@@ -40,6 +42,7 @@ class Activity:
     problem: Problem
     circumstance: str = ""
     category: str = ""
+    changes: tuple[Atom | Not, ...] = ()
 
     @property
     def key(self) -> str:
@@ -48,12 +51,16 @@ class Activity:
 
 @dataclass(frozen=True)
 class Example:
-    """A problem with a description that people have checked; both are shown to a language model."""
+    """A problem with a description that people have checked; both are shown to a language model.
+
+    is_complete: whether the description names all objects and goal conditions; some released ones do not.
+    """
 
     activity: str
     description: int
     bddl: str
     text: str
+    is_complete: bool
 
 
 def read_activities(folder: Path) -> tuple[list[Activity], list[Rejection]]:
@@ -100,8 +107,8 @@ def read_examples(folder: Path) -> list[Example]:
         if _text_path(path).is_file():
             text = read_text(_text_path(path)).partition(_INSTRUCTION_BEGINS)[0].strip()
             if is_text(text):
-                number = int(path.stem.removeprefix("problem"))
-                examples.append(Example(path.parent.name, number, read_text(path).strip(), text))
+                number, bddl = int(path.stem.removeprefix("problem")), read_text(path).strip()
+                examples.append(Example(path.parent.name, number, bddl, text, _is_complete(bddl, text)))
     if not examples:
         raise LmmsEgoplanError(
             f"{folder}: no problem<n>.bddl has a task_description_<n>.txt beside it, to show a language model as an "
@@ -111,14 +118,24 @@ def read_examples(folder: Path) -> list[Example]:
 
 
 def examples_for(activity: Activity, examples: Sequence[Example], count: int) -> list[tuple[str, str]]:
-    """Definitions and descriptions of other activities; those of the same setting first, always the same ones."""
+    """Definitions and descriptions of other activities, always the same ones.
+
+    Complete descriptions come before others, and those of the same setting before those of the other one.
+    """
     others = [example for example in examples if example.activity != activity.name]
 
-    def order(example: Example) -> tuple[bool, str]:
+    def order(example: Example) -> tuple[bool, bool, str]:
         drawn = sha256(f"{activity.key} {example.activity}/{example.description}".encode()).hexdigest()
-        return example.description != activity.description, drawn
+        return not example.is_complete, example.description != activity.description, drawn
 
     return [(example.bddl, example.text) for example in sorted(others, key=order)[:count]]
+
+
+def _is_complete(bddl: str, text: str) -> bool:
+    try:
+        return not unnamed(parse_problem(bddl, "example"), text)
+    except LmmsEgoplanError:
+        return False
 
 
 def _problem_paths(folder: Path) -> list[Path]:

@@ -1,9 +1,11 @@
 """Activities described in English by a language model, and checked against their problems (sec. 3.2)."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from lmms_egoplan.benchmarks.actplan.bddl.description import unnamed
+from lmms_egoplan.benchmarks.actplan.bddl.problems import And
 from lmms_egoplan.benchmarks.actplan.construction.prompts import (
     NUM_EXAMPLES,
     description_prompt,
@@ -71,9 +73,17 @@ def _read(
             rejections.append(Rejection("description", NO_DESCRIPTION, key, shown(reply)))
             continue
         text = " ".join(text.split())
-        found = unnamed(activities[key].problem, text)
-        if found:
-            incomplete[key] = (text, [*found.objects, *found.conditions])
+        if absent := _absent(activities[key], text):
+            incomplete[key] = (text, absent)
         else:
             texts[key] = text
     return texts, rejections, incomplete
+
+
+def _absent(activity: Activity, text: str) -> list[str]:
+    """The objects and goal conditions that a text does not name, and the facts that make an activity counterfactual."""
+    found = unnamed(activity.problem, text)
+    if not activity.changes:
+        return [*found.objects, *found.conditions]
+    changed = unnamed(replace(activity.problem, goal=(And(activity.changes),)), text)
+    return [*found.objects, *dict.fromkeys((*found.conditions, *changed.conditions))]

@@ -5,8 +5,9 @@ import re
 
 import pytest
 
-from benchmarks.actplan.construction.language_model import LanguageModel, activity_of, kind_of
+from benchmarks.actplan.construction.language_model import LanguageModel, activity_of, kind_of, text_of
 from benchmarks.actplan.construction.rooms import ACTIVITIES, write_activities
+from judge_server import Reply
 from judging.asked import KEY
 from lmms_egoplan.benchmarks.actplan.bddl.description import unnamed
 from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
@@ -166,3 +167,33 @@ def test_verdicts_come_in_the_order_of_the_proposals(tmp_path):
     verdicts = read_verdicts(tmp_path)
     assert verdicts.accepted == [("a", "a/3"), ("b", "b/2"), ("b", "b/10")]
     assert reasons(verdicts.others) == [("b", circumstances.NOT_ACCEPTED)]
+
+
+def test_a_description_has_to_tell_what_the_circumstance_changes(folder):
+    activities, examples = read_activities(folder)[0], read_examples(folder)
+    with LanguageModel() as server:
+        (changed,), _ = change(activities, [("storing_cups", "the cup is burnt")], settings(server), False)
+        assert [str(fact) for fact in changed.changes] == ["(burnt ?cup.n.01_1)"]
+
+        def forget(prompt, _):
+            text = text_of(changed.problem)
+            return Reply(
+                json.dumps({"description": text if kind_of(prompt) == "again" else text.replace("burnt", "there")})
+            )
+
+        server.reply = forget
+        made, rejections = describe([changed], examples, settings(server), False)
+        assert "- (burnt ?cup.n.01_1)" in server.prompts[-1]
+    assert rejections == []
+    assert "burnt" in made["storing_cups/1"]
+
+
+def test_examples_are_complete_where_there_are_enough(folder):
+    path = folder / "storing_cups/task_description_0.txt"
+    path.write_text("Store things.\nGenerate admissible procedural plans.")
+    activities, examples = read_activities(folder)[0], read_examples(folder)
+    assert [example.activity for example in examples if not example.is_complete] == ["storing_cups"]
+    for activity in activities:
+        shown = [text for _, text in examples_for(activity, examples, 3)]
+        assert "Store things." not in shown
+    assert "Store things." in [text for _, text in examples_for(activities[0], examples, 4)]

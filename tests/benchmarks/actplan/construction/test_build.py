@@ -161,7 +161,14 @@ def test_from_activities_and_tours_to_prepared_data(sources, monkeypatch):
         output = build(sources, server, *more, monkeypatch=monkeypatch)
         # Nothing but what got no usable reply is asked again.
         assert server.prompts[asked:] == []
-    assert "3 instances with views, 3 with gold plans" in output
+        assert "3 instances with views, 3 with gold plans" in output
+        # An earlier command again, without tours and plans: what was made of these stays.
+        before = contents(built)
+        options = ("--bddl", sources / "bddl", "--llm", "seeing-model", "--out", built)
+        code, output = run("data", "build", "actplan", *options, "--circumstances", sources / "chosen")
+        assert code == 0, output
+        assert contents(built).keys() == before.keys()
+        assert {name for name, content in contents(built).items() if content != before[name]} <= {"rejections.jsonl"}
     code, output = run("data", "prepare", "actplan", built / "annotation")
     assert code == 0, output
     rows = {row["id"]: row for row in PREPARED.load("test")}
@@ -173,6 +180,9 @@ def test_from_activities_and_tours_to_prepared_data(sources, monkeypatch):
     changed = rows["home/packing_cookies/1/sample_0"]
     assert "burnt" in changed["task_description"]
     assert changed["task_description"].endswith(f"{INSTRUCTION}\n")
+    # The goal check of runs finds each instance's own problem.
+    assert "(burnt cookie.n.01_1)" in changed["problem"]
+    assert all(row["problem"] for row in rows.values())
     plans = sorted([changed["gold_plan_1"], changed["gold_plan_2"]], key=len)
     assert plans == [carried("carton", "cookie", 1), carried("carton", "cookie", 1, 2)]
     assert [len(row["images"]) for row in rows.values()] == [3, 2, 2]

@@ -4,16 +4,31 @@ import json
 from html import unescape
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from annotation.serving import enter, post, served
 from benchmarks.actplan.construction.rooms import PROBLEM, room
+from lmms_egoplan.annotation.forms import FormError, Words
 from lmms_egoplan.annotation.serve import open_store
 from lmms_egoplan.benchmarks.actplan.construction import circumstance_flow, plan_flow
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 
 CIRCUMSTANCE = {"activity": "making_tea", "task": "Make tea.", "procedure": ["boil <water>", "pour"]}
+
+
+@given(st.text())
+def test_a_box_of_several_lines_keeps_them_and_no_other_blanks(text):
+    def read(rows):
+        try:
+            return Words("text", "Text", rows=rows).read([text])
+        except FormError:
+            return ""
+
+    assert read(2) == " ".join(text.split())
+    assert read(3).split("\n") == ([" ".join(line.split()) for line in text.splitlines() if line.strip()] or [""])
 
 
 @pytest.fixture
@@ -73,7 +88,8 @@ def test_circumstances_on_which_people_differ_wait_for_the_lead(circumstances, t
             return {"plausible": "yes", "expressible": "yes"}
         if "thing 2" in page:
             return {"plausible": "no"}
-        return {"plausible": "yes", "expressible": "yes" if person.endswith("1") else "no"}
+        assert '"rewritten"' in page
+        return {"plausible": "yes", "expressible": "yes" if person.endswith("1") else "no", "rewritten": "not asked"}
 
     label_all(circumstances, circumstance_flow.FLOW, choose)
     output = export(circumstances, tmp_path / "out")
@@ -83,7 +99,9 @@ def test_circumstances_on_which_people_differ_wait_for_the_lead(circumstances, t
         lead = enter(address, circumstances, "lead")
         (position,) = [at for name, at in circumstances.positions().items() if name == "making_tea/3"]
         lead.page = lead.get(f"/adjudicate/{position}")
-        assert post(lead, plausible="yes", expressible="yes").status_code == 200
+        assert post(lead, plausible="yes", expressible="otherwise").status_code == 422
+        answer = {"plausible": "yes", "expressible": "otherwise", "rewritten": "thing 3 is stained"}
+        assert post(lead, **answer).status_code == 200
     circumstances.close()
     assert "Circumstances decided: 3 of 3, accepted: 2" in export(circumstances, tmp_path / "out")
     lines = [json.loads(line) for line in (tmp_path / "out/circumstances.jsonl").read_text().splitlines()]
@@ -92,6 +110,7 @@ def test_circumstances_on_which_people_differ_wait_for_the_lead(circumstances, t
         "making_tea/2": False,
         "making_tea/3": True,
     }
+    assert [line["circumstance"] for line in lines if line["id"] == "making_tea/3"] == ["thing 3 is stained"]
     status = CliRunner().invoke(app, ["annotate", "status", "--db", str(circumstances.path)])
     assert status.exit_code == 0, status.output
     assert "Selection: 6 of 6 labels" in status.output
@@ -136,6 +155,9 @@ def test_notes_of_the_goal_check_veto_nothing(instances, tmp_path):
     rows = (tmp_path / "out/goal_checks.csv").read_text().splitlines()
     assert rows[1].startswith("home/storing_cups/0/sample_0,annotator-1,2,2,0,2,0,")
     store.close()
+    # A report says that these labels are not for it.
+    done = CliRunner().invoke(app, ["report", str(tmp_path / "out"), "--out", str(tmp_path / "report")])
+    assert "no report shows labels of actplan-plans" in " ".join(done.output.split())
 
 
 @pytest.mark.parametrize(

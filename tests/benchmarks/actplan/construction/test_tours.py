@@ -23,7 +23,9 @@ from lmms_egoplan.benchmarks.actplan.construction.tours import (
 )
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import read_video_frames
+from shared_data import DATA
 
+RELEASED = DATA / "actplan" / "annotation"
 ROOMS = [room("cup", "shelf"), room("sink"), room("table", "carton")]
 
 
@@ -144,6 +146,17 @@ def test_what_is_found_in_a_folder(tmp_path):
         (tours.NO_TOUR, "home/making_tea/0/sample_3.txt"),
         (tours.STRAY, "home/making_tea/2/sample_0.mp4"),
     ]
+
+
+@pytest.mark.skipif(not RELEASED.is_dir(), reason=f"{RELEASED} is absent")
+def test_the_released_views_are_sharp_and_not_alike():
+    found, wrong = find_tours(RELEASED)
+    assert [str(tour.id)[-10:] for tour in found] == ["0/sample_0", "1/sample_0"]
+    assert wrong == []
+    for tour in found:
+        candidates, wrong = read_candidates(tour)
+        assert (len(candidates), wrong) == (3, [])
+        assert sharp_and_different(candidates, 12) == candidates
 
 
 @pytest.mark.parametrize("made", [False, True])
