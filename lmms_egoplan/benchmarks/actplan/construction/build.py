@@ -14,6 +14,7 @@ from lmms_egoplan.benchmarks.actplan.construction.circumstance_flow import (
     circumstance_lines,
 )
 from lmms_egoplan.benchmarks.actplan.construction.circumstances import CATEGORIES, change, propose, read_verdicts
+from lmms_egoplan.benchmarks.actplan.construction.folders import alone
 from lmms_egoplan.benchmarks.actplan.construction.layout import (
     ANNOTATION,
     Instance,
@@ -91,7 +92,8 @@ def build(
         plans: export of what people wrote; see `read_gold_plans`.
 
     Raises:
-        LmmsEgoplanError: an input is wrong, or the language model is not set or cannot be asked.
+        LmmsEgoplanError: an input is wrong, the language model is not set or cannot be asked, or another process builds
+            in ``out``.
         OSError: the folder cannot be written.
     """
     check_out(out, [path for path in (bddl, images, examples, circumstances, plans) if path is not None])
@@ -104,48 +106,47 @@ def build(
     tours, strays = ([], []) if images is None else find_tours(images)
     if unknown := sorted(choices.keys() - {str(tour.id) for tour in tours}):
         raise LmmsEgoplanError(f"{views}: views of {unknown[0]}, of which there is no tour in {images}")
-    out.mkdir(parents=True, exist_ok=True)
+    with alone(out):
+        texts, undescribed = describe(activities, pairs, settings, show_progress)
+        rejections += undescribed
+        proposed, unproposed = propose(activities, texts, settings, show_progress)
+        rejections += unproposed
+        if verdicts is not None:
+            changed, unchanged = change(activities, verdicts.accepted, settings, show_progress)
+            more, undescribed = describe(changed, pairs, settings, show_progress)
+            activities, texts = [*activities, *changed], texts | more
+            rejections += [*verdicts.others, *unchanged, *undescribed]
 
-    texts, undescribed = describe(activities, pairs, settings, show_progress)
-    rejections += undescribed
-    proposed, unproposed = propose(activities, texts, settings, show_progress)
-    rejections += unproposed
-    if verdicts is not None:
-        changed, unchanged = change(activities, verdicts.accepted, settings, show_progress)
-        more, undescribed = describe(changed, pairs, settings, show_progress)
-        activities, texts = [*activities, *changed], texts | more
-        rejections += [*verdicts.others, *unchanged, *undescribed]
-
-    described = {activity.key: activity for activity in activities if activity.key in texts}
-    wanted = [(tour, f"{tour.id.activity}/{tour.id.description}") for tour in tours]
-    rejections += strays
-    rejections += [Rejection("tour", NO_ACTIVITY, str(tour.id)) for tour, key in wanted if key not in described]
-    chosen, unchosen = choose_views(
-        [(tour, described[key]) for tour, key in wanted if key in described],
-        choices,
-        out / VIEWS,
-        settings,
-        show_progress,
-    )
-    rejections += unchosen
-    instances = [_instance(found, described, texts) for found in chosen]
-    done, unused = finished(instances, gold)
-    rejections += unused
-    toured = {key for _, key in wanted}
-    built = Built(
-        list(described.values()),
-        proposed,
-        instances,
-        len(done),
-        [key for key in described if key not in toured],
-        rejections,
-    )
-    _write(built, texts, out)
-    if images is not None:
-        write_whole(out / INSTANCES, clean_text(instance_lines(_queue(instances, out))))
-    if plans is not None:
-        write_annotation(done, out)
-    return built
+        described = {activity.key: activity for activity in activities if activity.key in texts}
+        wanted = [(tour, f"{tour.id.activity}/{tour.id.description}") for tour in tours]
+        rejections += strays
+        rejections += [Rejection("tour", NO_ACTIVITY, str(tour.id)) for tour, key in wanted if key not in described]
+        chosen, unchosen = choose_views(
+            [(tour, described[key]) for tour, key in wanted if key in described],
+            choices,
+            out / VIEWS,
+            settings,
+            show_progress,
+        )
+        rejections += unchosen
+        instances = [_instance(found, described, texts) for found in chosen]
+        done, unused = finished(instances, gold)
+        rejections += unused
+        toured = {key for _, key in wanted}
+        built = Built(
+            list(described.values()),
+            proposed,
+            instances,
+            len(done),
+            [key for key in described if key not in toured],
+            rejections,
+        )
+        _write(built, texts, out)
+        if images is not None:
+            write_whole(out / INSTANCES, clean_text(instance_lines(_queue(instances, out))))
+        if plans is not None:
+            write_annotation(done, out)
+        return built
 
 
 def check_out(out: Path, inputs: Sequence[Path]) -> None:

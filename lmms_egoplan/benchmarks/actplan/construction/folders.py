@@ -1,4 +1,4 @@
-"""Folders that appear whole or not at all."""
+"""Folders that appear whole or not at all, and that one process writes at a time."""
 
 import shutil
 from collections.abc import Iterator
@@ -6,7 +6,29 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.storage import hold
+
+_LOCK = ".lock"
 _UNFINISHED = ".unfinished."
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Make a folder, and keep other processes off it until the end.
+
+    Raises:
+        LmmsEgoplanError: another process builds in it.
+        OSError: the folder cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    guard = hold(folder / _LOCK)
+    if guard is None:
+        raise LmmsEgoplanError(f"another process builds in {folder}; wait for its end, or give another --out")
+    try:
+        yield
+    finally:
+        guard.close()
 
 
 @contextmanager

@@ -65,16 +65,18 @@ def grounded(problem: Problem) -> list[Condition]:
 
 
 def is_checkable(problem: Problem, condition: Condition, reachable: frozenset[str]) -> bool:
-    """Whether it can be told if a condition holds: its predicates are `reachable`, and its names declared.
+    """Whether it can be told if a condition holds: predicates `reachable`, names declared, objects of all types there.
 
     Args:
         reachable: the predicates that understood actions, or the problem's initial facts, decide.
     """
     names = {thing.name for thing in problem.objects}
+    types = {thing.type for thing in problem.objects}
     return all(
         atom.predicate in reachable
         and atom.predicate in PREDICATES
         and len(atom.arguments) == len(PREDICATES[atom.predicate].arguments)
+        and types.issuperset(bound.values())
         and all(name in names or name in bound or name in dict(condition.bound) for name in atom.arguments)
         for atom, _, bound in literals_of(condition.formula)
     )

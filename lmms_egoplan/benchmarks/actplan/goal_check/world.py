@@ -26,8 +26,10 @@ class World:
 
     @classmethod
     def of(cls, problem: Problem) -> "World":
-        """At the start: what the initial facts assert."""
-        return cls((fact.predicate, *fact.arguments) for fact in problem.init if isinstance(fact, Atom))
+        """At the start: what the initial facts assert, as far as their predicates exist, with so many objects."""
+        return cls(
+            (fact.predicate, *fact.arguments) for fact in problem.init if isinstance(fact, Atom) and _exists(fact)
+        )
 
     def copy(self) -> "World":
         """A world that changes apart from this one."""
@@ -86,3 +88,8 @@ class World:
             inner = ({fact[2] for fact in facts if fact[1] in inner} | beside) - around
             around |= inner
         return around
+
+
+def _exists(fact: Atom) -> bool:
+    known = PREDICATES.get(fact.predicate)
+    return known is not None and len(known.arguments) == len(fact.arguments)

@@ -31,6 +31,7 @@ from lmms_egoplan.benchmarks.actplan.construction import (
 )
 from lmms_egoplan.benchmarks.actplan.construction import sources as sources_module
 from lmms_egoplan.benchmarks.actplan.construction.build import NO_ACTIVITY
+from lmms_egoplan.benchmarks.actplan.construction.folders import alone
 from lmms_egoplan.benchmarks.actplan.construction.sources import INSTRUCTION
 from lmms_egoplan.benchmarks.actplan.splits import PREPARED
 from lmms_egoplan.cli import app
@@ -280,6 +281,20 @@ def contents(folder):
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.name != "views.json"
     }
+
+
+def test_one_process_builds_in_a_folder_at_a_time(sources, monkeypatch):
+    """The other one would delete what this one has begun to write."""
+    with LanguageModel() as server:
+        with alone(sources / "built"):
+            options = ("--bddl", sources / "bddl", "--out", sources / "built")
+            monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
+            monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_API_KEY", KEY)
+            code, output = run("data", "build", "actplan", *options)
+        assert code == 1
+        assert "another process builds in" in " ".join(output.split())
+        assert server.prompts == []
+        build(sources, server, monkeypatch=monkeypatch)
 
 
 @pytest.mark.whole

@@ -220,6 +220,20 @@ def test_any_plan_has_a_value_and_a_thing_is_in_one_place(steps):
     assert again == result
 
 
+def test_facts_of_another_arity_are_no_facts():
+    """Parsed, since only names and parentheses count there; they must not stop the scoring of a run."""
+    text = KITCHEN.replace("(:init ", "(:init (dusty) (ontop plate.n.04_2) (inside lamp.n.02_1) (perished rag.n.01_1) ")
+    problem = parse_problem(text.format(INSIDE), "p.bddl")
+    steps = ["walk_to(table)", "grab(plate)", "walk_to(cabinet)", "place_inside(cabinet, plate)", "wash(lamp)"]
+    assert check_goal(problem, steps).share == 1
+
+
+@pytest.mark.parametrize("quantifier", ["exists", "forn (1)"])
+def test_a_condition_of_a_type_without_objects_is_not_checkable(quantifier):
+    found = check(f"(and {INSIDE} ({quantifier} (?pig.n.01 - pig.n.01) (dusty ?pig.n.01)))", "grab(plate)")
+    assert (len(found.unchecked), len(found.missed)) == (1, 1)
+
+
 @given(st.integers(0, 10**6))
 @settings(deadline=None, max_examples=60)
 def test_a_world_as_the_slow_way(seed):
