@@ -13,6 +13,7 @@ from lmms_egoplan.next_action.clock import frames_per_second
 from lmms_egoplan.next_action.records import EPIC_KITCHENS
 
 VIDEO_INFO = "EPIC_100_video_info.csv"
+OBSERVATION = "current_observation_frame"
 _NUMBERS = ("duration", "fps")
 # Frames by which annotations and extracted frames may pass the end of a video.
 _ROUNDING = 6
@@ -54,20 +55,21 @@ def read_video_info(path: Path) -> dict[str, VideoInfo]:
     return videos
 
 
-def record_problem(video_id: str, observation: int, videos: Mapping[str, VideoInfo]) -> str | None:
-    """What is wrong with an EPIC-KITCHENS record's `video_id`, or with its observation; None if nothing is.
+def record_problem(video_id: str, frame: int, videos: Mapping[str, VideoInfo], field: str = OBSERVATION) -> str | None:
+    """What is wrong with an EPIC-KITCHENS record's `video_id`, or with one of its frames; None if nothing is.
 
     Args:
-        observation: number of its frame, from 1.
+        frame: number of the frame, from 1.
         videos: the official ones.
+        field: of the frame.
     """
     if video_id not in videos:
         return f"video_id: {video_id!r} is none of the {len(videos)} videos of the official list"
     rate, seconds = frames_per_second(EPIC_KITCHENS, video_id), videos[video_id].seconds
-    if observation <= math.ceil(seconds * rate) + _ROUNDING:
+    if frame <= math.ceil(seconds * rate) + _ROUNDING:
         return None
     return (
-        f"current_observation_frame: {observation} is at {observation / rate:.2f} s, at {rate} frames a second, "
+        f"{field}: {frame} is at {frame / rate:.2f} s, at {rate} frames a second, "
         f"but {video_id} ends at {seconds:.2f} s"
     )
 

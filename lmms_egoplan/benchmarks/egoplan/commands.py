@@ -134,6 +134,10 @@ def build(
             "lengths. Without it, that of the file. Over all of Ego4D it is 4.9.",
         ),
     ] = None,
+    drop: Annotated[
+        str, typer.Option(metavar="KIND,KIND", help="Drop some of the five kinds below. By default, all are kept.")
+    ] = "",
+    epic_video_info: EpicVideoInfo = None,
 ) -> None:
     """Make questions of EgoPlan's form from narrated videos, as the paper makes them; nobody has verified them.
 
@@ -144,21 +148,34 @@ def build(
     Example: `lmms-egoplan data build egoplan --narrations EPIC_100_validation.csv --source epic-kitchens --out built`
 
     The folder then has `EgoPlan_validation.json` for `data prepare egoplan`, `goals.json`, `narrations.csv`, the
-    statistics of the paper's Table 2 and Figures 4 and 5, and `rejections.jsonl` with a line for all that was left out.
+    statistics of the paper's Table 2 and Figures 4 and 5, `rejections.jsonl` with a line for all that was left out, and
+    `summary.json`. The summary has the accuracy of three baselines that see no video. It also counts five kinds, which
+    `--drop` drops:
+
+    - `near-equal`: choices that differ only in inflection, determiners or the order of words
+    - `concurrent`: wrong choices that begin within 0.5 s of the answer
+    - `copies`: questions with the view and answer of another goal's question; the first is kept
+    - `listing-goals`: goals that name at least three of their actions, and at least half, in their order
+    - `unsure-actions`: Ego4D's `#unsure` actions; by default, the goals around them are left out
+
+    Sources:
 
     - Narrations of EPIC-KITCHENS-100: https://github.com/epic-kitchens/epic-kitchens-100-annotations
     - Ego4D's: https://ego4d-data.org
     """
-    from lmms_egoplan.benchmarks.egoplan.construction.build import EVALUATION, REJECTIONS, build, check_out, write
+    from lmms_egoplan.benchmarks.egoplan.construction.build import EVALUATION, build, check_out, write
 
-    check_out(out, [narrations, *([goals] if goals else [])])
-    built = build(narrations, source, goals, instruction_data, seed, mean_gap)
+    check_out(out, [file for file in (narrations, goals, epic_video_info) if file])
+    kinds = drop.replace(",", " ").split()
+    built = build(narrations, source, goals, instruction_data, seed, mean_gap, True, kinds, epic_video_info)
     write(built, out)
-    reasons = "; ".join(f"{count}: {reason}" for reason, count in built.left_out())
-    typer.echo(f"Left out, see {out / REJECTIONS}: {reasons or 'nothing'}")
+    for name in ("left_out", "kinds_to_drop", "accuracy_without_video"):
+        values = "; ".join(f"{key}: {value}" for key, value in built.summary[name].items())
+        typer.echo(f"{name.replace('_', ' ').capitalize()}: {values or 'nothing'}")
+    typer.echo(f"Details: summary.json and rejections.jsonl in {out}")
     typer.echo(
-        f"{len(built.questions)} questions, which nobody has verified, of {built.num_goals} task goals in "
-        f"{built.num_videos()} videos, written to {out / EVALUATION}"
+        f"{len(built.questions)} questions, which nobody has verified, of {built.summary['task_goals']} task goals in "
+        f"{built.summary['videos']} videos, written to {out / EVALUATION}"
     )
 
 

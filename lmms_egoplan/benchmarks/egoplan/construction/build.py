@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from lmms_egoplan.benchmarks.egoplan.clock import read_video_info
 from lmms_egoplan.benchmarks.egoplan.construction.goals import DEFAULT_MODEL, identify_goals, pool_goals, read_goals
 from lmms_egoplan.benchmarks.egoplan.construction.narrations import (
     Video,
@@ -24,6 +25,8 @@ from lmms_egoplan.benchmarks.egoplan.construction.questions import (
     recognition_records,
 )
 from lmms_egoplan.benchmarks.egoplan.construction.statistics import STATISTICS, statistics, write_statistics
+from lmms_egoplan.benchmarks.egoplan.construction.summary import KINDS, accuracies, counts
+from lmms_egoplan.ego4d import UNSURE
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.json_replies import language_model
 from lmms_egoplan.rejections import Rejection, counted, rejection_lines
@@ -38,31 +41,23 @@ EVALUATION, INSTRUCTION, RECOGNITION = (
     "EgoPlan_IT_action_recognition.json",
 )
 _UNFINISHED = ".unfinished."
-NARRATIONS, GOALS, REJECTIONS = "narrations.csv", "goals.json", "rejections.jsonl"
+NARRATIONS, GOALS, REJECTIONS, SUMMARY = "narrations.csv", "goals.json", "rejections.jsonl", "summary.json"
 
 
 @dataclass(frozen=True)
 class Built:
     """What was made of narrations.
 
-    goals: by video id, in Figure 10's form, unchecked; `num_goals` of them were kept. recognition: samples of the same
-    clips as the questions; None without instruction data.
+    goals: by video id, in Figure 10's form, unchecked. recognition: samples of the same clips as the questions; None
+    without instruction data. summary: counts, and accuracies without the video.
     """
 
     videos: Sequence[Video]
     goals: dict[str, Any]
-    num_goals: int
     questions: Sequence[Question]
     recognition: Sequence[dict[str, Any]] | None
     rejections: Sequence[Rejection]
-
-    def num_videos(self) -> int:
-        """Videos of which there are questions."""
-        return len({question.goal.video.video_id for question in self.questions})
-
-    def left_out(self) -> list[tuple[str, int]]:
-        """How much was left out, by reason, in the order of the steps."""
-        return counted(self.rejections)
+    summary: dict[str, Any]
 
 
 def build(
@@ -73,6 +68,8 @@ def build(
     seed: int = 0,
     mean_gap: float | None = None,
     show_progress: bool = True,
+    drop: Sequence[str] = (),
+    epic_video_info: Path | None = None,
 ) -> Built:
     """Make questions of narrated videos.
 
@@ -85,32 +82,46 @@ def build(
         instruction_data: make samples for action recognition, too.
         seed: of wrong choices and of the order of choices.
         mean_gap: of Ego4D's narrations, see `segments`.
+        drop: some of `KINDS`.
+        epic_video_info: EPIC-KITCHENS-100's list of videos, with which the narrations must agree.
 
     Raises:
-        LmmsEgoplanError: a file is wrong, no question comes out, or the language model is not set or cannot be asked.
+        LmmsEgoplanError: a kind is unknown, a file is wrong, no question comes out, or the language model is not set or
+            cannot be asked.
     """
+    if not set(drop) <= set(KINDS):
+        raise LmmsEgoplanError(f"--drop {','.join(drop)}: expected some of {','.join(KINDS)}")
     if source == "epic-kitchens":
-        videos, unread = read_epic_kitchens(narrations)
+        videos, unread = read_epic_kitchens(narrations, read_video_info(epic_video_info) if epic_video_info else {})
         unphrased: list[Rejection] = []
     else:
-        sentences, unknown, unread = read_ego4d(narrations, mean_gap)
+        sentences, unknown, unread = read_ego4d(narrations, mean_gap, drop)
         videos, unphrased = to_phrases(sentences, unknown, language_model(DEFAULT_MODEL), show_progress)
     if goals is None or not videos:  # of no videos nothing is asked
         found, unfound = identify_goals(videos, language_model(DEFAULT_MODEL), show_progress)
     else:
         found, unfound = read_goals(goals, videos)
-    kept, unkept = pool_goals(videos, found)
-    questions, unasked = make_questions(kept, seed)
+    kept, unkept = pool_goals(videos, found, drop)
+    questions, unasked = make_questions(kept, seed, drop)
     recognition, inactive = recognition_records(questions) if instruction_data else (None, [])
     rejections = [*unread, *unphrased, *unfound, *unkept, *unasked, *inactive]
-    built = Built(videos, found, len(kept), questions, recognition, rejections)
+    left_out = counted(rejections)
     if not questions:
-        reasons = [f"{reason}: {count}" for reason, count in built.left_out()]
+        reasons = [f"{reason}: {count}" for reason, count in left_out]
         first = [f"{left.where}: {left.reason}: {left.detail}" for left in rejections]
         raise LmmsEgoplanError(
             f"{narrations}: no question comes out. Left out: {'; '.join(reasons)}. The first:\n{listing(first, 3)}"
         )
-    return built
+    summary = {
+        "questions": len(questions),
+        "task_goals": len(kept),
+        "videos": len({question.goal.video.video_id for question in questions}),
+        "dropped": list(drop),
+        "left_out": dict(left_out),
+        "kinds_to_drop": counts(questions) | {"unsure-actions": dict(left_out).get(UNSURE, 0)},
+        "accuracy_without_video": accuracies(questions),
+    }
+    return Built(videos, found, questions, recognition, rejections, summary)
 
 
 def check_out(out: Path, inputs: Sequence[Path]) -> None:
@@ -121,7 +132,7 @@ def check_out(out: Path, inputs: Sequence[Path]) -> None:
     """
     if out.exists() and not out.is_dir():
         raise LmmsEgoplanError(f"--out {out}: a file is there; name a folder")
-    names = (NARRATIONS, GOALS, REJECTIONS, EVALUATION, INSTRUCTION, RECOGNITION, *STATISTICS)
+    names = (NARRATIONS, GOALS, REJECTIONS, SUMMARY, EVALUATION, INSTRUCTION, RECOGNITION, *STATISTICS)
     for path in inputs:
         if path.resolve() in [(out / name).resolve() for name in names]:
             raise LmmsEgoplanError(
@@ -145,6 +156,7 @@ def write(built: Built, out: Path) -> None:
         NARRATIONS: csv_text([rows[0].keys(), *(row.values() for row in rows)]),
         GOALS: json.dumps(built.goals, indent=1, ensure_ascii=False) + "\n",
         REJECTIONS: rejection_lines(built.rejections),
+        SUMMARY: json.dumps(built.summary, indent=1) + "\n",
         EVALUATION: _json_list(evaluation_records(built.questions)),
     }
     if built.recognition is not None:

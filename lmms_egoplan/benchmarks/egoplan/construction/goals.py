@@ -1,6 +1,6 @@
 """Task goals of narrated videos, identified by a language model in three levels (sec. 3.2, A.1)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from lmms_egoplan.benchmarks.egoplan.construction.narrations import (
     tidy,
     timestamp,
 )
+from lmms_egoplan.benchmarks.egoplan.construction.wording import named_in_order
 from lmms_egoplan.ego4d import is_latin
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_json, repetition
@@ -25,6 +26,8 @@ from lmms_egoplan.validation import is_text, shown
 DEFAULT_MODEL = "gpt-4"
 # A moderate complexity (sec. 3.2).
 FEWEST_ACTIONS, MOST_ACTIONS = 4, 20
+# The paper sets no limit; a longer text is no goal but a report.
+MOST_CHARACTERS = 300
 # Figure 10, to the letter: lines break as printed there, and a bracket that the printed form does not close stays open.
 PROMPT = """\
 ### The following provides timestamped narrations about actions from an ego-centric video.
@@ -73,6 +76,8 @@ BACKWARDS = "goal that does not end after its start"
 OUTSIDE = "secondary subgoal that reaches out of its subgoal"
 OVERLAP = "goal with an action of another goal of its level"
 UNKNOWN_ACTION = "goal with an action whose narration cannot be used"
+TOO_LONG = f"goal of more than {MOST_CHARACTERS} characters"
+LISTING = "goal that names its actions in their order"
 TOO_FEW = f"goal of fewer than {FEWEST_ACTIONS} actions"
 TOO_MANY = f"goal of more than {MOST_ACTIONS} actions"
 REPEATED = "same goal of the same actions at another level"
@@ -82,14 +87,18 @@ REPEATED = "same goal of the same actions at another level"
 class Goal:
     """A task goal of a video.
 
-    level: of the hierarchy; the levels are pooled, none is told from the others behind this. actions: those that lie
-    within it as a whole, by start.
+    level: of the hierarchy; the levels are pooled. actions: those that lie within it as a whole, by start.
     """
 
     video: Video
     level: str
     text: str
     actions: tuple[Action, ...]
+
+    def lists_actions(self) -> bool:
+        """Whether the goal names at least three of its distinct actions, and at least half, in their order."""
+        texts = dict.fromkeys(normalised(action.text) for action in self.actions)
+        return named_in_order(self.text, texts) >= max(3, len(texts) / 2)
 
 
 @dataclass(frozen=True)
@@ -153,27 +162,31 @@ def read_goals(path: Path, videos: Sequence[Video]) -> tuple[dict[str, Any], lis
     return goals, rejections
 
 
-def pool_goals(videos: Sequence[Video], goals: Mapping[str, Any]) -> tuple[list[Goal], list[Rejection]]:
+def pool_goals(
+    videos: Sequence[Video], goals: Mapping[str, Any], drop: Collection[str] = ()
+) -> tuple[list[Goal], list[Rejection]]:
     """The goals of all levels together, of 4 to 20 actions each; what is wrong is left out (sec. 3.2).
 
     Times must be some of the video's narrations. A secondary subgoal lies within its subgoal, and goals of one level
     share no action; of two that do, the later in the reply is left out.
+
+    Args:
+        drop: "listing-goals", to drop goals that list their actions.
     """
     kept: list[Goal] = []
     rejections: list[Rejection] = []
     for video in videos:
-        if video.video_id in goals:
-            distinct: set[tuple[str, tuple[Action, ...]]] = set()
-            for found in _goals(video, goals[video.video_id]):
-                if isinstance(found, Rejection):
-                    rejections.append(found)
-                elif (key := (normalised(found.text), found.actions)) in distinct:
-                    rejections.append(
-                        Rejection("goal", REPEATED, f"{video.video_id}, {found.level}", shown(found.text))
-                    )
-                else:
-                    distinct.add(key)
-                    kept.append(found)
+        distinct: set[tuple[str, tuple[Action, ...]]] = set()
+        for found in _goals(video, goals[video.video_id]) if video.video_id in goals else ():
+            if isinstance(found, Rejection):
+                rejections.append(found)
+            elif (key := (normalised(found.text), found.actions)) in distinct:
+                rejections.append(Rejection("goal", REPEATED, f"{video.video_id}, {found.level}", shown(found.text)))
+            elif "listing-goals" in drop and found.lists_actions():
+                rejections.append(Rejection("goal", LISTING, f"{video.video_id}, {found.level}", shown(found.text)))
+            else:
+                distinct.add(key)
+                kept.append(found)
     return kept, rejections
 
 
@@ -182,16 +195,16 @@ def _goals(video: Video, reply: Any) -> Iterator[Goal | Rejection]:
     if not isinstance(reply, dict):
         yield Rejection("goal", NOT_JSON, video.video_id, f"expected an object, found {shown(reply)}")
         return
-    yield _checked(video, _Span(OVERALL, reply.get(OVERALL), OVERALL))
+    yield _checked(video, _Span(OVERALL, reply.get(OVERALL), f"{video.video_id}, {OVERALL}"))
     times = {time for action in video.actions for time in (action.start, action.stop)}
     seen: dict[str, set[Action]] = {SUBGOAL: set(), SECONDARY: set()}
-    for span in _spans(video, reply, SUBGOAL, "", times):
+    for span in _spans(reply, SUBGOAL, f"{video.video_id}, ", times):
         if isinstance(span, Rejection):
             yield span
             continue
         actions = {action for action in video.actions if span.holds(action)}
         if actions & seen[span.level]:
-            yield Rejection("goal", OVERLAP, f"{video.video_id}, {span.place}", shown(span.text))
+            yield Rejection("goal", OVERLAP, span.place, shown(span.text))
             continue
         goal = _checked(video, span)
         seen[span.level] |= actions if isinstance(goal, Goal) else set()
@@ -201,48 +214,43 @@ def _goals(video: Video, reply: Any) -> Iterator[Goal | Rejection]:
 _LISTS = {SUBGOAL: "clips", SECONDARY: "sub_clips"}
 
 
-def _spans(video: Video, parent: Any, level: str, place: str, times: set[int]) -> Iterator[_Span | Rejection]:
+def _spans(parent: Any, level: str, place: str, times: set[int]) -> Iterator[_Span | Rejection]:
     """A reply's clips with their sub-clips behind each."""
     clips = parent.get(_LISTS[level])
     place = f"{place}{_LISTS[level]}"
     if not isinstance(clips, list):
-        yield Rejection("goal", WRONG_FORM, f"{video.video_id}, {place}", f"expected a list, found {shown(clips)}")
+        yield Rejection("goal", WRONG_FORM, place, f"expected a list, found {shown(clips)}")
         return
     for number, clip in enumerate(clips):
         where = f"{place}[{number}]"
         if not isinstance(clip, dict):
-            yield Rejection(
-                "goal", WRONG_FORM, f"{video.video_id}, {where}", f"expected an object, found {shown(clip)}"
-            )
+            yield Rejection("goal", WRONG_FORM, where, f"expected an object, found {shown(clip)}")
             continue
         start, stop = (hundredths(clip.get(field)) for field in ("start_timestamp", "stop_timestamp"))
         outer = [hundredths(parent.get(field)) for field in ("start_timestamp", "stop_timestamp")]
+        is_inner = level == SECONDARY and times.issuperset(outer) and outer[0] < outer[1]
         told = f"{shown(clip.get('start_timestamp'))} to {shown(clip.get('stop_timestamp'))}"
         if start not in times or stop not in times:
-            yield Rejection("goal", INVENTED_TIME, f"{video.video_id}, {where}", told)
+            yield Rejection("goal", INVENTED_TIME, where, told)
         elif start >= stop:
-            yield Rejection("goal", BACKWARDS, f"{video.video_id}, {where}", told)
-        elif (
-            level == SECONDARY
-            and times.issuperset(outer)
-            and outer[0] < outer[1]
-            and not outer[0] <= start < stop <= outer[1]
-        ):
-            yield Rejection("goal", OUTSIDE, f"{video.video_id}, {where}", told)
+            yield Rejection("goal", BACKWARDS, where, told)
+        elif is_inner and not outer[0] <= start < stop <= outer[1]:
+            yield Rejection("goal", OUTSIDE, where, told)
         else:
             yield _Span(level, clip.get(level), where, start, stop)
         if level == SUBGOAL:
-            yield from _spans(video, clip, SECONDARY, f"{where}.", times)
+            yield from _spans(clip, SECONDARY, f"{where}.", times)
 
 
 def _checked(video: Video, span: _Span) -> Goal | Rejection:
-    where = f"{video.video_id}, {span.place}"
     if not is_text(span.text) or not any(map(str.isalpha, span.text)) or not is_latin(span.text):
-        return Rejection("goal", NO_GOAL, where, shown(span.text))
+        return Rejection("goal", NO_GOAL, span.place, shown(span.text))
+    if len(text := tidy(span.text)) > MOST_CHARACTERS:
+        return Rejection("goal", TOO_LONG, span.place, f"{len(text)}: {shown(span.text)}")
     actions = tuple(action for action in video.actions if span.holds(action))
     if any(span.start is None or (span.start < stop and start < span.stop) for start, stop in video.unknown):
-        return Rejection("goal", UNKNOWN_ACTION, where, shown(span.text))
+        return Rejection("goal", UNKNOWN_ACTION, span.place, shown(span.text))
     if not FEWEST_ACTIONS <= len(actions) <= MOST_ACTIONS:
         reason = TOO_FEW if len(actions) < FEWEST_ACTIONS else TOO_MANY
-        return Rejection("goal", reason, where, f"{len(actions)}: {shown(span.text)}")
-    return Goal(video, span.level, tidy(span.text), actions)
+        return Rejection("goal", reason, span.place, f"{len(actions)}: {shown(span.text)}")
+    return Goal(video, span.level, text, actions)

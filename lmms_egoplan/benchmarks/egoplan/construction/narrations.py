@@ -6,12 +6,13 @@ import math
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from statistics import median
 from typing import Any
 
+from lmms_egoplan.benchmarks.egoplan.clock import VideoInfo, record_problem
 from lmms_egoplan.ego4d import (
     NO_NARRATIONS,
     NO_TEXT,
@@ -28,18 +29,19 @@ from lmms_egoplan.ego4d import (
 )
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
+from lmms_egoplan.next_action.clock import EGO4D_FPS, frames_per_second
 from lmms_egoplan.next_action.records import EGO4D, EPIC_KITCHENS, FIRST_FRAME, VIDEO_ID
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.text import cell_text
 from lmms_egoplan.validation import shown
 
-# Frames a second of Ego4D's canonical videos.
-_EGO4D_FPS = 30
+# Official frame numbers are at most one frame from their times. The visual input ends 0.5 s before the answer.
+_SECONDS_OFF = 0.1
 _COLUMNS = ("video_id", "start_timestamp", "stop_timestamp", "start_frame", "stop_frame", "narration")
 _TIMESTAMP = re.compile(r"(\d{1,3}):([0-5]\d):([0-5]\d(?:\.\d{1,6})?)", re.ASCII)
 _ARTICLES = frozenset(("a", "an", "the"))
 # Words before which an object ends, and which may stand between a verb and its object: "put down plate on table".
-_NO_OBJECTS = _ARTICLES.union(
+NO_OBJECTS = _ARTICLES.union(
     ("about", "across", "against", "and", "around", "at", "away", "back", "behind", "beside", "between", "by", "down"),
     ("for", "from", "in", "inside", "into", "near", "of", "off", "on", "onto", "out", "over", "through", "to"),
     ("together", "towards", "under", "up", "using", "with"),
@@ -74,7 +76,7 @@ class Video:
     """A narrated video.
 
     fps: by which its frames are numbered. actions: by start. unknown: start and stop, in hundredths of a second, of
-    actions whose narrations cannot be used. scene: where it was taken; None where nobody tells.
+    actions whose narrations cannot be used. scene: where it was taken; None if unknown.
     """
 
     source: str
@@ -95,15 +97,17 @@ class Sentence:
     stop: float
 
 
-def read_epic_kitchens(path: Path) -> tuple[list[Video], list[Rejection]]:
+def read_epic_kitchens(path: Path, official: Mapping[str, VideoInfo] = {}) -> tuple[list[Video], list[Rejection]]:
     """Read a CSV file in EPIC-KITCHENS-100's layout; its rows may be in any order.
 
-    Verbs and objects are those of the columns ``verb`` and ``noun``, where they are there. A scene is a participant's
-    kitchen. How many frames a second has is told by the rows' times and frames together: EPIC's frames were extracted
-    at 60 or 50 a second, whatever the video's own rate.
+    Verbs and objects are those of the columns ``verb`` and ``noun``, if present. A scene is a participant's kitchen.
+
+    Args:
+        official: EPIC-KITCHENS' videos, in which the narrations must lie; not checked if empty.
 
     Raises:
-        LmmsEgoplanError: the file cannot be read, lacks columns, or no narration of it can be used.
+        LmmsEgoplanError: the file cannot be read, lacks columns, or no narration of it can be used; most narrations of
+            a video have frame numbers that contradict their times (see `frames_per_second`) or the video.
     """
     reader = csv.DictReader(io.StringIO(read_text(path, "narrations"), newline=""), strict=True)
     absent = [column for column in _COLUMNS if column not in (reader.fieldnames or ())]
@@ -124,14 +128,12 @@ def read_epic_kitchens(path: Path) -> tuple[list[Video], list[Rejection]]:
             where = f"{path}, line {reader.line_num}"
             start, stop = (hundredths(row[f"{end}_timestamp"]) for end in ("start", "stop"))
             problem, detail = _epic_problem(row, start, stop)
-            if problem:
+            if problem or start is None or stop is None:
                 rejections.append(Rejection("narration", problem, where, detail))
                 times = [time for time in (start, stop) if time is not None]
                 if times and problem != UNKNOWN_VIDEO:
                     unknown[row["video_id"]].append((min(times), max(max(times), min(times) + 1)))
                 continue
-            assert start is not None
-            assert stop is not None
             text = tidy(cell_text(row["narration"]))
             verb, thing = verb_and_object(text)
             if row.get("verb") and row.get("noun"):
@@ -145,26 +147,29 @@ def read_epic_kitchens(path: Path) -> tuple[list[Video], list[Rejection]]:
         raise LmmsEgoplanError(f"{path}, line {reader.line_num}: no CSV: {error}") from error
     videos: list[Video] = []
     for video_id, group in rows.items():
-        fps = median(100 * action.stop_frame / action.stop for _, action in group)
-        fitting = [(where, action) for where, action in group if _fits(action, fps)]
-        unknown[video_id] += [(action.start, action.stop) for _, action in group if not _fits(action, fps)]
-        rejections += [
-            Rejection("narration", NO_RATE, where, f"stop_frame: {action.stop_frame}, {timestamp(action.stop)}")
-            for where, action in group
-            if not _fits(action, fps)
-        ]
-        if fitting:
-            actions = by_start(action for _, action in fitting)
-            videos.append(Video(EPIC_KITCHENS, video_id, fps, actions, tuple(unknown[video_id]), scenes[video_id]))
+        fps = frames_per_second(EPIC_KITCHENS, video_id)
+        misfits = {where: problem for where, action in group if (problem := _misfit(action, fps, video_id, official))}
+        rejections += [Rejection("narration", NO_RATE, where, problem) for where, problem in misfits.items()]
+        if 2 * len(misfits) > len(group):
+            raise LmmsEgoplanError(
+                f"{': '.join(next(iter(misfits.items())))}. {len(misfits)} of {len(group)} narrations of {video_id} have "
+                f"such a mistake. Use EPIC-KITCHENS-100's own videos and frame numbers: {fps} times the seconds"
+            )
+        unknown[video_id] += [(action.start, action.stop) for where, action in group if where in misfits]
+        actions = by_start(action for where, action in group if where not in misfits)
+        videos.append(Video(EPIC_KITCHENS, video_id, fps, actions, tuple(unknown[video_id]), scenes[video_id]))
     if not videos:
         raise LmmsEgoplanError(f"{path}: {_none_left(rejections)}")
     return videos, rejections
 
 
-def _fits(action: Action, fps: float) -> bool:
-    """Whether frames and times are less than a second apart."""
-    pairs = ((action.start_frame, action.start), (action.stop_frame, action.stop))
-    return all(abs(frame - time * fps / 100) < fps for frame, time in pairs)
+def _misfit(action: Action, fps: int, video_id: str, official: Mapping[str, VideoInfo]) -> str | None:
+    """How an action's frame numbers contradict its times or its video; None if they do not."""
+    for end in ("start", "stop"):
+        frame, time = getattr(action, f"{end}_frame"), getattr(action, end)
+        if abs(frame - time * fps / 100) > _SECONDS_OFF * fps:
+            return f"{end}_frame: {frame}, expected {time * fps // 100} at {timestamp(time)}"
+    return record_problem(video_id, action.stop_frame, official, "stop_frame") if official else None
 
 
 def _epic_problem(row: dict[str, str], start: int | None, stop: int | None) -> tuple[str, str]:
@@ -184,7 +189,7 @@ def _epic_problem(row: dict[str, str], start: int | None, stop: int | None) -> t
 
 
 def read_ego4d(
-    path: Path, mean_gap: float | None
+    path: Path, mean_gap: float | None, drop: Collection[str] = ()
 ) -> tuple[dict[str, list[Sentence]], dict[str, list[tuple[int, int]]], list[Rejection]]:
     """Read Ego4D's ``narration.json``: the camera wearer's narrations, each with its segment, by video.
 
@@ -192,9 +197,10 @@ def read_ego4d(
 
     Args:
         mean_gap: see `segments`; None for that of the file's videos.
+        drop: "unsure-actions", to drop `#unsure` actions alone, and not the goals around them.
 
     Returns:
-        The sentences by time; start and stop in hundredths of a second of narrations that cannot be used; rejections.
+        The sentences by time; start and stop in hundredths of a second of actions that are unknown; rejections.
 
     Raises:
         LmmsEgoplanError: the file cannot be read or is of another form, or no narration of it can be used.
@@ -211,9 +217,9 @@ def read_ego4d(
             continue
         for (start, stop), (_, where, text) in zip(segmented.get(uid, ()), found, strict=True):
             problem, detail = sentence_problem(text)
-            if problem:
+            if problem or start is None or stop is None:
                 rejections.append(Rejection("narration", problem, where, detail))
-                if problem in (OTHER_LETTERS, NO_TEXT, UNSURE):
+                if problem in (OTHER_LETTERS, NO_TEXT) or (problem == UNSURE and "unsure-actions" not in drop):
                     unknown[uid].append((round(100 * start), round(100 * stop)))
             else:
                 words = without_wearer(text)
@@ -246,13 +252,13 @@ def _timed(path: Path, uid: str, video: Any, rejections: list[Rejection]) -> lis
 def ego4d_action(sentence: Sentence, phrase: str) -> Action:
     """A sentence with the phrase that was made of it."""
     text = tidy(phrase)
-    frames = (math.floor(seconds * _EGO4D_FPS) for seconds in (sentence.start, sentence.stop))
+    frames = (math.floor(seconds * EGO4D_FPS) for seconds in (sentence.start, sentence.stop))
     return Action(text, round(100 * sentence.start), round(100 * sentence.stop), *frames, *verb_and_object(text))
 
 
 def ego4d_video(uid: str, actions: Iterable[Action], unknown: Iterable[tuple[int, int]]) -> Video:
     """A video of Ego4D's; its narrations do not tell the scene."""
-    return Video(EGO4D, uid, _EGO4D_FPS, by_start(actions), tuple(unknown))
+    return Video(EGO4D, uid, EGO4D_FPS, by_start(actions), tuple(unknown))
 
 
 def _none_left(rejections: Sequence[Rejection]) -> str:
@@ -269,6 +275,7 @@ def tidy(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", visible).split()).rstrip(" .")
 
 
+@cache
 def normalised(text: str) -> str:
     """What two spellings of an action have in common: lower case, without punctuation and articles."""
     plain = unicodedata.normalize("NFKC", tidy(text))
@@ -282,9 +289,9 @@ def verb_and_object(phrase: str) -> tuple[str, str]:
     ('put', 'chopping board')
     """
     verb, *words = re.findall(r"[\w'-]+", phrase.casefold()) or [""]
-    while words and words[0] in _NO_OBJECTS:
+    while words and words[0] in NO_OBJECTS:
         words.pop(0)
-    end = next((place for place, word in enumerate(words) if word in _NO_OBJECTS), len(words))
+    end = next((place for place, word in enumerate(words) if word in NO_OBJECTS), len(words))
     return verb, " ".join(words[:end])
 
 
