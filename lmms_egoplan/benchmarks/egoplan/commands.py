@@ -135,7 +135,7 @@ def build(
         ),
     ] = None,
     drop: Annotated[
-        str, typer.Option(metavar="KIND,KIND", help="Drop some of the five kinds below. By default, all are kept.")
+        str, typer.Option(metavar="KIND,KIND", help="Kinds to drop, of the five above. By default, all are kept.")
     ] = "",
     epic_video_info: EpicVideoInfo = None,
 ) -> None:

@@ -152,8 +152,8 @@ def read_epic_kitchens(path: Path, official: Mapping[str, VideoInfo] = {}) -> tu
         rejections += [Rejection("narration", NO_RATE, where, problem) for where, problem in misfits.items()]
         if 2 * len(misfits) > len(group):
             raise LmmsEgoplanError(
-                f"{': '.join(next(iter(misfits.items())))}. {len(misfits)} of {len(group)} narrations of {video_id} have "
-                f"such a mistake. Use EPIC-KITCHENS-100's own videos and frame numbers: {fps} times the seconds"
+                f"{': '.join(next(iter(misfits.items())))}. {len(misfits)} of {len(group)} narrations of {video_id} "
+                f"have such a mistake. Use EPIC-KITCHENS-100's own videos and frame numbers: {fps} times the seconds"
             )
         unknown[video_id] += [(action.start, action.stop) for where, action in group if where in misfits]
         actions = by_start(action for where, action in group if where not in misfits)
