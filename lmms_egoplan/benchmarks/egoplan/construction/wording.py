@@ -56,7 +56,8 @@ def near_key(text: str) -> tuple[tuple[int, str], ...]:
 @cache
 def _occurrence(action: str) -> re.Pattern[str]:
     """An action's words with at most two other words between each: "open the wooden tea box" for "open box"."""
-    return re.compile(r"\b" + r"\b(?: \S+){0,2}? \b".join(map(re.escape, content(action))) + r"\b")
+    # An action of prepositions alone is never named.
+    return re.compile(r"\b" + r"\b(?: \S+){0,2}? \b".join(map(re.escape, content(action) or "-")) + r"\b")
 
 
 def named_in_order(goal: str, actions: Iterable[str]) -> int:

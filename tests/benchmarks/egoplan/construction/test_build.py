@@ -103,12 +103,104 @@ def test_the_walk_from_narrations_to_questions(tmp_path, served):
     assert [record["answer"] for record in json.loads((out / IT).read_text())] == [record.answer for record in records]
     assert len(json.loads((out / RECOGNITION).read_text())) == 13
     assert rejections(out) == {"question without a past action, for action recognition": 3}
-    assert set(again) == {QUESTIONS, IT, RECOGNITION, "goals.json", "narrations.csv", "rejections.jsonl"} | {
+    assert set(again) == {
+        QUESTIONS,
+        IT,
+        RECOGNITION,
+        *("goals.json", "narrations.csv", "rejections.jsonl", "summary.json"),
+    } | {
         f"{name}.{suffix}"
         for name, suffix in (("table_2", "md"), *((n, "csv") for n in ("table_2", "figure_4", "figure_5")))
     } | {"figure_4.png", "figure_5.png"}
     assert KEY.encode() not in b"".join([*again.values(), default_cache_path().read_bytes()])
     assert KEY not in result.output
+
+
+def test_the_summary_is_stored_and_printed(tmp_path):
+    """By hand: the first four of the six actions are three goals' or two's, the others two's."""
+    narrations = write_epic(tmp_path / "n.csv", epic_rows())
+    listing = goals_of(overall_goal="Fill the kettle, switch on the kettle and take a cup")
+    (tmp_path / "goals.json").write_text(json.dumps({"P01_01": listing}))
+    result = build(narrations, tmp_path / "built", "--goals", tmp_path / "goals.json")
+    summary = json.loads((tmp_path / "built" / "summary.json").read_text())
+    assert {name: summary[name] for name in ("questions", "task_goals", "videos", "dropped", "left_out")} == {
+        **{"questions": 16, "task_goals": 3, "videos": 1},
+        **{"dropped": [], "left_out": {}},
+    }
+    assert summary["kinds_to_drop"] == {
+        **{"near-equal": 0, "concurrent": 0, "copies": 16},
+        **{"listing-goals": 1, "unsure-actions": 0},
+    }
+    accuracies = summary["accuracy_without_video"]
+    assert (accuracies["n"], accuracies["chance"], accuracies["most frequent answer"]) == (16, 0.25, 0.25)
+    for name in ("kinds_to_drop", "accuracy_without_video"):
+        for key, value in summary[name].items():
+            assert f"{key}: {value}" in result.stdout
+    dropped = build(
+        *(narrations, tmp_path / "fewer", "--goals", tmp_path / "goals.json"),
+        *("--drop", "copies,listing-goals", "--epic-video-info", _info(tmp_path, 18.5)),
+    )
+    assert dropped.exit_code == 0, dropped.output
+    assert rejections(tmp_path / "fewer") == {
+        "goal that names its actions in their order": 1,
+        "question with the view and answer of another goal's question": 4,
+    }
+    records = read_annotations(tmp_path / "fewer" / QUESTIONS, "val")
+    assert Counter(record.task_goal for record in records) == {"prepare a cup": 6}
+
+
+def _info(tmp_path, seconds):
+    path = tmp_path / "info.csv"
+    path.write_text(f"video_id,duration,fps,resolution\nP01_01,{seconds},59.94,1920x1080\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (
+            ["--drop", "copies,near"],
+            ["--drop copies,near", "near-equal,concurrent,copies,listing-goals,unsure-actions"],
+        ),
+        (["--epic-video-info", 2.0], ["n.csv, line 2", "stop_frame: 180", "P01_01 ends at 2.00 s"]),
+        ([], ["n.csv, line 2", "start_frame: 30, expected 60 at 00:00:01.00", "60 times the seconds"]),
+    ],
+)
+def test_what_cannot_be_built_is_refused_before_anything_is_asked(tmp_path, more, told):
+    rows = epic_rows()
+    if not more:
+        rows = [row | {f"{end}_frame": row[f"{end}_frame"] // 2 for end in ("start", "stop")} for row in rows]
+    narrations = write_epic(tmp_path / "n.csv", rows)
+    more = [_info(tmp_path, option) if isinstance(option, float) else option for option in more]
+    result = build(narrations, tmp_path / "built", *more)
+    assert result.exit_code == 1
+    assert all(text in result.stderr for text in told), result.stderr
+    assert not (tmp_path / "built").exists()
+
+
+@real
+def test_unsure_actions_cost_their_goals_or_only_themselves(tmp_path, served):
+    """Every 25th narration is unsure."""
+    videos, _ = read_epic_kitchens(some_videos(tmp_path, 6))
+    narrated = as_ego4d(videos)
+    every = [one for video in narrated.values() for one in video["narration_pass_1"]["narrations"]]
+    for one in every[::25]:
+        one["narration_text"] += " #unsure"
+    narrations = write_ego4d(tmp_path / "narration.json", narrated)
+    counts = {}
+    with served(lambda prompt, before: reply(prompt, before, lambda _: "")):
+        for name, more in (("kept", ["--drop", "unsure-actions"]), ("lost", [])):
+            result = build(narrations, tmp_path / name, "--mean-gap", "4.9", *more, source="ego4d")
+            assert result.exit_code == 0, result.output
+            counts[name] = json.loads((tmp_path / name / "summary.json").read_text())
+    unknown = "goal with an action whose narration cannot be used"
+    assert unknown not in counts["kept"]["left_out"]
+    assert counts["kept"]["task_goals"] > counts["lost"]["task_goals"]
+    assert counts["lost"]["left_out"][unknown] > 0
+    for summary in counts.values():
+        assert summary["kinds_to_drop"]["unsure-actions"] == len(every[::25])
+    records = read_annotations(tmp_path / "kept" / QUESTIONS, "val")
+    assert not any("unsure" in choice for record in records for choice in record.choices)
 
 
 def test_goals_of_a_file_need_no_language_model(tmp_path):

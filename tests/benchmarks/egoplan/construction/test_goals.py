@@ -122,6 +122,36 @@ def test_a_goal_over_an_unknown_action_is_left_out(video):
     assert reasons == [goals_module.UNKNOWN_ACTION]
 
 
+@pytest.mark.parametrize(("text", "is_kept"), [("t" * 300, True), ("t" * 301, False), ("make tea " * 1700, False)])
+def test_goals_are_not_longer_than_a_sentence(video, text, is_kept):
+    kept, rejections = pool_goals([video], {video.video_id: goals_of(clips=[], overall_goal=text + ". ")})
+    assert len(kept) == is_kept
+    assert [left.reason for left in rejections] == [goals_module.TOO_LONG] * (not is_kept)
+    if rejections:
+        assert rejections[0].where == f"{video.video_id}, overall_goal"
+        assert rejections[0].detail.startswith(f"{len(text.strip())}: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "lists"),
+    [
+        ("Fill the kettle, switch on the kettle, take a cup, open the box, put a bag in the cup and pour water", True),
+        ("1) filling kettle 2) taking the big cups 3) opening a tea box", True),
+        ("fill kettle take cup pour water", True),
+        ("pour water, put the bag in the cup, open the box and take a cup", False),
+        ("fill the kettle and take a cup", False),
+        ("make tea with a kettle, a box, a bag, a cup and water", False),
+        ("Make tea", False),
+    ],
+)
+def test_goals_that_list_their_actions_in_order(video, text, lists):
+    goals = {video.video_id: goals_of(clips=[], overall_goal=text)}
+    (kept,), _ = pool_goals([video], goals)
+    assert kept.lists_actions() == lists
+    kept, rejections = pool_goals([video], goals, ["listing-goals"])
+    assert (len(kept), [left.reason for left in rejections]) == ((0, [goals_module.LISTING]) if lists else (1, []))
+
+
 def test_goals_of_a_file(video, tmp_path):
     path = tmp_path / "goals.json"
     path.write_text(json.dumps({"P01_01": goals_of(), "P99_01": goals_of()}))

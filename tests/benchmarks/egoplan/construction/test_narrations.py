@@ -1,9 +1,13 @@
+import csv
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.egoplan.construction.small import TEA, UID, ego4d_pass, epic_row, epic_rows, write_ego4d, write_epic
 from lmms_egoplan import ego4d as layout
+from lmms_egoplan.benchmarks.egoplan.clock import VideoInfo, read_video_info
 from lmms_egoplan.benchmarks.egoplan.construction import narrations as reading
 from lmms_egoplan.benchmarks.egoplan.construction.narrations import (
     hundredths,
@@ -39,10 +43,70 @@ def test_rows_in_any_order_become_actions_by_time(tmp_path):
 
 @pytest.mark.skipif(not EPIC.exists(), reason=f"needs {EPIC}")
 def test_all_real_narrations_are_read():
-    videos, rejections = read_epic_kitchens(EPIC)
+    videos, rejections = read_epic_kitchens(EPIC, read_video_info(EPIC.parent / "EPIC_100_video_info.csv"))
     assert (len(videos), sum(len(video.actions) for video in videos), rejections) == (138, 9668, [])
     # Frames were extracted at 60 a second, though five of these videos have 30, 48 or 90.
-    assert all(video.fps == pytest.approx(60, abs=0.1) for video in videos)
+    assert all(video.fps == 60 for video in videos)
+
+
+def at_rate(rows, rate):
+    """The rows with frames at another rate."""
+    for row in rows:
+        for end in ("start", "stop"):
+            row[f"{end}_frame"] = max(1, int(hundredths(row[f"{end}_timestamp"]) * rate / 100))
+    return rows
+
+
+@pytest.mark.skipif(not EPIC.exists(), reason=f"needs {EPIC}")
+@pytest.mark.parametrize("video_id", ["P01_11", "P29_05", "P18_09"])
+@pytest.mark.parametrize("rate", [30, 50, 59.94 / 2, 120])
+def test_a_real_video_at_another_frame_rate_is_refused(tmp_path, video_id, rate):
+    """The other videos are right."""
+    with EPIC.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    wrong = [row for row in rows if row["video_id"] == video_id]
+    at_rate(wrong, rate)
+    path = write_epic(tmp_path / "n.csv", rows)
+    with pytest.raises(LmmsEgoplanError) as told:
+        read_epic_kitchens(path)
+    line, frame = re.search(r"n\.csv, line (\d+): (?:start|stop)_frame: (\d+), expected ", str(told.value)).groups()
+    assert rows[int(line) - 2] in wrong
+    assert frame in [str(rows[int(line) - 2][f"{end}_frame"]) for end in ("start", "stop")]
+    assert f"narrations of {video_id} " in str(told.value)
+    assert ": 60 times the seconds" in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(("video_id", "fps"), [("P01_01", 60), ("P01_101", 50)])
+def test_both_frame_rates_of_epic_kitchens_are_known(tmp_path, video_id, fps):
+    rows = epic_rows(TEA * 2, video_id)
+    (video,), rejections = read_epic_kitchens(write_epic(tmp_path / "n.csv", at_rate(rows, fps)))
+    assert (video.fps, len(video.actions), rejections) == (fps, 12, [])
+    for rate in {25, 30, 50, 60} - {fps}:
+        with pytest.raises(LmmsEgoplanError, match=f": {fps} times the seconds"):
+            read_epic_kitchens(write_epic(tmp_path / "n.csv", at_rate(rows, rate)))
+
+
+def test_narrations_after_the_end_of_their_video_are_named(tmp_path):
+    """The last of the six narrations ends at 18 s."""
+    path = write_epic(tmp_path / "n.csv", epic_rows())
+    assert read_epic_kitchens(path, {"P01_01": VideoInfo(18.0, 29.97)})[1] == []
+    (video,), (rejection,) = read_epic_kitchens(path, {"P01_01": VideoInfo(17.0, 29.97)})
+    assert len(video.actions) == 5
+    assert video.unknown == ((1600, 1800),)
+    assert (rejection.reason, rejection.where) == (reading.NO_RATE, f"{path}, line 7")
+    assert rejection.detail.startswith("stop_frame: 1080 is at 18.00 s")
+    assert rejection.detail.endswith("P01_01 ends at 17.00 s")
+
+
+@pytest.mark.parametrize(
+    ("official", "field"),
+    [({"P01_01": VideoInfo(2.0, 60.0)}, "stop_frame: 180"), ({"P01_02": VideoInfo(99.0, 60.0)}, "video_id: 'P01_01'")],
+)
+def test_narrations_of_another_list_of_videos_are_refused(tmp_path, official, field):
+    path = write_epic(tmp_path / "n.csv", epic_rows())
+    with pytest.raises(LmmsEgoplanError, match=rf"n\.csv, line \d: {field}"):
+        read_epic_kitchens(path, official)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +116,8 @@ def test_all_real_narrations_are_read():
         ({"stop_timestamp": "soon"}, layout.NO_TIME, "stop_timestamp: 'soon'"),
         ({"start_frame": "-3"}, reading.NO_FRAMES, "start_frame: '-3'"),
         ({"stop_frame": "1e3"}, reading.NO_FRAMES, "stop_frame: '1e3'"),
-        ({"stop_frame": "99999"}, reading.NO_RATE, "stop_frame: 99999, 00:00:30.00"),
+        ({"stop_frame": "99999"}, reading.NO_RATE, "stop_frame: 99999, expected 1800 at 00:00:30.00"),
+        ({"start_frame": 1693}, reading.NO_RATE, "start_frame: 1693, expected 1680 at 00:00:28.00"),
         ({"stop_timestamp": "00:00:00.10"}, reading.NO_LENGTH, "stop_timestamp: 00:00:00.10"),
         ({"video_id": "../../etc"}, reading.UNKNOWN_VIDEO, "video_id: '../../etc'"),
         ({"narration": " "}, layout.NO_TEXT, "narration: ' '"),
@@ -143,6 +208,11 @@ def test_ego4d_narrations_that_are_left_out_are_named(tmp_path):
     assert timeless.where.endswith(f"{UID}, narration_pass_1.narrations[5]")
     # Actions that nobody can name lie there: an unclear object, and other letters.
     assert [round((start + stop) / 2) for start, stop in unknown[UID]] == [700, 800]
+    path = write_ego4d(tmp_path / "narration.json", videos)
+    sentences, unknown, same = read_ego4d(path, None, ["unsure-actions"])
+    assert [round((start + stop) / 2) for start, stop in unknown[UID]] == [800]
+    assert [len(found) for found in sentences.values()] == [2]
+    assert same == rejections
 
 
 @pytest.mark.parametrize("content", ["[]", "{}", "3", '{"a": {}, "a": {}}', "#C C picks", '{"videos": []}'])
