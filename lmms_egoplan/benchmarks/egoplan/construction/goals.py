@@ -26,7 +26,7 @@ from lmms_egoplan.validation import is_text, shown
 DEFAULT_MODEL = "gpt-4"
 # A moderate complexity (sec. 3.2).
 FEWEST_ACTIONS, MOST_ACTIONS = 4, 20
-# The paper sets no limit; a longer text is no goal but a report.
+# The paper sets no limit. A longer text reports what happens, and is not a goal.
 MOST_CHARACTERS = 300
 # Figure 10, to the letter: lines break as printed there, and a bracket that the printed form does not close stays open.
 PROMPT = """\

@@ -36,10 +36,11 @@ NOTHING_DONE = "question without a past action, for action recognition"
 class Question:
     """What comes next at one point of a goal.
 
-    others: texts of the goal's other actions, distinct, in the order of their first times. choices: the right one among
-    three of the others, shuffled. observation_frame: the last one of the visual input. past: the actions that begin by
-    then, cut there, so that none of their frames lies behind it. concurrent: normalised texts of the video's other
-    actions that begin within 0.5 s of the answer. moment: equal for several goals' questions with one view and answer.
+    others: texts of the goal's other actions, distinct, in the order of their first times, except those dropped.
+    choices: the right one among three of the others, shuffled. observation_frame: the last one of the visual input.
+    past: the actions that begin by then, cut there, so that none of their frames is later. concurrent: normalised texts
+    of the video's other actions that begin within 0.5 s of the answer. moment: equal for several goals' questions with
+    one view and answer.
     """
 
     goal: Goal
@@ -130,7 +131,7 @@ def evaluation_records(questions: Sequence[Question]) -> list[dict[str, Any]]:
 
 
 def instruction_records(questions: Sequence[Question]) -> list[dict[str, Any]]:
-    """Records in the layout of EgoPlan-IT, numbered from 1; negative answers are all other actions of the goal."""
+    """Records in the layout of EgoPlan-IT, numbered from 1; negative answers are all that could be wrong choices."""
     return [
         _record(number, question, answer=question.answer) | {"negative_answers": list(question.others)}
         for number, question in enumerate(questions, 1)

@@ -13,7 +13,7 @@ KINDS = ("near-equal", "concurrent", "copies", "listing-goals", "unsure-actions"
 
 
 def counts(questions: Sequence[Question]) -> dict[str, int]:
-    """Count the questions, or the goals, that the kinds are about; #unsure actions are none of a question."""
+    """Count the questions, or the goals, of each kind but "unsure-actions", which no question has."""
     moments = Counter(one.moment for one in questions)
     return {
         "near-equal": sum(len(set(map(near_key, one.choices))) < len(one.choices) for one in questions),
