@@ -3,6 +3,7 @@
 import asyncio
 import re
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -18,7 +19,7 @@ from lmms_egoplan.judging.endpoint import (
 )
 from lmms_egoplan.judging.judgement import Judgement, Prompt, RatingScale
 from lmms_egoplan.judging.progress import Progress
-from lmms_egoplan.judging.reading import read_rating
+from lmms_egoplan.judging.reading import is_unclear, read_rating
 from lmms_egoplan.judging.reply import Reply, is_cut, is_ended
 from lmms_egoplan.judging.settings import MAX_TOKENS, JudgeSettings
 
@@ -30,6 +31,8 @@ _LEAST_IN_A_ROW = 8
 _FIRST = 10
 # Seconds between looks at what is waited for.
 _TICK_S = 5.0
+# The error of a stored reply whose rating no longer counts.
+_UNCLEAR = "the judge's stored reply has no clear rating; it is not asked for again"
 
 
 class Dispatcher:
@@ -62,19 +65,25 @@ class Dispatcher:
         self._first_refusals: list[str] = []
 
     def restore(self) -> None:
-        """Take what the cache has, and open the progress bar.
+        """Take what the cache has, read by today's rule, and open the progress bar.
 
-        Where no rating is asked for, this includes replies that were paid for and cut off at the same limit.
+        Failures count if their reply now has a rating. Where no rating is asked for, replies that were paid for and cut
+        off at the same limit count, too.
         """
-        for key, outcome in self._cache.load(self._keys).items():
+        failures = self._cache.load_failures(self._keys)
+        for key, outcome in (failures | self._cache.load(self._keys)).items():
             if (judgement := judgement_of(outcome, self._scale)) is not None:
                 prompt = self._keys[key]
                 self.judgements[prompt] = judgement
-                if outcome.endpoint != self._settings.where:
+                if outcome.endpoint != self._settings.where and judgement.error is None:
                     self._progress.elsewhere[outcome.endpoint] += len(self._prompts[prompt])
-        self._progress.start(cached=sum(len(self._prompts[prompt]) for prompt in self.judgements))
+        counts = Counter[bool]()
+        for prompt, judgement in self.judgements.items():
+            counts[judgement.error is None] += len(self._prompts[prompt])
+        self._progress.start(cached=counts[True])
+        self._progress.finish(failed=counts[False])
         if self._scale is None:
-            for key, outcome in self._cache.load_failures(self._keys).items():
+            for key, outcome in failures.items():
                 reply = outcome.judgement
                 is_paid = reply.reply is not None and is_cut(reply.finish or "")
                 if is_paid and outcome.max_tokens == self._settings.max_tokens:
@@ -221,12 +230,20 @@ class Dispatcher:
 
 
 def judgement_of(outcome: Outcome, scale: RatingScale | None) -> Judgement | None:
-    """What a stored reply says, as the scale reads it now; None for no rating where there is a scale."""
+    """Read a stored reply as the scale reads it now; None if it is to be asked for.
+
+    A stored reply without a clear rating is not asked for again, unless it was a failure before.
+    """
     stored = replace(outcome.judgement, cached=True)
+    is_failure = stored.error is not None
     if scale is None:
-        return replace(stored, rating=None)
+        return None if is_failure else replace(stored, rating=None)
     rating = read_rating(scale, stored.reply, stored.finish)
-    return None if rating is None else replace(stored, rating=rating)
+    if rating is not None:
+        return replace(stored, rating=rating, error=None)
+    if is_failure or not is_unclear(scale, stored.reply, stored.finish):
+        return None
+    return replace(stored, rating=None, error=_UNCLEAR)
 
 
 def _words(refusal: str) -> str:

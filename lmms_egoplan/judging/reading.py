@@ -11,18 +11,28 @@ _NO_WORDS = re.compile(r"[\W_]+\Z")
 
 
 def read_rating(scale: RatingScale, reply: str | None, finish: str | None) -> float | None:
-    """The rating in a reply that has ended; what a model says while it thinks is none.
+    """Read the rating in a reply that has ended; what a model says while it thinks is none.
 
     Args:
-        finish: why the reply ends, as the endpoint says it, "" where it does not. Where nobody knows what that means,
-            or None as of old nobody asked, a rating counts only at the very end of the reply.
+        finish: why the reply ends, as the endpoint says it, "" if it does not. If nobody knows what that means, or if it
+            is None, since nobody asked, a rating counts only at the very end of the reply.
     """
-    has_ended = None if finish is None else is_ended(finish)
-    verdict = None if reply is None or has_ended is False else without_thinking(reply)
+    verdict = _verdict(reply, finish)
     rating = None if verdict is None else scale.read(verdict)
-    if rating is None or has_ended:
+    if rating is None or (finish is not None and is_ended(finish)):
         return rating
     return rating if _ends_with_rating(scale, verdict or "") else None
+
+
+def is_unclear(scale: RatingScale, reply: str | None, finish: str | None) -> bool:
+    """Whether a reply has a verdict without a rating, so that another reading of its end would not help."""
+    verdict = _verdict(reply, finish)
+    return verdict is not None and scale.read(verdict) is None
+
+
+def _verdict(reply: str | None, finish: str | None) -> str | None:
+    """What a reply says after the model's thinking; None if the reply or the thinking did not end."""
+    return None if reply is None or (finish is not None and is_ended(finish) is False) else without_thinking(reply)
 
 
 def _ends_with_rating(scale: RatingScale, verdict: str) -> bool:

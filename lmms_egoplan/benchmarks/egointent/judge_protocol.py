@@ -1,41 +1,49 @@
+# ruff: noqa: RUF001 - typographic quotation marks
 """What a judge is asked about a prediction, and how its verdict is read (sec. 4.1).
 
 The paper has Qwen3 score the semantic consistency of prediction and reference in each field, and prints no prompt:
-the project's own stand in ``judge_protocol.yaml``.
+the project's own stand in ``judge_protocol.yaml``, one with the paper's definitions of the fields and one with those of
+the release of August 2026.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from statistics import fmean
-from types import MappingProxyType
 
-from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS
+from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS, RELEASE_NAMES
 from lmms_egoplan.judging.judgement import RatingScale
 from lmms_egoplan.paths import yaml_beside
 
-# Goes up with every change of the prompts or of how a verdict is read: ratings of different versions do not compare.
-# The release's differs from the paper's in the names of the fields, where one request is about several.
-JUDGE_VERSION, RELEASE_JUDGE_VERSION = "1", "2"
+# Raise with every change of the prompts (first number) or of how a verdict is read: ratings of different versions do not
+# compare. The release's prompt has its definitions, and its names of the fields where one request is about several.
+JUDGE_VERSION, RELEASE_JUDGE_VERSION = "1.1", "3"
 
 _PROMPTS = yaml_beside(__file__)
 
-_BRACKETED = re.compile(r"\[\[([^\[\]]*)\]\]")
 _NUMBER = re.compile(r"(?:[0-9]{1,2}|100)(?:\.[0-9]*)?")
 _BEST = 100.0
+_BRACKETED = re.compile(r"\[\[([^\[\]]*)\]\]")
+# What may surround ratings on their line: emphasis, quotation marks, a full stop.
+_MARKS = " \t*_~`\"'“”‘’„«»「」.。"
+_ALONE = re.compile(rf"(?:\[\[[^\[\]]*\]\][{_MARKS}]*)+")
+# Where a reply starts over: a heading or the first words of a prompt.
+_NEW_TEXT = re.compile(
+    r"^[^\w\n]{0,20}(?:\[(?:start|end) of the|A person does one step|The images are frames)|<\|",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 
-def judge_prompt(
-    references: Mapping[str, str], predictions: Mapping[str, str], names: Mapping[str, str] = MappingProxyType({})
-) -> str:
+def judge_prompt(references: Mapping[str, str], predictions: Mapping[str, str], *, release: bool = False) -> str:
     """The request to rate one field, or several at once.
 
     Args:
         references: texts by field, at least of the fields in `predictions`.
         predictions: texts by field, of one field or more; as a judge may be shown them.
-        names: what the request calls a field, where not by its name; a request about one field names none.
+        release: use the release's definitions and names of the fields; a request about one field names none.
     """
     fields = list(predictions)
-    called = {field: names.get(field, field) for field in fields}
+    called = {field: RELEASE_NAMES[field] if release else field for field in fields}
     texts = "\n".join(
         _PROMPTS["texts"].format(
             label=f": {called[field]}" if len(fields) > 1 else "",
@@ -44,7 +52,7 @@ def judge_prompt(
         )
         for field in fields
     )
-    rating, definitions = _PROMPTS["rating"], _PROMPTS["definitions"]
+    rating, definitions = _PROMPTS["rating"], _PROMPTS["release_definitions" if release else "definitions"]
     if len(fields) == 1:
         return _PROMPTS["one"].format(definition=definitions[fields[0]], rating=rating, texts=texts)
     return _PROMPTS["several"].format(
@@ -56,27 +64,28 @@ def judge_prompt(
 
 
 def read_rating(verdict: str) -> float | None:
-    """The rating of one field: the last ``[[n]]`` of the verdict, a number from 0 to 100.
+    """Read the rating of one field: ``[[n]]``, a number from 0 to 100, alone on the last non-empty line.
 
-    None where the last ``[[...]]`` holds anything else, whatever was said before.
+    Only emphasis, quotation marks and a full stop may surround it.
     """
-    bracketed = _BRACKETED.findall(verdict)
-    return _number(bracketed[-1]) if bracketed else None
+    contents = next(_last_lines(verdict), [])
+    return _number(contents[0]) if len(contents) == 1 else None
 
 
 def read_ratings(verdict: str) -> dict[str, float]:
-    """The ratings of several fields: of each the last ``[[field: n]]`` of the verdict, a number from 0 to 100.
+    """Read the ratings of several fields: ``[[field: n]]``, numbers from 0 to 100, alone on the last lines.
 
-    The field's name may be in any case, with blanks or hyphens, or one of `ALIASES`. A field is absent where its last
-    ``[[field: ...]]`` holds anything else.
+    The field's name may be in any case, with blanks or hyphens, or one of `ALIASES`. A field is absent if these lines
+    rate it differently, or give anything but a number for it.
     """
-    last = {}
-    for content in _BRACKETED.findall(verdict):
+    ratings: dict[str, set[float | None]] = {}
+    for content in chain.from_iterable(_last_lines(verdict)):
         name, colon, value = content.partition(":")
         if colon:
             plain = re.sub(r"[\s_-]+", "_", name.strip().lower())
-            last[ALIASES.get(plain, plain)] = _number(value)
-    return {field: rating for field in FIELDS if (rating := last.get(field)) is not None}
+            ratings.setdefault(ALIASES.get(plain, plain), set()).add(_number(value))
+    only = {field: next(iter(values)) for field, values in ratings.items() if len(values) == 1}
+    return {field: rating for field in FIELDS if (rating := only.get(field)) is not None}
 
 
 SCALE = RatingScale(read_rating, best=_BEST)
@@ -93,6 +102,21 @@ def _mean_reader(fields: Sequence[str]) -> Callable[[str], float | None]:
         return fmean(ratings[field] for field in fields) if ratings.keys() >= set(fields) else None
 
     return read
+
+
+def _last_lines(verdict: str) -> Iterator[list[str]]:
+    """Yield what is in ``[[...]]`` on each of the last lines that hold nothing else, from the last line up.
+
+    Nothing if the verdict starts over after a rating.
+    """
+    first = _BRACKETED.search(verdict)
+    if first is None or _NEW_TEXT.search(verdict, first.end()):
+        return
+    for line in reversed(verdict.splitlines()):
+        if plain := line.strip().strip(_MARKS):
+            if not _ALONE.fullmatch(plain):
+                return
+            yield _BRACKETED.findall(plain)
 
 
 def _number(text: str) -> float | None:

@@ -1,7 +1,7 @@
 """What a model is asked about a step, and the fields of its answer (sec. 3.2).
 
-The paper prints no prompt: the project's own stand in ``protocol.yaml``, one with the paper's names of the fields and
-one with those of the release of August 2026.
+The paper prints no prompt: the project's own stand in ``protocol.yaml``, one with the paper's names and definitions of
+the fields and one with those of the release of August 2026.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ ALIASES = {
 }
 
 # One for each prompt, another one with every change: scores of different versions do not compare.
-PROMPT_VERSION, RELEASE_PROMPT_VERSION = "1", "2"
+PROMPT_VERSION, RELEASE_PROMPT_VERSION = "1", "3"
 
 _PROMPTS: dict[str, str] = yaml_beside(__file__)
 PROMPT, RELEASE_PROMPT = _PROMPTS["prompt"], _PROMPTS["release_prompt"]

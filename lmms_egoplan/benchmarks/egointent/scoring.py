@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import model_validator
@@ -61,7 +60,7 @@ def grade(
     settings: "JudgeSettings | None",
     *,
     together: bool = False,
-    names: Mapping[str, str] = MappingProxyType({}),
+    release: bool = False,
     show_progress: bool = True,
 ) -> list[GradedStep]:
     """Have a judge rate every field that was found; every prediction is kept, in order.
@@ -75,7 +74,7 @@ def grade(
         together: one request for all fields of a step, a third of the requests. A reply that does not rate all of them
             is asked for again twice; of the last one, those that it rates count. The demo judge is asked field by
             field in any case.
-        names: see `judge_prompt`.
+        release: see `judge_prompt`.
         show_progress: a progress bar.
     """
     judged: list[dict[str, Judgement]] = [{} for _ in predictions]
@@ -84,17 +83,17 @@ def grade(
         for index, prediction in enumerate(predictions):
             fields = GradedStep.askable(prediction.fields)
             parts = [tuple(fields)] if together and fields and settings.model != DEMO else [(name,) for name in fields]
-            requests |= {(index, part): _request(prediction, part, names) for part in parts}
+            requests |= {(index, part): _request(prediction, part, release) for part in parts}
         for (index, fields), judgement in _judge(requests, settings, show_progress).items():
             judged[index] |= _by_field(fields, judgement)
     return GradedStep.of_all(predictions, judged, "EgoIntent", "predicted fields")
 
 
-def _request(prediction: Prediction, fields: tuple[str, ...], names: Mapping[str, str]) -> JudgeRequest:
+def _request(prediction: Prediction, fields: tuple[str, ...], release: bool) -> JudgeRequest:
     shown = {field: sanitize(prediction.fields[field])[0] for field in fields}
     return JudgeRequest(
         id=f"{prediction.step_id} {', '.join(shown)}",
-        prompt=judge_prompt(prediction.references, shown, names),
+        prompt=judge_prompt(prediction.references, shown, release=release),
         reference=" ".join(prediction.references[field] for field in shown),
         answer=" ".join(shown.values()),
     )

@@ -20,24 +20,52 @@ _EXAMPLE = re.compile(
     rf"""
     \b (?: (?: for \s+ (?:example|instance) | e\.? \s? g \b | such \s as ) (?: {_QUOTE} | {_GAP} )*
     | examples? {_GAP}* {_QUOTE} (?: {_QUOTE} | {_GAP} )* )
-    (?: rating [\s*_"'`”]{{0,9}} [:：=]? [\s*_"'`“]{{0,9}} )? \[\[ \s* 0?\.50* \s* \]\]
+    (?: rating [\s*_"'`”]{{0,9}} [:：=]? [\s*_"'`“]{{0,9}} )? \[{{1,2}} \s* 0?\.50* \s* \]{{1,2}}
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-_BRACKETED = re.compile(r"\[\[([^\[\]]*)\]\]")
+# Table 7 asks for "[rating]" and shows "[[0.5]]".
+_RATING = re.compile(r"\[\[([^\[\]]*)\]\]|\brating[^\w\n\[\]]{0,20}\[([^\[\]]*)\]", re.IGNORECASE)
 _NUMBER = re.compile(r"[01](?:\.0*)?|0?\.50*")
+_WORD = re.compile(r"\w")
+# The prompt's headings at which a reply starts over, at the start of a line or directly after a rating.
+_NEW_QUESTION = re.compile(
+    r"(?:^|(?<=\]))[^\w\n]{0,20}\[[^\w\n]{0,9}(?:question|instruction)[^\w\n]{0,9}\]", re.IGNORECASE | re.MULTILINE
+)
+# What else starts over, if a rating precedes it.
+_NEW_TEXT = re.compile(
+    r"^[^\w\n]{0,20}(?:(?:(?:new|next|user)[ ])?(?:question|instruction)[ \d]{0,9}[^\w\n]{0,9}[:\]]"
+    r"|\[the[ ](?:start|end)[ ]of|(?:user|human)[^\w\n]{0,9}:)|<\|",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 
 def read_rating(verdict: str) -> float | None:
-    """The rating in a judge's verdict: 0, 0.5 or 1.
+    """Read the rating in a judge's verdict: 0, 0.5 or 1.
 
-    The last ``[[x]]`` alone decides: where it holds anything else (``7``, ``-1``, ``rating``) there is no rating,
-    whatever was said before. The example in the prompt's own instruction ("for example: Rating: [[0.5]]") is no
-    rating, however it is quoted.
+    A rating is ``[[x]]``, or ``[x]`` directly after the word "rating". All ratings of the verdict must agree, or its last
+    non-empty line must have exactly one. Other contents of the brackets (``7``, ``rating``) are ratings off the scale.
+
+    Text after a new ``[Question]`` or ``[Instruction]`` heading does not count. After any other new start (``User:``, a
+    heading of the prompt), the last line decides nothing. The example in the prompt's own instruction ("for example:
+    Rating: [[0.5]]") is no rating, in whatever quotation marks.
     """
-    ratings = _BRACKETED.findall(_EXAMPLE.sub(" ", verdict))
-    last = ratings[-1].strip() if ratings else ""
-    return float(last) if _NUMBER.fullmatch(last) else None
+    heading = _NEW_QUESTION.search(verdict)
+    text = _EXAMPLE.sub(" ", verdict[: heading.start()] if heading else verdict)
+    ratings = _ratings(text)
+    first = _RATING.search(text)
+    if first is None or len(set(ratings)) == 1:
+        return ratings[0] if ratings else None
+    if _NEW_TEXT.search(text, first.end()):
+        return None
+    last = _ratings(next(line for line in reversed(text.splitlines()) if _WORD.search(line)))
+    return last[0] if len(last) == 1 else None
+
+
+def _ratings(text: str) -> list[float | None]:
+    """The ratings in a text, in order; None for one that is not on the scale."""
+    contents = ((double or single).strip() for double, single in _RATING.findall(text))
+    return [float(content) if _NUMBER.fullmatch(content) else None for content in contents]
 
 
 SCALE = RatingScale(read_rating, best=1)

@@ -30,6 +30,8 @@ class Steps(JudgedTask):
     COUNTS = ("max_frames",)
     SETTINGS = ("media",)
     DEFAULT_JUDGE = DEFAULT_JUDGE
+    # Which judge prompt: the release's, or the paper's.
+    RELEASE = True
 
     def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
         if (media := metadata.get("media", _MEDIA[0])) not in _MEDIA:
@@ -41,7 +43,14 @@ class Steps(JudgedTask):
             Prediction.of_reply(answer.doc, answer.text, None, num_shown(answer.doc, answer.doc["shown"]), answer.media)
             for answer in answers
         ]
-        return [step.to_text() for step in grade(predictions, self.judge(), show_progress=is_first_process())]
+        steps = grade(predictions, self.judge(), release=self.RELEASE, show_progress=is_first_process())
+        return [step.to_text() for step in steps]
+
+
+class PaperSteps(Steps):
+    """The same with the paper's names and definitions of the fields."""
+
+    RELEASE = False
 
 
 def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
@@ -59,5 +68,5 @@ def doc_to_text(doc: Mapping[str, Any]) -> str:
 
 
 def doc_to_release_text(doc: Mapping[str, Any]) -> str:
-    """As `doc_to_text`, under the names of the release of August 2026."""
+    """As `doc_to_text`, with the names and definitions of the release of August 2026."""
     return IMAGE_PLACEHOLDER * num_shown(doc, doc["shown"]) + release_prompt_text(doc)

@@ -21,7 +21,6 @@ from lmms_egoplan.benchmarks.egointent.metrics import (  # noqa: F401
 )
 from lmms_egoplan.benchmarks.egointent.protocol import (  # noqa: F401
     PROMPT_VERSION,
-    RELEASE_NAMES,
     RELEASE_PROMPT_VERSION,
     prompt_text,
     release_prompt_text,
@@ -54,7 +53,7 @@ def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, 
 
 
 def doc_to_release_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> str:
-    """As `doc_to_text`, under the names of the release of August 2026."""
+    """As `doc_to_text`, with the names and definitions of the release of August 2026."""
     return release_prompt_text(doc)
 
 
@@ -67,7 +66,7 @@ class Judged(JudgedFilter):
     """Has all answers of the task judged together; gives on what `GradedStep.to_text` writes.
 
     together: all fields of a step in one request to the judge.
-    release: the judge is told the names of the release of August 2026.
+    release: use the release's judge prompt (August 2026), else the paper's.
     """
 
     DEFAULT_JUDGE = scoring.DEFAULT_JUDGE
@@ -75,7 +74,7 @@ class Judged(JudgedFilter):
     def __init__(self, together: bool = False, release: bool = True) -> None:
         super().__init__()
         self._together = together
-        self._names = RELEASE_NAMES if release else {}
+        self._release = release
 
     def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
         predictions = []
@@ -87,7 +86,7 @@ class Judged(JudgedFilter):
             predictions,
             self.judge(),
             together=self._together,
-            names=self._names,
+            release=self._release,
             show_progress=is_first_process(),
         )
         return [step.to_text() for step in steps]

@@ -1,9 +1,9 @@
 """Four scores of a prediction that need no reference: which fields each is about, and what a judge is asked.
 
 The benchmark's current release adds them to the paper's: GF, whether the prediction is supported by what is visible;
-HIC, whether local and procedural intent form a goal hierarchy; TPC, whether what is done now and what comes next follow
-in time; NPF, whether the next action can start from the observed state. The prompts are the project's own, in
-``judge_protocol.yaml``, with the release's names of the fields.
+HIC, whether local and procedural intent form a goal hierarchy; TPC, whether the current and future predictions follow a
+coherent temporal order; NPF, whether the next action is immediately feasible from the observed state. The prompts are
+the project's own, in ``judge_protocol.yaml``, with the release's names and definitions of the fields.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.paths import yaml_beside
 
 # Goes up with every change of the prompts or of what the judge is shown: scores of different versions do not compare.
-DIAGNOSTICS_VERSION = "2"
+DIAGNOSTICS_VERSION = "3"
 
 # By name, the fields that a score is about.
 SCORES = {

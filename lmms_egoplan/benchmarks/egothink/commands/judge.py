@@ -84,7 +84,7 @@ def judge(
     if unjudged:
         raise LmmsEgoplanError(
             f"{unjudged} of {len(judged)} answers are not judged{' in each repeat' if repeats > 1 else ''} ({written} "
-            "says why). The same command asks for them again"
+            "says why). Unless the reason says otherwise, the same command asks for them again"
         )
 
 
