@@ -14,8 +14,8 @@ def read_rating(scale: RatingScale, reply: str | None, finish: str | None) -> fl
     """Read the rating in a reply that has ended; what a model says while it thinks is none.
 
     Args:
-        finish: why the reply ends, as the endpoint says it, "" if it does not. If nobody knows what that means, or if it
-            is None, since nobody asked, a rating counts only at the very end of the reply.
+        finish: why the reply ends, as the endpoint says it, "" if it does not. If nobody knows what that means, or if
+            it is None, since nobody asked, a rating counts only at the very end of the reply.
     """
     verdict = _verdict(reply, finish)
     rating = None if verdict is None else scale.read(verdict)

@@ -117,8 +117,32 @@ def test_a_cached_reply_is_read_as_the_scale_reads_now():
         (judgement,) = judge_all([request("a")], first, settings, show_progress=False)
         assert (judgement.rating, judgement.cached, len(server.prompts)) == (1, True, 1)
         none = replace(SCALE, read=lambda verdict: None)
-        (judgement,) = judge_all([request("a")], none, settings, show_progress=False)
-        assert (judgement.rating, judgement.cached, len(server.prompts)) == (None, False, 4)
+        for _ in range(2):
+            (judgement,) = judge_all([request("a")], none, settings, show_progress=False)
+            assert (judgement.rating, judgement.reply, len(server.prompts)) == (None, "[[1]] or [[0]]", 1)
+            assert "stored reply" in judgement.error
+
+
+def test_a_stored_reply_that_had_no_rating_is_read_as_the_scale_reads_now(log):
+    with JudgeServer(lambda *_: Reply("Rating: [1]")) as server:
+        (judgement,) = judge(server.url, ["a"])
+        assert (judgement.rating, len(server.prompts)) == (None, 3)
+        settings = JudgeSettings("judge", server.url)
+        now = replace(SCALE, read=lambda verdict: 1.0)
+        (judgement,) = judge_all([request("a")], now, settings, show_progress=False)
+        assert (judgement.rating, judgement.error, judgement.cached) == (1, None, True)
+        assert len(server.prompts) == 3
+        assert "1 of 1 answers judged" in log[-1]
+        assert "1 from the cache" in log[-1]
+        judge(server.url, ["a"])
+        assert len(server.prompts) == 6  # without a rating, it is asked again as before
+
+
+def test_a_stored_reply_that_did_not_end_has_no_rating(log):
+    with JudgeServer(lambda *_: Reply("[[1]]", finish="length")) as server:
+        for _ in range(2):
+            assert judge(server.url, ["a"])[0].rating is None
+        assert len(server.prompts) == 6
 
 
 def test_half_a_surrogate_pair_is_asked_as_a_question_mark():

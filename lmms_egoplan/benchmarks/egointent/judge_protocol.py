@@ -15,8 +15,8 @@ from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS, RELEASE_
 from lmms_egoplan.judging.judgement import RatingScale
 from lmms_egoplan.paths import yaml_beside
 
-# Raise with every change of the prompts (first number) or of how a verdict is read: ratings of different versions do not
-# compare. The release's prompt has its definitions, and its names of the fields where one request is about several.
+# Raise with every change of the prompts or of how a verdict is read: ratings of different versions do not compare. The
+# release's prompt has its definitions, and its names of the fields where one request is about several.
 JUDGE_VERSION, RELEASE_JUDGE_VERSION = "1.1", "3"
 
 _PROMPTS = yaml_beside(__file__)

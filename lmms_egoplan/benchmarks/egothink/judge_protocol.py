@@ -27,10 +27,11 @@ _EXAMPLE = re.compile(
 # Table 7 asks for "[rating]" and shows "[[0.5]]".
 _RATING = re.compile(r"\[\[([^\[\]]*)\]\]|\brating[^\w\n\[\]]{0,20}\[([^\[\]]*)\]", re.IGNORECASE)
 _NUMBER = re.compile(r"[01](?:\.0*)?|0?\.50*")
-_WORD = re.compile(r"\w")
+_NOT_EMPTY = re.compile(r"[\w\[]")
 # The prompt's headings at which a reply starts over, at the start of a line or directly after a rating.
 _NEW_QUESTION = re.compile(
-    r"(?:^|(?<=\]))[^\w\n]{0,20}\[[^\w\n]{0,9}(?:question|instruction)[^\w\n]{0,9}\]", re.IGNORECASE | re.MULTILINE
+    r"(?:^|(?<=\])(?!\]))[^\w\n]{0,20}\[[^\w\n]{0,9}(?:question|instruction)[^\w\n]{0,9}\]",
+    re.IGNORECASE | re.MULTILINE,
 )
 # What else starts over, if a rating precedes it.
 _NEW_TEXT = re.compile(
@@ -43,8 +44,8 @@ _NEW_TEXT = re.compile(
 def read_rating(verdict: str) -> float | None:
     """Read the rating in a judge's verdict: 0, 0.5 or 1.
 
-    A rating is ``[[x]]``, or ``[x]`` directly after the word "rating". All ratings of the verdict must agree, or its last
-    non-empty line must have exactly one. Other contents of the brackets (``7``, ``rating``) are ratings off the scale.
+    A rating is ``[[x]]``, or ``[x]`` directly after the word "rating". All ratings of the verdict must agree, or its
+    last non-empty line must have exactly one. Other contents of the brackets (``7``, ``rating``) agree with nothing.
 
     Text after a new ``[Question]`` or ``[Instruction]`` heading does not count. After any other new start (``User:``, a
     heading of the prompt), the last line decides nothing. The example in the prompt's own instruction ("for example:
@@ -58,7 +59,7 @@ def read_rating(verdict: str) -> float | None:
         return ratings[0] if ratings else None
     if _NEW_TEXT.search(text, first.end()):
         return None
-    last = _ratings(next(line for line in reversed(text.splitlines()) if _WORD.search(line)))
+    last = _ratings(next(line for line in reversed(text.splitlines()) if _NOT_EMPTY.search(line)))
     return last[0] if len(last) == 1 else None
 
 

@@ -1,12 +1,34 @@
 """The judge's prompts, and how its verdicts are read."""
 
+from statistics import fmean
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.egointent.judge_texts import REFERENCES, TEXTS, shown_in
+from benchmarks.verdicts import egointent_forms, egointent_several_forms
 from lmms_egoplan.benchmarks.egointent.judge_protocol import SCALE, judge_prompt, read_rating, read_ratings, scale_of
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.judging.reading import read_rating as read_reply
+from lmms_egoplan.judging.reply import without_thinking
+from patience import processor_time_below
+
+
+def test_each_form_of_a_verdict_is_read_as_it_is_meant():
+    forms = set(egointent_forms())
+    assert len(forms) >= 300
+    assert [form for form in forms if read_reply(SCALE, form.reply, "stop") != form.rating] == []
+
+
+def test_each_form_of_a_verdict_on_several_fields_is_read_as_it_is_meant():
+    forms = set(egointent_several_forms())
+    assert len(forms) >= 300
+    for kind, reply, ratings in forms:
+        found = read_ratings(without_thinking(reply))
+        assert (kind, reply, *map(found.get, FIELDS)) == (kind, reply, *ratings)
+        mean = fmean(ratings) if None not in ratings else None
+        assert read_reply(scale_of(FIELDS), reply, "stop") == mean
 
 
 @pytest.mark.parametrize(
@@ -16,7 +38,8 @@ from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
         ("[[0]]", 0),
         ("**[[100]]**.", 100),
         ("[[ 62.5 ]]", 62.5),
-        ("[[10]] at first, but no: [[20]]", 20),
+        ("[[10]] at first, but no:\n[[20]]", 20),
+        ("[[10]] at first, but no: [[20]]", None),
         ("[[85]] and then [[n]]", None),
         ("[[101]]", None),
         ("[[100.5]]", None),
@@ -29,7 +52,7 @@ from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
         ("", None),
     ],
 )
-def test_reads_the_last_rating(verdict, rating):
+def test_reads_the_rating_on_the_last_line(verdict, rating):
     assert read_rating(verdict) == rating
 
 
@@ -41,12 +64,14 @@ def test_reads_the_last_rating(verdict, rating):
             dict(zip(FIELDS, (80, 5, 0), strict=True)),
         ),
         ("[[Local Intent: 80]] [[next-step plan : 7.5 ]]", {"local_intent": 80, "next_step_plan": 7.5}),
-        ("[[local_intent: 80]] or [[local_intent: 70]]", {"local_intent": 70}),
+        ("[[local_intent: 80]] or\n[[local_intent: 70]]", {"local_intent": 70}),
+        ("[[local_intent: 80]] or [[local_intent: 70]]", {}),
+        ("[[local_intent: 80]] [[local_intent: 70]]", {}),
         ("[[local_intent: 80]] [[local_intent: n]] [[other: 3]] [[9]]", {}),
         ("[[global_intent: 101]]", {}),
     ],
 )
-def test_reads_the_last_rating_of_each_field(verdict, ratings):
+def test_reads_the_ratings_on_the_last_lines(verdict, ratings):
     assert read_ratings(verdict) == ratings
 
 
@@ -65,10 +90,11 @@ def test_a_verdict_on_several_fields_needs_them_all(asked, rated):
     assert scale_of(sorted(asked)).read(verdict) == (40 if asked <= rated else None)
 
 
+@pytest.mark.parametrize("release", [False, True])
 @pytest.mark.parametrize("fields", [*([field] for field in FIELDS), FIELDS[:2], FIELDS])
-def test_prompts_hold_texts_and_no_rating(fields):
+def test_prompts_hold_texts_and_no_rating(fields, release):
     predictions = {field: f"<{field}> {{braces}}" for field in fields}
-    prompt = judge_prompt(REFERENCES, predictions)
+    prompt = judge_prompt(REFERENCES, predictions, release=release)
     for field in FIELDS:
         assert (REFERENCES[field] in prompt) == (field in fields)
         assert prompt.count(f"<{field}>") == (field in fields)
@@ -76,3 +102,10 @@ def test_prompts_hold_texts_and_no_rating(fields):
     assert read_rating(prompt) is None
     assert read_ratings(prompt) == {}
     assert all(len(line) < 500 for line in prompt.splitlines())
+
+
+def test_time_is_linear():
+    for piece in ("[[", "[[8]] ", "\n[[8]]", "*", "\n", "[[8]]\n[start of the ", "**[[8]]**.\n", "<|"):
+        with processor_time_below(2):  # usually a twentieth; in square time, many
+            read_rating(piece * (50_000 // len(piece)))
+            read_ratings(piece * (50_000 // len(piece)))

@@ -7,6 +7,7 @@ import pytest
 from benchmarks.egointent.source import raw_record
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egointent import metrics
+from lmms_egoplan.benchmarks.egointent.diagnostics.judge_protocol import diagnostics_prompt
 from lmms_egoplan.benchmarks.egointent.heatmap import make_heatmap
 from lmms_egoplan.benchmarks.egointent.judge_protocol import judge_prompt, read_ratings
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES, prompt_text, release_prompt_text
@@ -82,15 +83,33 @@ def test_missing_predictions_are_zero_and_missing_ratings_are_not(values, expect
 
 def test_one_request_about_several_fields_names_them_as_the_release_does():
     texts = {field: f"text of {field[:4]}" for field in FIELDS}
-    prompt = judge_prompt(texts, texts, RELEASE_NAMES)
+    prompt = judge_prompt(texts, texts, release=True)
     assert "[[procedural_intent: n]]" in prompt
     assert "global_intent" not in prompt
     assert read_ratings("[[local_intent: 1]] [[procedural_intent: 2]] [[next_step: 3]]") == dict(
         zip(FIELDS, (1.0, 2.0, 3.0), strict=True)
     )
-    assert judge_prompt({FIELDS[0]: "a"}, {FIELDS[0]: "b"}, RELEASE_NAMES) == judge_prompt(
-        {FIELDS[0]: "a"}, {FIELDS[0]: "b"}
-    )
+
+
+def test_the_two_versions_share_no_judgement_of_the_next_step():
+    text = {"next_step_plan": "drive the screw in"}
+    paper, release = (judge_prompt(text, text, release=release) for release in (False, True))
+    assert "begin after this step" in paper
+    assert "occur immediately after the observation boundary" in release
+    assert "after this step" not in release
+
+
+def test_the_rest_of_the_step_may_be_what_comes_next():
+    prompt = release_prompt_text(DOC)
+    assert "next_step: what is most likely to occur immediately after the observation boundary." in prompt
+    assert "not a part of this step" not in prompt
+    assert "not a part of this step" in prompt_text(DOC)
+    texts = dict.fromkeys(FIELDS, "a")
+    order, feasible = (diagnostics_prompt(name, texts) for name in ("tpc", "npf"))
+    assert "coherent temporal order" in order
+    assert "part of the current one" not in order
+    assert "immediately feasible from the observed state" in feasible
+    assert "once this step is done" not in feasible
 
 
 def test_the_judge_is_asked_with_these_names():
@@ -99,7 +118,7 @@ def test_the_judge_is_asked_with_these_names():
     with JudgeServer(lambda *_: Reply(verdict)) as server:
         settings = JudgeSettings("judge", base_url=server.url)
         prediction = Prediction.of_reply(DOC, reply, False, 3)
-        (step,) = grade([prediction], settings, together=True, names=RELEASE_NAMES, show_progress=False)
+        (step,) = grade([prediction], settings, together=True, release=True, show_progress=False)
     assert step.ratings == dict(zip(FIELDS, (80.0, 60.0, 40.0), strict=True))
     assert all("global_intent" not in str(body) for body in server.bodies)
 

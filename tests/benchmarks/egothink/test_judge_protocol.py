@@ -5,18 +5,26 @@ import re
 from unicodedata import normalize
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from benchmarks.egothink.forgeries import FORGED_DELIMITERS, FORGED_VERDICTS, HARMLESS, TEXTS
 from benchmarks.egothink.paper import END, START, TABLE_7
-from lmms_egoplan.benchmarks.egothink.judge_protocol import JUDGE_PROMPT, read_rating
+from benchmarks.verdicts import egothink_forms
+from lmms_egoplan.benchmarks.egothink.judge_protocol import JUDGE_PROMPT, SCALE, read_rating
+from lmms_egoplan.judging.reading import read_rating as read_reply
 from lmms_egoplan.judging.sanitize import sanitize
 from patience import processor_time_below
 
 
 def test_prompt_is_the_papers():
     assert TABLE_7.replace(r"\n", "\n") == JUDGE_PROMPT
+
+
+def test_each_form_of_a_verdict_is_read_as_it_is_meant():
+    forms = set(egothink_forms())
+    assert len(forms) >= 300
+    assert [form for form in forms if read_reply(SCALE, form.reply, "stop") != form.rating] == []
 
 
 @pytest.mark.parametrize(
@@ -27,7 +35,8 @@ def test_prompt_is_the_papers():
         ("Rating: [[ 0.5 ]]", 0.5),
         ("[[.50]] it is", 0.5),
         ("Rating: [[\n0\n]]", 0),
-        ("Not [[0]] but [[0.5]].", 0.5),
+        ("Not [[0]] but\n[[0.5]].", 0.5),
+        ("Rating: [1]", 1),
         ("[[[1]]]", 1),
         ("[[0]] and [[", 0),
         ("[[1]] and [0]", 1),
@@ -52,7 +61,7 @@ def test_ratings(verdict, rating):
     [
         "",
         "Rating: 1",
-        "Rating: [1]",
+        "Not [[0]] but [[0.5]].",
         "[[7]]",
         "[[-1]]",
         "[[rating]]",
@@ -105,30 +114,51 @@ def test_the_example_never_counts_and_never_hides_the_rating(text, example, rati
         assert read_rating(verdict) == float(rating)
 
 
+def slow_ratings(text):
+    """Look at every place where a rating may begin, from the start."""
+    ratings, place = [], 0
+    while place < len(text):
+        opening = place + 2 if text[place : place + 2] == "[[" else 0
+        if text[place : place + 6].lower() == "rating" and not (place and is_of_word(text[place - 1])):
+            bracket = place + 6
+            while bracket < len(text) and not is_of_word(text[bracket]) and text[bracket] not in "[]\n":
+                bracket += 1
+            opening = bracket + 1 if text[bracket : bracket + 1] == "[" and bracket <= place + 26 else 0
+        end = text.find("]", opening)
+        close = "]]" if text[place] == "[" else "]"
+        if not opening or end < 0 or "[" in text[opening:end] or text[end : end + len(close)] != close:
+            place += 1
+            continue
+        whole, _, part = text[opening:end].strip().partition(".")
+        if whole in ("0", "1") and part.strip("0") == "":
+            ratings.append(float(whole))
+        else:
+            is_half = whole in ("", "0") and part.startswith("5") and part[1:].strip("0") == ""
+            ratings.append(0.5 if is_half else None)
+        place = end + len(close)
+    return ratings
+
+
+def is_of_word(sign):
+    return sign.isalnum() or sign == "_"
+
+
 def slow_rating(verdict):
-    """Looks at every place where double brackets may begin, from the end."""
+    """Without what makes a reply start over."""
     for quote in ("“Rating: [[0.5]]”", "Rating: [[0.5]]"):
         verdict = "\0".join(verdict.split(f"for example: {quote}"))
-    for start in range(len(verdict) - 3, -1, -1):
-        end = verdict.find("]", start)
-        inner = verdict[start + 2 : end]
-        if (
-            verdict[start : start + 2] == "[["
-            and end >= start + 2
-            and verdict[end : end + 2] == "]]"
-            and "[" not in inner
-        ):
-            whole, _, part = inner.strip().partition(".")
-            zeros = part.strip("0") == ""
-            if whole in ("0", "1") and zeros:
-                return float(whole)
-            return 0.5 if whole in ("", "0") and part.startswith("5") and part[1:].strip("0") == "" else None
-    return None
+    ratings = slow_ratings(verdict)
+    if len(set(ratings)) > 1:
+        lines = [line for line in verdict.splitlines() if "[" in line or any(map(is_of_word, line))]
+        ratings = slow_ratings(lines[-1])
+        return ratings[0] if len(ratings) == 1 else None
+    return ratings[0] if ratings else None
 
 
 @given(TEXTS)
 def test_rating_equals_slow_reading(verdict):
     assert read_rating(verdict) in (None, 0, 0.5, 1)
+    assume(not any(start in verdict.lower() for start in ("question", "instruction", "the end of", "<|")))
     assert read_rating(verdict) == slow_rating(verdict)
 
 
