@@ -6,7 +6,7 @@ rating is neither right nor wrong, and counts only against the coverage.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from statistics import fmean
 from typing import Any
 
@@ -135,21 +135,27 @@ def mean_over_dimensions(values: Sequence[float], sizes: Sequence[int], weight_b
     return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)
 
 
-def noise_by_dimension(ratings: Mapping[str, Sequence[float | None]]) -> dict[str, Noise]:
+def noise_by_dimension(ratings: Mapping[str, Sequence[float | None]], questions: Mapping[str, int]) -> dict[str, Noise]:
     """Noise of each dimension that has answers, and of their plain mean as ``average``; scores are 0..100.
+
+    As in a single judging, the average has scores only if every question of all dimensions has a rating each time.
 
     Args:
         ratings: of each answer by its id, as many as there are repeats, at least two.
+        questions: how many each dimension has.
 
-    >>> noise_by_dimension({"existence/1": [1.0, 1.0], "existence/2": [0.5, 0.0]})["existence"].scores
-    (75.0, 50.0)
+    >>> noises = noise_by_dimension({"existence/1": [1.0, 1.0], "existence/2": [0.5, 0.0]}, {"existence": 50})
+    >>> noises["existence"].scores, noises["average"].scores, noises["average"].answers
+    ((75.0, 50.0), (), 2)
     """
     noises = {}
     for name in DIMENSION_NAMES:
         percent = [_percent(repeated) for question, repeated in ratings.items() if dimension_of(question) == name]
         if percent:
             noises[name] = noise(percent)
-    return noises | {"average": noise_of_average(list(noises.values()))}
+    average = noise_of_average(list(noises.values()))
+    is_complete = all(name in noises and noises[name].answers == questions[name] for name in DIMENSION_NAMES)
+    return noises | {"average": average if is_complete else replace(average, scores=())}
 
 
 def _percent(ratings: Iterable[float | None]) -> list[float | None]:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sqlite3
 from collections import Counter
 
 import pytest
@@ -172,15 +173,73 @@ def test_repeats_are_asked_apart_and_tell_the_noise(judge, tmp_path):
     assert set(lines[0]["repeats"][0]) == {"rating", "judgement", "judge", "error"}
     noise = rows(result.stdout)[2:]
     assert noise[0] == ["existence", "2 of 2", "75.0 75.0 75.0", "0.00", "0.0%", "0.000"]
-    # Scores of counting are 50, 0 and 25, of the average 62.5, 37.5 and 50, in the order of the replies.
+    # Scores of counting are 50, 0 and 25, in the order of the replies.
     assert [noise[1][0], sorted(noise[1][2].split()), *noise[1][3:]] == [
         "counting", ["0.0", "25.0", "50.0"], "25.00", "50.0%", "0.250",
     ]  # fmt: skip
-    assert [noise[2][0], noise[2][1], noise[2][3], noise[2][4]] == ["average", "4 of 4", "12.50", "25.0%"]
+    # Of ten dimensions there is no answer: two prepared questions each here, Table 4's in the others.
+    assert noise[2] == ["average", "4 of 604", "n/a", "n/a", "25.0%", "0.125"]
 
     again = run(out, "--out", tmp_path / "again.jsonl", "--repeats", 2)
     assert again.exit_code == 0, again.output
     assert len(judging_prompts(judge)) == 12
+
+
+@pytest.mark.parametrize("left_out", [None, "answer", "rating"])
+def test_repeats_have_an_average_where_a_single_judging_has_one(judge, tmp_path, left_out):
+    steady = judge.reply
+    ids = [f"{name}/{number}" for name in NAMES for number in (1, 2)][left_out == "answer" :]
+    samples = write_lines(tmp_path / "a.jsonl", [{"id": id_, "answer": f"right {id_}"} for id_ in ids])
+    judge.reply = lambda prompt, before: (
+        Reply("I cannot say.")
+        if left_out == "rating" and "right counting/2" in prompt
+        else Reply("[[0]]")
+        if "right counting" in prompt and before
+        else steady(prompt, before)
+    )
+    result = run(samples, "--out", tmp_path / "judged.jsonl", "--repeats", 2, "--concurrency", 1)
+    average = rows(result.stdout)[-1]
+    if left_out is None:
+        assert average == ["average", "24 of 24", "100.0 91.7", "5.89", "8.3%", "0.059"]
+        assert "Average: 100.0" in result.stdout
+    else:
+        assert average[:4] == ["average", "23 of 24", "n/a", "n/a"]
+        assert "Average: n/a" in result.stdout
+
+
+def test_stored_replies_are_read_by_the_rule_of_today(judge, tmp_path):
+    """As an earlier version has stored them; in failures, too."""
+    ids = [f"{name}/{number}" for name in NAMES for number in (1, 2)]
+    samples = write_lines(tmp_path / "a.jsonl", [{"id": id_, "answer": f"right {id_}"} for id_ in ids])
+    assert run(samples, "--out", tmp_path / "judged.jsonl").exit_code == 0
+    with sqlite3.connect(tmp_path / "data" / "judgements.sqlite") as database:
+        for id_, reply in {
+            "existence/1": "Rating: [[0]] (scale: [[0]], [[0.5]], [[1]])",
+            "counting/2": "Rating: [[0.5]]\n\n[Question]\nWhere?\nRating: [[1]]",
+        }.items():
+            changed = database.execute(
+                "UPDATE judgements SET reply = ?, rating = 1 WHERE prompt LIKE ?", [reply, f"%right {id_}%"]
+            )
+            assert changed.rowcount == 1
+        key, model, endpoint = database.execute(
+            "SELECT key, model, endpoint FROM judgements WHERE prompt LIKE '%right spatial/1%'"
+        ).fetchone()
+        database.execute("DELETE FROM judgements WHERE key = ?", [key])
+        failure = (key, "there is no rating in it", "Rating: [0.5]", model, endpoint, 4096, "stop", 0.0)
+        database.execute("INSERT INTO failures VALUES (?, ?, ?, ?, ?, ?, ?, ?)", failure)
+    database.close()
+    judge.prompts.clear()
+    for number in range(2):
+        out = tmp_path / f"again-{number}.jsonl"
+        result = run(samples, "--out", out)
+        assert judging_prompts(judge) == []
+        assert result.exit_code == 1
+        assert "1 of 24 answers are not judged" in result.stderr
+        assert "Incomplete ones: 1, e.g. existence (1 of 2 questions rated)" in result.stdout
+        lines = {line["id"]: line for line in read_lines(out)}
+        assert [lines[id_]["rating"] for id_ in ("existence/1", "counting/2", "spatial/1")] == [None, 0.5, 0.5]
+        assert "stored reply" in lines["existence/1"]["error"]
+        assert lines["existence/1"]["judgement"].startswith("Rating: [[0]] (scale")
 
 
 def test_what_is_not_judged_each_time_is_counted(judge, tmp_path):
@@ -194,7 +253,8 @@ def test_what_is_not_judged_each_time_is_counted(judge, tmp_path):
     assert result.exit_code == 1
     assert "1 of 2 answers are not judged in each repeat" in result.stderr
     assert rows(result.stdout)[-2:] == [
-        [name, "1 of 2", "100.0 100.0 100.0", "0.00", "0.0%", "0.000"] for name in ("existence", "average")
+        ["existence", "1 of 2", "100.0 100.0 100.0", "0.00", "0.0%", "0.000"],
+        ["average", "1 of 652", "n/a", "n/a", "0.0%", "0.000"],
     ]
     result = run(samples, "--out", out, "--repeats", 3)
     assert result.exit_code == 0, result.output

@@ -123,15 +123,17 @@ def _print_scores(judged: Sequence["JudgedAnswer"]) -> None:
 
 
 def _print_noise(repeated: Sequence[Sequence["JudgedAnswer"]]) -> None:
+    from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
     from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
+    from lmms_egoplan.benchmarks.egothink.splits import OFFICIAL, PREPARED
 
     ratings = {same[0].id: [answer.rating for answer in same] for same in zip(*repeated, strict=True)}
     table = Table("dimension", "answers", "scores", "SD of the score", "answers that change", "SD of a rating")
-    found = noise_by_dimension(ratings)
-    for name, noise in found.items():
+    questions = OFFICIAL | {name: len(PREPARED.load(name)) for name in map(dimension_of, ratings)}
+    for name, noise in noise_by_dimension(ratings, questions).items():
         table.add_row(
             name,
-            f"{noise.answers} of {noise.answers + noise.left_out}",
+            f"{noise.answers} of {questions.get(name, sum(questions.values()))}",
             " ".join(f"{score:.1f}" for score in noise.scores) or "n/a",
             "n/a" if noise.score_sd is None else f"{noise.score_sd:.2f}",
             "n/a" if noise.changed is None else f"{noise.changed:.1%}",

@@ -13,6 +13,7 @@ from lmms_egoplan.benchmarks.egothink.rating_files import read_repeated
 from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE, Graded
 from lmms_egoplan.benchmarks.egothink.report.people import RatedAnswer, table9, table10
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
+from lmms_egoplan.benchmarks.egothink.splits import OFFICIAL
 from lmms_egoplan.judging.agreement import agreement
 from lmms_egoplan.report.document import Column, Row, Table, table_of_runs
 from lmms_egoplan.report.notes import read_columns, read_notes
@@ -102,14 +103,14 @@ def judge_noise(judged: Sequence[Path]) -> Table | None:
     for path in judged:
         ratings, judges = read_repeated(path)
         name, repeats = path.stem if stems[path.stem] == 1 else str(path), len(next(iter(ratings.values())))
-        for scope, noise in noise_by_dimension(ratings).items():
+        for scope, noise in noise_by_dimension(ratings, OFFICIAL).items():
             spread = (min(noise.scores, default=None), max(noise.scores, default=None))
             rating_sd = None if noise.rating_sd is None else noise.rating_sd / 100
             numbers = (noise.score, noise.score_sd, *spread, in_percent(noise.changed), rating_sd)
             rows.append(Row((name, judges, scope, repeats, noise.answers, noise.left_out, *numbers), is_own=True))
     if not rows:
         return None
-    notes = (note("noise"), note("noise_scale"))
+    notes = (note("noise"), note("noise_scale", questions=sum(OFFICIAL.values())))
     return Table(
         "egothink_judge_noise", "Judge noise", _COLUMNS["judge_noise"], tuple(rows), "lmms-egoplan judge", notes
     )

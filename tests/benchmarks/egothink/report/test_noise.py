@@ -1,6 +1,7 @@
 """Judge noise in the report: files of answers that a judge has rated several times."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -11,6 +12,7 @@ from benchmarks.egothink.synthetic import egothink_answers
 from lmms_egoplan.benchmarks.egothink import report as egothink
 from lmms_egoplan.benchmarks.egothink.rating_files import write_repeated
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
+from lmms_egoplan.benchmarks.egothink.splits import OFFICIAL
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from report.prepared import prepare_data
@@ -49,7 +51,20 @@ def test_spread_of_ratings_and_scores(judged):
     assert existence["changed"] == 50
     assert existence["rating_sd"] == pytest.approx((0 + 0.5 / 2**0.5) / 2)
     assert found["counting"]["score_sd"] == found["counting"]["changed"] == 0
-    assert (found["average"]["lowest"], found["average"]["highest"]) == (50, 62.5)
+    assert (found["average"]["score"], found["average"]["lowest"], found["average"]["answers"]) == (None, None, 3)
+
+
+@pytest.mark.parametrize("unrated", [False, True])
+def test_the_average_needs_all_questions(tmp_path, unrated):
+    ids = [f"{name}/{number}" for name, count in OFFICIAL.items() for number in range(1, count + 1)]
+    rated = [
+        [JudgedAnswer(id_, "a", None, False, rating, "r", "judge-b", None) for id_ in ids] for rating in (1.0, 0.5)
+    ]
+    rated[1][300] = replace(rated[1][300], rating=None if unrated else 0.5)
+    write_repeated(tmp_path / "judged.jsonl", rated)
+    average = rows(egothink.judge_noise([tmp_path / "judged.jsonl"]))[-1]
+    spread = (average["score"], average["lowest"], average["highest"])
+    assert (average["answers"], *spread) == ((699, None, None, None) if unrated else (700, 75, 50, 100))
 
 
 def test_without_files_there_is_no_table():
