@@ -145,7 +145,7 @@ class Flow(ABC):
 
     name: the benchmark's; of a second flow of it, with more behind a hyphen.
     title: of the page.
-    guide: paragraphs that annotators read first, the last with their source.
+    guide: paragraphs that annotators read first, the last with their source; `guide_to` fits them to an item.
     stages: at least one.
     is_adjudicated: whether the lead decides where labels differ.
     """
@@ -165,6 +165,10 @@ class Flow(ABC):
             earlier: what stages before have made of it, one each.
             order: a number that is the person's and the item's own, for orders in which options are shown.
         """
+
+    def guide_to(self, shown: Mapping[str, Any]) -> tuple[str, ...]:
+        """The guide in the words of an item, of which `shown` is shown."""
+        return self.guide
 
     @abstractmethod
     def scales(self) -> Mapping[str, Scale]:

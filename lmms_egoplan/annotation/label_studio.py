@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -34,7 +34,8 @@ def write_label_studio(flow: Flow, items: Sequence[Item], folder: MediaFolder, o
     blank = {name: "" for form in forms for part, _ in _named(form) for name in (part, f"{part}_title")}
     tasks = [{"data": {"number": place} | blank | _data(form, folder, out)} for place, form in enumerate(forms)]
     write_whole(out / "tasks.json", json.dumps(tasks, indent=1, ensure_ascii=False) + "\n")
-    write_whole(out / "config.xml", _configuration(flow, forms) + "\n")
+    guide = dict.fromkeys(paragraph for item in items for paragraph in flow.guide_to(item.shown))
+    write_whole(out / "config.xml", _configuration(flow.title, guide, forms) + "\n")
     return [
         f"{out / 'config.xml'}: the labelling interface",
         f"{out / 'tasks.json'}: {len(tasks)} tasks",
@@ -67,12 +68,12 @@ def _data(form: Form, folder: MediaFolder, out: Path) -> dict[str, Any]:
     return data
 
 
-def _configuration(flow: Flow, forms: Sequence[Form]) -> str:
+def _configuration(title: str, guide: Iterable[str], forms: Sequence[Form]) -> str:
     """The interface of all tasks: as many pictures as the one with most has, which Label Studio leaves empty else."""
     view = ElementTree.Element("View")
-    _add(view, "Header", value=flow.title)
+    _add(view, "Header", value=title)
     # Not Text, whose value names what a task has.
-    for paragraph in flow.guide:
+    for paragraph in guide:
         _add(view, "Header", value=paragraph, size="5")
     shown = {name: part for form in forms for name, part in _named(form)}
     for name, part in shown.items():

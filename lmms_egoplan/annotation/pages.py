@@ -52,6 +52,7 @@ def item_page(
         slot=slot,
         form=form,
         nonce=nonce,
+        guide=flow.guide_to(slot.item.shown),
         stage=stage,
         keys=field_keys(form),
         values=slot.values or {},
@@ -93,7 +94,8 @@ def senior_page(flow: Flow, person: Person, csrf: str, store: Store) -> str:
             ]
         if len(rows) == len(items):
             waiting.append((name, rows, store.verdicts(name)))
-    return _render("senior.html.jinja", flow=flow, person=person, csrf=csrf, waiting=waiting)
+    guide = dict.fromkeys(paragraph for item in items for paragraph in flow.guide_to(item.shown))
+    return _render("senior.html.jinja", flow=flow, person=person, csrf=csrf, guide=guide, waiting=waiting)
 
 
 def view_page(flow: Flow, person: Person, position: int, csrf: str, store: Store) -> str:

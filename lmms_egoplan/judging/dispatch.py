@@ -3,7 +3,6 @@
 import asyncio
 import re
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -77,11 +76,10 @@ class Dispatcher:
                 self.judgements[prompt] = judgement
                 if outcome.endpoint != self._settings.where and judgement.error is None:
                     self._progress.elsewhere[outcome.endpoint] += len(self._prompts[prompt])
-        counts = Counter[bool]()
-        for prompt, judgement in self.judgements.items():
-            counts[judgement.error is None] += len(self._prompts[prompt])
-        self._progress.start(cached=counts[True])
-        self._progress.finish(failed=counts[False])
+        rated = [prompt for prompt, judgement in self.judgements.items() if judgement.error is None]
+        stored, cached = (sum(len(self._prompts[prompt]) for prompt in some) for some in (self.judgements, rated))
+        self._progress.start(cached=cached)
+        self._progress.finish(failed=stored - cached)
         if self._scale is None:
             for key, outcome in failures.items():
                 reply = outcome.judgement

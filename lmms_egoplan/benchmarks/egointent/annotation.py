@@ -4,6 +4,7 @@ A first person revises a step's labels, a second one reviews what came of it, th
 """
 
 import json
+import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from lmms_egoplan.annotation.forms import Choice, Field, Film, Form, Moment, Opt
 from lmms_egoplan.benchmarks.egointent import demo
 from lmms_egoplan.benchmarks.egointent.audit import AUDIT, Rate, Revision, audit, audit_csv
 from lmms_egoplan.benchmarks.egointent.prepare import check_videos
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, TITLES
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.record_files import fields_of_keys
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, Record, read_annotations, read_raw
 from lmms_egoplan.media.frames import frame_times
@@ -54,15 +55,19 @@ class RevisedSteps(Flow):
     guide = (
         "Watch the clip. It must end before the key outcome of the step is seen: move its end to an earlier frame if "
         "it does not. Nothing after the end counts, neither for you nor for the models.",
-        "Local intent: the immediate goal that the person can reach within this step; no description of the motion.",
-        "Global intent: what the step is for in the whole procedure; not the local intent again, nor the next action.",
-        "Next-step plan: the one action that most likely begins after this step has ended.",
+        "{local_intent}: the immediate goal that the person can reach within this step; no description of the motion.",
+        "{global_intent}: what the step is for in the whole procedure; neither its immediate goal nor the next action.",
+        "{next_step_plan}: the one action that most likely begins after this step has ended.",
         "For each label, say first whether the candidate is supported by what is seen before the end. If one has to "
         "know what comes after, it is not. Then write the label as it should be, or leave it as it is.",
         "Where it is asked: the place in a few words, and whether it is indoor or outdoor.",
         "After EgoIntent's annotation procedure (sec. 3.2 and 3.3), in our own words.",
     )
     stages = (Stage(_REVISE, "Revision", 1), Stage(_REVIEW, "Review by a second person", 1))
+
+    def guide_to(self, shown: Mapping[str, Any]) -> tuple[str, ...]:
+        """The guide with the item's names of the labels."""
+        return tuple(paragraph.format(**shown["titles"]) for paragraph in self.guide)
 
     def form(self, shown: Mapping[str, Any], earlier: Sequence[Values], order: int) -> Form:
         """The clip up to the cut, and the three labels; after a revision, these are the revised ones."""
@@ -183,10 +188,7 @@ def _item(record: Record, video: Path, raw: Mapping[str, Any]) -> Item:
     first, stop = (bisect_left(times, seconds) for seconds in (record.start_sec, record.end_sec))
     own = [float(time) for time in times[first:stop]]
     span = own[-1] - own[0]
-    titles = {
-        field: TITLES[field] if names[field] == field else names[field].replace("_", " ").replace("-", " ").capitalize()
-        for field in FIELDS
-    }
+    titles = {field: re.sub("[-_]", " ", names[field]).capitalize() for field in FIELDS}
     shown = {
         "video": str(video),
         "first": first,

@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 from annotation.serving import enter, form_in, post, served
 from benchmarks.egointent.labelling import export, label, unchanged
 from benchmarks.egointent.source import FPS, raw_record, raw_records, write_annotations, write_videos
+from lmms_egoplan.annotation.label_studio import write_label_studio
 from lmms_egoplan.annotation.serve import media_folder, open_store
 from lmms_egoplan.benchmarks.egointent.annotation import FLOW, read_items
 from lmms_egoplan.benchmarks.egointent.records import read_annotations
@@ -208,6 +209,39 @@ def test_fields_keep_the_names_of_the_file(source):
     store.close()
     (line,) = export(store)[0].read_text().splitlines()
     assert {"Procedural Intent", "next-plan"} < json.loads(line).keys()
+
+
+@pytest.mark.parametrize(
+    ("keys", "titles"),
+    [
+        ({}, ("Local intent", "Global intent", "Next step plan")),
+        (
+            {"global_intent": "procedural_intent", "next_step_plan": "next_step"},
+            ("Local intent", "Procedural intent", "Next step"),
+        ),
+        (
+            {"local_intent": "Local Intent", "global_intent": "Procedural Intent", "next_step_plan": "next-plan"},
+            ("Local intent", "Procedural intent", "Next plan"),
+        ),
+    ],
+)
+def test_guide_and_page_call_the_labels_as_the_record_does(source, keys, titles):
+    record = {keys.get(name, name): value for name, value in raw_record(1).items()}
+    write_annotations(source / "steps.jsonl", [record])
+    store = start(source)
+    with served(store, FLOW) as address:
+        page = enter(address, store, "annotator-1").page.text
+    guide, _, form = page.partition("</details>")
+    for title in titles:
+        assert f"<p>{title}: " in guide
+        assert f"<legend>{title}</legend>" in form
+    for other in {"Global intent", "Procedural intent", "Next step plan", "Next-step plan", "Next step"} - {*titles}:
+        assert f"{other}:" not in page
+        assert f"<legend>{other}</legend>" not in page
+    write_label_studio(FLOW, store.items(), media_folder(store.path), source / "studio")
+    configuration = (source / "studio" / "config.xml").read_text(encoding="utf-8")
+    assert all(f'"{title}: ' in configuration for title in titles)
+    store.close()
 
 
 @pytest.mark.parametrize(
