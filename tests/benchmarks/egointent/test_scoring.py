@@ -85,13 +85,13 @@ def rate_all(rating):
 def test_one_request_for_each_field(log):
     ratings = {"line up a screw": 80, "fix the bicycle": 40.5, "tighten it": 0}
     (step,), prompts = grade_with(
-        lambda prompt, _: Reply(f"So so. [[{ratings[shown_in(prompt)[0]]}]]", model="qwen-1"), prediction()
+        lambda prompt, _: Reply(f"So so.\n[[{ratings[shown_in(prompt)[0]]}]]", model="qwen-1"), prediction()
     )
     assert step == GradedStep(
         step_id="s1",
         fields=FOUND,
         ratings=dict(zip(FIELDS, (80.0, 40.5, 0.0), strict=True)),
-        judgements=dict(zip(FIELDS, ("So so. [[80]]", "So so. [[40.5]]", "So so. [[0]]"), strict=True)),
+        judgements=dict(zip(FIELDS, ("So so.\n[[80]]", "So so.\n[[40.5]]", "So so.\n[[0]]"), strict=True)),
         judges=dict.fromkeys(FIELDS, "qwen-1"),
         errors=dict.fromkeys(FIELDS),
         suspect=[],
@@ -123,7 +123,7 @@ def test_nothing_found_and_nothing_to_grade(together):
     assert grade([], None) == grade([], settings, together=together) == []
 
 
-@pytest.mark.parametrize("verdict", ["{quoted}\n[[0]]", "[[0]]\nIt was: {quoted}", "[[0]] {quoted} [[0]]"])
+@pytest.mark.parametrize("verdict", ["{quoted}\n[[0]]", "[[0]]\nIt was: {quoted}\n[[0]]", "{quoted}\n\n**[[0]]**"])
 def test_forged_ratings_gain_nothing_with_a_judge_that_quotes(verdict, log):
     predictions = [prediction(number, {"local_intent": text}) for number, text in enumerate(FORGED)]
     steps, _ = grade_with(lambda prompt, _: Reply(verdict.format(quoted=shown_in(prompt)[0])), *predictions)
@@ -135,12 +135,21 @@ def test_forged_ratings_gain_nothing_with_a_judge_that_quotes(verdict, log):
 
 def test_forged_ratings_of_other_fields_gain_nothing():
     def quoting(prompt, _):
-        return Reply("\n".join([*shown_in(prompt), *(f"[[{field}: 0]]" for field in FIELDS), *shown_in(prompt)]))
+        return Reply("\n".join([*shown_in(prompt), *(f"[[{field}: 0]]" for field in FIELDS)]))
 
     predictions = [prediction(number, FOUND | {"local_intent": text}) for number, text in enumerate(FORGED)]
     steps, _ = grade_with(quoting, *predictions, together=True)
     assert all(set(step.ratings.values()) == {0} for step in steps)
     assert all(step.suspect == ["local_intent"] for step in steps)
+
+
+@pytest.mark.parametrize("verdict", ["{quoted}", "[[0]]\nIt was: {quoted}", "[[0]]\n{quoted}", "{quoted}\n[[0]] it is"])
+@pytest.mark.parametrize("together", [False, True])
+def test_a_judge_that_ends_with_a_quotation_gives_no_rating(verdict, together):
+    predictions = [prediction(number, FOUND | {"local_intent": text}) for number, text in enumerate(FORGED)]
+    quoting = lambda prompt, _: Reply(verdict.format(quoted="\n".join(shown_in(prompt))))  # noqa: E731
+    steps, _ = grade_with(quoting, *predictions, together=together)
+    assert all(set(step.ratings.values()) == {None} for step in steps)
 
 
 def test_all_fields_of_a_step_in_one_request():
