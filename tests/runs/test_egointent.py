@@ -93,7 +93,7 @@ def opinion(prompt, asked_before):
     value = rating(prompt)
     verdict = "[[very good]]" if value is None else f"[[{value}]]"
     return Reply(
-        f"<think>It is [[50]].</think>{hashlib.sha256(prompt.encode()).hexdigest()} {verdict}", model="qwen3-of-tests"
+        f"<think>It is [[50]].</think>{hashlib.sha256(prompt.encode()).hexdigest()}\n{verdict}", model="qwen3-of-tests"
     )
 
 
@@ -225,7 +225,7 @@ def test_diagnostics_show_the_judge_what_the_model_saw(data, checkpoint, tmp_pat
         "lmms_eval_specific_kwargs:\n  default:\n    media: clip\n    max_frames: 3\n"
     )
     arguments = hf_vlm(checkpoint, "diagnostics_of_few", "--include_path", own, "--limit", "6")
-    with JudgeServer(lambda prompt, asked_before: Reply("I see it. [[40]]", model="sees")) as server:
+    with JudgeServer(lambda prompt, asked_before: Reply("I see it.\n[[40]]", model="sees")) as server:
         done = run(data, tmp_path / "out", *arguments, judge=judge_at(server, "sees"))
     assert "input tokens by OpenAI's rule" in (data / "log.txt").read_text()
     rows = list(PREPARED.load("test"))[:6]

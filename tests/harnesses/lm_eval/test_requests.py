@@ -15,8 +15,11 @@ from harnesses.lm_eval.prepared_sets import (
     load,
     manager,
 )
+from judge_server import JudgeServer, Reply
+from lmms_egoplan.benchmarks.egointent.judge_protocol import judge_prompt
 from lmms_egoplan.benchmarks.egothink.protocol import FAMILIES
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.lm_eval.task import Answered
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.storage import DataMissingError
 from media.files import read_number, read_numbers
@@ -38,6 +41,19 @@ def test_a_prompt_has_a_placeholder_for_each_image(data, name):
         assert instance.args[0].count("<image>") == len(images)
         assert instance.args[0].startswith("<image>" * len(images))
         assert {image.mode for image in images} == {"RGB"}
+
+
+@pytest.mark.parametrize(("name", "is_release"), [("egointent", True), ("egointent_v1", False)])
+def test_the_judge_is_asked_with_the_definitions_of_the_task(data, monkeypatch, name, is_release):
+    task = build(name)
+    doc = task.instances[0].doc
+    with JudgeServer(lambda *_: Reply("Fine.\n[[40]]")) as server:
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", f"judge of {name}")
+        (text,) = task.score([Answered(doc, '{"next_step": "turn the screw"}')])
+    assert json.loads(text)["ratings"] == {"local_intent": 0.0, "global_intent": 0.0, "next_step_plan": 40.0}
+    fields = ({"next_step_plan": doc["next_step_plan"]}, {"next_step_plan": "turn the screw"})
+    assert server.prompts == [judge_prompt(*fields, release=is_release)]
 
 
 @pytest.mark.parametrize("name", TEXT_ONLY)

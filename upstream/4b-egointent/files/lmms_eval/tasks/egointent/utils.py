@@ -77,13 +77,27 @@ A person does one step of a longer activity. An annotator (the reference) and a 
 Compare the two in one or two sentences. Then end with your rating alone on the last line, in double square brackets:
 [[n]]"""
 
-_BRACKETED = re.compile(r"\[\[([^\[\]]*)\]\]")
-
-
 _NUMBER = re.compile(r"(?:[0-9]{1,2}|100)(?:\.[0-9]*)?")
 
 
 _BEST = 100.0
+
+
+_BRACKETED = re.compile(r"\[\[([^\[\]]*)\]\]")
+
+
+# What may surround ratings on their line: emphasis, quotation marks, a full stop.
+_MARKS = " \t*_~`\"'“”‘’„«»「」.。"
+
+
+_ALONE = re.compile(rf"(?:\[\[[^\[\]]*\]\][{_MARKS}]*)+")
+
+
+# Where a reply starts over: a heading or the first words of a prompt.
+_NEW_TEXT = re.compile(
+    r"^[^\w\n]{0,20}(?:\[(?:start|end) of the|A person does one step|The images are frames)|<\|",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 
 def __getattr__(name: str) -> str:
@@ -147,12 +161,27 @@ def judge(field: str, reference: str, prediction: str) -> float | None:
 
 
 def read_rating(verdict: str) -> float | None:
-    """The rating of one field: the last ``[[n]]`` of the verdict, a number from 0 to 100.
+    """Read the rating of one field: ``[[n]]``, a number from 0 to 100, alone on the last non-empty line.
 
-    None where the last ``[[...]]`` holds anything else, whatever was said before.
+    Only emphasis, quotation marks and a full stop may surround it.
     """
-    bracketed = _BRACKETED.findall(verdict)
-    return _number(bracketed[-1]) if bracketed else None
+    contents = next(_last_lines(verdict), [])
+    return _number(contents[0]) if len(contents) == 1 else None
+
+
+def _last_lines(verdict: str) -> Iterator[list[str]]:
+    """Yield what is in ``[[...]]`` on each of the last lines that hold nothing else, from the last line up.
+
+    Nothing if the verdict starts over after a rating.
+    """
+    first = _BRACKETED.search(verdict)
+    if first is None or _NEW_TEXT.search(verdict, first.end()):
+        return
+    for line in reversed(verdict.splitlines()):
+        if plain := line.strip().strip(_MARKS):
+            if not _ALONE.fullmatch(plain):
+                return
+            yield _BRACKETED.findall(plain)
 
 
 def _number(text: str) -> float | None:

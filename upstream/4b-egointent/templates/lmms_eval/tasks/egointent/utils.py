@@ -37,7 +37,7 @@ ROUNDING = 1e-6
 # The paper prints no prompt for the judge either.
 # texts: lmms_egoplan/benchmarks/egointent/judge_protocol.yaml: definitions, rating, texts, one
 
-# source: lmms_egoplan.benchmarks.egointent.judge_protocol: _BRACKETED, _NUMBER, _BEST
+# source: lmms_egoplan.benchmarks.egointent.judge_protocol: _NUMBER, _BEST, _BRACKETED, _MARKS, _ALONE, _NEW_TEXT
 
 
 def __getattr__(name: str) -> str:
@@ -100,7 +100,7 @@ def judge(field: str, reference: str, prediction: str) -> float | None:
     return read_rating(reply or "")
 
 
-# source: lmms_egoplan.benchmarks.egointent.judge_protocol: read_rating, _number
+# source: lmms_egoplan.benchmarks.egointent.judge_protocol: read_rating, _last_lines, _number
 
 
 def egointent_overall(values: Sequence[dict[str, Any]]) -> float:
