@@ -283,6 +283,7 @@ NOT_ALONE = (
     "So {}",
     "{} it is",
     "Rating: **{}**",
+    "~~{}~~",
     "The rating is {}.",
     "- {}",
     "> {}",

@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"(?:[0-9]{1,2}|100)(?:\.[0-9]*)?")
 _BEST = 100.0
 _BRACKETED = re.compile(r"\[\[([^\[\]]*)\]\]")
 # What may surround ratings on their line: emphasis, quotation marks, a full stop.
-_MARKS = " \t*_~`\"'“”‘’„«»「」.。"
+_MARKS = " \t*_`\"'“”‘’„«»「」.。"
 _ALONE = re.compile(rf"(?:\[\[[^\[\]]*\]\][{_MARKS}]*)+")
 # Where a reply starts over: a heading or the first words of a prompt.
 _NEW_TEXT = re.compile(

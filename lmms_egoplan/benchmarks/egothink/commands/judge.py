@@ -129,7 +129,7 @@ def _print_noise(repeated: Sequence[Sequence["JudgedAnswer"]]) -> None:
 
     ratings = {same[0].id: [answer.rating for answer in same] for same in zip(*repeated, strict=True)}
     table = Table("dimension", "answers", "scores", "SD of the score", "answers that change", "SD of a rating")
-    questions = OFFICIAL | {name: len(PREPARED.load(name)) for name in map(dimension_of, ratings)}
+    questions = OFFICIAL | {name: len(PREPARED.load(name)) for name in {*map(dimension_of, ratings)}}
     for name, noise in noise_by_dimension(ratings, questions).items():
         table.add_row(
             name,

@@ -87,7 +87,7 @@ _BRACKETED = re.compile(r"\[\[([^\[\]]*)\]\]")
 
 
 # What may surround ratings on their line: emphasis, quotation marks, a full stop.
-_MARKS = " \t*_~`\"'“”‘’„«»「」.。"
+_MARKS = " \t*_`\"'“”‘’„«»「」.。"
 
 
 _ALONE = re.compile(rf"(?:\[\[[^\[\]]*\]\][{_MARKS}]*)+")
