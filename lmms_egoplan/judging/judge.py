@@ -47,11 +47,11 @@ def judge_all(
     """Judge all requests, `settings.concurrency` at a time, and store every rated reply as it comes.
 
     What the cache (`default_cache_path`) has a rated reply for is not asked, even if that reply has no clear rating by
-    today's rule; a prompt that occurs twice is asked once, by
-    one process where several judge the same; what was refused or not rated before is asked last. A reply without a
-    rating, or cut off, is asked again twice; a request that the endpoint refuses by 400, 413 or 422 is not. Halves of
-    surrogate pairs in a prompt are asked as ``?``. Works whether or not an event loop runs in this thread. The model
-    ``"demo"`` compares words in the process, without cache.
+    today's rule; a prompt that occurs twice is asked once, by one process where several judge the same; what was
+    refused or not rated before is asked last. A reply without a rating, or cut off, is asked again twice; a request
+    that the endpoint refuses by 400, 413 or 422 is not. Halves of surrogate pairs in a prompt are asked as ``?``.
+    Works whether or not an event loop runs in this thread. The model ``"demo"`` compares words in the process, without
+    cache.
 
     Args:
         title: of what is judged, short, for the progress bar and the log.
