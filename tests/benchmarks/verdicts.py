@@ -200,6 +200,10 @@ def egothink_forms() -> Iterator[Form]:
             yield Form("single brackets", f"Fine.\n{single.format(texts[0])}", rating)
             yield Form("single brackets", f"{single.format(texts[0])}\nThe reference says the same.", rating)
             yield Form("single brackets", f"{single.format(texts[0])} It is, as [1] says, {other}.", None)
+        for listed in ("Rating: [0], [0.5] or [1]", "rating [0]/[0.5]/[1]", "Rating: [1] (see [0])"):
+            yield Form("single brackets", f"Fine.\n{listed}", None)
+            yield Form("single brackets", f"{listed}\n{plain}", rating)
+            yield Form("single brackets", f"{listed} {plain}", None)
         for first, second in product(bracketed[:3], bracketed[:3]):
             yield Form("ratings agree", f"I give {first}.\n\nRating: {second}", rating)
             yield Form("ratings agree", f"{first} {second}", rating)
@@ -315,6 +319,8 @@ NOT_ALONE = (
     "{}\n1",
 )
 ANEW = (
+    "\n[Question]\nWhat comes next?\n[[{}]]",
+    "\n\nUser: And this one?\n\n[[{}]]",
     "\n\n[Start of the reference]\ncut bread\n[End of the reference]\n\n[[{}]]",
     "\n\nA person does one step of a longer activity. An annotator and a model\n\n[[{}]]",
     "\n**[Start of the prediction]**\ncut bread\n[[{}]]",

@@ -24,8 +24,8 @@ _EXAMPLE = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-# Table 7 asks for "[rating]" and shows "[[0.5]]".
-_RATING = re.compile(r"\[\[([^\[\]]*)\]\]|\brating[^\w\n\[\]]{0,20}\[([^\[\]]*)\]", re.IGNORECASE)
+# Table 7 asks for "[rating]" and shows "[[0.5]]". The last group matches if more brackets follow: "Rating: [0] or [1]".
+_RATING = re.compile(r"\[\[([^\[\]]*)\]\]|\brating[^\w\n\[\]]{0,20}\[([^\[\]]*)\](?=([^\n\[]{0,80}\[)?)", re.IGNORECASE)
 _NUMBER = re.compile(r"[01](?:\.0*)?|0?\.50*")
 _NOT_EMPTY = re.compile(r"[\w\[]")
 # The prompt's headings at which a reply starts over, at the start of a line or directly after a rating.
@@ -64,8 +64,8 @@ def read_rating(verdict: str) -> float | None:
 
 
 def _ratings(text: str) -> list[float | None]:
-    """The ratings in a text, in order; None for one that is not on the scale."""
-    contents = ((double or single).strip() for double, single in _RATING.findall(text))
+    """The ratings in a text, in order; None for one that is not on the scale, or one of several in single brackets."""
+    contents = ("" if more else (double or single).strip() for double, single, more in _RATING.findall(text))
     return [float(content) if _NUMBER.fullmatch(content) else None for content in contents]
 
 

@@ -129,7 +129,8 @@ def slow_ratings(text):
         if not opening or end < 0 or "[" in text[opening:end] or text[end : end + len(close)] != close:
             place += 1
             continue
-        whole, _, part = text[opening:end].strip().partition(".")
+        more = text[end + 1 :].partition("\n")[0].find("[") if close == "]" else -1
+        whole, _, part = (text[opening:end].strip() if not 0 <= more <= 80 else "").partition(".")
         if whole in ("0", "1") and part.strip("0") == "":
             ratings.append(float(whole))
         else:

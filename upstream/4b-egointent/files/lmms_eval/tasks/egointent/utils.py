@@ -95,7 +95,8 @@ _ALONE = re.compile(rf"(?:\[\[[^\[\]]*\]\][{_MARKS}]*)+")
 
 # Where a reply starts over: a heading or the first words of a prompt.
 _NEW_TEXT = re.compile(
-    r"^[^\w\n]{0,20}(?:\[(?:start|end) of the|A person does one step|The images are frames)|<\|",
+    r"^[^\w\n]{0,20}(?:\[(?:(?:start|end) of the|question|instruction)|(?:question|user|human)[^\w\n]{0,9}:"
+    r"|A person does one step|The images are frames)|<\|",
     re.IGNORECASE | re.MULTILINE,
 )
 
