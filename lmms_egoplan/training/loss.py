@@ -1,9 +1,12 @@
 """The loss of tuning on answers and negatives (arXiv 2312.06722, eq. 1 to 4)."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+
+Scores = Sequence[Sequence[torch.Tensor]]
 
 
 @dataclass(frozen=True)
@@ -11,9 +14,10 @@ class BatchLoss:
     """The loss of some samples, which may be a part of a batch; sums over parts give the batch's.
 
     nll: mean negative log-likelihood of the right answers, nats (eq. 1, each a mean over tokens).
-    contrastive: mean over violating samples of ``s_neg - s_pos``, nats (eq. 3); 0 without any.
-    samples, pairs, violations: how many there are; how many have a negative; how many of these have a negative that is
-        more likely than the answer.
+    contrastive: eq. 3, nats: the mean over groups of the mean of ``s_neg - s_pos`` over a group's violating samples; 0
+        for a group without any.
+    samples, pairs, violations: number of samples; of those with a negative; of those whose negative is more likely than
+        the answer.
     """
 
     nll: torch.Tensor
@@ -29,28 +33,56 @@ class BatchLoss:
 
 
 def batch_loss(
-    scores: Sequence[Sequence[torch.Tensor]], samples: int | None = None, violations: int | None = None
+    scores: Scores,
+    group: int | None = None,
+    samples: int | None = None,
+    first: int = 0,
+    violations: Sequence[float] | None = None,
 ) -> BatchLoss:
     """Compute the loss from the scores of answers and negatives.
 
-    L = mean of ``-s_pos`` + mean over the samples that violate it of ``max(0, s_neg - s_pos)``. There is no margin, no
-    weight and no reference model. A negative that is exactly as likely as the answer violates nothing.
+    L = mean of ``-s_pos`` + mean over groups of the mean over a group's violating samples of ``s_neg - s_pos``. Groups
+    are consecutive samples of the batch; the last one may be smaller, and counts as much as the others. There is no
+    margin, no weight and no reference model. A negative that is exactly as likely as the answer violates nothing.
 
     Args:
         scores: of each sample its answer's score and, if it has one, its negative's: mean log-probability of a token
             (eq. 4, `mean_logprob`), nats.
-        samples, violations: of the whole batch, where `scores` are only a part of it.
+        group: samples in a group; None for one group, the whole batch.
+        samples: size of the whole batch, if `scores` are only a part of it.
+        first: place of the first of `scores` in the batch.
+        violations: violating samples of each group of the whole batch (`count_violations`), if a group has samples
+            outside of `scores`.
 
     >>> s = torch.tensor
-    >>> loss = batch_loss([[s(-1.0), s(-0.5)], [s(-2.0), s(-3.0)], [s(-3.0)]])
+    >>> batch = [[s(-1.0), s(-0.5)], [s(-2.0), s(-3.0)], [s(-3.0)], [s(-2.0), s(-0.5)]]
+    >>> loss = batch_loss(batch)
     >>> loss.loss.item(), loss.nll.item(), loss.contrastive.item(), loss.violations
-    (2.5, 2.0, 0.5, 1)
+    (3.0, 2.0, 1.0, 2)
+    >>> batch_loss(batch[:3], group=2).contrastive.item()  # 0.5 in the first group, nothing in the second
+    0.25
     """
-    gaps = [negative - answer for answer, *negatives in scores for negative in negatives]
-    violating = [gap for gap in gaps if gap.detach() > 0]
-    nll = -torch.stack([answer for answer, *_ in scores]).sum() / (samples or len(scores))
-    contrastive = torch.stack(violating).sum() / (violations or len(violating)) if violating else torch.zeros_like(nll)
+    samples = samples or len(scores)
+    group = group or samples
+    if violations is None:
+        violations = count_violations(scores, group, samples, first)
+    gaps = [
+        (negative - answer, violations[place // group])
+        for place, (answer, *negatives) in enumerate(scores, first)
+        for negative in negatives
+    ]
+    violating = [gap / max(count, 1) for gap, count in gaps if gap.detach() > 0]
+    nll = -torch.stack([answer for answer, *_ in scores]).sum() / samples
+    contrastive = torch.stack(violating).sum() / len(violations) if violating else torch.zeros_like(nll)
     return BatchLoss(nll, contrastive, len(scores), len(gaps), len(violating))
+
+
+def count_violations(scores: Scores, group: int, samples: int, first: int = 0) -> list[int]:
+    """Count the violating samples among `scores` in each group of the batch; arguments as for `batch_loss`."""
+    counts = [0] * math.ceil(samples / group)
+    for place, (answer, *negatives) in enumerate(scores, first):
+        counts[place // group] += sum(bool(negative > answer) for negative in negatives)
+    return counts
 
 
 def mean_logprob(token_logprobs: torch.Tensor) -> torch.Tensor:

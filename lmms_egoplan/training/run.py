@@ -155,6 +155,7 @@ def _tune(
         scorer,
         arguments,
         Questions(mix, encoder, steps * settings.batch_size, settings.contrastive),
+        settings.contrastive_group,
         [partial(_held_out_question, encoder, sample) for sample in held_out],
         partial(save_adapter, tuned),
         partial(load_weights, tuned),

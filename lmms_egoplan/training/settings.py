@@ -68,10 +68,12 @@ class TuningSettings(Strict):
 
     lora: None leaves the language model as it is, so that only what joins it with the encoder is trained.
     contrastive: whether negatives enter the loss (eq. 2).
+    contrastive_group: number of consecutive samples over whose violations eq. 3 averages (`batch_loss`). The published
+        configuration averages in each process, of 2 samples.
     epochs: each shows every sample of the mix once, or as often as the proportions say.
     steps: updates in all; replaces `epochs`.
-    batch_size: samples of an update, over all processes and accumulated passes; the loss is of the whole batch, however
-        it is divided.
+    batch_size: samples of an update, over all processes and accumulated passes; how it is divided among them does not
+        change the loss.
     per_device_batch_size: samples that a process computes before it goes back through them.
     learning_rate, warmup_learning_rate, final_learning_rate: linear warm-up from the second to the first, then a cosine
         to the third; neither may exceed the first.
@@ -86,6 +88,7 @@ class TuningSettings(Strict):
 
     lora: Lora | None = Lora()
     contrastive: bool = True
+    contrastive_group: Positive = 2
     epochs: Positive = 2
     steps: Positive | None = None
     batch_size: Positive = 16

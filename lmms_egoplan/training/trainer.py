@@ -1,7 +1,7 @@
 """The updates of a run, with transformers' Trainer: the loss of whole batches, held-out accuracy, checkpoints."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.ranking.question import EncodedQuestion
-from lmms_egoplan.training.loss import batch_loss
+from lmms_egoplan.training.loss import Scores, batch_loss, count_violations
 from lmms_egoplan.training.questions import Failed, Questions, collate
 from lmms_egoplan.training.scorer import AnswerScorer
 from lmms_egoplan.training.settings import TuningSettings
@@ -24,11 +24,12 @@ HELD_OUT_ACCURACY = "eval_accuracy"
 class AnswerTrainer(Trainer):
     """Trainer over `AnswerScorer`, whose loss is that of the whole batch, however many passes compute it.
 
-    With several passes a batch, samples with negatives are first scored without gradients, to count the violations that
-    eq. 3's mean is over. Dropout hangs on the seed, the update, the pass and the process, so that both scorings, and
-    runs that were interrupted, have the same.
+    If a group of eq. 3 extends over several passes, samples with negatives are first scored without gradients, to count
+    each group's violations. Dropout depends on the seed, the update, the pass and the process. So both scorings have
+    the same dropout, and so does a run that was interrupted.
 
     Args:
+        contrastive_group: see `TuningSettings`.
         held_out: questions with all choices, the right one first; empty for none.
         save, load: write what is trained into a folder, and read it.
     """
@@ -38,6 +39,7 @@ class AnswerTrainer(Trainer):
         scorer: AnswerScorer,
         args: TrainingArguments,
         questions: Questions,
+        contrastive_group: int,
         held_out: Sequence[Callable[[], EncodedQuestion]],
         save: Callable[[Path], None],
         load: Callable[[Path], None],
@@ -47,7 +49,9 @@ class AnswerTrainer(Trainer):
         self.model_accepts_loss_kwargs = True  # with a number of samples, the loss is not divided by the parts
         self._save_parts, self._load_parts = save, load
         self._samples = 0
-        self._violations: int | None = None
+        self._group = contrastive_group
+        self._are_groups_divided = args.per_device_train_batch_size % contrastive_group != 0
+        self._violations: list[float] | None = None
         self._micro_batch = 0
         self._updates = 0
         self._logged = torch.zeros(4, dtype=torch.float64)
@@ -62,12 +66,13 @@ class AnswerTrainer(Trainer):
         for question in (question for batch in batches for question in batch["questions"]):
             if isinstance(question, Failed):
                 raise LmmsEgoplanError(question.message)
-        self._samples = self._sum(sum(len(batch["questions"]) for batch in batches))
+        samples = sum(len(batch["questions"]) for batch in batches)
+        self._samples = int(self._sum_all(torch.tensor(samples, dtype=torch.float64)).item())
         self._violations, self._micro_batch = None, 0
         self._updates += 1
-        if len(batches) > 1:
-            scored = (self._score_pairs(batch["questions"], number) for number, batch in enumerate(batches))
-            self._violations = self._sum(sum(map(_violations, scored)))
+        if len(batches) > 1 and self._are_groups_divided:
+            parts = [self._score_pairs(batch["questions"], number) for number, batch in enumerate(batches)]
+            self._violations = self._count(enumerate(parts))
         return batches, self._samples
 
     def compute_loss(
@@ -84,9 +89,10 @@ class AnswerTrainer(Trainer):
         """
         with self._dropout(self._micro_batch):
             scores = model(inputs["questions"])
+        if self._violations is None and self._are_groups_divided:  # then this is the only pass
+            self._violations = self._count([(0, scores)])
+        loss = batch_loss(scores, **self._place(self._micro_batch), violations=self._violations)
         self._micro_batch += 1
-        violations = self._sum(_violations(scores)) if self._violations is None else self._violations
-        loss = batch_loss(scores, self._samples, violations)
         if not math.isfinite(loss.loss.item()):
             raise LmmsEgoplanError(
                 f"update {self.state.global_step + 1}: the loss is {loss.loss.item()}; start again in a new "
@@ -142,14 +148,21 @@ class AnswerTrainer(Trainer):
         with torch.no_grad(), self.compute_loss_context_manager(), self._dropout(number):
             return self.model(questions)
 
+    def _place(self, number: int) -> dict[str, int]:
+        """A part's place in the batch: processes take parts in turn."""
+        part = number * self.args.world_size + self.args.process_index
+        first = part * self.args.per_device_train_batch_size
+        return {"group": self._group, "samples": self._samples, "first": first}
+
+    def _count(self, parts: Iterable[tuple[int, Scores]]) -> list[float]:
+        """Violations in each group of the batch, over all processes."""
+        counts = [count_violations(scores, **self._place(number)) for number, scores in parts]
+        return self._sum_all(torch.tensor(counts, dtype=torch.float64).sum(dim=0)).tolist()
+
     def _dropout(self, number: int) -> AbstractContextManager[None]:
         """A context of random numbers for a part of the batch."""
         place = [self.args.seed, self.state.global_step, number, self.args.process_index]
         return _random_numbers(hash(tuple(place)) % 2**63)
-
-    def _sum(self, count: int) -> int:
-        """Over all processes."""
-        return int(self._sum_all(torch.tensor([count], dtype=torch.float64)).item())
 
     def _sum_all(self, values: torch.Tensor) -> torch.Tensor:
         if self.args.world_size == 1:
@@ -235,10 +248,6 @@ def in_bfloat16(settings: TuningSettings) -> bool:
     if settings.precision == "auto":
         return torch.cuda.is_available() and torch.cuda.is_bf16_supported()
     return settings.precision == "bfloat16"
-
-
-def _violations(scores: list[list[torch.Tensor]]) -> int:
-    return sum(bool(negative > answer) for answer, *negatives in scores for negative in negatives)
 
 
 @contextmanager

@@ -51,7 +51,8 @@ def model_card(settings: EgoPlanTuning, summary: Mapping[str, Any]) -> str:
         **settings.model_dump()
         | {name: summary[name] for name in ("steps", "held_out", "device", "precision", "processes", "seconds")},
         trained=trained,
-        loss="mean NLL of the answers, and mean of s_neg - s_pos over the samples that violate it"
+        loss="mean NLL of the answers, and mean of s_neg - s_pos over the samples that violate it, taken in each group "
+        f"of {settings.contrastive_group} samples (`contrastive_group`), then over the groups"
         if settings.contrastive
         else "mean NLL of the answers, without the contrastive part",
         samples=", ".join(

@@ -38,6 +38,7 @@ _SETTINGS = {
     "steps": 220,
     "batch_size": 16,
     "per_device_batch_size": 16,
+    "contrastive_group": 16,  # the whole batch
     "learning_rate": 3e-3,
     "final_learning_rate": 5e-5,
     "precision": "float32",

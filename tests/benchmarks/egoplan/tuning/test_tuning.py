@@ -19,7 +19,13 @@ from typer.testing import CliRunner
 
 from harnesses.lmms_eval.small_requests import ranking_requests
 from lmms_egoplan.benchmarks.egoplan.records import read_instructions
-from lmms_egoplan.benchmarks.egoplan.tuning.data import hold_out
+from lmms_egoplan.benchmarks.egoplan.tuning.data import (
+    find_frames,
+    hold_out,
+    plan_samples,
+    recognition_of,
+    recognition_samples,
+)
 from lmms_egoplan.benchmarks.egoplan.tuning.settings import EgoPlanTuning
 from lmms_egoplan.benchmarks.egoplan.tuning.tuning import tune_egoplan
 from lmms_egoplan.cli import app
@@ -31,6 +37,7 @@ from lmms_egoplan.ranking.decoder import MaskKinds
 from lmms_egoplan.ranking.loglikelihood import parse_loglikelihood
 from lmms_egoplan.training.adapter import load_adapter
 from lmms_egoplan.training.checks import probes
+from lmms_egoplan.training.mix import Mix
 from lmms_egoplan.training.questions import AnswerEncoder
 from lmms_egoplan.training.samples import Sample
 from lmms_egoplan.training.settings import read_settings, settings_text
@@ -91,6 +98,8 @@ def test_the_run_leaves_an_adapter_a_card_and_all_settings(run):
     assert "5 questions held out, of other videos (33.3% of the records)" in card
     assert "on 8 layers of the language model (2 k_proj, 2 o_proj, 2 q_proj, 2 v_proj)" in " ".join(card.split())
     assert "10 egoplan (55.6% of the 24 seen), 8 recognition (44.4% of the 24 seen)" in " ".join(card.split())
+    assert "in each group of 2 samples (`contrastive_group`)" in " ".join(card.split())
+    assert yaml.safe_load((out / "config.yaml").read_text())["contrastive_group"] == 2
 
 
 def test_lora_stands_in_the_language_model_and_the_projector_is_whole(run):
@@ -126,26 +135,76 @@ def test_an_adapter_for_another_base_is_refused(folder, run, tmp_path):
         load_adapter(other, run[0])
 
 
+@pytest.mark.parametrize(("group", "sizes"), [(2, (2, 3)), (4, (1, 4)), (5, (2,)), (12, (6, 12))])
+def test_the_first_update_has_the_loss_of_equation_3_by_an_independent_ranking(folder, group, sizes):
+    """The groups of a batch of 12, some of which extend over passes, and the last of which is smaller."""
+    settings = tuning(folder, steps=1, batch_size=12, lora={"dropout": 0.0}, contrastive_group=group, seed=5)
+    records_ = hold_out(read_instructions(settings.data), settings.held_out, settings.seed)[0]
+    roots = {"EpicKitchens": settings.epic_kitchens, "Ego4D": None}
+    footage = find_frames(records_, roots, settings.num_clips, "")
+    recognised = recognition_of(records_, settings.num_clips)
+    mix = Mix(
+        {
+            "egoplan": plan_samples(records_, footage, settings.visuals, ""),
+            "recognition": recognition_samples(recognised, footage, settings.visuals, ""),
+        },
+        None,
+        settings.seed,
+    )
+    processor = AutoProcessor.from_pretrained(settings.model)
+    ranker = CandidateRanker(AutoModelForImageTextToText.from_pretrained(settings.model).eval(), processor)
+    encoder = AnswerEncoder(processor, False)
+    scored = [[score.nll for score in ranker.score_encoded(encoder.encode(mix.at(place)))] for place in range(12)]
+    means = []
+    for start in range(0, 12, group):
+        gaps = [right - wrong for right, *wrongs in scored[start : start + group] for wrong in wrongs if wrong < right]
+        means.append(sum(gaps) / len(gaps) if gaps else 0.0)
+    gaps = [right - wrong for right, *wrongs in scored for wrong in wrongs if wrong < right]
+    assert group == 12 or abs(sum(means) / len(means) - sum(gaps) / len(gaps)) > 0.01  # groups matter here
+    for size in sizes:
+        out = folder / f"group-{group}-{size}"
+        one = settings.model_copy(update={"per_device_batch_size": size})
+        (first,) = (e for e in tune_egoplan(one, out, tell=lambda _: None)["history"] if "contrastive" in e)
+        assert first["contrastive"] == pytest.approx(sum(means) / len(means), abs=1e-4)
+        assert first["nll"] == pytest.approx(sum(right for right, *_ in scored) / 12, abs=1e-4)
+
+
 @pytest.mark.whole
-def test_a_run_of_parts_has_the_loss_of_a_whole_batch(folder, run):
-    """Four samples at once, or one at a time: the same losses and weights, without dropout."""
+@pytest.mark.parametrize("group", [2, 4, 16])
+def test_a_run_of_parts_has_the_loss_of_a_whole_batch(folder, run, group):
+    """Six samples at once, or fewer at a time, or in groups over several passes: the same losses and weights."""
     lora = {"dropout": 0.0}
-    outs = {size: folder / f"parts-{size}" for size in (1, 2, 4)}
+    outs = {size: folder / f"parts-{size}-{group}" for size in (1, 2, 3, 6)}
     results = {
-        size: tune_egoplan(tuning(folder, lora=lora, per_device_batch_size=size), out, tell=lambda _: None)
+        size: tune_egoplan(
+            tuning(folder, lora=lora, batch_size=6, per_device_batch_size=size, contrastive_group=group),
+            out,
+            tell=lambda _: None,
+        )
         for size, out in outs.items()
     }
-    for size in (1, 2):
-        assert losses(results[size]["history"]) == pytest.approx(losses(results[4]["history"]), abs=1e-4)
-        for name, values in weights(outs[4]).items():
+    for size in (1, 2, 3):
+        assert losses(results[size]["history"]) == pytest.approx(losses(results[6]["history"]), abs=1e-4)
+        for name, values in weights(outs[6]).items():
             torch.testing.assert_close(weights(outs[size])[name], values, atol=1e-4, rtol=1e-3)
 
 
 def test_a_folder_with_a_run_is_not_overwritten(folder, run):
     with pytest.raises(LmmsEgoplanError, match=r"holds a run; go on with it: --resume"):
         tune_egoplan(tuning(folder), run[0], tell=lambda _: None)
-    with pytest.raises(LmmsEgoplanError, match=r"holds a run with other settings \(seed"):
-        tune_egoplan(tuning(folder, seed=1), run[0], resume=True, tell=lambda _: None)
+    for other in ({"seed": 1}, {"contrastive_group": 4}):
+        with pytest.raises(LmmsEgoplanError, match=rf"holds a run with other settings \({next(iter(other))}"):
+            tune_egoplan(tuning(folder, **other), run[0], resume=True, tell=lambda _: None)
+
+
+def test_a_run_from_before_groups_is_not_resumed_with_groups(folder, run):
+    stored = json.loads((run[0] / "run.json").read_text())
+    (run[0] / "run.json").write_text(json.dumps({k: v for k, v in stored.items() if k != "contrastive_group"}))
+    try:
+        with pytest.raises(LmmsEgoplanError, match=r"contrastive_group: nothing there, 2 now"):
+            tune_egoplan(tuning(folder), run[0], resume=True, tell=lambda _: None)
+    finally:
+        (run[0] / "run.json").write_text(json.dumps(stored))
 
 
 @pytest.mark.whole
@@ -161,11 +220,13 @@ def test_kill_and_resume_end_in_the_same_weights(folder, run):
 
 
 @pytest.mark.whole
-def test_two_processes_have_the_loss_of_one(folder):
-    lora = {"dropout": 0.0}
-    one = tune_egoplan(tuning(folder, lora=lora), folder / "one", tell=lambda _: None)
-    assert start(folder, folder / "two", processes=2, lora=lora).wait(FOREVER_S) == 0
-    two = json.loads(Path(folder / "two" / "history.json").read_text())
+@pytest.mark.parametrize("group", [2, 3, 8])
+def test_two_processes_have_the_loss_of_one(folder, group):
+    """Two passes of each process; groups of 3 and 8 extend over processes and passes."""
+    settings = {"lora": {"dropout": 0.0}, "batch_size": 8, "contrastive_group": group}
+    one = tune_egoplan(tuning(folder, **settings), folder / f"one-{group}", tell=lambda _: None)
+    assert start(folder, folder / f"two-{group}", processes=2, **settings).wait(FOREVER_S) == 0
+    two = json.loads(Path(folder / f"two-{group}" / "history.json").read_text())
     assert losses(two) == pytest.approx(losses(one["history"]), abs=1e-4)
     held_out = [[entry["eval_accuracy"] for entry in h if "eval_accuracy" in entry] for h in (two, one["history"])]
     assert held_out[0] == held_out[1]
