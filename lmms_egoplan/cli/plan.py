@@ -143,11 +143,12 @@ def video(
     """Replay narrated videos: how often the best proposal is what the video shows next.
 
     These are the goals of EgoPlan's prepared validation split, or the videos of Goal-Step's annotations. Each gets a
-    folder of its own.
+    folder of its own. Two baselines that see nothing are printed with the result: a guess among all actions of the goal
+    ("by chance"), and one among those that the video has not shown before ("not done yet").
 
     Example: `lmms-egoplan plan video --model Qwen/Qwen2.5-VL-7B-Instruct --limit 20 --out episodes`
     """
-    from lmms_egoplan.planner.recorded import egoplan_videos, goalstep_videos, step_accuracy
+    from lmms_egoplan.planner.recorded import egoplan_videos, goalstep_videos, guesses, step_accuracy
 
     if (goalstep is None) != (ego4d is None):
         raise LmmsEgoplanError("--goalstep and --ego4d are given together, or neither")
@@ -158,18 +159,19 @@ def video(
 
         videos = egoplan_videos(PREPARED.load("val"))
     planner = _planner(model, peft, method, beams)
-    episodes, expected = [], 0.0
+    episodes, guessed = [], []
     for number, recorded in enumerate(videos[:limit], start=1):
         steps = recorded.num_actions
         told = {"model": _name(model, peft), "method": method}
         episode = _run(planner, recorded, recorded.goal, steps, out / f"{number:04d}", **told)
         episodes.append(episode)
-        expected += len(episode.steps) / len(recorded.actions())
+        guessed.append(guesses(episode, recorded.actions()))
     right, steps = step_accuracy(episodes)
     if steps:
+        chance, not_done = (sum(some) / steps for some in zip(*guessed, strict=True))
         typer.echo(
-            f"Next action right: {right} of {steps} steps ({right / steps:.3f}; by chance {expected / steps:.3f}) in "
-            f"{len(episodes)} videos"
+            f"Next action right: {right} of {steps} steps ({right / steps:.3f}; by chance {chance:.3f}, not done yet "
+            f"{not_done:.3f}) in {len(episodes)} videos"
         )
     if failed := [episode for episode in episodes if episode.problem]:
         raise LmmsEgoplanError(

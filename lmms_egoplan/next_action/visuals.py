@@ -209,7 +209,7 @@ class Visuals:
         progress = progress_of(doc)
         clips = clip_frames(progress.past, progress.observation, num_clips, frames_per_clip)
         images = iter(self.read_frames(doc, [number for clip in clips for number in clip] + [progress.observation]))
-        return [Clip((next(images) for _ in clip), _rate(clip, progress.fps)) for clip in clips], next(images)
+        return [Clip((next(images) for _ in clip), frame_rate(clip, progress.fps)) for clip in clips], next(images)
 
     def progress_video(self, doc: Doc) -> str:
         """Path of an H.264 file that shows the progress up to the current observation and nothing after it.
@@ -297,7 +297,7 @@ def _check(past: Sequence[Segment], observation: int, **counts: int) -> None:
             raise ValueError(f"past action {start}-{stop} must start by its stop and by the observation, {observation}")
 
 
-def _rate(frames: Sequence[int], fps: Fraction) -> float | None:
+def frame_rate(frames: Sequence[int], fps: Fraction | float) -> float | None:
     """Frames per second of evenly spaced frames; an action that is one frame long takes the time of one frame."""
     return float((len(frames) - 1) * fps / max(1, frames[-1] - frames[0])) if len(frames) > 1 else None
 

@@ -15,13 +15,15 @@ class Outcome:
 
     changed: whether anything is different now. message: what happened, in words. clip: the action as it was seen,
     oldest frame first; empty where nothing was to be seen. done: the action that the clip shows, where that is another
-    one than the one asked for, as in a recorded video.
+    one than the one asked for, as in a recorded video. past: clips of the latest actions, in place of the clips of
+    earlier outcomes and this one; None if those stay as they are.
     """
 
     changed: bool
     message: str
     clip: Clip
     done: str | None = None
+    past: Sequence[Clip] | None = None
 
 
 class Environment(Protocol):

@@ -191,7 +191,7 @@ def _steps(
             outcome = environment.execute(tried.action or tried.text)
         if outcome.changed:
             in_vain.clear()
-            past.append(outcome.clip or Clip([view]))
+            past = [*past, outcome.clip or Clip([view])] if outcome.past is None else list(outcome.past)
         else:
             in_vain.add(tried.action or tried.text)
         yield Step(number, view, proposals, tried, outcome, proposed - started, time.monotonic() - proposed)

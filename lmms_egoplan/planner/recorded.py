@@ -1,5 +1,6 @@
 """A narrated video in place of a world to act in: the planner proposes, the video tells what really happened."""
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,19 +13,18 @@ from PIL import Image
 
 from lmms_egoplan.benchmarks.egointent.goalstep import read_goalstep
 from lmms_egoplan.benchmarks.egoplan.construction.narrations import normalised
+from lmms_egoplan.benchmarks.egoplan.construction.questions import SECONDS_BEFORE
 from lmms_egoplan.benchmarks.egoplan.visuals import read_frames
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.clip import Clip
 from lmms_egoplan.media.frames import FrameError, frame_times, read_video_frames
-from lmms_egoplan.media.sampling import evenly_spaced
 from lmms_egoplan.next_action.clock import EGO4D_FPS
-from lmms_egoplan.next_action.visuals import FRAMES_PER_CLIP, progress_of
+from lmms_egoplan.next_action.records import FIRST_FRAME
+from lmms_egoplan.next_action.visuals import clip_frames, frame_rate, progress_of
 from lmms_egoplan.planner.environment import Outcome
 from lmms_egoplan.planner.planner import Episode
 from lmms_egoplan.storage import resolve_inside
 
-# The current view lies so long before the next action (EgoPlan-Bench v2, sec. 3.3, Visual Input Alignment).
-SECONDS_BEFORE = 0.5
 # Of times in seconds.
 _ROUNDING = 1e-6
 
@@ -43,20 +43,27 @@ class Narrated:
 class RecordedVideo:
     """The actions of one goal in one video, in their order.
 
+    The view of a step is half a second before its action (EgoPlan-Bench v2, sec. 3.3, Visual Input Alignment), or the
+    first frame. The clips of past actions end there at the latest, as in EgoPlan's questions (`clip_frames`); an action
+    that begins after the view has no clip yet.
+
     Args:
         name: of the video.
         goal: what its actions are for.
         narrated: at least two actions, by their starts.
         frames: reads frames by their numbers; a `FrameError` of it names the video's file.
         fps: frames per second of the source.
-        first: number of its first frame.
+        first, last: numbers of its first frame, and of the view after the last action.
     """
 
     def __init__(
-        self, name: str, goal: str, narrated: Sequence[Narrated], frames: Frames, fps: float, first: int
+        self, name: str, goal: str, narrated: Sequence[Narrated], frames: Frames, fps: float, first: int, last: int
     ) -> None:
         self.name, self.goal = name, goal
-        self._narrated, self._frames, self._fps, self._first = narrated, frames, fps, first
+        self._narrated, self._frames, self._fps = narrated, frames, fps
+        before = max(1, math.ceil(round(SECONDS_BEFORE * fps, 1)))
+        self._views = [*(max(first, action.start - before) for action in narrated), last]
+        self._clips: dict[tuple[int, ...], Clip] = {}
         # Texts with the same words are one action.
         self._actions = {normalised(action.text): action.text for action in reversed(narrated)}
         self._next = 0
@@ -67,28 +74,31 @@ class RecordedVideo:
         return len(self._narrated)
 
     def observe(self) -> Image.Image:
-        """The view half a second before the next action; behind the last one, its last frame."""
-        if self.done():
-            return self._read([self._narrated[-1].stop])[0]
-        start = self._narrated[self._next].start
-        return self._read([max(self._first, start - max(1, round(SECONDS_BEFORE * self._fps)))])[0]
+        """The view half a second before the next action; after the last one, the recording's end."""
+        return self._read([self._views[self._next]])[0]
 
     def actions(self) -> list[str]:
         """All actions of the goal, alphabetically: their order would tell what comes next."""
         return sorted(self._actions.values())
 
     def execute(self, action: str) -> Outcome:
-        """Whatever is asked for, what really happened is what is seen next."""
+        """Whatever is asked for, what really happened is seen next, as far as it happened before the next view."""
         real = self._narrated[self._next]
-        numbers = evenly_spaced(real.start, real.stop, FRAMES_PER_CLIP)
-        rate = (len(numbers) - 1) * self._fps / max(1, real.stop - real.start)
-        clip = Clip(self._read(numbers), rate)
         self._next += 1
+        view = self._views[self._next]
+        begun = [(one.start, one.stop) for one in self._narrated[: self._next] if one.start <= view]
+        clips = [tuple(numbers) for numbers in clip_frames(begun, view)]
+        self._clips = {numbers: self._clips.get(numbers) or self._clip(numbers) for numbers in clips}
+        past = [self._clips[numbers] for numbers in clips]
         shown = self._actions[normalised(real.text)]
-        return Outcome(True, "as in the video" if action == shown else f"in the video: {shown}", clip, shown)
+        message = "as in the video" if action == shown else f"in the video: {shown}"
+        return Outcome(True, message, past[-1] if real.start <= view else Clip(), shown, past)
 
     def done(self) -> bool:
         return self._next >= len(self._narrated)
+
+    def _clip(self, numbers: Sequence[int]) -> Clip:
+        return Clip(self._read(numbers), frame_rate(numbers, self._fps))
 
     def _read(self, numbers: Sequence[int]) -> list[Image.Image]:
         try:
@@ -103,10 +113,25 @@ def step_accuracy(episodes: Iterable[Episode]) -> tuple[int, int]:
     return sum(step.proposals[0].action == step.outcome.done for step in steps), len(steps)
 
 
+def guesses(episode: Episode, actions: Sequence[str]) -> tuple[float, float]:
+    """Steps that guesses get right on average: of all the goal's actions, and of those "not done yet".
+
+    The second guess is among the actions that the video has not shown in earlier steps, or among all once it has shown
+    each; it knows the past, and sees nothing.
+    """
+    not_done = 0.0
+    left = set(actions)
+    for step in episode.steps:
+        left = left or set(actions)
+        not_done += (step.outcome.done in left) / len(left)
+        left.discard(step.outcome.done)
+    return len(episode.steps) / len(actions), not_done
+
+
 def egoplan_videos(rows: Iterable[Mapping[str, Any]]) -> list[RecordedVideo]:
     """A video for each goal of EgoPlan's prepared validation split, by the question that tells most of its progress.
 
-    What that question asks for ends the recording: it has no segment of its own, so it is not replayed.
+    The recording ends with that question's observation. What it asks for has no segment, so it is not replayed.
 
     Raises:
         LmmsEgoplanError: no goal has two past actions.
@@ -116,15 +141,15 @@ def egoplan_videos(rows: Iterable[Mapping[str, Any]]) -> list[RecordedVideo]:
         return row["video_source"], row["video_id"], row["task_goal"]
 
     videos = []
-    for (_, video, goal), group in groupby(sorted(rows, key=key), key):
+    for (source, video, goal), group in groupby(sorted(rows, key=key), key):
         row = max(group, key=lambda row: len(row["past_actions"]))
         progress = progress_of(row)
         texts = [action["narration_text"] for action in row["past_actions"]]
         past = [Narrated(text, *segment) for text, segment in zip(texts, progress.past, strict=True)]
+        first, last = (FIRST_FRAME[source] if row.get("clip_frames") is None else 0), progress.observation
+        read, fps = partial(read_frames, row), float(progress.fps)
         if len(past) > 1:
-            videos.append(
-                RecordedVideo(f"{video}, {goal}", goal, past, partial(read_frames, row), float(progress.fps), 1)
-            )
+            videos.append(RecordedVideo(f"{video}, {goal}", goal, past, read, fps, first, last))
     if not videos:
         raise LmmsEgoplanError("no goal of these questions has two past actions to replay")
     return videos
@@ -148,9 +173,8 @@ def goalstep_videos(annotations: str | Path, folder: str | Path) -> list[Recorde
             Narrated(step.step_description, round(step.start_time * EGO4D_FPS), round(step.end_time * EGO4D_FPS))
             for step in steps
         ]
-        videos.append(
-            RecordedVideo(video.video_uid, video.goal_description, narrated, partial(_read_at, path), EGO4D_FPS, 0)
-        )
+        goal, read, last = video.goal_description, partial(_read_at, path), narrated[-1].stop
+        videos.append(RecordedVideo(video.video_uid, goal, narrated, read, EGO4D_FPS, 0, last))
     if not videos:
         raise LmmsEgoplanError(f"{folder}: none of the videos with two steps or more of {annotations} is there")
     return videos

@@ -92,7 +92,7 @@ def test_videos_are_replayed_although_one_breaks_off(prepared, tmp_path):
     result = plan("video", "--model", tmp_path / "model", "--method", "rank", "--out", tmp_path / "out")
     assert result.exit_code == 1
     assert "of 3 steps (" in result.stdout
-    assert "by chance 0.500) in 2 videos" in result.stdout
+    assert "by chance 0.500, not done yet 0.667) in 2 videos" in result.stdout
     assert "1 of 2 videos could not be replayed to their end" in result.stderr
     ends = [json.loads((tmp_path / "out" / name / "episode.json").read_text())["end"] for name in ("0001", "0002")]
     assert ends == ["done", "environment failed"]

@@ -1,16 +1,31 @@
 """Narrated videos: frames tell their numbers."""
 
+import csv
 import json
+from itertools import groupby
 
 import pytest
+from PIL import Image
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import frame_path
+from lmms_egoplan.next_action.clock import frames_per_second
 from lmms_egoplan.planner.planner import ENVIRONMENT_FAILED, run_episode
 from lmms_egoplan.planner.proposals import Proposal
-from lmms_egoplan.planner.recorded import egoplan_videos, goalstep_videos, step_accuracy
+from lmms_egoplan.planner.recorded import (
+    Narrated,
+    RecordedVideo,
+    egoplan_videos,
+    goalstep_videos,
+    guesses,
+    step_accuracy,
+)
 from media.files import read_number, write_epic_folder, write_numbered_video
 from shared_data import DATA
+
+EXAMPLES = DATA / "egoplan" / "examples.json"
+EPIC = DATA / "epic-kitchens-100" / "EPIC_100_validation.csv"
+GOALSTEP = DATA / "ego4d-goalstep" / "goalstep_valid_public.json"
 
 
 class Always:
@@ -50,8 +65,132 @@ def test_a_goal_is_replayed_with_its_longest_progress(epic):
     assert [step.outcome.done for step in episode.steps] == ["open tap", "take cup", "open tap"]
     assert [read_number(step.view) for step in episode.steps] == [10, 50, 70]
     clip = episode.steps[0].outcome.clip
-    assert (len(clip), read_number(clip[0]), read_number(clip[-1])) == (8, 40, 60)
-    assert read_number(episode.last_view) == 110
+    assert (len(clip), read_number(clip[0]), read_number(clip[-1])) == (8, 40, 50)  # the action lasts until 60
+    assert clip.fps == pytest.approx(7 * 60 / 10)
+    assert read_number(episode.last_view) == 120  # the question's observation
+
+
+class Frames:
+    """Frames of one pixel that carry their number. read: numbers of all frames that were read."""
+
+    def __init__(self):
+        self.read = []
+
+    def __call__(self, numbers):
+        self.read += numbers
+        return [Image.new("RGB", (1, 1), (number >> 16, number >> 8 & 255, number & 255)) for number in numbers]
+
+    @staticmethod
+    def number(image):
+        red, green, blue = image.getpixel((0, 0))
+        return red << 16 | green << 8 | blue
+
+
+class Sees:
+    """Proposes an action. shown: frame numbers of each step's clips and view. latest: the last frame read by then."""
+
+    def __init__(self, number, read=(0,)):
+        self.number, self.read, self.shown, self.latest = number, read, [], []
+
+    def propose(self, question, visuals, actions, place):
+        *clips, view = visuals
+        self.shown.append(([[self.number(frame) for frame in clip] for clip in clips], self.number(view)))
+        self.latest.append(max(self.read))
+        return [Proposal(actions[0], -1.0, 1, actions[0])]
+
+
+def check(sees, segments, first, half_second):
+    """Compare what was shown with sec. 3.3 and C.1 written out; returns how many steps it was."""
+    assert len(sees.shown) == len(segments)
+    for number, ((start, _), (clips, view), latest) in enumerate(zip(segments, sees.shown, sees.latest, strict=True)):
+        assert view == max(first, start - half_second)
+        assert latest <= view
+        begun = [(begin, min(end, view)) for begin, end in segments[:number] if begin <= view]
+        assert [(clip[0], clip[-1]) for clip in clips] == begun[-4:]
+        assert all(len(clip) == 8 and clip == sorted(clip) for clip in clips)
+    return len(segments)
+
+
+def replay(segments, fps, last):
+    """What is shown of a video with these segments."""
+    frames = Frames()
+    narrated = [Narrated(f"action {number}", *segment) for number, segment in enumerate(segments)]
+    sees = Sees(Frames.number, frames.read)
+    episode = run_episode(sees, RecordedVideo("v", "g", narrated, frames, fps, 1, last), "g", len(narrated))
+    assert (episode.problem, episode.is_success) == (None, True)
+    assert max(frames.read) <= last
+    return sees
+
+
+@pytest.mark.parametrize(("video_id", "half_second"), [("P01_01", 30), ("P01_101", 25)])
+@pytest.mark.parametrize(
+    "segments",
+    [
+        [(40, 60), (80, 90), (100, 110)],
+        [(40, 79), (80, 84), (84, 110)],  # actions that begin within half a second of the next one
+        [(40, 400), (50, 300), (90, 95), (150, 160), (200, 210), (260, 270), (261, 262)],  # long ones, over many steps
+        [(1, 9), (1, 9), (1, 9), (60, 60)],
+        [(10, 100), (100, 100), (131, 500)],
+    ],
+)
+def test_no_frame_is_later_than_the_view(video_id, half_second, segments):
+    fps = frames_per_second("EpicKitchens", video_id)
+    check(replay(segments, fps, segments[-1][0] + 5), segments, 1, half_second)
+
+
+@pytest.mark.parametrize(
+    ("order", "chance", "not_done"),
+    [
+        ("ab", 1 / 2 + 1 / 2, 1 / 2 + 1),
+        ("aab", 3 / 2, 1 / 2 + 0 + 1),  # a second time is never guessed while another action is left
+        ("aba", 3 / 2, 1 / 2 + 1 + 1 / 2),  # once all were done, any is guessed
+        ("abab", 4 / 2, 1 / 2 + 1 + 1 / 2 + 1),
+        ("abac", 4 / 3, 1 / 3 + 1 / 2 + 0 + 1),
+        ("aaaa", 4, 4),
+    ],
+)
+def test_guesses_are_right_so_often_on_average(order, chance, not_done):
+    segments = [(100 * number, 100 * number + 50) for number in range(1, len(order) + 1)]
+    narrated = [Narrated(text, *segment) for text, segment in zip(order, segments, strict=True)]
+    video = RecordedVideo("v", "g", narrated, Frames(), 60, 1, 1000)
+    episode = run_episode(Always("juggle"), video, "g", len(order))
+    assert guesses(episode, video.actions()) == pytest.approx((chance, not_done))
+
+
+def test_guesses_are_over_the_steps_before_a_failure(tmp_path):
+    folder = write_epic_folder(tmp_path / "P01_01", 1, 120)
+    frame_path(folder, 100).unlink()
+    (video,) = egoplan_videos([row(folder, past_actions=row(folder)["past_actions"])])
+    episode = run_episode(Always("open tap"), video, video.goal)
+    assert (episode.end, len(episode.steps)) == (ENVIRONMENT_FAILED, 2)
+    assert guesses(episode, video.actions()) == pytest.approx((2 / 2, 1 / 2 + 1))
+
+
+def test_a_ready_clip_is_replayed_from_its_first_frame(tmp_path):
+    path = write_numbered_video(tmp_path / "1.mp4", 81, fps=60)  # frames 40 to 120 of the source
+    (video,) = egoplan_videos([row(path, clip_frames=81)])
+    sees = Sees(read_number)
+    episode = run_episode(sees, video, video.goal)
+    assert (episode.problem, read_number(episode.last_view)) == (None, 80)
+    check(sees, [(0, 20), (40, 50), (60, 70)], 0, 30)
+
+
+@pytest.mark.skipif(not EPIC.exists(), reason=f"{EPIC} is not there")
+def test_no_narration_of_epic_kitchens_shows_a_frame_later_than_the_view():
+    with EPIC.open(encoding="utf-8", newline="") as file:
+        rows = sorted(csv.DictReader(file), key=lambda row: (row["video_id"], int(row["start_frame"])))
+    steps = 0
+    for video_id, group in groupby(rows, key=lambda row: row["video_id"]):
+        of_video = list(group)
+        segments = [(int(row["start_frame"]), int(row["stop_frame"])) for row in of_video]
+        fps = frames_per_second("EpicKitchens", video_id)
+        sees = replay(segments, fps, max(stop for _, stop in segments))
+        steps += check(sees, segments, 1, fps // 2)
+        for (_, view), row in zip(sees.shown, of_video, strict=True):  # on the clock of the file's times
+            hours, minutes, seconds = row["start_timestamp"].split(":")
+            start = 3600 * int(hours) + 60 * int(minutes) + float(seconds)
+            assert view == 1 or view / fps == pytest.approx(start - 0.5, abs=0.1)
+    assert steps == 9668
 
 
 def test_a_proposal_that_means_nothing_is_wrong_and_the_video_goes_on(epic):
@@ -88,8 +227,6 @@ def test_no_goal_with_two_actions(epic):
         egoplan_videos([row(epic, past_actions=row(epic)["past_actions"][:1])])
 
 
-EXAMPLES = DATA / "egoplan" / "examples.json"
-GOALSTEP = DATA / "ego4d-goalstep" / "goalstep_valid_public.json"
 UID = "11111111-2222-3333-4444-555555555555"
 
 
@@ -151,6 +288,10 @@ def test_a_published_question_is_replayed(tmp_path):
     past = [dict(action) for action in record["task_progress_metadata"]]
     (video,) = egoplan_videos([record | {"media_path": str(folder), "past_actions": past}])
     assert (video.goal, video.num_actions) == ("store cereal", len(past))
+    sees = Sees(read_number)
+    run_episode(sees, video, video.goal)
+    check(sees, [(action["start_frame"], action["stop_frame"]) for action in past], 1, 30)
+    (video,) = egoplan_videos([record | {"media_path": str(folder), "past_actions": past}])
     episode = run_episode(Always(past[1]["narration_text"]), video, video.goal)
     assert [step.outcome.done for step in episode.steps] == [action["narration_text"] for action in past]
     assert step_accuracy([episode]) == (sum(a["narration_text"] == past[1]["narration_text"] for a in past), len(past))
