@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 from PIL import Image, UnidentifiedImageError
+from pydantic import Field
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.clip import Clip
@@ -25,6 +26,8 @@ _VERBS = {
     "GRABBABLE": (("take the {}", "grab"),),
     "SITTABLE": (("sit on the {}", "sit"),),
 }
+# The relations that these actions change. Others, such as CLOSE, change with every walk of the character.
+_RELATIONS = ("HOLDS_RH", "HOLDS_LH", "SITTING")
 _TIMEOUT_S = 120.0
 _SIZE = (640, 480)
 
@@ -36,8 +39,21 @@ class _Node(Checked):
     states: list[str]
 
 
+class _Edge(Checked):
+    from_id: int
+    to_id: int
+    relation_type: str
+
+
 class _Graph(Checked):
     nodes: list[_Node]
+    edges: list[_Edge] = Field(default_factory=list)
+
+    def facts(self) -> set[tuple[int, str, int | None]]:
+        """All that actions change: the objects' states, and what the character holds or sits on."""
+        edges = {(edge.from_id, edge.relation_type, edge.to_id) for edge in self.edges}
+        states = {(node.id, state, None) for node in self.nodes for state in node.states}
+        return states | {edge for edge in edges if edge[1] in _RELATIONS}
 
 
 class VirtualHome:
@@ -58,7 +74,7 @@ class VirtualHome:
         self._url, self._camera = url, camera
         self._until = [(name.casefold(), state.upper()) for name, state in until]
         self._client = httpx.Client(timeout=_TIMEOUT_S)
-        if unknown := {name for name, _ in self._until} - {node.class_name.casefold() for node in self._nodes()}:
+        if unknown := {name for name, _ in self._until} - {node.class_name.casefold() for node in self._graph().nodes}:
             raise LmmsEgoplanError(f"VirtualHome at {url}: there is no {', '.join(sorted(unknown))} in this apartment")
 
     def observe(self) -> Image.Image:
@@ -71,41 +87,34 @@ class VirtualHome:
             raise self._failed(f"camera {self._camera} gives no image ({type(error).__name__}: {error})") from error
 
     def actions(self) -> list[str]:
-        return list(self._scripts())
+        return list(_scripts(self._graph()))
 
     def execute(self, action: str) -> Outcome:
-        """Walk to the action's object, and act on it."""
-        scripts = self._scripts()
+        """Walk to the action's object, and act on it. The graph before and after shows whether anything has changed."""
+        graph = self._graph()
+        scripts = _scripts(graph)
         if action not in scripts:
             return Outcome(False, f"there is nothing here to {action}", Clip())
         before = self.observe()
         settings = {"recording": False, "skip_animation": True, "find_solution": True, "image_synthesis": []}
         reply = self._post("render_script", stringParams=[json.dumps(settings), *scripts[action]], may_fail=True)
+        changed = self._graph().facts() != graph.facts()
+        message = "done" if changed else "nothing has changed"
         if not reply.get("success"):
-            return Outcome(False, f"the simulator refuses: {reply.get('message') or 'it does not say why'}", Clip())
-        return Outcome(True, "done", Clip([before, self.observe()]))
+            message = f"the simulator refuses: {reply.get('message') or 'it does not say why'}"
+        return Outcome(changed, message, Clip([before, self.observe()] if changed else ()))
 
     def done(self) -> bool:
-        states = {(node.class_name.casefold(), state) for node in self._nodes() for state in node.states}
+        states = {(node.class_name.casefold(), state) for node in self._graph().nodes for state in node.states}
         return states.issuperset(self._until)
 
     def close(self) -> None:
         self._client.close()
 
-    def _scripts(self) -> dict[str, list[str]]:
-        """By an action's words, the script's lines: of objects of one kind, those of the first one."""
-        scripts: dict[str, list[str]] = {}
-        for node in self._nodes():
-            name, place = node.class_name, f"<{node.class_name}> ({node.id})"
-            for verb, act in (pair for kind in node.properties for pair in _VERBS.get(kind, ())):
-                lines = [f"<char0> [{step}] {place}" for step in ("walk", act)]
-                scripts.setdefault(verb.format(name.replace("_", " ")), lines)
-        return scripts
-
-    def _nodes(self) -> list[_Node]:
+    def _graph(self) -> _Graph:
         reply = self._post("environment_graph")
         try:
-            return read_as(_Graph, "its graph", json.loads(reply["message"])).nodes
+            return read_as(_Graph, "its graph", json.loads(reply["message"]))
         except (KeyError, TypeError, ValueError) as error:
             raise self._failed(f"its graph is no JSON ({type(error).__name__}: {error})") from error
         except LmmsEgoplanError as error:
@@ -124,3 +133,14 @@ class VirtualHome:
 
     def _failed(self, problem: str) -> LmmsEgoplanError:
         return LmmsEgoplanError(f"VirtualHome at {self._url}: {problem}. Is its simulator running there?")
+
+
+def _scripts(graph: _Graph) -> dict[str, list[str]]:
+    """By an action's words, the script's lines: of objects of one kind, those of the first one."""
+    scripts: dict[str, list[str]] = {}
+    for node in graph.nodes:
+        name, place = node.class_name, f"<{node.class_name}> ({node.id})"
+        for verb, act in (pair for kind in node.properties for pair in _VERBS.get(kind, ())):
+            lines = [f"<char0> [{step}] {place}" for step in ("walk", act)]
+            scripts.setdefault(verb.format(name.replace("_", " ")), lines)
+    return scripts

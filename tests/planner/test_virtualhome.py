@@ -12,7 +12,7 @@ from PIL import Image
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.planner import virtualhome
-from lmms_egoplan.planner.planner import ENVIRONMENT_FAILED, run_episode
+from lmms_egoplan.planner.planner import ENVIRONMENT_FAILED, STUCK, run_episode
 from lmms_egoplan.planner.proposals import Proposal
 from lmms_egoplan.planner.virtualhome import VirtualHome
 
@@ -23,14 +23,17 @@ class Simulator(ThreadingHTTPServer):
         self.nodes = [
             {"id": 7, "class_name": "stove", "properties": ["CAN_OPEN", "HAS_SWITCH"], "states": ["OFF", "CLOSED"]},
             {"id": 9, "class_name": "water_glass", "properties": ["GRABBABLE"], "states": []},
+            {"id": 1, "class_name": "character", "properties": [], "states": []},
         ]
-        self.scripts, self.fault = [], None
+        self.edges = [_edge(9, "ON", 7), _edge(1, "CLOSE", 9)]
+        self.scripts, self.fault, self.act = [], None, _stove_on
 
     def answer(self, request):
         if self.fault is not None:
             return self.fault
         if request["action"] == "environment_graph":
-            return {"success": True, "message": json.dumps({"nodes": self.nodes, "edges": []})}
+            graph = {"nodes": self.nodes} if self.edges is None else {"nodes": self.nodes, "edges": self.edges}
+            return {"success": True, "message": json.dumps(graph)}
         if request["action"] == "camera_image":
             settings = json.loads(request["stringParams"][0])
             content = io.BytesIO()
@@ -39,10 +42,21 @@ class Simulator(ThreadingHTTPServer):
         assert request["action"] == "render_script"
         lines = request["stringParams"][1:]
         self.scripts.append(lines)
-        if "grab" in lines[-1]:
-            return {"success": False, "message": "hands are full"}
-        self.nodes[0]["states"] = ["ON", "CLOSED"]
-        return {"success": True, "message": ""}
+        if self.edges is not None:
+            self.edges[1] = _edge(1, "CLOSE", len(self.scripts))  # every script begins with a walk
+        return self.act(self, lines[-1])
+
+
+def _edge(start, relation, end):
+    return {"from_id": start, "relation_type": relation, "to_id": end}
+
+
+def _stove_on(simulator, line):
+    """Turns the stove on, again and again; refuses to take anything."""
+    if "grab" in line:
+        return {"success": False, "message": "hands are full"}
+    simulator.nodes[0]["states"] = ["ON", "CLOSED"]
+    return {"success": True, "message": ""}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -94,6 +108,74 @@ def test_a_stove_is_turned_on(simulator):
     home.close()
 
 
+class Ranks:
+    """Proposes these actions at each step, the best first."""
+
+    def __init__(self, *actions):
+        self.actions = actions
+
+    def propose(self, question, visuals, actions, place):
+        return [Proposal(action, -1.0, 1, action) for action in self.actions]
+
+
+def hold(simulator, line):
+    simulator.edges.append(_edge(1, "HOLDS_RH", 9))
+
+
+def sit(simulator, line):
+    simulator.edges.append(_edge(1, "SITTING", 7))
+
+
+def sit_as_a_state(simulator, line):
+    simulator.nodes[2]["states"] = ["SITTING"]
+
+
+def walk(simulator, line):
+    simulator.edges += [_edge(1, "INSIDE", 7), _edge(1, "FACING", 9), _edge(7, "BETWEEN", 9), _edge(1, "ON", 3)]
+
+
+def reorder(simulator, line):
+    simulator.nodes.reverse()
+    simulator.nodes[-1]["states"].reverse()
+    simulator.edges.reverse()
+
+
+def nothing(simulator, line):
+    pass
+
+
+@pytest.mark.parametrize("success", [True, False])
+@pytest.mark.parametrize(
+    ("act", "changed"),
+    [(hold, True), (sit, True), (sit_as_a_state, True), (walk, False), (reorder, False), (nothing, False)],
+)
+def test_what_the_graph_shows_is_changed_and_not_what_the_simulator_says(simulator, act, changed, success):
+    simulator.act = lambda *call: act(*call) or {"success": success, "message": "so it says"}
+    home = VirtualHome(address(simulator), [("stove", "ON")], camera=0)
+    outcome = home.execute("take the water glass")
+    assert (outcome.changed, len(outcome.clip)) == (changed, 2 * changed)
+    assert ("so it says" in outcome.message) == (not success)
+
+
+def test_an_action_that_succeeds_and_changes_nothing_is_not_repeated(simulator):
+    """The simulator says success again and again; the next best action is tried once the stove is on."""
+    home = VirtualHome(address(simulator), [("water_glass", "CLEAN")], camera=0)
+    episode = run_episode(Ranks("turn on the stove", "open the stove"), home, "have a clean glass")
+    assert [(step.tried.action, step.outcome.changed) for step in episode.steps] == [
+        ("turn on the stove", True),
+        ("turn on the stove", False),
+        ("open the stove", False),
+    ]
+    assert episode.end == STUCK
+
+
+def test_a_graph_without_edges(simulator):
+    simulator.edges = None
+    home = VirtualHome(address(simulator), [("stove", "ON")], camera=0)
+    assert home.execute("turn on the stove").changed
+    assert not home.execute("turn on the stove").changed
+
+
 @pytest.mark.parametrize(
     "fault",
     [
@@ -143,15 +225,11 @@ def test_an_address_that_is_none(url):
 
 
 def test_a_simulator_that_ends_in_between_leaves_the_steps_before(simulator):
-    class Cooks:
-        def propose(self, question, visuals, actions, place):
-            return [Proposal("open the stove", -1.0, 1, "open the stove")]
-
     home = VirtualHome(address(simulator), [("water_glass", "CLEAN")], camera=0)
 
     def end(step):
         simulator.fault = b"gone"
 
-    episode = run_episode(Cooks(), home, "have a clean glass", on_step=end)
+    episode = run_episode(Ranks("open the stove"), home, "have a clean glass", on_step=end)
     assert (episode.end, len(episode.steps)) == (ENVIRONMENT_FAILED, 1)
     assert "VirtualHome at http://127" in episode.problem
