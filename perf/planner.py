@@ -1,10 +1,13 @@
-"""How often planners reach goals in the simulated kitchen: an oracle, chance, a tiny model before and after tuning.
+"""How often planners reach goals in the simulated kitchen that tuning did not see, in pictures that it did not see.
 
-The tiny LLaVA is first trained whole to tell from a rendered view what can be done, without any goal. Then it is tuned
-by `lmms_egoplan.training` on rendered episodes of the 30 goals, one frame a step. Planners rank the kitchen's actions.
-Each goal is tried with 3 seeds, which say what else is open or on at the start.
+A seed sets the camera, a little off its usual place, and what else is open or on at the start. Training has seeds of
+its own. The tiny LLaVA is first trained whole to describe what can be done in a view, without any goal. Then
+`lmms_egoplan.training` tunes it on rendered episodes, one frame a step. The goals are in three parts. Each part is
+tried with a model that was tuned on the other two ("new goals") and with one that was tuned on this part and another
+("known goals"; also with the cameras of training). The goal-only model is tuned on the same episodes without pictures,
+and tried without pictures. Planners rank all actions of the kitchen.
 
-    MUJOCO_GL=osmesa python perf/planner.py      # 2 CPU cores, about 15 minutes
+    MUJOCO_GL=osmesa python perf/planner.py      # 2 CPU cores, about 40 minutes
 """
 
 import argparse
@@ -29,31 +32,50 @@ from lmms_egoplan.demo.checkpoint import llava, llava_processor, train_tokenizer
 from lmms_egoplan.media.clip import Clip
 from lmms_egoplan.planner.environment import Outcome
 from lmms_egoplan.planner.kitchen import ACTIONS, GOALS, Kitchen
-from lmms_egoplan.planner.planner import Episode, Planner, run_episode
-from lmms_egoplan.planner.proposals import RANK, Proposal
+from lmms_egoplan.planner.planner import Episode, run_episode
+from lmms_egoplan.planner.proposals import RANK, Proposal, Proposer
 from lmms_egoplan.training.adapter import load_adapter
 from lmms_egoplan.training.run import tune
-from lmms_egoplan.training.samples import Sample
+from lmms_egoplan.training.samples import Sample, no_visuals
 from lmms_egoplan.training.settings import TuningSettings
 
-SEEDS = range(3)
+TRAINING_SEEDS, SEEDS = range(4), range(4, 7)
+PARTS = 3
 MAX_STEPS = 10
 ELEMENTS = sorted({element for parts in GOALS.values() for element in parts})
 ASKED = "What can be done now?"
 SIDE, PATCH = 128, 16
 LAYERS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+# A seed's camera is off the kitchen's own by at most so much: metres, metres and degrees.
+LOOKS_AT_OFF, DISTANCE_OFF, AZIMUTH_OFF, ELEVATION_OFF = 0.05, 0.15, 5.0, 3.0
 
 State = frozenset[str]
+Pictures = dict[tuple[int, State], Image.Image]
 
 
-def drawn(kitchen: Kitchen) -> dict[State, Image.Image]:
-    """The view of each state of a kitchen."""
+def drawn(kitchen: Kitchen, folder: Path) -> Pictures:
+    """Draw all states as all seeds see them, except the views that are in the folder, where they are kept."""
+    folder.mkdir(parents=True, exist_ok=True)
+    camera = kitchen._camera
+    usual = camera.lookat.copy(), camera.distance, camera.azimuth, camera.elevation
     pictures = {}
-    for count in range(len(ELEMENTS) + 1):
-        for state in combinations(ELEMENTS, count):
-            kitchen.set(state)
-            pictures[frozenset(state)] = kitchen.observe()
+    for seed in (*TRAINING_SEEDS, *SEEDS):
+        generator = random.Random(f"camera {seed}")
+        camera.lookat[:] = [value + generator.uniform(-LOOKS_AT_OFF, LOOKS_AT_OFF) for value in usual[0]]
+        camera.distance = usual[1] + generator.uniform(-DISTANCE_OFF, DISTANCE_OFF)
+        camera.azimuth = usual[2] + generator.uniform(-AZIMUTH_OFF, AZIMUTH_OFF)
+        camera.elevation = usual[3] + generator.uniform(-ELEVATION_OFF, ELEVATION_OFF)
+        for state in all_states():
+            path = folder / f"{seed} {' '.join(str(int(element in state)) for element in ELEMENTS)}.png"
+            if not path.exists():
+                kitchen.set(state)
+                kitchen.observe().save(path)
+            pictures[seed, state] = Image.open(path).convert("RGB")
     return pictures
+
+
+def all_states() -> list[State]:
+    return [frozenset(state) for count in range(len(ELEMENTS) + 1) for state in combinations(ELEMENTS, count)]
 
 
 class StillKitchen:
@@ -61,13 +83,13 @@ class StillKitchen:
 
     name = Kitchen.name
 
-    def __init__(self, kitchen: Kitchen, pictures: Mapping[State, Image.Image], goal: str, seed: int) -> None:
-        self._kitchen, self._pictures, self._goal = kitchen, pictures, set(GOALS[goal])
+    def __init__(self, kitchen: Kitchen, pictures: Pictures, goal: str, seed: int, camera: int) -> None:
+        self._kitchen, self._pictures, self._goal, self._camera = kitchen, pictures, set(GOALS[goal]), camera
         generator = random.Random(f"{goal} {seed}")
         kitchen.set([element for element in ELEMENTS if element not in self._goal and generator.random() < 0.3])
 
     def observe(self) -> Image.Image:
-        return self._pictures[self.state()]
+        return self._pictures[self._camera, self.state()]
 
     def actions(self) -> list[str]:
         return self._kitchen.actions()
@@ -110,6 +132,18 @@ class Chance:
         return [Proposal(action, 0.0, 1, action) for action in shuffled]
 
 
+class GoalOnly:
+    """A model that is asked without any picture."""
+
+    def __init__(self, proposer: Proposer) -> None:
+        self._proposer = proposer
+
+    def propose(
+        self, question: str, visuals: Sequence[Any], actions: Sequence[str] | None, place: str
+    ) -> list[Proposal]:
+        return self._proposer.propose(question, [], actions, place)
+
+
 def needed(goal: str, state: State) -> str:
     """What an oracle does next."""
     element = next(element for element in GOALS[goal] if element not in state)
@@ -123,59 +157,88 @@ def possible(state: State) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--caption-updates", type=int, default=400)
+    parser.add_argument("--caption-updates", type=int, default=800)
     parser.add_argument("--tuning-updates", type=int, default=400)
-    parser.add_argument("--goals", type=int, default=len(GOALS), help="Try only the first so many.")
+    parser.add_argument("--goals", type=int, default=len(GOALS), help="Try only the first so many of each part.")
+    parser.add_argument("--pictures", type=Path, help="Folder in which views are kept. Default: a temporary one.")
     arguments = parser.parse_args()
-    goals = list(GOALS)[: arguments.goals]
+    parts = [list(GOALS)[part::PARTS] for part in range(PARTS)]
+    tried = [part[: arguments.goals] for part in parts]
     kitchen = Kitchen(ELEMENTS, motion_frames=0)
-    started = time.monotonic()
-    pictures = drawn(kitchen)
-    print(f"drawing: {(time.monotonic() - started) / len(pictures):.2f} s a frame, {len(pictures)} states", flush=True)
-
-    def tried(name: str, go: Callable[[StillKitchen, str, int], Episode]) -> list[Episode]:
-        trials = ((goal, seed) for goal in goals for seed in SEEDS)
-        return summed_up(name, [go(StillKitchen(kitchen, pictures, *one), *one) for one in trials])
-
-    results = {
-        "oracle": tried("oracle", lambda place, goal, _: run(Oracle(place, goal), place, goal)),
-        "chance": tried("chance", lambda place, goal, seed: run(Chance(f"{goal} {seed}"), place, goal)),
-    }
     with tempfile.TemporaryDirectory() as folder:
-        base = Path(folder) / "base"
-        started = time.monotonic()
+        pictures = drawn(kitchen, arguments.pictures or Path(folder) / "pictures")
+        print(f"{len(pictures)} views", flush=True)
+        results: dict[str, dict[str, list[Episode]]] = {}
+
+        def go(
+            name: str,
+            goals: list[str],
+            propose: Callable[[StillKitchen, str, int], Any],
+            cameras: Sequence[int] = SEEDS,
+        ) -> None:
+            """Try a planner on goals, with each seed, seen by cameras of these seeds."""
+            for goal in goals:
+                episodes = results.setdefault(name, {}).setdefault(goal, [])
+                for seed, camera in zip(SEEDS, cameras, strict=False):
+                    place = StillKitchen(kitchen, pictures, goal, seed, camera)
+                    episodes.append(run_episode(propose(place, goal, seed), place, goal, MAX_STEPS, frames_per_clip=1))
+            sum_up(name, results[name])
+
+        every = [goal for part in tried for goal in part]
+        go("oracle", every, lambda place, goal, _: Oracle(place, goal))
+        go("chance", every, lambda _, goal, seed: Chance(f"{goal} {seed}"))
+        base, started = Path(folder) / "base", time.monotonic()
         train_base(base, pictures, arguments.caption_updates)
         print(f"captions: {time.monotonic() - started:.0f} s", flush=True)
-        started = time.monotonic()
-        samples = [sample(number, pictures) for number in range(16 * arguments.tuning_updates)]
-        settings = TuningSettings(
-            steps=arguments.tuning_updates, per_device_batch_size=16, learning_rate=3e-3, final_learning_rate=1e-4,
-            precision="float32", workers=0, log_every=50,
-            lora={"r": 16, "alpha": 32, "dropout": 0.0, "targets": LAYERS},
-        )  # fmt: skip
-        tune(str(base), {"episodes": samples}, [], settings, Path(folder) / "tuned", {"data": "rendered kitchen"})
-        print(f"tuning: {time.monotonic() - started:.0f} s", flush=True)
-        for name, adapter in (("model, not tuned", None), ("model, tuned", Path(folder) / "tuned")):
-            model = AutoModelForImageTextToText.from_pretrained(base).eval()
-            model = load_adapter(model, adapter) if adapter else model
-            planner = Planner(model, AutoProcessor.from_pretrained(base), method=RANK, frames_per_clip=1)
-            results[name] = tried(name, lambda place, goal, _, planner=planner: planner.run(place, goal, MAX_STEPS))
-    successes = {name: np.array([episode.is_success for episode in episodes]) for name, episodes in results.items()}
-    for name in ("model, not tuned", "model, tuned"):
-        difference = (successes[name].astype(float) - successes["chance"]).reshape(len(goals), -1).mean(axis=1)
+        go("not tuned", every, with_model(base, None, has_pictures=True))
+        for number, held_out in enumerate(tried):
+            trained_on = [goal for part in parts[:number] + parts[number + 1 :] for goal in part]
+            known = tried[(number + 1) % PARTS]
+            for name, has_pictures in (("tuned", True), ("goal only", False)):
+                started, adapter = time.monotonic(), Path(folder) / f"{name} {number}"
+                samples = [
+                    sample(count, trained_on, pictures if has_pictures else None)
+                    for count in range(16 * arguments.tuning_updates)
+                ]
+                settings = TuningSettings(
+                    steps=arguments.tuning_updates, per_device_batch_size=16, contrastive_group=16, learning_rate=3e-3,
+                    final_learning_rate=1e-4, precision="float32", workers=0, log_every=50,
+                    lora={"r": 16, "alpha": 32, "dropout": 0.0, "targets": LAYERS},
+                )  # fmt: skip
+                tune(str(base), {"episodes": samples}, [], settings, adapter, {"data": "rendered kitchen"})
+                print(f"part {number}, {name}: tuning {time.monotonic() - started:.0f} s", flush=True)
+                propose = with_model(base, adapter, has_pictures)
+                go(f"{name}, new goals", held_out, propose)
+                go(f"{name}, known goals", known, propose)
+                if has_pictures:
+                    go(f"{name}, known goals and cameras", known, propose, TRAINING_SEEDS)
+    models = ("tuned, new goals", "goal only, new goals", "tuned, known goals", "goal only, known goals")
+    seen = "tuned, known goals and cameras"
+    for name, other in (*((name, "chance") for name in ("not tuned", *models, seen)), models[:2], models[2:]):
+        rates = [[np.mean(successes(results[one][goal])) for goal in every] for one in (name, other)]
+        difference = np.subtract(*rates)
         low, high = bootstrap((difference,), np.mean, method="percentile", rng=0).confidence_interval
-        print(f"{name} minus chance: {difference.mean():+.3f}, 95 % interval {low:+.3f} to {high:+.3f}, over goals")
+        print(f"{name} minus {other}: {np.mean(difference):+.3f}, 95 % interval {low:+.3f} to {high:+.3f}, over goals")
 
 
-def run(proposer: Any, kitchen: StillKitchen, goal: str) -> Episode:
-    return run_episode(proposer, kitchen, goal, MAX_STEPS, frames_per_clip=1)
+def with_model(base: Path, adapter: Path | None, has_pictures: bool) -> Callable[..., Any]:
+    """A planner of all actions, the same for all episodes."""
+    model = AutoModelForImageTextToText.from_pretrained(base).eval()
+    model = load_adapter(model, adapter) if adapter else model
+    proposer = Proposer(model, AutoProcessor.from_pretrained(base), len(ACTIONS), RANK)
+    return lambda *_: proposer if has_pictures else GoalOnly(proposer)
 
 
-def summed_up(name: str, episodes: list[Episode]) -> list[Episode]:
-    """Print the success rate of episodes, and the steps and seconds of a step; returns them."""
+def successes(episodes: Sequence[Episode]) -> list[bool]:
+    return [episode.is_success for episode in episodes]
+
+
+def sum_up(name: str, by_goal: Mapping[str, Sequence[Episode]]) -> None:
+    """Print the success rate of episodes, and the steps and seconds of a step."""
+    episodes = [episode for some in by_goal.values() for episode in some]
     if problems := {episode.problem for episode in episodes if episode.problem}:
         raise SystemExit(f"{name}: {problems}")
-    rate = statistics.fmean(episode.is_success for episode in episodes)
+    rate = statistics.fmean(successes(episodes))
     steps = [len(episode.steps) for episode in episodes if episode.is_success]
     seconds = [step.model_seconds for episode in episodes for step in episode.steps]
     print(
@@ -183,11 +246,10 @@ def summed_up(name: str, episodes: list[Episode]) -> list[Episode]:
         f"{statistics.median(seconds):.3f} s a step",
         flush=True,
     )
-    return episodes
 
 
-def train_base(folder: Path, pictures: Mapping[State, Image.Image], updates: int) -> None:
-    """A LLaVA of toy size, trained whole on what can be done in each state."""
+def train_base(folder: Path, pictures: Pictures, updates: int) -> None:
+    """A LLaVA of toy size, trained whole on what can be done in each state, as the cameras of training see it."""
     set_seed(0)
     texts = [ASKED, *ACTIONS, *(QUESTION.format(goal=goal) for goal in GOALS)]
     images = CLIPImageProcessor(size={"height": SIDE, "width": SIDE}, do_center_crop=False)
@@ -198,16 +260,16 @@ def train_base(folder: Path, pictures: Mapping[State, Image.Image], updates: int
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, updates, pct_start=0.1)
     asked = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": ASKED}]}
     prompt = processor.apply_chat_template([asked], add_generation_prompt=True)
-    states = list(pictures)
-    answers = [f" {', '.join(possible(state))}{processor.tokenizer.eos_token}" for state in states]
+    views = [(seed, state) for seed in TRAINING_SEEDS for state in all_states()]
+    answers = [f" {', '.join(possible(state))}{processor.tokenizer.eos_token}" for _, state in views]
     rows = [f"{prompt}{answer}" for answer in answers]
-    inputs = processor(images=list(pictures.values()), text=rows, padding=True, return_tensors="pt")
+    inputs = processor(images=[pictures[view] for view in views], text=rows, padding=True, return_tensors="pt")
     labels = torch.full_like(inputs["input_ids"], -100)
     for row, answer in enumerate(answers):  # padding is on the left
         count = len(processor.tokenizer(answer, add_special_tokens=False).input_ids)
         labels[row, -count:] = inputs["input_ids"][row, -count:]
     for update in range(updates):
-        chosen = torch.randint(len(states), (32,))
+        chosen = torch.randint(len(views), (32,))
         batch = {name: values[chosen] for name, values in inputs.items()}
         loss = model(**batch, labels=labels[chosen]).loss
         loss.backward()
@@ -220,10 +282,10 @@ def train_base(folder: Path, pictures: Mapping[State, Image.Image], updates: int
     processor.save_pretrained(folder)
 
 
-def sample(number: int, pictures: Mapping[State, Image.Image]) -> Sample:
-    """What comes next at a random point of an episode, up to four frames of its past and its view."""
+def sample(number: int, goals: Sequence[str], pictures: Pictures | None) -> Sample:
+    """What comes next at a random point of an episode, up to four frames of its past and its view; or no picture."""
     generator = random.Random(f"episode {number}")
-    goal = generator.choice(list(GOALS))
+    goal = generator.choice(goals)
     state = frozenset(generator.sample(ELEMENTS, generator.randint(0, 3)))
     states = [state]
     while generator.random() < 0.7 and len(states) < 5:
@@ -240,13 +302,13 @@ def sample(number: int, pictures: Mapping[State, Image.Image]) -> Sample:
         f"episode {number}",
         ((QUESTION.format(goal=goal), answer),),
         tuple(action for action in ACTIONS if action != answer),
-        partial(shown, states, pictures),
-        len(states),
+        partial(shown, generator.choice(TRAINING_SEEDS), states, pictures) if pictures else no_visuals,
+        len(states) if pictures else 0,
     )
 
 
-def shown(states: Sequence[State], pictures: Mapping[State, Image.Image]) -> list[Any]:
-    *past, view = (pictures[state] for state in states)
+def shown(seed: int, states: Sequence[State], pictures: Pictures) -> list[Any]:
+    *past, view = (pictures[seed, state] for state in states)
     return [*(Clip([frame]) for frame in past), view]
 
 

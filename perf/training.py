@@ -1,7 +1,8 @@
 """Time and memory of an update's passes for one answer and its negative: a shared context against two passes.
 
 Each arm runs in a process of its own, on the same model and question. LoRA on the language model and the projector are
-trained, the image encoder is frozen.
+trained, the image encoder is frozen. Counting is the pass without gradients that an update needs if a group of eq. 3
+(`contrastive_group`) extends over several passes; the defaults do not need it. On a CPU, times are the process's own.
 
     python perf/training.py                                  # 2 CPU cores, 75 million parameters, about 3 minutes
     python perf/training.py --shape llava-1.5-7b --device cuda --dtype bfloat16
@@ -23,7 +24,7 @@ from PIL import Image
 from lmms_egoplan.ranking.encoding import QuestionEncoder
 from lmms_egoplan.ranking.question import EncodedQuestion
 from lmms_egoplan.training.adapter import add_adapter
-from lmms_egoplan.training.loss import batch_loss
+from lmms_egoplan.training.loss import batch_loss, count_violations
 from lmms_egoplan.training.parts import find_parts
 from lmms_egoplan.training.scorer import AnswerScorer
 from lmms_egoplan.training.settings import Lora
@@ -49,15 +50,21 @@ def main() -> None:
     for arm in ("separate", "shared"):
         command = [sys.executable, *sys.argv, "--arm", arm]
         arms[arm] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-        print(f"{arm}: {arms[arm]['seconds']:.2f} s, {arms[arm]['bytes'] / 2**20:.0f} MiB beyond weights")
+        print(
+            f"{arm}: {arms[arm]['seconds']:.2f} s, counting {arms[arm]['counting']:.2f} s, "
+            f"{arms[arm]['bytes'] / 2**20:.0f} MiB beyond weights"
+        )
     shared, separate = arms["shared"], arms["separate"]
+    counted = shared["seconds"] + shared["counting"]
     print(f"prefix {shared['prefix']}: {shared['seconds'] / separate['seconds']:.2f} of the time (aim: 0.65), ", end="")
     print(f"{shared['bytes'] / separate['bytes']:.2f} of the memory beyond weights (aim: 0.70)")
+    print(f"with counting: {counted / separate['seconds']:.2f} of two passes that are not counted, ", end="")
+    print(f"{counted / (separate['seconds'] + separate['counting']):.2f} of two passes that are counted, too")
     print(f"largest difference of the loss: {abs(shared['loss'] - separate['loss']):.1e} nats")
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, float]:
-    """Median seconds of an update's passes, peak bytes beyond what is there before the first, tokens and loss."""
+    """Median seconds of an update's passes and of counting, peak bytes beyond those at the start, tokens and loss."""
     model, processor, image_tokens = build(arguments.shape, arguments.device, getattr(torch, arguments.dtype))
     frozen = find_parts(model).encoders
     torch.manual_seed(0)
@@ -67,19 +74,28 @@ def measure(arguments: argparse.Namespace) -> dict[str, float]:
         model.gradient_checkpointing_enable({"use_reentrant": False})
     scorer.train()
     question = encode(processor, IMAGE_SIZE[arguments.shape], arguments.prefix // image_tokens)
-    before, times = memory(arguments.device), []
+    clock = time.process_time if arguments.device == "cpu" else time.perf_counter
+    before, times, counting = memory(arguments.device), [], []
     for _ in range(arguments.repeats + 1):
-        start = time.perf_counter()
+        start = clock()
         with torch.autocast(arguments.device, torch.bfloat16, enabled=arguments.dtype == "bfloat16"):
             answer, negative = scorer([question])[0]
             loss = batch_loss([[answer, negative]]).nll + (negative - answer)  # as of a violating pair
         loss.backward()
         value = loss.item()  # waits for the device
-        times.append(time.perf_counter() - start)
+        times.append(clock() - start)
         model.zero_grad()
+    peak = memory(arguments.device)
+    for _ in range(arguments.repeats + 1):
+        start = clock()
+        with torch.no_grad(), torch.autocast(arguments.device, torch.bfloat16, enabled=arguments.dtype == "bfloat16"):
+            scores = scorer([question])
+        count_violations(scores, group=1, samples=1)  # waits for the device
+        counting.append(clock() - start)
     return {
         "seconds": statistics.median(times[1:]),
-        "bytes": memory(arguments.device) - before,
+        "counting": statistics.median(counting[1:]),
+        "bytes": peak - before,
         "prefix": question.prefix_length,
         "loss": value,
     }
