@@ -4,7 +4,7 @@ Each arm runs in a process of its own, on the same model and question. LoRA on t
 trained, the image encoder is frozen. Counting is the pass without gradients that an update needs if a group of eq. 3
 (`contrastive_group`) extends over several passes; the defaults do not need it. On a CPU, times are the process's own.
 
-    python perf/training.py                                  # 2 CPU cores, 75 million parameters, about 3 minutes
+    python perf/training.py                                  # 2 CPU cores, 75 million parameters, about 4 minutes
     python perf/training.py --shape llava-1.5-7b --device cuda --dtype bfloat16
 """
 
