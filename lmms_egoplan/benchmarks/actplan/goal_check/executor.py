@@ -108,13 +108,13 @@ class Executor:
         within = [option for option in options if is_floor(option) or self._reaches(option)]
         if not self._reaches(thing) or (options and not within):
             return
-        self._nearest(within, lambda world, option: world.put(thing, *self._relations(world, relation, option), *more))
+        self._nearest(within, lambda world, option: world.put(thing, *self.relations(world, relation, option), *more))
         if not options and thing in self.world.held:
             self.world.put(thing, *more)
         if self._water_runs and any(other.startswith(_BASINS) for _, other in self.world.supports(thing)):
             self.world.set_state("soaked", thing, True)
 
-    def _relations(self, world: World, relation: str, where: str) -> list[tuple[str, str]]:
+    def relations(self, world: World, relation: str, where: str) -> list[tuple[str, str]]:
         """How a thing then stands to others: beside or under something, it is on what carries that, or on the floor."""
         if is_floor(where):
             return [("onfloor", where)]

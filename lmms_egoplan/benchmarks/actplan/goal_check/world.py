@@ -57,6 +57,10 @@ class World:
         """What carries a thing, each with its predicate."""
         return {(fact[0], fact[2]) for fact in self.facts if fact[0] in SUPPORTS and fact[1] == thing}
 
+    def carriers(self, thing: str) -> set[str]:
+        """Return all that a thing is in or on, directly or not."""
+        return self._around({thing}, SUPPORTS)
+
     def take(self, thing: str) -> None:
         """The agent takes a thing; what is in it or on it comes along."""
         self._lift(thing)
