@@ -35,12 +35,12 @@ def problems_in(problem: Problem) -> list[str]:
 
     Objects are declared once and called ``<type>_<number>``; predicates are among `PREDICATES` and have their
     arguments; these are objects or bound variables, and rooms where a predicate asks for one; types have objects; the
-    initial facts negate no place; the goal is one condition.
+    initial facts negate no place; there is an agent; the goal is one condition.
 
     >>> from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
     >>> problems_in(
     ...     parse_problem(
-    ...         "(define (problem tea_0) (:domain igibson) (:objects cup.n.01_1 - cup.n.01)"
+    ...         "(define (problem tea_0) (:domain igibson) (:objects cup.n.01_1 - cup.n.01 agent.n.01_1 - agent.n.01)"
     ...         "(:init (dusty cup.n.01_1)) (:goal (perished ?cup.n.01_1)))",
     ...         "problem0.bddl",
     ...     )
@@ -64,6 +64,8 @@ def problems_in(problem: Problem) -> list[str]:
             predicate = PREDICATES.get(fact.part.predicate)
             if predicate is not None and predicate.place:
                 problems.append(f"{_where(fact.part)}: an initial fact cannot say where an object is not")
+    if not any(thing.type.startswith("agent.") for thing in problem.objects):
+        problems.append("no agent is declared under :objects; add agent.n.01_1 - agent.n.01")
     if len(problem.goal) != 1:
         problems.append(f"the goal has {len(problem.goal)} conditions side by side; expected one, as (and ...)")
     for condition in problem.goal:

@@ -1,11 +1,21 @@
 """Whether an English description of an activity names every object and goal condition of its problem (sec. 3.2)."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, takewhile
 from typing import Any
 
-from lmms_egoplan.benchmarks.actplan.bddl.problems import Atom, Problem, literals_of
+from lmms_egoplan.benchmarks.actplan.bddl.problems import (
+    Atom,
+    Exists,
+    Formula,
+    Problem,
+    literals_of,
+    parts_of,
+    variables_of,
+)
 from lmms_egoplan.paths import yaml_beside
 
 _DATA: dict[str, Any] = yaml_beside(__file__)
@@ -13,6 +23,12 @@ _DATA: dict[str, Any] = yaml_beside(__file__)
 _AGENT = "agent"
 # Endings of the plural and what they stand for.
 _PLURALS = (("s", ""), ("es", ""), ("ies", "y"), ("ves", "f"), ("ves", "fe"))
+_WORDS = {group: frozenset(words) for group, words in _DATA["words"].items()}
+_NUMERALS = {word: number for number, word in enumerate(_DATA["numerals"])}
+# A sentence's end. A longer sentence is a list of words; the longest released one has 71 words.
+_END, _LONGEST = re.compile(r"[.!?;](?=\s|$)|\n"), 80
+# How far before a noun its article or numeral is, in words.
+_BEFORE = 16
 
 
 @dataclass(frozen=True)
@@ -54,19 +70,16 @@ def unnamed(problem: Problem, text: str) -> Unnamed:
     >>> unnamed(problem, "The cups are dusty. Put them on the desk.")
     Unnamed(objects=('table.n.02',), scenery=(), conditions=('(ontop ?cup.n.01_1 ?table.n.02_1): table',))
     """
-    words = re.findall(r"[a-z]+", text.lower())
-    forms = [singulars(word) | {word} for word in words]
+    sentences = [re.findall("[a-z]+|[0-9]+|,", part) for part in _END.split(text.lower())]
     kinds = dict.fromkeys(thing.type for thing in problem.objects if _name(thing.type) != _AGENT)
-    named = {kind for kind in kinds if _is_named(_name(kind), words, forms)}
-    types = {thing.name: thing.type for thing in problem.objects}
+    absent = [kind for kind in kinds if not any(any(_places(_name(kind), words)) for words in sentences)]
+    readable = [] if any(map(_is_list, sentences)) else [(words, _without(kinds, words)) for words in sentences]
     conditions = dict.fromkeys(
-        f"{atom if asked else f'(not {atom})'}: {', '.join(absent)}"
-        for goal in problem.goal
-        for atom, asked, bound in literals_of(goal)
-        if (absent := _absent(atom, asked, {**types, **bound}, named, words, forms))
+        f"{atom if asked else f'(not {atom})'}: {', '.join(lacking)}"
+        for atom, asked, numbers in _literals(problem)
+        if (lacking := min((_lacking(atom, asked, numbers, *both) for both in readable or [([], [])]), key=len))
     )
     involved = _involved(problem)
-    absent = [kind for kind in kinds if kind not in named]
     return Unnamed(
         tuple(kind for kind in absent if kind in involved),
         tuple(kind for kind in absent if kind not in involved),
@@ -86,35 +99,111 @@ def _involved(problem: Problem) -> set[str]:
     return wanted | {types[name] for name in names & types.keys()}
 
 
-def _absent(
-    atom: Atom,
-    asked: bool,
-    types: dict[str, str],
-    named: Collection[str],
-    words: Sequence[str],
-    forms: Sequence[set[str]],
+def _literals(problem: Problem) -> Iterator[tuple[Atom, bool, dict[str, tuple[int, int]]]]:
+    """Yield the goal's atoms, each with the types that it is about: how many objects of each, and of how many.
+
+    Atoms that differ in their objects alone are about all of these.
+    """
+    types = {thing.name: thing.type for thing in problem.objects if _name(thing.type) != _AGENT}
+    groups: dict[tuple[Any, ...], dict[str, tuple[str, int]]] = defaultdict(dict)
+    atoms = []
+    for condition in problem.conditions:
+        counts = _counts(problem, condition)
+        for atom, asked, bound in literals_of(condition):
+            kinds = types | dict(bound)
+            group = groups[atom.predicate, asked, *(kinds.get(name) for name in atom.arguments)]
+            group.update((name, (kinds[name], counts.get(name, 1))) for name in atom.arguments if name in kinds)
+            atoms.append((atom, asked, group))
+    for atom, asked, group in atoms:
+        numbers: Counter[str] = Counter()
+        for kind, count in group.values():
+            numbers[kind] += count
+        yield atom, asked, {kind: (number, len(problem.of_type(kind))) for kind, number in numbers.items()}
+
+
+def _counts(problem: Problem, formula: Formula) -> dict[str, int]:
+    """Return how many objects each variable of a condition is about."""
+    variables = variables_of(formula)
+    number = 1 if isinstance(formula, Exists) else getattr(formula, "number", None)
+    if number is None:
+        number = min((len(problem.of_type(variable.type)) for variable in variables), default=0)
+    inner = (item for part in parts_of(formula) for item in _counts(problem, part).items())
+    return dict.fromkeys((variable.name for variable in variables), number) | dict(inner)
+
+
+def _lacking(
+    atom: Atom, asked: bool, numbers: Mapping[str, tuple[int, int]], words: Sequence[str], others: Sequence[str]
 ) -> list[str]:
-    """What a text lacks of a condition: names of types, and of the predicate."""
-    kinds = dict.fromkeys(types[name] for name in atom.arguments if name in types)
-    absent = [_name(kind) for kind in kinds if kind not in named and _name(kind) != _AGENT]
-    vocabulary = _DATA["predicates"].get(atom.predicate, {"asked": [atom.predicate]})
-    wanted = vocabulary["asked"] if asked else vocabulary.get("contrary", vocabulary["asked"])
-    is_told = any(_matches(pattern, word, form) for pattern in wanted for word, form in zip(words, forms, strict=True))
-    return absent if is_told else [*absent, atom.predicate if asked else f"not {atom.predicate}"]
+    """Return what a sentence lacks of a condition: names of types, their numbers, and the predicate.
+
+    Args:
+        others: the sentence without the names of objects, whose words tell no predicate ("scrub brush").
+    """
+    lacking = []
+    for kind, (number, total) in numbers.items():
+        places = list(_places(_name(kind), words))
+        if not any(_is_numbered(words, *place, number, total) for place in places):
+            lacking.append(f"number of {_name(kind)} ({number})" if places else _name(kind))
+    is_stated = _is_stated(_DATA["predicates"].get(atom.predicate, {"asked": [atom.predicate]}), asked, others)
+    return lacking if is_stated else [*lacking, atom.predicate if asked else f"not {atom.predicate}"]
 
 
-def _matches(pattern: str, word: str, forms: set[str]) -> bool:
-    return word.startswith(pattern[:-1]) if pattern.endswith("*") else pattern in forms
+def _is_stated(vocabulary: Mapping[str, Sequence[str]], asked: bool, words: Sequence[str]) -> bool:
+    """Check that words have a predicate; where its contrary is asked for, a word for that, or a negation too."""
+    own = [place for place, word in enumerate(words) if any(_matches(pattern, word) for pattern in vocabulary["asked"])]
+    if asked:
+        return any(_WORDS["not"].isdisjoint(words[max(0, place - 2) : place]) for place in own)
+    contrary = [*(_WORDS["negations"] if own else ()), *(set(vocabulary.get("contrary", ())) - {*vocabulary["asked"]})]
+    return any(_matches(pattern, word) for pattern in contrary for word in words)
 
 
-def _is_named(name: str, words: Sequence[str], forms: Sequence[set[str]]) -> bool:
-    """Whether one of a type's names, its last word, or all its words as one, stands in a text."""
-    joined = {word + last for word, after in zip(words, forms[1:], strict=False) for last in after}
-    return name.replace("_", "") in joined or any(
-        all(word in form for word, form in zip(parts, forms[start:], strict=False))
-        for parts in names_of_type(name)
-        for start in range(len(forms) - len(parts) + 1)
-    )
+def _is_numbered(words: Sequence[str], start: int, end: int, is_plural: bool, number: int, total: int) -> bool:
+    """Check that the words around a noun give the number of its things, `number` of `total`.
+
+    A numeral before the noun must be that number, unless a word such as "each" spreads it. Without a numeral, a plural
+    means several, and a singular needs an article, its own or that of the list that it is in.
+    """
+    before = list(takewhile(lambda word: word not in _WORDS["breaks"], words[max(0, start - _BEFORE) : start][::-1]))
+    own = takewhile(lambda word: word not in _WORDS["joints"], before)
+    numerals = {int(word) if word.isdecimal() else _NUMERALS.get(word) for word in own} - {None}
+    around = {*before, *words[end : end + 1]}
+    is_spread = not _WORDS["spread"].isdisjoint(words)
+    if numerals:
+        return number in numerals or is_spread
+    is_all = not _WORDS["all"].isdisjoint(around)
+    if not _WORDS["labels"].isdisjoint(around) or "".join(words[end : end + 1]).strip("0").isdecimal():
+        return True
+    fits = total == 1 or number > 1 if is_plural else number == 1 or is_spread or is_all
+    return fits and not _WORDS["articles"].isdisjoint(around)
+
+
+def _is_list(words: Sequence[str]) -> bool:
+    """Tell a list of words from a sentence, by its length and by what follows its articles."""
+    follow = {after for word, after in pairwise([*words, ""]) if word in ("the", "a", "an")}
+    return len(words) > _LONGEST or not follow.isdisjoint(_WORDS["no_nouns"])
+
+
+def _matches(pattern: str, word: str) -> bool:
+    return word.startswith(pattern[:-1]) if pattern.endswith("*") else pattern in singulars(word) | {word}
+
+
+def _places(name: str, words: Sequence[str]) -> Iterator[tuple[int, int, bool]]:
+    """Yield where a type's name, its last word, or all its words as one, begins and ends; whether in the plural."""
+    joined = name.replace("_", "")
+    for start in range(len(words)):
+        for parts in names_of_type(name):
+            found = words[start : start + len(parts)]
+            if len(found) == len(parts) and all(map(_matches, parts, found)):
+                yield start, start + len(parts), found[-1] != parts[-1]
+        pair = "".join(words[start : start + 2])
+        if _matches(joined, pair):
+            yield start, start + 2, pair != joined
+
+
+def _without(kinds: Iterable[str], words: Sequence[str]) -> list[str]:
+    """Return words without the names of types."""
+    named = {at for kind in kinds for start, end, _ in _places(_name(kind), words) for at in range(start, end)}
+    return [word for at, word in enumerate(words) if at not in named]
 
 
 def names_of_type(kind: str) -> list[tuple[str, ...]]:

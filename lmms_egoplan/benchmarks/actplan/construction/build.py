@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -29,18 +29,20 @@ from lmms_egoplan.benchmarks.actplan.construction.sources import Activity, read_
 from lmms_egoplan.benchmarks.actplan.construction.texts import describe
 from lmms_egoplan.benchmarks.actplan.construction.tours import find_tours
 from lmms_egoplan.benchmarks.actplan.construction.views import Views, choose_views, read_choices
+from lmms_egoplan.benchmarks.actplan.goal_check.soundness import unreached
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.json_replies import language_model
 from lmms_egoplan.rejections import Rejection, counted, rejection_lines
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.text import clean_text, csv_text
 
-INSTANCES, VIEWS, ACTIVITIES, FIGURE_4, REJECTIONS = (
+INSTANCES, VIEWS, ACTIVITIES, FIGURE_4, REJECTIONS, UNREACHED = (
     "instances.jsonl",
     "views",
     "activities",
     "figure_4.csv",
     "rejections.jsonl",
+    "unreached.csv",
 )
 NO_ACTIVITY = "tour of an activity that has no description"
 
@@ -51,7 +53,8 @@ class Built:
 
     activities: with a description; changed problems are among them. waiting: circumstances for people to choose from.
     instances: with description and views. finished: how many of them have their gold plans, too. untoured: keys of
-    activities with a description, but without a tour.
+    activities with a description, but without a tour. unreached: by key, goal conditions that `soundness.unreached` did
+    not reach.
     """
 
     activities: Sequence[Activity]
@@ -59,6 +62,7 @@ class Built:
     instances: Sequence[Instance]
     finished: int
     untoured: Sequence[str]
+    unreached: Mapping[str, Sequence[str]]
     rejections: Sequence[Rejection]
 
     def left_out(self) -> list[tuple[str, int]]:
@@ -139,6 +143,7 @@ def build(
             instances,
             len(done),
             [key for key in described if key not in toured],
+            {key: missed for key, activity in described.items() if (missed := unreached(activity.problem))},
             rejections,
         )
         _write(built, texts, out)
@@ -186,6 +191,8 @@ def _write(built: Built, texts: dict[str, str], out: Path) -> None:
     write_activities(built.activities, texts, out / ACTIVITIES)
     write_whole(out / CIRCUMSTANCES, clean_text(circumstance_lines(built.waiting)))
     write_whole(out / FIGURE_4, csv_text(_figure_4(built.activities)))
+    missed = [[key, condition] for key, conditions in built.unreached.items() for condition in conditions]
+    write_whole(out / UNREACHED, csv_text([["activity", "condition"], *missed]))
     write_whole(out / REJECTIONS, clean_text(rejection_lines(built.rejections)))
     made = [
         {"activity": one.name, "circumstance": one.circumstance, "category": one.category, "problem": str(one.problem)}

@@ -13,6 +13,7 @@ from lmms_egoplan.benchmarks.actplan.bddl.problems import Problem, literals_of
 from lmms_egoplan.benchmarks.actplan.construction.circumstance_flow import CIRCUMSTANCES, Circumstance
 from lmms_egoplan.benchmarks.actplan.construction.prompts import change_prompt, circumstances_prompt
 from lmms_egoplan.benchmarks.actplan.construction.sources import Activity
+from lmms_egoplan.benchmarks.actplan.goal_check.soundness import contradictions
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.judging import JudgeSettings
@@ -30,6 +31,7 @@ UNKNOWN_ACTIVITY = "accepted circumstance of an activity without a normal proble
 NO_PROBLEM = "reply without a changed problem and its category"
 BAD_BDDL = "changed problem that is no valid BDDL"
 UNKNOWN_PREDICATE = "changed problem with a predicate that does not exist"
+CONTRADICTORY = "changed problem that contradicts itself, or whose goal holds at the start"
 UNCHANGED = "changed problem that is the normal one"
 NOT_NEEDED = "accepted circumstance of an activity that has its counterfactual problem from another one"
 
@@ -169,6 +171,8 @@ def _read(reply: Any, where: str, name: str, normal: Problem) -> tuple[Problem, 
         return Rejection("change", UNKNOWN_PREDICATE, where, "; ".join(wrong))
     if wrong:
         return Rejection("change", BAD_BDDL, where, "; ".join(wrong))
+    if wrong := contradictions(problem):
+        return Rejection("change", CONTRADICTORY, where, "; ".join(wrong))
     if _content(problem) == _content(normal):
         return Rejection("change", UNCHANGED, where)
     return replace(problem, name=f"{name}_1", domain=normal.domain), category

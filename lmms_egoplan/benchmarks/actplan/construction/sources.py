@@ -9,6 +9,7 @@ from lmms_egoplan.benchmarks.actplan.bddl.check import problems_in
 from lmms_egoplan.benchmarks.actplan.bddl.description import unnamed
 from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem, read_problem
 from lmms_egoplan.benchmarks.actplan.bddl.problems import Atom, Not, Problem
+from lmms_egoplan.benchmarks.actplan.goal_check.soundness import contradictions
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.rejections import Rejection
@@ -23,6 +24,7 @@ INSTRUCTION = (
 _INSTRUCTION_BEGINS = "Generate admissible procedural plans"
 
 INVALID = "problem that is no valid BDDL"
+CONTRADICTORY = "problem that contradicts itself, or whose goal holds at the start"
 NOT_COUNTERFACTUAL = "problem1.bddl without a task_description_1.txt beside it, which nobody calls counterfactual"
 
 
@@ -88,6 +90,9 @@ def read_activities(folder: Path) -> tuple[list[Activity], list[Rejection]]:
             continue
         if wrong := problems_in(problem):
             rejections.append(Rejection("problem", INVALID, where, "; ".join(wrong)))
+            continue
+        if wrong := contradictions(problem):
+            rejections.append(Rejection("problem", CONTRADICTORY, where, "; ".join(wrong)))
             continue
         activities.append(Activity(name, number, problem))
     if not activities:

@@ -1,45 +1,33 @@
-"""Whether an activity can be done at all: a start and a goal without contradictions, and a plan that leads to the goal."""
+"""Whether an activity can be done: a start and a goal without contradictions, and a plan that leads to the goal."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import combinations, product
 
-from lmms_egoplan.benchmarks.actplan.bddl.check import problems_in
-from lmms_egoplan.benchmarks.actplan.bddl.problems import (
-    And,
-    Atom,
-    Exists,
-    ForAll,
-    Formula,
-    Imply,
-    Not,
-    Or,
-    Problem,
-    literals_of,
-    parts_of,
-)
+from lmms_egoplan.benchmarks.actplan.bddl.problems import Atom, Not, Problem, literals_of
 from lmms_egoplan.benchmarks.actplan.goal_check.actions import STATES
 from lmms_egoplan.benchmarks.actplan.goal_check.executor import Executor
-from lmms_egoplan.benchmarks.actplan.goal_check.goals import Bound, bindings, degree, grounded, holds
+from lmms_egoplan.benchmarks.actplan.goal_check.goals import Condition, degree, grounded, holds
 from lmms_egoplan.benchmarks.actplan.goal_check.world import PLACES, SUPPORTS, Fact, World
 
-# Worlds that the search for a plan looks at. The released problems need 1,000 at most.
-_MOST_WORLDS = 20_000
+# Worlds that the search for a plan looks at.
+_MOST_WORLDS = 3_000
 
 
-def flaws_in(problem: Problem) -> list[str]:
-    """List what is wrong with a problem: `problems_in`, contradictions, and a goal that holds at the start.
+def contradictions(problem: Problem) -> list[str]:
+    """List what contradicts itself among the initial facts, or among the goal's conditions, or in both together.
 
-    Contradictions are looked for among the initial facts, and among the facts that every way to the goal needs.
+    Only conditions that are facts, or negated facts, are compared. A goal that holds at the start counts, too.
+
+    Args:
+        problem: one without `check.problems_in`.
     """
-    if flaws := problems_in(problem):
-        return flaws
-    start = [literal for fact in problem.init for literal in _required(problem, fact, True, {})]
-    goal = [literal for formula in problem.goal for literal in _required(problem, formula, True, {})]
-    flaws = [f"initial facts: {clash}" for clash in _clashes(start)] + [f"goal: {clash}" for clash in _clashes(goal)]
-    if all(holds(problem, formula, World.of(problem)) for formula in problem.goal):
-        flaws.append("the goal holds at the start; nothing is left to do")
-    return flaws
+    conditions = grounded(problem)
+    facts = {"initial facts": [Condition(fact) for fact in problem.init], "goal": conditions}
+    found = [f"{name}: {clash}" for name, of_name in facts.items() for clash in _clashes(_literals(of_name))]
+    if all(holds(problem, each.formula, World.of(problem), dict(each.bound)) for each in conditions):
+        found.append("goal: it holds at the start")
+    return found
 
 
 def unreached(problem: Problem) -> list[str]:
@@ -71,45 +59,42 @@ def unreached(problem: Problem) -> list[str]:
     return [str(each) for each in conditions if not holds(problem, each.formula, world, dict(each.bound))]
 
 
-def _required(problem: Problem, formula: Formula, asked: bool, bound: Bound) -> Iterator[tuple[Fact, bool]]:
-    """The facts that must hold, or must not, wherever a formula holds (or, if it is not asked for, does not)."""
-    if isinstance(formula, Atom):
-        yield (formula.predicate, *(bound.get(name, name) for name in formula.arguments)), asked
-    elif isinstance(formula, Not):
-        yield from _required(problem, formula.part, not asked, bound)
-    elif isinstance(formula, And if asked else Or) or (isinstance(formula, Or | And) and len(formula.parts) == 1):
-        for part in formula.parts:
-            yield from _required(problem, part, asked, bound)
-    elif isinstance(formula, Imply) and not asked:
-        yield from _required(problem, formula.premise, True, bound)
-        yield from _required(problem, formula.conclusion, False, bound)
-    elif isinstance(formula, ForAll if asked else Exists):
-        for inner in bindings(problem, formula, bound):
-            yield from _required(problem, formula.body, asked, inner)
+def _literals(conditions: Iterable[Condition]) -> Iterator[tuple[Fact, bool]]:
+    """Yield the conditions that are facts or negated facts; whether the fact is asked for."""
+    for condition in conditions:
+        asked = not isinstance(condition.formula, Not)
+        atom = condition.formula if asked else condition.formula.part
+        if isinstance(atom, Atom):
+            bound = dict(condition.bound)
+            yield (atom.predicate, *(bound.get(name, name) for name in atom.arguments)), asked
 
 
 def _clashes(literals: Iterable[tuple[Fact, bool]]) -> Iterator[str]:
-    """What facts contradict: themselves, or one another."""
-    facts: dict[bool, list[Fact]] = {True: [], False: []}
-    for fact, asked in dict.fromkeys(literals):
-        facts[asked].append(fact)
-    world = World(facts[True])
-    yield from (f"{_text(fact)} and (not {_text(fact)})" for fact in facts[False] if world.holds(fact[0], fact[1:]))
-    for fact in facts[True]:
-        if len(fact) == 3 and (fact[1] == fact[2] or (fact[0] in SUPPORTS and fact[1] in world.carriers(fact[2]))):
-            yield f"{_text(fact)}: {fact[1]} is in or on itself" if fact[0] in SUPPORTS else f"{_text(fact)}: one thing"
-        if fact[0] == "under" and (fact[2] in world.carriers(fact[1]) or ("under", *fact[:0:-1]) in world.facts):
-            yield f"{_text(fact)}: {fact[1]} is in, on or above {fact[2]}, too"
-    for one, other in combinations(facts[True], 2):
-        if one[1] == other[1] and one[2:] != other[2:] and _apart(world, one, other):
-            yield f"{_text(one)} and {_text(other)}: {one[1]} is in two places"
+    """Yield the facts that contradict themselves or others."""
+    literals = list(dict.fromkeys(literals))
+    facts = [fact for fact, asked in literals if asked]
+    world = World(facts)
+    for fact, asked in literals:
+        predicate, thing, *others = fact
+        if not asked and world.holds(predicate, fact[1:]):
+            yield f"{_text(fact)} and (not {_text(fact)})"
+        is_loop = predicate in SUPPORTS and thing in world.carriers(*others)
+        if asked and (thing in others or is_loop or (predicate == "under" and _is_above(world, *fact[1:]))):
+            yield f"{_text(fact)}: {thing} would be in, on or under itself"
+    for one, other in combinations(facts, 2):
+        if one[1] == other[1] and one[2:] != other[2:] and _is_apart(world, one, other):
+            yield f"{_text(one)} and {_text(other)}: {one[1]} would be in two places"
 
 
-def _apart(world: World, one: Fact, other: Fact) -> bool:
-    if one[0] == other[0] == "inroom":
-        return True
-    is_carried = {one[0], other[0]} <= SUPPORTS
-    return is_carried and one[2] not in world.carriers(other[2]) and other[2] not in world.carriers(one[2])
+def _is_above(world: World, thing: str, other: str) -> bool:
+    return other in world.carriers(thing) or world.holds("under", (other, thing))
+
+
+def _is_apart(world: World, one: Fact, other: Fact) -> bool:
+    """Tell whether two facts of a thing put it in different places, neither of which is in or on the other."""
+    if one[0] in SUPPORTS and other[0] in SUPPORTS:
+        return one[2] not in world.carriers(other[2]) and other[2] not in world.carriers(one[2])
+    return one[0] == other[0] == "inroom"
 
 
 def _atoms(problem: Problem) -> Iterator[Fact]:
