@@ -76,18 +76,15 @@ def build(
     In the end, `data prepare actplan built/annotation` prepares the instances. `rejections.jsonl` has a line for all
     that was left out.
     """
-    from lmms_egoplan.benchmarks.actplan.construction.build import REJECTIONS, UNREACHED
+    from lmms_egoplan.benchmarks.actplan.construction.build import REJECTIONS
     from lmms_egoplan.benchmarks.actplan.construction.build import build as make
 
     built = make(bddl, out, images, examples, llm, circumstances, views, plans)
     for reason, count in built.left_out():
         typer.echo(f"Left out: {count}: {reason}")
     typer.echo(f"A line for each is in {out / REJECTIONS}")
-    if built.unreached:
-        typer.echo(
-            f"No plan found that reaches the goal: {len(built.unreached)} of {len(built.activities)} activities, "
-            f"{next(iter(built.unreached))} for one; conditions in {out / UNREACHED}. Check these goals by hand"
-        )
+    for key, conditions in built.unreached.items():
+        typer.echo(f"No plan found that reaches the goal of {key}; check it by hand: {'; '.join(conditions)}")
     for line in _next(built, out, images, circumstances, plans):
         typer.echo(line)
     changed = sum(bool(activity.circumstance) for activity in built.activities)

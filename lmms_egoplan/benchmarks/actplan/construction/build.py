@@ -36,13 +36,12 @@ from lmms_egoplan.rejections import Rejection, counted, rejection_lines
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.text import clean_text, csv_text
 
-INSTANCES, VIEWS, ACTIVITIES, FIGURE_4, REJECTIONS, UNREACHED = (
+INSTANCES, VIEWS, ACTIVITIES, FIGURE_4, REJECTIONS = (
     "instances.jsonl",
     "views",
     "activities",
     "figure_4.csv",
     "rejections.jsonl",
-    "unreached.csv",
 )
 NO_ACTIVITY = "tour of an activity that has no description"
 
@@ -191,8 +190,6 @@ def _write(built: Built, texts: dict[str, str], out: Path) -> None:
     write_activities(built.activities, texts, out / ACTIVITIES)
     write_whole(out / CIRCUMSTANCES, clean_text(circumstance_lines(built.waiting)))
     write_whole(out / FIGURE_4, csv_text(_figure_4(built.activities)))
-    missed = [[key, condition] for key, conditions in built.unreached.items() for condition in conditions]
-    write_whole(out / UNREACHED, csv_text([["activity", "condition"], *missed]))
     write_whole(out / REJECTIONS, clean_text(rejection_lines(built.rejections)))
     made = [
         {"activity": one.name, "circumstance": one.circumstance, "category": one.category, "problem": str(one.problem)}

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 from annotated_types import MinLen
 
-from lmms_egoplan.benchmarks.actplan.bddl.check import PREDICATES, problems_in
+from lmms_egoplan.benchmarks.actplan.bddl.check import PREDICATES
 from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
 from lmms_egoplan.benchmarks.actplan.bddl.problems import Problem, literals_of
 from lmms_egoplan.benchmarks.actplan.construction.circumstance_flow import CIRCUMSTANCES, Circumstance
 from lmms_egoplan.benchmarks.actplan.construction.prompts import change_prompt, circumstances_prompt
 from lmms_egoplan.benchmarks.actplan.construction.sources import Activity
-from lmms_egoplan.benchmarks.actplan.goal_check.soundness import contradictions
+from lmms_egoplan.benchmarks.actplan.goal_check.soundness import flaws_in
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.judging import JudgeSettings
@@ -29,9 +29,8 @@ REPEATED = "circumstance that the activity has had before"
 NOT_ACCEPTED = "circumstance that people did not accept"
 UNKNOWN_ACTIVITY = "accepted circumstance of an activity without a normal problem"
 NO_PROBLEM = "reply without a changed problem and its category"
-BAD_BDDL = "changed problem that is no valid BDDL"
+BAD_BDDL = "changed problem that is no valid BDDL, or contradicts itself"
 UNKNOWN_PREDICATE = "changed problem with a predicate that does not exist"
-CONTRADICTORY = "changed problem that contradicts itself, or whose goal holds at the start"
 UNCHANGED = "changed problem that is the normal one"
 NOT_NEEDED = "accepted circumstance of an activity that has its counterfactual problem from another one"
 
@@ -166,13 +165,11 @@ def _read(reply: Any, where: str, name: str, normal: Problem) -> tuple[Problem, 
     except LmmsEgoplanError as error:
         return Rejection("change", BAD_BDDL, where, str(error))
     atoms = [atom for part in (*problem.init, *problem.goal) for atom, _, _ in literals_of(part)]
-    wrong = problems_in(problem)
+    wrong = flaws_in(problem)
     if any(atom.predicate not in PREDICATES for atom in atoms):
         return Rejection("change", UNKNOWN_PREDICATE, where, "; ".join(wrong))
     if wrong:
         return Rejection("change", BAD_BDDL, where, "; ".join(wrong))
-    if wrong := contradictions(problem):
-        return Rejection("change", CONTRADICTORY, where, "; ".join(wrong))
     if _content(problem) == _content(normal):
         return Rejection("change", UNCHANGED, where)
     return replace(problem, name=f"{name}_1", domain=normal.domain), category

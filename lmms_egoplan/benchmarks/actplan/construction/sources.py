@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from lmms_egoplan.benchmarks.actplan.bddl.check import problems_in
+from lmms_egoplan.benchmarks.actplan.goal_check.soundness import flaws_in
 from lmms_egoplan.benchmarks.actplan.bddl.description import unnamed
 from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem, read_problem
 from lmms_egoplan.benchmarks.actplan.bddl.problems import Atom, Not, Problem
-from lmms_egoplan.benchmarks.actplan.goal_check.soundness import contradictions
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.rejections import Rejection
@@ -23,8 +22,7 @@ INSTRUCTION = (
 )
 _INSTRUCTION_BEGINS = "Generate admissible procedural plans"
 
-INVALID = "problem that is no valid BDDL"
-CONTRADICTORY = "problem that contradicts itself, or whose goal holds at the start"
+INVALID = "problem that is no valid BDDL, or contradicts itself"
 NOT_COUNTERFACTUAL = "problem1.bddl without a task_description_1.txt beside it, which nobody calls counterfactual"
 
 
@@ -88,11 +86,8 @@ def read_activities(folder: Path) -> tuple[list[Activity], list[Rejection]]:
         except LmmsEgoplanError as error:
             rejections.append(Rejection("problem", INVALID, where, str(error)))
             continue
-        if wrong := problems_in(problem):
+        if wrong := flaws_in(problem):
             rejections.append(Rejection("problem", INVALID, where, "; ".join(wrong)))
-            continue
-        if wrong := contradictions(problem):
-            rejections.append(Rejection("problem", CONTRADICTORY, where, "; ".join(wrong)))
             continue
         activities.append(Activity(name, number, problem))
     if not activities:

@@ -140,9 +140,9 @@ class Executor:
             ]
             if every:
                 for thing in lacking:
-                    _set(self.world, thing, states)
+                    set_states(self.world, thing, states)
             else:
-                self._nearest(lacking, lambda world, thing: _set(world, thing, states))
+                self._nearest(lacking, lambda world, thing: set_states(world, thing, states))
 
     def _turn_water(self, on: bool) -> None:
         """Water wets what is in a basin, and what the agent holds at one."""
@@ -161,11 +161,12 @@ class Executor:
             act(world, option)
             worlds.append(world)
         if len(worlds) > 1:
-            self.world = max(worlds, key=self._goal_reached)
+            self.world = max(worlds, key=self.goal_reached)
         elif worlds:
             self.world = worlds[0]
 
-    def _goal_reached(self, world: World) -> float:
+    def goal_reached(self, world: World) -> float:
+        """Return how much of the goal holds in a world: the sum of `degree` over its conditions."""
         return sum(round(degree(self._problem, formula, world), 6) for formula in self._problem.conditions)
 
     def _reaches(self, thing: str) -> bool:
@@ -246,6 +247,7 @@ def _usual_relations(problem: Problem) -> dict[str, set[str]]:
     return usual
 
 
-def _set(world: World, thing: str, states: Mapping[str, bool]) -> None:
+def set_states(world: World, thing: str, states: Mapping[str, bool]) -> None:
+    """Give a thing the states of an effect."""
     for state, value in states.items():
         world.set_state(state, thing, value)

@@ -103,7 +103,7 @@ def holds(problem: Problem, formula: Formula, facts: Facts, bound: Bound = _NONE
     if isinstance(formula, ForPairs):
         with_partner, wanted = _pairs(problem, formula, facts, bound)
         return all(count >= wanted for count in with_partner)
-    of_each = [holds(problem, formula.body, facts, inner) for inner in bindings(problem, formula, bound)]
+    of_each = [holds(problem, formula.body, facts, inner) for inner in _bindings(problem, formula, bound)]
     if isinstance(formula, ForN):
         return sum(of_each) == formula.number
     return all(of_each) if isinstance(formula, ForAll) else any(of_each)
@@ -122,7 +122,7 @@ def degree(problem: Problem, formula: Formula, facts: Facts, bound: Bound = _NON
     if isinstance(formula, (And, Or)):
         parts = [degree(problem, part, facts, bound) for part in formula.parts]
     else:
-        parts = [degree(problem, formula.body, facts, inner) for inner in bindings(problem, formula, bound)]
+        parts = [degree(problem, formula.body, facts, inner) for inner in _bindings(problem, formula, bound)]
     if isinstance(formula, ForN):
         return max(0.0, 1 - abs(parts.count(1.0) - formula.number) / max(formula.number, 1))
     if isinstance(formula, (Or, Exists)):
@@ -135,14 +135,14 @@ def _ground(problem: Problem, formula: Formula, bound: Bound) -> Iterator[Condit
         for part in formula.parts:
             yield from _ground(problem, part, bound)
     elif isinstance(formula, ForAll):
-        for inner in bindings(problem, formula, bound):
+        for inner in _bindings(problem, formula, bound):
             yield from _ground(problem, formula.body, inner)
     else:
         used = {name for atom, _, _ in literals_of(formula) for name in atom.arguments}
         yield Condition(formula, tuple((name, thing) for name, thing in bound.items() if name in used))
 
 
-def bindings(problem: Problem, formula: ForAll | Exists | ForN, bound: Bound) -> list[Bound]:
+def _bindings(problem: Problem, formula: ForAll | Exists | ForN, bound: Bound) -> list[Bound]:
     return [{**bound, formula.variable.name: name} for name in problem.of_type(formula.variable.type)]
 
 

@@ -4,127 +4,119 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import combinations, product
 
+from lmms_egoplan.benchmarks.actplan.bddl.check import problems_in
 from lmms_egoplan.benchmarks.actplan.bddl.problems import Atom, Not, Problem, literals_of
 from lmms_egoplan.benchmarks.actplan.goal_check.actions import STATES
-from lmms_egoplan.benchmarks.actplan.goal_check.executor import Executor
-from lmms_egoplan.benchmarks.actplan.goal_check.goals import Condition, degree, grounded, holds
+from lmms_egoplan.benchmarks.actplan.goal_check.executor import Executor, set_states
+from lmms_egoplan.benchmarks.actplan.goal_check.goals import Condition, grounded, holds
 from lmms_egoplan.benchmarks.actplan.goal_check.world import PLACES, SUPPORTS, Fact, World
 
 # Worlds that the search for a plan looks at.
 _MOST_WORLDS = 3_000
 
 
-def contradictions(problem: Problem) -> list[str]:
-    """List what contradicts itself among the initial facts, or among the goal's conditions, or in both together.
+def flaws_in(problem: Problem) -> list[str]:
+    """List what is wrong with a problem: `problems_in`, else contradictions, and a goal that holds at the start.
 
-    Only conditions that are facts, or negated facts, are compared. A goal that holds at the start counts, too.
+    Contradictions are looked for among the initial facts, and among the goal's conditions that are facts or negated
+    facts.
 
-    Args:
-        problem: one without `check.problems_in`.
+    >>> from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
+    >>> flaws_in(
+    ...     parse_problem(
+    ...         "(define (problem tea_0) (:domain igibson) (:objects jar.n.01_1 - jar.n.01 agent.n.01_1 - agent.n.01)"
+    ...         "(:init (open jar.n.01_1)) (:goal (inside ?jar.n.01_1 ?jar.n.01_1)))",
+    ...         "problem0.bddl",
+    ...     )
+    ... )
+    ['goal: (inside ?jar.n.01_1 ?jar.n.01_1): jar.n.01_1 would be in, on, under or next to itself']
     """
-    conditions = grounded(problem)
-    facts = {"initial facts": [Condition(fact) for fact in problem.init], "goal": conditions}
-    found = [f"{name}: {clash}" for name, of_name in facts.items() for clash in _clashes(_literals(of_name))]
-    if all(holds(problem, each.formula, World.of(problem), dict(each.bound)) for each in conditions):
-        found.append("goal: it holds at the start")
-    return found
+    if flaws := problems_in(problem):
+        return flaws
+    goal = grounded(problem)
+    flaws = [f"initial facts: {clash}" for clash in _clashes(map(Condition, problem.init))]
+    flaws += [f"goal: {clash}" for clash in _clashes(goal)]
+    if all(holds(problem, each.formula, World.of(problem), dict(each.bound)) for each in goal):
+        flaws.append("goal: it holds at the start")
+    return flaws
 
 
 def unreached(problem: Problem) -> list[str]:
     """Search for a plan of the executor's actions that reaches the goal.
 
-    The search takes each action after which more of the goal holds, and never goes back.
+    The search changes one fact of the goal at a time. As soon as more of the goal holds, it continues from there.
 
     Returns:
-        The goal conditions that the search did not reach; none if it found a plan. A plan may exist all the same.
+        The goal's conditions that the search did not reach; none if it found a plan. A plan may exist all the same.
     """
-    executor, conditions = Executor(problem), grounded(problem)
-    world = executor.world
+    executor = Executor(problem)
+    facts = dict.fromkeys(
+        (atom.predicate, *things)
+        for atom, _, bound in (literal for formula in problem.goal for literal in literals_of(formula))
+        for things in product(*(problem.of_type(bound[name]) if name in bound else [name] for name in atom.arguments))
+    )
+    world, seen = executor.world, {frozenset(executor.world.facts)}
+    best, waiting = executor.goal_reached(world), deque([world])
+    while best < len(problem.conditions) and waiting and len(seen) < _MOST_WORLDS:
+        start = waiting.popleft()
+        for after in (after for fact in facts for after in _changed(executor, start, fact)):
+            if after.facts not in seen:
+                seen.add(frozenset(after.facts))
+                waiting.append(after)
+                if (value := executor.goal_reached(after)) > best:
+                    world, best, waiting = after, value, deque([after])
+                    break
+    return [str(formula) for formula in problem.conditions if not holds(problem, formula, world)]
 
-    def reached(world: World) -> float:
-        return sum(degree(problem, each.formula, world, dict(each.bound)) for each in conditions)
 
-    atoms = dict.fromkeys(_atoms(problem))
-    best, waiting, seen = reached(world), deque([world]), {frozenset(world.facts)}
-    while best < len(conditions) - 1e-9 and waiting and len(seen) < _MOST_WORLDS:
-        current = waiting.popleft()
-        for after in (after for atom in atoms for after in _flipped(executor, current, atom)):
-            if (facts := frozenset(after.facts)) in seen:
-                continue
-            seen.add(facts)
-            waiting.append(after)
-            if (value := reached(after)) > best + 1e-9:
-                world, best, waiting = after, value, deque([after])
-                break
-    return [str(each) for each in conditions if not holds(problem, each.formula, world, dict(each.bound))]
-
-
-def _literals(conditions: Iterable[Condition]) -> Iterator[tuple[Fact, bool]]:
-    """Yield the conditions that are facts or negated facts; whether the fact is asked for."""
+def _clashes(conditions: Iterable[Condition]) -> Iterator[str]:
+    """Yield the facts that contradict themselves or one another; other conditions are passed over."""
+    facts: dict[bool, list[Fact]] = {True: [], False: []}
     for condition in conditions:
         asked = not isinstance(condition.formula, Not)
-        atom = condition.formula if asked else condition.formula.part
-        if isinstance(atom, Atom):
+        if isinstance(atom := condition.formula if asked else condition.formula.part, Atom):
             bound = dict(condition.bound)
-            yield (atom.predicate, *(bound.get(name, name) for name in atom.arguments)), asked
-
-
-def _clashes(literals: Iterable[tuple[Fact, bool]]) -> Iterator[str]:
-    """Yield the facts that contradict themselves or others."""
-    literals = list(dict.fromkeys(literals))
-    facts = [fact for fact, asked in literals if asked]
-    world = World(facts)
-    for fact, asked in literals:
-        predicate, thing, *others = fact
-        if not asked and world.holds(predicate, fact[1:]):
-            yield f"{_text(fact)} and (not {_text(fact)})"
-        is_loop = predicate in SUPPORTS and thing in world.carriers(*others)
-        if asked and (thing in others or is_loop or (predicate == "under" and _is_above(world, *fact[1:]))):
-            yield f"{_text(fact)}: {thing} would be in, on or under itself"
-    for one, other in combinations(facts, 2):
-        if one[1] == other[1] and one[2:] != other[2:] and _is_apart(world, one, other):
-            yield f"{_text(one)} and {_text(other)}: {one[1]} would be in two places"
-
-
-def _is_above(world: World, thing: str, other: str) -> bool:
-    return other in world.carriers(thing) or world.holds("under", (other, thing))
+            facts[asked].append((atom.predicate, *(bound.get(name, name) for name in atom.arguments)))
+    world = World(facts[True])
+    yield from (f"{_text(fact)} and (not {_text(fact)})" for fact in facts[False] if world.holds(fact[0], fact[1:]))
+    for fact in facts[True]:
+        if fact[1] in fact[2:] or any(fact[1] in world.carriers(other) for other in fact[2:] if fact[0] in SUPPORTS):
+            yield f"{_text(fact)}: {fact[1]} would be in, on, under or next to itself"
+    for one, other in combinations(dict.fromkeys(facts[True]), 2):
+        if _is_apart(world, one, other):
+            yield f"{_text(one)} and {_text(other)}: {one[1]} cannot be in both places"
 
 
 def _is_apart(world: World, one: Fact, other: Fact) -> bool:
-    """Tell whether two facts of a thing put it in different places, neither of which is in or on the other."""
-    if one[0] in SUPPORTS and other[0] in SUPPORTS:
-        return one[2] not in world.carriers(other[2]) and other[2] not in world.carriers(one[2])
-    return one[0] == other[0] == "inroom"
+    """Tell whether two facts put a thing in different places, neither of which is in or on the other."""
+    if "under" in (one[0], other[0]):
+        under, fact = (one, other) if one[0] == "under" else (other, one)
+        return under[:0:-1] == fact[1:] if fact[0] == "under" else fact[0] in SUPPORTS and under[1:] == fact[1:]
+    if one[1] != other[1] or one[2:] == other[2:]:
+        return False
+    is_carried = one[0] in SUPPORTS and other[0] in SUPPORTS
+    apart = is_carried and one[2] not in world.carriers(other[2]) and other[2] not in world.carriers(one[2])
+    return apart or one[0] == other[0] == "inroom"
 
 
-def _atoms(problem: Problem) -> Iterator[Fact]:
-    for formula in problem.goal:
-        for atom, _, bound in literals_of(formula):
-            of_each = (problem.of_type(bound[name]) if name in bound else [name] for name in atom.arguments)
-            yield from ((atom.predicate, *things) for things in product(*of_each))
-
-
-def _flipped(executor: Executor, world: World, fact: Fact) -> Iterator[World]:
-    """The worlds after one action that makes a fact true or, where it holds, false."""
+def _changed(executor: Executor, world: World, fact: Fact) -> Iterator[World]:
+    """Yield the worlds after one action that makes a fact true or, if it holds, false."""
     predicate, thing, *others = fact
-    value = not world.holds(predicate, (thing, *others))
+    value = not world.holds(predicate, fact[1:])
     for states in STATES.values():
         if states.get(predicate) is value:
             after = world.copy()
-            for state, of_state in states.items():
-                after.set_state(state, thing, of_state)
+            set_states(after, thing, states)
             yield after
-    if predicate in PLACES and not value:
+    # A step may name a second place, as place_on_top(table, next_to(cup)) does.
+    for kept in ((), ("nextto", "touching", "under")) if predicate in PLACES else ():
         after = world.copy()
-        after.take(thing)
-        yield after
-    elif predicate in PLACES:
-        # A step may name a second place, as place_on_top(table, next_to(cup)) does.
-        kept = {fact[::2] for fact in world.facts if fact[0] in PLACES - SUPPORTS and fact[1] == thing}
-        for more in (set(), kept):
-            after = world.copy()
+        if value:
+            more = {other[::2] for other in world.facts if other[0] in kept and other[1] == thing}
             after.put(thing, *executor.relations(after, predicate, others[0]), *more)
-            yield after
+        else:
+            after.take(thing)
+        yield after
 
 
 def _text(fact: Fact) -> str:
