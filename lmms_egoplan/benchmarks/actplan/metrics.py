@@ -45,11 +45,11 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
 
     Returns:
         Each of `PlanScore.measures` with ``score`` only where it is defined, ``lcs_norm`` with all fields of
-        `PlanScore`, the ``setting``, ``activity`` and ``activity_type`` and both gold plans; ``by_setting``,
+        `PlanScore`, its `PlanScore.diagnostics`, the ``setting``, ``activity`` and ``activity_type`` and both gold plans; ``by_setting``,
         ``by_length`` and ``by_activity_type``, the normalised LCS with its group, ``parsed_by_...`` that of the parsed
         reading, ``plans_by_...`` as ``by_...``; only with a classifier ``bleurt_correct``, ``bleurt_truncated`` and
         ``bleurt_by_...``; ``empty``, ``unparsed``, ``truncated``, ``truncated_of``, ``num_gold_1``, ``num_gold_2``,
-        ``num_goal_checked``, ``encoder``, ``bleurt_model``, ``coverage`` and ``num_plans``.
+        ``encoder``, ``bleurt_model``, ``coverage`` and ``num_plans``.
 
     Raises:
         ValueError: not one response, one that is no scored plan, or the plan of another instance.
@@ -81,7 +81,7 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         mean_of = {"mean_of": values[measure]["score"]} if "score" in values[measure] else {}
         values |= {f"{prefix}_{name}": {"group": groups[name], **mean_of} for name in BREAKDOWNS}
     golds = {"gold_plan_1": doc["gold_plan_1"], "gold_plan_2": doc["gold_plan_2"]}
-    values["lcs_norm"] = values["lcs_norm"] | asdict(score) | place | golds
+    values["lcs_norm"] = values["lcs_norm"] | asdict(score) | score.diagnostics() | place | golds
     if score.bleurt is not None:
         verdict = float(score.bleurt)
         values["bleurt_correct"] = cluster | {"score": verdict, "truncated": score.bleurt_truncated}
@@ -94,7 +94,6 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         "truncated_of": {"truncated": score.truncated},
         "num_gold_1": {"is": score.reference_lengths[0] is not None},
         "num_gold_2": {"is": score.reference_lengths[1] is not None},
-        "num_goal_checked": {"is": "score" in values["goal_conditions"]},
         "encoder": {"name": score.encoder},
         "bleurt_model": {"name": score.classifier},
         "coverage": {"split_size": doc["split_size"]},

@@ -102,9 +102,7 @@ class PlanScore(TextRecord):
 
         ``lcs`` (steps) and ``lcs_norm`` (in [0, 1]) against gold plan 1, with ``_gold_2`` against gold plan 2, with
         ``_best`` the larger of the two, with ``_parsed`` of the parsed reading against gold plan 1;
-        ``form_validity`` and ``plan_length`` (steps) of the parsed reading, and, by the goal check of this reading,
-        ``goal_conditions`` (share of the checkable conditions reached), ``goal_conditions_coverage`` (share of all
-        conditions that were checked; 0 without a check) and ``goal_steps_understood`` (share), all in [0, 1].
+        ``form_validity`` and ``plan_length`` (steps) of the parsed reading.
         """
         official = _norms(self.lcs_each, self.official, self.reference_lines or self.reference_lengths)
         parsed = _norms(self.lcs_parsed_each, self.parsed, self.reference_lengths)
@@ -119,9 +117,21 @@ class PlanScore(TextRecord):
             "lcs_parsed": self.lcs_parsed_each[0],
             "form_validity": self.form_validity,
             "plan_length": len(self.parsed),
-            "goal_conditions": self.goal and self.goal.share,
-            "goal_conditions_coverage": self.goal.coverage if self.goal else 0.0,
-            "goal_steps_understood": self.goal.understood / self.goal.steps if self.goal and self.goal.steps else None,
+        }
+
+    def diagnostics(self) -> dict[str, float | None]:
+        """Return what the goal check says of the parsed reading, in [0, 1]; None where it is not defined.
+
+        ``goal_conditions`` (share of the checkable conditions reached), ``goal_conditions_coverage`` (share of all
+        conditions that were checked; 0 without a check), ``goal_steps_understood`` and ``goal_names_understood``
+        (shares). They are no scores: see the tasks' README for how little they say of a plan.
+        """
+        goal = self.goal
+        return {
+            "goal_conditions": goal and goal.share,
+            "goal_conditions_coverage": goal.coverage if goal else 0.0,
+            "goal_steps_understood": goal.understood / goal.steps if goal and goal.steps else None,
+            "goal_names_understood": goal.named / goal.names if goal and goal.names else None,
         }
 
 

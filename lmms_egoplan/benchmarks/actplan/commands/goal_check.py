@@ -23,6 +23,7 @@ _ROWS = {
     "always_right": "accuracy, all called right",
     "condition_coverage": "goal conditions checkable",
     "step_coverage": "steps understood",
+    "name_coverage": "names understood",
 }
 # Problems that are named.
 _NAMED = 5
@@ -48,7 +49,10 @@ def goal_check(
     """Compare ActPlan-1K's goal check with people's verdicts on published plans.
 
     The check carries out a plan on its activity's BDDL problem. A plan is correct by the check if it reaches all goal
-    conditions that can be checked. Plans without such a condition, or without a step that is understood, have no value.
+    conditions that can be checked. Plans without such a condition, without a step that is understood, or whose names fit
+    nothing in the problem have no value.
+
+    The check's words come from the plans of the train and val activities, so its figures on these are in-sample.
 
     Example: `lmms-egoplan evaluate goal-check finetuning_data.jsonl --bddl bddl/activity_definitions`
     """

@@ -35,7 +35,7 @@ class CheckedPlan:
 class Agreement:
     """Agreement over plans; "correct by the check" are those that reach all checkable conditions.
 
-    plans: all; checked: those with a checkable condition and an understood step, which the following are over.
+    plans: all; checked: those with a value (`GoalCheck.share`), which the following are over.
     correct: share that people call correct; reached: share that the check does.
     accuracy: of the check's verdict.
     mcc, kappa: Matthews' correlation and Cohen's kappa of the two; None where people say the same of all plans.
@@ -43,6 +43,7 @@ class Agreement:
     always_wrong, always_right: the accuracy of calling every plan so.
     condition_coverage: checkable conditions, of all conditions of all plans with a problem.
     step_coverage: understood steps, of all steps of these plans.
+    name_coverage: names that fit the problem, of all names in the understood steps of these plans.
 
     All are None where there is nothing that they are over.
     """
@@ -59,6 +60,7 @@ class Agreement:
     always_right: float | None = None
     condition_coverage: float | None = None
     step_coverage: float | None = None
+    name_coverage: float | None = None
 
 
 def check_labelled(instances: Sequence[LabelledInstance], folder: Path) -> tuple[list[CheckedPlan], list[str]]:
@@ -113,9 +115,11 @@ def agreement(plans: Sequence[CheckedPlan]) -> Agreement:
     checkable = sum(len(check.reached + check.missed) for check in checks)
     conditions = checkable + sum(len(check.unchecked) for check in checks)
     steps = sum(check.steps for check in checks)
+    names = sum(check.names or 0 for check in checks)
     coverage = {
         "condition_coverage": checkable / conditions if conditions else None,
         "step_coverage": sum(check.understood for check in checks) / steps if steps else None,
+        "name_coverage": sum(check.named or 0 for check in checks) / names if names else None,
     }
     scored = [(plan.correct, plan.check.share) for plan in plans if plan.check and plan.check.share is not None]
     if not scored:

@@ -1,4 +1,4 @@
-"""One plan's goal check: its conditions reached, not reached, and not checkable; its steps understood."""
+"""One plan's goal check: its conditions reached, not reached, and not checkable; its steps and names understood."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from lmms_egoplan.benchmarks.actplan.bddl.problems import Problem
 from lmms_egoplan.benchmarks.actplan.goal_check.actions import STATES, read_step
 from lmms_egoplan.benchmarks.actplan.goal_check.executor import Executor
 from lmms_egoplan.benchmarks.actplan.goal_check.goals import grounded, holds, is_checkable
+from lmms_egoplan.benchmarks.actplan.goal_check.names import Name
 from lmms_egoplan.benchmarks.actplan.goal_check.world import SUPPORTS
 
 REACHABLE = SUPPORTS | {"under"} | {state for states in STATES.values() for state in states}
@@ -30,6 +31,8 @@ class GoalCheck:
     unchecked: those that cannot be told, since actions do not decide their predicates, or names are not declared.
     steps: of the plan.
     understood: of these, steps whose action is known.
+    names: in the understood steps that do something. named: of these, names that fit an object or a room of the
+        problem. None in records of task versions before 1.3.
     """
 
     reached: tuple[str, ...]
@@ -37,12 +40,17 @@ class GoalCheck:
     unchecked: tuple[str, ...]
     steps: _Count
     understood: _Count
+    names: _Count | None = None
+    named: _Count | None = None
 
     @property
     def share(self) -> float | None:
-        """Share of the checkable conditions that are reached, in [0, 1]; None without any, or any step understood."""
+        """Share of the checkable conditions that are reached, in [0, 1].
+
+        None without such a condition, without a step that is understood, and if no name fits the problem.
+        """
         checked = len(self.reached) + len(self.missed)
-        return len(self.reached) / checked if checked and self.understood else None
+        return len(self.reached) / checked if checked and self.understood and self.named != 0 else None
 
     @property
     def coverage(self) -> float:
@@ -69,6 +77,7 @@ def check_goal(problem: Problem, steps: Sequence[str]) -> GoalCheck:
     """
     executor = Executor(problem)
     understood = [step for text in steps if (step := read_step(text)) is not None]
+    names = [name for step in understood if step.effect != "nothing" for name in map(Name.of, step.names)]
     for step in understood:
         executor.do(step)
     reached, missed, unchecked = [], [], []
@@ -79,4 +88,4 @@ def check_goal(problem: Problem, steps: Sequence[str]) -> GoalCheck:
             reached.append(str(condition))
         else:
             missed.append(str(condition))
-    return GoalCheck(tuple(reached), tuple(missed), tuple(unchecked), len(steps), len(understood))
+    return GoalCheck(tuple(reached), tuple(missed), tuple(unchecked), len(steps), len(understood), len(names), sum(map(executor.fits, names)))

@@ -56,6 +56,11 @@ class Executor:
         elif states := STATES[step.effect]:
             self._change(states, [Name.of(name) for name in step.names])
 
+    def fits(self, name: Name) -> bool:
+        """Tell whether a name fits an object of the problem, or a room."""
+        named = Name(name.words or name.place)
+        return bool(self._candidates(named, movable=False) or self._names.rooms_in(named.words))
+
     def _walk(self, name: Name) -> None:
         self._walked_to = self._meant(name if name.words else Name(name.place, name.number)).things
         rooms = self._names.rooms_in((*name.words, *name.place))

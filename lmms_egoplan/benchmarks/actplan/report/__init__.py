@@ -221,7 +221,9 @@ def _told(answer: Answer) -> Iterator[str]:
         yield f"form validity {score.form_validity:.2f}"
     if score.goal is not None and score.goal.share is not None:
         checked, left_out = len(score.goal.reached + score.goal.missed), len(score.goal.unchecked)
-        yield f"{len(score.goal.reached)} of {checked} goal conditions" + f", {left_out} not checkable" * bool(left_out)
+        names = "" if score.goal.names is None else f", {score.goal.named} of {score.goal.names} names understood"
+        reached = f"{len(score.goal.reached)} of {checked} goal conditions"
+        yield reached + f", {left_out} not checkable" * bool(left_out) + names
     if score.bleurt is not None:
         sure = "" if score.bleurt_probability is None else f" ({score.bleurt_probability:.2f})"
         yield f"{'correct' if score.bleurt else 'wrong'} by the classifier{sure}"
