@@ -35,15 +35,13 @@ _BEFORE = 16
 class Unnamed:
     """What a text does not name.
 
-    objects: types of objects, as ``countertop.n.01``, in the problem's order; without the scenery.
-    scenery: those of them that are only said to be in a room, or to be where the agent is: no other initial fact and no
-        goal condition has them. A text without these is complete: `bool` does not see them.
+    objects: types of objects, as ``countertop.n.01``, in the problem's order; without those that are only said to be in
+        a room, or to be where the agent is: no other initial fact and no goal condition has them.
     conditions: facts that the goal asks for or excludes, as ``(not (dusty ?car.n.01_1))``, in the goal's order; each
         tells what of it is absent.
     """
 
     objects: tuple[str, ...]
-    scenery: tuple[str, ...]
     conditions: tuple[str, ...]
 
     def __bool__(self) -> bool:
@@ -68,35 +66,29 @@ def unnamed(problem: Problem, text: str) -> Unnamed:
     ...     "problem0.bddl",
     ... )
     >>> unnamed(problem, "The cups are dusty. Put them on the desk.")
-    Unnamed(objects=('table.n.02',), scenery=(), conditions=('(ontop ?cup.n.01_1 ?table.n.02_1): table',))
+    Unnamed(objects=('table.n.02',), conditions=('(ontop ?cup.n.01_1 ?table.n.02_1): table',))
     """
     sentences = [re.findall("[a-z]+|[0-9]+|,", part) for part in _END.split(text.lower())]
     kinds = dict.fromkeys(thing.type for thing in problem.objects if _name(thing.type) != _AGENT)
-    absent = [kind for kind in kinds if not any(any(_places(_name(kind), words)) for words in sentences)]
-    readable = [] if any(map(_is_list, sentences)) else [(words, _without(kinds, words)) for words in sentences]
+    absent = [kind for kind in kinds if not any(any(_places(kind, words)) for words in sentences)]
+    readable = [[]] if any(map(_is_list, sentences)) else sentences
     conditions = dict.fromkeys(
         f"{atom if asked else f'(not {atom})'}: {', '.join(lacking)}"
         for atom, asked, numbers in _literals(problem)
-        if (lacking := min((_lacking(atom, asked, numbers, *both) for both in readable or [([], [])]), key=len))
+        if (lacking := min((_lacking(atom, asked, numbers, kinds, words) for words in readable), key=len))
     )
     involved = _involved(problem)
-    return Unnamed(
-        tuple(kind for kind in absent if kind in involved),
-        tuple(kind for kind in absent if kind not in involved),
-        tuple(conditions),
-    )
+    return Unnamed(tuple(kind for kind in absent if kind in involved), tuple(conditions))
 
 
 def _involved(problem: Problem) -> set[str]:
-    """The types that an initial fact or the goal says more of than the room, or that the agent is there."""
+    """Return the types that an initial fact or the goal says more of than the room, or that the agent is there."""
     types = {thing.name: thing.type for thing in problem.objects}
     facts = [atom for fact in problem.init for atom, _, _ in literals_of(fact) if atom.predicate != "inroom"]
-    names = {
-        name for atom in facts if not any(_name(part) == _AGENT for part in atom.arguments) for name in atom.arguments
-    }
-    goal = [(atom, bound) for formula in problem.goal for atom, _, bound in literals_of(formula)]
-    wanted = {{**types, **bound}.get(name, "") for atom, bound in goal for name in atom.arguments}
-    return wanted | {types[name] for name in names & types.keys()}
+    alone = [atom.arguments for atom in facts if not any(_name(name) == _AGENT for name in atom.arguments)]
+    wanted = (({**types, **bound}, atom) for formula in problem.goal for atom, _, bound in literals_of(formula))
+    goal = {kinds[name] for kinds, atom in wanted for name in atom.arguments if name in kinds}
+    return goal | {types[name] for names in alone for name in names if name in types}
 
 
 def _literals(problem: Problem) -> Iterator[tuple[Atom, bool, dict[str, tuple[int, int]]]]:
@@ -111,49 +103,44 @@ def _literals(problem: Problem) -> Iterator[tuple[Atom, bool, dict[str, tuple[in
         counts = _counts(problem, condition)
         for atom, asked, bound in literals_of(condition):
             kinds = types | dict(bound)
-            group = groups[atom.predicate, asked, *(kinds.get(name) for name in atom.arguments)]
+            group = groups[atom.predicate, asked, tuple(map(kinds.get, atom.arguments))]
             group.update((name, (kinds[name], counts.get(name, 1))) for name in atom.arguments if name in kinds)
             atoms.append((atom, asked, group))
     for atom, asked, group in atoms:
-        numbers: Counter[str] = Counter()
-        for kind, count in group.values():
-            numbers[kind] += count
+        numbers = Counter(kind for kind, count in group.values() for _ in range(count))
         yield atom, asked, {kind: (number, len(problem.of_type(kind))) for kind, number in numbers.items()}
 
 
 def _counts(problem: Problem, formula: Formula) -> dict[str, int]:
     """Return how many objects each variable of a condition is about."""
     variables = variables_of(formula)
-    number = 1 if isinstance(formula, Exists) else getattr(formula, "number", None)
-    if number is None:
-        number = min((len(problem.of_type(variable.type)) for variable in variables), default=0)
-    inner = (item for part in parts_of(formula) for item in _counts(problem, part).items())
-    return dict.fromkeys((variable.name for variable in variables), number) | dict(inner)
+    number = getattr(formula, "number", None) or min((len(problem.of_type(one.type)) for one in variables), default=0)
+    own = {variable.name: 1 if isinstance(formula, Exists) else number for variable in variables}
+    return own | {name: inner for part in parts_of(formula) for name, inner in _counts(problem, part).items()}
 
 
 def _lacking(
-    atom: Atom, asked: bool, numbers: Mapping[str, tuple[int, int]], words: Sequence[str], others: Sequence[str]
+    atom: Atom, asked: bool, numbers: Mapping[str, tuple[int, int]], kinds: Iterable[str], words: Sequence[str]
 ) -> list[str]:
-    """Return what a sentence lacks of a condition: names of types, their numbers, and the predicate.
-
-    Args:
-        others: the sentence without the names of objects, whose words tell no predicate ("scrub brush").
-    """
+    """Return what a sentence lacks of a condition: names of types, their numbers, and the predicate."""
     lacking = []
     for kind, (number, total) in numbers.items():
-        places = list(_places(_name(kind), words))
+        places = list(_places(kind, words))
         if not any(_is_numbered(words, *place, number, total) for place in places):
             lacking.append(f"number of {_name(kind)} ({number})" if places else _name(kind))
-    is_stated = _is_stated(_DATA["predicates"].get(atom.predicate, {"asked": [atom.predicate]}), asked, others)
+    # The names of objects tell no predicate, as "scrub brush" does not.
+    named = {at for kind in kinds for start, end, _ in _places(kind, words) for at in range(start, end)}
+    is_stated = _is_stated(atom.predicate, asked, [word for at, word in enumerate(words) if at not in named])
     return lacking if is_stated else [*lacking, atom.predicate if asked else f"not {atom.predicate}"]
 
 
-def _is_stated(vocabulary: Mapping[str, Sequence[str]], asked: bool, words: Sequence[str]) -> bool:
-    """Check that words have a predicate; where its contrary is asked for, a word for that, or a negation too."""
-    own = [place for place, word in enumerate(words) if any(_matches(pattern, word) for pattern in vocabulary["asked"])]
+def _is_stated(predicate: str, asked: bool, words: Sequence[str]) -> bool:
+    """Check that words have a predicate; if its contrary is asked for, a word for that, or a negation too."""
+    vocabulary = _DATA["predicates"].get(predicate, {"asked": [predicate]})
+    own = [place for place, word in enumerate(words) if any(_matches(one, word) for one in vocabulary["asked"])]
     if asked:
         return any(_WORDS["not"].isdisjoint(words[max(0, place - 2) : place]) for place in own)
-    contrary = [*(_WORDS["negations"] if own else ()), *(set(vocabulary.get("contrary", ())) - {*vocabulary["asked"]})]
+    contrary = {*vocabulary.get("contrary", ())} - {*vocabulary["asked"]} | (_WORDS["negations"] if own else set())
     return any(_matches(pattern, word) for pattern in contrary for word in words)
 
 
@@ -187,23 +174,16 @@ def _matches(pattern: str, word: str) -> bool:
     return word.startswith(pattern[:-1]) if pattern.endswith("*") else pattern in singulars(word) | {word}
 
 
-def _places(name: str, words: Sequence[str]) -> Iterator[tuple[int, int, bool]]:
+def _places(kind: str, words: Sequence[str]) -> Iterator[tuple[int, int, bool]]:
     """Yield where a type's name, its last word, or all its words as one, begins and ends; whether in the plural."""
-    joined = name.replace("_", "")
+    joined = _name(kind).replace("_", "")
     for start in range(len(words)):
-        for parts in names_of_type(name):
+        for parts in names_of_type(kind):
             found = words[start : start + len(parts)]
             if len(found) == len(parts) and all(map(_matches, parts, found)):
                 yield start, start + len(parts), found[-1] != parts[-1]
-        pair = "".join(words[start : start + 2])
-        if _matches(joined, pair):
+        if _matches(joined, pair := "".join(words[start : start + 2])):
             yield start, start + 2, pair != joined
-
-
-def _without(kinds: Iterable[str], words: Sequence[str]) -> list[str]:
-    """Return words without the names of types."""
-    named = {at for kind in kinds for start, end, _ in _places(_name(kind), words) for at in range(start, end)}
-    return [word for at, word in enumerate(words) if at not in named]
 
 
 def names_of_type(kind: str) -> list[tuple[str, ...]]:

@@ -17,10 +17,8 @@ _ROWS = {
     "reached": "all conditions reached",
     "accuracy": "accuracy",
     "mcc": "Matthews' correlation",
-    "kappa": "Cohen's kappa",
     "auc": "AUC of the share reached",
     "always_wrong": "accuracy, all called wrong",
-    "always_right": "accuracy, all called right",
     "condition_coverage": "goal conditions checkable",
     "step_coverage": "steps understood",
     "name_coverage": "names understood",
@@ -49,8 +47,8 @@ def goal_check(
     """Compare ActPlan-1K's goal check with people's verdicts on published plans.
 
     The check carries out a plan on its activity's BDDL problem. A plan is correct by the check if it reaches all goal
-    conditions that can be checked. Plans without such a condition, without a step that is understood, or whose names fit
-    nothing in the problem have no value.
+    conditions that can be checked. A plan has no value without such a condition, without a step that is understood, or
+    if its names fit nothing in the problem.
 
     The check's words come from the plans of the train and val activities, so its figures on these are in-sample.
 

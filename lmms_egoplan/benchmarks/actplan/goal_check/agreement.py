@@ -38,9 +38,9 @@ class Agreement:
     plans: all; checked: those with a value (`GoalCheck.share`), which the following are over.
     correct: share that people call correct; reached: share that the check does.
     accuracy: of the check's verdict.
-    mcc, kappa: Matthews' correlation and Cohen's kappa of the two; None where people say the same of all plans.
-    auc: of the share of conditions reached, as a score; None as these.
-    always_wrong, always_right: the accuracy of calling every plan so.
+    mcc: Matthews' correlation of the two; None where people say the same of all plans.
+    auc: of the share of conditions reached, as a score; None as `mcc`.
+    always_wrong: the accuracy of calling every plan wrong; of calling it right, `correct`.
     condition_coverage: checkable conditions, of all conditions of all plans with a problem.
     step_coverage: understood steps, of all steps of these plans.
     name_coverage: names that fit the problem, of all names in the understood steps of these plans.
@@ -54,10 +54,8 @@ class Agreement:
     reached: float | None = None
     accuracy: float | None = None
     mcc: float | None = None
-    kappa: float | None = None
     auc: float | None = None
     always_wrong: float | None = None
-    always_right: float | None = None
     condition_coverage: float | None = None
     step_coverage: float | None = None
     name_coverage: float | None = None
@@ -109,7 +107,7 @@ def agreement(plans: Sequence[CheckedPlan]) -> Agreement:
     >>> figures.accuracy, figures.auc, figures.always_wrong
     (1.0, 1.0, 0.5)
     """
-    from sklearn.metrics import accuracy_score, cohen_kappa_score, matthews_corrcoef, roc_auc_score
+    from sklearn.metrics import accuracy_score, matthews_corrcoef, roc_auc_score
 
     checks = [plan.check for plan in plans if plan.check is not None]
     checkable = sum(len(check.reached + check.missed) for check in checks)
@@ -135,9 +133,7 @@ def agreement(plans: Sequence[CheckedPlan]) -> Agreement:
         reached=sum(verdicts) / len(verdicts),
         accuracy=float(accuracy_score(said, verdicts)),
         mcc=float(matthews_corrcoef(said, verdicts)) if both else None,
-        kappa=float(cohen_kappa_score(said, verdicts)) if both else None,
         auc=float(roc_auc_score(said, shares)) if both else None,
         always_wrong=1 - correct,
-        always_right=correct,
         **coverage,
     )

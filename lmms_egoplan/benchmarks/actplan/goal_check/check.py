@@ -88,4 +88,5 @@ def check_goal(problem: Problem, steps: Sequence[str]) -> GoalCheck:
             reached.append(str(condition))
         else:
             missed.append(str(condition))
-    return GoalCheck(tuple(reached), tuple(missed), tuple(unchecked), len(steps), len(understood), len(names), sum(map(executor.fits, names)))
+    counts = (len(steps), len(understood), len(names), sum(map(executor.fits, names)))
+    return GoalCheck(tuple(reached), tuple(missed), tuple(unchecked), *counts)

@@ -71,53 +71,48 @@ def unreached(problem: Problem) -> list[str]:
 
 def _clashes(conditions: Iterable[Condition]) -> Iterator[str]:
     """Yield the facts that contradict themselves or one another; other conditions are passed over."""
-    facts: dict[bool, list[Fact]] = {True: [], False: []}
+    literals: dict[tuple[Fact, bool], str] = {}
     for condition in conditions:
         asked = not isinstance(condition.formula, Not)
         if isinstance(atom := condition.formula if asked else condition.formula.part, Atom):
             bound = dict(condition.bound)
-            facts[asked].append((atom.predicate, *(bound.get(name, name) for name in atom.arguments)))
-    world = World(facts[True])
-    yield from (f"{_text(fact)} and (not {_text(fact)})" for fact in facts[False] if world.holds(fact[0], fact[1:]))
-    for fact in facts[True]:
-        if fact[1] in fact[2:] or any(fact[1] in world.carriers(other) for other in fact[2:] if fact[0] in SUPPORTS):
-            yield f"{_text(fact)}: {fact[1]} would be in, on, under or next to itself"
-    for one, other in combinations(dict.fromkeys(facts[True]), 2):
-        if _is_apart(world, one, other):
-            yield f"{_text(one)} and {_text(other)}: {one[1]} cannot be in both places"
+            fact = (atom.predicate, *(bound.get(name, name) for name in atom.arguments))
+            literals[fact, asked] = str(Atom(fact[0], fact[1:]))
+    facts = {fact: text for (fact, asked), text in literals.items() if asked}
+    world = World(facts)
+    for (fact, asked), text in literals.items():
+        if not asked and world.holds(fact[0], fact[1:]):
+            yield f"{text} and (not {text})"
+        if asked and (fact[1] in fact[2:] or (fact[0] in SUPPORTS and fact[1] in world.carriers(fact[2]))):
+            yield f"{text}: {fact[1]} would be in, on, under or next to itself"
+    for one, other in combinations((fact for fact in facts if len(fact) == 3), 2):
+        if one[1] == other[1] and _is_apart(world, one, other):
+            yield f"{facts[one]} and {facts[other]}: {one[1]} cannot be in both places"
 
 
 def _is_apart(world: World, one: Fact, other: Fact) -> bool:
-    """Tell whether two facts put a thing in different places, neither of which is in or on the other."""
-    if "under" in (one[0], other[0]):
-        under, fact = (one, other) if one[0] == "under" else (other, one)
-        return under[:0:-1] == fact[1:] if fact[0] == "under" else fact[0] in SUPPORTS and under[1:] == fact[1:]
-    if one[1] != other[1] or one[2:] == other[2:]:
-        return False
-    is_carried = one[0] in SUPPORTS and other[0] in SUPPORTS
-    apart = is_carried and one[2] not in world.carriers(other[2]) and other[2] not in world.carriers(one[2])
-    return apart or one[0] == other[0] == "inroom"
+    """Tell whether a thing cannot have two places, neither of which is in or on the other."""
+    predicates = {one[0], other[0]}
+    if one[2] == other[2]:
+        return "under" in predicates and not predicates.isdisjoint(SUPPORTS)
+    is_nested = one[2] in world.carriers(other[2]) or other[2] in world.carriers(one[2])
+    return predicates == {"inroom"} or (predicates <= SUPPORTS and not is_nested)
 
 
 def _changed(executor: Executor, world: World, fact: Fact) -> Iterator[World]:
     """Yield the worlds after one action that makes a fact true or, if it holds, false."""
     predicate, thing, *others = fact
     value = not world.holds(predicate, fact[1:])
+    near = {other[::2] for other in world.facts if other[0] in PLACES - SUPPORTS and other[1] == thing}
+    # A step may name a second place, as place_on_top(table, next_to(cup)) does.
+    for more in ((), near) if predicate in PLACES else ():
+        after = world.copy()
+        after.take(thing)
+        if value:
+            after.put(thing, *executor.relations(world, predicate, others[0]), *more)
+        yield after
     for states in STATES.values():
         if states.get(predicate) is value:
             after = world.copy()
             set_states(after, thing, states)
             yield after
-    # A step may name a second place, as place_on_top(table, next_to(cup)) does.
-    for kept in ((), ("nextto", "touching", "under")) if predicate in PLACES else ():
-        after = world.copy()
-        if value:
-            more = {other[::2] for other in world.facts if other[0] in kept and other[1] == thing}
-            after.put(thing, *executor.relations(after, predicate, others[0]), *more)
-        else:
-            after.take(thing)
-        yield after
-
-
-def _text(fact: Fact) -> str:
-    return str(Atom(fact[0], fact[1:]))

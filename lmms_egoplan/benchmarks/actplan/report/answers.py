@@ -176,18 +176,19 @@ def answer_of(sample: Mapping[str, Any]) -> Answer:
         raise ValueError(f"{score.id}: no setting, activity and type of activity of the benchmark: {places}")
     if not all(isinstance(gold, list) and all(isinstance(step, str) for step in gold) for gold in golds):
         raise ValueError(f"{score.id}: gold plans must be lists of steps")
-    shares = {
+    scores = score.measures() | {
         "bleurt_correct": score.bleurt,
         "empty": not score.official,
         "unparsed": not score.parsed,
         "truncated": score.truncated,
+        **score.diagnostics(),
     }
     return Answer(
         key=key_of(score.id, *golds),
         id=score.id,
         name=f"instance {score.id}",
         record=Plan(score, golds),
-        scores={name: None if x is None else float(x) for name, x in (score.measures() | score.diagnostics() | shares).items()},
+        scores={name: None if x is None else float(x) for name, x in scores.items()},
         cluster=activity,
         groups={"setting": setting, "length": length_bin(score.reference_lengths[0]), "activity_type": kind},
         doc=doc if isinstance(doc, dict) else None,
