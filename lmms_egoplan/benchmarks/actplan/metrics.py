@@ -47,9 +47,9 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         Each of `PlanScore.measures` with ``score`` only where it is defined, ``lcs_norm`` with all fields of
         `PlanScore`, its `PlanScore.diagnostics`, the ``setting``, ``activity`` and ``activity_type`` and both gold
         plans; ``by_setting``, ``by_length`` and ``by_activity_type``, the normalised LCS with its group,
-        ``parsed_by_...`` that of the parsed reading, ``plans_by_...`` as ``by_...``; only with a classifier ``bleurt_correct``, ``bleurt_truncated`` and
-        ``bleurt_by_...``; ``empty``, ``unparsed``, ``truncated``, ``truncated_of``, ``num_gold_1``, ``num_gold_2``,
-        ``encoder``, ``bleurt_model``, ``coverage`` and ``num_plans``.
+        ``parsed_by_...`` that of the parsed reading, ``plans_by_...`` as ``by_...``; only with a classifier
+        ``bleurt_correct``, ``bleurt_truncated`` and ``bleurt_by_...``; ``empty``, ``unparsed``, ``truncated``,
+        ``truncated_of``, ``num_gold_1``, ``num_gold_2``, ``encoder``, ``bleurt_model``, ``coverage`` and ``num_plans``.
 
     Raises:
         ValueError: not one response, one that is no scored plan, or the plan of another instance.

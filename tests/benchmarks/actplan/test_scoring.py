@@ -168,29 +168,34 @@ def test_the_goal_check_of_a_plan():
     assert scored.goal.reached == ("(inside ?cup.n.01_1 ?sink.n.01_1)",)
     assert PlanScore.from_text(scored.to_text()) == scored
     values = score_plan(DOC, [scored.to_text()])
-    assert values["goal_conditions"]["score"] == 0.5
-    assert values["goal_conditions_coverage"]["score"] == pytest.approx(2 / 3)
-    assert values["goal_steps_understood"]["score"] == 1
-    assert values["num_goal_checked"] == {"is": True}
+    assert scored.diagnostics() == {
+        "goal_conditions": 0.5,
+        "goal_conditions_coverage": pytest.approx(2 / 3),
+        "goal_steps_understood": 1,
+        "goal_names_understood": 1,
+    }
+    # In the logged samples, but not among the metrics of a run.
+    assert scored.diagnostics().items() <= values["lcs_norm"].items()
+    assert values["lcs_norm"]["goal"]["names"] > 0
+    assert not [name for name in values if "goal" in name]
 
 
 @pytest.mark.parametrize(
-    ("problem", "text"), [("", GOLD[0]), ("(define", GOLD[0]), (PROBLEM, ""), (PROBLEM, "sing(song)")]
+    ("problem", "text"),
+    [("", GOLD[0]), ("(define", GOLD[0]), (PROBLEM, ""), (PROBLEM, "sing(song)"), (PROBLEM, "grab(mug)")],
 )
 def test_without_a_goal_check_there_is_no_value(problem, text):
     """Without a problem, a step, or a step that is understood; data of format 1 have no problems."""
     doc = DOC | ({"problem": problem} if problem else {})
     (scored,) = score_plans([GeneratedPlan.of_reply(doc, text)], show_progress=False)
-    values = score_plan(doc, [scored.to_text()])
-    assert "score" not in values["goal_conditions"]
-    assert values["goal_conditions_coverage"]["score"] == 0
-    assert values["num_goal_checked"] == {"is": False}
+    values = score_plan(doc, [scored.to_text()])["lcs_norm"]
+    assert (values["goal_conditions"], values["goal_conditions_coverage"]) == (None, 0)
 
 
 def test_scores_of_earlier_versions_are_read():
     values = json.loads(score("\n".join(GOLD), GOLD).to_text())
     del values["goal"]
-    assert PlanScore.from_text(json.dumps(values)).measures()["goal_conditions"] is None
+    assert PlanScore.from_text(json.dumps(values)).diagnostics()["goal_conditions"] is None
 
 
 def test_bins_of_lengths():

@@ -53,11 +53,12 @@ def unnamed(problem: Problem, text: str) -> Unnamed:
 
     A type counts as named where its words stand in the text, or the last of them, in singular or plural
     (``electric_refrigerator.n.01``: "electric refrigerator", "refrigerators"), or a word that ``description.yaml`` has
-    for it. A condition counts as named where the types of its objects are, and a word for its predicate stands anywhere
-    in the text. So the check finds what was left out; it does not find a condition told wrongly, nor a wrong number.
+    for it. A condition counts as named if one sentence has its types, how many of their objects it is about, and a word
+    for its predicate. In a text with a list of words in place of a sentence, none does. The check does not find that a
+    sentence mixes up which of its objects a predicate is about.
 
     Args:
-        text: whole, with the instruction; that one is no matter, but for words that happen to be a type's.
+        text: without the instruction, whose words may happen to name a type or a predicate.
 
     >>> from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
     >>> problem = parse_problem(
@@ -65,7 +66,7 @@ def unnamed(problem: Problem, text: str) -> Unnamed:
     ...     "(:init (dusty cup.n.01_1)) (:goal (and (ontop ?cup.n.01_1 ?table.n.02_1) (not (dusty ?cup.n.01_1)))))",
     ...     "problem0.bddl",
     ... )
-    >>> unnamed(problem, "The cups are dusty. Put them on the desk.")
+    >>> unnamed(problem, "The cup is dusty. Wipe the cup and put it on the desk.")
     Unnamed(objects=('table.n.02',), conditions=('(ontop ?cup.n.01_1 ?table.n.02_1): table',))
     """
     sentences = [re.findall("[a-z]+|[0-9]+|,", part) for part in _END.split(text.lower())]

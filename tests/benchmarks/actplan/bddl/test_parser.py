@@ -14,7 +14,7 @@ TEXT = """; a comment with (parentheses
 (define (problem Tea_0)
     (:domain igibson)
     (:objects cup.n.01_1 cup.n.01_2 - cup.n.01
-        box.n.01_1 - box.n.01)
+        box.n.01_1 - box.n.01 agent.n.01_1 - agent.n.01)
     (:init (DUSTY cup.n.01_1) (not (open box.n.01_1)) (inroom box.n.01_1 kitchen))
     (:goal (and
         (forn (2) (?cup.n.01 - cup.n.01) (inside ?cup.n.01 ?box.n.01_1))
@@ -73,7 +73,7 @@ def test_a_text_cut_off_is_an_error(end):
             "3: expected one of (:domain ...), (:objects ...), (:init",
         ),
         ("(:domain igibson)", "", "2: expected a section (:domain ...), found"),
-        ("- box.n.01)", ")", "5: expected '-' and a type after the objects' names, found 'box.n.01_1'"),
+        ("- agent.n.01)", ")", "5: expected '-' and a type after the objects' names, found 'agent.n.01_1'"),
         ("(forn (2)", "(forn (two)", "8: expected (NUMBER), found '(two)'"),
         ("(forn (2)", "(forn", "8: expected (forn (NUMBER) (?NAME - TYPE) CONDITION), found"),
         (
@@ -139,6 +139,7 @@ def test_files_that_cannot_be_read(tmp_path):
             "(?box.n.01 - jar.n.01)",
             "(?box.n.01 - jar.n.01): no object is declared of type jar.n.01",
         ),
+        (" agent.n.01_1 - agent.n.01", "", "no agent is declared under :objects"),
         (
             "(:goal (and",
             "(:goal (open ?box.n.01_1) (and",

@@ -86,11 +86,13 @@ def text_of(problem):
     things = sorted({thing.type.partition(".")[0].replace("_", " ") for thing in problem.objects} - {"agent"})
     told = [f"There are {', '.join(things)}."]
     for part, is_goal in [*((fact, False) for fact in problem.init), *((goal, True) for goal in problem.goal)]:
-        for atom, asked, _ in literals_of(part):
+        for atom, asked, bound in literals_of(part):
             names = [name.partition(".")[0].replace("_", " ") for name in atom.arguments]
             words = _WORDS.get(atom.predicate, atom.predicate)
             verb = ("must be" if is_goal else "is") + ("" if asked else " not")
-            told.append(f"The {names[0]} {verb} {words}{' the ' + names[1] if names[1:] else ''}.")
+            told.append(
+                f"{'Each' if bound else 'The'} {names[0]} {verb} {words}{' the ' + names[1] if names[1:] else ''}."
+            )
     return " ".join(dict.fromkeys(told))
 
 

@@ -50,7 +50,7 @@ def write_activities(folder):
         (folder / name).mkdir(parents=True)
         (folder / name / "problem0.bddl").write_text(PROBLEM.format(name=name, thing=thing, place=place))
         (folder / name / "task_description_0.txt").write_text(
-            f"The task is {name.replace('_', ' ')}. Two {thing}s are on the table. Put all into the {place}.\n"
+            f"The task is {name.replace('_', ' ')}. Two {thing}s are on the table. Put all {thing}s into the {place}.\n"
             "Generate admissible procedural plans using the planning steps described with action(object).\n"
         )
     return folder

@@ -10,7 +10,7 @@ from benchmarks.actplan.bddl.problem_files import RELEASED
 from benchmarks.actplan.labelled_plans import PLANS
 from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem, read_problem
 from lmms_egoplan.benchmarks.actplan.goal_check.actions import read_step
-from lmms_egoplan.benchmarks.actplan.goal_check.check import REACHABLE, check_goal
+from lmms_egoplan.benchmarks.actplan.goal_check.check import REACHABLE, GoalCheck, check_goal
 from lmms_egoplan.benchmarks.actplan.goal_check.names import Name
 from lmms_egoplan.benchmarks.actplan.goal_check.world import PLACES, World
 from lmms_egoplan.benchmarks.actplan.reply import one_per_line, parsed_steps
@@ -133,6 +133,27 @@ def test_without_a_step_that_is_understood_there_is_no_value(plan):
     assert check("(nextto ?plate.n.04_1 ?sink.n.01_1)", "walk_to(sink)").share is None
 
 
+@pytest.mark.parametrize(
+    ("plan", "names", "named", "has_value"),
+    [
+        ("walk_to(dustbin); grab(burger); place_inside(dustbin, burger)", 4, 0, False),
+        ("walk_to(table); grab(burger); walk_to(kitchen)", 3, 2, True),
+        ("walk_to(next_to_sink); grab(the stained plates)", 2, 2, True),
+        ("wait(plate); wait()", 0, 0, False),
+        ("walk_to(); grab()", 0, 0, False),
+    ],
+)
+def test_a_plan_whose_names_fit_nothing_has_no_value(plan, names, named, has_value):
+    result = check("(not (open ?cabinet.n.01_1))", plan)
+    assert result.understood == result.steps
+    assert (result.names, result.named, result.share is not None) == (names, named, has_value)
+    assert result.coverage == float(has_value)
+
+
+def test_records_of_earlier_versions_have_their_value():
+    assert GoalCheck(("(open ?box.n.01_1)",), (), (), 1, 1).share == 1
+
+
 def test_only_what_actions_decide_is_reachable():
     assert {"nextto", "touching", "burnt", "inroom"}.isdisjoint(REACHABLE)
     assert {"inside", "ontop", "onfloor", "under", "open", "toggled_on", "soaked", "frozen", "cooked"} < REACHABLE
@@ -215,7 +236,7 @@ def test_any_plan_has_a_value_and_a_thing_is_in_one_place(steps):
     problem = parse_problem(KITCHEN.format(f"(and {ALL_INSIDE} {PAIRS})"), "p.bddl")
     result = check_goal(problem, steps)
     assert len(result.reached + result.missed + result.unchecked) == 4
-    assert (result.share is None) == (result.understood == 0)
+    assert (result.share is None) == (result.named == 0)
     again = check_goal(problem, steps)
     assert again == result
 

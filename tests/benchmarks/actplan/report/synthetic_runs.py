@@ -107,13 +107,15 @@ def _normal(answers):
 def _goal(check):
     """Nothing in runs without problems."""
     reached, missed, unchecked = (len(check[key]) for key in ("reached", "missed", "unchecked")) if check else (0, 0, 1)
-    has_value = check is not None and check["understood"] > 0 and reached + missed > 0
+    has_value = check is not None and check["named"] > 0 and reached + missed > 0
     return {
-        "Goal conditions reached": reached / (reached + missed) if has_value else None,
-        "Goal conditions checked": check and ((reached + missed) / (reached + missed + unchecked) if has_value else 0),
+        "Goal conditions reached (diagnostic)": reached / (reached + missed) if has_value else None,
+        "Goal conditions checked (diagnostic)": check
+        and ((reached + missed) / (reached + missed + unchecked) if has_value else 0),
         "Steps understood by the goal check": check["understood"] / check["steps"]
         if check and check["steps"]
         else None,
+        "Names understood by the goal check": check["named"] / check["names"] if check and check["names"] else None,
     }
 
 
