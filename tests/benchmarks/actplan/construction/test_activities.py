@@ -51,7 +51,7 @@ def test_descriptions_lack_nothing_or_have_a_reason(folder):
     with LanguageModel({("description", name): fault for name, fault in faults.items()}) as server:
         made, rejections = describe(activities, examples, settings(server), False)
         (again,) = [prompt for prompt in server.prompts if kind_of(prompt) == "again"]
-    assert "It does not mention:\n- " in again
+    assert "\n- (inside ?cup.n.01 ?sink.n.01_1): " in again
     assert "There is a thing somewhere." in again
     assert list(made) == [f"{names[0]}/0"]
     assert not unnamed(activities[0].problem, made[f"{names[0]}/0"])
@@ -100,6 +100,35 @@ def test_every_wrong_change_has_its_reason(folder):
         circumstances.NOT_NEEDED,
     ]
     assert "perished" in rejections[-2].detail
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        (
+            "(forall (?cup.n.01 - cup.n.01) (inside ?cup.n.01 ?shelf.n.01_1))",
+            "(ontop ?cup.n.01_1 ?table.n.02_1)",
+            "start",
+        ),
+        ("(:goal (and", "(:goal (and (frozen ?cup.n.01_1) (not (frozen ?cup.n.01_1))", "(frozen ?cup.n.01_1)"),
+        ("(inroom table.n.02_1 kitchen)", "(inside cup.n.01_1 cup.n.01_1)", "(inside ?cup.n.01_1 ?cup.n.01_1)"),
+        ("(inroom table.n.02_1 kitchen)", "(inside table.n.02_1 cup.n.01_1)", "(inside ?table.n.02_1 ?cup.n.01_1)"),
+        ("(inroom table.n.02_1 kitchen)", "(not (burnt cup.n.01_1))", "(not (burnt ?cup.n.01_1))"),
+        ("agent.n.01_1 - agent.n.01", "", "agent"),
+    ],
+)
+def test_changed_problems_that_contradict_themselves_are_left_out(folder, old, new, named):
+    activities = [activity for activity in read_activities(folder)[0] if activity.name == "storing_cups"]
+    bddl = (folder / "storing_cups/problem0.bddl").read_text().replace("(:init", "(:init (burnt cup.n.01_1)")
+    assert old in bddl
+    reply = {"category": "object property", "problem": bddl.replace(old, new)}
+    with LanguageModel() as server:
+        server.reply = lambda prompt, before: Reply(json.dumps(reply))
+        changed, rejections = change(activities, [("storing_cups", "a cup is burnt")], settings(server), False)
+    assert changed == []
+    (left,) = rejections
+    assert left.reason == circumstances.BAD_BDDL
+    assert named in left.detail
 
 
 def test_nothing_is_proposed_where_a_counterfactual_is_there(folder):

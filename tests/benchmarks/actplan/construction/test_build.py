@@ -222,6 +222,18 @@ def test_views_by_hand_and_tours_that_do_not_fit(sources, monkeypatch):
     assert [(view["time"], view["objects"]) for view in first["views"]] == [(0.5, None), (2.5, None)]
 
 
+def test_goals_that_no_plan_was_found_for_are_named(sources, monkeypatch):
+    """They are not left out: the search may miss a plan."""
+    path = sources / "bddl/storing_cups/problem0.bddl"
+    path.write_text(path.read_text().replace("(:goal (and", "(:goal (and (burnt ?cup.n.01_1)"))
+    with LanguageModel() as server:
+        output = build(sources, server, monkeypatch=monkeypatch)
+    (line,) = [line for line in output.splitlines() if "No plan found" in line]
+    assert "storing_cups/0" in line
+    assert "(burnt ?cup.n.01_1)" in line
+    assert "5 activities described" in output
+
+
 def test_plans_for_other_texts_and_views_are_left_out(sources, monkeypatch):
     with LanguageModel() as server:
         build(sources, server, monkeypatch=monkeypatch)
