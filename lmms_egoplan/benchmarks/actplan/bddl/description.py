@@ -2,10 +2,10 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
-from typing import Any
+from typing import Any, TypeAlias
 
 from lmms_egoplan.benchmarks.actplan.bddl.problems import (
     Atom,
@@ -29,6 +29,7 @@ _NUMERALS = {word: number for number, word in enumerate(_DATA["numerals"])}
 _END, _LONGEST = re.compile(r"[.!?;](?=\s|$)|\n"), 80
 # How far before a noun its article or numeral is, in words.
 _BEFORE = 16
+_Places: TypeAlias = Sequence[tuple[int, int, bool]]
 
 
 @dataclass(frozen=True)
@@ -69,14 +70,15 @@ def unnamed(problem: Problem, text: str) -> Unnamed:
     >>> unnamed(problem, "The cup is dusty. Wipe the cup and put it on the desk.")
     Unnamed(objects=('table.n.02',), conditions=('(ontop ?cup.n.01_1 ?table.n.02_1): table',))
     """
-    sentences = [re.findall("[a-z]+|[0-9]+|,", part) for part in _END.split(text.lower())]
     kinds = dict.fromkeys(thing.type for thing in problem.objects if _name(thing.type) != _AGENT)
-    absent = [kind for kind in kinds if not any(any(_places(kind, words)) for words in sentences)]
-    readable = [[]] if any(map(_is_list, sentences)) else sentences
+    parts = (re.findall("[a-z]+|[0-9]+|,", part) for part in _END.split(text.lower()))
+    sentences = [(words, {kind: list(_places(kind, words)) for kind in kinds}) for words in parts]
+    absent = [kind for kind in kinds if not any(places[kind] for _, places in sentences)]
+    readable = [([], {})] if any(_is_list(words) for words, _ in sentences) else sentences
     conditions = dict.fromkeys(
         f"{atom if asked else f'(not {atom})'}: {', '.join(lacking)}"
         for atom, asked, numbers in _literals(problem)
-        if (lacking := min((_lacking(atom, asked, numbers, kinds, words) for words in readable), key=len))
+        if (lacking := min((_lacking(atom, asked, numbers, *sentence) for sentence in readable), key=len))
     )
     involved = _involved(problem)
     return Unnamed(tuple(kind for kind in absent if kind in involved), tuple(conditions))
@@ -121,16 +123,19 @@ def _counts(problem: Problem, formula: Formula) -> dict[str, int]:
 
 
 def _lacking(
-    atom: Atom, asked: bool, numbers: Mapping[str, tuple[int, int]], kinds: Iterable[str], words: Sequence[str]
+    atom: Atom, asked: bool, numbers: Mapping[str, tuple[int, int]], words: Sequence[str], places: Mapping[str, _Places]
 ) -> list[str]:
-    """Return what a sentence lacks of a condition: names of types, their numbers, and the predicate."""
+    """Return what a sentence lacks of a condition: names of types, their numbers, and the predicate.
+
+    Args:
+        places: where the sentence names each type, as of `_places`.
+    """
     lacking = []
     for kind, (number, total) in numbers.items():
-        places = list(_places(kind, words))
-        if not any(_is_numbered(words, *place, number, total) for place in places):
-            lacking.append(f"number of {_name(kind)} ({number})" if places else _name(kind))
+        if not any(_is_numbered(words, *place, number, total) for place in places.get(kind, ())):
+            lacking.append(f"number of {_name(kind)} ({number})" if places.get(kind) else _name(kind))
     # The names of objects tell no predicate, as "scrub brush" does not.
-    named = {at for kind in kinds for start, end, _ in _places(kind, words) for at in range(start, end)}
+    named = {at for found in places.values() for start, end, _ in found for at in range(start, end)}
     is_stated = _is_stated(atom.predicate, asked, [word for at, word in enumerate(words) if at not in named])
     return lacking if is_stated else [*lacking, atom.predicate if asked else f"not {atom.predicate}"]
 
