@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from itertools import combinations, product
+from itertools import combinations, islice, product
 
 from lmms_egoplan.benchmarks.actplan.bddl.check import problems_in
 from lmms_egoplan.benchmarks.actplan.bddl.problems import Atom, Not, Problem, literals_of
@@ -59,7 +59,7 @@ def unreached(problem: Problem) -> list[str]:
     best, waiting = executor.goal_reached(world), deque([world])
     while best < len(problem.conditions) and waiting and len(seen) < _MOST_WORLDS:
         start = waiting.popleft()
-        for after in (after for fact in facts for after in _changed(executor, start, fact)):
+        for after in islice((after for fact in facts for after in _changed(executor, start, fact)), _MOST_WORLDS):
             if after.facts not in seen:
                 seen.add(frozenset(after.facts))
                 waiting.append(after)
@@ -91,7 +91,7 @@ def _clashes(conditions: Iterable[Condition]) -> Iterator[str]:
 
 
 def _is_apart(world: World, one: Fact, other: Fact) -> bool:
-    """Tell whether a thing cannot have two places, neither of which is in or on the other."""
+    """Check that two places of a thing exclude each other: neither is in or on the other."""
     predicates = {one[0], other[0]}
     if one[2] == other[2]:
         return "under" in predicates and not predicates.isdisjoint(SUPPORTS)

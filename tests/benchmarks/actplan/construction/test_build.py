@@ -223,7 +223,7 @@ def test_views_by_hand_and_tours_that_do_not_fit(sources, monkeypatch):
 
 
 def test_goals_that_no_plan_was_found_for_are_named(sources, monkeypatch):
-    """They are not left out: the search may miss a plan."""
+    """Their activities are kept: the search may miss a plan."""
     path = sources / "bddl/storing_cups/problem0.bddl"
     path.write_text(path.read_text().replace("(:goal (and", "(:goal (and (burnt ?cup.n.01_1)"))
     with LanguageModel() as server:
