@@ -29,7 +29,6 @@ class Commands(Protocol):
     """A benchmark's subcommands: its module ``commands``.
 
     COMMANDS: by what is typed after ``lmms-egoplan``: groups and name.
-    FORMER_OPTIONS: of some of these commands, the options of earlier versions that gave their first arguments.
     HELPS: what helps of shared commands tell of the benchmark. By the name of a group, an example;
         ``judge, defaults``: the judges that its tasks ask by default;
         ``tasks-path --tasks``: a task for lm-eval's text-only models;
@@ -37,7 +36,6 @@ class Commands(Protocol):
     """
 
     COMMANDS: Mapping[str, Callable[..., None]]
-    FORMER_OPTIONS: Mapping[str, tuple[str, ...]]
     HELPS: Mapping[str, str]
 
 

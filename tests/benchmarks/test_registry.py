@@ -55,7 +55,6 @@ def test_hooks_are_there(benchmark):
     assert set(rendered.SCORES) <= names_in(LMMS_EVAL_TASKS / benchmark.name)
     assert callable(rendered.write)
     assert f"data prepare {benchmark.name}" in commands.COMMANDS
-    assert commands.FORMER_OPTIONS.keys() <= commands.COMMANDS.keys()
 
 
 def test_without_runs_no_figure_is_drawn(benchmark):

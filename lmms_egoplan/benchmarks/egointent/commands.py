@@ -271,11 +271,6 @@ COMMANDS = {
     "annotate egointent": annotate,
     "audit egointent": audit,
 }
-FORMER_OPTIONS = {
-    "data prepare egointent": ("--annotations",),
-    "data build egointent": ("--goalstep",),
-    "heatmap egointent": ("--results",),
-}
 HELPS = {
     "data build": "`lmms-egoplan data build egointent goalstep_valid_public.json --videos ego4d/full_scale "
     "--out steps.jsonl`",

@@ -275,11 +275,6 @@ COMMANDS = {
     "annotate egoplan": annotate,
     **tuning.COMMANDS,
 }
-FORMER_OPTIONS = {
-    "data prepare egoplan": ("--annotations",),
-    "data cut egoplan": ("--annotations",),
-    "submit egoplan": ("--samples",),
-}
 HELPS = {
     "data list": "`lmms-egoplan data list egoplan --annotations EgoPlan_validation.json --out ids.txt`",
     "data cut": "`lmms-egoplan data cut egoplan EgoPlan_validation.json --split val --epic-kitchens EPIC-KITCHENS "

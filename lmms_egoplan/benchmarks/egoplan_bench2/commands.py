@@ -91,5 +91,4 @@ COMMANDS = {
     "data list egoplan_bench2": list_videos,
     "data cut egoplan_bench2": cut,
 }
-FORMER_OPTIONS: dict[str, tuple[str, ...]] = {}
 HELPS: dict[str, str] = {}

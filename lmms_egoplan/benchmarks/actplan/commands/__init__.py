@@ -38,12 +38,6 @@ COMMANDS = {
     "annotate actplan-circumstances": annotate_circumstances,
     "annotate actplan-plans": annotate_plans,
 }
-FORMER_OPTIONS = {
-    "data prepare actplan": ("--source",),
-    "score actplan": ("--plans",),
-    "train bleurt": ("--plans", "--activities"),
-    "evaluate bleurt": ("--model", "--plans", "--activities"),
-}
 HELPS = {
     "data prepare": "`lmms-egoplan data prepare actplan ActPlan-1K/annotation`",
     "score": "`lmms-egoplan score actplan plans.jsonl --out scores.json`",

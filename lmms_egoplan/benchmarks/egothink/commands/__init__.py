@@ -11,7 +11,6 @@ COMMANDS = {
     "agreement": agreement,
     "annotate egothink": annotate,
 }
-FORMER_OPTIONS = {"data prepare egothink": ("--source",), "judge egothink": ("--samples",)}
 HELPS = {
     "annotate": "`lmms-egoplan annotate egothink --items gpt-4v.jsonl --db labels.sqlite`, then `lmms-egoplan annotate "
     "export --db labels.sqlite --out labels`",
