@@ -8,14 +8,17 @@ from lmms_egoplan.jsonl import decode
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.text import clean_text
 
-# Marks of thinking: tags, Mistral's brackets, Kimi's triangles, and gpt-oss' channels before the one that is shown.
+# Marks of thinking: tags, Mistral's brackets, Kimi's triangles, Cohere's and Gemma's tokens, and gpt-oss' channels
+# before the one that is shown; decoded without special tokens, these are words that run into the text.
 _THINKING = re.compile(
-    r"<\s*(?:think(?:ing)?|seed:think)\s*>|\[THINK\]|◁think▷|(?:<\|start\|>assistant)?<\|channel\|>(?!final)",
-    re.IGNORECASE,
+    r"^[ \t]*(?:<\s*(?:think(?:ing)?|seed:think)\s*>|\[THINK\]|◁think▷|<\|START_THINKING\|>|<\|channel>"
+    r"|(?:<\|start\|>assistant)?<\|channel\|>(?!final))|\A\s*(?-i:analysis(?=[^\Wa-z_]))",
+    re.IGNORECASE | re.MULTILINE,
 )
 _END_OF_THINKING = re.compile(
-    r"<\s*/\s*(?:think(?:ing)?|seed:think)\s*>|\[/THINK\]|◁/think▷"
-    r"|<\|channel\|>final\b(?:(?!<\|).)*<\|message\|>",
+    r"<\s*/\s*(?:think(?:ing)?|seed:think)\s*>|\[/THINK\]|◁/think▷|<\|END_THINKING\|>|<channel\|>"
+    r"|<\|channel\|>final\b[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>"
+    r"|\A\s*(?-i:analysis(?=[^\Wa-z_])(?s:.*)assistantfinal)",
     re.IGNORECASE,
 )
 # A judge may put its reasons between such tags behind its rating, so they mark thinking at the beginning alone.
@@ -88,7 +91,7 @@ def without_thinking(reply: str) -> str | None:
     """What a reply says behind the model's thinking, ``<think>...</think>``; None if the thinking does not end.
 
     The opening mark may be missing: chat templates that open the thinking leave it out of the reply. It opens nothing
-    in the middle of a text, where it is quoted from an answer.
+    in the middle of a line, where it is quoted from an answer.
     """
     ends = list(_END_OF_THINKING.finditer(reply))
     verdict = reply[ends[-1].end() :] if ends else reply
@@ -97,7 +100,7 @@ def without_thinking(reply: str) -> str | None:
         if end is None:
             return None
         verdict = verdict[end.end() :]
-    return None if _THINKING.match(verdict.lstrip()) else verdict
+    return None if _THINKING.search(verdict) else verdict
 
 
 def is_out_of_credit(body: str) -> bool:
