@@ -76,10 +76,18 @@ def sanitize(answer: str) -> tuple[str, bool]:
     suspect = is_nested or marked or _SUSPECT.search(bracketed) is not None
     if not suspect and _BRACKETS.search(copy) is None:
         return answer, False
-    while marked:  # what is left of one may be a part of the next: "<|>"
-        bracketed = _MARKS.sub(lambda mark: mark[0].translate(_ROUND), bracketed)
-        marked = _MARKS.search(bracketed) is not None
-    return _BRACKETS.sub(lambda bracket: bracket[0].translate(_ROUND), bracketed), suspect
+    return _BRACKETS.sub(lambda bracket: bracket[0].translate(_ROUND), without_marks(bracketed)), suspect
+
+
+def without_marks(text: str) -> str:
+    """Make the brackets round in tags of thinking and in marks of chat templates; change nothing else.
+
+    >>> without_marks("walk_to[table] <|im_end|>")
+    'walk_to[table] (|im_end|)'
+    """
+    while _MARKS.search(text):  # what is left of one may be a part of the next: "<|>"
+        text = _MARKS.sub(lambda mark: mark[0].translate(_ROUND), text)
+    return text
 
 
 def _unescaped(text: str) -> tuple[str, bool]:

@@ -15,10 +15,11 @@ from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path
 from lmms_egoplan.benchmarks.actplan.error_types import ERRORS
 from lmms_egoplan.benchmarks.actplan.labelled_plans import read_labelled_plans
 from lmms_egoplan.benchmarks.actplan.metrics import BREAKDOWNS, by_group, length_bin
-from lmms_egoplan.benchmarks.actplan.reply import official_steps, one_per_line
+from lmms_egoplan.benchmarks.actplan.reply import official_steps, one_per_line, plan_text
 from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, PlanScore, score_plans
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
+from lmms_egoplan.judging.reply import without_thinking
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.text import clean_text
 from lmms_egoplan.validation import AnyText, Checked, Expected, Text, read_as, shown
@@ -33,11 +34,12 @@ _LABELLED = "gold_gpt"
 class StoredPlan:
     """A plan as a file holds it.
 
-    plan: with its gold plans.
+    plan: with its gold plans, and without the model's thinking.
     labels: what people said of it, under ``correct`` and ``commonsense`` (sec. 4.1); None where they did not.
     model: that wrote it; None where the file does not tell.
     images: whether the model was shown images; true where the file does not tell.
     errors: by type of error, the steps that people marked (sec. 5.6); None where they did not.
+    ends_in_thought: whether the reply ends inside a thought, so that it has no plan.
     """
 
     plan: GeneratedPlan
@@ -45,6 +47,7 @@ class StoredPlan:
     model: str | None = None
     images: bool = True
     errors: dict[str, list[int]] | None = None
+    ends_in_thought: bool = False
 
 
 _Label = Annotated[Any, Predicate((None, 0, 1).__contains__), Expected("true, false, 1, 0 or null")]
@@ -95,8 +98,8 @@ def score_stored(stored: Sequence[StoredPlan]) -> dict[str, Any]:
         ``samples``, for each plan what `PlanScore.measures` gives, the fields of `PlanScore`, ``lengths`` (steps of the
         official reading of ``candidate`` and of ``references``), setting, activity type, labels and model where known;
         and ``summary``: ``plans``, the means of all measures and labels with the number of labelled plans under
-        ``labelled``, ``repeated_ids`` (plans whose id was there before), ``empty``, ``unparsed``, ``encoder``,
-        ``classifier``, and the same means by setting, length of the
+        ``labelled``, ``repeated_ids`` (plans whose id was there before), ``empty``, ``ends_in_thought`` (of the empty
+        ones), ``unparsed``, ``encoder``, ``classifier``, and the same means by setting, length of the
         first reference, activity type and model. What is not defined is None.
 
     Raises:
@@ -110,6 +113,7 @@ def score_stored(stored: Sequence[StoredPlan]) -> dict[str, Any]:
         **_summary(measured),
         "repeated_ids": len(stored) - len({(entry.plan.id, entry.model) for entry in stored}),
         "empty": sum(not score.official for score in scores),
+        "ends_in_thought": sum(entry.ends_in_thought for entry in stored),
         "unparsed": sum(not score.parsed for score in scores),
         "encoder": scores[0].encoder,
         "classifier": scores[0].classifier,
@@ -138,8 +142,9 @@ def _stored_plan(where: str, record: Any) -> StoredPlan:
     if not line.references:
         raise LmmsEgoplanError(f"{where}: references: expected at least one gold plan, found none")
     labels = {name: label if (label := getattr(line, name)) is None else bool(label) for name in _LABELS}
-    plan = _plan(line.id, line.candidate, line.references)
-    return StoredPlan(plan, labels, line.model, line.images, line.errors)
+    plan = _plan(line.id, plan_text(line.candidate), line.references)
+    ends_in_thought = without_thinking(line.candidate) is None
+    return StoredPlan(plan, labels, line.model, line.images, line.errors, ends_in_thought)
 
 
 def _plan(identifier: str, candidate: str, references: Sequence[str]) -> GeneratedPlan:

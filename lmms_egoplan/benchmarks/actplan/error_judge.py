@@ -19,13 +19,14 @@ from lmms_egoplan.judging import JudgeSettings
 from lmms_egoplan.judging.agreement import Agreement, agreement
 from lmms_egoplan.judging.json_replies import ask_json
 from lmms_egoplan.judging.judgement import Prompt
-from lmms_egoplan.judging.sanitize import sanitize
+from lmms_egoplan.judging.sanitize import without_marks
 from lmms_egoplan.media.image_files import jpeg_url
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import AnyText, Checked, Text, read_as, shown
 
 _TEXTS: dict[str, str] = yaml_beside(__file__)
+PROMPT_VERSION = _TEXTS["version"]
 # It must read images; EgoThink's judge does.
 DEFAULT_JUDGE = "gpt-4o-2024-11-20"
 # What `judge actplan` writes for the report.
@@ -44,6 +45,7 @@ class JudgedPlan:
     people: None where people marked none of the plan.
     judge: None where the judge gave no usable reply; `error` tells why.
     judge_model: that was asked.
+    prompt: version of what the judge was asked; "1" showed square brackets in plans as round ones.
     """
 
     id: str
@@ -54,6 +56,12 @@ class JudgedPlan:
     judge: Errors | None
     judge_model: str
     error: str | None = None
+    prompt: str = PROMPT_VERSION
+
+    @property
+    def judge_name(self) -> str:
+        """The judge's model, with the version of an earlier prompt."""
+        return self.judge_model if self.prompt == PROMPT_VERSION else f"{self.judge_model}, prompt {self.prompt}"
 
 
 class _Line(Checked):
@@ -65,6 +73,7 @@ class _Line(Checked):
     judge: dict[str, list[int]] | None
     judge_model: Text
     error: AnyText | None
+    prompt: Text = "1"
 
 
 def judge_errors(
@@ -104,8 +113,12 @@ def judge_errors(
 
 
 def errors_prompt(stored: StoredPlan, instance: ShownInstance) -> Prompt:
-    """What a judge is asked about a plan; the pictures stand before it where the plan's model had them."""
-    steps = official_steps(sanitize(stored.plan.text)[0])
+    """Ask a judge about a plan, after the pictures if the plan's model had them.
+
+    The judge sees the steps as they are: it reports steps of a wrong form. Its reply is JSON, so brackets in a plan
+    cannot pass for a verdict.
+    """
+    steps = official_steps(without_marks(stored.plan.text))
     plan = "\n".join(f"{number}. {step}" for number, step in enumerate(steps, 1)) or "(no steps)"
     references = "\n\n".join("\n".join(steps) for steps in stored.plan.references)
     images = tuple(_picture(image) for image in instance.images) if stored.images else ()

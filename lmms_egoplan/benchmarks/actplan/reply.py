@@ -4,6 +4,17 @@ import re
 from collections.abc import Sequence
 
 from lmms_egoplan.benchmarks.actplan.reply_lines import ascii_form, find_calls, read_lines
+from lmms_egoplan.judging.reply import without_thinking
+from lmms_egoplan.text import clean_text
+
+
+def plan_text(reply: str) -> str:
+    """The plan in a model's reply, without its thinking; "" if the reply ends inside a thought.
+
+    >>> plan_text("<think>First walk_to(bed).</think>grab(cup)"), plan_text("[THINK]walk_to(bed)")
+    ('grab(cup)', '')
+    """
+    return without_thinking(clean_text(reply)) or ""
 
 
 def official_steps(text: str) -> list[str]:
@@ -65,15 +76,18 @@ def parsed_steps(text: str) -> list[str]:
        are titles of calls, or remarks on them.
     6. Where there are no calls, the list items count; where there are none of these either, numbered headings; else all
        steps of words do, if it is one line only too. A refusal or a paragraph of prose has none (rule 4).
-    7. JSON, from the first line that begins with ``["`` or ``{"``, is read before all this: the strings of a list, or
-       of the lists in an object and the objects in it, are lines; only those of ``plan``, ``steps``, ``actions`` and
-       ``procedure``, if there are any. Nothing counts before a line that is ``Final plan:`` or ``Final answer:``.
+    7. JSON that begins a line is read before all this: the members of a list, or of the lists in an object and the
+       objects in it, are lines; only those of ``plan``, ``steps``, ``actions`` and ``procedure``, if there are any. An
+       object such as ``{"action": "grab", "object": "cup"}`` is the line ``grab(cup)``. Nothing counts before a line
+       that is ``Final plan:`` or ``Final answer:``.
+    8. Before that, markup is resolved (`reply_markup.without_markup`): ``walk\_to``, ``&#40;`` and
+       ``<step id="1">walk_to(x)</step>`` are read as ``walk_to``, ``(`` and ``walk_to(x)``.
 
-    For every text, the steps are pieces of it (of the strings in its JSON) and in its order; none is empty, has white
-    space around it, or a line break in it; and ``"\n".join(steps)`` has the same steps again.
+    For every text without markup, the steps are pieces of it (of the strings in its JSON) and in its order; none is
+    empty, has white space around it, or a line break in it; and ``"\n".join(steps)`` has the same steps again.
 
     Args:
-        text: a model's answer without its thinking, of any content; time is linear in its length.
+        text: a model's answer without its thinking (`plan_text`), of any content; time is linear in its length.
     """
     lines = read_lines(text)
     with_calls = [index for index, line in enumerate(lines) if line.calls]

@@ -3,13 +3,12 @@
 The rules are those of `reply.parsed_steps`. Every search here is linear in the text's length, whatever it holds.
 """
 
-import json
 import re
 from collections.abc import Sequence
 from itertools import dropwhile, pairwise
 from typing import NamedTuple
 
-from lmms_egoplan.text import clean_text
+from lmms_egoplan.benchmarks.actplan.reply_markup import JSON, json_as_lines, without_markup
 
 _STATEMENTS = "i we you he she it they this that these those there here the a an my our your its as to"
 _COURTESIES = "no yes sure certainly okay ok sorry apologies unfortunately however please note notes given based hope"
@@ -78,8 +77,6 @@ _BULLET = rf"""
 _FLAGS = re.VERBOSE | re.IGNORECASE
 _NUMBER_INSIDE = re.compile(rf"(?<!\S){_NUMBER}(?!\S)", _FLAGS)
 _MARKER = re.compile(rf"\s*(?: {_NUMBER}(?![\d.)]) | {_OTHER_NUMBER} | (?P<bullet>{_BULLET}) )", _FLAGS)
-_JSON = re.compile(r'^[ \t]*(?P<value>[\[{])\s*"', re.MULTILINE)
-_PLAN_KEYS = frozenset({"plan", "steps", "actions", "procedure"})
 # A heading, a comment, a code fence, a key of a JSON object, a LaTeX command that makes a list or a heading.
 _NO_STEP = re.compile(
     r"""\# | // | (?:```|~~~)\s*[\w+.-]*\Z | "[^"]*"\s*: | \\{1,2}(?:begin|end|(?:sub)*section|paragraph)\*?\s?\{""",
@@ -104,9 +101,10 @@ _NOTHING = Line(0)
 
 
 def read_lines(text: str) -> list[Line]:
-    """A text's lines, with those of its JSON in place of it (rules 1 to 4 and 7 of `reply.parsed_steps`)."""
+    """A text's lines, with those of its JSON in place of it (rules 1 to 4, 7 and 8 of `reply.parsed_steps`)."""
+    text = json_as_lines(_final("\n".join(without_markup(text).splitlines())))
     lines: list[Line] = []
-    for line, following in pairwise([*_without_json("\n".join(_final(text).splitlines())).splitlines(), ""]):
+    for line, following in pairwise([*text.splitlines(), ""]):
         if not _LETTER.search(line) or (line.lstrip().startswith("|") and _SEPARATOR.fullmatch(following)):
             lines.append(_NOTHING)
             continue
@@ -237,7 +235,7 @@ def _unwrap(line: str) -> tuple[str, bool, bool, bool]:
             is_item = True
             text = max(filter(_LETTER.search, text.split("|")), key=len).strip()
         # Else the steps of a broken JSON list might be whole JSON.
-        if _JSON.match(text):
+        if JSON.match(text):
             text = text[1:].strip()
         mark = text[:1]
         inside = text.strip(mark) if mark and mark in '*_`"' and text.endswith(mark) else ""
@@ -272,34 +270,3 @@ def _ends_with(text: str, mark: str) -> bool:
 def _final(text: str) -> str:
     """What stands after the last line that announces the final plan, if there is one."""
     return text[max((title.end() for title in _FINAL.finditer(text)), default=0) :]
-
-
-def _without_json(text: str) -> str:
-    """With the strings of the first JSON value as lines, in its place."""
-    opening = _JSON.search(text)
-    if opening is None:
-        return text
-    start = opening.start("value")
-    try:
-        # A long integer would take quadratic time.
-        value, end = json.JSONDecoder(parse_int=float).raw_decode(text, start)
-    except (ValueError, RecursionError):
-        return text
-    lists = _lists_of_strings(value)
-    if not lists:
-        return text
-    strings = "\n\n".join(map("\n".join, lists))
-    return f"{text[:start]}\n\n{clean_text(strings)}\n\n{text[end:]}"
-
-
-def _lists_of_strings(value: list | dict) -> Sequence[list[str]]:
-    """Its lists of strings, with those of the objects in it; those under a plan's key only, if there are any."""
-    members = list(value.items()) if isinstance(value, dict) else [("", value)]
-    for _, member in tuple(members):
-        members += member.items() if isinstance(member, dict) else ()
-    lists = [
-        (key.casefold() in _PLAN_KEYS, items)
-        for key, items in members
-        if isinstance(items, list) and all(isinstance(item, str) for item in items)
-    ]
-    return [items for is_plan, items in lists if is_plan] or [items for _, items in lists]

@@ -10,11 +10,10 @@ from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path, load_classifier
 from lmms_egoplan.benchmarks.actplan.goal_check.check import GoalCheck, check_goal
 from lmms_egoplan.benchmarks.actplan.lcs import lcs_lengths, lcs_norm
-from lmms_egoplan.benchmarks.actplan.reply import form_validity, official_steps, parsed_steps
+from lmms_egoplan.benchmarks.actplan.reply import form_validity, official_steps, parsed_steps, plan_text
 from lmms_egoplan.encoder import DEFAULT_ENCODER, encoder_name, load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.serialization import TextRecord
-from lmms_egoplan.text import clean_text
 from lmms_egoplan.validation import AnyText, Expected, expected
 
 if TYPE_CHECKING:
@@ -163,7 +162,8 @@ def score_plans(
 ) -> list[PlanScore]:
     """Score plans together: every distinct step is embedded once.
 
-    In the official reading, blank lines inside a plan count on both sides, as in the authors' code; in the parsed one
+    Both readings are of the text without the model's thinking; a text that ends inside a thought has no step. In the
+    official reading, blank lines inside a plan count on both sides, as in the authors' code; in the parsed one
     on neither. The classifier compares a plan with gold plan 1, or with the first that is there.
 
     Args:
@@ -178,7 +178,7 @@ def score_plans(
     """
     # Both before the work, so that neither is found wanting after it.
     encoding, classifying = load_encoder(encoder), None if classifier is None else load_classifier(classifier)
-    texts = [clean_text(plan.text) for plan in plans]
+    texts = [plan_text(plan.text) for plan in plans]
     official = [official_steps(text) for text in texts]
     parsed = [parsed_steps(text) for text in texts]
     golds = [[[line for line in reference if line.strip()] for reference in plan.references] for plan in plans]

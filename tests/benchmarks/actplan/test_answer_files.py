@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 from benchmarks.actplan.labelled_plans import PLANS
 from benchmarks.actplan.slow import lcs, normalised
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
+from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, score_plans
 from lmms_egoplan.cli import app
 
 pytestmark = pytest.mark.usefixtures("real_encoder")
@@ -102,6 +103,46 @@ def test_plans_of_a_file(tmp_path):
     assert "LMMS_EGOPLAN_BLEURT is not set" in output
     assert "correct (people), of 3" in output
     assert summary["repeated_ids"] == 0
+
+
+THOUGHT = "First walk_to(bed), then\n1. grab(pillow)\nmaybe grab(cup).\n"
+THOUGHTS = {
+    "tags": ("<think>\n{}</think>\n\n{}", "<think>\n{}"),
+    "without opening": ("{}</think>\n{}", None),
+    "Kimi": ("◁think▷{}◁/think▷{}", "◁think▷{}"),
+    "Magistral": ("[THINK]{}[/THINK]{}", "[THINK]{}"),
+    "GLM": ("\n<think>{}</think>\n<answer><|begin_of_box|>{}<|end_of_box|></answer>", "\n<think>{}"),
+    "Seed": ("<seed:think>{}</seed:think>{}", "<seed:think>{}"),
+    "gpt-oss": (
+        "<|channel|>analysis<|message|>{}<|end|><|start|>assistant<|channel|>final<|message|>{}<|return|>",
+        "<|channel|>analysis<|message|>{}",
+    ),
+    "gpt-oss without tokens": ("analysis{}assistantfinal{}", "analysis{}"),
+    "Gemma": ("<|channel>thought\n{}<channel|>{}", "<|channel>thought\n{}"),
+    "twice": ("<think>{0}</think>grab(plate)\n<think>{0}</think>{1}", "<think>{0}</think>grab(plate)\n<think>{0}"),
+}
+
+
+@pytest.mark.parametrize(("whole", "cut"), THOUGHTS.values(), ids=THOUGHTS)
+def test_thinking_is_no_part_of_a_plan(tmp_path, whole, cut):
+    """In both readings, with a step for each line or all of them on one; as in the tasks, which score replies alike."""
+    plan = "\n".join(GOLD)
+    records = [
+        {"id": "lines", "candidate": whole.format(THOUGHT, plan), "references": [plan]},
+        {"id": "one line", "candidate": whole.format(THOUGHT, " ".join(GOLD)), "references": [" ".join(GOLD)]},
+    ]
+    records += [{"id": "cut", "candidate": cut.format(THOUGHT), "references": [plan]}] if cut else []
+    scores, output = scored(tmp_path, *records)
+    for sample in scores["samples"][:2]:
+        assert (sample["parsed"], sample["lcs_norm_parsed"]) == (GOLD, 1)
+        assert not {"grab(plate)", "1. grab(pillow)", "maybe grab(cup)."} & {*sample["official"]}
+    assert scores["summary"]["ends_in_thought"] == scores["summary"]["empty"] == len(records) - 2
+    if cut:
+        assert (scores["samples"][2]["official"], scores["samples"][2]["parsed"]) == ([], [])
+        assert "replies that end inside a thought: 1" in output
+    of_replies = score_plans([GeneratedPlan("a", record["candidate"], [GOLD]) for record in records])
+    parsed = [sample["parsed"] for sample in scores["samples"]]
+    assert [score.parsed for score in of_replies] == parsed
 
 
 def test_plans_on_one_line_are_taken_apart_as_the_gold_plan(tmp_path):

@@ -13,6 +13,7 @@ from lmms_egoplan.benchmarks.actplan.reply import (
     one_per_line,
     parsed_steps,
 )
+from lmms_egoplan.benchmarks.actplan.reply_markup import json_as_lines, without_markup
 from patience import processor_time_below
 from shared_data import DATA
 
@@ -95,6 +96,125 @@ def test_reads_json(steps, indent, around):
         assert parsed_steps(around.format(json.dumps(value, indent=indent))) == steps
     assert parsed_steps(json.dumps([f"{number}. {step}" for number, step in enumerate(steps, 1)])) == steps
     assert parsed_steps(json.dumps(["\n".join(steps)])) == steps
+
+
+def objects(action: str, *keys: str, **more: object) -> list[dict]:
+    """The calls as objects, with these keys for action and objects, in the order of a call."""
+    members = [(name, places.split(", ")) for name, _, places in (call[:-1].partition("(") for call in CALLS)]
+    if len(keys) == 1:
+        return [{action: name, keys[0]: places[0] if len(places) == 1 else places, **more} for name, places in members]
+    return [{action: name, **dict(zip(keys, places, strict=False)), **more} for name, places in members]
+
+
+OBJECTS = [
+    objects("action", "object"),
+    objects("action", "object", "target"),
+    objects("Action", "Location", "Item", step=1, done=False, tool="None", hand=None, with_what=""),
+    objects("verb", "receptacle", "thing", reason="grab(plate) comes later, so that the sink is still empty"),
+    objects("name", "args", id=1),
+    objects("function", "parameters", index="1", note="near"),
+    [{"name": step.pop("name"), "arguments": step} for step in objects("name", "container", "obj")],
+    [{"step": number, "action": call, "why": "wait(1)"} for number, call in enumerate(CALLS)],
+    [["walk_to", "table"], ["grab", "cup"], ["place_inside", "sink", "cup"]],
+    [{step["action"]: step["objects"]} for step in objects("action", "objects")],
+]
+
+
+@pytest.mark.parametrize("steps", OBJECTS, ids=range(len(OBJECTS)))
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize(
+    "around",
+    [
+        "{}",
+        "Here it is:\n```json\n{}\n```\nI hope that helps.",
+        "<plan>{}</plan>",
+        "<answer>\n{}\n</answer>",
+        "<|begin_of_box|>\n{}<|end_of_box|>",
+    ],
+)
+def test_reads_json_with_an_object_for_each_step(steps, indent, around):
+    values = [steps, {"plan": steps}, {"steps": steps, "objects": ["plate"]}, {"result": {"plan": {"steps": steps}}}]
+    values += [{"task": "Wash it", "action_sequence": steps}, {"thought": "Go", "count": 3, "plan": steps}]
+    values += [[{"phase": "Kitchen", "steps": steps[:2]}, {"phase": "Sink", "steps": steps[2:]}]]
+    values += [{f"step {number}": step for number, step in enumerate(steps, 1)}]
+    values += [{"objects": [{"name": "cup", "location": "shelf"}], "plan": steps}]
+    for value in values:
+        assert parsed_steps(around.replace("{}", json.dumps(value, indent=indent))) == CALLS
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda steps: "\n".join(map(json.dumps, steps)),
+        lambda steps: "\n\n".join(f"<tool_call>\n{json.dumps(step)}\n</tool_call>" for step in steps),
+        lambda steps: f"Plan: {json.dumps(steps)}",
+        lambda steps: f"plan = {steps}",
+        lambda steps: json.dumps(steps)[:-1] + ', {"action": "grab", "obj',
+        lambda steps: json.dumps(steps, indent=1).replace("}\n]", "},\n]"),
+    ],
+    ids=["lines", "tool calls", "inline", "Python", "cut", "trailing comma"],
+)
+def test_reads_objects_that_are_no_json_value(form):
+    assert parsed_steps(form(objects("action", "objects", step=1))) == CALLS
+
+
+def test_objects_with_words_are_steps_of_words():
+    steps = [{"step": number, "action": text, "object": "cup"} for number, text in enumerate(WORDS, 1)]
+    assert parsed_steps(json.dumps(steps)) == WORDS
+    assert parsed_steps('{"plan": "1. Walk to it\\n2. Grab it"}') == ["Walk to it", "Grab it"]
+    assert parsed_steps('{"1": "walk_to(a)", "2": "grab(b)"}') == ["walk_to(a)", "grab(b)"]
+
+
+@pytest.mark.parametrize("steps", [CALLS, WORDS], ids=["calls", "words"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        '<step id="1">{}</step>\n<step id="2">{}</step>\n<step id="3">{}</step>',
+        "<plan><step>{}</step><step>{}</step><step>{}</step></plan>",
+        "<step1>{}</step1> <step2>{}</step2> <step3>{}</step3>",
+        "<Steps>\n  <Action n='1'>{}</Action>\n  <Action n='2'>{}</Action>\n  <Action n='3'>{}</Action>\n</Steps>",
+        "<ol>\n<li>{}</li>\n<li>{}</li>\n<li>{}</li>\n</ol>",
+        "<b>1.</b> {}<br><b>2.</b> {}<br/><b>3.</b> {}",
+        "1. <code>{}</code>\n2. <code>{}</code>\n3. <code>{}</code>",
+        "&lt;step&gt;{}&lt;/step&gt;&lt;step&gt;{}&lt;/step&gt;&lt;step&gt;{}&lt;/step&gt;",
+        "Sure, here it is:\n```xml\n<step>{}</step>\n<step>{}</step>\n<step>{}</step>\n```\nEnjoy your cup.",
+        "<|begin_of_box|>\n1. {}\n2. {}\n3. {}\n<|end_of_box|>",
+        "1. {}\n2. {}\n3. {}<|im_end|>",
+        "1\\. {}\n2\\. {}\n3\\. {}",
+    ],
+)
+def test_tags_and_tokens_are_no_part_of_steps(form, steps):
+    assert parsed_steps(form.format(*steps)) == steps
+
+
+@pytest.mark.parametrize(
+    "escape",
+    [
+        lambda text: text.replace("_", r"\_"),
+        lambda text: text.replace("_", r"\_").replace("(", r"\(").replace(")", r"\)"),
+        lambda text: text.replace("(", "&#40;").replace(")", "&#41;"),
+        lambda text: text.replace("(", "&lpar;").replace(")", "&rpar;").replace("_", "&lowbar;"),
+        lambda text: text.replace("(", "&amp;#x28;").replace(")", "&amp;rpar;"),
+        lambda text: rf"\({text}\)",
+    ],
+)
+def test_escapes_are_read_as_what_they_mean(escape):
+    for form in ("{0}. {1}", "- {1}", "{1}"):
+        assert parsed_steps(numbered(form, [escape(call) for call in CALLS])) == CALLS
+    assert parsed_steps(json.dumps([escape(call) for call in CALLS])) == CALLS
+
+
+def test_elements_inside_a_step_are_a_call():
+    text = "<step><action>walk_to</action><object>table</object></step>"
+    assert parsed_steps(f"<plan>\n{text}\n{text.replace('walk_to', 'grab')}\n</plan>") == [
+        "walk_to(table)",
+        "grab(table)",
+    ]
+
+
+def test_what_only_looks_like_markup_stays():
+    steps = ["grab(<cup>)", "walk_to(<table>)", "add(salt&pepper)", "wait(1 < 2)"]
+    assert parsed_steps("\n".join(steps)) == steps
 
 
 @pytest.mark.parametrize(
@@ -206,7 +326,7 @@ def test_numbered_items_on_one_line():
         ("walk_to(a)\nplace_inside(carton, snack", ["walk_to(a)", "place_inside(carton, snack"]),
         ("walk_to(table grab(cup)", ["walk_to(table", "grab(cup)"]),
         ("walk_to( dining table )\ngrab (cup)", ["walk_to( dining table )", "grab (cup)"]),
-        ("switch-on(tap)\nwalk\\_to(tap)\nrobot.open(tap)", ["switch-on(tap)", "walk\\_to(tap)", "open(tap)"]),
+        ("switch-on(tap)\nwalk\\_to(tap)\nrobot.open(tap)", ["switch-on(tap)", "walk_to(tap)", "open(tap)"]),
     ],
 )
 def test_calls(text, steps):
@@ -340,7 +460,8 @@ def test_both_readings_agree_on_the_published_files():
 REPEATED = [
     "(", "walk_to(", "1. ", "1. 2. ", "**", "a(b) ", " ", "`", "7", "[", "_-", "\n", "a(\n", "wait\n", "#", '"',
     "| a ", "|-", "a/", "*a", "then ", "a b(c) ", "①", "①a(", "\\item", "\\item[", "：",
-    "# final plan", '["a", ', '{"a": [',
+    "# final plan", '["a", ', '{"a": [', "<", "<a", "<a ", "<a>", "<a>b</a>", "<|", "&", "&amp;",
+    "\\", "\\(", "{", "{a,", '{"action": "a", "object": "b"}', '{"action": "a"}\n', "[\n",
 ]  # fmt: skip
 
 
@@ -362,7 +483,9 @@ PIECES = [
     "\uff09", "### Step 1: ", "Final plan:", "Format ", "1. ", "2. ", "3. ", "1) ", "(2) ", "Step 1: ",
     "Step 2 - ", "**1.** ", "- ", "* ", "\u2022 ", "-> ", "> ",
     "a. ", "# ", "//", "```", "```json\n", "**", "*", "_", "`", '"', '", "', "[", '["', '"]', "{", '{"a": ', "}",
-    r"\n", r"\"", "(", ")", ",", ";", ":", "?", ".", "...", " ", "    ", "\t", "\n", "\n\n", "\r\n", "\r", "\u2028",
+    r"\n", r"\"", "<step>", "</step>", "<cup>", "&#40;", "&lpar;", r"\_", r"\(", "<|end|>",
+    '{"action": "grab", "object": "',
+    "(", ")", ",", ";", ":", "?", ".", "...", " ", "    ", "\t", "\n", "\n\n", "\r\n", "\r", "\u2028",
     "\x1f", "\x00",
 ]  # fmt: skip
 LINES = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
@@ -391,6 +514,8 @@ def test_any_text(text):
     steps = parsed_steps(text)
     assert all(step and step == step.strip() and step.splitlines() == [step] for step in steps)
     assert parsed_steps("\n".join(steps)) == steps
+    if text != json_as_lines(without_markup(text)):
+        return
     strings = [string.encode(errors="replace").decode() for string in json_strings(text)]
     assert all(step in text or any(step in string for string in strings) for step in steps)
     if not strings:

@@ -22,7 +22,12 @@ _MEASURES = {
 }
 # Of every group.
 _COLUMNS = ("lcs", "lcs_norm", "lcs_norm_parsed", "correct")
-_REMARKS = {"empty": "Empty plans, which score 0", "repeated_ids": "Plans whose id was there before"}
+_REMARKS = {
+    "empty": "Empty plans, which score 0",
+    "ends_in_thought": "Of these, replies that end inside a thought",
+    "unparsed": "Plans without a step in the parsed reading",
+    "repeated_ids": "Plans whose id was there before",
+}
 _BREAKDOWNS = {
     "by_model": "model",
     "by_setting": "setting",
@@ -44,6 +49,8 @@ def score(
     out: Annotated[Path, typer.Option(help="The scores to write, JSON.")],
 ) -> None:
     """Score plans for ActPlan-1K's activities against their gold plans.
+
+    A model's thinking is removed first, such as <think>...</think>; a reply that ends inside a thought has no plan.
 
     An id such as Beechwood_0_int/making_tea/0/sample_0 gives the setting and the type of the activity.
     LMMS_EGOPLAN_ENCODER sets the sentence encoder, LMMS_EGOPLAN_BLEURT a classifier.

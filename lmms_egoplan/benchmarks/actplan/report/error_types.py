@@ -63,7 +63,7 @@ def read_folders(folders: Sequence[Path]) -> list[JudgedPlan]:
     for folder in folders:
         if (path := folder / JUDGED_ERRORS).is_file():
             for plan in read_judged(path):
-                first = folder_of.setdefault((plan.id, plan.model, plan.candidate, plan.judge_model), folder)
+                first = folder_of.setdefault((plan.id, plan.model, plan.candidate, plan.judge_name), folder)
                 check_once(str(path), f"{plan.id} of {plan.model}", folder, first)
                 judged.append(plan)
     return judged
@@ -76,8 +76,8 @@ def marked_by(people: Sequence[Judged], judged: Sequence[JudgedPlan]) -> list[Ma
         name = of_model.model if of_model.has_images else f"{of_model.model} (w/o images)"
         plans = tuple((plan.id, plan.candidate, plan.errors) for plan in of_model.plans)
         found.append(Marked(f"{name}, people", plans))
-    for model, images, judge in dict.fromkeys((plan.model, plan.images, plan.judge_model) for plan in judged):
-        own = [plan for plan in judged if (plan.model, plan.images, plan.judge_model) == (model, images, judge)]
+    for model, images, judge in dict.fromkeys((plan.model, plan.images, plan.judge_name) for plan in judged):
+        own = [plan for plan in judged if (plan.model, plan.images, plan.judge_name) == (model, images, judge)]
         plans = tuple((plan.id, plan.candidate, plan.judge) for plan in own if plan.judge is not None)
         name = f"{model}{'' if images else ' (w/o images)'}, judge {judge}"
         found.append(Marked(name, plans, len(own) - len(plans)))
@@ -97,8 +97,8 @@ def errors_table(marked: Sequence[Marked]) -> Table | None:
 def agreement_table(judged: Sequence[JudgedPlan]) -> Table | None:
     """How far judges and people agree, by type; None where no plan was marked by both."""
     rows: list[dict[str, Any]] = []
-    for judge in dict.fromkeys(plan.judge_model for plan in judged):
-        own = [plan for plan in judged if plan.judge_model == judge]
+    for judge in dict.fromkeys(plan.judge_name for plan in judged):
+        own = [plan for plan in judged if plan.judge_name == judge]
         for key, (people, by_judge, both, found) in agreements(own).items():
             same = found.questions - people - by_judge + 2 * both
             row = {

@@ -9,10 +9,9 @@ import evaluate
 
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import BLEURT_VARIABLE, classifier_path, load_classifier
 from lmms_egoplan.benchmarks.actplan.evaluate_metrics import check_texts, metric_info
-from lmms_egoplan.benchmarks.actplan.reply import parsed_steps
+from lmms_egoplan.benchmarks.actplan.reply import parsed_steps, plan_text
 from lmms_egoplan.benchmarks.actplan.scoring import classify_plans
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.text import clean_text
 
 
 class ActPlanClassifier(evaluate.Metric):
@@ -31,7 +30,7 @@ class ActPlanClassifier(evaluate.Metric):
                 "`lmms-egoplan train bleurt` has written"
             )
         model = load_classifier(folder)
-        steps = [parsed_steps(clean_text(text)) for text in check_texts("predictions", predictions)]
+        steps = [parsed_steps(plan_text(text)) for text in check_texts("predictions", predictions)]
         golds = [[line for line in text.splitlines() if line.strip()] for text in check_texts("references", references)]
         has_gold = [bool(gold) for gold in golds]
         asked = classify_plans([[gold] for gold in golds], steps, model, show_progress=False)
