@@ -27,7 +27,7 @@ from lmms_egoplan.annotation.assignment import NotYoursError, Slot
 from lmms_egoplan.annotation.clips import KeptImage, Media, MediaFolder
 from lmms_egoplan.annotation.database import ANNOTATOR, LEAD, SENIOR, StoreError
 from lmms_egoplan.annotation.flow import Flow
-from lmms_egoplan.annotation.forms import Form, FormError, read_values
+from lmms_egoplan.annotation.forms import Form, FormError, majority, read_values
 from lmms_egoplan.annotation.store import Person, Store
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError
@@ -237,7 +237,11 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
         only(person, LEAD)
         if not flow.is_adjudicated:
             raise HTTPException(404, "There is no such page.")
-        return HTMLResponse(item_page(person, store.adjudicate(position, person.name)))
+        slot = store.adjudicate(position, person.name)
+        if slot.values is None:
+            labels = store.labelled().of(slot.item, flow.stages[-1].name)
+            slot = replace(slot, values=majority(form_of(slot), [label.values for label in labels]))
+        return HTMLResponse(item_page(person, slot))
 
     @app.post("/undecide/{position}")
     def undecide(position: Number, person: Who, sent: Checked) -> Response:

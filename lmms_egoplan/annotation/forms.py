@@ -1,6 +1,7 @@
 """What an annotator is shown of an item and asked about it, and the values that a browser sends back."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -209,4 +210,28 @@ def read_values(form: Form, sent: Mapping[str, Sequence[str]]) -> Values:
     for field in form.fields:
         if applies(field, values):
             values[field.name] = field.read(sent.get(field.name, ()))
+    return values
+
+
+def majority(form: Form, labels: Sequence[Values]) -> Values:
+    """Combine several people's labels of one item.
+
+    An option of `Choice` needs more than half of the people who were asked, else the field is absent. An option of
+    `Marks` needs more than half, too, and has the steps that any of them marked. Of texts and times, the most frequent
+    one is taken, in a tie the first.
+    """
+    values: Values = {}
+    for field in form.fields:
+        given = [label[field.name] for label in labels if field.name in label]
+        if isinstance(field, Marks):
+            marking = {option.value: [marks for marks in given if option.value in marks] for option in field.options}
+            values[field.name] = {
+                option: sorted({step for marks in found for step in marks[option]})
+                for option, found in marking.items()
+                if 2 * len(found) > len(given)
+            }
+        elif given:
+            value, count = Counter(given).most_common(1)[0]
+            if not isinstance(field, Choice) or 2 * count > len(given):
+                values[field.name] = value
     return values

@@ -1,5 +1,6 @@
 """The pages that annotators, seniors and the lead see, as HTML."""
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 # A row of the keyboard for each field with options; z, n and g have other uses. The fifth takes what the first leaves.
+# An option whose text begins with a number has its last digit as key: "0.5: partly right" is 5.
 _KEYS = ("1234567890", "qwertyuiop", "asdfhjkl", "xcvbm", "67890")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -181,14 +184,22 @@ def stage_counts(flow: Flow, labelled: Labelled, store: Store) -> list[tuple[str
 
 
 def field_keys(form: Form) -> dict[str, dict[str, str]]:
-    """By field and option, the key that chooses it."""
+    """Assign keys to options, by field and option. No key is a digit with which another option's text begins."""
     fields = [field for field in form.fields if isinstance(field, Choice | Marks)]
     keys: dict[str, dict[str, str]] = {}
     taken: set[str] = set()
     for field, row in zip(fields, _KEYS, strict=False):
-        free = [key for key in row if key not in taken]
-        keys[field.name] = {option.value: key for option, key in zip(field.options, free, strict=False)}
-        taken |= {*keys[field.name].values()}
+        numbers = {
+            option.value: number[0][-1] for option in field.options if (number := _NUMBER.match(option.text.strip()))
+        }
+        free = iter([key for key in row if key not in taken | {*numbers.values()}])
+        keys[field.name] = {}
+        for option in field.options:
+            number = numbers.get(option.value)
+            key = next(free, None) if number is None or row.isalpha() else number
+            if key is not None and key not in taken:
+                keys[field.name][option.value] = key
+                taken.add(key)
     return keys
 
 

@@ -40,14 +40,14 @@ def test_keys_save_undo_and_comment(browser, start):
     store = start(texts(3))
     with served(store, Rating()) as address, browser.tab(address, store, "annotator-1") as page:
         for _ in range(2):
-            page.keyboard.press("2")
+            page.keyboard.press("1")
             press(page, "Enter")
         press(page, "z")
         assert page.locator("input[value='1']").is_checked()
         page.keyboard.press("n")
         page.keyboard.type("2 odd")
         page.keyboard.press("Escape")
-        page.keyboard.press("1")
+        page.keyboard.press("0")
         press(page, "Enter")
     labels = [label for given in store.labelled().labels.values() for label in given]
     assert [(label.values["rating"], label.comment) for label in labels] == [("1", ""), ("0", "2 odd")]
@@ -66,7 +66,7 @@ def test_nothing_is_sent_before_it_is_chosen(browser, start):
 def test_what_is_not_sent_yet_survives_a_reload_but_stays_with_its_item(browser, start):
     store = start(texts(2))
     with served(store, Rating()) as address, browser.tab(address, store, "annotator-1") as page:
-        page.keyboard.press("2")
+        page.keyboard.press("1")
         page.fill("[name=comment]", "half a thought")
         page.reload()
         assert page.locator("input[value='1']").is_checked()
@@ -83,7 +83,7 @@ def test_a_key_that_is_held_down_acts_once(browser, start):
     store = start(texts(6))
     with served(store, Rating()) as address, browser.tab(address, store, "annotator-1") as page:
         for _ in range(4):
-            page.keyboard.press("2")
+            page.keyboard.press("1")
             press(page, "Enter")
         with page.expect_navigation():
             page.keyboard.down("z")
@@ -105,7 +105,7 @@ def test_a_draft_stays_with_its_database_and_keeps_its_time(browser, start, tmp_
     with ExitStack() as last, ExitStack() as first:
         address = first.enter_context(served(store, Rating()))
         page = last.enter_context(browser.tab(address, store, "annotator-1"))
-        page.keyboard.press("2")
+        page.keyboard.press("1")
         page.evaluate("clock.seconds += 100")
         page.reload()
         assert page.locator("input[value='1']").is_checked()
@@ -123,7 +123,7 @@ def test_a_draft_stays_with_its_database_and_keeps_its_time(browser, start, tmp_
 def test_what_could_not_be_saved_is_still_there(browser, start):
     store = start(texts(1))
     with served(store, Rating()) as address, browser.tab(address, store, "annotator-1", refused="507") as page:
-        page.keyboard.press("2")
+        page.keyboard.press("1")
         page.fill("[name=comment]", "long thought")
         store._connection.execute("PRAGMA query_only = ON")
         page.click("text=Save and go on")
@@ -144,7 +144,7 @@ def test_two_tabs_of_one_person_make_one_label_of_an_item(browser, start):
         browser.tab(address, store, "annotator-1") as one,
         browser.tab(address, store, "annotator-1") as other,
     ):
-        for page, key in ((one, "1"), (other, "2")):
+        for page, key in ((one, "0"), (other, "1")):
             page.keyboard.press(key)
             press(page, "Enter")
             assert "nothing to label" in page.inner_text("main")
@@ -160,11 +160,11 @@ def test_texts_are_no_scripts(browser, start):
                 assert "<script>" in page.inner_text(".part-prose p")
                 page.fill("[name=comment]", f"</textarea>{HOSTILE}")
                 page.locator("[name=comment]").press("Escape")
-                page.keyboard.press("1")
+                page.keyboard.press("0")
                 press(page, "Enter")
             press(page, "z")
             assert page.input_value("[name=comment]") == f"</textarea>{HOSTILE}"
-            page.keyboard.press("1")
+            page.keyboard.press("0")
             press(page, "Enter")
         with browser.tab(address, store, "lead") as page:
             assert page.inner_text("main").count("</textarea>") == 2

@@ -8,7 +8,7 @@ from typing import Any
 
 from lmms_egoplan.annotation.clips import KeptImage, MediaFolder
 from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
-from lmms_egoplan.annotation.forms import Choice, Form, Marks, Option, Picture, Prose, Steps, Values
+from lmms_egoplan.annotation.forms import Choice, Form, Marks, Option, Picture, Prose, Steps, Values, majority
 from lmms_egoplan.benchmarks.actplan import demo
 from lmms_egoplan.benchmarks.actplan.answer_files import StoredPlan, read_plans
 from lmms_egoplan.benchmarks.actplan.construction import circumstance_flow, plan_flow
@@ -165,13 +165,8 @@ MORE_FLOWS = (circumstance_flow.FLOW, plan_flow.FLOW)
 
 
 def _record(item: Item, labels: Sequence[Label]) -> dict[str, Any]:
-    """An error counts that more than half of the annotators have marked, with the steps that any of these marked."""
-    marks = [label.values["errors"] for label in labels]
-    errors = {
-        key: sorted({step for marked in marks for step in marked.get(key, ())})
-        for key in ERRORS
-        if 2 * sum(key in marked for marked in marks) > len(marks)
-    }
+    """Make one record of a plan's labels, with the errors that more than half of the annotators marked."""
+    errors = majority(FLOW.form(item.shown, (), 0), [label.values for label in labels])["errors"]
     verdicts = {name: labels[0].values[name] == "1" for name in VERDICTS}
     told = {"id": item.hidden["id"], "model": item.hidden["model"], "candidate": item.shown["plan"]}
     told["images"] = item.hidden["images"]

@@ -108,6 +108,40 @@ def test_where_verdicts_differ_the_lead_decides(release, tmp_path):
     assert [(record["correct"], record["errors"]) for record in records] == [(False, {"image": [3]})]
 
 
+def sent_by(page):
+    """What a browser sends of a form that nobody has touched."""
+    inputs = re.findall(r'<input type="(?:radio|checkbox)"[^>]* name="([^"]+)" value="([^"]+)"[^>]* checked', page)
+    return {name: [value for other, value in inputs if other == name] for name, _ in inputs}
+
+
+@pytest.mark.parametrize(("annotators", "given"), [(2, "image:3"), (3, None)])
+def test_the_leads_decision_keeps_the_errors_of_the_majority(release, tmp_path, annotators, given):
+    """Only what the lead changes is another: a verdict, or a mark."""
+    store = start(tmp_path, [write_plans(tmp_path / "one.jsonl", release)], release, annotators, annotators)
+    marks = {"annotator-1": ["event:1", "form:0", "object:2"], "annotator-2": ["event:2", "form:0"], "annotator-3": []}
+    correct = {"annotator-1": "0", "annotator-2": "1", "annotator-3": "0"}
+    label(store, lambda person, page: {"correct": correct[person], "commonsense": "0", "errors": marks[person]})
+    with served(store, FLOW) as address:
+        lead = enter(address, store, "lead")
+        for position in range(4):
+            lead.page = lead.get(f"/adjudicate/{position}")
+            sent = sent_by(lead.page.text)
+            # The verdict on which two people differ is open; that of two of three is not.
+            assert sent.get("correct") == (["0"] if annotators == 3 else None)
+            post(lead, **sent | {"correct": "0", "errors": sent["errors"] + ([given] if given else [])})
+        # A decision that is taken back starts from the lead's own form.
+        lead.page = lead.get("/")
+        post(lead, "/undecide/0")
+        lead.page = lead.get("/adjudicate/0")
+        assert sent_by(lead.page.text)["correct"] == ["0"]
+        post(lead, **sent_by(lead.page.text) | {"commonsense": "1"})
+    store.close()
+    records, _ = export(store, tmp_path)
+    errors = {"event": [1, 2], "form": [0]} | ({"image": [3]} if given else {})
+    assert [(record["correct"], record["errors"]) for record in records] == [(False, errors)] * 4
+    assert sorted(record["commonsense"] for record in records) == [False, False, False, True]
+
+
 def test_an_error_counts_by_majority(release, tmp_path):
     store = start(tmp_path, [write_plans(tmp_path / "one.jsonl", release)], release, 3, 3)
     marks = {"annotator-1": ["event:1"], "annotator-2": ["event:2", "form:1"], "annotator-3": []}
