@@ -25,24 +25,24 @@ or
 
 
 def encoder_name(name: str = DEFAULT_ENCODER) -> str:
-    """The encoder that `load_encoder` takes, for results: ``LMMS_EGOPLAN_ENCODER`` where set, else `name`."""
+    """Name the encoder to use: ``LMMS_EGOPLAN_ENCODER`` where set, else `name`."""
     return os.environ.get(ENCODER_VARIABLE) or name
 
 
-def load_encoder(name: str = DEFAULT_ENCODER) -> "SentenceTransformer":
+def load_encoder(name: str | None = None) -> "SentenceTransformer":
     """Load a sentence encoder, once per process and name.
 
     It is on the GPU of this process (that of ``LOCAL_RANK``, where set), without a GPU on the CPU.
 
     Args:
-        name: a folder as sentence-transformers saves it, or a name on the hub; ``LMMS_EGOPLAN_ENCODER`` wins over it.
+        name: a folder as sentence-transformers saves it, or a name on the hub; None: as `encoder_name`.
 
     Raises:
         LmmsEgoplanError: there is no such encoder, the hub cannot be reached, or the folder is not whole. A plain
             language model is none, although sentence-transformers would make one of it.
     """
     with _LOADING:
-        return _load(encoder_name(name))
+        return _load(name or encoder_name())
 
 
 @cache

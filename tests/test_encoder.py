@@ -52,7 +52,7 @@ def test_the_variable_wins(monkeypatch):
     assert encoder_name("another") == "another"
     monkeypatch.setenv(ENCODER_VARIABLE, MINILM)
     assert encoder_name("another") == encoder_name() == MINILM
-    assert load_encoder("another") is load_encoder()
+    assert load_encoder(encoder_name("another")) is load_encoder()
     monkeypatch.setenv(ENCODER_VARIABLE, "")
     assert encoder_name("another") == "another"
 

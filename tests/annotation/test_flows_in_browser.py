@@ -260,7 +260,10 @@ def test_actplan(start, hand, tmp_path):
         for place in (1, 2):
             own.follow(f"li:nth-of-type({place}) > a[href^='/adjudicate/']")
             assert "annotator-2" in own.page.inner_text("main")
-            label(own)
+            # Marks are those that both people made.
+            assert own.page.locator("details.marks[open]").count() == 2
+            own.choose("correct", "0")
+            own.save()
         assert own.page.inner_text("main").count("decided") == 2
         own.follow("form[action^='/undecide/'] button")
         assert own.page.inner_text("main").count("decided") == 1

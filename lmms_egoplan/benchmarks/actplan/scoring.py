@@ -11,7 +11,7 @@ from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path, l
 from lmms_egoplan.benchmarks.actplan.goal_check.check import GoalCheck, check_goal
 from lmms_egoplan.benchmarks.actplan.lcs import lcs_lengths, lcs_norm
 from lmms_egoplan.benchmarks.actplan.reply import form_validity, official_steps, parsed_steps, plan_text
-from lmms_egoplan.encoder import DEFAULT_ENCODER, encoder_name, load_encoder
+from lmms_egoplan.encoder import encoder_name, load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.serialization import TextRecord
 from lmms_egoplan.validation import AnyText, Expected, expected
@@ -134,29 +134,29 @@ class PlanScore(TextRecord):
         }
 
 
-def load_scorers(encoder: str, classifier: str | None) -> str | None:
+def load_scorers(encoder: str, classifier: str | None) -> tuple[str, str | None]:
     """Load what scores plans, so that what is wrong with it is told before the evaluated model is asked.
 
     Args:
-        encoder: as for `load_encoder`.
+        encoder: as for `encoder_name`.
         classifier: as for `classifier_path`.
 
     Returns:
-        The classifier's folder; None where none is set.
+        The encoder's name, and the classifier's folder; None where none is set.
 
     Raises:
         LmmsEgoplanError: one of the two cannot be loaded.
     """
-    load_encoder(encoder)
-    folder = classifier_path(classifier)
+    name, folder = encoder_name(encoder), classifier_path(classifier)
+    load_encoder(name)
     if folder is not None:
         load_classifier(folder)
-    return folder
+    return name, folder
 
 
 def score_plans(
     plans: Sequence[GeneratedPlan],
-    encoder: str = DEFAULT_ENCODER,
+    encoder: str | None = None,
     classifier: str | None = None,
     show_progress: bool = True,
 ) -> list[PlanScore]:
@@ -207,7 +207,7 @@ def score_plans(
             bleurt=None if classifier is None else verdict is not None and verdict.correct,
             bleurt_probability=verdict.probability if verdict else None,
             bleurt_truncated=verdict.truncated if verdict else None,
-            encoder=encoder_name(encoder),
+            encoder=encoder or encoder_name(),
             classifier=classifier,
             reference_lines=_line_counts(plan.references, golds[index]),
             goal=_goal_check(plan.problem, parsed[index]),

@@ -26,7 +26,7 @@ class Plans(TogetherScoredTask):
     def prepare_scoring(self) -> None:
         """Load encoder and classifier: what is wrong with them is told before the model is asked."""
         metadata = self.config.metadata
-        self._encoder, self._classifier = metadata["encoder"], load_scorers(metadata["encoder"], metadata["bleurt"])
+        self._encoder, self._classifier = load_scorers(metadata["encoder"], metadata["bleurt"])
 
     def documents(self, rows: Dataset) -> Dataset:
         return without_images(rows, "images")

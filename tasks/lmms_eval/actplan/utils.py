@@ -47,7 +47,7 @@ class Scored(RequestFilter):
     """
 
     def __init__(self, encoder: str, bleurt: str | None = None) -> None:
-        self._encoder, self._classifier = encoder, load_scorers(encoder, bleurt)
+        self._encoder, self._classifier = load_scorers(encoder, bleurt)
 
     def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
         # Data of format 1 have no problems.

@@ -100,6 +100,47 @@ def test_what_is_no_plan_is_named(metric, predictions, references, message):
         metric("actplan_lcs").compute(predictions=predictions, references=references)
 
 
+@pytest.mark.parametrize("name", ["actplan_lcs", "actplan_classifier"])
+@pytest.mark.parametrize("batch", [False, True])
+def test_no_plans_are_an_error_that_says_so(metric, name, batch, classifier):
+    loaded = metric(name)
+    add = loaded.add_batch if batch else loaded.compute
+    with pytest.raises(ValueError, match="predictions is empty"):
+        add(predictions=[], references=[])
+
+
+def test_half_a_surrogate_pair_is_scored(metric, classifier):
+    broken = "grab(cup \ud83d)"
+    results = metric("actplan_lcs").compute(predictions=[broken, broken], references=[[broken], ("open(\udc00)",)])
+    assert [row["lcs"] for row in results["per_plan"]] == [1, 0]
+    one = metric("actplan_lcs")
+    one.add(prediction=broken, reference=broken)
+    one.add(prediction="", reference=broken)
+    assert one.compute()["lcs"] == 0.5
+    results = metric("actplan_classifier").compute(predictions=[broken], references=[broken], classifier=classifier)
+    assert results["num_plans"] == 1
+
+
+def test_thinking_is_no_part_of_a_plan(metric, classifier):
+    plans = [f"<think>grab(plate)\n</think>{GOLD}", "[THINK]grab(plate)"]
+    results = metric("actplan_lcs").compute(predictions=plans, references=[GOLD, GOLD])
+    assert [row["lcs_norm"] for row in results["per_plan"]] == [1, 0]
+    results = metric("actplan_classifier").compute(predictions=plans, references=[GOLD, GOLD], classifier=classifier)
+    expected = metric("actplan_classifier").compute(predictions=[GOLD], references=[GOLD], classifier=classifier)
+    assert results["probabilities"] == [*expected["probabilities"], None]
+
+
+def test_what_the_call_names_is_taken(metric, classifier, monkeypatch):
+    encoder = os.environ["LMMS_EGOPLAN_ENCODER"]
+    for variable in ("LMMS_EGOPLAN_ENCODER", "LMMS_EGOPLAN_BLEURT"):
+        monkeypatch.setenv(variable, "/no/such/folder")
+    assert metric("actplan_lcs").compute(predictions=[GOLD], references=[GOLD], encoder=encoder)["lcs"] == 3
+    results = metric("actplan_classifier").compute(predictions=[GOLD], references=[GOLD], classifier=classifier)
+    assert results["num_plans"] == 1
+    with pytest.raises(LmmsEgoplanError, match="/no/such/folder"):
+        metric("actplan_lcs").compute(predictions=[GOLD], references=[GOLD])
+
+
 def test_the_classifiers_verdicts(metric, classifier):
     predictions = ["1. grab(cup)", "open(box)\nclose(box)", "", "grab(cup)"]
     results = metric("actplan_classifier").compute(

@@ -8,13 +8,13 @@ import datasets
 import evaluate
 
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import BLEURT_VARIABLE, classifier_path, load_classifier
-from lmms_egoplan.benchmarks.actplan.evaluate_metrics import check_texts, metric_info
+from lmms_egoplan.benchmarks.actplan.evaluate_metrics import check_texts, metric_info, plan_metric
 from lmms_egoplan.benchmarks.actplan.reply import parsed_steps, plan_text
 from lmms_egoplan.benchmarks.actplan.scoring import classify_plans
 from lmms_egoplan.errors import LmmsEgoplanError
 
 
-class ActPlanClassifier(evaluate.Metric):
+class ActPlanClassifier(plan_metric.PlanMetric):
     """See `evaluate.Metric`."""
 
     def _info(self) -> evaluate.MetricInfo:
@@ -23,7 +23,7 @@ class ActPlanClassifier(evaluate.Metric):
         return metric_info("actplan_classifier", features)
 
     def _compute(self, predictions: list[str], references: list[str], classifier: str | None = None) -> dict[str, Any]:
-        folder = classifier_path(classifier)
+        folder = classifier or classifier_path()
         if folder is None:
             raise LmmsEgoplanError(
                 f"no classifier: compute(..., classifier=FOLDER) or {BLEURT_VARIABLE} names the folder that "

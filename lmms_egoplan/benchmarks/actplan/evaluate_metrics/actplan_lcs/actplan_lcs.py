@@ -5,16 +5,15 @@ from typing import Any
 import datasets
 import evaluate
 
-from lmms_egoplan.benchmarks.actplan.evaluate_metrics import check_texts, metric_info
+from lmms_egoplan.benchmarks.actplan.evaluate_metrics import check_texts, metric_info, plan_metric
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
 from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, score_plans
 from lmms_egoplan.benchmarks.aggregations import mean_score
-from lmms_egoplan.encoder import DEFAULT_ENCODER
 
 _MEASURES = ("lcs", "lcs_norm", "lcs_best", "lcs_norm_best", "lcs_parsed", "lcs_norm_parsed")
 
 
-class ActPlanLCS(evaluate.Metric):
+class ActPlanLCS(plan_metric.PlanMetric):
     """See `evaluate.Metric`."""
 
     def _info(self) -> evaluate.MetricInfo:
@@ -24,7 +23,7 @@ class ActPlanLCS(evaluate.Metric):
         return metric_info("actplan_lcs", [one, several])
 
     def _compute(
-        self, predictions: list[str], references: list[str] | list[list[str]], encoder: str = DEFAULT_ENCODER
+        self, predictions: list[str], references: list[str] | list[list[str]], encoder: str | None = None
     ) -> dict[str, Any]:
         golds = [[gold] if isinstance(gold, str) else gold for gold in check_texts("references", references)]
         plans = [

@@ -1,0 +1,90 @@
+"""Keys of options, and labels of several people as one."""
+
+import re
+
+import pytest
+
+from lmms_egoplan.annotation.forms import Choice, Form, Marks, Moment, Option, Words, majority
+from lmms_egoplan.annotation.pages import field_keys
+from lmms_egoplan.benchmarks.actplan.annotation import FLOW as ACTPLAN
+from lmms_egoplan.benchmarks.egoplan.annotation import FLOW as EGOPLAN
+from lmms_egoplan.benchmarks.egothink.annotation import FLOW as EGOTHINK
+
+TEXTS = [
+    ("open drawer", "2 eggs", "take 3 cups", "1 more"),
+    ("2 eggs", "2 cups", "12 plates", "0.5 l of milk"),
+    ("5", "4", "3", "2", "1", "0"),
+    ("9", "a", "b", "c", "d", "e", "f", "g", "h", "i"),
+]
+
+
+def choice(name, texts):
+    return Choice(name, name, tuple(Option(f"{name} {number}", text) for number, text in enumerate(texts)))
+
+
+def forms():
+    letters = dict(zip("ABCD", TEXTS[0], strict=True))
+    question = {"goal": "cook", "choices": letters, "video": "v", "frames": [], "fps": 10, "observation": 1}
+    yield from (EGOPLAN.form(question, (), order) for order in range(24))
+    yield EGOTHINK.form({"image": "i", "question": "q", "reference": "r", "answer": "a"}, (), 0)
+    yield ACTPLAN.form({"description": "d", "images": [], "plan": "a(b)"}, (), 0)
+    yield from (Form((), tuple(choice(str(number), texts) for number in range(5))) for texts in TEXTS)
+
+
+def test_no_key_contradicts_its_label():
+    for form in forms():
+        keys = field_keys(form)
+        given = [key for of_field in keys.values() for key in of_field.values()]
+        assert len({*given}) == len(given)
+        for field in form.fields:
+            texts = {option.value: option.text for option in field.options}
+            for value, key in keys.get(field.name, {}).items():
+                number = re.match(r"[\d.]+", texts[value])
+                assert not key.isdigit() or number is None or number[0][-1] == key
+                others = [text for other, text in texts.items() if other != value and text.startswith(key)]
+                assert not key.isdigit() or number is not None or not others
+
+
+def test_ratings_are_their_own_keys():
+    (rating,) = field_keys(EGOTHINK.form({"image": "i", "question": "", "reference": "", "answer": ""}, (), 0)).values()
+    assert rating == {"0": "0", "0.5": "5", "1": "1"}
+    plan = field_keys(ACTPLAN.form({"description": "d", "images": [], "plan": "a(b)"}, (), 0))
+    assert plan["correct"] == {"1": "1", "0": "0"}
+    assert plan["commonsense"] == {"1": "q", "0": "w"}
+    assert len(plan["errors"]) == 6
+
+
+FORM = Form(
+    (),
+    (
+        choice("kind", "ab"),
+        Marks("errors", "Errors", (Option("x", "X"), Option("y", "Y")), 3),
+        Words("text", "Text"),
+        Moment("end", "End", (0.0, 1.0, 2.0), 2.0, 0.0, 1.0),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("labels", "together"),
+    [
+        (
+            [
+                {"kind": "kind 0", "errors": {"x": [1], "y": [0]}, "text": "a", "end": 2.0},
+                {"kind": "kind 1", "errors": {"x": [3]}, "text": "b", "end": 1.0},
+            ],
+            {"errors": {"x": [1, 3]}, "text": "a", "end": 2.0},
+        ),
+        (
+            [
+                {"kind": "kind 0", "errors": {}},
+                {"kind": "kind 1", "errors": {"y": [2]}, "text": "b"},
+                {"kind": "kind 1", "errors": {"y": [1, 2]}, "text": "b"},
+            ],
+            {"kind": "kind 1", "errors": {"y": [1, 2]}, "text": "b"},
+        ),
+        ([{"kind": "kind 1", "errors": {}}], {"kind": "kind 1", "errors": {}}),
+    ],
+)
+def test_labels_of_several_people_as_one(labels, together):
+    assert majority(FORM, labels) == together
