@@ -9,11 +9,11 @@ from typing import Any
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood
 
-METRICS = ("ranking_audits", "ranking_audit_difference")
+METRICS = ("ranking_audits", "ranking_audit_difference", "ranking_tolerance", "near_ties")
 
 
 def audit_values(scores: Sequence[Loglikelihood]) -> dict[str, dict[str, Any]]:
-    """A question's values of `METRICS`; none where the backend does not tell its paths.
+    """A question's values of `METRICS`, and of ``ranking_note`` where the backend has one; else none.
 
     Args:
         scores: of the question's candidates.
@@ -22,7 +22,7 @@ def audit_values(scores: Sequence[Loglikelihood]) -> dict[str, dict[str, Any]]:
     if use is None:
         return {}
     value = asdict(use) | {"rejected": list(use.rejected)}
-    return dict.fromkeys(METRICS, value)
+    return dict.fromkeys((*METRICS, "ranking_note") if use.note else METRICS, value)
 
 
 def num_audits(values: Sequence[Mapping[str, Any]]) -> int:
@@ -58,3 +58,32 @@ def largest_difference(values: Sequence[Mapping[str, Any]]) -> float:
     """
     num_audits(values)
     return max((value["audit"] for value in values if value["audit"] is not None), default=math.nan)
+
+
+def largest_tolerance(values: Sequence[Mapping[str, Any]]) -> float:
+    """The largest difference of a mean loss that an audit accepted, nats; NaN without audits.
+
+    >>> question = {"audit": 1e-06, "tolerance": 0.0001}
+    >>> largest_tolerance([question, question | {"audit": None}])
+    0.0001
+    """
+    known = [value["tolerance"] for value in values if value["audit"] is not None]
+    return max((tolerance for tolerance in known if tolerance is not None), default=math.nan)
+
+
+def num_near_ties(values: Sequence[Mapping[str, Any]]) -> int:
+    """Questions whose best candidate leads by less than rounding may change.
+
+    >>> num_near_ties([{"near_tie": True}, {"near_tie": False}])
+    1
+    """
+    return sum(value["near_tie"] for value in values)
+
+
+def notes(values: Sequence[Mapping[str, Any]]) -> str:
+    """What readers of the results must know of the backend.
+
+    >>> notes([{"note": "vLLM not compared with transformers for this model"}] * 2)
+    'vLLM not compared with transformers for this model'
+    """
+    return "; ".join(sorted({value["note"] for value in values}))

@@ -46,10 +46,12 @@ class Outcome:
 
     difference: the largest of a mean loss from the full passes, nats; infinite where the path gave no numbers.
     problem: why the path cannot be taken, whatever the difference; None if there is nothing.
+    scores: those of the path; None if it gave no numbers.
     """
 
     difference: float
     problem: str | None = None
+    scores: Sequence[CandidateScore] | None = None
 
 
 class PathChecker:
@@ -134,12 +136,25 @@ class PathChecker:
             return Outcome(math.inf, str(error))
         except _MODEL_ERRORS as error:
             return Outcome(math.inf, f"{type(error).__name__}: {error}")
+        return self.outcome(scores, reference)
+
+    def outcome(self, scores: Sequence[CandidateScore], reference: Sequence[CandidateScore]) -> Outcome:
+        """Compare a path's scores of a question with those of full passes."""
         differences = [abs(s.nll - r.nll) for s, r in zip(scores, reference, strict=True)]
         largest = math.inf if any(math.isnan(difference) for difference in differences) else max(differences)
         best, second = sorted([score.nll for score in reference] + [math.inf])[:2]
         if second - best > CLEAR_LEAD and _argmin(scores) != _argmin(reference):
-            return Outcome(largest, "another candidate is the best")
-        return Outcome(largest)
+            return Outcome(largest, "another candidate is the best", scores)
+        return Outcome(largest, None, scores)
+
+    def is_near_tie(self, scores: Sequence[CandidateScore]) -> bool:
+        """Whether the best mean loss leads by less than twice the tolerance; also if a score is not a number.
+
+        In half precision the tolerance is 2e-2 as long as no noise has been measured.
+        """
+        best, second = sorted([score.nll for score in scores] + [math.inf])[:2]
+        tolerance = self.tolerance or HALF_PRECISION_TOLERANCE
+        return not second - best >= 2 * tolerance or any(math.isnan(score.nll) for score in scores)
 
     def objection(
         self,

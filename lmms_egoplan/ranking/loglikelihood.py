@@ -26,12 +26,18 @@ class PathUse:
     kind: the questions that the path was chosen for: kinds of media, and limits of the model that they pass.
     audit: where full passes were computed, too, the largest difference of a mean loss from them, nats; else None.
     rejected: the paths that this question showed to be inexact for its kind.
+    tolerance: the largest difference from a full pass that was accepted, nats; None in runs of earlier versions.
+    near_tie: whether the best candidate leads by less than twice the tolerance, and no exact pass decided.
+    note: what readers of the results must know of the backend.
     """
 
     path: str
     kind: str
     audit: float | None = None
     rejected: tuple[str, ...] = ()
+    tolerance: float | None = None
+    near_tie: bool = False
+    note: str | None = None
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """`CandidateRanker`: scores of candidate continuations, on the fastest path that is exact for the model."""
 
+import hashlib
 import logging
 import math
 from collections.abc import Sequence
@@ -15,14 +16,22 @@ from lmms_egoplan.ranking.equivalence import SETTLING_TOLERANCE, Outcome, PathCh
 from lmms_egoplan.ranking.kinds import Extent, KindFinder, extent
 from lmms_egoplan.ranking.loglikelihood import PathUse
 from lmms_egoplan.ranking.precision import float32_logits
-from lmms_egoplan.ranking.question import EncodedQuestion, PathError, RankingError, check_length, on_device, ready
+from lmms_egoplan.ranking.question import (
+    CandidateTokens,
+    EncodedQuestion,
+    PathError,
+    RankingError,
+    check_length,
+    on_device,
+    ready,
+)
 from lmms_egoplan.ranking.scores import CandidateScore
 from lmms_egoplan.ranking.thread_copies import ThreadCopies
 from lmms_egoplan.ranking.video_seconds import keep_fractions
 
 logger = logging.getLogger(__name__)
 
-RANKING_VERSION = 3
+RANKING_VERSION = 4
 """Goes up with every change after which a model may get other numbers; responses in a harness's cache hang on it."""
 
 AUTO, FULL = "auto", "full"
@@ -67,9 +76,14 @@ class CandidateRanker:
     every way, together with two candidates of up to 12 ordinary words; in half precision the first three, on which the
     model's rounding noise is measured. The model gets the fastest path whose mean losses agree, and one warning if that
     is *full*; `paths` tells which. Agreement is 1e-4 nats in float32; in half precision, whose logits are computed in
-    float32, 4 times the noise and at most 1e-2. The 2nd, 4th, 8th, ... and from 512 on every 512th question of a kind
-    is audited by full passes, too, and so is one with more or larger images, or a clearly longer context or candidate,
-    than any before; an audit allows 2e-2 in half precision.
+    float32, 4 times the noise and at most 1e-2. The 2nd, 4th, 8th, ..., 512th question of a kind is audited by full
+    passes, too. So is one of 512 later questions, chosen by a hash of its candidates, and one with more or larger
+    images, or a clearly longer context or candidate, than any before. An audit allows 2e-2 in half precision.
+
+    Audits only compare: a question gets the numbers of its kind's path whether it is audited or not. In float32 a
+    question whose best candidate leads by less than twice the tolerance gets those of full passes, and so does one that
+    leaves no room for the two added candidates. In half precision, whose full passes are no more exact, the former is
+    marked as a near tie; the first two questions get the numbers of the path that agrees up to then.
 
     Args:
         model: a transformers vision-language model, in eval mode, on its device.
@@ -77,7 +91,7 @@ class CandidateRanker:
         score_eos: add the token that ends the assistant's turn to every candidate.
         apply_chat_template: whether messages are rendered by the processor's chat template, where it has one.
         path: ``auto``, or the path that all questions take. One that is forced is audited, too, from the first question
-            on, but a difference is a warning.
+            on, but each failed audit is a warning.
 
     Raises:
         ValueError: there is no such path for the model.
@@ -189,47 +203,63 @@ class CandidateRanker:
 
     def _score(self, question: EncodedQuestion) -> list[CandidateScore]:
         name = self._kind_finder.kind(question)
+        probes = self._checker.probes(self._room(question))
+        if not self._forced and not probes:
+            return self._with_use(self._passes.full(question), PathUse(FULL, name))
         kind = self._kinds.setdefault(name, _Kind(path=self._forced))
         kind.count += 1
         if kind.path is None:
-            return self._choose(name, kind, question)
-        if kind.path != FULL:
-            sizes = extent(question)
-            grown = any(size > largest for size, largest in zip(sizes, kind.extents, strict=True))
-            if grown or is_audited(kind.count):
-                return self._audit(name, kind, question)
+            return self._choose(name, kind, question, probes)
+        if kind.path == FULL:
+            return self._with_use(self._passes.full(question), PathUse(FULL, name))
+        sizes = extent(question)
+        grown = any(size > largest for size, largest in zip(sizes, kind.extents, strict=True))
+        if grown or is_audited(kind.count, question.candidates):
+            reference = self._passes.full(question)
+            return self._audited(name, kind, question, reference, self._checker.compare(kind.path, question, reference))
         try:
-            return _with_use(getattr(self._passes, kind.path)(question), PathUse(kind.path, name))
+            scores = getattr(self._passes, kind.path)(question)
         except UnsupportedPathError as error:
             raise RankingError(f"question {question.question_id}: ranking_path={kind.path}: {error}") from error
+        if self._takes_full_passes(scores):
+            reference = self._passes.full(question)
+            return self._audited(name, kind, question, reference, self._checker.outcome(scores, reference))
+        return self._with_use(scores, PathUse(kind.path, name))
 
-    def _choose(self, name: str, kind: _Kind, question: EncodedQuestion) -> list[CandidateScore]:
+    def _choose(
+        self, name: str, kind: _Kind, question: EncodedQuestion, probes: list[CandidateTokens]
+    ) -> list[CandidateScore]:
         """Compute a question every way; settle the path if enough is known."""
         own = self._passes.full(question)
-        probes = self._checker.probes(self._room(question))
-        use = PathUse(FULL, name)
-        if not probes or not all(math.isfinite(score.logprob) for score in own):
-            return _with_use(own, use)  # tells nothing of the other paths
+        if not all(math.isfinite(score.logprob) for score in own):
+            return self._with_use(own, PathUse(FULL, name))  # tells nothing of the other paths
         trial = with_candidates(question, probes)
         probed = self._passes.full(replace(question, candidates=probes))
         if self._checker.measures_noise:
             self._checker.measure_noise(replace(question, candidates=probes), probed)
         self._checker.check_causality(replace(question, candidates=probes), probed)
-        for path in self._fast_paths:
-            kind.outcomes.setdefault(path, []).append(self._checker.compare(path, trial, [*own, *probed]))
+        alone = {path: self._checker.compare(path, question, own) for path in self._fast_paths}
+        for path, outcome in alone.items():
+            with_probes = self._checker.compare(path, trial, [*own, *probed])
+            kind.outcomes.setdefault(path, []).extend([outcome, with_probes])
         self._extend(kind, trial)
-        checked = min((len(outcomes) for outcomes in kind.outcomes.values()), default=NOISE_QUESTIONS)
-        if self._checker.measures_noise and checked < NOISE_QUESTIONS:
-            return _with_use(own, use)
         objections = {
             path: self._checker.objection(kind.outcomes[path], question, own, SETTLING_TOLERANCE)
             for path in self._fast_paths
         }
-        kind.path = next((path for path, objection in objections.items() if objection is None), FULL)
-        # One that is left for the margin alone is no wrong choice of another process.
-        rejected = tuple(
-            path for path in self._fast_paths if self._checker.objection(kind.outcomes[path], question, own)
-        )
+        chosen = next((path for path, objection in objections.items() if objection is None), FULL)
+        largest = max((outcome.difference for outcome in kind.outcomes.get(chosen, ())), default=None)
+        checked = min((len(outcomes) // 2 for outcomes in kind.outcomes.values()), default=NOISE_QUESTIONS)
+        if self._checker.measures_noise and checked < NOISE_QUESTIONS:
+            # Another path may be settled on: these numbers are compared with full passes, and of a kind of their own.
+            use = PathUse(chosen, f"{name}; before its path is settled", largest)
+        else:
+            kind.path = chosen
+            # One that is left for the margin alone is no wrong choice of another process.
+            rejected = tuple(
+                path for path in self._fast_paths if self._checker.objection(kind.outcomes[path], question, own)
+            )
+            use = PathUse(chosen, name, largest, rejected)
         if kind.path == FULL:
             logger.warning(
                 "%s: no shared-context path is exact for this model, so every candidate takes a full pass (%s; %s)",
@@ -237,27 +267,32 @@ class CandidateRanker:
                 name,
                 "; ".join(f"{path}: {objection}" for path, objection in objections.items()) or "others have failed",
             )
-            return _with_use(own, replace(use, rejected=rejected))
-        largest = max(outcome.difference for outcome in kind.outcomes[kind.path])
-        return _with_use(own, replace(use, audit=largest, rejected=rejected))
+        scores = own if chosen == FULL else alone[chosen].scores
+        assert scores is not None
+        return self._with_use(scores, use, own)
 
-    def _audit(self, name: str, kind: _Kind, question: EncodedQuestion) -> list[CandidateScore]:
-        """Compute a question by full passes and on its kind's path.
+    def _audited(
+        self, name: str, kind: _Kind, question: EncodedQuestion, reference: list[CandidateScore], outcome: Outcome
+    ) -> list[CandidateScore]:
+        """The scores of a question on its kind's path, once they are compared with those of full passes.
 
         Raises:
             PathError: they differ, and the path was not forced.
         """
         assert kind.path is not None
-        reference = self._passes.full(question)
         self._extend(kind, question)
         if not all(math.isfinite(score.logprob) for score in reference):
-            return _with_use(reference, PathUse(FULL, name))
-        outcome = self._checker.compare(kind.path, question, reference)
+            return self._with_use(outcome.scores or reference, PathUse(kind.path, name), reference)
         if self._forced:
-            if outcome.difference == math.inf:
+            if outcome.scores is None:
                 raise RankingError(f"question {question.question_id}: ranking_path={kind.path}: {outcome.problem}")
-            if kind.count == 1 and (objection := self._checker.objection([outcome], question, reference)):
-                logger.warning("ranking_path=%s is not exact for this model: %s", kind.path, objection)
+            if objection := self._checker.objection([outcome], question, reference):
+                logger.warning(
+                    "question %s: ranking_path=%s is not exact for this model: %s",
+                    question.question_id,
+                    kind.path,
+                    objection,
+                )
         elif objection := self._checker.objection([outcome], question, reference):
             failed = [kind.path]
             for path in self._fast_paths:
@@ -267,7 +302,23 @@ class CandidateRanker:
                     failed.append(path)
             self.exclude(failed)
             raise PathError(failed, name, objection, question.question_id)
-        return _with_use(reference, PathUse(kind.path, name, audit=outcome.difference))
+        assert outcome.scores is not None
+        return self._with_use(outcome.scores, PathUse(kind.path, name, outcome.difference), reference)
+
+    def _takes_full_passes(self, scores: Sequence[CandidateScore]) -> bool:
+        """Whether only full passes tell which candidate is the best."""
+        return not self._forced and not self._checker.measures_noise and self._checker.is_near_tie(scores)
+
+    def _with_use(
+        self, scores: Sequence[CandidateScore], use: PathUse, reference: Sequence[CandidateScore] | None = None
+    ) -> list[CandidateScore]:
+        """Scores with how they were computed; those of full passes, the reference, where these decide."""
+        if use.path != FULL and reference is not None and self._takes_full_passes(scores):
+            scores, use = reference, replace(use, path=FULL)
+        is_rounded = use.path != FULL or self._checker.measures_noise
+        near_tie = is_rounded and self._checker.is_near_tie(scores)
+        use = replace(use, tolerance=self._checker.tolerance, near_tie=near_tie)
+        return [replace(score, use=use) for score in scores]
 
     def _room(self, question: EncodedQuestion) -> int | None:
         """The most tokens of a probe behind this question."""
@@ -285,10 +336,9 @@ class CandidateRanker:
         kind.extents = tuple(max(pair) for pair in sizes)
 
 
-def is_audited(count: int) -> bool:
-    """Whether the count-th question of a kind is: the 2nd, 4th, 8th, ..., 512th, and from there on every 512th."""
-    return count % AUDITED_EVERY == 0 if count > AUDITED_EVERY else count > 1 and count & (count - 1) == 0
-
-
-def _with_use(scores: Sequence[CandidateScore], use: PathUse) -> list[CandidateScore]:
-    return [replace(score, use=use) for score in scores]
+def is_audited(count: int, candidates: Sequence[CandidateTokens]) -> bool:
+    """Whether the count-th question of a kind is: the 2nd, 4th, 8th, ..., 512th; later ones by their candidates."""
+    if count <= AUDITED_EVERY:
+        return count > 1 and count & (count - 1) == 0
+    digest = hashlib.sha256(repr([candidate.tokens for candidate in candidates]).encode()).digest()
+    return int.from_bytes(digest[:8], "big") % AUDITED_EVERY == 0

@@ -123,12 +123,18 @@ class Scored(ABC):
         return self.is_by_demo
 
     @property
+    def inexact(self) -> str | None:
+        """Why the answers are not exact, so that no rank and no comparison may use them; None if they are."""
+        return None
+
+    @property
     def apart(self) -> tuple[str, ...]:
         """Why the main score compares with no published one and with no other run's; empty where it does.
 
         What a benchmark adds, such as other data, stands before these.
         """
-        found = ["rated by the demo judge"] if self.is_by_demo else []
+        found = [self.inexact] if self.inexact else []
+        found += ["rated by the demo judge"] if self.is_by_demo else []
         if self.coverage is None:
             found.append("coverage unknown")
         elif self.coverage < 1:
@@ -262,13 +268,14 @@ def compared(
     note: str | None = None,
     scale: float = 1.0,
 ) -> Table | None:
-    """`comparisons` of a measure, over the questions that two runs have it for.
+    """`comparisons` of a measure, over the questions that two runs have it for; without runs that are inexact.
 
     Args:
         note: of the table, behind the others.
         key, title, decimals, unit, scale: see `comparisons`.
     """
-    known = {run.name: run.answers for run in runs if run.answers}
+    known = {run.name: run.answers for run in runs if run.answers and not run.inexact}
+    notes = [*([note] if note else []), *(f"Not compared: {run.name}, {run.inexact}." for run in runs if run.inexact)]
     scores = {
         name: {_text(question): answer.scores[measure] for question, answer in of_run.items()}
         for name, of_run in known.items()
@@ -279,7 +286,7 @@ def compared(
         for question, answer in of_run.items()
         if answer.cluster is not None
     }
-    return comparisons(scores, clusters, key, title, decimals, scale, unit, [note] if note else [])
+    return comparisons(scores, clusters, key, title, decimals, scale, unit, notes)
 
 
 def ends(decimals: int, prefix: str = "", of: str = "") -> tuple[Column, Column]:

@@ -21,6 +21,7 @@ from lmms_egoplan.harnesses.memory import num_bytes
 from lmms_egoplan.harnesses.prefetch import num_workers, prefetch
 from lmms_egoplan.harnesses.requirements import require_vllm
 from lmms_egoplan.harnesses.vllm_server import ServedEngine
+from lmms_egoplan.ranking.engine.families import engine_note
 from lmms_egoplan.ranking.engine.ranker import IN_FLIGHT, EngineRanker
 from lmms_egoplan.ranking.engine.requests import EngineQuestion
 from lmms_egoplan.ranking.engine.schedule import AUTO
@@ -59,6 +60,9 @@ class VLLMVLMRanker(WithChatPrompts, vllm_vlm()):
         self._workers = num_workers(workers)
         self._base_url = base_url
         served = ""
+        loading = {name: kwargs[name] for name in ("revision", "trust_remote_code") if name in kwargs}
+        config = AutoConfig.from_pretrained(pretrained, **loading)
+        note = engine_note(config)
         if base_url is None:
             super().__init__(pretrained, **(kwargs | ARGUMENTS))
             if self.data_parallel_size > 1:
@@ -69,7 +73,7 @@ class VLLMVLMRanker(WithChatPrompts, vllm_vlm()):
             probe = self.tokenizer("next step", add_special_tokens=False)["input_ids"]
             engine = ServedEngine(base_url, pretrained, probe)
             served = f" served as {engine.name} at {engine.where}"
-        self._ranker = EngineRanker(engine, self.processor, method=method, in_flight=int(in_flight))
+        self._ranker = EngineRanker(engine, self.processor, method=method, in_flight=int(in_flight), note=note)
         weights = weights_version(pretrained, getattr(self._config, "_commit_hash", None)) + served
         settings = sorted((name, str(value)) for name, value in kwargs.items() if name not in WITHOUT_EFFECT)
         self._identity = f"{weights} {NAME} ranking {RANKING_VERSION} {method} {settings}"

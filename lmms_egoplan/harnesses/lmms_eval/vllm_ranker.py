@@ -23,6 +23,7 @@ from lmms_egoplan.harnesses.prefetch import num_workers, prefetch
 from lmms_egoplan.harnesses.requirements import require_vllm
 from lmms_egoplan.harnesses.vllm_server import ServedEngine
 from lmms_egoplan.media.messages import MediaLoader
+from lmms_egoplan.ranking.engine.families import engine_note
 from lmms_egoplan.ranking.engine.ranker import IN_FLIGHT, EngineRanker
 from lmms_egoplan.ranking.engine.requests import EngineQuestion
 from lmms_egoplan.ranking.engine.schedule import AUTO
@@ -75,11 +76,12 @@ class VLLMRanker(VLLM):
             "revision": kwargs.get("revision") or "main",
             "trust_remote_code": bool(kwargs.get("trust_remote_code", False)),
         }
+        config = AutoConfig.from_pretrained(model, **loading)
+        note = engine_note(config)
         if base_url is None:
             self._start(model, kwargs)
         else:
             self._stand_before_a_server(sorted(kwargs.keys() - loading.keys() - _OF_ANY_MODEL))
-        config = AutoConfig.from_pretrained(model, **loading)
         processor = AutoProcessor.from_pretrained(model, **loading)
         weights = weights_version(model, getattr(config, "_commit_hash", None))
         if base_url is None:
@@ -91,7 +93,7 @@ class VLLMRanker(VLLM):
             engine = ServedEngine(base_url, model, probe)
             weights += f" served as {engine.name} at {engine.where}"
         self._base_url = base_url
-        self._ranker = EngineRanker(engine, processor, bool(score_eos), method, in_flight=int(in_flight))
+        self._ranker = EngineRanker(engine, processor, bool(score_eos), method, int(in_flight), note)
         self._media = MediaLoader(self._ranker.takes_video, int(max_frames_num))
         remember(LoadedModel(NAME, config.model_type, False, self._ranker.has_system_turn))
         self._identity = f"{weights} {NAME} ranking {RANKING_VERSION}"

@@ -14,6 +14,7 @@ from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared
 from lmms_egoplan.report.compact_tables import Cell, number, scored, share_cell
 from lmms_egoplan.report.document import Headline, ShownAnswer, Verdict
 from lmms_egoplan.report.notes import read_notes
+from lmms_egoplan.report.numbers import show
 from lmms_egoplan.report.scored import Answer, Key
 from lmms_egoplan.storage import PreparedData
 
@@ -125,6 +126,10 @@ class ChoiceReport(BenchmarkReport[Series]):
             yield note("without_score", count=asked - scored, asked=asked)
         if task.answers is None:
             yield note("no_samples")
+        if task.inexact:
+            yield f"{task.inexact}; the run is neither ranked nor compared."
+        if ranking_note := task.text("ranking_note"):
+            yield f"{ranking_note}."
 
     def gaps(self) -> Iterator[str]:
         """Of the prepared data."""
@@ -153,6 +158,9 @@ def choice_measures(series: Sequence[ChoiceSeries], parts: Iterable[str]) -> dic
         **{metric: whole(metric) for metric in (("acc", "acc_sum", "acc_bytes") if is_ranked else ("acc",))},
         **{metric: part(metric) for metric in parts},
         **({} if is_ranked else {"unparsed": share_cell("unparsed")}),
+        "not compared": lambda task: task.inexact or "",
+        "near ties": lambda task: show(task.number("near_ties"), None) if task.number("near_ties") else "",
+        "ranking": lambda task: task.text("ranking_note") or "",
         "questions": lambda task: f"{number(task.questions)} of {number(task.OFFICIAL)}",
     }
 

@@ -115,6 +115,14 @@ class ChoiceSeries(ScoredTask):
         return self.is_rendered
 
     @property
+    def inexact(self) -> str | None:
+        """That an audit has found a larger difference from full passes than the tolerance."""
+        difference, tolerance = self.number("ranking_audit_difference"), self.number("ranking_tolerance")
+        if difference is None or tolerance is None or difference <= tolerance:
+            return None
+        return f"ranking differs from full passes by {difference:.2g} nats, more than {tolerance:.2g}"
+
+    @property
     def apart(self) -> tuple[str, ...]:
         """Over the official file, all of it, the accuracy compares with the published ones."""
         size = self.number("split_size")

@@ -64,6 +64,7 @@ class EngineRanker:
         score_eos: add the token that ends the assistant's turn to every candidate.
         method: how candidates are scored; see `Schedule`.
         in_flight: questions at once.
+        note: what readers of the results must know of the engine.
 
     Attributes:
         takes_video: whether the model would take a clip as a video. Its frames are images here: vLLM gives a video's
@@ -80,12 +81,13 @@ class EngineRanker:
         score_eos: bool = False,
         method: str = AUTO,
         in_flight: int = IN_FLIGHT,
+        note: str | None = None,
     ) -> None:
         self._engine = engine
         self._encoder = QuestionEncoder(processor, is_encoder_decoder=False, score_eos=score_eos)
         self._encoders = ThreadCopies(self._encoder)
         tolerances = (1e-4, 1e-4) if engine.is_float32 else (1e-2, 2e-2)
-        self._schedule = Schedule(method, engine.limit, *tolerances)
+        self._schedule = Schedule(method, engine.limit, *tolerances, note)
         if not engine.forces:
             if method == FORCED:
                 raise RankingError(f"method=forced: {engine.how_to_force}")

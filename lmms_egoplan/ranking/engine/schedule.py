@@ -47,7 +47,7 @@ class _Kind:
 class _Open:
     """A question between its first request and its last response.
 
-    methods: those that it is ranked by; with two, the numbers of the second count.
+    methods: those that it is ranked by; with two, the first is compared with the second.
     """
 
     question: EngineQuestion
@@ -60,24 +60,28 @@ class Schedule:
 
     Forced tokens share the context of a question between its candidates, and the engine's own log-probabilities of a
     prompt do not. With ``auto``, the first question of each kind of media is ranked by both, before any other of its
-    kind; if the mean losses agree, the others are ranked by forced tokens. The 2nd, 4th, 8th, ... and from 512 on every
-    512th are audited by both.
+    kind; if the mean losses agree, all are ranked by forced tokens. The 2nd, 4th, 8th, ..., 512th and one of 512 later
+    questions, chosen by a hash, are audited by both. Audits only compare.
 
     Args:
         method: one of `METHODS`.
         limit: the engine's ``max_model_len``.
         settling_tolerance, audit_tolerance: largest difference of a mean loss, nats.
+        note: what readers of the results must know of the engine.
 
     Raises:
         ValueError: an unknown method.
     """
 
-    def __init__(self, method: str, limit: int, settling_tolerance: float, audit_tolerance: float) -> None:
+    def __init__(
+        self, method: str, limit: int, settling_tolerance: float, audit_tolerance: float, note: str | None = None
+    ) -> None:
         if method not in METHODS:
             raise ValueError(f"method={method}: one of {', '.join(METHODS)}")
         self._method = None if method == AUTO else method
         self._limit = limit
         self._settling_tolerance, self._audit_tolerance = settling_tolerance, audit_tolerance
+        self._note = note
         self._kinds: dict[str, _Kind] = {}
         self._open: dict[int, _Open] = {}
 
@@ -115,7 +119,7 @@ class Schedule:
         kind.count += 1
         if kind.method is None:
             kind.is_settling = True
-        both = kind.method is None or (kind.method == FORCED and self._method is None and is_audited(kind.count))
+        both = kind.method is None or (kind.method == FORCED and self._method is None and is_audited(kind.count, question.candidates))
         methods = [FORCED, PROMPT_LOGPROBS] if both else [kind.method or FORCED]
         self._open[number] = _Open(question, methods)
         return [context_request(question)] if FORCED in methods else candidate_requests(question, PROMPT_LOGPROBS)
@@ -147,16 +151,16 @@ class Schedule:
     ) -> list[CandidateScore]:
         kind = self._kind(question)
         if len(scores) == 1:
-            return _with_use(scores[0], PathUse(methods[0], question.kind))
+            return self._with_use(scores[0], PathUse(methods[0], question.kind))
         forced, reference = scores
         difference = largest_difference(forced, reference)
         if kind.is_settling:
             kind.is_settling = False
             if not all(math.isfinite(score.logprob) for score in reference):
-                return _with_use(reference, PathUse(PROMPT_LOGPROBS, question.kind))  # tells nothing of forced tokens
+                return self._with_use(reference, PathUse(PROMPT_LOGPROBS, question.kind))  # tells nothing of forced tokens
             if difference <= self._settling_tolerance:
                 kind.method = FORCED
-                return _with_use(reference, PathUse(FORCED, question.kind, audit=difference))
+                return self._with_use(forced, PathUse(FORCED, question.kind, audit=difference))
             kind.method = PROMPT_LOGPROBS
             logger.warning(
                 "Forced tokens are not exact for this model (%s: mean losses differ by %.2g nats), so every candidate "
@@ -164,16 +168,18 @@ class Schedule:
                 question.kind,
                 difference,
             )
-            return _with_use(reference, PathUse(PROMPT_LOGPROBS, question.kind, rejected=(FORCED,)))
+            return self._with_use(reference, PathUse(PROMPT_LOGPROBS, question.kind, rejected=(FORCED,)))
         if not difference <= self._audit_tolerance:
             self.exclude([FORCED])
             objection = f"mean losses differ by {difference:.2g} nats"
             raise PathError([FORCED], question.kind, objection, question.question_id, REMEDY)
-        return _with_use(reference, PathUse(FORCED, question.kind, audit=difference))
+        return self._with_use(forced, PathUse(FORCED, question.kind, audit=difference))
+
+    def _with_use(self, scores: Sequence[CandidateScore], use: PathUse) -> list[CandidateScore]:
+        best, second = sorted([score.nll for score in scores] + [math.inf])[:2]
+        near_tie = not second - best >= 2 * self._audit_tolerance
+        use = replace(use, tolerance=self._audit_tolerance, near_tie=near_tie, note=self._note)
+        return [replace(score, use=use) for score in scores]
 
     def _kind(self, question: EngineQuestion) -> _Kind:
         return self._kinds.setdefault(question.kind, _Kind(self._method))
-
-
-def _with_use(scores: Sequence[CandidateScore], use: PathUse) -> list[CandidateScore]:
-    return [replace(score, use=use) for score in scores]
