@@ -6,7 +6,14 @@ import pytest
 
 from lmms_egoplan.benchmarks.egoplan import metrics
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.ranking.audits import audit_values, largest_difference, num_audits
+from lmms_egoplan.ranking.audits import (
+    audit_values,
+    largest_difference,
+    largest_tolerance,
+    notes,
+    num_audits,
+    num_near_ties,
+)
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodPair, LoglikelihoodText, PathUse, of_sum
 
 CHOICES = ["put", "take cereal bag", "open cupboard", "wash"]
@@ -41,6 +48,24 @@ def test_audits_are_counted_and_their_largest_difference_given():
     assert num_audits(found) == 2
     assert largest_difference(found) == 3e-7
     assert math.isnan(largest_difference(values(PathUse("packed", "image"))))
+
+
+def test_tolerance_near_ties_and_notes_are_in_the_results():
+    found = values(
+        PathUse("packed", "image", audit=2e-3, tolerance=1e-4, near_tie=True),
+        PathUse("packed", "image", tolerance=1e-2, note="a note"),
+        PathUse("packed", "image", audit=1e-7, tolerance=None),
+    )
+    assert largest_tolerance(found) == 1e-4
+    assert math.isnan(largest_tolerance(found[1:]))
+    assert num_near_ties(found) == 1
+    assert notes(found[1:2] * 3) == "a note"
+
+
+def test_only_a_note_gives_its_metric():
+    for note in (None, "a note"):
+        score = Loglikelihood(0.5, 2, False, use=PathUse("packed", "image", note=note))
+        assert ("ranking_note" in audit_values([score])) == (note is not None)
 
 
 def test_a_path_that_another_process_rejects_ends_the_run():

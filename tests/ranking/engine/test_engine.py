@@ -209,3 +209,22 @@ def test_clips_are_images_and_said_to_be(caplog):
     sound = [{"role": "user", "content": [{"type": "audio", "audio": b""}, text]}]
     with pytest.raises(RankingError, match="question q3: an engine ranks behind text, images and clips only"):
         ranked.encode(sound, ["put mug"], "q3")
+
+
+def test_audited_questions_have_the_numbers_of_forced_tokens_and_the_note():
+    """Forced tokens come out 4e-5 nats off: within the tolerance, and visible."""
+
+    class Shifted(TableEngine):
+        def answer(self, name, question, request):
+            response = super().answer(name, question, request)
+            shifted = [(value - 4e-5, rank) for value, rank in response.logprobs]
+            return EngineResponse(response.prompt_length, response.tokens, shifted, response.prompt_logprobs)
+
+    questions = [question(number) for number in range(6)]
+    ranked = EngineRanker(Shifted(), build("llava")[1], note="never compared")
+    scores = list(ranked.scores(questions))
+    assert [row[0].use.audit is not None for row in scores] == [True, True, False, True, False, False]
+    for row, asked in zip(scores, questions, strict=True):
+        shifted = [tuple(value - 4e-5 for value in values) for values in expected(asked)]
+        assert [score.token_logprobs for score in row] == shifted
+        assert (row[0].use.note, row[0].use.tolerance) == ("never compared", 1e-4)

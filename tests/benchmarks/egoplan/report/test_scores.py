@@ -156,3 +156,46 @@ def test_only_a_written_answer_can_be_truncated(section, tmp_path, bert):
     (headline,) = EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert)).section().headlines
     assert (headline.run, headline.task) == ("Small", task)
     assert headline.is_generated
+
+
+AUDITED = {"ranking_audit_difference": 2e-3, "ranking_tolerance": 1e-4}
+
+
+def with_metrics(runs, name, metrics):
+    """The runs, one of which has other metrics."""
+    changed = []
+    for run in runs:
+        task = run.tasks.get("egoplan_val")
+        if run.name == name:
+            run = replace(run, tasks={"egoplan_val": replace(task, metrics=task.metrics | metrics)})
+        changed.append(run)
+    return EgoPlanReport(changed)
+
+
+def test_a_run_beyond_its_tolerance_is_neither_ranked_nor_compared(runs, section, bert):
+    report = with_metrics(runs, "Small", AUDITED)
+    (headline,) = (line for line in report.headlines if line.run == "Small")
+    assert "0.002 nats, more than 0.0001" in headline.apart[0]
+    assert any(table.key == "egoplan_comparisons" for table in section.tables)
+    assert not any(table is not None and table.key == "egoplan_comparisons" for table in report.tables())
+    assert all("0.002" in pair.why for pair in report.differences if "Small" in (pair.first, pair.second))
+    assert any("Small" in text and "0.002" in text for text in report.remarks())
+    (row,) = (row for row in report.compact().rows if row.values[0].strip() == "not compared")
+    assert [("0.002" in cell) for cell in row.values[1:]].count(True) == 1
+
+
+@pytest.mark.parametrize("changed", [{"ranking_audit_difference": 9e-5}, {"ranking_audit_difference": float("nan")}])
+def test_a_run_within_its_tolerance_or_without_audits_is_compared(runs, changed):
+    report = with_metrics(runs, "Small", AUDITED | changed)
+    assert any(table is not None and table.key == "egoplan_comparisons" for table in report.tables())
+    assert not any("nats" in reason for line in report.headlines for reason in line.apart)
+
+
+def test_near_ties_and_the_backends_note_are_shown(runs):
+    text = "vLLM not compared with transformers for this model"
+    report = with_metrics(runs, "Small", {"near_ties": 3, "ranking_note": text})
+    assert any(text in remark for remark in report.remarks())
+    cells = {row.values[0].strip(): row.values[1:] for row in report.compact().rows}
+    assert text in cells["ranking"]
+    assert "3" in cells["near ties"]
+    assert not any(text in reason for line in report.headlines for reason in line.apart)
