@@ -136,10 +136,6 @@ class PathChecker:
             return Outcome(math.inf, str(error))
         except _MODEL_ERRORS as error:
             return Outcome(math.inf, f"{type(error).__name__}: {error}")
-        return self.outcome(scores, reference)
-
-    def outcome(self, scores: Sequence[CandidateScore], reference: Sequence[CandidateScore]) -> Outcome:
-        """Compare a path's scores of a question with those of full passes."""
         differences = [abs(s.nll - r.nll) for s, r in zip(scores, reference, strict=True)]
         largest = math.inf if any(math.isnan(difference) for difference in differences) else max(differences)
         best, second = sorted([score.nll for score in reference] + [math.inf])[:2]

@@ -1,11 +1,12 @@
 """Kinds of questions: what decides whether a computation path that was exact for one is exact for the next."""
 
+import hashlib
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lmms_egoplan.ranking.question import EncodedQuestion
+from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion
 
 # Settings of a text model that count tokens, from which on it computes in another way: sliding windows, chunks of
 # attention or of a recurrent scan, keys that sparse attention chooses, and the lengths at which rotary frequencies
@@ -14,6 +15,8 @@ _LIMIT = re.compile(
     r"^(?!.*(?:layers|pattern))"
     r".*(?:window|chunk|block_size|local_attention$|index_topk$|original_max_position|original_max_seq)"
 )
+
+AUDITED_EVERY = 512
 
 Extent = tuple[int, int, int, int, int]
 
@@ -56,6 +59,14 @@ def extent(question: EncodedQuestion) -> Extent:
     context = math.ceil(4 * math.log2(max(64, question.prefix_length)))
     candidate = max(15, question.longest_candidate - 1).bit_length()
     return visuals, pixels, pixels // max(1, visuals), context, candidate
+
+
+def is_audited(count: int, candidates: Sequence[CandidateTokens]) -> bool:
+    """Whether the count-th question of a kind is: the 2nd, 4th, 8th, ..., 512th; later ones by their candidates."""
+    if count <= AUDITED_EVERY:
+        return count > 1 and count & (count - 1) == 0
+    digest = hashlib.sha256(repr([candidate.tokens for candidate in candidates]).encode()).digest()
+    return int.from_bytes(digest[:8], "big") % AUDITED_EVERY == 0
 
 
 def _limits(settings: dict[str, Any]) -> Iterator[tuple[str, int]]:

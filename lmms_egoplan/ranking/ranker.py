@@ -1,6 +1,5 @@
 """`CandidateRanker`: scores of candidate continuations, on the fastest path that is exact for the model."""
 
-import hashlib
 import logging
 import math
 from collections.abc import Sequence
@@ -13,18 +12,10 @@ from lmms_egoplan.ranking.decoder import DecoderPasses, UnsupportedPathError
 from lmms_egoplan.ranking.encoder_decoder import EncoderDecoderPasses, encoder_decoder_of
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
 from lmms_egoplan.ranking.equivalence import SETTLING_TOLERANCE, Outcome, PathChecker, with_candidates
-from lmms_egoplan.ranking.kinds import Extent, KindFinder, extent
+from lmms_egoplan.ranking.kinds import Extent, KindFinder, extent, is_audited
 from lmms_egoplan.ranking.loglikelihood import PathUse
 from lmms_egoplan.ranking.precision import float32_logits
-from lmms_egoplan.ranking.question import (
-    CandidateTokens,
-    EncodedQuestion,
-    PathError,
-    RankingError,
-    check_length,
-    on_device,
-    ready,
-)
+from lmms_egoplan.ranking.question import EncodedQuestion, PathError, RankingError, check_length, on_device, ready
 from lmms_egoplan.ranking.scores import CandidateScore
 from lmms_egoplan.ranking.thread_copies import ThreadCopies
 from lmms_egoplan.ranking.video_seconds import keep_fractions
@@ -35,8 +26,6 @@ RANKING_VERSION = 4
 """Goes up with every change after which a model may get other numbers; responses in a harness's cache hang on it."""
 
 AUTO, FULL = "auto", "full"
-
-AUDITED_EVERY = 512
 
 NOISE_QUESTIONS = 3
 """Questions of a kind over which the rounding noise of a model in half precision is measured."""
@@ -203,36 +192,32 @@ class CandidateRanker:
 
     def _score(self, question: EncodedQuestion) -> list[CandidateScore]:
         name = self._kind_finder.kind(question)
-        probes = self._checker.probes(self._room(question))
-        if not self._forced and not probes:
+        if not self._forced and not self._checker.probes(self._room(question)):
             return self._with_use(self._passes.full(question), PathUse(FULL, name))
         kind = self._kinds.setdefault(name, _Kind(path=self._forced))
         kind.count += 1
         if kind.path is None:
-            return self._choose(name, kind, question, probes)
+            return self._choose(name, kind, question)
         if kind.path == FULL:
             return self._with_use(self._passes.full(question), PathUse(FULL, name))
         sizes = extent(question)
         grown = any(size > largest for size, largest in zip(sizes, kind.extents, strict=True))
         if grown or is_audited(kind.count, question.candidates):
-            reference = self._passes.full(question)
-            return self._audited(name, kind, question, reference, self._checker.compare(kind.path, question, reference))
+            return self._audited(name, kind, question)
         try:
             scores = getattr(self._passes, kind.path)(question)
         except UnsupportedPathError as error:
             raise RankingError(f"question {question.question_id}: ranking_path={kind.path}: {error}") from error
         if self._takes_full_passes(scores):
-            reference = self._passes.full(question)
-            return self._audited(name, kind, question, reference, self._checker.outcome(scores, reference))
+            return self._audited(name, kind, question)
         return self._with_use(scores, PathUse(kind.path, name))
 
-    def _choose(
-        self, name: str, kind: _Kind, question: EncodedQuestion, probes: list[CandidateTokens]
-    ) -> list[CandidateScore]:
+    def _choose(self, name: str, kind: _Kind, question: EncodedQuestion) -> list[CandidateScore]:
         """Compute a question every way; settle the path if enough is known."""
         own = self._passes.full(question)
         if not all(math.isfinite(score.logprob) for score in own):
             return self._with_use(own, PathUse(FULL, name))  # tells nothing of the other paths
+        probes = self._checker.probes(self._room(question))
         trial = with_candidates(question, probes)
         probed = self._passes.full(replace(question, candidates=probes))
         if self._checker.measures_noise:
@@ -271,15 +256,15 @@ class CandidateRanker:
         assert scores is not None
         return self._with_use(scores, use, own)
 
-    def _audited(
-        self, name: str, kind: _Kind, question: EncodedQuestion, reference: list[CandidateScore], outcome: Outcome
-    ) -> list[CandidateScore]:
+    def _audited(self, name: str, kind: _Kind, question: EncodedQuestion) -> list[CandidateScore]:
         """The scores of a question on its kind's path, once they are compared with those of full passes.
 
         Raises:
             PathError: they differ, and the path was not forced.
         """
         assert kind.path is not None
+        reference = self._passes.full(question)
+        outcome = self._checker.compare(kind.path, question, reference)
         self._extend(kind, question)
         if not all(math.isfinite(score.logprob) for score in reference):
             return self._with_use(outcome.scores or reference, PathUse(kind.path, name), reference)
@@ -287,12 +272,8 @@ class CandidateRanker:
             if outcome.scores is None:
                 raise RankingError(f"question {question.question_id}: ranking_path={kind.path}: {outcome.problem}")
             if objection := self._checker.objection([outcome], question, reference):
-                logger.warning(
-                    "question %s: ranking_path=%s is not exact for this model: %s",
-                    question.question_id,
-                    kind.path,
-                    objection,
-                )
+                where = f"question {question.question_id}: ranking_path={kind.path}"
+                logger.warning("%s is not exact for this model: %s", where, objection)
         elif objection := self._checker.objection([outcome], question, reference):
             failed = [kind.path]
             for path in self._fast_paths:
@@ -334,11 +315,3 @@ class CandidateRanker:
     def _extend(self, kind: _Kind, question: EncodedQuestion) -> None:
         sizes = zip(kind.extents, extent(question), strict=True)
         kind.extents = tuple(max(pair) for pair in sizes)
-
-
-def is_audited(count: int, candidates: Sequence[CandidateTokens]) -> bool:
-    """Whether the count-th question of a kind is: the 2nd, 4th, 8th, ..., 512th; later ones by their candidates."""
-    if count <= AUDITED_EVERY:
-        return count > 1 and count & (count - 1) == 0
-    digest = hashlib.sha256(repr([candidate.tokens for candidate in candidates]).encode()).digest()
-    return int.from_bytes(digest[:8], "big") % AUDITED_EVERY == 0

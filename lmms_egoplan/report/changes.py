@@ -29,8 +29,8 @@ def changes(
     ordered = sorted(tasks, key=lambda task: task.run.time)
     for earlier, later in combinations(ordered, 2):
         is_pair = earlier.run is not later.run and model_of(earlier.run) == model_of(later.run)
-        is_exact = not earlier.inexact and not later.inexact
-        if is_pair and is_exact and earlier.conditions == later.conditions and not earlier.is_demo and not later.is_demo:
+        is_usable = not any(task.is_demo or task.inexact for task in (earlier, later))
+        if is_pair and is_usable and earlier.conditions == later.conditions:
             found = difference(later, earlier)
             if found is not None:
                 yield Change(

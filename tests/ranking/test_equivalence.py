@@ -11,10 +11,9 @@ from PIL import Image
 from transformers import AutoModelForImageTextToText, LlavaForConditionalGeneration
 
 from lmms_egoplan.ranking import CandidateRanker, PathError, RankingError
-from lmms_egoplan.ranking.kinds import KindFinder
+from lmms_egoplan.ranking.kinds import AUDITED_EVERY, KindFinder, is_audited
 from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion
-from lmms_egoplan.ranking.ranker import AUDITED_EVERY, is_audited
 from zoo import BEFORE_5_16, build
 from zoo.unusual import build_around, save_faulty
 

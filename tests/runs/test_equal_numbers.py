@@ -1,4 +1,4 @@
-"""Float32 likelihoods are bit-equal in both harnesses, whatever else a command asks and however many processes share it."""
+"""Float32 likelihoods are bit-equal in both harnesses, with any other tasks and any number of processes."""
 
 import json
 import os

@@ -61,8 +61,7 @@ class VLLMVLMRanker(WithChatPrompts, vllm_vlm()):
         self._base_url = base_url
         served = ""
         loading = {name: kwargs[name] for name in ("revision", "trust_remote_code") if name in kwargs}
-        config = AutoConfig.from_pretrained(pretrained, **loading)
-        note = engine_note(config)
+        note = engine_note(AutoConfig.from_pretrained(pretrained, **loading))
         if base_url is None:
             super().__init__(pretrained, **(kwargs | ARGUMENTS))
             if self.data_parallel_size > 1:

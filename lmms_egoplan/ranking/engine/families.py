@@ -8,15 +8,12 @@ from lmms_egoplan.ranking.question import RankingError
 NOT_COMPARED = "vLLM not compared with transformers for this model"
 
 # Full passes of transformers in float32 agree with vLLM to 4.1e-5 nats.
-_AGREEING = {
-    *("idefics3", "internvl", "llava", "llava_next", "llava_onevision"),
-    *("qwen2_vl", "qwen2_5_vl", "qwen3_vl"),
-}
+_AGREEING = {"idefics3", "internvl", "llava", "llava_next", "llava_onevision", "qwen2_vl", "qwen2_5_vl", "qwen3_vl"}
+    ["idefics3", "internvl", "llava", "llava_next", "llava_onevision", "qwen2_vl", "qwen2_5_vl", "qwen3_vl"]
+)
 
 # transformers lets the image tokens of these attend to each other whatever the settings say.
-_BIDIRECTIONAL = {
-    *("diffusion_gemma", "gemma3", "git", "molmo2", "paligemma", "pi0", "shieldgemma2"),
-}
+_BIDIRECTIONAL = {"diffusion_gemma", "gemma3", "git", "molmo2", "paligemma", "pi0", "shieldgemma2"}
 
 
 def engine_note(config: Any) -> str | None:

@@ -17,9 +17,9 @@ from lmms_egoplan.ranking.engine.requests import (
     fold,
     largest_difference,
 )
+from lmms_egoplan.ranking.kinds import is_audited
 from lmms_egoplan.ranking.loglikelihood import PathUse
 from lmms_egoplan.ranking.question import PathError, RankingError
-from lmms_egoplan.ranking.ranker import is_audited
 from lmms_egoplan.ranking.scores import CandidateScore
 
 logger = logging.getLogger(__name__)
@@ -119,7 +119,8 @@ class Schedule:
         kind.count += 1
         if kind.method is None:
             kind.is_settling = True
-        both = kind.method is None or (kind.method == FORCED and self._method is None and is_audited(kind.count, question.candidates))
+        may_audit = kind.method == FORCED and self._method is None
+        both = kind.method is None or (may_audit and is_audited(kind.count, question.candidates))
         methods = [FORCED, PROMPT_LOGPROBS] if both else [kind.method or FORCED]
         self._open[number] = _Open(question, methods)
         return [context_request(question)] if FORCED in methods else candidate_requests(question, PROMPT_LOGPROBS)
@@ -157,7 +158,8 @@ class Schedule:
         if kind.is_settling:
             kind.is_settling = False
             if not all(math.isfinite(score.logprob) for score in reference):
-                return self._with_use(reference, PathUse(PROMPT_LOGPROBS, question.kind))  # tells nothing of forced tokens
+                # Nothing is known of forced tokens.
+                return self._with_use(reference, PathUse(PROMPT_LOGPROBS, question.kind))
             if difference <= self._settling_tolerance:
                 kind.method = FORCED
                 return self._with_use(forced, PathUse(FORCED, question.kind, audit=difference))
