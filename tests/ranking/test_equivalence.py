@@ -299,7 +299,7 @@ def test_each_of_two_limits_of_one_name_counts():
     assert finder.kind(EncodedQuestion(ids, [CandidateTokens([1, 2], 0)], "q")) == "text; past sliding_window 48"
 
 
-@pytest.mark.parametrize("order", [(0, 0, 1), (1, 0, 0)], ids=["used first", "rejected first"])
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["used first", "rejected first"])
 def test_what_one_process_rejects_no_other_uses(tmp_path, order):
     """Each process settles a kind's path by a question of its own; the model is inexact for the second one's."""
     processes = [(CandidateRanker(*forgetful()), PathLedger(tmp_path, "model"), images) for images in (1, 3)]

@@ -9,8 +9,6 @@ NOT_COMPARED = "vLLM not compared with transformers for this model"
 
 # Full passes of transformers in float32 agree with vLLM to 4.1e-5 nats.
 _AGREEING = {"idefics3", "internvl", "llava", "llava_next", "llava_onevision", "qwen2_vl", "qwen2_5_vl", "qwen3_vl"}
-    ["idefics3", "internvl", "llava", "llava_next", "llava_onevision", "qwen2_vl", "qwen2_5_vl", "qwen3_vl"]
-)
 
 # transformers lets the image tokens of these attend to each other whatever the settings say.
 _BIDIRECTIONAL = {"diffusion_gemma", "gemma3", "git", "molmo2", "paligemma", "pi0", "shieldgemma2"}
