@@ -79,7 +79,7 @@ def score_letter(doc: Doc, replies: Sequence[str], parts: Sequence[str]) -> Valu
         ``split_size``, ``num_questions``; ``media`` where the question is shown out of a ready clip.
     """
     (reply,) = replies
-    letter = parse_letter(reply)
+    letter = parse_letter(reply, doc["choices"])
     right = letter == doc["golden_choice_idx"]
     return {
         "acc": _scored(doc, right),

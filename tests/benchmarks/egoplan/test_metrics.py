@@ -111,7 +111,15 @@ def test_test_questions_have_no_accuracy():
 
 
 @pytest.mark.parametrize(
-    ("reply", "score", "unparsed"), [("B.", 1.0, 0.0), ("The answer is C", 0.0, 0.0), ("B or C", 0.0, 1.0)]
+    ("reply", "score", "unparsed"),
+    [
+        ("B.", 1.0, 0.0),
+        ("The answer is C", 0.0, 0.0),
+        ("B or C", 0.0, 1.0),
+        # The choices decide.
+        ("B take cereal bag", 1.0, 0.0),
+        ("B. open cupboard", 0.0, 1.0),
+    ],
 )
 def test_reply(reply, score, unparsed):
     values = metrics.score_reply(make_doc("Ego4D"), [reply])
