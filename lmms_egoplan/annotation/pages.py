@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_egoplan.annotation.agreement import agreements
+from lmms_egoplan.annotation.agreement import WHEN_UNDEFINED, agreements
 from lmms_egoplan.annotation.assignment import Slot
 from lmms_egoplan.annotation.database import ANNOTATOR
 from lmms_egoplan.annotation.flow import ADJUDICATION, Flow, Labelled
@@ -138,6 +138,7 @@ def lead_page(flow: Flow, person: Person, csrf: str, store: Store) -> str:
         progress=store.progress(),
         counts=stage_counts(flow, labelled, store),
         agreements=agreements(flow, labelled),
+        when_undefined=WHEN_UNDEFINED,
         disputed=[
             (positions[item.id], item.id, labelled.adjudicated(item))
             for item in labelled.items

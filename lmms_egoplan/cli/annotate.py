@@ -25,11 +25,13 @@ def status(db: _Db) -> None:
 
     Example: `lmms-egoplan annotate status --db labels.sqlite`
     """
+    from dataclasses import astuple, fields
+
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Column, Table
 
-    from lmms_egoplan.annotation.agreement import agreements
+    from lmms_egoplan.annotation.agreement import WHEN_UNDEFINED, Agreement, agreements
     from lmms_egoplan.annotation.pages import disputed, stage_counts
 
     store, flow = _open(db)
@@ -41,13 +43,13 @@ def status(db: _Db) -> None:
         seconds = "n/a" if known.seconds is None else f"{known.seconds:.1f}"
         table.add_row(escape(known.person), str(known.labelled), known.state, seconds)
     Console().print(table)
-    names = ("items", "percent", "cohen", "cohen_pairs", "cohen_smallest_overlap", "fleiss", "krippendorff")
+    names = [field.name for field in fields(Agreement)][1:]
     table = Table("agreement on", *(Column(name.replace("_", " "), justify="right") for name in names))
-    for found in agreements(flow, labelled):
-        cells = [getattr(found, name) for name in names]
+    for title, *cells in map(astuple, agreements(flow, labelled)):
         texts = ["n/a" if x is None else str(x) if isinstance(x, int) else f"{x:.3f}" for x in cells]
-        table.add_row(escape(found.title), *texts)
+        table.add_row(escape(title), *texts)
     Console().print(table)
+    typer.echo(WHEN_UNDEFINED)
     for line in flow.remarks(labelled):
         typer.echo(line)
     items = disputed(flow, labelled, store)

@@ -1,18 +1,19 @@
-"""How far raters agree: Pearson's r and Cohen's kappa of pairs, Fleiss' kappa of three and more, each rater's mean.
+"""Measure how far raters agree: Pearson's r and Cohen's kappa of pairs, Krippendorff's alpha of any number of raters.
 
-Every coefficient has a bootstrap interval.
+Every coefficient has a bootstrap interval. It depends neither on the order of the items nor on that of the raters.
+Below `MIN_ITEMS` items there is no coefficient.
 """
 
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
 
+MIN_ITEMS = 10
 RESAMPLES = 2000
 _SEED = 0
 _PERCENTILES = (2.5, 97.5)
@@ -34,7 +35,8 @@ class Estimate:
 class Agreement:
     """How far two raters agree on some questions.
 
-    pearson: None where it is undefined: for fewer than two questions, or ratings of one rater that are all equal.
+    questions: how many both have rated.
+    pearson: None for fewer than `MIN_ITEMS` questions, and where it is undefined: ratings of one rater are all equal.
     kappa_unweighted, kappa_linear: Cohen's, without weights and with linear ones; None where Pearson's r is, and for
         ratings that are means.
     undefined_resamples: how many of the `RESAMPLES` samples of the bootstrap are undefined in that way; the
@@ -46,20 +48,6 @@ class Agreement:
     kappa_unweighted: Estimate | None
     kappa_linear: Estimate | None
     undefined_resamples: int = 0
-
-
-def rated_by_all(ratings: Ratings) -> list[str]:
-    """Questions that every rater has rated, in the first rater's order.
-
-    >>> rated_by_all({"gpt-4o": {"1": 1.0, "2": 0.5, "3": None}, "human": {"1": 0.5, "3": 1.0}})
-    ['1']
-    """
-    first, *others = ratings.values()
-    return [
-        question
-        for question, rating in first.items()
-        if rating is not None and all(other.get(question) is not None for other in others)
-    ]
 
 
 def gaps(ratings: Ratings) -> dict[str, tuple[int, int]]:
@@ -76,45 +64,27 @@ def gaps(ratings: Ratings) -> dict[str, tuple[int, int]]:
 
 
 def pooled(ratings: Ratings) -> dict[str, float | None]:
-    """Several raters as one: the mean of their ratings of each question that all of them have.
+    """Treat several raters as one: the mean of their ratings of each question that at least two have rated.
 
-    None where one of them gave no rating. Means of three raters over 50 answers are what arXiv 2311.15596 prints in
-    Table 10.
+    None where fewer have. Means of three raters over 50 answers are what arXiv 2311.15596 prints in Table 10.
 
     >>> pooled({"Ann": {"1": 1.0, "2": 0.5}, "Bo": {"1": 0.5, "2": None}})
     {'1': 0.75, '2': None}
     """
-    first, *others = ratings.values()
-    columns = {
-        question: [rated[question] for rated in (first, *others)]
-        for question in first
-        if all(question in rated for rated in others)
-    }
-    return {question: None if None in column else fmean(column) for question, column in columns.items()}
+    return {question: fmean(given) if len(given) > 1 else None for question, given in by_question(ratings).items()}
 
 
-def pairwise(
-    ratings: Ratings, questions: Sequence[str], levels: Sequence[float], means: Collection[str] = ()
-) -> Iterator[tuple[str, str, Agreement]]:
-    """Every pair of raters, in the order of `ratings`, with their agreement on `questions`.
+def by_question(ratings: Ratings) -> dict[str, list[float]]:
+    """For each question of any rater, the ratings that there are.
 
-    Args:
-        ratings: at least two raters.
-        questions: each rated by all of them, as `rated_by_all` finds them.
-        levels: as for `agreement`.
-        means: raters whose ratings are means of several raters', not `levels`; they have no kappa.
-
-    Raises:
-        ValueError: as for `agreement`.
-
-    >>> ratings = {"gpt-4o": {"1": 1.0, "2": 0.0, "3": 0.5}, "human": {"1": 1.0, "2": 0.0, "3": 0.5}}
-    >>> [(*pair, found.questions) for *pair, found in pairwise(ratings, ["1", "2", "3"], levels=(0, 0.5, 1))]
-    [('gpt-4o', 'human', 3)]
+    >>> by_question({"gpt-4o": {"1": 1.0, "2": 0.5, "3": None}, "human": {"1": 0.5, "3": 1.0}})
+    {'1': [1.0, 0.5], '2': [0.5], '3': [1.0]}
     """
-    columns = {rater: [rated[question] for question in questions] for rater, rated in ratings.items()}
-    for first, second in combinations(columns, 2):
-        scale = None if first in means or second in means else levels
-        yield first, second, agreement(columns[first], columns[second], scale)
+    questions = dict.fromkeys(question for rated in ratings.values() for question in rated)
+    return {
+        question: [rating for rated in ratings.values() if (rating := rated.get(question)) is not None]
+        for question in questions
+    }
 
 
 def agreement(first: Sequence[float], second: Sequence[float], levels: Sequence[float] | None) -> Agreement:
@@ -129,7 +99,7 @@ def agreement(first: Sequence[float], second: Sequence[float], levels: Sequence[
     Raises:
         ValueError: not the same number of ratings, or a rating off the scale.
 
-    >>> found = agreement([0, 0, 0.5, 1, 1, 1], [0, 0.5, 0.5, 0.5, 1, 1], levels=(0, 0.5, 1))
+    >>> found = agreement([0, 0, 0.5, 1, 1, 1] * 2, [0, 0.5, 0.5, 0.5, 1, 1] * 2, levels=(0, 0.5, 1))
     >>> round(found.pearson.value, 3), round(found.kappa_unweighted.value, 3), round(found.kappa_linear.value, 3)
     (0.766, 0.52, 0.625)
     >>> -1 <= found.pearson.low <= found.pearson.value <= found.pearson.high <= 1
@@ -143,8 +113,12 @@ def agreement(first: Sequence[float], second: Sequence[float], levels: Sequence[
         raise ValueError(f"expected as many ratings of both raters, got {len(first)} and {len(second)}")
     if levels is not None:
         _check_scale({*first, *second}, levels)
-    if min(len(set(first)), len(set(second))) < 2:
+    if len(first) < MIN_ITEMS or min(len(set(first)), len(set(second))) < 2:
         return Agreement(len(first), None, None, None)
+    # The same resamples in any order of questions and raters.
+    first, second = zip(
+        *min(sorted(zip(first, second, strict=True)), sorted(zip(second, first, strict=True))), strict=True
+    )
 
     def coefficients(a: "np.ndarray", b: "np.ndarray", axis: int) -> "np.ndarray":
         kappas = [] if levels is None else [_kappas(a, b, levels, axis), _linear_kappas(a, b, levels, axis)]
@@ -161,42 +135,46 @@ def agreement(first: Sequence[float], second: Sequence[float], levels: Sequence[
     return Agreement(len(first), pearson, unweighted, linear, undefined)
 
 
-def fleiss_kappa(ratings: Sequence[Sequence[float]], levels: Sequence[float]) -> Estimate | None:
-    """Fleiss' kappa (1971) of three or more raters, with a bootstrap interval over questions.
+def krippendorff_alpha(units: Iterable[Sequence[Any]], levels: Sequence[Any], is_ordered: bool) -> Estimate | None:
+    """Krippendorff's alpha (2011) of any number of raters, with a bootstrap interval over items.
 
     Args:
-        ratings: of each rater, a rating for each question, all of them among `levels`.
-        levels: the scale; Fleiss' kappa knows no order of it.
+        units: for each item the ratings that there are, all of them among `levels`; those with one or none are skipped.
+        levels: the scale.
+        is_ordered: whether levels are numbers, whose distance counts (interval); else they are equal or not (nominal).
 
     Returns:
-        None where it is undefined: for fewer than two questions, or ratings that are all equal.
+        None for fewer than `MIN_ITEMS` items with two ratings, and where it is undefined: ratings are all equal.
 
     Raises:
-        ValueError: fewer than three raters, not the same number of ratings, or a rating off the scale.
+        ValueError: a rating off the scale.
 
-    >>> ratings = [[0, 1, 1, 0], [0, 1, 1, 1], [0, 1, 0, 0]]
-    >>> round(fleiss_kappa(ratings, levels=(0, 1)).value, 3)
-    0.333
+    >>> units = [[0, 0, 0], [1, 1, 1], [1, 1], [0, 1, 0]] * 3
+    >>> round(krippendorff_alpha(units, levels=(0, 1), is_ordered=False).value, 3)
+    0.644
     """
     import numpy as np
+    from krippendorff import alpha
 
-    if len(ratings) < 3 or len({len(column) for column in ratings}) > 1:
-        raise ValueError(
-            f"expected three or more raters with as many ratings each, got {[len(column) for column in ratings]}"
-        )
-    _check_scale({rating for column in ratings for rating in column}, levels)
-    if len(ratings[0]) < 2 or len({rating for column in ratings for rating in column}) < 2:
+    several = [unit for unit in units if len(unit) > 1]
+    _check_scale({rating for unit in several for rating in unit}, levels)
+    # The same resamples in any order of items.
+    counts = np.array(sorted([unit.count(level) for level in levels] for unit in map(list, several)))
+    if len(several) < MIN_ITEMS or (counts.sum(axis=0) > 0).sum() < 2:
         return None
-    given = np.asarray(ratings)
-    counts = np.stack([(given == level).sum(axis=0) for level in levels]).astype(float)
-    agreeing = (counts * (counts - 1)).sum(axis=0) / (len(ratings) * (len(ratings) - 1))
+    domain = np.asarray(levels if is_ordered else range(len(levels)), dtype=float)
+    distances = (domain[:, None] - domain) ** 2 if is_ordered else 1 - np.eye(len(domain))
+    observed = (counts @ distances * counts).sum(axis=1) / (counts.sum(axis=1) - 1)
 
-    def kappas(agreeing: "np.ndarray", *counts: "np.ndarray", axis: int) -> "np.ndarray":
-        expected = sum((count.mean(axis) / len(ratings)) ** 2 for count in counts)
-        # Where all ratings of a resample are equal, kappa is 0 / 0.
-        return np.stack([(agreeing.mean(axis) - expected) / np.where(expected < 1, 1 - expected, np.nan)])
+    def alphas(observed: "np.ndarray", *counts: "np.ndarray", axis: int) -> "np.ndarray":
+        totals = np.stack([count.sum(axis) for count in counts])
+        expected = np.einsum("i...,ij,j...->...", totals, distances, totals) / (totals.sum(axis=0) - 1)
+        # Where all ratings of a resample are equal, alpha is 1 - 0 / 0.
+        return np.stack([1 - observed.sum(axis) / np.where(expected > 0, expected, np.nan)])
 
-    ((estimate,), _) = _estimates(kappas(agreeing, *counts, axis=0), kappas, (agreeing, *counts))
+    level = "interval" if is_ordered else "nominal"
+    value = alpha(value_counts=counts, value_domain=domain, level_of_measurement=level)
+    ((estimate,), _) = _estimates([value], alphas, (observed, *counts.T))
     return estimate
 
 

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmms_egoplan.judging.agreement import (
+    MIN_ITEMS,
     RESAMPLES,
     Agreement,
     agreement,
-    fleiss_kappa,
+    by_question,
     gaps,
-    pairwise,
+    krippendorff_alpha,
     pooled,
-    rated_by_all,
 )
 
 LEVELS = (0.0, 0.5, 1.0)
@@ -47,12 +47,15 @@ def slow_kappa(first, second, disagreement=distance):
     return 1 - observed / expected
 
 
-def slow_fleiss(columns):
-    """Observed agreement of two raters of a question, drawn at random, against that of two ratings drawn from all."""
-    observed = fmean(a == b for question in zip(*columns, strict=True) for a, b in itertools.permutations(question, 2))
-    ratings = [rating for column in columns for rating in column]
-    expected = fmean(a == b for a, b in itertools.product(ratings, repeat=2))
-    return (observed - expected) / (1 - expected)
+def slow_alpha(units, disagreement):
+    """One minus the mean disagreement of two ratings of an item over that of any two ratings; each rating weighs 1."""
+    several = [unit for unit in units if len(unit) > 1]
+    every = [rating for unit in several for rating in unit]
+    observed = sum(
+        sum(disagreement(a, b) for a, b in itertools.permutations(unit, 2)) / (len(unit) - 1) for unit in several
+    ) / len(every)
+    expected = fmean(disagreement(a, b) for a, b in itertools.permutations(every, 2))
+    return 1 - observed / expected
 
 
 def correlated(count, seed=0, levels=LEVELS):
@@ -69,7 +72,7 @@ def test_coefficients_are_those_of_the_definitions(pairs):
         warnings.simplefilter("error")
         found = agreement(first, second, LEVELS)
     assert found.questions == len(pairs)
-    if len(set(first)) < 2 or len(set(second)) < 2:
+    if len(pairs) < MIN_ITEMS or len(set(first)) < 2 or len(set(second)) < 2:
         assert found == Agreement(len(pairs), None, None, None)
         return
     assert found.pearson.value == pytest.approx(slow_pearson(first, second), abs=1e-9)
@@ -111,7 +114,7 @@ def test_undefined_resamples_are_counted_and_left_out():
 @given(st.data(), st.integers(2, 5))
 def test_other_scales(data, count):
     levels = tuple(map(float, range(count)))
-    pairs = data.draw(st.lists(st.tuples(st.sampled_from(levels), st.sampled_from(levels)), min_size=5, max_size=15))
+    pairs = data.draw(st.lists(st.tuples(st.sampled_from(levels), st.sampled_from(levels)), min_size=10, max_size=20))
     first, second = [a for a, _ in pairs], [b for _, b in pairs]
     found = agreement(first, second, levels)
     if found.kappa_linear is not None:
@@ -119,20 +122,26 @@ def test_other_scales(data, count):
         assert found.kappa_linear.low - 1e-9 <= found.kappa_linear.high
 
 
-def test_resampled_kappa_is_the_same_statistic():
-    """The interval's ends are kappas of resamples; with three questions there are few."""
-    first, second = [0.0, 0.5, 1.0], [0.0, 1.0, 1.0]
-    possible = set()
-    for drawn in itertools.product(range(3), repeat=3):
-        sample = [first[index] for index in drawn], [second[index] for index in drawn]
-        if len(set(sample[0])) > 1 and len(set(sample[1])) > 1:
-            possible.add(round(slow_kappa(*sample), 9))
-    found = agreement(first, second, LEVELS)
-    assert {round(found.kappa_linear.low, 9), round(found.kappa_linear.high, 9)} <= possible
+def test_below_ten_questions_there_is_no_coefficient():
+    first, second = correlated(MIN_ITEMS)
+    assert agreement(first, second, LEVELS).pearson is not None
+    assert agreement(first[1:], second[1:], LEVELS) == Agreement(MIN_ITEMS - 1, None, None, None)
+    units = list(zip(first, second, strict=True))
+    assert krippendorff_alpha(units, LEVELS, True) is not None
+    assert krippendorff_alpha([*units[1:], (0.0,), ()], LEVELS, True) is None
 
 
-def test_intervals_are_the_same_each_time():
-    assert agreement(*correlated(40), LEVELS) == agreement(*correlated(40), LEVELS)
+def test_the_interval_depends_on_no_order():
+    """One r has one interval, whichever page lists the questions and the raters."""
+    first, second = correlated(40)
+    expected = agreement(first, second, LEVELS)
+    assert agreement(second, first, LEVELS) == expected
+    assert agreement(first[::-1], second[::-1], LEVELS) == expected
+    means = [0.5 * (a + b) for a, b in zip(first, second, strict=True)]
+    assert agreement(first, means, None) == agreement(means[::-1], first[::-1], None)
+    units = [[a, b, b][: 2 + number % 2] for number, (a, b) in enumerate(zip(first, second, strict=True))]
+    shuffled = [unit[::-1] for unit in reversed(units)]
+    assert krippendorff_alpha(units, LEVELS, True) == krippendorff_alpha(shuffled, LEVELS, True)
 
 
 def test_wrong_ratings():
@@ -142,37 +151,23 @@ def test_wrong_ratings():
         agreement([0.0, 0.7], [0.0, 1.0], LEVELS)
 
 
-def test_questions_in_common():
+def test_gaps_of_raters():
     ratings = {
         "a": {"q2": 1.0, "q1": 0.0, "q3": None, "q4": 0.5},
         "b": {"q1": 0.5, "q2": 0.0, "q3": 1.0},
         "c": {"q1": 1.0, "q2": 0.0, "q4": 1.0, "q5": 1.0},
     }
-    assert rated_by_all(ratings) == ["q2", "q1"]
     assert gaps(ratings) == {"a": (1, 1), "b": (2, 0), "c": (1, 0)}
-
-
-def test_every_pair_once():
-    first, second = correlated(20)
-    ratings = {
-        rater: {str(number): value for number, value in enumerate(rated)}
-        for rater, rated in {"a": first, "b": second, "c": first}.items()
-    }
-    found = {(one, other): result for one, other, result in pairwise(ratings, list(map(str, range(20))), LEVELS)}
-    assert found.keys() == {("a", "b"), ("a", "c"), ("b", "c")}
-    assert found["a", "b"] == agreement(first, second, LEVELS)
-    assert found["a", "c"].kappa_linear.value == 1
+    assert by_question(ratings) == {
+        "q2": [1.0, 0.0, 0.0], "q1": [0.0, 0.5, 1.0], "q3": [1.0], "q4": [0.5, 1.0], "q5": [1.0]
+    }  # fmt: skip
 
 
 def test_means_of_several_raters_have_pearson_alone():
-    first, second = [0.0, 0.833, 1.0, 0.5], [0.0, 0.5, 1.0, 1.0]
+    first, second = [0.0, 0.833, 1.0, 0.5] * 3, [0.0, 0.5, 1.0, 1.0] * 3
     found = agreement(first, second, None)
     assert found.pearson.value == pytest.approx(slow_pearson(first, second))
     assert found.kappa_unweighted is found.kappa_linear is None
-    ratings = {name: dict(enumerate(rated)) for name, rated in (("people", first), ("a", second), ("b", second))}
-    pairs = {pair[:2]: pair[2] for pair in pairwise(ratings, range(4), LEVELS, means={"people"})}
-    assert pairs["people", "a"] == found
-    assert pairs["a", "b"].kappa_unweighted.value == 1
 
 
 def test_several_raters_as_one():
@@ -181,38 +176,49 @@ def test_several_raters_as_one():
         "b": {"q1": 1.0, "q2": 0.5, "q3": 1.0},
         "c": {"q3": 1.0, "q2": 0.5, "q1": 0.5},
     }
-    assert pooled(ratings) == {"q1": pytest.approx(5 / 6), "q2": pytest.approx(1 / 3), "q3": None}
+    assert pooled(ratings) == {"q1": pytest.approx(5 / 6), "q2": pytest.approx(1 / 3), "q3": 1.0, "q4": None}
 
 
-# How many of 14 raters put each of ten subjects into each of five categories, and the kappa that Fleiss (1971) gives.
-FLEISS_1971 = (
-    (0, 0, 0, 0, 14), (0, 2, 6, 4, 2), (0, 0, 3, 5, 6), (0, 3, 9, 2, 0), (2, 2, 8, 1, 1),
-    (7, 7, 0, 0, 0), (3, 2, 6, 3, 0), (2, 5, 3, 2, 2), (6, 5, 2, 1, 0), (0, 2, 2, 3, 7),
-)  # fmt: skip
+# Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), example C: four observers, twelve units.
+OBSERVERS = ("1 2 3 3 2 1 4 1 2 . . .", "1 2 3 3 2 2 4 1 2 5 . 3", ". 3 3 3 2 3 4 2 2 5 1 .", "1 2 3 3 2 4 4 1 2 5 1 .")
 
 
-def test_fleiss_kappa_of_a_known_example():
-    subjects = [[category for category in range(5) for _ in range(row[category])] for row in FLEISS_1971]
-    found = fleiss_kappa(list(zip(*subjects, strict=True)), range(5))
-    assert found.value == pytest.approx(0.210, abs=0.0005)
-    assert found.low < found.value < found.high
+@pytest.mark.parametrize(("is_ordered", "value"), [(False, 0.743), (True, 0.849)])
+def test_krippendorffs_own_example(is_ordered, value):
+    units = [[int(cell) for cell in column if cell != "."] for column in zip(*map(str.split, OBSERVERS), strict=True)]
+    found = krippendorff_alpha(units, (1, 2, 3, 4, 5), is_ordered)
+    assert found.value == pytest.approx(value, abs=5e-4)
+    assert found.low < found.value <= found.high <= 1
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(3, 5).flatmap(lambda count: st.lists(st.tuples(*[rating] * count), max_size=12)))
-def test_fleiss_kappa_is_that_of_the_definition(rows):
-    columns = [[row[place] for row in rows] for place in range(len(rows[0]) if rows else 3)]
-    found = fleiss_kappa(columns, LEVELS)
-    if len(rows) < 2 or len({value for row in rows for value in row}) < 2:
+@given(st.lists(st.lists(rating, max_size=4), max_size=25), st.booleans())
+def test_alpha_is_that_of_the_definition(units, is_ordered):
+    found = krippendorff_alpha(units, LEVELS, is_ordered)
+    several = [unit for unit in units if len(unit) > 1]
+    if len(several) < MIN_ITEMS or len({rating for unit in several for rating in unit}) < 2:
         assert found is None
     else:
-        assert found.value == pytest.approx(slow_fleiss(columns), abs=1e-9)
-        assert -1 - 1e-9 <= found.low <= found.high <= 1 + 1e-9
+        disagreement = (lambda a, b: (a - b) ** 2) if is_ordered else unequal
+        assert found.value == pytest.approx(slow_alpha(units, disagreement), abs=1e-9)
+        assert found.low <= found.high <= 1 + 1e-9
 
 
-def test_wrong_ratings_of_three():
-    for columns in ([[1.0], [0.0]], [[1.0], [0.0], []]):
-        with pytest.raises(ValueError, match="three or more raters"):
-            fleiss_kappa(columns, LEVELS)
+def test_the_interval_of_alpha_is_a_bootstrap_over_items():
+    source = random.Random(1)
+    units = [unit[: 2 + source.randrange(2)] for unit in zip(*correlated(40), correlated(40, 2)[1], strict=True)]
+    values = [slow_alpha(source.choices(units, k=len(units)), unequal) for _ in range(400)]
+    found = krippendorff_alpha(units, LEVELS, False)
+    assert (found.low, found.high) == pytest.approx(np.percentile(values, (2.5, 97.5)), abs=0.05)
+
+
+def test_ratings_off_the_scale():
     with pytest.raises(ValueError, match="among"):
-        fleiss_kappa([[0.3], [0.0], [0.0]], LEVELS)
+        krippendorff_alpha([[0.3, 0.0]], LEVELS, True)
+
+
+def test_nominal_levels_may_be_anything():
+    units = [["yes", "yes"], ["no", "no"], ["yes", "no"], ["no", "no", "no"]] * 4
+    numbers = [[float(level == "yes") for level in unit] for unit in units]
+    found = krippendorff_alpha(units, ("yes", "no"), False)
+    assert found.value == pytest.approx(slow_alpha(numbers, unequal))

@@ -114,7 +114,7 @@ class RatedAnswers(Flow):
 
     def remarks(self, labelled: Labelled) -> list[str]:
         """How far the people's means agree with a judge, where its ratings are known."""
-        from lmms_egoplan.judging.agreement import agreement
+        from lmms_egoplan.judging.agreement import MIN_ITEMS, agreement
 
         pairs = [
             (item.hidden["rating"], fmean(_rating(label.values) for label in labels))
@@ -124,7 +124,8 @@ class RatedAnswers(Flow):
         if not pairs:
             return []
         found = agreement(*zip(*pairs, strict=True), None).pearson
-        value = "n/a" if found is None else f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
+        why = f"fewer than {MIN_ITEMS} answers" if len(pairs) < MIN_ITEMS else "equal ratings only"
+        value = f"n/a ({why})" if found is None else f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
         return [f"Pearson's r of the judge and the people's mean, over {len(pairs)} answers: {value}"]
 
     def export(self, labelled: Labelled) -> Export:

@@ -61,7 +61,7 @@ def test_ratings_go_from_the_link_to_agreement(prepared, tmp_path):
     for name in ("annotators", "ratings", "pooled"):
         code, output = run("agreement", judged, "--human", tmp_path / "out" / f"gpt-{name}.csv")
         assert code == 0, output
-        assert f"Compared: {len(prepared)} of {len(prepared)} questions" in output
+        assert f"Questions: {len(prepared)}. Rated by all" in output
     code, output = run("annotate", "status", "--db", store.path)
     assert code == 0, output
     assert f"Rating: {2 * len(prepared)} of {2 * len(prepared)} labels" in output

@@ -13,7 +13,7 @@ from lmms_egoplan.benchmarks.egothink.answer_files import write_judged
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.cli import app
-from lmms_egoplan.judging.agreement import agreement, fleiss_kappa
+from lmms_egoplan.judging.agreement import agreement, krippendorff_alpha
 
 LEVELS = (0.0, 0.5, 1.0)
 NAMES = [dimension.name for dimension in DIMENSIONS]
@@ -61,7 +61,7 @@ def test_two_judges_and_people(tmp_path):
     result = run(*files, "--human", human, "--out", out)
     assert result.exit_code == 0, result.output
     for line in (
-        "Compared: 46 of 48 questions. Left out: 2",
+        "Questions: 48. Rated by all 3 raters: 46; by two or more: 48",
         "gpt [x]: 0 not in the file, 1 without a rating",
         "qwen: 1 not in the file, 0 without a rating",
         "gpt [x] and qwen",
@@ -77,16 +77,19 @@ def test_two_judges_and_people(tmp_path):
         "pearson", "pearson_low", "pearson_high",
         "kappa_unweighted", "kappa_unweighted_low", "kappa_unweighted_high",
         "kappa_linear", "kappa_linear_low", "kappa_linear_high",
-        "fleiss_kappa", "fleiss_kappa_low", "fleiss_kappa_high", "undefined_resamples",
+        "krippendorff_alpha", "krippendorff_alpha_low", "krippendorff_alpha_high", "undefined_resamples",
     ]  # fmt: skip
     together = [row for row in table if not row["second"]]
     table = [row for row in table if row["second"]]
     assert [row["dimension"] for row in table[::3]] == [*SOME, "overall"]
     assert {row["first"] for row in together} == {"gpt [x], qwen, Ann"}
-    common = [question for question in ann if question not in ("existence/1", "activity/3")]
+    raters = {"gpt [x]": first, "qwen": second, "Ann": ann}
+    # Each pair over what both have rated.
+    overall = {(row["first"], row["second"]): row["questions"] for row in table if row["dimension"] == "overall"}
+    assert overall == {("gpt [x]", "qwen"): "46", ("gpt [x]", "Ann"): "47", ("qwen", "Ann"): "47"}
     for row in table:
-        questions = [q for q in common if row["dimension"] in ("overall", q.split("/")[0])]
-        raters = {"gpt [x]": first, "qwen": second, "Ann": ann}
+        both = [q for q in ann if raters[row["first"]].get(q) is not None and raters[row["second"]].get(q) is not None]
+        questions = [q for q in both if row["dimension"] in ("overall", q.split("/")[0])]
         expected = agreement(*([raters[row[side]][q] for q in questions] for side in ("first", "second")), LEVELS)
         assert int(row["questions"]) == len(questions)
         for side in ("first", "second"):
@@ -97,42 +100,66 @@ def test_two_judges_and_people(tmp_path):
             found = tuple(float(row[column]) for column in (name, f"{name}_low", f"{name}_high"))
             assert found == (estimate.value, estimate.low, estimate.high)
     for row in together:
-        questions = [q for q in common if row["dimension"] in ("overall", q.split("/")[0])]
-        expected = fleiss_kappa([[rated[q] for q in questions] for rated in raters.values()], LEVELS)
-        assert float(row["fleiss_kappa"]) == expected.value
+        questions = [q for q in ann if row["dimension"] in ("overall", q.split("/")[0])]
+        units = [[rated[q] for rated in raters.values() if rated.get(q) is not None] for q in questions]
+        expected = krippendorff_alpha(units, LEVELS, True)
+        assert (float(row["krippendorff_alpha"]), int(row["questions"])) == (expected.value, len(questions))
     means, pair, *_ = (row for row in rows(result.stdout) if row[0] == "overall")
-    assert means[1:] == [f"{100 * sum(rated[q] for q in common) / 46:.1f}" for rated in raters.values()]
+    given = [[rating for rating in rated.values() if rating is not None] for rated in raters.values()]
+    assert means[1:] == [f"{100 * sum(ratings) / len(ratings):.1f} ({len(ratings)})" for ratings in given]
     assert pair[1] == "46"
     assert pair[2].startswith(f"{float(table[-3]['pearson']):.2f} [{float(table[-3]['pearson_low']):.2f}, ")
 
 
+def test_one_rater_with_few_ratings_takes_no_question_from_the_others(tmp_path):
+    """Two judges of all answers, and a person who has rated some of them."""
+    first, second = (random_ratings(seed, 50, ["existence", "activity"]) for seed in range(2))
+    ann = dict(list(random_ratings(2, 50, ["existence"]).items())[:9])
+    files = [judged_file(tmp_path / f"{name}.jsonl", name, r) for name, r in (("a", first), ("b", second))]
+    human = tmp_path / "human.csv"
+    human.write_text("id,Ann\n" + "".join(f"{question},{rating}\n" for question, rating in ann.items()))
+    out = tmp_path / "agreement.csv"
+    result = run(*files, "--human", human, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "Rated by all 3 raters: 9; by two or more: 100" in result.stdout
+    with out.open(newline="") as file:
+        table = {(row["first"], row["second"]): row for row in csv.DictReader(file) if row["dimension"] == "overall"}
+    assert table["a", "b"]["questions"] == table["a, b, Ann", ""]["questions"] == "100"
+    expected = agreement(list(first.values()), list(second.values()), LEVELS)
+    assert float(table["a", "b"]["pearson"]) == expected.pearson.value
+    # Nine are too few.
+    assert table["a", "Ann"]["questions"] == "9"
+    assert {table["a", "Ann"][name] for name in ("pearson", "kappa_unweighted", "kappa_linear")} == {"n/a"}
+    assert "fewer than 10 questions" in result.stdout
+
+
 @pytest.mark.filterwarnings("error")
 def test_constant_ratings_give_no_number(tmp_path, recwarn):
-    constant = {f"existence/{number}": 1.0 for number in range(1, 6)}
+    constant = {f"existence/{number}": 1.0 for number in range(1, 11)}
     varied = constant | {"existence/1": 0.0}
     files = [judged_file(tmp_path / f"{name}.jsonl", name, r) for name, r in (("a", constant), ("b", varied))]
     out = tmp_path / "agreement.csv"
     result = run(*files, "--out", out)
     assert result.exit_code == 0, result.output
     assert rows(result.stdout) == [
-        *([name, "100.0", "80.0"] for name in ("existence", "overall")),
-        *([name, "5", "n/a", "n/a", "n/a"] for name in ("existence", "overall")),
+        *([name, "100.0 (10)", "90.0 (10)"] for name in ("existence", "overall")),
+        *([name, "10", "n/a", "n/a", "n/a"] for name in ("existence", "overall")),
     ]
     nothing = ",".join(["n/a"] * 9)
-    lines = [f"a,b,{name},5,1.0,0.8,{nothing},,,,0" for name in ("existence", "overall")]
+    lines = [f"a,b,{name},10,1.0,0.9,{nothing},,,,0" for name in ("existence", "overall")]
     assert out.read_text().splitlines()[1:] == lines
     assert not recwarn.list
 
 
 @pytest.mark.filterwarnings("error")
 def test_resamples_that_are_left_out_are_shown(tmp_path):
-    ratings = {f"existence/{number}": float(number == 1) for number in range(1, 6)}
+    ratings = {f"existence/{number}": float(number == 1) for number in range(1, 11)}
     result = run(*(judged_file(tmp_path / f"{name}.jsonl", name, ratings) for name in "ab"))
     assert result.exit_code == 0, result.output
     (*_, row, _) = rows(result.stdout)
-    assert row[1:] == ["5*", *["1.00 [1.00, 1.00]"] * 3]
+    assert row[1:] == ["10*", *["1.00 [1.00, 1.00]"] * 3]
     left_out = re.search(r"\* resamples .* left out of the interval: up to (\d+) of 2000", result.stdout)
-    assert int(left_out[1]) == pytest.approx(2000 * 0.8**5, abs=80)
+    assert int(left_out[1]) == pytest.approx(2000 * 0.9**10, abs=80)
 
 
 def test_people_alone(tmp_path):
@@ -140,7 +167,8 @@ def test_people_alone(tmp_path):
     human.write_text("id,Ann,Bob\nexistence/1,0,0\nexistence/2,1,1\nexistence/3,,1\n")
     result = run("--human", human)
     assert result.exit_code == 0, result.output
-    assert "Compared: 2 of 3 questions. Left out: 1" in result.stdout
+    assert "Questions: 3. Rated by all 2 raters: 2; by two or more: 2" in result.stdout
+    assert "fewer than 10 questions" in result.stdout
 
 
 def people_file(path, people):
@@ -168,11 +196,9 @@ def test_people_are_put_together_as_the_paper_does(tmp_path):
     assert row["kappa_unweighted"] == row["kappa_linear"] == "n/a"
     assert float(table["Ann", "Bob"]["kappa_unweighted"]) <= 1
     assert ("mean of 3 people", "Ann") not in table
-    assert (
-        float(table["Ann, Bob, Cem", ""]["fleiss_kappa"])
-        == fleiss_kappa([list(rated.values()) for rated in people.values()], LEVELS).value
-    )
-    assert float(table["gpt, Ann, Bob, Cem", ""]["fleiss_kappa"]) <= 1
+    units = list(zip(*(rated.values() for rated in people.values()), strict=True))
+    assert float(table["Ann, Bob, Cem", ""]["krippendorff_alpha"]) == krippendorff_alpha(units, LEVELS, True).value
+    assert float(table["gpt, Ann, Bob, Cem", ""]["krippendorff_alpha"]) <= 1
 
 
 def test_a_column_of_means_has_no_kappa_and_is_not_put_together(tmp_path):
@@ -211,7 +237,7 @@ def test_nothing_in_common(tmp_path):
     out = tmp_path / "agreement.csv"
     result = run(*files, "--out", out)
     assert result.exit_code == 1
-    assert "no question that all of them have rated" in result.stderr
+    assert "no question has two ratings" in result.stderr
     assert not out.exists()
 
 
@@ -243,7 +269,7 @@ def test_help_has_an_example():
 def test_help_imports_nothing_heavy():
     program = (
         "import sys, lmms_egoplan.cli, lmms_egoplan.judging.agreement, lmms_egoplan.benchmarks.egothink.rating_files\n"
-        "heavy = {'torch', 'datasets', 'openai', 'scipy', 'sklearn', 'numpy', 'lmms_eval'}\n"
+        "heavy = {'torch', 'datasets', 'openai', 'scipy', 'sklearn', 'numpy', 'krippendorff', 'lmms_eval'}\n"
         "sys.exit(','.join(heavy & set(sys.modules)) or 0)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
@@ -280,4 +306,4 @@ def test_means_of_many_raters_are_not_cut_at_80_columns(tmp_path, monkeypatch):
     told = [cell for row in rows(means) if row[0] == "overall" for cell in row[1:]]
     assert len(told) == 11  # The judge, the people together and each of the nine.
     for rated in people.values():
-        assert f"{100 * sum(rated.values()) / len(rated):.1f}" in told
+        assert f"{100 * sum(rated.values()) / len(rated):.1f} ({len(rated)})" in told

@@ -66,6 +66,7 @@ def _print(judged: "list[JudgedPlan]") -> None:
 
     from lmms_egoplan.benchmarks.actplan.error_judge import agreements
     from lmms_egoplan.benchmarks.actplan.error_types import ERRORS
+    from lmms_egoplan.judging.agreement import MIN_ITEMS
 
     found = agreements(judged)
     heads = ("judge", "judge, of both", "people, of both", "same plans", "kappa", "95 %")
@@ -81,4 +82,6 @@ def _print(judged: "list[JudgedPlan]") -> None:
     Console().print(table)
     both = sum(plan.people is not None and plan.judge is not None for plan in judged)
     rated = sum(plan.judge is not None for plan in judged)
+    if both:
+        typer.echo(f"kappa n/a: fewer than {MIN_ITEMS} plans that both marked, or one of them marks all plans alike")
     typer.echo(f"Plans judged: {rated} of {len(judged)}; marked by people, too: {both}. Judge: {judged[0].judge_model}")

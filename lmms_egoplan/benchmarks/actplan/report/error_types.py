@@ -12,13 +12,14 @@ from lmms_egoplan.benchmarks.actplan.error_types import ERRORS
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
 from lmms_egoplan.benchmarks.actplan.report.answers import INSTANCES
 from lmms_egoplan.benchmarks.actplan.report.people import Judged
+from lmms_egoplan.judging.agreement import MIN_ITEMS
 from lmms_egoplan.report.charts import draw_bars, spoken
 from lmms_egoplan.report.document import Figure, Table, table_of_runs
 from lmms_egoplan.report.labelled import check_once
 from lmms_egoplan.report.notes import read_columns, read_notes
 from lmms_egoplan.report.scored import Mean
 
-_note = read_notes(__file__, instances=sum(INSTANCES.values()), **INSTANCES)
+_note = read_notes(__file__, instances=sum(INSTANCES.values()), min_items=MIN_ITEMS, **INSTANCES)
 _COLUMNS = read_columns(__file__)
 # For the figure's axis, which has no room for the titles.
 _SHORT = ("missing actions", "object", "event", "form", "extra tools", "image")

@@ -1,4 +1,4 @@
-"""``lmms-egoplan agreement``: how far judges and people agree.
+"""``lmms-egoplan agreement``: measure how far judges and people agree.
 
 The paper gives Pearson's r between judges and people put together (Table 9), the people's mean (Table 10: thirds of a
 point over 50 questions) and a kappa among three people (sec. 5.2).
@@ -6,7 +6,7 @@ point over 50 questions) and a kappa among three people (sec. 5.2).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, combinations
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,7 +25,7 @@ _COEFFICIENTS = {
     "pearson": "Pearson's r",
     "kappa_unweighted": "kappa",
     "kappa_linear": "kappa, linear",
-    "fleiss_kappa": "Fleiss' kappa",
+    "krippendorff_alpha": "Krippendorff's alpha",
 }
 _COLUMNS = (
     *("first", "second", "dimension", "questions", "first_mean", "second_mean"),
@@ -37,22 +37,27 @@ _NONE = "n/a"
 _DIMENSION_WIDTH, _RATER_WIDTH = 13, 16
 
 
-_Means = Mapping[str, Mapping[str, float]]
-"""Dimension, then rater, then mean rating, 0 to 1; of all dimensions together last."""
+_Ratings = Mapping[str, Mapping[str, float | None]]
+"""Rater, then question, then rating; None for none."""
+_Means = Mapping[str, Mapping[str, tuple[float, int]]]
+"""Dimension, then rater, then mean rating, 0 to 1, and how many ratings; of all dimensions together last."""
 
 
 @dataclass(frozen=True)
 class _Row:
     """The agreement of some raters on the questions of a dimension, or on all.
 
-    raters: two, or three or more with Fleiss' kappa alone.
-    coefficients: by name, those of so many raters; None where one is undefined.
+    raters: two, or three or more with Krippendorff's alpha alone.
+    questions: that both have rated; two or more, of three or more raters.
+    means: of two raters, over these questions; 0 to 1.
+    coefficients: by name, those of so many raters; None where there is none.
     undefined: resamples in which they are; None of three or more raters.
     """
 
     raters: tuple[str, ...]
     dimension: str
     questions: int
+    means: tuple[float, ...]
     coefficients: "Mapping[str, Estimate | None]"
     undefined: int | None
 
@@ -78,18 +83,19 @@ def agreement(
     """Compare ratings of EgoThink's answers: each rater's mean, and how far raters agree.
 
     Every pair of raters gets Pearson's r and Cohen's kappa, unweighted and with linear weights. Three or more judges,
-    people or both get Fleiss' kappa. Several people are also put together into one rater, their mean, as in the
-    paper's Table 10. Means get Pearson's r only.
+    people or both get Krippendorff's alpha (interval). Several people are also put together into one rater, their mean,
+    as in the paper's Table 10. Means get Pearson's r only.
 
-    All is over the questions that all raters have rated, per dimension and overall, with 95 % bootstrap intervals.
-    Coefficients are from -1 to 1; the paper's Table 9 prints Pearson's r times 100. Where a rater's ratings are all
-    equal there is no number.
+    Each figure is over all questions that it can use, and n says how many: a rater's mean over the rater's own ratings,
+    a pair over the questions that both have rated, alpha over those with two ratings or more. Figures are per dimension
+    and overall, with 95 % bootstrap intervals. Coefficients are from -1 to 1; the paper's Table 9 prints Pearson's r
+    times 100. Fewer than ten questions, or a rater whose ratings are all equal, give no coefficient.
 
     Example: `lmms-egoplan agreement gpt-4o.jsonl qwen.jsonl --human annotators.csv --out agreement.csv`
     """
     from lmms_egoplan.benchmarks.egothink.rating_files import read_raters
     from lmms_egoplan.errors import LmmsEgoplanError
-    from lmms_egoplan.judging.agreement import rated_by_all
+    from lmms_egoplan.judging.agreement import by_question
     from lmms_egoplan.storage import write_whole
 
     paths = judged or []
@@ -98,37 +104,36 @@ def agreement(
     raters = read_raters(paths, human)
     if len(raters) < 2:
         raise typer.BadParameter(f"needs at least two raters, got {len(raters)}")
-    common = rated_by_all(raters)
-    _print_counts(raters, len(common))
-    if not common:
-        raise LmmsEgoplanError("there is no question that all of them have rated")
+    given = [len(ratings) for ratings in by_question(raters).values()]
+    _print_counts(raters, given)
+    if max(given) < 2:
+        raise LmmsEgoplanError("no question has two ratings. Compare raters of the same answers")
     judges = list(raters)[: len(paths)]
-    means, rows = _compare(raters, judges, common)
+    means, rows = _compare(raters, judges)
     if out is not None:
-        write_whole(out, _csv(means, rows))
+        write_whole(out, _csv(rows))
     _print_means(means)
     _print_agreement(rows)
     if out is not None:
         typer.echo(f"Written to {out}")
 
 
-def _print_counts(raters: Mapping[str, Mapping[str, float | None]], compared: int) -> None:
+def _print_counts(raters: _Ratings, given: Sequence[int]) -> None:
     from lmms_egoplan.judging.agreement import gaps
 
-    total = len({question for rated in raters.values() for question in rated})
-    typer.echo(f"Compared: {compared} of {total} questions. Left out: {total - compared}")
+    by_all, by_several = given.count(len(raters)), sum(count > 1 for count in given)
+    typer.echo(f"Questions: {len(given)}. Rated by all {len(raters)} raters: {by_all}; by two or more: {by_several}")
     for rater, (absent, unrated) in gaps(raters).items():
         if absent or unrated:
             typer.echo(f"  {rater}: {absent} not in the file, {unrated} without a rating")
 
 
-def _compare(
-    raters: Mapping[str, Mapping[str, float | None]], judges: Sequence[str], common: Sequence[str]
-) -> tuple[_Means, list[_Row]]:
+def _compare(raters: _Ratings, judges: Sequence[str]) -> tuple[_Means, list[_Row]]:
+    """Means of all raters and of the people together, and the agreement of each pair and of several."""
     from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, dimension_of
     from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
     from lmms_egoplan.benchmarks.egothink.rating_files import between_levels
-    from lmms_egoplan.judging.agreement import fleiss_kappa, pairwise, pooled
+    from lmms_egoplan.judging.agreement import agreement, by_question, krippendorff_alpha, pooled
 
     between = {rater: found for rater, rated in raters.items() if (found := between_levels(rated))}
     for rater, found in between.items():
@@ -144,29 +149,31 @@ def _compare(
     added = {together: pooled({rater: raters[rater] for rater in people})} if len(people) > 1 else {}
     every = {rater: raters[rater] for rater in judges} | added | dict(raters)
 
-    by_dimension = {
-        dimension.name: [question for question in common if dimension_of(question) == dimension.name]
-        for dimension in DIMENSIONS
-    }
-    groups = {name: questions for name, questions in by_dimension.items() if questions} | {_OVERALL: common}
+    questions = by_question(every)
+    groups = {d.name: [q for q in questions if dimension_of(q) == d.name] for d in DIMENSIONS} | {_OVERALL: questions}
     discrete = [[rater for rater in kind if rater not in between] for kind in (judges, people, raters)]
-    several = [kind for kind in dict.fromkeys(map(tuple, discrete)) if len(kind) > 2]
-    means = {
-        name: {rater: fmean(rated[question] for question in questions) for rater, rated in every.items()}
-        for name, questions in groups.items()
-    }
-    rows = []
-    for name, questions in groups.items():
-        for first, second, found in pairwise(every, questions, LEVELS, {*between, *added}):
-            if not (first in added and second in people):
+    several = dict.fromkeys(tuple(kind) for kind in discrete if len(kind) > 2)
+    means: dict[str, dict[str, tuple[float, int]]] = {}
+    pairs, together_rows = [], []
+    for name, members in groups.items():
+        given = {rater: {q: r for q in members if (r := rated.get(q)) is not None} for rater, rated in every.items()}
+        means[name] = {rater: (fmean(rated.values()), len(rated)) for rater, rated in given.items() if rated}
+        for first, second in combinations(every, 2):
+            both = given[first].keys() & given[second].keys()
+            if both and not (first in added and second in people):
+                ratings = [[given[rater][question] for question in both] for rater in (first, second)]
+                found = agreement(*ratings, None if {first, second} & {*between, *added} else LEVELS)
                 estimates = (found.pearson, found.kappa_unweighted, found.kappa_linear)
                 coefficients = dict(zip(_COEFFICIENTS, estimates, strict=False))
-                rows.append(_Row((first, second), name, len(questions), coefficients, found.undefined_resamples))
-    for name, questions in groups.items():
+                of_both = tuple(map(fmean, ratings))
+                row = _Row((first, second), name, len(both), of_both, coefficients, found.undefined_resamples)
+                pairs.append(row)
         for kind in several:
-            ratings = [[raters[rater][question] for question in questions] for rater in kind]
-            rows.append(_Row(kind, name, len(questions), {"fleiss_kappa": fleiss_kappa(ratings, LEVELS)}, None))
-    return means, rows
+            units = [unit for unit in by_question({r: given[r] for r in kind}).values() if len(unit) > 1]
+            if units:
+                alpha = krippendorff_alpha(units, LEVELS, is_ordered=True)
+                together_rows.append(_Row(kind, name, len(units), (), {"krippendorff_alpha": alpha}, None))
+    return {name: of_raters for name, of_raters in means.items() if of_raters}, [*pairs, *together_rows]
 
 
 def _print_means(means: _Means) -> None:
@@ -174,16 +181,17 @@ def _print_means(means: _Means) -> None:
     fitting = max(1, (Console().width - _DIMENSION_WIDTH) // _RATER_WIDTH)
     for start in range(0, len(raters), fitting):
         beside = raters[start : start + fitting]
-        table = Table(Column("dimension", no_wrap=True), title="Mean rating, times 100", pad_edge=False)
+        table = Table(Column("dimension", no_wrap=True), title="Mean rating, times 100 (n)", pad_edge=False)
         for rater in beside:
             table.add_column(escape(rater), justify="right", overflow="fold")
         for name, of_raters in means.items():
-            table.add_row(name, *(f"{100 * of_raters[rater]:.1f}" for rater in beside))
+            cells = (of_raters.get(rater) for rater in beside)
+            table.add_row(name, *(_NONE if cell is None else f"{100 * cell[0]:.1f} ({cell[1]})" for cell in cells))
         Console().print(table)
 
 
 def _print_agreement(rows: Sequence[_Row]) -> None:
-    from lmms_egoplan.judging.agreement import RESAMPLES
+    from lmms_egoplan.judging.agreement import MIN_ITEMS, RESAMPLES
 
     by_raters: dict[tuple[str, ...], list[_Row]] = {}
     for row in rows:
@@ -196,7 +204,12 @@ def _print_agreement(rows: Sequence[_Row]) -> None:
             mark = "*" if row.undefined else ""
             table.add_row(row.dimension, f"{row.questions}{mark}", *map(_shown, row.coefficients.values()))
         Console().print(table)
-    typer.echo("n: questions. In brackets: 95 % interval.")
+    typer.echo("n: questions that a figure is over. In brackets: 95 % interval.")
+    if any(estimate is None for row in rows for estimate in row.coefficients.values()):
+        typer.echo(
+            f"n/a: fewer than {MIN_ITEMS} questions, a rater whose ratings are all equal, or no kappa because a rater "
+            "is a mean of several"
+        )
     if undefined := max(row.undefined or 0 for row in rows):
         typer.echo(
             f"* resamples in which a rater's ratings are all equal are left out of the interval: up to {undefined} of "
@@ -208,16 +221,16 @@ def _shown(estimate: "Estimate | None") -> str:
     return _NONE if estimate is None else f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
 
 
-def _csv(means: _Means, rows: Sequence[_Row]) -> str:
+def _csv(rows: Sequence[_Row]) -> str:
     from lmms_egoplan.text import csv_text
 
     lines: list[Sequence[Any]] = [_COLUMNS]
     for row in rows:
-        is_pair = len(row.raters) == 2
-        names = row.raters if is_pair else (", ".join(row.raters), "")
-        of_both = [means[row.dimension][rater] for rater in row.raters] if is_pair else ["", ""]
+        names = row.raters if row.means else (", ".join(row.raters), "")
         cells = (_cells(row.coefficients[name]) if name in row.coefficients else ("",) * 3 for name in _COEFFICIENTS)
-        lines.append([*names, row.dimension, row.questions, *of_both, *chain.from_iterable(cells), row.undefined])
+        lines.append(
+            [*names, row.dimension, row.questions, *(row.means or ("", "")), *chain.from_iterable(cells), row.undefined]
+        )
     return csv_text(lines)
 
 

@@ -92,7 +92,11 @@ def _agreements(rated: Sequence[RatedAnswer], graded: Sequence[Graded]) -> Itera
             found = agreement([rating for rating, _ in pairs], [record.rating for _, record in pairs], None).pearson
             yield {
                 "evaluator": f"Human ({run.name})",
-                "own": None if found is None else 100 * found.value,
+                **(
+                    {}
+                    if found is None
+                    else {"own": 100 * found.value, "own_low": 100 * found.low, "own_high": 100 * found.high}
+                ),
                 "judge": ", ".join(sorted({record.judge or "" for _, record in pairs})),
                 "answers": len(pairs),
                 "apart": "other answers than the published ones",

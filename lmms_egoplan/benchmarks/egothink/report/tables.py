@@ -14,7 +14,7 @@ from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE
 from lmms_egoplan.benchmarks.egothink.report.people import RatedAnswer, table9, table10
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.splits import OFFICIAL
-from lmms_egoplan.judging.agreement import agreement
+from lmms_egoplan.judging.agreement import MIN_ITEMS, agreement
 from lmms_egoplan.report.document import Column, Row, Table, table_of_runs
 from lmms_egoplan.report.notes import read_columns, read_notes
 from lmms_egoplan.report.published_with_runs import published_with_runs
@@ -22,7 +22,7 @@ from lmms_egoplan.report.scored import compared, in_percent
 from lmms_egoplan.report.statistics import RESAMPLES
 
 DECIMALS = 1
-note = read_notes(__file__, resamples=RESAMPLES)
+note = read_notes(__file__, resamples=RESAMPLES, min_items=MIN_ITEMS)
 _COLUMNS = read_columns(__file__)
 # Of Tables 9 to 11.
 _GRADED_BY_SEVERAL = ("object", "planning")
