@@ -76,6 +76,7 @@ def test_a_judge_beside_people(release, tmp_path, monkeypatch):
         assert "2 of 5 plans are not judged" in output
         assert "Passed over, as people called them correct: 1 of 6 plans" in output
         assert "Plans judged: 3 of 5; marked by people, too: 3" in output
+        assert "fewer than 10 plans" in output
         assert len(server.prompts) == 5
         contents = [body["messages"][-1]["content"] for body in server.bodies]
         assert all(content[0]["type"] == "image_url" and len(content) >= 3 for content in contents)
@@ -87,7 +88,7 @@ def test_a_judge_beside_people(release, tmp_path, monkeypatch):
     assert [plan.people for plan in judged] == PEOPLE[1:]
     assert judged_lines(judged) == (out / JUDGED_ERRORS).read_text()
     people, judge, both, found = agreements(judged)["form"]
-    assert (people, judge, both, found.questions, found.kappa_unweighted.value) == (2, 2, 2, 3, 1.0)
+    assert (people, judge, both, found.questions, found.kappa_unweighted) == (2, 2, 2, 3, None)
     people, judge, both, found = agreements(judged)["image"]
     assert (people, judge, both, found.kappa_unweighted) == (1, 0, 0, None)
     done = CliRunner().invoke(app, ["report", str(labels), str(out), "--out", str(tmp_path / "report")])
@@ -164,14 +165,15 @@ def test_agreement_is_over_the_plans_that_both_have_marked():
     def plan(number, people, judge):
         return JudgedPlan(str(number), "mine", "a(b)", True, people, judge, "judge")
 
-    both = [({"form": [1]}, {"form": [0]}), ({}, {}), ({"form": [1]}, {}), ({}, {})]
+    both = [({"form": [1]}, {"form": [0]}), ({}, {}), ({"form": [1]}, {}), ({}, {})] * 3
     judged = [
         plan(number, *marks) for number, marks in enumerate([*both, (None, {"form": [1]}), ({"form": [1]}, None)])
     ]
     people, judge, same, found = agreements(judged)["form"]
     # Observed 3/4; by chance 1/2 * 1/4 + 1/2 * 3/4 = 1/2.
-    assert (people, judge, same, found.questions, found.kappa_unweighted.value) == (2, 1, 1, 4, pytest.approx(0.5))
-    assert agreements(judged[4:]) == {}
+    assert (people, judge, same, found.questions, found.kappa_unweighted.value) == (6, 3, 3, 12, pytest.approx(0.5))
+    assert agreements(judged[:9])["form"][3].kappa_unweighted is None
+    assert agreements(judged[12:]) == {}
     assert agreements(judged).keys() == ERRORS.keys()
 
 

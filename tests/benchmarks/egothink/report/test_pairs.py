@@ -52,6 +52,9 @@ def test_judges_of_the_same_answers_are_compared(section, written):
             if a["rating"] is not None
         ]
         assert row["questions"] == len(pairs)
+        if len(pairs) < 10:
+            assert row["pearson"] is row["kappa_linear"] is row["kappa_unweighted"] is None
+            continue
         assert row["pearson"] == pytest.approx(slow_pearson(pairs))
         assert row["kappa_linear"] == pytest.approx(slow_kappa(pairs))
         assert row["kappa_unweighted"] == pytest.approx(slow_kappa(pairs, lambda a, b: float(a != b)))
