@@ -2,7 +2,8 @@ r"""Read the one letter that a written answer claims.
 
     read letter = marked (``\boxed{B}``), or stated ("the answer is B"), or the first or last line itself ("B. text")
 
-Patterns for lines expect them as `_lines` makes them: half-width signs, single blanks, no emphasis, round brackets.
+The patterns of claims expect lines as `_lines` makes them: half-width signs, single blanks, round brackets, no
+emphasis.
 """
 
 import re
@@ -16,49 +17,22 @@ from lmms_egoplan.paths import yaml_beside
 # Marks around an answer, all made into LaTeX commands; GLM's box is one of them.
 _TAGS = {"<|begin_of_box|>": r"\boxed{", "<|end_of_box|>": "}", "<answer>": r"\answer{", "</answer>": "}"}
 _TAG = re.compile("|".join(map(re.escape, _TAGS)), re.IGNORECASE)
-_MARKED = tuple(re.compile(rf"\\{name}\s*\{{((?:[^{{}}]|\{{[^{{}}]*\}})*)\}}") for name in ("boxed", "answer"))
-_COMMAND = re.compile(r"\\[a-z]+\s*\{([^{}]*)\}")
-_SMALL = re.compile(r"\A\W*[a-d](?=[).:]|\W*\Z)")
-# Emphasis, quotation marks, tags of both and special tokens, once signs have one form each.
-_SIGNS = str.maketrans(
-    "[{\u3010\u300c\u300e\u3014]}\u3011\u300d\u300f\u3015\u3001\u3002\u2018\u2019\u2013\u2014", "(((((())))))..''--"
+# Brackets, full stops, quotation marks and dashes have one form each in what is read.
+_SIGNS = dict(
+    zip(map(ord, "[{【「『\u3014]}】」』\u3015。、\u2018\u2019\u2013\u2014"), "(((((())))))..''--", strict=True)
 )
-_NOISE = re.compile(
-    r"</?[a-z_]{1,12} ?/?>|<\|\w+\|>|[*`\"“”„«»$]|\\[()]|(?<!\w)['_]{1,3}|['_]{1,3}(?!\w)|^[ \t]*[#>]+", re.M
-)
-
-_WORDS = yaml_beside(__file__)
-# A letter that is no part of a word; Chinese signs are no letters of the same word.
-_ALONE = rf"(?<![^\W\u3000-\uffff])(?P<letter>[{LETTERS}])(?![^\W\u3000-\uffff])"
-_STANDALONE = re.compile(_ALONE)
-_LETTER = rf"(?P<open>\()?{_ALONE}(?(open)\))"
-# "best answer", "most likely next action"
-_NOUN = rf"(?:(?:(?:{_WORDS['fit']}) ){{0,4}}(?:answer|option|choice)|(?:(?:{_WORDS['fit']}) ){{1,4}}(?:action|step))"
-# "answer is", "answer:"
-_NAMED = (
-    rf"(?i:{_NOUN}(?:(?:{_WORDS['about']})? (?:{_WORDS['verb']})(?: ?: ?| )| ?[:=] ?)(?:(?:{_WORDS['adverb']}):? ){{0,3}}"
-    rf"|{_WORDS['named_in_chinese']})"
-)
-_CLAIM = rf"(?i:(?:the |my |{_WORDS['fit_in_chinese']})?{_NAMED}|{_WORDS['chosen']}|{_WORDS['chosen_in_chinese']})"
-# Anywhere, to find claims that differ; as a clause of a line; and at its beginning, where less is a claim.
-_MENTION = re.compile(rf"{_NAMED}\(?{_ALONE}")
-_CLAUSE = rf"(?:\A|(?<=[.,;:!?)-])|(?<=[.,;:!?)-] )|(?<=\bso ))(?i:(?:{_WORDS['lead']})[, ]{{0,2}})?"
-_STATEMENT = re.compile(rf"{_CLAUSE}{_CLAIM}{_LETTER}")
-_ANNOUNCEMENT = re.compile(rf"{_CLAUSE}{_CLAIM}\Z")
-_LINE = re.compile(rf"(?:{_CLAIM}|(?i:(?:the )?{_NOUN} |{_WORDS['option_in_chinese']}))?{_LETTER}")
-_CONDITION = re.compile(rf"\b(?:{_WORDS['condition']})\b[^.!?]*\Z", re.IGNORECASE)
-# What may follow a letter: the mark of an option, words that confirm it, an end; and what takes the claim back.
-_MARK = re.compile(r"(?:[.:)!]| ?-)(?: |\Z)")
-_MARK_AFTER_BRACKET = re.compile(r"[.:,]?(?: |\Z)")
-_RIGHT = rf"is (?:the |clearly |therefore )*(?:{_NOUN}|best|correct|right)\b"
-_END = re.compile(rf"(?: {_RIGHT})?(?:\Z|[.!](?: |\Z)|,? (?:because|since|as)\b)", re.IGNORECASE)
-_END_OF_TEXT = re.compile(r" ?[,;:)(-](?: |\Z)")
-_DENIAL = re.compile(
-    rf" ?[,(-]? ?(?!{_RIGHT})(?:(?:{_WORDS['doubt']})\b|[^.;,!?]*\b(?:{_WORDS['denial']})\b|[^.;!]*\?)", re.IGNORECASE
-)
-_LISTING = re.compile(rf"\b(?:{_WORDS['listing']})\b|[^.!]\Z", re.IGNORECASE)
 _LOOK_BACK = 300
 
+
+def _compiled() -> dict[str, re.Pattern[str]]:
+    """The patterns of ``reply.yaml``; each may use those above it, as ``<name>``."""
+    patterns: dict[str, str] = {}
+    for name, pattern in yaml_beside(__file__).items():
+        patterns[name] = re.sub(r"(?<!\?P)<([a-z_]+)>", lambda used: f"(?:{patterns[used[1]]})", pattern)
+    return {name: re.compile(pattern) for name, pattern in patterns.items()}
+
+
+_PATTERNS = _compiled()
 _Texts = Mapping[str, str]
 """Texts of the choices by letter, in small letters; none is empty."""
 
@@ -98,9 +72,12 @@ def parse_letter(reply: str, choices: Sequence[str] = ()) -> str | None:
 
 
 def _read(spoken: str, texts: _Texts) -> str | None:
-    for marked in _MARKED:
+    for marked in (_PATTERNS["boxed"], _PATTERNS["answer"]):
         if answers := marked.findall(spoken):
-            letters = {_claimed(_SMALL.sub(lambda small: small[0].upper(), _plain(text)), texts) for text in answers}
+            letters = {
+                _claimed(_PATTERNS["small"].sub(lambda small: small[0].upper(), _plain(text)), texts)
+                for text in answers
+            }
             around = marked.sub(" ", spoken)
             letters |= ({_read(around, texts)} - {None}) | _mentioned(_lines(_plain(around)))
             return letters.pop() if len(letters) == 1 else None
@@ -108,7 +85,7 @@ def _read(spoken: str, texts: _Texts) -> str | None:
 
 
 def _plain(text: str) -> str:
-    return _NOISE.sub("", _COMMAND.sub(r"\1", text).translate(_SIGNS))
+    return _PATTERNS["noise"].sub("", _PATTERNS["command"].sub(r"\1", text).translate(_SIGNS))
 
 
 def _lines(plain: str) -> list[str]:
@@ -116,7 +93,7 @@ def _lines(plain: str) -> list[str]:
     lines: list[str] = []
     for line in filter(None, (" ".join(line.split()) for line in plain.split("\n"))):
         announcement = f"{lines[-1].rstrip(' :')}: " if lines and len(lines[-1]) < _LOOK_BACK else ""
-        if _ANNOUNCEMENT.search(announcement):
+        if _PATTERNS["announcement"].search(announcement):
             lines[-1] = announcement + line
         else:
             lines.append(line)
@@ -127,8 +104,10 @@ def _claimed(plain: str, texts: _Texts) -> str | None:
     lines = _lines(plain)
     if not lines:
         return None
-    whole, first, last = "\n".join(lines), _LINE.match(lines[0]), _LINE.match(lines[-1])
-    stated = [claim for line in lines for claim in list(_STATEMENT.finditer(line))[-1:] if _holds(claim, texts)]
+    whole, first, last = "\n".join(lines), _PATTERNS["line"].match(lines[0]), _PATTERNS["line"].match(lines[-1])
+    stated = [
+        claim for line in lines for claim in list(_PATTERNS["statement"].finditer(line))[-1:] if _holds(claim, texts)
+    ]
     claims = _mentioned(lines) | (set() if _lists_all(whole, texts) else _options(lines[:1], texts))
     if len(claims) > 1:
         return None
@@ -137,21 +116,26 @@ def _claimed(plain: str, texts: _Texts) -> str | None:
     if stated or (claims and first and _after(first, texts) is not None):
         (letter,) = claims
         others = re.sub(rf"(?i)(?<!\w){re.escape(texts.get(letter, ''))}(?!\w)", "", whole)
-        return letter if {*_STANDALONE.findall(others)} <= {letter} else None
+        return letter if {*_PATTERNS["standalone"].findall(others)} <= {letter} else None
     if last is None or _after(last, texts) is None or not claims | _options(lines[:-1], texts) <= {last["letter"]}:
         return None
     is_whole = lines[-1].lower().rstrip(" .!").endswith(texts.get(last["letter"], "\n"))
-    return last["letter"] if is_whole and not _LISTING.search(lines[-2]) else None
+    return last["letter"] if is_whole and not _PATTERNS["listing"].search(lines[-2]) else None
 
 
 def _mentioned(lines: Sequence[str]) -> set[str]:
     """Letters that are called the answer, whatever is said of that."""
-    return {claim["letter"] for line in lines for how in (_MENTION, _STATEMENT) for claim in how.finditer(line)}
+    return {
+        claim["letter"]
+        for line in lines
+        for name in ("mention", "statement")
+        for claim in _PATTERNS[name].finditer(line)
+    }
 
 
 def _options(lines: Sequence[str], texts: _Texts) -> set[str]:
     """Letters with which lines begin as options."""
-    claims = filter(None, map(_LINE.match, lines))
+    claims = filter(None, map(_PATTERNS["line"].match, lines))
     return {claim["letter"] for claim in claims if _is_marked(claim) or _after(claim, texts) is not None}
 
 
@@ -165,12 +149,12 @@ def _holds(statement: re.Match[str], texts: _Texts) -> bool:
     """Whether a statement is no condition, and no other letter follows it in its line."""
     after = _after(statement, texts)
     before = statement.string[max(0, statement.start() - _LOOK_BACK) : statement.start()]
-    return after is not None and not _STANDALONE.search(after) and not _CONDITION.search(before)
+    return after is not None and not _PATTERNS["standalone"].search(after) and not _PATTERNS["condition"].search(before)
 
 
 def _is_marked(claim: re.Match[str]) -> bool:
     rest = claim.string[claim.end() :]
-    return bool(_MARK.match(rest) or (claim["open"] and _MARK_AFTER_BRACKET.match(rest)))
+    return bool(_PATTERNS["mark"].match(rest) or (claim["open"] and _PATTERNS["mark_after_bracket"].match(rest)))
 
 
 def _after(claim: re.Match[str], texts: _Texts) -> str | None:
@@ -183,9 +167,9 @@ def _after(claim: re.Match[str], texts: _Texts) -> str | None:
         return None
     if text and (text != texts.get(claim["letter"]) or rest[:1].isalnum()):
         return None
-    if is_marked or (text and (_END.match(after) or _END_OF_TEXT.match(after))):
-        return None if _DENIAL.match(after) else after
-    return rest if _END.match(rest) else None
+    if is_marked or (text and (_PATTERNS["end"].match(after) or _PATTERNS["end_of_text"].match(after))):
+        return None if _PATTERNS["denial"].match(after) else after
+    return rest if _PATTERNS["end"].match(rest) else None
 
 
 def _leading(line: str, texts: _Texts) -> str:
