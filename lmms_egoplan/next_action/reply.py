@@ -9,6 +9,7 @@ emphasis.
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 
 from lmms_egoplan.judging.reply import without_thinking
 from lmms_egoplan.next_action.records import LETTERS
@@ -32,7 +33,7 @@ def _compiled() -> dict[str, re.Pattern[str]]:
     return {name: re.compile(pattern) for name, pattern in patterns.items()}
 
 
-_PATTERNS = _compiled()
+_RE = SimpleNamespace(**_compiled())
 _Texts = Mapping[str, str]
 """Texts of the choices by letter, in small letters; none is empty."""
 
@@ -72,12 +73,9 @@ def parse_letter(reply: str, choices: Sequence[str] = ()) -> str | None:
 
 
 def _read(spoken: str, texts: _Texts) -> str | None:
-    for marked in (_PATTERNS["boxed"], _PATTERNS["answer"]):
+    for marked in (_RE.boxed, _RE.answer):
         if answers := marked.findall(spoken):
-            letters = {
-                _claimed(_PATTERNS["small"].sub(lambda small: small[0].upper(), _plain(text)), texts)
-                for text in answers
-            }
+            letters = {_claimed(_RE.small.sub(lambda small: small[0].upper(), _plain(text)), texts) for text in answers}
             around = marked.sub(" ", spoken)
             letters |= ({_read(around, texts)} - {None}) | _mentioned(_lines(_plain(around)))
             return letters.pop() if len(letters) == 1 else None
@@ -85,7 +83,7 @@ def _read(spoken: str, texts: _Texts) -> str | None:
 
 
 def _plain(text: str) -> str:
-    return _PATTERNS["noise"].sub("", _PATTERNS["command"].sub(r"\1", text).translate(_SIGNS))
+    return _RE.noise.sub("", _RE.command.sub(r"\1", text).translate(_SIGNS))
 
 
 def _lines(plain: str) -> list[str]:
@@ -93,7 +91,7 @@ def _lines(plain: str) -> list[str]:
     lines: list[str] = []
     for line in filter(None, (" ".join(line.split()) for line in plain.split("\n"))):
         announcement = f"{lines[-1].rstrip(' :')}: " if lines and len(lines[-1]) < _LOOK_BACK else ""
-        if _PATTERNS["announcement"].search(announcement):
+        if _RE.announcement.search(announcement):
             lines[-1] = announcement + line
         else:
             lines.append(line)
@@ -104,10 +102,8 @@ def _claimed(plain: str, texts: _Texts) -> str | None:
     lines = _lines(plain)
     if not lines:
         return None
-    whole, first, last = "\n".join(lines), _PATTERNS["line"].match(lines[0]), _PATTERNS["line"].match(lines[-1])
-    stated = [
-        claim for line in lines for claim in list(_PATTERNS["statement"].finditer(line))[-1:] if _holds(claim, texts)
-    ]
+    whole, first, last = "\n".join(lines), _RE.line.match(lines[0]), _RE.line.match(lines[-1])
+    stated = [claim for line in lines for claim in list(_RE.statement.finditer(line))[-1:] if _holds(claim, texts)]
     claims = _mentioned(lines) | (set() if _lists_all(whole, texts) else _options(lines[:1], texts))
     if len(claims) > 1:
         return None
@@ -116,26 +112,22 @@ def _claimed(plain: str, texts: _Texts) -> str | None:
     if stated or (claims and first and _after(first, texts) is not None):
         (letter,) = claims
         others = re.sub(rf"(?i)(?<!\w){re.escape(texts.get(letter, ''))}(?!\w)", "", whole)
-        return letter if {*_PATTERNS["standalone"].findall(others)} <= {letter} else None
-    if last is None or _after(last, texts) is None or not claims | _options(lines[:-1], texts) <= {last["letter"]}:
+        return letter if {*_RE.standalone.findall(others)} <= {letter} else None
+    if last is None or len(lines) == 1 or not claims | _options(lines[:-1], texts) <= {last["letter"]}:
         return None
-    is_whole = lines[-1].lower().rstrip(" .!").endswith(texts.get(last["letter"], "\n"))
-    return last["letter"] if is_whole and not _PATTERNS["listing"].search(lines[-2]) else None
+    after, own = _after(last, texts), texts.get(last["letter"], "\n")
+    is_whole = after is not None and not after.strip(" .!") and lines[-1].lower().rstrip(" .!").endswith(own)
+    return last["letter"] if is_whole and not _RE.listing.search(lines[-2]) else None
 
 
 def _mentioned(lines: Sequence[str]) -> set[str]:
     """Letters that are called the answer, whatever is said of that."""
-    return {
-        claim["letter"]
-        for line in lines
-        for name in ("mention", "statement")
-        for claim in _PATTERNS[name].finditer(line)
-    }
+    return {claim["letter"] for line in lines for how in (_RE.mention, _RE.statement) for claim in how.finditer(line)}
 
 
 def _options(lines: Sequence[str], texts: _Texts) -> set[str]:
     """Letters with which lines begin as options."""
-    claims = filter(None, map(_PATTERNS["line"].match, lines))
+    claims = filter(None, map(_RE.line.match, lines))
     return {claim["letter"] for claim in claims if _is_marked(claim) or _after(claim, texts) is not None}
 
 
@@ -149,12 +141,12 @@ def _holds(statement: re.Match[str], texts: _Texts) -> bool:
     """Whether a statement is no condition, and no other letter follows it in its line."""
     after = _after(statement, texts)
     before = statement.string[max(0, statement.start() - _LOOK_BACK) : statement.start()]
-    return after is not None and not _PATTERNS["standalone"].search(after) and not _PATTERNS["condition"].search(before)
+    return after is not None and not _RE.standalone.search(after) and not _RE.condition.search(before)
 
 
 def _is_marked(claim: re.Match[str]) -> bool:
     rest = claim.string[claim.end() :]
-    return bool(_PATTERNS["mark"].match(rest) or (claim["open"] and _PATTERNS["mark_after_bracket"].match(rest)))
+    return bool(_RE.mark.match(rest) or (claim["open"] and _RE.mark_after_bracket.match(rest)))
 
 
 def _after(claim: re.Match[str], texts: _Texts) -> str | None:
@@ -167,9 +159,9 @@ def _after(claim: re.Match[str], texts: _Texts) -> str | None:
         return None
     if text and (text != texts.get(claim["letter"]) or rest[:1].isalnum()):
         return None
-    if is_marked or (text and (_PATTERNS["end"].match(after) or _PATTERNS["end_of_text"].match(after))):
-        return None if _PATTERNS["denial"].match(after) else after
-    return rest if _PATTERNS["end"].match(rest) else None
+    if is_marked or (text and (_RE.end.match(after) or _RE.end_of_text.match(after))):
+        return None if _RE.denial.match(after) else after
+    return rest if _RE.end.match(rest) else None
 
 
 def _leading(line: str, texts: _Texts) -> str:

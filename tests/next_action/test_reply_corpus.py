@@ -1,5 +1,5 @@
 """A corpus of replies: ways in which models write a letter, and replies that claim none."""
-# ruff: noqa: RUF001
+# ruff: noqa: RUF001, E501
 
 import pytest
 
@@ -461,6 +461,9 @@ NESTED = ["open", "open the drawer", "open the drawer wide", "A cup"]
         (["Open drawer", "open drawer", "x", "y"], "B. open drawer", "B"),
         (["Open drawer", "open drawer", "x", "y"], "A open drawer", "A"),
         (["a", "b", "c", "d"], "B", "B"),
+        (["bag", "cup", "pot", "take bag"], "A. bag B. cup C. pot D. take bag", None),
+        (["bag", "cup", "pot", "take bag"], "It is free.\nA. bag B. cup C. pot D. take bag", None),
+        (["bag", "cup", "pot", "pan"], "It is free.\nA cup", None),
         (["put D clamp", "D clamp", "x", "y"], "B. D clamp", "B"),
         (["put (it) away", "*open*", "x `y`", "p. q."], "A put (it) away", "A"),
         (["put (it) away", "*open*", "x `y`", "p. q."], "D p. q.", "D"),

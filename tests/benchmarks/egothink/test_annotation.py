@@ -1,4 +1,6 @@
+import csv
 import json
+import random
 import re
 
 import pytest
@@ -7,7 +9,7 @@ from typer.testing import CliRunner
 from annotation.serving import enter, form_in, post, served
 from benchmarks.egothink.source import write_source
 from lmms_egoplan.annotation.database import Settings, create
-from lmms_egoplan.annotation.flow import Item
+from lmms_egoplan.annotation.flow import Item, Label, Labelled
 from lmms_egoplan.annotation.serve import media_folder, open_store
 from lmms_egoplan.benchmarks.egothink.annotation import FLOW, num_judged, read_items
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
@@ -66,6 +68,40 @@ def test_ratings_go_from_the_link_to_agreement(prepared, tmp_path):
     assert code == 0, output
     assert f"Rating: {2 * len(prepared)} of {2 * len(prepared)} labels" in output
     assert "judge and the people's mean" in output
+
+
+def test_one_r_has_one_interval_on_all_pages(prepared, tmp_path):
+    """The lead's page, which lists answers in the order of labels, and `agreement` on the exported ratings."""
+    source = random.Random(0)
+    judged = {
+        f"{name}/{number}": source.choice((0.0, 0.5, 1.0))
+        for name in ("counting", "spatial")
+        for number in range(1, 21)
+    }
+    people = {person: {id_: source.choice((rating, 0.5)) for id_, rating in judged.items()} for person in ("Ann", "Bo")}
+    items = [
+        Item(id_, {"answer": "x"}, {"question": id_, "model": "m", "rating": rating}) for id_, rating in judged.items()
+    ]
+    source.shuffle(items)
+    labels = {
+        id_: [Label(id_, "rate", name, {"rating": f"{rated[id_]:g}"}, "", 1.0, "") for name, rated in people.items()]
+        for id_ in judged
+    }
+    labelled = Labelled(items, labels, list(people), list(people), frozenset(), 2, {})
+    (remark,) = FLOW.remarks(labelled)
+    lines = [{"id": id_, "answer": "x", "rating": rating, "judge": "j"} for id_, rating in judged.items()]
+    (tmp_path / "m.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    for name, file in FLOW.export(labelled).files.items():
+        (tmp_path / name).write_text(file.text)
+    code, output = run(
+        "agreement", tmp_path / "m.jsonl", "--human", tmp_path / "m-annotators.csv", "--out", tmp_path / "out.csv"
+    )
+    assert code == 0, output
+    with (tmp_path / "out.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    (row,) = (r for r in rows if (r["second"], r["dimension"]) == ("mean of 2 people", "overall"))
+    value, low, high = (float(row[name]) for name in ("pearson", "pearson_low", "pearson_high"))
+    assert remark.endswith(f"over 40 answers: {value:.3f} [{low:.3f}, {high:.3f}]")
 
 
 def test_raters_see_neither_model_nor_judge(prepared, tmp_path):

@@ -165,9 +165,8 @@ def _compare(raters: _Ratings, judges: Sequence[str]) -> tuple[_Means, list[_Row
                 found = agreement(*ratings, None if {first, second} & {*between, *added} else LEVELS)
                 estimates = (found.pearson, found.kappa_unweighted, found.kappa_linear)
                 coefficients = dict(zip(_COEFFICIENTS, estimates, strict=False))
-                of_both = tuple(map(fmean, ratings))
-                row = _Row((first, second), name, len(both), of_both, coefficients, found.undefined_resamples)
-                pairs.append(row)
+                own = tuple(map(fmean, ratings))
+                pairs.append(_Row((first, second), name, len(both), own, coefficients, found.undefined_resamples))
         for kind in several:
             units = [unit for unit in by_question({r: given[r] for r in kind}).values() if len(unit) > 1]
             if units:
