@@ -12,7 +12,7 @@ from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, dimension_of
 from lmms_egoplan.benchmarks.egothink.published import load
 from lmms_egoplan.benchmarks.egothink.report.answers import Graded
 from lmms_egoplan.jsonl import parse_record, read_lines
-from lmms_egoplan.judging.agreement import agreement
+from lmms_egoplan.judging.agreement import MIN_ITEMS, agreement
 from lmms_egoplan.report.document import Table, Value
 from lmms_egoplan.report.labelled import check_once
 from lmms_egoplan.report.notes import read_columns
@@ -90,14 +90,12 @@ def _agreements(rated: Sequence[RatedAnswer], graded: Sequence[Graded]) -> Itera
         ]
         if pairs:
             found = agreement([rating for rating, _ in pairs], [record.rating for _, record in pairs], None).pearson
+            numbers = () if found is None else (100 * found.value, 100 * found.low, 100 * found.high)
+            few = (f"fewer than {MIN_ITEMS} answers, so no coefficient",) if len(pairs) < MIN_ITEMS else ()
             yield {
                 "evaluator": f"Human ({run.name})",
-                **(
-                    {}
-                    if found is None
-                    else {"own": 100 * found.value, "own_low": 100 * found.low, "own_high": 100 * found.high}
-                ),
+                **dict(zip(("own", "own_low", "own_high"), numbers, strict=False)),
                 "judge": ", ".join(sorted({record.judge or "" for _, record in pairs})),
                 "answers": len(pairs),
-                "apart": "other answers than the published ones",
+                "apart": ("other answers than the published ones", *few),
             }

@@ -49,7 +49,18 @@ def test_own_rows_of_table_9_are_of_the_same_answers(runs, prepared, tmp_path):
     row = next(row for row in rows if row["evaluator"] == f"Human ({graded.name})")
     names = ("existence", "attribute", "affordance", "assistance", "navigation")
     assert row["answers"] == sum(dimension_of(record.id) in names for record in records)
-    assert row["own"] == pytest.approx(100)
+    assert (row["own"], row["own_low"], row["own_high"]) == pytest.approx((100, 100, 100))
+
+
+def test_few_answers_give_no_coefficient_and_say_why(runs, prepared, tmp_path):
+    graded = EgoThinkReport(runs).tasks[0]
+    records = [answer.record for answer in graded.answers.values() if answer.record.rating is not None]
+    records = [record for record in records if dimension_of(record.id) == "existence"][:5]
+    answers = [{"id": r.id, "model": "mine", "answer": r.answer, "rating": r.rating} for r in records]
+    section = report(runs, write_labels(tmp_path / "labels", answers)).section()
+    row = next(row for row in own_rows(section, "egothink_table9") if row["evaluator"] == f"Human ({graded.name})")
+    assert (row["answers"], row["own"], row["own_low"]) == (5, None, None)
+    assert any("fewer than 10 answers" in str(row.why) for row in joined(section, "egothink_table9").rows)
 
 
 def test_the_same_answer_in_two_folders_is_refused(runs, prepared, tmp_path):
