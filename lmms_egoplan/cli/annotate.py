@@ -1,5 +1,6 @@
 """``lmms-egoplan annotate status`` and ``annotate export``; the benchmarks bring the commands that open a page."""
 
+from dataclasses import astuple, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
@@ -25,8 +26,6 @@ def status(db: _Db) -> None:
 
     Example: `lmms-egoplan annotate status --db labels.sqlite`
     """
-    from dataclasses import astuple, fields
-
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Column, Table

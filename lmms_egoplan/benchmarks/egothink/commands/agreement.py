@@ -106,7 +106,7 @@ def agreement(
         raise typer.BadParameter(f"needs at least two raters, got {len(raters)}")
     given = [len(ratings) for ratings in by_question(raters).values()]
     _print_counts(raters, given)
-    if max(given) < 2:
+    if max(given, default=0) < 2:
         raise LmmsEgoplanError("no question has two ratings. Compare raters of the same answers")
     judges = list(raters)[: len(paths)]
     means, rows = _compare(raters, judges)
