@@ -172,8 +172,7 @@ def krippendorff_alpha(units: Iterable[Sequence[Any]], levels: Sequence[Any], is
         # Where all ratings of a resample are equal, alpha is 1 - 0 / 0.
         return np.stack([1 - observed.sum(axis) / np.where(expected > 0, expected, np.nan)])
 
-    level = "interval" if is_ordered else "nominal"
-    value = alpha(value_counts=counts, value_domain=domain, level_of_measurement=level)
+    value = alpha(None, counts, domain, "interval" if is_ordered else "nominal")
     ((estimate,), _) = _estimates([value], alphas, (observed, *counts.T))
     return estimate
 
