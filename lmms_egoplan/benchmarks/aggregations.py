@@ -1,10 +1,11 @@
 """Aggregations over a run that several benchmarks report."""
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
+
+from lmms_egoplan.coverage import coverage, tally  # noqa: F401
 
 
 def mean_score(values: Sequence[Mapping[str, Any]]) -> float:
@@ -36,15 +37,6 @@ def split_size(values: Sequence[Mapping[str, Any]]) -> int:
     return size
 
 
-def coverage(values: Sequence[Mapping[str, Any]]) -> float:
-    """Share in [0, 1] of the split's questions that were asked.
-
-    >>> coverage([{"split_size": 4}] * 3)
-    0.75
-    """
-    return len(values) / split_size(values)
-
-
 def truncated_share(values: Sequence[Mapping[str, Any]]) -> float:
     """Share in [0, 1] of the answers that end at the token limit, among those where it is known; NaN if none.
 
@@ -72,6 +64,4 @@ def media_used(values: Sequence[Mapping[str, Any]]) -> str:
     >>> media_used([{"media": "video"}, {"media": "video"}, {"media": "images"}])
     'video (2), images (1)'
     """
-    counts = Counter(value["media"] or "unknown" for value in values)
-    forms = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return forms[0][0] if len(forms) == 1 else ", ".join(f"{media} ({count})" for media, count in forms)
+    return tally(value["media"] or "unknown" for value in values)

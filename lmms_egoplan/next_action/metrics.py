@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
+from lmms_egoplan.coverage import RENDERED_SCENES, coverage, covered  # noqa: F401
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.next_action.clips import READY_CLIPS
-from lmms_egoplan.next_action.records import LETTERS
+from lmms_egoplan.next_action.records import LETTERS, RENDERED
 from lmms_egoplan.next_action.reply import parse_letter
 from lmms_egoplan.next_action.scoring import Ranking, rank
 from lmms_egoplan.ranking.audits import audit_values
@@ -21,13 +22,14 @@ from lmms_egoplan.ranking.loglikelihood import Loglikelihood, parse_loglikelihoo
 Values = dict[str, dict[str, Any]]
 
 
-def score_choices(doc: Doc, responses: Sequence[Any], parts: Sequence[str]) -> Values:
+def score_choices(doc: Doc, responses: Sequence[Any], parts: Sequence[str], official: int) -> Values:
     """Values of one question, ranked by likelihood.
 
     Args:
         doc: a row of the prepared dataset, with ``golden_choice_idx``.
         responses: one per choice, as `parse_loglikelihood` reads them.
         parts: names of the accuracies over a part of the questions to which this one belongs.
+        official: Number of questions that the benchmark has, for ``coverage``.
 
     Returns:
         Those of `score_private_choices`, and ``acc``, ``acc_sum``, ``acc_bytes`` and, as ``acc``, those named in
@@ -37,7 +39,7 @@ def score_choices(doc: Doc, responses: Sequence[Any], parts: Sequence[str]) -> V
     Raises:
         ValueError: a response cannot be read, or not one per choice.
     """
-    values, ranking = _rank_responses(doc, responses)
+    values, ranking = _rank_responses(doc, responses, official)
     predictions = {
         "acc": ranking.by_mean,
         "acc_sum": ranking.by_sum,
@@ -51,32 +53,35 @@ def score_choices(doc: Doc, responses: Sequence[Any], parts: Sequence[str]) -> V
     return accuracies | values
 
 
-def score_private_choices(doc: Doc, responses: Sequence[Any]) -> Values:
+def score_private_choices(doc: Doc, responses: Sequence[Any], official: int) -> Values:
     """Values of one question whose answer is private.
+
+    Args:
+        doc, responses, official: as for `score_choices`.
 
     Returns:
         ``ties``; ``predictions``: sample id, predicted letter or None, and for each choice its ``loss``,
         ``logprob``, ``num_tokens`` and ``is_greedy``; ``ranking_audits`` and ``ranking_audit_difference`` where the
-        backend tells its computation paths; ``coverage``, ``split_size``, ``num_questions``; ``media`` where the
-        question is shown out of a ready clip.
+        backend tells its computation paths; ``num_questions`` and those of `covered`; ``media`` where the question is
+        shown out of a ready clip.
 
     Raises:
         ValueError: as for `score_choices`.
     """
-    return _rank_responses(doc, responses)[0]
+    return _rank_responses(doc, responses, official)[0]
 
 
-def score_letter(doc: Doc, replies: Sequence[str], parts: Sequence[str]) -> Values:
+def score_letter(doc: Doc, replies: Sequence[str], parts: Sequence[str], official: int) -> Values:
     """Values of one question that was answered in writing.
 
     Args:
-        doc, parts: as for `score_choices`.
+        doc, parts, official: as for `score_choices`.
         replies: one text.
 
     Returns:
         ``acc`` and those named in `parts`: over all questions, a reply without a readable letter is wrong;
         ``unparsed``: share of such replies; ``predictions``, ``coverage`` (a reply of any kind covers its question),
-        ``split_size``, ``num_questions``; ``media`` where the question is shown out of a ready clip.
+        ``split_size``, ``question_set``, ``num_questions``; ``media`` where the question is shown out of a ready clip.
     """
     (reply,) = replies
     letter = parse_letter(reply, doc["choices"])
@@ -86,7 +91,7 @@ def score_letter(doc: Doc, replies: Sequence[str], parts: Sequence[str]) -> Valu
         **{part: _scored(doc, right) for part in parts},
         "unparsed": _scored(doc, letter is None),
         "predictions": _prediction(doc, letter),
-    } | _counts(doc, scored=True)
+    } | _counts(doc, official, scored=True)
 
 
 def num_ties(values: Sequence[dict[str, Any]]) -> int:
@@ -116,17 +121,7 @@ def mean_score(values: Sequence[dict[str, Any]]) -> float:
     return fmean(value["score"] for value in values)
 
 
-def coverage(values: Sequence[dict[str, Any]]) -> float:
-    """Share of the official file's questions that were scored, in [0, 1].
-
-    >>> coverage([{"scored": True, "split_size": 4}, {"scored": False, "split_size": 4}])
-    0.25
-    """
-    (split_size,) = {value["split_size"] for value in values}
-    return sum(value["scored"] for value in values) / split_size
-
-
-def _rank_responses(doc: Doc, responses: Sequence[Any]) -> tuple[Values, Ranking]:
+def _rank_responses(doc: Doc, responses: Sequence[Any], official: int) -> tuple[Values, Ranking]:
     scores = [parse_loglikelihood(response) for response in responses]
     ranking = rank(scores, doc["choices"])
     letter = None if ranking.by_mean is None else LETTERS[ranking.by_mean]
@@ -134,7 +129,7 @@ def _rank_responses(doc: Doc, responses: Sequence[Any]) -> tuple[Values, Ranking
         "ties": {"tied": ranking.tied},
         "predictions": _prediction(doc, letter) | {"choices": [_choice(score) for score in scores]},
     }
-    return values | audit_values(scores) | _counts(doc, scored=letter is not None), ranking
+    return values | audit_values(scores) | _counts(doc, official, scored=letter is not None), ranking
 
 
 def _scored(doc: Doc, score: bool) -> dict[str, Any]:
@@ -145,12 +140,14 @@ def _prediction(doc: Doc, letter: str | None) -> dict[str, Any]:
     return {"sample_id": doc["sample_id"], "prediction": letter}
 
 
-def _counts(doc: Doc, scored: bool) -> Values:
-    return {
-        "coverage": {"scored": scored, "split_size": doc["split_size"]},
-        "split_size": {"split_size": doc["split_size"]},
-        "num_questions": {"sample_id": doc["sample_id"]},
-    } | ({} if doc.get("clip_frames") is None else {"media": {"media": READY_CLIPS}})
+def _counts(doc: Doc, official: int, scored: bool) -> Values:
+    origin = RENDERED_SCENES if doc["video_id"].startswith(RENDERED) else None
+    asked = {"num_questions": {"sample_id": doc["sample_id"]}}
+    return (
+        covered(doc, official, scored, origin)
+        | asked
+        | ({} if doc.get("clip_frames") is None else {"media": {"media": READY_CLIPS}})
+    )
 
 
 def _choice(score: Loglikelihood) -> dict[str, Any]:

@@ -74,8 +74,9 @@ def missing_message(
 
 def rows_of(records: Sequence[Question], footage: Mapping[Id, Footage], split_size: int) -> list[dict[str, Any]]:
     """The rows of the dataset, with all fields of the records."""
+    without = {*CHOICES} | ({"origin"} if all(record.origin is None for record in records) else set())
     return [
-        record.model_dump(exclude={*CHOICES})
+        record.model_dump(exclude=without)
         | {"choices": record.choices, "media_path": str(footage[record.sample_id].path), "split_size": split_size}
         | _clip_columns(footage[record.sample_id])
         for record in records
@@ -161,6 +162,7 @@ def _dataset(rows: Sequence[dict[str, Any]], columns: Mapping[str, str]) -> "Dat
             "split_size": integer,
             **{name: Value(kind) for name, kind in columns.items()},
             **({"clip_frames": integer} if "clip_frames" in rows[0] else {}),
+            **({"origin": text} if "origin" in rows[0] else {}),
         }
     )
     return Dataset.from_list([{name: row[name] for name in features} for row in rows], features=features)

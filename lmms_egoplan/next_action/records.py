@@ -94,6 +94,7 @@ class Question(Shown):
 
     choice_a, ...: four, distinct.
     golden_choice_idx, answer: the right choice's letter and text; None where the split keeps them private.
+    origin: Where the question comes from, if it is not the benchmark's.
     """
 
     choice_a: Text
@@ -102,6 +103,7 @@ class Question(Shown):
     choice_d: Text
     golden_choice_idx: Any
     answer: Any
+    origin: Text | None = None
 
     @property
     def choices(self) -> tuple[str, ...]:

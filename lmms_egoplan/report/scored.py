@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from statistics import fmean
 from typing import Any, TypeVar
 
+from lmms_egoplan.coverage import OFFICIAL, RENDERED_SCENES
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.report.comparisons import comparisons
@@ -100,7 +101,20 @@ class Scored(ABC):
     @property
     @abstractmethod
     def coverage(self) -> float | None:
-        """Share of the official questions that it is over, 1 at most; None where the harness does not tell."""
+        """Share of the official questions that it is over, of the prepared ones if `is_official` is false.
+
+        None if unknown.
+        """
+
+    @property
+    def question_set(self) -> str:
+        """Whose questions were asked, see `covered`."""
+        return OFFICIAL
+
+    @property
+    def is_official(self) -> bool:
+        """Whether the questions are the benchmark's, all of them or a part."""
+        return self.question_set == OFFICIAL
 
     @property
     @abstractmethod
@@ -120,7 +134,7 @@ class Scored(ABC):
     @property
     def is_demo(self) -> bool:
         """Whether the score tells nothing of a model: of the demo's judge, or of its questions."""
-        return self.is_by_demo
+        return self.is_by_demo or RENDERED_SCENES in self.question_set
 
     @property
     def inexact(self) -> str | None:
@@ -134,11 +148,12 @@ class Scored(ABC):
         What a benchmark adds, such as other data, stands before these.
         """
         found = [self.inexact] if self.inexact else []
+        found += [] if self.is_official else [self.question_set]
         found += ["rated by the demo judge"] if self.is_by_demo else []
         if self.coverage is None:
             found.append("coverage unknown")
         elif self.coverage < 1:
-            found.append(f"{percent(self.coverage)} of the official questions")
+            found.append(f"{percent(self.coverage)} of the {'official' if self.is_official else 'prepared'} questions")
         return tuple(found)
 
     @property
@@ -164,6 +179,19 @@ class ScoredTask(Scored):
     @property
     def task(self) -> str:
         return self.task_run.task
+
+    @property
+    def question_set(self) -> str:
+        return self.text("question_set") or OFFICIAL
+
+    @property
+    def coverage(self) -> float | None:
+        return self.number("coverage") if self.text("question_set") else self.earlier_coverage
+
+    @property
+    @abstractmethod
+    def earlier_coverage(self) -> float | None:
+        """Coverage of a run of an earlier version, whose results have another one; None if unknown."""
 
     @property
     def truncated(self) -> float | None:

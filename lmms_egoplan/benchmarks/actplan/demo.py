@@ -4,6 +4,8 @@ from pathlib import Path
 
 from PIL import Image
 
+from lmms_egoplan.benchmarks.actplan.records import ORIGIN
+from lmms_egoplan.coverage import RENDERED_SCENES
 from lmms_egoplan.demo.scenes import SCENES
 from lmms_egoplan.paths import rows_beside, yaml_beside
 
@@ -43,6 +45,7 @@ def write(folder: Path) -> list[str]:
         for number in (1, 2):
             lines = row[f"gold_{number}"].replace(") ", ")\n")
             (sample / f"plan_gold_{number}.txt").write_text(f"{lines}\n", encoding="utf-8")
+    (folder / FOLDER / ORIGIN).write_text(f"{RENDERED_SCENES}\n", encoding="utf-8")
     return ["actplan", FOLDER]
 
 

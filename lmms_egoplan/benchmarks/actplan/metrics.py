@@ -12,6 +12,8 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import BLEURT_VARIABLE
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
+from lmms_egoplan.benchmarks.actplan.splits import official_instances
+from lmms_egoplan.coverage import covered
 
 Values = dict[str, dict[str, Any]]
 
@@ -49,7 +51,8 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         plans; ``by_setting``, ``by_length`` and ``by_activity_type``, the normalised LCS with its group,
         ``parsed_by_...`` that of the parsed reading, ``plans_by_...`` as ``by_...``; only with a classifier
         ``bleurt_correct``, ``bleurt_truncated`` and ``bleurt_by_...``; ``empty``, ``unparsed``, ``truncated``,
-        ``truncated_of``, ``num_gold_1``, ``num_gold_2``, ``encoder``, ``bleurt_model``, ``coverage`` and ``num_plans``.
+        ``truncated_of``, ``num_gold_1``, ``num_gold_2``, ``encoder``, ``bleurt_model``, ``num_plans`` and those
+        of `covered`.
 
     Raises:
         ValueError: not one response, one that is no scored plan, or the plan of another instance.
@@ -87,18 +90,21 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         values["bleurt_correct"] = cluster | {"score": verdict, "truncated": score.bleurt_truncated}
         values["bleurt_truncated"] = {"truncated": score.bleurt_truncated}
         values |= {f"bleurt_by_{name}": {"group": groups[name], "mean_of": verdict} for name in BREAKDOWNS}
-    return values | {
-        "empty": {"is": not score.official},
-        "unparsed": {"is": not score.parsed},
-        "truncated": {"truncated": score.truncated},
-        "truncated_of": {"truncated": score.truncated},
-        "num_gold_1": {"is": score.reference_lengths[0] is not None},
-        "num_gold_2": {"is": score.reference_lengths[1] is not None},
-        "encoder": {"name": score.encoder},
-        "bleurt_model": {"name": score.classifier},
-        "coverage": {"split_size": doc["split_size"]},
-        "num_plans": {"id": score.id},
-    }
+    return (
+        values
+        | {
+            "empty": {"is": not score.official},
+            "unparsed": {"is": not score.parsed},
+            "truncated": {"truncated": score.truncated},
+            "truncated_of": {"truncated": score.truncated},
+            "num_gold_1": {"is": score.reference_lengths[0] is not None},
+            "num_gold_2": {"is": score.reference_lengths[1] is not None},
+            "encoder": {"name": score.encoder},
+            "bleurt_model": {"name": score.classifier},
+            "num_plans": {"id": score.id},
+        }
+        | covered(doc, official_instances(doc), "score" in values["lcs_norm"])
+    )
 
 
 def mean_by_group(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:

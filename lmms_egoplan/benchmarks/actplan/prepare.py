@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, SETTINGS, InstanceId, activity_type
 from lmms_egoplan.benchmarks.actplan.bddl.files import check_folder
-from lmms_egoplan.benchmarks.actplan.records import Record, find_instances, read_instance
+from lmms_egoplan.benchmarks.actplan.records import Record, find_instances, read_instance, read_origin
 from lmms_egoplan.benchmarks.actplan.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import yaml_beside
@@ -57,20 +57,22 @@ def prepare_actplan(source: str | Path, skip_missing: bool = False, bddl: Path |
         A row of the split has ``id``, ``scene``, ``activity``, ``setting``, ``activity_type``,
         ``task_description``, ``images`` (the files' bytes, in the order of their names), ``gold_plan_1`` and
         ``gold_plan_2`` (steps; none where the file is absent), ``problem`` (the activity in BDDL; "" where that is not
-        at hand), ``split_size`` (as above) and ``setting_size`` (how many of these are of the row's setting).
+        at hand), ``split_size`` (as above) and ``setting_size`` (how many of these are of the row's setting);
+        ``origin`` only for instances that are not the release's (see `read_origin`).
 
     Raises:
         LmmsEgoplanError: the data are wrong, or no instance is left; nothing is written.
         OSError: a folder cannot be read, or the split not be written (its size is needed twice).
     """
     instances, strays = find_instances(source)
+    origin = read_origin(source)
     if bddl is not None:
         check_folder(bddl)
     place = split_dir("actplan", SPLIT).parent
     place.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".rows.", dir=place) as scratch:
         rows = Path(scratch) / "rows.arrow"
-        records, fingerprint = _write_rows(source, instances, rows, bddl)
+        records, fingerprint = _write_rows(source, instances, rows, bddl, origin)
         kept = [record for record in records if not record.problems]
         if (strays or len(kept) < len(records)) and not (skip_missing and kept):
             raise LmmsEgoplanError(_message(source, records, strays, skip_missing))
@@ -94,7 +96,7 @@ def prepare_actplan(source: str | Path, skip_missing: bool = False, bddl: Path |
 
 
 def _write_rows(
-    source: str | Path, instances: Sequence[InstanceId], path: Path, bddl: Path | None
+    source: str | Path, instances: Sequence[InstanceId], path: Path, bddl: Path | None, origin: dict[str, str]
 ) -> tuple[list[Record], str]:
     """Write the rows of all instances without problems, a batch in memory at a time.
 
@@ -106,11 +108,11 @@ def _write_rows(
     records: list[Record] = []
     digest = sha256()
     settings = Counter(instance.setting for instance in instances)
-    with ArrowWriter(features=_features(), path=str(path), writer_batch_size=_ROWS) as writer:
+    with ArrowWriter(features=_features(origin), path=str(path), writer_batch_size=_ROWS) as writer:
         for instance in track(instances, "Checking and copying instances"):
             record = read_instance(source, instance, bddl)
             if not record.problems:
-                row = _row(record) | {"split_size": len(instances), "setting_size": settings[instance.setting]}
+                row = _row(record) | origin | {"split_size": len(instances), "setting_size": settings[instance.setting]}
                 hashes = [sha256(image).hexdigest() for image in record.images]
                 digest.update(json.dumps([row | {"images": hashes}], sort_keys=True).encode())
                 images = [{"bytes": image, "path": None} for image in record.images]
@@ -127,7 +129,7 @@ def _row(record: Record) -> dict[str, Any]:
     return {"id": str(record.id), "activity_type": kind, "problem": record.bddl, **place, **texts}
 
 
-def _features() -> "Features":
+def _features(origin: Iterable[str]) -> "Features":
     from datasets import Features, Image, Value
     from datasets import Sequence as ListOf
 
@@ -138,6 +140,7 @@ def _features() -> "Features":
             "images": ListOf(Image()),
             **dict.fromkeys(("gold_plan_1", "gold_plan_2"), ListOf(text)),
             "problem": text,
+            **dict.fromkeys(origin, text),
             **dict.fromkeys(("split_size", "setting_size"), number),
         }
     )

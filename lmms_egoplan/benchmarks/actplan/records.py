@@ -20,6 +20,8 @@ LAYOUT = (
     "links to"
 )
 
+# In DIR, where its instances come from if they are not the release's.
+ORIGIN = "origin.txt"
 _GOLD_PLANS = ("plan_gold_1.txt", "plan_gold_2.txt")
 _IMAGES = (".png", ".jpg", ".jpeg")
 # What a folder is called at each level below the source.
@@ -126,6 +128,16 @@ def read_instance(source: str | Path, instance: InstanceId, bddl: Path | None = 
     in_bddl, bddl_problem = _read_problem(source, instance, bddl)
     told = tuple(map(_storable, problems))
     return Record(instance, description, tuple(images), *gold_plans, in_bddl, told, len(image_names), bddl_problem)
+
+
+def read_origin(source: str | Path) -> dict[str, str]:
+    """Read where the instances come from if they are not the release's: nothing, or ``{"origin": ...}``.
+
+    Raises:
+        LmmsEgoplanError: the file that says so cannot be read or is empty.
+    """
+    path = Path(source) / ORIGIN
+    return {"origin": " ".join(_read_text(source, path).split())} if path.exists() else {}
 
 
 def _read_problem(source: str | Path, instance: InstanceId, folder: Path | None) -> tuple[str, str]:

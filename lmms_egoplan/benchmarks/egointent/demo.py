@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from lmms_egoplan.coverage import RENDERED_SCENES
 from lmms_egoplan.demo.scenes import FPS, PAUSE_FRAMES, SCENES, Scene
 from lmms_egoplan.media.frames import write_video
 from lmms_egoplan.paths import rows_beside
@@ -33,7 +34,7 @@ def write(folder: Path) -> list[str]:
         video_id = scene.goal.replace(" ", "-")
         write_video(root / VIDEOS / f"{video_id}.mp4", scene.frames(), FPS)
         for row in (row for row in rows if row["goal"] == scene.goal):
-            place = {name: row[name] for name in ("scenario", "environment", "goal")}
+            place = {name: row[name] for name in ("scenario", "environment", "goal")} | {"origin": RENDERED_SCENES}
             records.append({"step_id": f"demo-{len(records) + 1:02}", "video_id": video_id} | _step(scene, row) | place)
     annotations = root / ANNOTATIONS
     annotations.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")

@@ -13,8 +13,11 @@ from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
+from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
+from lmms_egoplan.benchmarks.egointent.splits import OFFICIAL
 from lmms_egoplan.benchmarks.egointent.step_answer import JudgedStep
+from lmms_egoplan.coverage import covered
 
 Values = dict[str, dict[str, Any]]
 
@@ -31,7 +34,7 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         `GradedStep`, ``missing`` (fields), ``video_id``, ``environment``, ``scenario`` or, of a Goal-Step step,
         ``category`` and, only where all three fields have a rating, their mean as ``score``; one of ``indoor`` and
         ``outdoor``; one of ``scenario`` and ``category``; ``parsed``, ``judge_coverage``, ``truncated``,
-        ``truncated_of``, ``suspect``, ``judge_model``, ``media``, ``unverified``, ``coverage`` and ``num_steps``.
+        ``truncated_of``, ``suspect``, ``judge_model``, ``media``, ``unverified``, ``num_steps`` and those of `covered`.
 
     Raises:
         ValueError: not one response, one that is no graded step, or the answer to another step.
@@ -124,18 +127,21 @@ def values_of(step: JudgedStep, doc: Mapping[str, Any], mean: str) -> Values:
         | ({} if rating is None else {"score": rating})
         for name, rating in ratings.items()
     }
-    return by_rating | {
-        mean: whole,
-        "parsed": {"found": len(step.fields)},
-        "judge_coverage": {"found": len(step.askable(step.fields)), "judged": len(step.judged)},
-        "truncated": {"truncated": step.truncated},
-        "truncated_of": {"truncated": step.truncated},
-        "suspect": {"found": len(step.fields), "suspect": len(step.suspect)},
-        "judge_model": {"judges": [step.judges[name] for name in step.judged]},
-        "media": {"media": step.media},
-        "coverage": {"split_size": doc["split_size"]},
-        "num_steps": {"step_id": step.step_id},
-    }
+    return (
+        by_rating
+        | {
+            mean: whole,
+            "parsed": {"found": len(step.fields)},
+            "judge_coverage": {"found": len(step.askable(step.fields)), "judged": len(step.judged)},
+            "truncated": {"truncated": step.truncated},
+            "truncated_of": {"truncated": step.truncated},
+            "suspect": {"found": len(step.fields), "suspect": len(step.suspect)},
+            "judge_model": {"judges": [step.judges[name] for name in step.judged]},
+            "media": {"media": step.media},
+            "num_steps": {"step_id": step.step_id},
+        }
+        | covered(doc, OFFICIAL["test"], fmean(rating is not None for rating in ratings.values()), origin_of(doc))
+    )
 
 
 def field_score(values: Sequence[Mapping[str, Any]]) -> float:
@@ -229,6 +235,17 @@ def group_of(doc: Mapping[str, Any]) -> dict[str, str]:
     """
     name = "scenario" if doc.get("category") is None else "category"
     return {name: doc[name]}
+
+
+def origin_of(doc: Mapping[str, Any]) -> str | None:
+    """Where a step comes from if it is not the benchmark's, whose steps are verified and have no category.
+
+    >>> origin_of({"category": None, "unverified": True}), origin_of({"scenario": "cooking"})
+    ('unverified steps', None)
+    """
+    if doc.get("category") is not None:
+        return GOALSTEP_STEPS
+    return doc.get("origin") or ("unverified steps" if doc.get("unverified") else None)
 
 
 def parsed_share(values: Sequence[Mapping[str, Any]]) -> float:

@@ -154,8 +154,9 @@ def _missing_message(missing: Sequence[Lost], split_size: int, skip_missing: boo
 
 
 def _rows(records: Sequence[Record], footage: dict[str, Footage], split_size: int) -> list[dict[str, Any]]:
+    without_origin = {"origin"} if all(record.origin is None for record in records) else None
     return [
-        record.model_dump()
+        record.model_dump(exclude=without_origin)
         | {
             "video_path": str(footage[record.step_id].path),
             "num_frames": len(footage[record.step_id].frames),

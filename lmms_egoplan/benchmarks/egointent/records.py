@@ -49,6 +49,7 @@ class Record(Checked):
     event, goal: of the whole video, where the file tells.
     unverified: nobody has looked at the labels; they come from other annotations.
     category: of the video's goal, of a Goal-Step step; None for a step of the benchmark.
+    origin: Where the step comes from, if it is not the benchmark's.
     """
 
     step_id: Annotated[str, Predicate(str.strip), Predicate(str.isprintable), Expected("a text in one line")]
@@ -69,6 +70,7 @@ class Record(Checked):
     goal: Annotated[Label | None, Expected("a text or nothing")] = None
     unverified: bool = False
     category: Label | None = None
+    origin: Label | None = None
 
     @field_validator("end_sec")
     @classmethod

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.records import SOURCE_METRIC
+from lmms_egoplan.benchmarks.egoplan.splits import OFFICIAL
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.next_action.metrics import Values, score_choices, score_letter, score_private_choices
 
@@ -33,7 +34,7 @@ def score_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
     >>> values["predictions"]["prediction"]
     'B'
     """
-    return score_choices(doc, responses, [SOURCE_METRIC[doc["video_source"]]])
+    return score_choices(doc, responses, [SOURCE_METRIC[doc["video_source"]]], OFFICIAL["val"])
 
 
 def score_test_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
@@ -48,9 +49,9 @@ def score_test_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
     >>> doc = {"sample_id": 7, "video_id": "P01_01", "choices": ["open the tap", "take a cup"], "split_size": 923}
     >>> values = score_test_ranking(doc, [(2.5, False), (1.5, True)])
     >>> sorted(values), values["predictions"]["prediction"]
-    (['coverage', 'num_questions', 'predictions', 'split_size', 'ties'], 'B')
+    (['coverage', 'num_questions', 'predictions', 'question_set', 'split_size', 'ties'], 'B')
     """
-    return score_private_choices(doc, responses)
+    return score_private_choices(doc, responses, OFFICIAL["test"])
 
 
 def score_reply(doc: Doc, replies: Sequence[str]) -> Values:
@@ -63,7 +64,7 @@ def score_reply(doc: Doc, replies: Sequence[str]) -> Values:
     Returns:
         ``acc`` and one of ``acc_epic_kitchens`` and ``acc_ego4d``: over all questions, a reply without a
         readable letter is wrong; ``unparsed``: share of such replies; ``predictions``, ``coverage`` (a reply
-        of any kind covers its question), ``split_size``, ``num_questions``.
+        of any kind covers its question), ``split_size``, ``question_set``, ``num_questions``.
 
     >>> doc = {
     ...     "sample_id": 7, "video_id": "P01_01", "video_source": "EpicKitchens", "golden_choice_idx": "B",
@@ -72,4 +73,4 @@ def score_reply(doc: Doc, replies: Sequence[str]) -> Values:
     >>> score_reply(doc, ["The answer is (C)."])["acc"]
     {'score': 0.0, 'video_id': 'P01_01'}
     """
-    return score_letter(doc, replies, [SOURCE_METRIC[doc["video_source"]]])
+    return score_letter(doc, replies, [SOURCE_METRIC[doc["video_source"]]], OFFICIAL["val"])

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan_bench2.records import DOMAINS
+from lmms_egoplan.benchmarks.egoplan_bench2.splits import OFFICIAL, SPLIT
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.next_action.metrics import Values, score_choices, score_letter
 
@@ -32,7 +33,7 @@ def score_planning_choices(doc: Doc, responses: Sequence[Any]) -> Values:
     >>> values["acc"] == values["acc_daily_life"], values["acc"]
     (True, {'score': 1.0, 'video_id': '0a1b'})
     """
-    return score_choices(doc, responses, [DOMAIN_METRIC[doc["domain"]]])
+    return score_choices(doc, responses, [DOMAIN_METRIC[doc["domain"]]], OFFICIAL[SPLIT])
 
 
 def score_planning_letter(doc: Doc, replies: Sequence[str]) -> Values:
@@ -52,4 +53,4 @@ def score_planning_letter(doc: Doc, replies: Sequence[str]) -> Values:
     >>> score_planning_letter(doc, ["The answer is (C)."])["acc_work"]
     {'score': 0.0, 'video_id': '0a1b'}
     """
-    return score_letter(doc, replies, [DOMAIN_METRIC[doc["domain"]]])
+    return score_letter(doc, replies, [DOMAIN_METRIC[doc["domain"]]], OFFICIAL[SPLIT])

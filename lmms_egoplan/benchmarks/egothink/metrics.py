@@ -14,6 +14,8 @@ from loguru import logger
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
+from lmms_egoplan.benchmarks.egothink.splits import OFFICIAL
+from lmms_egoplan.coverage import covered
 from lmms_egoplan.judging.noise import Noise, noise, noise_of_average
 
 Values = dict[str, dict[str, Any]]
@@ -29,7 +31,7 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     Returns:
         ``score``: all fields of `JudgedAnswer` and, only where there is a rating, ``score``, 100 times the rating
         (0..100); ``judge_coverage``, ``truncated``, ``truncated_of``, ``suspect``, ``judge_model``, ``prompts``,
-        ``num_questions``.
+        ``num_questions`` and those of `covered`.
 
     Raises:
         ValueError: not one response, one that is no judged answer, or the answer to another question.
@@ -53,7 +55,7 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         "judge_model": {"judge": judged.judge if is_judged else None},
         "prompts": {"prompts": judged.prompts},
         "num_questions": {"id": judged.id},
-    }
+    } | covered(doc, OFFICIAL[dimension_of(judged.id)], is_judged)
 
 
 def judge_coverage(values: Sequence[Mapping[str, Any]]) -> float:

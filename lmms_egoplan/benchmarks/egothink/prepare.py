@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from statistics import fmean
@@ -99,5 +98,7 @@ def _dataset(records: Sequence[Record]) -> "Dataset":
     from datasets import Dataset, Features, Image, Value
 
     text = Value("string")
-    features = Features({"id": text, "dimension": text, "question": text, "answer": text, "image": Image()})
-    return Dataset.from_list([asdict(record) for record in records], features=features)
+    origin = {"origin": text} if any(record.origin for record in records) else {}
+    columns = dict.fromkeys(("id", "dimension", "question", "answer"), text) | {"image": Image()} | origin
+    rows = [{name: getattr(record, name) for name in columns} | {"split_size": len(records)} for record in records]
+    return Dataset.from_list(rows, features=Features(columns | {"split_size": Value("int64")}))

@@ -26,6 +26,7 @@ _LISTED = 50
 class _Texts(Checked):
     question: Text
     answer: Text
+    origin: Text | None = None
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Record:
     id: ``<dimension>/<n>``, n from 1 in the published order.
     question, answer: as published, to the letter.
     image: the image file's bytes, which can be decoded.
+    origin: Where the question comes from, if it is not the benchmark's.
     """
 
     id: str
@@ -58,6 +60,7 @@ class Record:
     question: str
     answer: str
     image: bytes
+    origin: str | None = None
 
 
 def read_folder(source: str | Path) -> list[Draft]:
@@ -132,7 +135,7 @@ def check_records(drafts: Iterable[Draft]) -> list[Record]:
             flaws.append(str(error))
         problems += [f"{draft.place}, {problem}" for problem in flaws]
         if not flaws:
-            records.append(Record(draft.id, dimension_of(draft.id), texts.question, texts.answer, image))
+            records.append(Record(draft.id, dimension_of(draft.id), texts.question, texts.answer, image, texts.origin))
     if problems:
         raise LmmsEgoplanError(
             f"{_listing(problems)}\nRecords are counted from 1. The data as published: {REPOSITORY_URL}, or the "

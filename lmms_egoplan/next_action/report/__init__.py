@@ -161,7 +161,7 @@ def choice_measures(series: Sequence[ChoiceSeries], parts: Iterable[str]) -> dic
         "not compared": lambda task: task.inexact or "",
         "near ties": lambda task: show(task.number("near_ties"), None) if task.number("near_ties") else "",
         "ranking": lambda task: task.text("ranking_note") or "",
-        "questions": lambda task: f"{number(task.questions)} of {number(task.OFFICIAL)}",
+        "questions": lambda task: f"{number(task.questions)} of {number(task.whole)}",
     }
 
 

@@ -6,6 +6,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any, ClassVar
 
+from lmms_egoplan.coverage import RENDERED_SCENES
 from lmms_egoplan.next_action.records import LETTERS, RENDERED
 from lmms_egoplan.next_action.visuals import shown_frames
 from lmms_egoplan.report.document import Value
@@ -55,10 +56,16 @@ class ChoiceSeries(ScoredTask):
         return shared_file(self.task_run.config) == self.RANKING
 
     @property
-    def is_rendered(self) -> bool:
-        """Whether the questions are about rendered scenes."""
+    def question_set(self) -> str:
+        """As logged; of runs of earlier versions, by the samples' videos."""
         videos = [answer.cluster for answer in (self.answers or {}).values() if answer.cluster]
-        return bool(videos) and all(video.startswith(RENDERED) for video in videos)
+        is_rendered = bool(videos) and all(video.startswith(RENDERED) for video in videos)
+        return self.text("question_set") or (RENDERED_SCENES if is_rendered else super().question_set)
+
+    @property
+    def whole(self) -> int:
+        """Number of questions that `coverage` is the share of."""
+        return self.OFFICIAL if self.is_official else self.number("split_size") or self.OFFICIAL
 
     @cached_property
     def main(self) -> Mean:
@@ -107,12 +114,8 @@ class ChoiceSeries(ScoredTask):
         return self.number("predictions" if self.is_ranked else "num_questions")
 
     @property
-    def coverage(self) -> float | None:
-        return None if self.questions is None else min(1.0, self.questions / self.OFFICIAL)
-
-    @property
-    def is_demo(self) -> bool:
-        return self.is_rendered
+    def earlier_coverage(self) -> float | None:
+        return None if self.questions is None else min(1.0, self.questions / self.whole)
 
     @property
     def inexact(self) -> str | None:
@@ -128,7 +131,7 @@ class ChoiceSeries(ScoredTask):
         size = self.number("split_size")
         other = [] if size in (None, self.OFFICIAL) else [f"an annotation file of {counted(size, 'questions')}"]
         unknown = ["an unknown annotation file"] if size is None else []
-        return (*(["rendered scenes"] if self.is_rendered else []), *other, *unknown, *super().apart)
+        return (*other, *unknown, *super().apart)
 
     def counts(self) -> dict[str, Value]:
         """By the keys of the columns of interval and counts."""

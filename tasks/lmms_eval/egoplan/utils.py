@@ -15,9 +15,10 @@ from lmms_egoplan.benchmarks.egoplan.protocol import lettered_question, thinking
 from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
 from lmms_egoplan.benchmarks.egoplan.submission import write_predictions
 from lmms_egoplan.benchmarks.egoplan.visuals import visual_input
+from lmms_egoplan.coverage import coverage, question_sets  # noqa: F401
 from lmms_egoplan.harnesses.lmms_eval.filters import AsTheyAre  # noqa: F401
 from lmms_egoplan.media.sampling import VisualInput
-from lmms_egoplan.next_action.metrics import coverage, num_predictions, num_ties  # noqa: F401
+from lmms_egoplan.next_action.metrics import num_predictions, num_ties  # noqa: F401
 
 _SPLITS = {
     "VAL": partial(PREPARED.folder, "val"),

@@ -10,6 +10,7 @@ from lmms_egoplan.benchmarks.actplan.construction.folders import replacing
 from lmms_egoplan.benchmarks.actplan.construction.plan_flow import FEWEST_PLANS, GOLD_PLANS
 from lmms_egoplan.benchmarks.actplan.construction.sources import Activity
 from lmms_egoplan.benchmarks.actplan.construction.views import Views
+from lmms_egoplan.benchmarks.actplan.records import ORIGIN
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.rejections import Rejection
@@ -109,6 +110,7 @@ def write_annotation(done: Sequence[tuple[Instance, GoldPlans]], out: Path) -> N
         OSError: the folder cannot be written.
     """
     with replacing(out / ANNOTATION) as root:
+        _write(root / ORIGIN, "built\n")
         for instance, gold in done:
             folder = root / instance.id
             folder.mkdir(parents=True)

@@ -143,12 +143,13 @@ class ActPlanReport(BenchmarkReport[Planned]):
 
     def flaws(self, task: Planned) -> Iterator[str]:
         """Of instances, answers and samples."""
-        asked, covered = task.number("num_plans"), task.number("coverage")
-        prepared = round(asked / (covered or 1)) if asked else None
+        asked, prepared = task.number("num_plans"), task.number("split_size")
+        if prepared is None and asked:  # A run of an earlier version, whose coverage is the share of the prepared ones.
+            prepared = round(asked / (task.number("coverage") or 1))
         if task.number("lcs_norm") is None:
             yield note("no_lcs")
-        if covered is not None and covered < 1:
-            yield note("not_all", plans=asked, share=covered)
+        if prepared and asked < prepared:
+            yield note("not_all", plans=asked, share=asked / prepared)
         if prepared and prepared != task.official:
             yield note("other_instances", prepared=prepared, official=task.official)
         if unparsed := task.number("unparsed"):

@@ -10,8 +10,8 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, SETTINGS
 from lmms_egoplan.benchmarks.actplan.metrics import LENGTH_BINS, length_bin
-from lmms_egoplan.benchmarks.actplan.prepare import PAPER
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
+from lmms_egoplan.benchmarks.actplan.splits import INSTANCES
 from lmms_egoplan.report.document import Value
 from lmms_egoplan.report.numbers import counted
 from lmms_egoplan.report.scored import Answer, Key, Mean, ScoredTask, in_percent, logged, mean_of
@@ -36,7 +36,6 @@ MEASURES = {
     "unparsed": "Without a step",
     "truncated": "Truncated",
 }
-INSTANCES = {setting: PAPER[f"{setting}_instances"] for setting in SETTINGS}
 GROUPS = {
     "setting": SETTINGS,
     "length": (*map(length_bin, LENGTH_BINS), length_bin(LENGTH_BINS[-1] + 1), length_bin(None)),
@@ -82,15 +81,17 @@ class Planned(ScoredTask):
 
     @property
     def official(self) -> int:
-        """Instances that the paper has for the task."""
+        """Instances that the paper has for the task; the prepared ones if they are not the benchmark's."""
+        if not self.is_official:
+            return self.number("split_size")
         return INSTANCES[self.part] if self.part else sum(INSTANCES.values())
 
     @property
     def apart(self) -> tuple[str, ...]:
         """Over all of the task's official instances, the scores compare with the published ones."""
         asked = self.number("num_plans")
-        if asked == self.official:
-            return ()
+        if asked == self.official or not self.is_official:
+            return super().apart if not self.is_official else ()
         return (f"{'unknown' if asked is None else f'{asked:,}'} of {counted(self.official, 'instances')}",)
 
     @property
@@ -148,7 +149,7 @@ class Planned(ScoredTask):
         return self.means["lcs_norm"]
 
     @property
-    def coverage(self) -> float | None:
+    def earlier_coverage(self) -> float | None:
         return self.covered(self.main)
 
     def covered(self, mean: Mean) -> float | None:

@@ -141,5 +141,6 @@ def _record(step: Step, candidates: Candidates, place: Place) -> dict[str, Any]:
         "event": step.video.event,
         "goal": step.video.goal_description,
         "unverified": True,
+        "origin": "built",
         **{CANDIDATE_KEYS[name]: texts for name, texts in candidates.items()},
     }

@@ -24,7 +24,7 @@ def score_diagnostics(doc: Mapping[str, Any], responses: Sequence[str]) -> Value
         Each of `SCORES`, with ``score`` (0..100) only where there is one; ``diagnostics``, with all fields of
         `Diagnosis`, ``missing`` (scores), ``video_id``, ``environment``, ``scenario`` or, of a Goal-Step step,
         ``category`` and, only where all four are there, their mean as ``score``; ``judge_coverage``, ``parsed``,
-        ``truncated``, ``truncated_of``, ``suspect``, ``judge_model``, ``media``, ``coverage`` and ``num_steps``.
+        ``truncated``, ``truncated_of``, ``suspect``, ``judge_model``, ``media``, ``num_steps`` and those of `covered`.
 
     Raises:
         ValueError: not one response, one that is no diagnosis, or the answer to another step.

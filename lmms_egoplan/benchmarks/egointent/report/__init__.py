@@ -168,8 +168,7 @@ def _measures(graded: Sequence[Graded]) -> dict[str, Cell]:
     is_release = any(run.is_release for run in graded)
     fields = [RELEASE_NAMES[name] if is_release else name for name in FIELDS]
     return {
-        # Of the benchmark's steps, of which Goal-Step's are none.
-        "overall": lambda run: scored(run.main.value, DECIMALS, None if run.is_goalstep else run.coverage),
+        "overall": lambda run: scored(run.main.value, DECIMALS, run.coverage),
         **{name: score_cell(name, DECIMALS) for name in (*fields, *ENVIRONMENTS)},
         "steps": score_cell("num_steps"),
         "parsed": share_cell("parsed"),

@@ -76,6 +76,8 @@ class Graded(ScoredTask):
     @property
     def annotated(self) -> int | None:
         """Steps of the annotation file that the run's are of; None where the harness does not tell."""
+        if self.text("question_set"):
+            return self.number("split_size")
         asked, coverage = self.number("num_steps"), self.number("coverage")
         return round(asked / coverage) if asked and coverage else None
 
@@ -84,19 +86,23 @@ class Graded(ScoredTask):
         return replace(self.means["overall"], questions=self.number("num_steps"))
 
     @property
-    def coverage(self) -> float | None:
-        """Share of the paper's steps that the score is over, of which fields that no judge rated are not; 1 at most."""
-        asked = self.number("num_steps")
+    def question_set(self) -> str:
+        return GOALSTEP_STEPS if self.is_goalstep else super().question_set
+
+    @property
+    def earlier_coverage(self) -> float | None:
+        """Fields that no judge rated are not covered."""
+        asked, whole = self.number("num_steps"), OFFICIAL if self.is_official else self.annotated
         unjudged = (self.number("parsed") or 0) * (1 - (self.number("judge_coverage") or 0))
-        return None if asked is None else min(1.0, asked / OFFICIAL) * (1 - unjudged)
+        return None if asked is None or whole is None else min(1.0, asked / whole) * (1 - unjudged)
 
     @property
     def apart(self) -> tuple[str, ...]:
         """Over the paper's steps, all of them, rated by a judge, the scores compare with the published ones."""
         size = self.annotated
-        if self.is_goalstep:
-            return (GOALSTEP_STEPS, *super().apart)
-        other = [] if size in (None, OFFICIAL) else [f"an annotation file of {counted(size, 'steps')}"]
+        other = (
+            [] if self.is_goalstep or size in (None, OFFICIAL) else [f"an annotation file of {counted(size, 'steps')}"]
+        )
         return (*other, *super().apart)
 
     @property
@@ -123,7 +129,7 @@ class Graded(ScoredTask):
     def shares(self) -> dict[str, Value]:
         """What the scores are over, what was shown, who judged and by which prompts, for columns beside the scores."""
         percent = {name: self.percent(metric) for name, metric in SHARES.items()}
-        percent["coverage"] = None if self.is_goalstep else in_percent(self.coverage)
+        percent["coverage"] = in_percent(self.coverage)
         prompts = ", ".join(version or "unknown" for version in prompt_versions(self.task_run.config))
         texts = {"judge": self.judge, "prompts": prompts, "media": self.media}
         return {"questions": self.number("num_steps")} | texts | percent

@@ -125,6 +125,7 @@ def evaluation_records(questions: Sequence[Question]) -> list[dict[str, Any]]:
             **{f"choice_{letter.lower()}": choice for letter, choice in zip(LETTERS, question.choices, strict=True)},
             golden_choice_idx=LETTERS[question.choices.index(question.answer)],
             answer=question.answer,
+            origin="built",
         )
         for number, question in enumerate(questions, 1)
     ]

@@ -58,7 +58,7 @@ def _table1(series: Sequence[Series]) -> Table:
 
 def _table3(series: Sequence[Series]) -> Table:
     """The same by domain, among those of Table 3; of videos, not of rendered scenes."""
-    own = [_by_domain(task) for task in series if task.is_main and not task.is_rendered]
+    own = [_by_domain(task) for task in series if task.is_main and not task.is_demo]
     notes = (_PROTOCOL_NOTE, _INTERVAL_NOTE, note("counts")) if own else ()
     title = "In-domain (EPIC-KITCHENS) and out-of-domain (Ego4D), beside Table 3"
     return published_with_runs(title, load("table3"), own, _COLUMNS["table3"], notes)
@@ -66,7 +66,7 @@ def _table3(series: Sequence[Series]) -> Table:
 
 def _rendered_table(series: Sequence[Series]) -> Table | None:
     """As Table 3, of runs on rendered scenes; None without any."""
-    rows = [_by_domain(task) for task in series if (task.is_main or task.unseen) and task.is_rendered]
+    rows = [_by_domain(task) for task in series if (task.is_main or task.unseen) and task.is_demo]
     if not rows:
         return None
     title, notes = "Rendered scenes: in-domain and out-of-domain", (note("rendered"), _INTERVAL_NOTE, note("counts"))

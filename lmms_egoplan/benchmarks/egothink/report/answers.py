@@ -8,6 +8,7 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, DIMENSIONS, Dimension, dimension_of
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
+from lmms_egoplan.coverage import OFFICIAL
 from lmms_egoplan.report.document import Value
 from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.run import Run, TaskRun
@@ -28,7 +29,7 @@ class Part:
 
     mean: plain mean over the dimensions, 0..100, only where each has a score.
     judged: answers with a rating.
-    official: questions that the benchmark has in these dimensions.
+    official: questions that the benchmark has in these dimensions; the prepared ones if they are not the benchmark's.
     """
 
     mean: Mean
@@ -87,6 +88,11 @@ class Graded(Scored):
     def judge(self) -> str | None:
         return self.whole.judge
 
+    @property
+    def question_set(self) -> str:
+        names = {name for task in self.tasks.values() if isinstance(name := task.metrics.get("question_set"), str)}
+        return "; ".join(sorted(names - {OFFICIAL})) or OFFICIAL
+
     @cached_property
     def whole(self) -> Part:
         """All twelve dimensions."""
@@ -111,12 +117,16 @@ class Graded(Scored):
             mean=Mean(fmean(scores) if is_whole else None, interval, judged, rated),
             questions=sum(asked),
             judged=judged,
-            official=sum(dimension.instances for dimension in dimensions),
+            official=sum(map(self._whole, dimensions)),
             truncated=_total(tasks, "truncated", known) / sum(known) if sum(known) else None,
             suspect=_total(tasks, "suspect", asked) / sum(asked) if sum(asked) else None,
             judge=_joined(tasks, "judge_model", ", "),
             prompts=_joined(tasks, "prompts", "; "),
         )
+
+    def _whole(self, dimension: Dimension) -> int:
+        task_run = None if self.is_official else self.tasks.get(dimension.name)
+        return (task_run and task_run.number("split_size")) or dimension.instances
 
 
 def read_graded(run: Run) -> Graded | None:

@@ -1,0 +1,68 @@
+"""Coverage: the share of a benchmark's official questions that a score is over."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+OFFICIAL = "official"
+"""The question set of a benchmark's own questions, or of a part of them."""
+
+RENDERED_SCENES = "rendered scenes"
+"""The question set of the demo: its scores are meaningless."""
+
+
+def covered(doc: Mapping[str, Any], official: int, scored: float, origin: str | None = None) -> dict[str, Any]:
+    """Return the values ``coverage``, ``split_size`` and ``question_set`` of one question.
+
+    Args:
+        doc: A row of the prepared dataset, with ``split_size``, the number of questions in the prepared file.
+        official: Number of questions that the benchmark has for the task.
+        scored: 1 if the main score is over this question, 0 if not, or the share of the question that was scored.
+        origin: Where the question comes from, if it is not the benchmark's. Default: the row's ``origin``.
+
+    >>> covered({"split_size": 6}, 3355, 1)["coverage"]
+    {'scored': 1, 'of': 3355}
+    >>> covered({"split_size": 6, "origin": "built"}, 3355, 1)
+    {'coverage': {'scored': 1, 'of': 6}, 'question_set': {'name': 'built'}, 'split_size': {'split_size': 6}}
+    """
+    size = doc.get("split_size") or official
+    larger = f"a file of {size:,} instead of {official:,} questions" if size > official else OFFICIAL
+    name = origin or doc.get("origin") or larger
+    return {
+        "coverage": {"scored": scored, "of": official if name == OFFICIAL else size},
+        "question_set": {"name": name},
+        **({"split_size": {"split_size": size}} if "split_size" in doc else {}),
+    }
+
+
+def coverage(values: Sequence[Mapping[str, Any]]) -> float:
+    """Share in [0, 1] of the official questions that were scored; of the prepared ones if they are not the benchmark's.
+
+    Runs of earlier versions logged the size of the prepared file only. For these, the share is that of the file.
+
+    >>> coverage([{"scored": True, "of": 4}, {"scored": False, "of": 4}])
+    0.25
+    >>> coverage([{"split_size": 4}] * 3)
+    0.75
+    """
+    whole = min(value["of"] if "of" in value else value["split_size"] for value in values)
+    return sum(value.get("scored", 1) for value in values) / whole
+
+
+def question_sets(values: Sequence[Mapping[str, Any]]) -> str:
+    """Whose questions were asked: ``official``, or why they are not the benchmark's.
+
+    >>> question_sets([{"name": "official"}, {"name": "built"}, {"name": "built"}])
+    'built (2), official (1)'
+    """
+    return tally(value["name"] for value in values)
+
+
+def tally(names: Iterable[str]) -> str:
+    """Names, the most frequent first, with numbers if there are several.
+
+    >>> tally(["video", "video", "images"])
+    'video (2), images (1)'
+    """
+    counts = sorted(Counter(names).items(), key=lambda item: (-item[1], item[0]))
+    return counts[0][0] if len(counts) == 1 else ", ".join(f"{name} ({count})" for name, count in counts)
