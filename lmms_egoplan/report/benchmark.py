@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from lmms_egoplan.report.changes import changes
 from lmms_egoplan.report.document import (
+    DEMO,
+    DEMO_NOTE,
     Difference,
     Figure,
     Group,
@@ -53,6 +55,7 @@ _MOST_GROUPS = 24
 
 Task = TypeVar("Task", bound=Scored)
 Row = TypeVar("Row")
+Part = TypeVar("Part", Table, Figure)
 
 
 class BenchmarkReport(ABC, Generic[Task]):
@@ -273,9 +276,11 @@ class BenchmarkReport(ABC, Generic[Task]):
         """What is wrong with or missing from the runs, a sentence or two each."""
         names: dict[str, list[str]] = {}
         for task in self.tasks:
-            for text in self.flaws(task):
+            for text in (*self.flaws(task), *filter(None, [task.asked_of])):
                 names.setdefault(text, []).append(task.name)
         yield from (f"{', '.join(concerned)}: {text}" for text, concerned in names.items())
+        if demo := [task.name for task in self.tasks if task.is_demo]:
+            yield f"{DEMO_NOTE} {', '.join(demo)}."
         yield from self.gaps()
 
     @classmethod
@@ -304,8 +309,8 @@ class BenchmarkReport(ABC, Generic[Task]):
             self.TITLE,
             self.LEAD,
             tuple(self.headlines),
-            tuple(part for table in self.tables() if table is not None for part in table.parted()),
-            tuple(figure for figure in self.figures() if figure is not None),
+            tuple(self._marked(part) for table in self.tables() if table is not None for part in table.parted()),
+            tuple(self._marked(figure) for figure in self.figures() if figure is not None),
             tuple(self.remarks()),
             finding(self.TITLE, self.headlines, self.differences, self.reference(), self.UNIT),
             self.UNIT,
@@ -316,6 +321,12 @@ class BenchmarkReport(ABC, Generic[Task]):
             tuple(changes(self.main_tasks(), self.difference, self.gallery_name)),
             self._further(),
         )
+
+    def _marked(self, part: Part) -> Part:
+        """A table or figure with a title that marks the demo's scores as meaningless, if it shows any."""
+        shows_runs = isinstance(part, Figure) or any(row.is_own for row in part.rows)
+        is_demo = shows_runs and any(task.is_demo for task in self.tasks)
+        return replace(part, title=f"{part.title} ({DEMO})") if is_demo else part
 
     def scores_section(self) -> Section | None:
         """The section without tables, figures and slices, for a terminal; None without one of the tasks."""
@@ -330,6 +341,7 @@ class BenchmarkReport(ABC, Generic[Task]):
     def items(self) -> list[Item]:
         """The questions for the gallery, with what the runs with samples answered."""
         found: dict[Key, dict[str, Answer]] = {}
+        demo = {self.gallery_name(task): DEMO for task in self.tasks if task.is_demo}
         for task in self.tasks:
             name = self.gallery_name(task)
             for key, answer in (task.answers or {}).items():
@@ -340,10 +352,11 @@ class BenchmarkReport(ABC, Generic[Task]):
             name = next(iter(found[key].values())).id
             uses[name] = uses.get(name, 0) + 1
             again = f" ({uses[name]})" if uses[name] > 1 else ""
-            answers = {
-                run: replace(self.shown(answer), prompt=answer.prompt, tokens=answer.tokens)
-                for run, answer in found[key].items()
-            }
+            answers = {}
+            for run, answer in found[key].items():
+                shown = self.shown(answer)
+                rating = "; ".join(filter(None, [demo.get(run), shown.rating])) or None
+                answers[run] = replace(shown, rating=rating, prompt=answer.prompt, tokens=answer.tokens)
             shown = self.questions[key]
             items.append(Item(key=f"{self.NAME}/{name}{again}", benchmark=self.NAME, answers=answers, **shown))
         return items

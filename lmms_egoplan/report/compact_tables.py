@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from lmms_egoplan.judging.demo import DEMO
-from lmms_egoplan.report.document import Column, Row, Table
+from lmms_egoplan.report.document import DEMO_NOTE, Column, Row, Table
 from lmms_egoplan.report.gallery import clean
 from lmms_egoplan.report.numbers import percent, show
 from lmms_egoplan.report.run import Run
@@ -51,7 +51,13 @@ def compact_table(
 
 def score_notes(tasks: Sequence[Scored]) -> list[str]:
     """What is to be known of cells by `scored`: who judged, and what the parentheses tell."""
-    return [*([_DEMO_NOTE] if any(task.is_by_demo for task in tasks) else []), _COVERAGE_NOTE]
+    demo = dict.fromkeys(task.run.name for task in tasks if task.is_demo)
+    return [
+        *([_DEMO_NOTE] if any(task.is_by_demo for task in tasks) else []),
+        *([f"{DEMO_NOTE} {', '.join(demo)}."] if demo else []),
+        _COVERAGE_NOTE,
+        *dict.fromkeys(f"{task.name}: {task.asked_of}" for task in tasks if task.asked_of),
+    ]
 
 
 def _table(

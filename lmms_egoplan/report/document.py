@@ -27,6 +27,13 @@ def known(value: Value) -> Value:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
+DEMO = "demo: meaningless"
+DEMO_NOTE = (
+    "This is a demo: rendered questions, or a judge that only compares words. These scores are meaningless, they tell "
+    "nothing of a model:"
+)
+
+
 @dataclass(frozen=True)
 class Column:
     """A column of a table.

@@ -157,6 +157,13 @@ class Scored(ABC):
         return tuple(found)
 
     @property
+    def asked_of(self) -> str:
+        """A sentence on questions that are not the benchmark's; "" if they are."""
+        if self.is_official:
+            return ""
+        return f"not the benchmark's questions ({self.question_set}): coverage is the share of the prepared questions."
+
+    @property
     def compares(self) -> bool:
         """Whether the main score compares with the published ones."""
         return not self.apart

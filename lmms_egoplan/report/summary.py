@@ -3,16 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lmms_egoplan.report.document import Column, Headline, Row, Section, Table
+from lmms_egoplan.report.document import DEMO_NOTE, Column, Headline, Row, Section, Table
 from lmms_egoplan.report.findings import shared_reasons
 from lmms_egoplan.report.numbers import percent, with_interval
 
 KEY = "summary"
-DEMO_NOTE = (
-    "This is a demo: rendered questions, or a judge that only compares words. These scores tell nothing of a model:"
-)
-
-
 _PUBLISHED = (
     "They are taken from a public summary of the table, not from its print. How the models were asked, with how many "
     "frames and by which judge is not told there, so the rows are for orientation."
@@ -92,7 +87,8 @@ def summary_table(sections: Sequence[Section]) -> Table | None:
     )  # fmt: skip
     notes = (
         "Low, high: 95 % interval. Rank: the best and the worst place among the runs that compare, by the intervals of "
-        "their differences. Coverage: share of the benchmark's official questions.",
+        "their differences. Coverage: share of the benchmark's official questions, or of the prepared ones "
+        "if the questions are not the benchmark's.",
     )
     return Table(KEY, "Summary", columns, tuple(Row(row, is_own=True) for row in rows), "the runs", notes)
 
@@ -117,7 +113,15 @@ def short_table(sections: Sequence[Section]) -> Table | None:
         Column("run", "Model"), Column("benchmark", "Benchmark"), Column("protocol", "Protocol"),
         Column("score", "Score (95 % interval)"), Column("n", "n"), Column("coverage", "Coverage"),
     )  # fmt: skip
-    return Table("card", "Scores with 95 % intervals", columns, tuple(map(Row, rows)))
+    demo = demo_runs(sections)
+    notes = [f"{DEMO_NOTE} {', '.join(demo)}."] if demo else []
+    notes += dict.fromkeys(
+        f"{line.run}, {line.benchmark}: {'; '.join(line.apart)}."
+        for section in sections
+        for line in section.headlines
+        if line.apart
+    )
+    return Table("card", "Scores with 95 % intervals", columns, tuple(map(Row, rows)), notes=tuple(notes))
 
 
 def model_card(sections: Sequence[Section], published: Sequence[Mapping[str, str]]) -> Table | None:

@@ -11,11 +11,11 @@ from rich.text import Text
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import ReportedBenchmark
 from lmms_egoplan.report.compact_tables import other_tasks
-from lmms_egoplan.report.document import Section, Table
+from lmms_egoplan.report.document import DEMO_NOTE, Section, Table
 from lmms_egoplan.report.gallery import clean
 from lmms_egoplan.report.numbers import percent, show
 from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.summary import DEMO_NOTE, cards, demo_runs, rank_text, score_text
+from lmms_egoplan.report.summary import cards, demo_runs, rank_text, score_text
 from lmms_egoplan.report.versions import parts_of
 
 # A run's column: its name and its cells go on in the next line where they are longer.
