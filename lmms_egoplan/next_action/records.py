@@ -89,6 +89,12 @@ class Shown(Checked):
         return self.past_actions[0].start_frame if self.past_actions else self.current_observation_frame
 
 
+def _private(label: Any) -> None:
+    """Refuse a label where answers are private: the file is of another split."""
+    if label is not None and (not isinstance(label, str) or label.strip()):
+        raise expected("nothing, since the answers of the split are private")
+
+
 class Question(Shown):
     """One question, as the file has it.
 
@@ -122,7 +128,7 @@ class Question(Shown):
     @classmethod
     def _check_letter(cls, letter: Any, info: ValidationInfo) -> str | None:
         if info.context["is_private"]:
-            return None
+            return _private(letter)
         if letter not in tuple(LETTERS):
             raise expected(f"one of {', '.join(LETTERS)}")
         return letter
@@ -130,6 +136,8 @@ class Question(Shown):
     @field_validator("answer")
     @classmethod
     def _check_answer(cls, answer: Any, info: ValidationInfo) -> str | None:
+        if info.context["is_private"]:
+            return _private(answer)
         golden = info.data.get("golden_choice_idx")
         right = info.data.get(f"choice_{golden}".lower())
         if right is not None and answer != right:
@@ -169,7 +177,7 @@ def read_records(kind: type[Kind], path: Path, key: str, hint: str, context: dic
             flaws.append(f"sample_id: already used by record {other}")
         problems += [f"record {index}, sample_id {shown(sample_id)}, {flaw}" for flaw in flaws]
     if len(problems) == 1:
-        raise LmmsEgoplanError(f"{path}: {problems[0]}")
+        raise LmmsEgoplanError(f"{path}: {problems[0]}; {hint}")
     if problems:
         raise LmmsEgoplanError(
             f"{path}: {len(problems)} problems in {len(raw_records)} records; {hint}\n{listing(problems, _LISTED)}"

@@ -203,12 +203,17 @@ def submit(
     --out submission_val.json`
     """
     from lmms_egoplan.benchmarks.egoplan import submission
+    from lmms_egoplan.benchmarks.egoplan.splits import OFFICIAL
 
     predictions = submission.read_predictions(samples)
     split = split or submission.split_of(samples)
-    labels = submission.build_submission(predictions, submission.split_ids(split), split)
+    ids = submission.split_ids(split)
+    labels = submission.build_submission(predictions, ids, split)
     submission.write_submission(out, labels)
-    typer.echo(f"{len(labels)} labels of the {split} split written to {out}")
+    typer.echo(
+        f"{len(labels)} labels of the {split} split written to {out}. Scored: {len(labels):,} of {len(ids):,} prepared "
+        f"questions, {len(labels):,} of {OFFICIAL[split]:,} official ones."
+    )
 
 
 def annotate(

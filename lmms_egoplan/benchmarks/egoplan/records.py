@@ -61,7 +61,7 @@ def read_annotations(path: str | Path, split: Split) -> list[Record]:
 
     Args:
         path: JSON; a list of records, or an object that holds such a list under one key.
-        split: in ``"val"`` every record must tell the right choice; in ``"test"`` what it tells is left out.
+        split: In ``"val"``, every record must have the right choice. In ``"test"``, none may have one.
 
     Returns:
         The records in the file's order.
@@ -70,7 +70,10 @@ def read_annotations(path: str | Path, split: Split) -> list[Record]:
         LmmsEgoplanError: the file cannot be read, or records are wrong; names the first 20 problems, each with
             the record's position (from 0), sample_id, field and what was found, and their total.
     """
-    hint = f"is it EgoPlan's annotation file for the {split} split?"
+    other, has = ("val", "without") if split == "test" else ("test", "with")
+    hint = (
+        f"--split {split} is for EgoPlan's file {has} answers; is this the file of the other split? Use --split {other}"
+    )
     return read_records(Record, Path(path), LIST_KEYS[split], hint, {"is_private": split == "test"})
 
 

@@ -16,6 +16,7 @@ HUB = "hub"
 HUB_DATASET = "qiulu66/EgoPlan-Bench2"
 FILE = "EgoPlan-Bench2.json"
 LIST_KEY = "EgoPlan_Bench2"
+_HINT = f"is it EgoPlan-Bench2's {FILE}, whose records have their answers?"
 
 DOMAINS = ("Daily life", "Work", "Hobbies", "Recreation")
 """The paper's four."""
@@ -101,7 +102,7 @@ def read_annotations(source: str | Path) -> list[Record]:
         LmmsEgoplanError: see `read_records`; or the hub does not have the file.
     """
     path = _download() if str(source) == HUB else Path(source)
-    return read_records(Record, path, LIST_KEY, "is it EgoPlan-Bench2's annotation file?", {"is_private": False})
+    return read_records(Record, path, LIST_KEY, _HINT, {"is_private": False})
 
 
 def _download() -> Path:
