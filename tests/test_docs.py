@@ -18,6 +18,7 @@ from typer.main import get_command
 
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.cli import app
+from lmms_egoplan.coverage import coverage
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 from lmms_egoplan.report.task_versions import read_task_file
 from patience import FOREVER_S
@@ -292,6 +293,8 @@ def test_the_ranking_example_runs(tmp_path, monkeypatch, capsys):
         ({"egoplan_val": {"coverage,none": 0.9}}, 1),
         ({"egoplan_val": {"coverage,none": 1.0}, "egothink_object_existence": {"judge_coverage,judged": 0.98}}, 1),
         ({"egointent": {"judge_coverage,judged": float("nan")}}, 1),
+        ({"egoplan_val": {"coverage,none": coverage([{"scored": 1, "of": 3355}] * 6)}}, 1),
+        ({"egoplan_val": {"coverage,none": coverage([{"scored": 1, "of": 3355}] * 3355)}}, 0),
         (None, 1),
     ],
 )

@@ -192,15 +192,6 @@ class ScoredTask(Scored):
         return self.text("question_set") or OFFICIAL
 
     @property
-    def coverage(self) -> float | None:
-        return self.number("coverage") if self.text("question_set") else self.earlier_coverage
-
-    @property
-    @abstractmethod
-    def earlier_coverage(self) -> float | None:
-        """Coverage of a run of an earlier version, whose results have another one; None if unknown."""
-
-    @property
     def truncated(self) -> float | None:
         return self.number("truncated")
 

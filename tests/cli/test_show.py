@@ -135,8 +135,9 @@ def test_goal_step_steps_stand_under_their_own_name(tmp_path):
     change(other, lambda content: content["results"]["egointent"].update({"category,judged": {"make bread": 50.0}}))
     result = show(tmp_path)
     assert [row[-1].endswith("(0.3%)") for row in cells(result, "overall")] == [True, False]
-    assert cells(result, "overall")[1][-1].endswith("(n/a)")
+    assert cells(result, "overall")[1][-1].endswith("(100%)")
     assert "egointent (Goal-Step steps)" in result.stdout
+    assert "not the benchmark's questions (Goal-Step steps)" in " ".join(result.stdout.split())
 
 
 def test_texts_of_results_do_nothing_to_the_terminal(tmp_path):

@@ -70,10 +70,8 @@ def read_annotations(path: str | Path, split: Split) -> list[Record]:
         LmmsEgoplanError: the file cannot be read, or records are wrong; names the first 20 problems, each with
             the record's position (from 0), sample_id, field and what was found, and their total.
     """
-    other, has = ("val", "without") if split == "test" else ("test", "with")
-    hint = (
-        f"--split {split} is for EgoPlan's file {has} answers; is this the file of the other split? Use --split {other}"
-    )
+    other = "val, whose file has answers," if split == "test" else "test, whose file has none,"
+    hint = f"use --split {other} if it is that file; is it EgoPlan's annotation file for the {split} split?"
     return read_records(Record, Path(path), LIST_KEYS[split], hint, {"is_private": split == "test"})
 
 

@@ -114,7 +114,7 @@ class ChoiceSeries(ScoredTask):
         return self.number("predictions" if self.is_ranked else "num_questions")
 
     @property
-    def earlier_coverage(self) -> float | None:
+    def coverage(self) -> float | None:
         return None if self.questions is None else min(1.0, self.questions / self.whole)
 
     @property

@@ -60,7 +60,7 @@ def test_tie_goes_to_the_first_choice():
 def test_question_with_a_loss_that_is_not_finite_is_not_scored(loss):
     values = metrics.score_ranking(make_doc(), encode([2.0, 0.5, loss, 0.6]))
     assert not [name for name in values if name.startswith("acc")]
-    assert values["coverage"] == {"scored": False, "split_size": 10}
+    assert values["coverage"] == {"scored": False, "of": 3355}
     assert values["predictions"]["prediction"] is None
     assert values["predictions"]["choices"][2]["loss"] is None
     json.dumps(values, allow_nan=False)
@@ -107,7 +107,7 @@ def test_question_with_a_sum_that_is_not_finite_is_not_scored(logprob):
 
 def test_test_questions_have_no_accuracy():
     values = metrics.score_test_ranking(make_doc(gold=None), encode([2.0, 0.5, 0.6, 0.6]))
-    assert values.keys() == {"ties", "predictions", "coverage", "split_size", "num_questions"}
+    assert values.keys() == {"ties", "predictions", "coverage", "split_size", "question_set", "num_questions"}
 
 
 @pytest.mark.parametrize(
@@ -143,4 +143,4 @@ def test_aggregations_over_a_run():
     assert shared_metrics.num_predictions(values("predictions")) == 2
     assert aggregations.num_asked(values("num_questions")) == 3
     assert aggregations.split_size(values("split_size")) == 10
-    assert shared_metrics.coverage(values("coverage")) == 0.2
+    assert shared_metrics.coverage(values("coverage")) == 2 / 3355

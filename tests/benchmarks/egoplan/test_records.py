@@ -96,9 +96,16 @@ def test_first_step_and_first_frames(tmp_path):
 
 def test_test_split_has_no_answers(tmp_path):
     private = {key: value for key, value in RECORD.items() if key not in ("golden_choice_idx", "answer")}
-    for raw in (private, private | {"golden_choice_idx": None, "answer": None}, RECORD):
+    for raw in (private, private | {"golden_choice_idx": None, "answer": None}, private | {"answer": " "}):
         (record,) = read_annotations(write(tmp_path, [raw]), "test")
         assert (record.golden_choice_idx, record.answer) == (None, None)
+    for labels in ({"golden_choice_idx": "B"}, {"answer": "pour water"}, {"golden_choice_idx": 0}):
+        with pytest.raises(LmmsEgoplanError) as error:
+            read_annotations(write(tmp_path, [private, private | {"sample_id": 8} | labels]), "test")
+        for fact in ("annotations.json", "record 1", "sample_id 8", *labels, "--split val"):
+            assert fact in str(error.value)
+    with pytest.raises(LmmsEgoplanError, match="--split test"):
+        read_annotations(write(tmp_path, [private]), "val")
     with pytest.raises(LmmsEgoplanError, match="golden_choice_idx: expected one of A, B, C, D, found nothing"):
         read_annotations(write(tmp_path, [private]), "val")
 
@@ -130,9 +137,7 @@ def test_all_problems_are_counted_and_twenty_listed(tmp_path):
     with pytest.raises(LmmsEgoplanError) as caught:
         read_annotations(write(tmp_path, raws), "val")
     lines = str(caught.value).splitlines()
-    assert lines[0].endswith(
-        "annotations.json: 32 problems in 32 records; is it EgoPlan's annotation file for the val split?"
-    )
+    assert "annotations.json: 32 problems in 32 records; use --split test" in lines[0]
     assert lines[1] == "  record 0, sample_id 0, question: expected a text, found ''"
     assert len(lines) == 22
     assert lines[-1] == "  ... and 12 more"

@@ -27,12 +27,13 @@ def test_writes_every_question(source):
     for dimension, summary in zip(DIMENSIONS, summaries, strict=True):
         assert summary == load_summary("egothink", dimension.name)
         dataset = load_from_disk(split_dir("egothink", dimension.name))[dimension.name]
-        assert dataset.column_names == ["id", "dimension", "question", "answer", "image"]
+        assert dataset.column_names == ["id", "dimension", "question", "answer", "image", "split_size"]
         assert dataset.remove_columns("image")[:] == {
             "id": [f"{dimension.name}/1", f"{dimension.name}/2"],
             "dimension": [dimension.name] * 2,
             "question": [f"What is thing {number} of {dimension.name}? " for number in (1, 2)],
             "answer": [f"The {dimension.name} {number}." for number in (1, 2)],
+            "split_size": [2, 2],
         }
         assert [image.size for image in dataset["image"]] == [(24, 16)] * 2
         images = source / dimension.folder / "images"

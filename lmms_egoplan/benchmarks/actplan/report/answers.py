@@ -149,7 +149,7 @@ class Planned(ScoredTask):
         return self.means["lcs_norm"]
 
     @property
-    def earlier_coverage(self) -> float | None:
+    def coverage(self) -> float | None:
         return self.covered(self.main)
 
     def covered(self, mean: Mean) -> float | None:

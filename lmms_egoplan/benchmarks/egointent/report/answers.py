@@ -90,8 +90,8 @@ class Graded(ScoredTask):
         return GOALSTEP_STEPS if self.is_goalstep else super().question_set
 
     @property
-    def earlier_coverage(self) -> float | None:
-        """Fields that no judge rated are not covered."""
+    def coverage(self) -> float | None:
+        """Fields without a rating are not covered. Earlier versions logged the share of the file instead."""
         asked, whole = self.number("num_steps"), OFFICIAL if self.is_official else self.annotated
         unjudged = (self.number("parsed") or 0) * (1 - (self.number("judge_coverage") or 0))
         return None if asked is None or whole is None else min(1.0, asked / whole) * (1 - unjudged)

@@ -33,7 +33,7 @@ def test_metrics():
     assert aggregate(metrics.suspect_share, "suspect", values) == 0
     assert aggregate(metrics.judge_models, "judge_model", values) == "sees"
     assert aggregate(aggregations.num_asked, "num_steps", values) == 3
-    assert aggregate(aggregations.coverage, "coverage", values) == 0.75
+    assert aggregate(aggregations.coverage, "coverage", values) == pytest.approx((3 - 2 / 4) / 3014)
     assert [value["diagnostics"].get("score") for value in values] == [50.0, None, 22.5]
     assert values[2]["diagnostics"]["missing"] == ["gf", "hic", "tpc"]
     assert values[0]["diagnostics"]["scenario"] == "make tea"

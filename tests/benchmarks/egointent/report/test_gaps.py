@@ -85,16 +85,16 @@ def test_versions_of_prompts_and_judges_that_differ_are_told(runs, tmp_path, pre
     ("changed", "compares", "told"),
     [
         ({}, True, ()),
-        ({"num_steps": 1507, "coverage": 0.5}, False, ("1,507 of the annotation file's 3,014 steps were asked",)),
-        ({"num_steps": 3013}, False, ("the annotation file has 3,013 steps, the paper 3,014",)),
-        ({"num_steps": 6028, "coverage": 1}, False, ("the annotation file has 6,028 steps",)),
+        ({"num_steps": 1507}, False, ("1,507 of the annotation file's 3,014 steps were asked",)),
+        ({"num_steps": 3013, "split_size": 3013}, False, ("the annotation file has 3,013 steps, the paper 3,014",)),
+        ({"num_steps": 6028, "split_size": 6028}, False, ("the annotation file has 6,028 steps",)),
         ({"judge_coverage": 0.9}, False, ()),
         ({"judge_model": "demo, org/judge"}, False, ("the demo judge compares words",)),
     ],
 )
 def test_only_the_papers_steps_rated_by_a_judge_compare(runs, prepared, changed, compares, told):
     task = runs[0].tasks["egointent"]
-    metrics = task.metrics | {"num_steps": 3014, "coverage": 1.0, "parsed": 1.0, "judge_coverage": 1.0} | changed
+    metrics = task.metrics | {"num_steps": 3014, "split_size": 3014, "parsed": 1.0, "judge_coverage": 1.0} | changed
     run = replace(runs[0], tasks={"egointent": replace(task, samples=None, metrics=metrics)})
     found = EgoIntentReport([run]).section()
     assert [row.compares for row in table(found, "egointent_table3").rows if row.is_own] == [compares]

@@ -1,0 +1,136 @@
+"""Coverage: one meaning in results, tables and report, for all benchmarks."""
+
+import pytest
+
+from lmms_egoplan.benchmarks.actplan.splits import official_instances
+from lmms_egoplan.benchmarks.egointent.metrics import score_step
+from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
+from lmms_egoplan.benchmarks.egoplan.metrics import score_ranking, score_reply, score_test_ranking
+from lmms_egoplan.benchmarks.egoplan.report.answers import Series
+from lmms_egoplan.benchmarks.egoplan_bench2.metrics import score_planning_letter
+from lmms_egoplan.benchmarks.egothink.metrics import score_answer
+from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
+from lmms_egoplan.coverage import coverage, covered, question_sets
+from lmms_egoplan.judging import JudgeSettings
+from lmms_egoplan.report.run import Run, TaskRun
+
+LOSSES = [(2.5, False), (1.5, True), (3.0, False), (2.0, False)]
+QUESTION = {
+    "sample_id": 7, "video_id": "P01_01", "video_source": "EpicKitchens", "golden_choice_idx": "B", "domain": "Work",
+    "choices": ["open", "take", "close", "cut"],
+}  # fmt: skip
+FIELDS = {"local_intent": "cut bread", "global_intent": "make toast", "next_step_plan": "spread"}
+STEP = {"step_id": "P01/3", "video_id": "P01", "environment": "indoor", "scenario": "tea", "unverified": False}
+
+DEMO = JudgeSettings("demo")
+
+
+def judged(doc, rating=0.5):
+    return score_answer(
+        {"id": "existence/1"} | doc,
+        [JudgedAnswer("existence/1", "a cup", False, False, rating, "", "gpt-4o", None).to_text()],
+    )
+
+
+def stepped(doc, settings=DEMO):
+    answer = Prediction(
+        step_id="P01/3", fields=FIELDS, truncated=False, frames_shown=8, frames_sampled=30, references=FIELDS
+    )
+    (step,) = grade([answer], settings, show_progress=False)
+    return score_step(STEP | doc, [step.to_text()])
+
+
+SCORED = {
+    "egoplan val": (3355, lambda doc: score_ranking(QUESTION | doc, LOSSES)),
+    "egoplan val, written": (3355, lambda doc: score_reply(QUESTION | doc, ["A"])),
+    "egoplan test": (1584, lambda doc: score_test_ranking(QUESTION | doc, LOSSES)),
+    "egoplan_bench2": (1321, lambda doc: score_planning_letter(QUESTION | doc, ["A"])),
+    "egothink": (50, judged),
+    "egointent": (3014, stepped),
+}
+
+
+@pytest.mark.parametrize("name", SCORED)
+@pytest.mark.parametrize(
+    ("doc", "asked", "expected", "question_set"),
+    [
+        ({"split_size": 6}, 6, None, "official"),
+        ({"split_size": 6, "origin": "built"}, 6, 1, "built"),
+        ({"split_size": 6, "origin": "built"}, 3, 0.5, "built"),
+        ({"split_size": 100_000}, 50_000, 0.5, "a file of"),
+    ],
+)
+def test_coverage_is_of_the_official_questions_unless_they_are_not_the_benchmarks(
+    name, doc, asked, expected, question_set
+):
+    official, score = SCORED[name]
+    values = score(doc)
+    assert coverage([values["coverage"]] * asked) == pytest.approx(asked / official if expected is None else expected)
+    assert question_sets([values["question_set"]]).startswith(question_set)
+    assert values["split_size"] == {"split_size": doc["split_size"]}
+
+
+def test_unrated_answers_are_not_covered():
+    assert coverage([judged({}, None)["coverage"], judged({})["coverage"]]) == 1 / 50
+    assert coverage([stepped({"split_size": 9}, None)["coverage"]]) == 0
+    assert coverage([score_ranking(QUESTION | {"split_size": 9}, [(float("nan"), False)] * 4)["coverage"]]) == 0
+
+
+@pytest.mark.parametrize(
+    ("doc", "expected"),
+    [
+        ({"video_id": "rendered_01"}, "rendered scenes"),
+        ({"video_id": "rendered-01", "origin": "own"}, "rendered scenes"),
+        ({"origin": "own"}, "own"),
+    ],
+)
+def test_question_sets_of_egoplan(doc, expected):
+    assert score_reply(QUESTION | {"split_size": 6} | doc, ["A"])["question_set"] == {"name": expected}
+
+
+@pytest.mark.parametrize(
+    ("doc", "expected"),
+    [
+        ({"category": "COOKING"}, "Goal-Step steps"),
+        ({"unverified": True}, "unverified steps"),
+        ({"origin": "rendered scenes"}, "rendered scenes"),
+    ],
+)
+def test_question_sets_of_egointent(doc, expected):
+    values = stepped({"split_size": 6} | doc)
+    assert (values["question_set"], coverage([values["coverage"]] * 6)) == ({"name": expected}, 1)
+
+
+def test_a_part_among_official_questions_is_not_called_official():
+    values = [covered({"split_size": 4}, 10, 1), covered({"split_size": 4, "origin": "own"}, 10, 1)]
+    assert question_sets([value["question_set"] for value in values]) == "official (1), own (1)"
+    assert coverage([value["coverage"] for value in values]) == 0.5
+
+
+def test_actplan_settings_have_their_own_official_numbers():
+    assert official_instances({"setting": "normal", "release_size": 1187}) == 825
+    assert official_instances({"setting": "counterfactual", "release_size": 9}) == 362
+    assert official_instances({"setting": "normal"}) == 1187
+
+
+def series(metrics):
+    task = TaskRun("egoplan_val", metrics, {"process_results": "<function score_ranking at 0x1>"}, None, "1.1")
+    run = Run("run", None, "lmms-eval", "model", "2025", {"egoplan_val": task}, {}, {})
+    return Series("run", run, None, task, "model", "8 frames")
+
+
+def test_results_of_earlier_versions_get_the_official_coverage():
+    earlier = {"acc": 0.5, "coverage": 1.0, "split_size": 6, "predictions": 6, "num_questions": 6}
+    assert series(earlier).coverage == pytest.approx(6 / 3355)
+    assert series(earlier).is_official
+    assert series({"coverage": 1.0}).coverage is None
+
+
+@pytest.mark.parametrize(("name", "is_demo"), [("built", False), ("rendered scenes", True)])
+def test_questions_that_are_not_the_benchmarks_are_named_without_samples(name, is_demo):
+    built = series({"acc": 0.5, "coverage": 0.5, "split_size": 6, "question_set": name, "predictions": 3})
+    assert (built.coverage, built.whole, built.is_demo) == (0.5, 6, is_demo)
+    assert name in built.apart
+    assert "prepared" in built.asked_of
+    assert built.apart[-1].endswith("of the prepared questions")
+    assert not series({"question_set": "official", "coverage": 1.0}).asked_of
