@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from lmms_egoplan.coverage import RENDERED_SCENES
 from lmms_egoplan.demo.scenes import SCENES
 from lmms_egoplan.paths import rows_beside
 
@@ -37,7 +36,6 @@ def write(folder: Path) -> list[str]:
             records.append(
                 {
                     "source_dataset": "rendered",
-                    "origin": RENDERED_SCENES,
                     "image_path": [f"{number}.jpg"],
                     "question": row["question"],
                     "answer": row["answer"],

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension, dimension_of
+from lmms_egoplan.coverage import RENDERED_SCENES
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import check_record, read_json
 from lmms_egoplan.media.image_files import check_image
@@ -135,7 +136,8 @@ def check_records(drafts: Iterable[Draft]) -> list[Record]:
             flaws.append(str(error))
         problems += [f"{draft.place}, {problem}" for problem in flaws]
         if not flaws:
-            records.append(Record(draft.id, dimension_of(draft.id), texts.question, texts.answer, image, texts.origin))
+            origin = RENDERED_SCENES if draft.fields.get("source_dataset") == "rendered" else texts.origin
+            records.append(Record(draft.id, dimension_of(draft.id), texts.question, texts.answer, image, origin))
     if problems:
         raise LmmsEgoplanError(
             f"{_listing(problems)}\nRecords are counted from 1. The data as published: {REPOSITORY_URL}, or the "
