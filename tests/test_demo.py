@@ -340,6 +340,29 @@ def test_other_files_are_left_alone(tmp_path):
     assert [path.name for path in tmp_path.rglob("*")] == ["data", "thesis.txt"]
 
 
+def check_marks(out: Path) -> None:
+    """All that the report and `show` say of the demo's scores calls them meaningless."""
+    report = json.loads((out / "report" / "report.json").read_text())
+    assert {section["key"] for section in report["benchmarks"]} == {benchmark.name for benchmark in BENCHMARKS}
+    for section in report["benchmarks"]:
+        assert section["scores"]
+        assert all(score["is_demo"] and "rendered scenes" in score["apart"] for score in section["scores"])
+        assert [remark for remark in section["remarks"] if "meaningless" in remark]
+        own = [table for table in section["tables"] if any(row["own"] for row in table["rows"])]
+        assert own
+        assert all("meaningless" in shown["title"] for shown in own + section["figures"])
+    figures = [*(out / "report" / "figures").glob("*.svg")]
+    assert figures
+    assert all("meaningless" in figure.read_text() for figure in figures)
+    for path in (out / "report" / "gallery").glob("*.js"):
+        for question in json.loads(path.read_text().partition(",")[2].rpartition(")")[0]):
+            assert question["answers"]
+            assert all(answer["rating"].startswith("demo: meaningless") for _, answer in question["answers"])
+    for form in ("text", "md"):
+        shown = CliRunner().invoke(app, ["show", "--format", form, str(out / "results")])
+        assert "These scores are meaningless" in " ".join(shown.stdout.split())
+
+
 @pytest.mark.whole
 def test_demo_from_scenes_to_scores(tmp_path):
     # The folder of an earlier run, with a result that must not be read again.
@@ -410,6 +433,15 @@ def test_demo_from_scenes_to_scores(tmp_path):
     assert "egothink/existence/1" in page.read_text(encoding="utf-8")
     for benchmark in BENCHMARKS:
         assert [*out.glob(f"report/tables/{benchmark.name}_*.csv")]
+    assert {of_task.get("question_set") for of_task in metrics.values()} - {None} == {"rendered scenes"}
+    check_marks(out)
+    # A judge that is not the demo's changes nothing.
+    results.write_text(results.read_text().replace('"demo"', '"gpt-4o"'))
+    for samples in out.glob("results/**/*_samples_*.jsonl"):
+        samples.write_text(samples.read_text().replace('"demo"', '"gpt-4o"'))
+    report = CliRunner().invoke(app, ["report", str(out / "results"), "--out", str(out / "report")])
+    assert report.exit_code == 0, report.output
+    check_marks(out)
     log = (out / "lmms-eval.log").read_text()
     assert "Ranking" in log
     assert log.index("This is intended") < log.index("Both target_delimiter")

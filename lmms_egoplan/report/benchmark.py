@@ -32,6 +32,7 @@ from lmms_egoplan.report.statistics import why_no_interval
 
 if TYPE_CHECKING:
     from datasets import Dataset
+    from matplotlib.figure import Figure as Drawing
     from PIL import Image
 
 
@@ -326,7 +327,10 @@ class BenchmarkReport(ABC, Generic[Task]):
         """A table or figure with a title that marks the demo's scores as meaningless, if it shows any."""
         shows_runs = isinstance(part, Figure) or any(row.is_own for row in part.rows)
         is_demo = shows_runs and any(task.is_demo for task in self.tasks)
-        return replace(part, title=f"{part.title} ({DEMO})") if is_demo else part
+        if not is_demo:
+            return part
+        drawn = {"draw": partial(_draw_marked, part.draw)} if isinstance(part, Figure) else {}
+        return replace(part, title=f"{part.title} ({DEMO})", **drawn)
 
     def scores_section(self) -> Section | None:
         """The section without tables, figures and slices, for a terminal; None without one of the tasks."""
@@ -364,6 +368,12 @@ class BenchmarkReport(ABC, Generic[Task]):
     def compact(self) -> Table | None:
         """`compact_table`; None where no run has one of the benchmark's tasks."""
         return self.compact_table() if self.tasks else None
+
+
+def _draw_marked(draw: "Callable[[], Drawing]") -> "Drawing":
+    drawing = draw()
+    drawing.suptitle(DEMO)
+    return drawing
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:

@@ -16,7 +16,8 @@ def egothink_docs(dimension, count):
     """Questions of one dimension, given by its name."""
     (found,) = (each for each in DIMENSIONS if each.name == dimension)
     return [
-        {"id": f"{dimension}/{number}", "dimension": dimension} | {name: raw[name] for name in ("question", "answer")}
+        {"id": f"{dimension}/{number}", "dimension": dimension, "split_size": count}
+        | {name: raw[name] for name in ("question", "answer")}
         for number, raw in enumerate(raw_records(found, count), 1)
     ]
 
