@@ -142,12 +142,11 @@ def _prediction(doc: Doc, letter: str | None) -> dict[str, Any]:
 
 def _counts(doc: Doc, official: int, scored: bool) -> Values:
     origin = RENDERED_SCENES if doc["video_id"].startswith(RENDERED) else None
-    asked = {"num_questions": {"sample_id": doc["sample_id"]}}
-    return (
-        covered(doc, official, scored, origin)
-        | asked
-        | ({} if doc.get("clip_frames") is None else {"media": {"media": READY_CLIPS}})
-    )
+    return {
+        **covered(doc, official, scored, origin),
+        "num_questions": {"sample_id": doc["sample_id"]},
+        **({} if doc.get("clip_frames") is None else {"media": {"media": READY_CLIPS}}),
+    }
 
 
 def _choice(score: Loglikelihood) -> dict[str, Any]:

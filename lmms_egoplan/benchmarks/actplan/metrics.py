@@ -90,21 +90,18 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         values["bleurt_correct"] = cluster | {"score": verdict, "truncated": score.bleurt_truncated}
         values["bleurt_truncated"] = {"truncated": score.bleurt_truncated}
         values |= {f"bleurt_by_{name}": {"group": groups[name], "mean_of": verdict} for name in BREAKDOWNS}
-    return (
-        values
-        | {
-            "empty": {"is": not score.official},
-            "unparsed": {"is": not score.parsed},
-            "truncated": {"truncated": score.truncated},
-            "truncated_of": {"truncated": score.truncated},
-            "num_gold_1": {"is": score.reference_lengths[0] is not None},
-            "num_gold_2": {"is": score.reference_lengths[1] is not None},
-            "encoder": {"name": score.encoder},
-            "bleurt_model": {"name": score.classifier},
-            "num_plans": {"id": score.id},
-        }
-        | covered(doc, official_instances(doc), "score" in values["lcs_norm"])
-    )
+    return values | {
+        "empty": {"is": not score.official},
+        "unparsed": {"is": not score.parsed},
+        "truncated": {"truncated": score.truncated},
+        "truncated_of": {"truncated": score.truncated},
+        "num_gold_1": {"is": score.reference_lengths[0] is not None},
+        "num_gold_2": {"is": score.reference_lengths[1] is not None},
+        "encoder": {"name": score.encoder},
+        "bleurt_model": {"name": score.classifier},
+        "num_plans": {"id": score.id},
+        **covered(doc, official_instances(doc), "score" in values["lcs_norm"]),
+    }
 
 
 def mean_by_group(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:

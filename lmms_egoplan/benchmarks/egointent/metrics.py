@@ -127,21 +127,18 @@ def values_of(step: JudgedStep, doc: Mapping[str, Any], mean: str) -> Values:
         | ({} if rating is None else {"score": rating})
         for name, rating in ratings.items()
     }
-    return (
-        by_rating
-        | {
-            mean: whole,
-            "parsed": {"found": len(step.fields)},
-            "judge_coverage": {"found": len(step.askable(step.fields)), "judged": len(step.judged)},
-            "truncated": {"truncated": step.truncated},
-            "truncated_of": {"truncated": step.truncated},
-            "suspect": {"found": len(step.fields), "suspect": len(step.suspect)},
-            "judge_model": {"judges": [step.judges[name] for name in step.judged]},
-            "media": {"media": step.media},
-            "num_steps": {"step_id": step.step_id},
-        }
-        | covered(doc, OFFICIAL["test"], fmean(rating is not None for rating in ratings.values()), origin_of(doc))
-    )
+    return by_rating | {
+        mean: whole,
+        "parsed": {"found": len(step.fields)},
+        "judge_coverage": {"found": len(step.askable(step.fields)), "judged": len(step.judged)},
+        "truncated": {"truncated": step.truncated},
+        "truncated_of": {"truncated": step.truncated},
+        "suspect": {"found": len(step.fields), "suspect": len(step.suspect)},
+        "judge_model": {"judges": [step.judges[name] for name in step.judged]},
+        "media": {"media": step.media},
+        "num_steps": {"step_id": step.step_id},
+        **covered(doc, OFFICIAL["test"], fmean(rating is not None for rating in ratings.values()), origin_of(doc)),
+    }
 
 
 def field_score(values: Sequence[Mapping[str, Any]]) -> float:

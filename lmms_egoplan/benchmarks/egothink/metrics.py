@@ -55,7 +55,8 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         "judge_model": {"judge": judged.judge if is_judged else None},
         "prompts": {"prompts": judged.prompts},
         "num_questions": {"id": judged.id},
-    } | covered(doc, OFFICIAL[dimension_of(judged.id)], is_judged)
+        **covered(doc, OFFICIAL[dimension_of(judged.id)], is_judged),
+    }
 
 
 def judge_coverage(values: Sequence[Mapping[str, Any]]) -> float:

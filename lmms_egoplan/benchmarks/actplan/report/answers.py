@@ -90,8 +90,10 @@ class Planned(ScoredTask):
     def apart(self) -> tuple[str, ...]:
         """Over all of the task's official instances, the scores compare with the published ones."""
         asked = self.number("num_plans")
-        if asked == self.official or not self.is_official:
-            return super().apart if not self.is_official else ()
+        if not self.is_official:
+            return super().apart
+        if asked == self.official:
+            return ()
         return (f"{'unknown' if asked is None else f'{asked:,}'} of {counted(self.official, 'instances')}",)
 
     @property
