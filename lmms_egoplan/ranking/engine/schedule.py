@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from lmms_egoplan.ranking.engine.requests import (
@@ -68,20 +68,28 @@ class Schedule:
         limit: the engine's ``max_model_len``.
         settling_tolerance, audit_tolerance: largest difference of a mean loss, nats.
         note: what readers of the results must know of the engine.
+        is_float32: whether the engine is known to compute in float32. Then, with ``auto``, the prompts' log-probabilities
+            count if the two best mean losses differ by less than twice the tolerance.
 
     Raises:
         ValueError: an unknown method.
     """
 
     def __init__(
-        self, method: str, limit: int, settling_tolerance: float, audit_tolerance: float, note: str | None = None
+        self,
+        method: str,
+        limit: int,
+        settling_tolerance: float,
+        audit_tolerance: float,
+        note: str | None = None,
+        is_float32: bool = False,
     ) -> None:
         if method not in METHODS:
             raise ValueError(f"method={method}: one of {', '.join(METHODS)}")
         self._method = None if method == AUTO else method
         self._limit = limit
         self._settling_tolerance, self._audit_tolerance = settling_tolerance, audit_tolerance
-        self._note = note
+        self._note, self._is_float32 = note, is_float32
         self._kinds: dict[str, _Kind] = {}
         self._open: dict[int, _Open] = {}
 
@@ -143,6 +151,9 @@ class Schedule:
         state.scores.setdefault(method, {})[request.candidate] = fold(question, request, response)
         if any(len(state.scores.get(name, ())) < len(question.candidates) for name in state.methods):
             return [], None
+        if state.methods == [FORCED] and self._takes_prompts(state.scores[FORCED].values()):
+            state.methods.append(PROMPT_LOGPROBS)
+            return candidate_requests(question, PROMPT_LOGPROBS), None
         del self._open[number]
         scores = [[state.scores[name][index] for index in range(len(question.candidates))] for name in state.methods]
         return [], self._decided(question, state.methods, scores)
@@ -160,26 +171,35 @@ class Schedule:
             if not all(math.isfinite(score.logprob) for score in reference):
                 # Nothing is known of forced tokens.
                 return self._with_use(reference, PathUse(PROMPT_LOGPROBS, question.kind))
-            if difference <= self._settling_tolerance:
-                kind.method = FORCED
-                return self._with_use(forced, PathUse(FORCED, question.kind, audit=difference))
-            kind.method = PROMPT_LOGPROBS
-            logger.warning(
-                "Forced tokens are not exact for this model (%s: mean losses differ by %.2g nats), so every candidate "
-                "takes a prefill of its own",
-                question.kind,
-                difference,
-            )
-            return self._with_use(reference, PathUse(PROMPT_LOGPROBS, question.kind, rejected=(FORCED,)))
-        if not difference <= self._audit_tolerance:
+            if not difference <= self._settling_tolerance:
+                kind.method = PROMPT_LOGPROBS
+                logger.warning(
+                    "Forced tokens are not exact for this model (%s: mean losses differ by %.2g nats), so every "
+                    "candidate takes a prefill of its own",
+                    question.kind,
+                    difference,
+                )
+                return self._with_use(reference, PathUse(PROMPT_LOGPROBS, question.kind, rejected=(FORCED,)))
+            kind.method = FORCED
+        elif not difference <= self._audit_tolerance:
             self.exclude([FORCED])
             objection = f"mean losses differ by {difference:.2g} nats"
             raise PathError([FORCED], question.kind, objection, question.question_id, REMEDY)
+        if self._takes_prompts(forced):
+            return self._with_use(reference, PathUse(PROMPT_LOGPROBS, question.kind, audit=difference))
         return self._with_use(forced, PathUse(FORCED, question.kind, audit=difference))
 
-    def _with_use(self, scores: Sequence[CandidateScore], use: PathUse) -> list[CandidateScore]:
+    def _takes_prompts(self, forced: Iterable[CandidateScore]) -> bool:
+        """Whether only the prompts' log-probabilities decide which candidate is the best."""
+        return self._method is None and self._is_float32 and self._is_near_tie(forced)
+
+    def _is_near_tie(self, scores: Iterable[CandidateScore]) -> bool:
         best, second = sorted([score.nll for score in scores] + [math.inf])[:2]
-        near_tie = not second - best >= 2 * self._audit_tolerance
+        return not second - best >= 2 * self._audit_tolerance
+
+    def _with_use(self, scores: Sequence[CandidateScore], use: PathUse) -> list[CandidateScore]:
+        is_exact = self._is_float32 and use.path == PROMPT_LOGPROBS
+        near_tie = not is_exact and self._is_near_tie(scores)
         use = replace(use, tolerance=self._audit_tolerance, near_tie=near_tie, note=self._note)
         return [replace(score, use=use) for score in scores]
 

@@ -211,15 +211,16 @@ def test_clips_are_images_and_said_to_be(caplog):
         ranked.encode(sound, ["put mug"], "q3")
 
 
-def test_audited_questions_have_the_numbers_of_forced_tokens_and_the_note():
+class Shifted(TableEngine):
     """Forced tokens come out 4e-5 nats off: within the tolerance, and visible."""
 
-    class Shifted(TableEngine):
-        def answer(self, name, question, request):
-            response = super().answer(name, question, request)
-            shifted = [(value - 4e-5, rank) for value, rank in response.logprobs]
-            return EngineResponse(response.prompt_length, response.tokens, shifted, response.prompt_logprobs)
+    def answer(self, name, question, request):
+        response = super().answer(name, question, request)
+        shifted = [(value - 4e-5, rank) for value, rank in response.logprobs]
+        return EngineResponse(response.prompt_length, response.tokens, shifted, response.prompt_logprobs)
 
+
+def test_audited_questions_have_the_numbers_of_forced_tokens_and_the_note():
     questions = [question(number) for number in range(6)]
     ranked = EngineRanker(Shifted(), build("llava")[1], note="never compared")
     scores = list(ranked.scores(questions))
@@ -228,3 +229,24 @@ def test_audited_questions_have_the_numbers_of_forced_tokens_and_the_note():
         shifted = [tuple(value - 4e-5 for value in values) for values in expected(asked)]
         assert [score.token_logprobs for score in row] == shifted
         assert (row[0].use.note, row[0].use.tolerance) == ("never compared", 1e-4)
+
+
+@pytest.mark.parametrize("is_float32", [True, False])
+@pytest.mark.parametrize("method", ["auto", FORCED])
+def test_near_ties_take_the_prompts_numbers_in_float32(method, is_float32):
+    def tied(number):
+        candidates = [CandidateTokens([number, 7], first=0)] * 2
+        return EngineQuestion(f"q{number}", [*range(19), number], candidates, {})
+
+    engine = Shifted()
+    engine.is_float32 = is_float32
+    asked = [question(1), question(2), tied(3), tied(4), question(5)]  # the fourth is audited
+    scores = list(ranker(engine, method).scores(asked))
+    takes_prompts = is_float32 and method == "auto"
+    for number, (row, each) in enumerate(zip(scores, asked, strict=True)):
+        is_tied = number in (2, 3)
+        assert row[0].use.near_tie == (is_tied and not takes_prompts)
+        reads_prompts = is_tied and takes_prompts
+        assert row[0].use.path == (PROMPT_LOGPROBS if reads_prompts else FORCED)
+        off = 0 if reads_prompts else 4e-5
+        assert [score.token_logprobs for score in row] == [tuple(v - off for v in values) for values in expected(each)]
