@@ -68,8 +68,8 @@ class Schedule:
         limit: the engine's ``max_model_len``.
         settling_tolerance, audit_tolerance: largest difference of a mean loss, nats.
         note: what readers of the results must know of the engine.
-        is_float32: whether the engine is known to compute in float32. Then, with ``auto``, the prompts' log-probabilities
-            count if the two best mean losses differ by less than twice the tolerance.
+        is_float32: whether the engine is known to compute in float32. Then, with ``auto``, the prompts' numbers count
+            if the two best mean losses differ by less than twice the tolerance.
 
     Raises:
         ValueError: an unknown method.
