@@ -89,9 +89,9 @@ class Shown(Checked):
         return self.past_actions[0].start_frame if self.past_actions else self.current_observation_frame
 
 
-def _private(label: Any) -> None:
+def _private(label: Any, info: ValidationInfo) -> None:
     """Refuse a label where answers are private: the file is of another split."""
-    if label is not None and (not isinstance(label, str) or label.strip()):
+    if info.context["is_private"] is not None and label is not None and (not isinstance(label, str) or label.strip()):
         raise expected("nothing, since the answers of the split are private")
 
 
@@ -127,8 +127,8 @@ class Question(Shown):
     @field_validator("golden_choice_idx")
     @classmethod
     def _check_letter(cls, letter: Any, info: ValidationInfo) -> str | None:
-        if info.context["is_private"]:
-            return _private(letter)
+        if info.context["is_private"] is not False:
+            return _private(letter, info)
         if letter not in tuple(LETTERS):
             raise expected(f"one of {', '.join(LETTERS)}")
         return letter
@@ -136,8 +136,8 @@ class Question(Shown):
     @field_validator("answer")
     @classmethod
     def _check_answer(cls, answer: Any, info: ValidationInfo) -> str | None:
-        if info.context["is_private"]:
-            return _private(answer)
+        if info.context["is_private"] is not False:
+            return _private(answer, info)
         golden = info.data.get("golden_choice_idx")
         right = info.data.get(f"choice_{golden}".lower())
         if right is not None and answer != right:

@@ -26,6 +26,7 @@ from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION
 from lmms_egoplan.benchmarks.egointent.protocol import PROMPT_VERSION
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.paths import LM_EVAL_TASKS
+from lmms_egoplan.report.task_versions import package_versions
 from report.answers import Answers
 
 # (file with the metrics, filter) by the beginning of a task's name; the first that fits.
@@ -160,14 +161,9 @@ def _config(task, ours):
 
 
 def _version(task):
-    """Of the tasks, by benchmark."""
-    if task in ("egoplan_val_clips", "egoplan_bench"):
-        return 1.2
-    if task in ("egoplan_val_blind", "egoplan_val_narrated"):
-        return 1.0
-    if task.startswith("egointent"):
-        return 2.0
-    return 1.1 if task.startswith(("egoplan", "actplan")) else 1.2
+    """The package's version of the task, or of the one whose name this one begins with."""
+    versions = package_versions()
+    return float(versions[max((name for name in versions if task.startswith(name)), key=len)])
 
 
 def _lmms_eval_line(task, answers, number, values):

@@ -141,7 +141,7 @@ def accuracies(records: list[Record], ranked: list[list[Choice]]) -> dict[str, f
     }
     ties = sum(question.count(max(question)) > 1 for question in scores["acc"])
     means = {name: sum(values) / len(records) for name, values in right.items()}
-    return means | _by_source(records, right["acc"]) | {"ties": ties, "coverage": 1.0}
+    return means | _by_source(records, right["acc"]) | {"ties": ties, "coverage": len(records) / 3355}
 
 
 def reply_accuracies(records: list[Record], replies: list[str]) -> dict[str, float]:
@@ -149,7 +149,7 @@ def reply_accuracies(records: list[Record], replies: list[str]) -> dict[str, flo
     letters = [_lone_letter(reply) for reply in replies]
     right = [letter == record["golden_choice_idx"] for record, letter in zip(records, letters, strict=True)]
     means = {"acc": sum(right) / len(right), "unparsed": letters.count(None) / len(letters)}
-    return means | _by_source(records, right) | {"coverage": 1.0}
+    return means | _by_source(records, right) | {"coverage": len(records) / 3355}
 
 
 def _lone_letter(reply: str) -> str | None:

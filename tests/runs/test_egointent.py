@@ -59,14 +59,13 @@ def data(tmp_path_factory, pytestconfig):
             [
                 "build",
                 "egointent",
-                "--goalstep",
                 str(goalstep),
                 "--videos",
                 str(folder / "videos"),
                 "--out",
                 str(records),
             ],
-            ["prepare", "egointent", "--annotations", str(records), "--videos", str(folder / "videos")],
+            ["prepare", "egointent", str(records), "--videos", str(folder / "videos")],
         ):
             done = CliRunner().invoke(app, ["data", *command])
             assert done.exit_code == 0, done.output

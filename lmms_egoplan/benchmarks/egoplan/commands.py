@@ -21,7 +21,7 @@ EpicVideoInfo = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="EPIC-KITCHENS-100's list of videos, `EPIC_100_video_info.csv`: check ids, lengths and rates with it.",
+        help="EPIC-KITCHENS-100's published list of videos: check ids, lengths and rates with it.",
     ),
 ]
 
@@ -80,7 +80,7 @@ def list_videos(
     from lmms_egoplan.benchmarks.egoplan.records import read_annotations
     from lmms_egoplan.next_action.needed_videos import needed_spans
 
-    print_needed(needed_spans(read_annotations(annotations, "test")), out, frames)
+    print_needed(needed_spans(read_annotations(annotations, None)), out, frames)
 
 
 def cut(

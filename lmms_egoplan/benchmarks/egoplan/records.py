@@ -56,12 +56,12 @@ class InstructionRecord(RecognitionRecord):
         return negatives
 
 
-def read_annotations(path: str | Path, split: Split) -> list[Record]:
+def read_annotations(path: str | Path, split: Split | None) -> list[Record]:
     """Read an official annotation file and check every record of it.
 
     Args:
         path: JSON; a list of records, or an object that holds such a list under one key.
-        split: In ``"val"``, every record must have the right choice. In ``"test"``, none may have one.
+        split: In ``"val"``, every record must have the right choice. In ``"test"``, none may have one. None ignores it.
 
     Returns:
         The records in the file's order.
@@ -72,7 +72,10 @@ def read_annotations(path: str | Path, split: Split) -> list[Record]:
     """
     other = "val, whose file has answers," if split == "test" else "test, whose file has none,"
     hint = f"use --split {other} if it is that file; is it EgoPlan's annotation file for the {split} split?"
-    return read_records(Record, Path(path), LIST_KEYS[split], hint, {"is_private": split == "test"})
+    if split is None:
+        hint = "is it EgoPlan's annotation file?"
+    is_private = None if split is None else split == "test"
+    return read_records(Record, Path(path), LIST_KEYS[split or "test"], hint, {"is_private": is_private})
 
 
 def read_instructions(path: str | Path) -> list[InstructionRecord]:

@@ -194,16 +194,13 @@ def test_paths(tmp_path):
     assert json.loads(plans.read_text())["id"] == "a"
 
 
-def test_plans_as_an_option_and_a_classifier(tmp_path, monkeypatch):
+def test_plans_and_a_classifier(tmp_path, monkeypatch):
     monkeypatch.setenv(
         "LMMS_EGOPLAN_BLEURT", str(write_classifier(tmp_path / "bleurt", write_encoder(tmp_path / "bert")))
     )
     plans = write(tmp_path / "plans.jsonl", record("a", GOLD, GOLD), record("b", GOLD[:1], GOLD), record("c", [], GOLD))
-    written = [tmp_path / "scores.json", tmp_path / "option.json"]
-    for out, before in zip(written, ([], ["--plans"]), strict=True):
-        assert run(plans, out, *before).exit_code == 0
-    assert written[0].read_bytes() == written[1].read_bytes()
-    scores = json.loads(written[0].read_text())
+    assert run(plans, tmp_path / "scores.json").exit_code == 0
+    scores = json.loads((tmp_path / "scores.json").read_text())
     verdicts = [sample["bleurt"] for sample in scores["samples"]]
     assert verdicts[2] is False
     assert scores["summary"]["bleurt_correct"] == pytest.approx(sum(verdicts) / 3)

@@ -89,40 +89,14 @@ def test_errors_are_one_message(inputs, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_inputs_as_options_still_work(inputs, tmp_path):
-    (plans, activities), encoder = inputs
-    model, rest = str(write_classifier(tmp_path / "model", encoder)), ["--split", "val"]
-    expected = run(EVALUATE, model, plans, activities, *rest).stdout
-    assert "accuracy" in expected
-    for given in (
-        ["--model", model, "--plans", plans, "--activities", activities],
-        [f"--activities={activities}", f"--plans={plans}", "--model", model],
-    ):
-        for arguments in ([*given, *rest], [*rest, *given]):
-            result = run(EVALUATE, *arguments)
-            assert (result.exit_code, result.stdout) == (0, expected)
-    training = ["--encoder", encoder, "--out", tmp_path / "out", "--epochs", 1, "--batch-size", 9]
-    assert run(TRAIN, "--activities", activities, "--plans", plans, *training).exit_code == 0
-
-
 @pytest.mark.parametrize(
     ("command", "arguments", "told"),
     [
-        (EVALUATE, ["m", "p", "a", "--plans", "q"], "--model, --plans, --activities: give each of them once, or all"),
-        (EVALUATE, ["p", "a", "--model", "m"], "or all inputs as arguments: MODEL PLANS ACTIVITIES"),
-        (EVALUATE, [*("--model", "m", "--plans", "p") * 2, "--activities", "a"], "give each of them once"),
-        (
-            EVALUATE,
-            ["--model", "m", "--plans", "p", "--activities"],
-            "Invalid value for --activities: a value is missing",
-        ),
-        (EVALUATE, ["a", "--model", "m", "--plans", "p", "--activities", "a"], r"unexpected extra argument\S* \(a\)"),
         (EVALUATE, ["m"], "Missing argument 'PLANS'"),
         (EVALUATE, [], "Missing argument 'MODEL'"),
-        (TRAIN, ["p", "--plans", "p", "a"], "or all inputs as arguments: PLANS ACTIVITIES"),
-        (TRAIN, ["--activities", "a"], "--plans, --activities: give each of them once"),
+        (TRAIN, ["p"], "Missing argument 'ACTIVITIES'"),
         (SCORE, [], "Missing argument 'PLANS'"),
-        (SCORE, ["p", "--plans", "q"], r"unexpected extra argument\S* \(p\)"),
+        (SCORE, ["p", "q"], r"unexpected extra argument\S* \(q\)"),
     ],
 )
 def test_an_input_is_given_once(tmp_path, command, arguments, told):

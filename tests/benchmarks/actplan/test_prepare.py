@@ -174,7 +174,7 @@ def test_the_command_names_instances_with_too_few_or_too_many_images(tmp_path, m
         for more in range(6 if number == 1 else 0):
             shutil.copy(first, first.with_stem(f"more{more}"))
     monkeypatch.setenv("COLUMNS", "200")
-    result = CliRunner().invoke(app, ["data", "prepare", "actplan", "--source", str(source)])
+    result = CliRunner().invoke(app, ["data", "prepare", "actplan", str(source)])
     assert result.exit_code == 0, result.output
     text = " ".join(result.stdout.split())
     assert "Not 2 to 5 images, as the paper states for an instance: 7 of 20 instances: " in text

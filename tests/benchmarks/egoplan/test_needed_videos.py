@@ -49,7 +49,7 @@ def test_lists_are_what_the_downloaders_read(tmp_path):
 def test_hours_are_counted_once_by_each_videos_clock(tmp_path):
     path = tmp_path / "a.json"
     path.write_text(json.dumps(QUESTIONS))
-    videos = needed_spans(read_annotations(path, "test"))
+    videos = needed_spans(read_annotations(path, None))
     assert hours(videos, "EpicKitchens") == pytest.approx((766 / 60 + 50 / 50) / 3600)
     assert hours(videos, "Ego4D") == pytest.approx(301 / 30 / 3600)
 

@@ -117,7 +117,8 @@ def test_the_official_numbers_match(folders):
 
 
 def test_test_split_has_no_answers(folders):
-    summary = prepare(folders, QUESTIONS, split="test")
+    private = [record | {"golden_choice_idx": None, "answer": None} for record in QUESTIONS]
+    summary = prepare(folders, private, split="test")
     dataset = load_from_disk(split_dir("egoplan", "test"))["test"]
     assert dataset["golden_choice_idx"][:] == dataset["answer"][:] == [None] * 3
     assert summary["counts"]["questions"]["paper"] == 1584

@@ -44,7 +44,7 @@ def run(*arguments):
 def test_submission_from_samples(tmp_path):
     samples = write_samples(tmp_path / "samples.jsonl", [(1, "A"), (2, "B"), (3, "D")])
     out = tmp_path / "new" / "submission.json"
-    result = run("--samples", samples, "--out", out)
+    result = run(samples, "--out", out)
     assert result.exit_code == 0, result.output
     assert json.loads(out.read_text()) == [
         {"sample_id": 3, "label": "D"},
@@ -59,7 +59,7 @@ def test_incomplete_predictions_leave_the_old_file(tmp_path):
     samples = write_samples(tmp_path / "samples.jsonl", [(1, "A"), (1, "B"), (2, None), (9, "C")])
     out = tmp_path / "submission.json"
     out.write_text("old")
-    result = run("--samples", samples, "--out", out)
+    result = run(samples, "--out", out)
     assert result.exit_code == 1
     assert "without a prediction: 2 (3, 2); more than once: 1 (1); not in the split: 1 (9)" in result.stderr
     assert len(result.stderr.splitlines()) == 1
@@ -83,7 +83,7 @@ def both_splits(split):
 def test_submission_of_the_validation_split(tmp_path, name, arguments):
     samples = write_samples(tmp_path / name, [(8, "A"), (7, "C")])
     out = tmp_path / "submission.json"
-    result = run("--samples", samples, "--out", out, *arguments)
+    result = run(samples, "--out", out, *arguments)
     assert result.exit_code == 0, result.output
     assert "2 labels of the val split" in result.stdout
     assert json.loads(out.read_text()) == [{"sample_id": 7, "label": "C"}, {"sample_id": 8, "label": "A"}]
@@ -92,7 +92,7 @@ def test_submission_of_the_validation_split(tmp_path, name, arguments):
 @pytest.mark.usefixtures("both_splits")
 def test_predictions_of_the_other_split_are_told_which(tmp_path):
     samples = write_samples(tmp_path / "samples.jsonl", [(8, "A"), (7, "C")])
-    result = run("--samples", samples, "--out", tmp_path / "submission.json")
+    result = run(samples, "--out", tmp_path / "submission.json")
     assert result.exit_code == 1
     assert "for the test split of 3 questions" in result.stderr
     assert "Are they of the val split? Then: --split val" in result.stderr
@@ -101,10 +101,10 @@ def test_predictions_of_the_other_split_are_told_which(tmp_path):
 @pytest.mark.usefixtures("both_splits")
 def test_a_name_that_tells_both_splits_needs_an_answer(tmp_path):
     samples = write_samples(tmp_path / "egoplan_test_and_egoplan_val.jsonl", [(8, "A"), (7, "C")])
-    result = run("--samples", samples, "--out", tmp_path / "submission.json")
+    result = run(samples, "--out", tmp_path / "submission.json")
     assert result.exit_code == 1
     assert "tells both splits" in result.stderr
-    assert run("--samples", samples, "--out", tmp_path / "submission.json", "--split", "val").exit_code == 0
+    assert run(samples, "--out", tmp_path / "submission.json", "--split", "val").exit_code == 0
 
 
 def test_a_split_without_all_its_questions_is_no_submission(tmp_path, monkeypatch):
@@ -114,7 +114,7 @@ def test_a_split_without_all_its_questions_is_no_submission(tmp_path, monkeypatc
     save_split(Dataset.from_dict({"sample_id": [7, 8]}), "egoplan", "val", summary)
     samples = write_samples(tmp_path / "samples_egoplan_val.jsonl", [(8, "A"), (7, "C")])
     out = tmp_path / "submission.json"
-    result = run("--samples", samples, "--out", out)
+    result = run(samples, "--out", out)
     assert result.exit_code == 1
     assert "2 of 4 were left out when it was prepared: sample_ids 2 (4, 9)" in result.stderr
     assert not out.exists()
@@ -123,7 +123,7 @@ def test_a_split_without_all_its_questions_is_no_submission(tmp_path, monkeypatc
 def test_split_not_prepared(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     samples = write_samples(tmp_path / "samples.jsonl", [(1, "A")])
-    result = run("--samples", samples, "--out", tmp_path / "submission.json", "--split", "val")
+    result = run(samples, "--out", tmp_path / "submission.json", "--split", "val")
     assert result.exit_code == 1
     assert "lmms-egoplan data prepare egoplan EgoPlan_validation.json" in result.stderr
 

@@ -50,7 +50,7 @@ def score(
 ) -> None:
     """Score plans for ActPlan-1K's activities against their gold plans.
 
-    A model's thinking is removed first, such as <think>...</think>; a reply that ends inside a thought has no plan.
+    A model's thinking is removed first. A reply that ends inside a thought has no plan.
 
     An id such as Beechwood_0_int/making_tea/0/sample_0 gives the setting and the type of the activity.
     LMMS_EGOPLAN_ENCODER sets the sentence encoder, LMMS_EGOPLAN_BLEURT a classifier.

@@ -110,7 +110,8 @@ def write_annotation(done: Sequence[tuple[Instance, GoldPlans]], out: Path) -> N
         OSError: the folder cannot be written.
     """
     with replacing(out / ANNOTATION) as root:
-        _write(root / ORIGIN, "built\n")
+        if done:
+            _write(root / ORIGIN, "built\n")
         for instance, gold in done:
             folder = root / instance.id
             folder.mkdir(parents=True)

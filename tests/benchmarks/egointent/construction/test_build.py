@@ -49,7 +49,7 @@ def serve(monkeypatch):
 
 def build(folder, *more, out="steps.jsonl"):
     arguments = [
-        *("data", "build", "egointent", "--goalstep", folder / "goalstep.json"),
+        *("data", "build", "egointent", folder / "goalstep.json"),
         *("--narrations", folder / "narration.json", "--videos", folder / "videos", "--out", folder / out),
         *more,
     ]

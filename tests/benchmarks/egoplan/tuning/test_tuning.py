@@ -335,7 +335,7 @@ def test_wrong_action_recognition_names_its_file(folder, tmp_path):
     path = recognition_file(tmp_path, answer=" ")
     with pytest.raises(LmmsEgoplanError) as told:
         tune_egoplan(tuning(folder, recognition_data=path), folder / "wrong", tell=lambda _: None)
-    assert str(told.value) == f"{path}: record 2, sample_id 13, answer: expected a text, found ' '"
+    assert str(told.value).startswith(f"{path}: record 2, sample_id 13, answer: expected a text, found ' '")
     assert not (folder / "wrong").exists()
 
 
