@@ -88,6 +88,7 @@ def test_narrations_become_steps_that_are_cut_at_their_times(tmp_path, serve):
         "environment": "indoor",
         "event": "cooking: make flatbread",
         "goal": "Making tea",
+        "origin": "built",
         "unverified": True,
         "procedural_intent_candidates": ["get on with the work that fills the kettle"],
         "next_step_candidates": ["go on after it fills the kettle"],
