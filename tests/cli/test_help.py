@@ -90,7 +90,6 @@ def test_lm_evals_help_tells_of_the_model_class(arguments, monkeypatch):
         ["data", "prepare", "egothink"],
         ["data", "prepare", "egothink", "a", "b"],
         ["submit", "egoplan", "--out", "o"],
-        ["heatmap", "egointent", "--out", "o.png"],
         ["show"],
     ],
 )

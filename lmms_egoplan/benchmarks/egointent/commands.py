@@ -1,7 +1,7 @@
 """EgoIntent's own subcommands of ``lmms-egoplan``."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -176,44 +176,6 @@ def _build_from_narrations(narrations: Path, goalstep: Path, videos: Path, out: 
     )
 
 
-def heatmap(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RUNS",
-            help="Folders with runs of lmms-eval or lm-eval (`--output_path DIR --log_samples`), at any depth. "
-            "Every run of egointent and egointent_v1 is a row.",
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="The picture to write: .png, .svg, or .html for a page.")],
-    score: Annotated[
-        Literal["overall", "local_intent", "procedural_intent", "next_step"], typer.Option(help="The score to draw.")
-    ] = "overall",
-) -> None:
-    """Draw EgoIntent's scores by model and scenario: overall, or of one field.
-
-    The best model is on top, the hardest scenario on the left. Runs over Goal-Step steps (`data build egointent`) are
-    drawn by the categories of their goals, in a picture of their own.
-
-    Example: `lmms-egoplan heatmap egointent runs/qwen runs/internvl --out heatmap.png`
-    """
-    from lmms_egoplan.benchmarks.egointent.answer_files import read_runs
-    from lmms_egoplan.benchmarks.egointent.heatmap import make_heatmap
-    from lmms_egoplan.benchmarks.egointent.heatmap_drawing import SUFFIXES, write_heatmap
-    from lmms_egoplan.benchmarks.egointent.protocol import RELEASE_NAMES
-
-    if out.suffix.lower() not in SUFFIXES:
-        raise typer.BadParameter(f"{out}: the suffix must be one of {', '.join(SUFFIXES)}", param_hint="--out")
-    fields = [field for field, name in RELEASE_NAMES.items() if score in ("overall", name)]
-    drawn = make_heatmap(read_runs(runs), fields)
-    write_heatmap(drawn, out)
-    for warning in drawn.warnings:
-        typer.echo(f"Warning: {warning}", err=True)
-    columns = "categories of Goal-Step steps" if drawn.is_goalstep else "scenarios"
-    typer.echo(f"{len(drawn.models)} x {len(drawn.scenarios)} (models x {columns}). {', '.join(drawn.notes)}")
-    typer.echo(f"Written to {out}")
-
-
 def annotate(
     items: Annotated[
         Path,
@@ -267,7 +229,6 @@ COMMANDS = {
     "data prepare egointent": prepare,
     "data list egointent": list_videos,
     "data build egointent": build,
-    "heatmap egointent": heatmap,
     "annotate egointent": annotate,
     "audit egointent": audit,
 }
@@ -275,7 +236,6 @@ HELPS = {
     "data build": "`lmms-egoplan data build egointent goalstep_valid_public.json --videos ego4d/full_scale "
     "--out steps.jsonl`",
     "audit": "`lmms-egoplan audit egointent labels`",
-    "heatmap": "`lmms-egoplan heatmap egointent runs/qwen runs/internvl --out heatmap.png`",
     "judge, defaults": "EgoIntent Qwen/Qwen3-32B, egointent_v1 Qwen/Qwen3-32B, "
     "EgoIntent's diagnostics Qwen/Qwen3-VL-32B-Instruct",
 }

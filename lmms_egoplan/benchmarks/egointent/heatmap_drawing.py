@@ -1,27 +1,21 @@
-"""The heat map as a picture or a page."""
+"""Draw the heat map."""
 
-import io
 import math
 import textwrap
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmms_egoplan.benchmarks.egointent.heatmap import Cell, Heatmap
-from lmms_egoplan.storage import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-SUFFIXES = (".png", ".svg", ".html")
 
 # In inches; a cell holds "100.0*".
 _CELL = (0.62, 0.42)
 _LABELS = (3.4, 1.7)
 _TITLE_HEIGHT, _HEAD, _LINE = 0.3, 0.25, 0.14
 _NARROWEST = 7.5
-_DPI = 160
 # Characters in a name's line, and of the notes in an inch.
 _NAME, _NOTE = 30, 13
 # From bright to dark at an even pace, also in greyscale; darker is higher, as in Fig. 7.
@@ -31,39 +25,6 @@ _HATCH = "0.6"
 _CELL_INK, _FRAME_INK = "#111111", "0.15"
 # White text reads better than black on what is darker than this relative luminance (WCAG 2).
 _DARK = 0.179
-
-
-def write_heatmap(heatmap: Heatmap, path: Path) -> None:
-    """Draw a heat map into a file, which appears whole or not at all; html is one page that needs nothing else.
-
-    Args:
-        path: its suffix, one of `SUFFIXES` in any case, tells the form.
-
-    Raises:
-        ValueError: another suffix.
-        OSError: the file cannot be written.
-    """
-    suffix = path.suffix.lower()
-    if suffix not in SUFFIXES:
-        raise ValueError(f"{path}: the file's suffix must be one of {', '.join(SUFFIXES)}")
-    content = _render(heatmap, "png" if suffix == ".png" else "svg")
-    if suffix == ".html":
-        from jinja2 import Template
-
-        svg, page = content.decode(), Path(__file__).with_name("heatmap.html.jinja").read_text(encoding="utf-8")
-        template = Template(page, autoescape=True, keep_trailing_newline=True)
-        content = template.render(title=heatmap.title, svg=svg[svg.index("<svg") :]).encode()
-    write_whole(path, content)
-
-
-def _render(heatmap: Heatmap, form: str) -> bytes:
-    import matplotlib
-
-    content = io.BytesIO()
-    # "none" keeps text as text in svg.
-    with matplotlib.rc_context({"svg.fonttype": "none"}):
-        draw_heatmap(heatmap).savefig(content, format=form, dpi=_DPI)
-    return content.getvalue()
 
 
 def draw_heatmap(heatmap: Heatmap, titled: bool = True) -> "Figure":

@@ -2,9 +2,11 @@
 
 import json
 
+from lmms_egoplan.benchmarks.egointent.answer_files import LoggedRun, LoggedStep, logged_group, prompt_versions
 from lmms_egoplan.benchmarks.egointent.metrics import score_step
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
+from lmms_egoplan.report.task_versions import logged_version
 
 TIME = "20260101_120000"
 METADATA = {"version": 1.0, "prompt": "1", "judge_prompt": "1"}
@@ -65,3 +67,22 @@ def scenario_run(folder, scores, model, judge="qwen"):
         sample(graded_step(f"{scenario}-1", [float(score)] * 3, judge), scenario) for scenario, score in scores.items()
     ]
     return write_run(folder, lines, model)
+
+
+def read_runs(folders):
+    """The runs below some folders, named after their models."""
+    return [_read_run(path) for folder in folders for path in sorted(folder.rglob("*_samples_egointent.jsonl"))]
+
+
+def _read_run(path):
+    results = json.loads(path.with_name(path.name.replace("samples_egointent.jsonl", "results.json")).read_text())
+    steps = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        logged = json.loads(line)
+        record, unverified = logged["overall"], logged.get("unverified") == {"unverified": True}
+        name, is_goalstep = logged_group(record, unverified)
+        fields = {field: record[field] for field in GradedStep.__dataclass_fields__ if field in record}
+        graded = GradedStep.from_text(json.dumps(fields))
+        steps[graded.step_id] = LoggedStep(graded, record[name], unverified, is_goalstep)
+    versions = prompt_versions(results["configs"]["egointent"])
+    return LoggedRun(results["model_name"].rpartition("/")[2], steps, logged_version(results, "egointent"), *versions)
