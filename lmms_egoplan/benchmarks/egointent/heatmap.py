@@ -10,9 +10,8 @@ from statistics import fmean
 
 from lmms_egoplan.benchmarks.egointent import metrics
 from lmms_egoplan.benchmarks.egointent.answer_files import LoggedRun, LoggedStep
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, TITLES
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
-from lmms_egoplan.errors import LmmsEgoplanError
 
 # Runs that a warning names of those that are alike.
 _NAMED = 3
@@ -37,7 +36,6 @@ class Heatmap:
     notes: judge, coverage and number of steps.
     warnings: why the models may not compare.
     is_goalstep: whether it is of Goal-Step steps.
-    score: what the scores are called.
     """
 
     models: tuple[str, ...]
@@ -47,7 +45,6 @@ class Heatmap:
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
     is_goalstep: bool = False
-    score: str = "overall score"
 
     @property
     def by(self) -> str:
@@ -56,31 +53,19 @@ class Heatmap:
 
     @property
     def title(self) -> str:
-        return f"{GOALSTEP_STEPS if self.is_goalstep else 'EgoIntent'}: {self.score} by {self.by}"
+        return f"{GOALSTEP_STEPS if self.is_goalstep else 'EgoIntent'}: overall score by {self.by}"
 
 
-def make_heatmap(runs: Sequence[LoggedRun], fields: Sequence[str] = FIELDS) -> Heatmap:
-    """Scores of at least one run by scenarios.
+def make_heatmap(runs: Sequence[LoggedRun]) -> Heatmap:
+    """Scores by scenarios, of at least one run, all over the benchmark's steps or all over Goal-Step's.
 
     Scores are `metrics.overall`, Table 3's Overall. What has none comes last, and does not count for a scenario's
     average; of equals, names decide.
-
-    Args:
-        fields: whose mean the scores are.
-
-    Raises:
-        LmmsEgoplanError: some runs are over Goal-Step steps, others over the benchmark's.
     """
-    if len({run.is_goalstep for run in runs}) > 1:
-        goalstep, own = (_names([run.name for run in runs if run.is_goalstep is kind]) for kind in (True, False))
-        raise LmmsEgoplanError(
-            f"runs over {GOALSTEP_STEPS} ({goalstep}) and over EgoIntent's own ({own}): steps and labels differ, so "
-            "one heat map holds one kind; give the folders of either"
-        )
-    scores = {run.name: _score(run.steps.values(), fields) for run in runs}
+    scores = {run.name: _score(run.steps.values()) for run in runs}
     ordered = sorted(runs, key=lambda run: (_rank([-scores[run.name].score]), run.name))
     columns = {
-        group: [_score([step for step in run.steps.values() if step.group == group], fields) for run in ordered]
+        group: [_score([step for step in run.steps.values() if step.group == group]) for run in ordered]
         for group in {step.group for run in runs for step in run.steps.values()}
     }
     scenarios = sorted(columns, key=lambda name: (_rank([cell.score for cell in columns[name]]), name))
@@ -92,15 +77,14 @@ def make_heatmap(runs: Sequence[LoggedRun], fields: Sequence[str] = FIELDS) -> H
         notes=tuple(_notes(ordered)),
         warnings=tuple(_warnings(ordered)),
         is_goalstep=ordered[0].is_goalstep,
-        score=TITLES[fields[0]].lower() if len(fields) == 1 else "overall score",
     )
 
 
-def _score(steps: Collection[LoggedStep], fields: Sequence[str]) -> Cell:
+def _score(steps: Collection[LoggedStep]) -> Cell:
     graded = [step.graded for step in steps]
     values = [{"ratings": step.ratings, "missing": step.missing} for step in graded]
-    score = metrics.mean_of_ratings(values, "ratings", fields)
-    return Cell(score, any(step.ratings[field] is None for step in graded for field in fields))
+    score = metrics.mean_of_ratings(values, "ratings", FIELDS)
+    return Cell(score, any(step.ratings[field] is None for step in graded for field in FIELDS))
 
 
 def _rank(scores: Sequence[float]) -> float:

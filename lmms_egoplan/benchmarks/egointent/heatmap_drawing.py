@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # In inches; a cell holds "100.0*".
 _CELL = (0.62, 0.42)
 _LABELS = (3.4, 1.7)
-_TITLE_HEIGHT, _HEAD, _LINE = 0.3, 0.25, 0.14
+_HEAD, _LINE = 0.25, 0.14
 _NARROWEST = 7.5
 # Characters in a name's line, and of the notes in an inch.
 _NAME, _NOTE = 30, 13
@@ -27,8 +27,8 @@ _CELL_INK, _FRAME_INK = "#111111", "0.15"
 _DARK = 0.179
 
 
-def draw_heatmap(heatmap: Heatmap, titled: bool = True) -> "Figure":
-    """The heat map with its notes and warnings, however matplotlib is set to draw hatches; above them, the title."""
+def draw_heatmap(heatmap: Heatmap) -> "Figure":
+    """The heat map with its notes and warnings, however matplotlib is set to draw hatches."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -40,14 +40,11 @@ def draw_heatmap(heatmap: Heatmap, titled: bool = True) -> "Figure":
         for note in (" · ".join(heatmap.notes), *(f"Note: {warning}" for warning in heatmap.warnings), *_legend(rows))
     ]
     lines = [line for note in notes for line in textwrap.wrap(note, int(_NOTE * width))]
-    head = (_TITLE_HEIGHT if titled else 0) + _HEAD + _LINE * len(lines)
+    head = _HEAD + _LINE * len(lines)
     height = _CELL[1] * len(rows) + _LABELS[1] + head
     figure = Figure(figsize=(width, height))
     figure.set_layout_engine("constrained", rect=(0, 0, 1, 1 - head / height))
     left, top = 0.1 / width, 0.15 / height
-    if titled:
-        figure.text(left, 1 - top, heatmap.title, fontsize=13, va="top")
-        top += _TITLE_HEIGHT / height
     figure.text(left, 1 - top, "\n".join(lines), fontsize=8, va="top", parse_math=False, color=_FRAME_INK)
     axes = figure.add_subplot()
     with matplotlib.rc_context({"hatch.linewidth": 0.5, "hatch.color": _HATCH}):

@@ -8,7 +8,6 @@ from benchmarks.egointent.source import raw_record
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egointent import metrics
 from lmms_egoplan.benchmarks.egointent.diagnostics.judge_protocol import diagnostics_prompt
-from lmms_egoplan.benchmarks.egointent.heatmap import make_heatmap
 from lmms_egoplan.benchmarks.egointent.judge_protocol import judge_prompt, read_ratings
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES, prompt_text, release_prompt_text
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
@@ -121,15 +120,3 @@ def test_the_judge_is_asked_with_these_names():
         (step,) = grade([prediction], settings, together=True, release=True, show_progress=False)
     assert step.ratings == dict(zip(FIELDS, (80.0, 60.0, 40.0), strict=True))
     assert all("global_intent" not in str(body) for body in server.bodies)
-
-
-def test_the_heat_map_has_one_field():
-    from lmms_egoplan.benchmarks.egointent.answer_files import LoggedRun, LoggedStep
-
-    step = graded('{"local_intent": "hold board 1 steady", "procedural_intent": "assemble frame 1"}')
-    logged = {step.step_id: LoggedStep(step, "Kitchen", False, False)}
-    run = LoggedRun("model", logged, "2.0", "2", "2")
-    drawn = make_heatmap([run], ["global_intent"])
-    assert drawn.title == "EgoIntent: procedural intent by scenario"
-    assert drawn.cells[0][0].score == step.ratings["global_intent"]
-    assert make_heatmap([run]).title == "EgoIntent: overall score by scenario"

@@ -77,7 +77,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
                 key="egointent_goalstep_heatmap" if is_goalstep else "egointent_heatmap",
                 title=heatmap.title if is_goalstep else "Overall score by scenario",
                 caption=note("heatmap_caption", shown=shown, by=heatmap.by, notes=" · ".join(heatmap.notes)),
-                draw=partial(draw_heatmap, heatmap, titled=False),
+                draw=partial(draw_heatmap, heatmap),
                 description=note("heatmap_description", by=heatmap.by, best=heatmap.models[0], hardest=hardest, **size),
                 has_cells=True,
             )
