@@ -148,7 +148,8 @@ def test_every_aggregate_is_that_of_the_samples(data, judged):
     assert results["parsed"] == pytest.approx(found / (3 * len(samples)))
     assert results["judge_coverage"] == pytest.approx(1 - unrated / found)
     assert results["truncated"] == pytest.approx(fmean(step["truncated"] for step in samples))
-    assert results["coverage"] == results["unverified"] == 1
+    assert results["coverage"] == pytest.approx(1 - unrated / (3 * len(samples)))
+    assert results["unverified"] == 1
     assert results["num_steps"] == len(rows)
     assert results["judge_model"] == "qwen3-of-tests"
 
