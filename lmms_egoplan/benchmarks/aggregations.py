@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from lmms_egoplan.coverage import coverage, tally  # noqa: F401
+from lmms_egoplan.coverage import tally
 
 
 def mean_score(values: Sequence[Mapping[str, Any]]) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from lmms_egoplan.coverage import RENDERED_SCENES, coverage, covered  # noqa: F401
+from lmms_egoplan.coverage import RENDERED_SCENES, covered
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.next_action.clips import READY_CLIPS
 from lmms_egoplan.next_action.records import LETTERS, RENDERED

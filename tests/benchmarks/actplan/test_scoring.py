@@ -18,7 +18,8 @@ from lmms_egoplan.benchmarks.actplan.metrics import (
     score_plan,
 )
 from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, PlanScore, score_plans
-from lmms_egoplan.benchmarks.aggregations import coverage, mean_score
+from lmms_egoplan.benchmarks.aggregations import mean_score
+from lmms_egoplan.coverage import coverage
 
 pytestmark = pytest.mark.usefixtures("real_encoder")
 

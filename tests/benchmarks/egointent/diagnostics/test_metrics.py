@@ -6,6 +6,7 @@ from benchmarks.egointent.diagnostics.diagnoses import diagnosis_of
 from lmms_egoplan.benchmarks import aggregations
 from lmms_egoplan.benchmarks.egointent import metrics
 from lmms_egoplan.benchmarks.egointent.diagnostics.metrics import mean_diagnostics, score_diagnostics
+from lmms_egoplan.coverage import coverage as share_covered
 
 DOC = {"video_id": "v1", "scenario": "make tea", "environment": "indoor", "split_size": 4}
 
@@ -33,7 +34,7 @@ def test_metrics():
     assert aggregate(metrics.suspect_share, "suspect", values) == 0
     assert aggregate(metrics.judge_models, "judge_model", values) == "sees"
     assert aggregate(aggregations.num_asked, "num_steps", values) == 3
-    assert aggregate(aggregations.coverage, "coverage", values) == pytest.approx((3 - 2 / 4) / 3014)
+    assert aggregate(share_covered, "coverage", values) == pytest.approx((3 - 2 / 4) / 3014)
     assert [value["diagnostics"].get("score") for value in values] == [50.0, None, 22.5]
     assert values[2]["diagnostics"]["missing"] == ["gf", "hic", "tpc"]
     assert values[0]["diagnostics"]["scenario"] == "make tea"
