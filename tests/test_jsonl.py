@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from benchmarks.egothink.source import write_source
 from lmms_egoplan.benchmarks.actplan.answer_files import read_plans
 from lmms_egoplan.benchmarks.actplan.labelled_plans import read_labelled_plans
-from lmms_egoplan.benchmarks.egointent.answer_files import read_runs as read_logged
 from lmms_egoplan.benchmarks.egointent.goalstep import build_records
 from lmms_egoplan.benchmarks.egointent.records import read_annotations as read_steps
 from lmms_egoplan.benchmarks.egoplan.records import read_annotations as read_questions
@@ -86,12 +85,6 @@ def write(path, text):
             LmmsEgoplanError,
             '{"videos": [{"video_uid": "a", "segments": [{"start_time": 1, "start_time": 2}]}]}',
             f"video 1, segments[0].start_time: {TWICE}",
-        ),
-        (
-            lambda path: read_logged([path.parent]),
-            LmmsEgoplanError,
-            '{"overall": {"scenario": "cooking", "scenario": "cleaning"}}',
-            f"line 1: 'overall.scenario': {TWICE}",
         ),
     ],
 )
