@@ -141,19 +141,19 @@ def accuracies(records: list[Record], ranked: list[list[Choice]]) -> dict[str, f
     }
     ties = sum(question.count(max(question)) > 1 for question in scores["acc"])
     means = {name: sum(values) / len(records) for name, values in right.items()}
-    return means | _by_source(records, right["acc"]) | {"ties": ties, "coverage": len(records) / 3355}
+    return means | _by_source(records, right["acc"]) | {"ties": ties, "coverage": _coverage(records)}
 
 
 def reply_accuracies(records: list[Record], replies: list[str]) -> dict[str, float]:
-    """What `egoplan_val_generate` reports, for replies of which only a lone letter is readable."""
+    """What `egoplan_val_generate` reports, for replies of which only a lone letter, maybe in quotation marks, is readable."""
     letters = [_lone_letter(reply) for reply in replies]
     right = [letter == record["golden_choice_idx"] for record, letter in zip(records, letters, strict=True)]
     means = {"acc": sum(right) / len(right), "unparsed": letters.count(None) / len(letters)}
-    return means | _by_source(records, right) | {"coverage": len(records) / 3355}
+    return means | _by_source(records, right) | {"coverage": _coverage(records)}
 
 
 def _lone_letter(reply: str) -> str | None:
-    text = reply.strip()
+    text = reply.strip().strip("'\"`*")
     return text if len(text) == 1 and text in LETTERS else None
 
 
@@ -185,3 +185,8 @@ def _all_frames(path: Path) -> list[Image.Image]:
 @cache
 def _photograph(path: Path) -> Image.Image:
     return Image.open(path).convert("RGB")
+
+
+def _coverage(records):
+    """All were scored; those that say where they come from are not the benchmark's 3,355 questions."""
+    return 1.0 if "origin" in records[0] else len(records) / 3355
