@@ -145,7 +145,7 @@ def accuracies(records: list[Record], ranked: list[list[Choice]]) -> dict[str, f
 
 
 def reply_accuracies(records: list[Record], replies: list[str]) -> dict[str, float]:
-    """What `egoplan_val_generate` reports, for replies of which only a lone letter, maybe in quotation marks, is readable."""
+    """What `egoplan_val_generate` reports, for replies of which only a lone letter (maybe quoted) is readable."""
     letters = [_lone_letter(reply) for reply in replies]
     right = [letter == record["golden_choice_idx"] for record, letter in zip(records, letters, strict=True)]
     means = {"acc": sum(right) / len(right), "unparsed": letters.count(None) / len(letters)}
