@@ -15,6 +15,7 @@ from datetime import datetime, timezone
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
+from os.path import commonprefix
 from pathlib import Path
 from statistics import fmean
 
@@ -161,9 +162,9 @@ def _config(task, ours):
 
 
 def _version(task):
-    """The package's version of the task, or of the one whose name this one begins with."""
+    """The package's version of the task, or of the one whose name begins most like this one."""
     versions = package_versions()
-    return float(versions[max((name for name in versions if task.startswith(name)), key=len)])
+    return float(versions[max(versions, key=lambda name: len(commonprefix([name, task])))])
 
 
 def _lmms_eval_line(task, answers, number, values):
