@@ -15,7 +15,6 @@ from datetime import datetime, timezone
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
-from os.path import commonprefix
 from pathlib import Path
 from statistics import fmean
 
@@ -162,9 +161,10 @@ def _config(task, ours):
 
 
 def _version(task):
-    """The package's version of the task, or of the one whose name begins most like this one."""
+    """The package's version of the task, or of the first of its benchmark if its name is not the package's."""
     versions = package_versions()
-    return float(versions[max(versions, key=lambda name: len(commonprefix([name, task])))])
+    known = (name for name in sorted(versions, reverse=True) if task.startswith(name))
+    return float(versions[next(known, next(name for name in versions if name.split("_")[0] == task.split("_")[0]))])
 
 
 def _lmms_eval_line(task, answers, number, values):
