@@ -26,31 +26,10 @@ class LoggedStep:
     is_goalstep: bool = False
 
 
-@dataclass(frozen=True)
-class LoggedRun:
-    """One run of the task.
-
-    name: of the model; different from those of the other runs read with it.
-    steps: by step_id; at least one.
-    version: of the task; None where the results do not tell.
-    prompt, judge_prompt: versions of the prompts, and whether the judge rated all fields in one request; None where
-        the results do not tell.
-    """
-
-    name: str
-    steps: dict[str, LoggedStep]
-    version: str | None
-    prompt: str | None
-    judge_prompt: str | None
-
-    @property
-    def is_goalstep(self) -> bool:
-        """Whether it is over Goal-Step steps, not the benchmark's."""
-        return any(step.is_goalstep for step in self.steps.values())
-
-
 def prompt_versions(task: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Versions of a task's prompt and of its judge's, as `LoggedRun` has them.
+    """Versions of a task's prompt and of its judge's, with whether the judge rated all fields in one request.
+
+    None where the results do not tell.
 
     Args:
         task: its settings, as a harness logs them.

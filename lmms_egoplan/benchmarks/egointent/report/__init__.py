@@ -6,13 +6,12 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from lmms_egoplan.benchmarks.egointent.heatmap import Heatmap, make_heatmap
-from lmms_egoplan.benchmarks.egointent.heatmap_drawing import draw_heatmap
 from lmms_egoplan.benchmarks.egointent.prepare import SPLIT
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES, TITLES
 from lmms_egoplan.benchmarks.egointent.published import load
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.report.answers import OFFICIAL, Graded, overall_of, read_graded
+from lmms_egoplan.benchmarks.egointent.report.heatmap import heatmap_figure
 from lmms_egoplan.benchmarks.egointent.report.tables import DECIMALS, RIGHT, WRONG, all_tables, note
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED
@@ -62,25 +61,14 @@ class EgoIntentReport(BenchmarkReport[Graded]):
         return all_tables(self.tasks)
 
     @cached_property
-    def _heatmaps(self) -> list[Heatmap]:
-        """Of the runs with samples: one of the benchmark's steps and one of Goal-Step's, as far as there are such."""
+    def _kinds(self) -> list[list[Graded]]:
+        """The runs with samples: those over the benchmark's steps, and those over Goal-Step's."""
         kinds = [[run for run in self.tasks if run.answers and run.is_goalstep is kind] for kind in (False, True)]
-        return [make_heatmap([run.logged_run() for run in runs]) for runs in kinds if runs]
+        return [kind for kind in kinds if kind]
 
     def figures(self) -> Iterator[Figure]:
         """As Fig. 7 of the paper."""
-        for heatmap in self._heatmaps:
-            is_goalstep, hardest = heatmap.is_goalstep, heatmap.scenarios[0]
-            size = {"runs": len(heatmap.models), "columns": len(heatmap.scenarios)}
-            shown = f"{GOALSTEP_STEPS} by the category of their goal" if is_goalstep else "As Fig. 7 of the paper"
-            yield Figure(
-                key="egointent_goalstep_heatmap" if is_goalstep else "egointent_heatmap",
-                title=heatmap.title if is_goalstep else "Overall score by scenario",
-                caption=note("heatmap_caption", shown=shown, by=heatmap.by, notes=" · ".join(heatmap.notes)),
-                draw=partial(draw_heatmap, heatmap),
-                description=note("heatmap_description", by=heatmap.by, best=heatmap.models[0], hardest=hardest, **size),
-                has_cells=True,
-            )
+        yield from map(heatmap_figure, self._kinds)
 
     def compact_table(self) -> Table:
         """Scores, 0 to 100, overall and by field."""
@@ -146,13 +134,18 @@ class EgoIntentReport(BenchmarkReport[Graded]):
             yield note("unverified", percent=unverified)
 
     def gaps(self) -> Iterator[str]:
-        """Of what was shown, of heat maps and of the prepared data."""
+        """Of what was shown and asked, of judges and prompts, and of the prepared data."""
         media = {run.name: run.media for run in self.tasks if run.media}
         if len({shown.partition(" ")[0] for shown in media.values()}) > 1:
             yield note("different_media", told=differing(media))
-        for heatmap in self._heatmaps:
-            for warning in heatmap.warnings:
-                yield f"{warning[0].upper()}{warning[1:]}."
+        for runs in self._kinds:
+            for what in ("judges", "prompts", "judge's prompts"):
+                if told := differing({run.name: run.conditions[what] or "unknown" for run in runs}):
+                    yield note("differing", what=what, told=told)
+            asked = [(run.answers or {}).keys() for run in runs]
+            if any(keys != asked[0] for keys in asked):
+                told = "; ".join(f"{run.name}: {len(keys):,}" for run, keys in zip(runs, asked, strict=True))
+                yield note("different_steps", count=len(set.intersection(*map(set, asked))), told=told)
         prepared, problem = self._prepared
         logged = {key for run in self.tasks for key, step in (run.answers or {}).items() if step.doc}
         if bare := self.asked - prepared.keys() - logged:

@@ -9,13 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lmms_egoplan.benchmarks.egointent.answer_files import (
-    TASK,
-    LoggedRun,
-    LoggedStep,
-    logged_group,
-    prompt_versions,
-)
+from lmms_egoplan.benchmarks.egointent.answer_files import TASK, LoggedStep, logged_group, prompt_versions
 from lmms_egoplan.benchmarks.egointent.prepare import PAPER
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
@@ -134,11 +128,6 @@ class Graded(ScoredTask):
         texts = {"judge": self.judge, "prompts": prompts, "media": self.media}
         return {"questions": self.number("num_steps")} | texts | percent
 
-    def logged_run(self) -> LoggedRun:
-        """For the heat map."""
-        steps = {step.id: step.record for step in (self.answers or {}).values()}
-        return LoggedRun(self.name, steps, self.task_run.version, *prompt_versions(self.task_run.config))
-
 
 def read_graded(runs: Iterable[Run]) -> Iterator[Graded]:
     """The task and its variants in these runs.
@@ -161,9 +150,14 @@ def overall_of(steps: Sequence[Answer]) -> Mean:
     clusters = len({step.cluster for step in steps})
     if not steps:
         return Mean(questions=0, clusters=0)
-    value = float(_score(_counts(steps, FIELDS).sum(axis=0)))
+    value = overall_score(steps)
     interval = None if math.isnan(value) else _interval(steps, FIELDS)
     return Mean(None if math.isnan(value) else value, interval, len(steps), clusters)
+
+
+def overall_score(steps: Sequence[Answer]) -> float:
+    """The value of `overall_of`; NaN for None."""
+    return float(_score(_counts(steps, FIELDS).sum(axis=0))) if steps else math.nan
 
 
 def _is_goalstep(task_run: TaskRun, answers: Mapping[Any, Answer] | None) -> bool:

@@ -77,7 +77,7 @@ def test_versions_of_prompts_and_judges_that_differ_are_told(runs, tmp_path, pre
     assert prompts["First-7B"] == prompts["Third-7B"] == f"{PROMPT_VERSION}, {JUDGE_VERSION}"
     assert prompts["Untold"] == "unknown, unknown"
     assert prompts["Other"] == "2, 1 with all fields in one request"
-    for told in ("Different judges", "Different versions of the prompt", "Different versions of the judge's prompt"):
+    for told in ("Different judges", "Different prompts", "Different judge's prompts"):
         assert any(remark.startswith(told) for remark in found.remarks)
 
 

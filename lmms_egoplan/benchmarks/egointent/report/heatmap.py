@@ -1,0 +1,140 @@
+"""Models by scenarios, as Fig. 7 draws them; by categories of goals for Goal-Step steps."""
+
+import math
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
+from lmms_egoplan.benchmarks.egointent.report.answers import Graded, overall_score
+from lmms_egoplan.report.document import Figure
+from lmms_egoplan.report.notes import read_notes
+from lmms_egoplan.report.scored import Answer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+# In inches; a cell holds "100.0*".
+_CELL, _LABELS, _NARROWEST = (0.62, 0.42), (3.4, 1.7), 7.5
+_NAME = 30  # characters in a line of a name
+# From bright to dark at an even pace, also in greyscale; darker is higher, as in Fig. 7.
+_COLORS = "YlGnBu"
+# Words on cells, and around them; a page may give the latter another colour in a dark theme.
+_CELL_INK, _FRAME_INK, _HATCH = "#111111", "0.15", "0.6"
+# White text reads better than black on what is darker than this relative luminance (WCAG 2).
+_DARK = 0.179
+_NOTE = read_notes(__file__)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A score, 0..100, NaN where nothing is judged; `partial` if some of what it is over is not judged."""
+
+    score: float
+    partial: bool
+
+    @property
+    def text(self) -> str:
+        return "n/a" if math.isnan(self.score) else f"{self.score:.1f}{'*' * self.partial}"
+
+
+@dataclass(frozen=True)
+class Heatmap:
+    """Scores of runs by scenarios.
+
+    runs: names, the highest overall score first.
+    columns: "Overall", then scenarios, the one with the lowest average over the runs first.
+    cells: for each run one for each column.
+    """
+
+    runs: tuple[str, ...]
+    columns: tuple[str, ...]
+    cells: tuple[tuple[Cell, ...], ...]
+
+
+def heatmap_of(runs: Sequence[Graded]) -> Heatmap:
+    """Make the heat map of at least one run with answers.
+
+    What has no score comes last, and does not count for a scenario's average; of equals, names decide.
+    """
+    answers = {run.name: list((run.answers or {}).values()) for run in runs}
+    scores = {name: {"": _cell(steps)} for name, steps in answers.items()}
+    groups = {step.groups["group"] for steps in answers.values() for step in steps}
+    for name, steps in answers.items():
+        scores[name] |= {group: _cell([step for step in steps if step.groups["group"] == group]) for group in groups}
+    names = sorted(scores, key=lambda name: (_rank([-scores[name][""].score]), name))
+    ordered = sorted(groups, key=lambda group: (_rank([scores[name][group].score for name in names]), group))
+    cells = tuple(tuple(scores[name][group] for group in ("", *ordered)) for name in names)
+    return Heatmap(tuple(names), ("Overall", *ordered), cells)
+
+
+def heatmap_figure(runs: Sequence[Graded]) -> Figure:
+    """The report's figure of runs that are all over the benchmark's steps or all over Goal-Step's."""
+    heatmap, is_goalstep = heatmap_of(runs), runs[0].is_goalstep
+    by = "category" if is_goalstep else "scenario"
+    judges = ", ".join(sorted({run.judge or "none" for run in runs}))
+    shown = f"{GOALSTEP_STEPS} by the category of their goal" if is_goalstep else "As Fig. 7 of the paper"
+    size = {"runs": len(heatmap.runs), "columns": len(heatmap.columns) - 1}
+    return Figure(
+        key="egointent_goalstep_heatmap" if is_goalstep else "egointent_heatmap",
+        title=f"{GOALSTEP_STEPS}: overall score by {by}" if is_goalstep else f"Overall score by {by}",
+        caption=_NOTE("heatmap_caption", shown=shown, by=by, judges=judges),
+        draw=partial(draw, heatmap),
+        description=_NOTE("heatmap_description", by=by, best=heatmap.runs[0], hardest=heatmap.columns[1], **size),
+        has_cells=True,
+    )
+
+
+def draw(heatmap: Heatmap) -> "Drawing":
+    """Draw it, however matplotlib is set to draw hatches."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    scores = np.ma.masked_invalid([[cell.score for cell in row] for row in heatmap.cells])
+    rows, columns = scores.shape
+    width = max(_NARROWEST, _CELL[0] * columns + _LABELS[0])
+    figure = Figure(figsize=(width, _CELL[1] * rows + _LABELS[1]), layout="constrained")
+    with matplotlib.rc_context({"hatch.linewidth": 0.5, "hatch.color": _HATCH}):
+        axes = figure.add_subplot()
+        axes.patch.set(facecolor="white", edgecolor=_HATCH, hatch="////", linewidth=0)
+    mesh = axes.pcolormesh(scores, cmap=_COLORS, edgecolors="white", linewidth=0.8)
+    for (y, x), score in np.ndenumerate(scores.filled(math.nan)):
+        is_dark = not math.isnan(score) and _luminance(mesh.to_rgba(score)) < _DARK
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5} if math.isnan(score) else None
+        ink = "white" if is_dark else _CELL_INK
+        axes.text(x + 0.5, y + 0.5, heatmap.cells[y][x].text, ha="center", va="center", color=ink, fontsize=9, bbox=box)
+    axes.axvline(1, color="white", linewidth=6)
+    names = {"rotation": 40, "ha": "right", "rotation_mode": "anchor", "parse_math": False}
+    axes.set_xticks(np.arange(columns) + 0.5, map(_name, heatmap.columns), **names)
+    axes.set_yticks(np.arange(rows) + 0.5, map(_name, heatmap.runs), parse_math=False)
+    axes.tick_params(length=0, labelsize=9, labelcolor=_FRAME_INK)
+    axes.set(xlim=(0, columns), ylim=(rows, 0))
+    axes.spines[:].set_visible(False)
+    return figure
+
+
+def _cell(steps: Sequence[Answer]) -> Cell:
+    is_partial = any(step.record.graded.ratings[field] is None for step in steps for field in FIELDS)
+    return Cell(overall_score(steps), is_partial)
+
+
+def _rank(scores: Sequence[float]) -> float:
+    """Mean of what is known; behind all others without such."""
+    return fmean([score for score in scores if not math.isnan(score)] or [math.inf])
+
+
+def _luminance(color: Sequence[float]) -> float:
+    """Relative luminance (WCAG 2) of an sRGB color, 0..1."""
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in color[:3]]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def _name(text: str) -> str:
+    """In lines, without characters that XML does not allow."""
+    return textwrap.fill("".join(char if char.isprintable() else " " for char in text), _NAME)
