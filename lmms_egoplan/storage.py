@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 _SUMMARY = "summary.json"
-_LISTED = 50
 
 
 class _Summary(Checked):
@@ -227,7 +226,7 @@ def compare_counts(
 
 
 def refusal(found: str, problems: Sequence[str], how: str, one: str, skip_missing: bool) -> str:
-    """Why a split is not prepared: what is wrong, at most 50 problems, and what to do.
+    """Why a split is not prepared: what is wrong, at most 20 problems, and what to do.
 
     Args:
         found: what is wrong with how much; a line or more.
@@ -236,7 +235,7 @@ def refusal(found: str, problems: Sequence[str], how: str, one: str, skip_missin
         skip_missing: whether that was asked for, and nothing is left.
     """
     end = f"no {one} is left to prepare" if skip_missing else f"{how}: --skip-missing"
-    return f"{found}\n{listing(problems, _LISTED)}\n{end}"
+    return f"{found}\n{listing(problems)}\n{end}"
 
 
 def prepared_splits() -> list[tuple[str, str]]:

@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 # A spreadsheet takes a cell that begins so for a formula; blanks may stand before it.
@@ -34,6 +34,16 @@ def csv_text(rows: Iterable[Iterable[Any]]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([_cell(value) for value in row] for row in rows)
     return text.getvalue()
+
+
+def join_list(names: Sequence[str], most: int | None = None) -> str:
+    """Join names as in a sentence: at most so many, then how many more there are.
+
+    >>> join_list(["a", "b", "c"]), join_list(["a", "b", "c"], most=1), join_list(["a"])
+    ('a, b and c', 'a and 2 more', 'a')
+    """
+    parts = [*names[:most], *([f"{len(names) - most} more"] if most and len(names) > most else [])]
+    return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 
 
 def cell_text(cell: str) -> str:

@@ -44,7 +44,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
-def listing(problems: Sequence[str], limit: int) -> str:
+def listing(problems: Sequence[str], limit: int = 20) -> str:
     """Indented lines with the first `limit` problems, and how many more there are."""
     lines = [f"  {problem}" for problem in problems[:limit]]
     if len(problems) > limit:

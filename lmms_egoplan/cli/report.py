@@ -8,18 +8,13 @@ import typer
 
 from lmms_egoplan.benchmarks.registry import BENCHMARKS, published_together
 from lmms_egoplan.cli.groups import helps
-
-
-def _joined(parts: list[str]) -> str:
-    """``a, b and c``."""
-    return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
-
+from lmms_egoplan.text import join_list
 
 _TABLES = [f"{benchmark.title}'s {benchmark.tables}" for benchmark in BENCHMARKS if benchmark.tables]
 _FIGURES = [f"{benchmark.title}'s Fig. {benchmark.figures}" for benchmark in BENCHMARKS if benchmark.figures]
 HELP = f"""Write a page that puts runs beside the scores in the papers' tables.
 
-These are {_joined(_TABLES).replace("'s ", "'s Tables ", 1)}. {_joined(_FIGURES)} are drawn for the runs alone: the
+These are {join_list(_TABLES).replace("'s ", "'s Tables ", 1)}. {join_list(_FIGURES)} are drawn for the runs alone: the
 papers print no numbers.
 
 `index.html` opens from disk: what came out in sentences, scores with intervals and by any attribute of the questions,

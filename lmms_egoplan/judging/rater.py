@@ -6,8 +6,7 @@ from loguru import logger
 
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest, RatingScale
 from lmms_egoplan.judging.settings import JudgeSettings
-
-_LISTED = 20
+from lmms_egoplan.text import join_list
 
 
 class Rater:
@@ -54,8 +53,6 @@ def warn_of_missing_ratings(title: str, names: Sequence[str], asked: int, what: 
         what: they are, in the plural.
     """
     if names:
-        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         logger.warning(
-            f"{title}: {len(names)} of {asked} {what} are not judged and left out of the scores: "
-            f"{', '.join(names[:_LISTED])}{more}"
+            f"{title}: {len(names)} of {asked} {what} are not judged and left out of the scores: {join_list(names, 20)}"
         )

@@ -25,7 +25,6 @@ VIDEO_ID = {
 # Ids of the demo's videos begin so. Scores over them compare with no published one.
 RENDERED = "rendered"
 CHOICES = [f"choice_{letter.lower()}" for letter in LETTERS]
-_LISTED = 20
 INT64_MAX = 2**63 - 1
 
 
@@ -180,7 +179,7 @@ def read_records(kind: type[Kind], path: Path, key: str, hint: str, context: dic
         raise LmmsEgoplanError(f"{path}: {problems[0]}; {hint}")
     if problems:
         raise LmmsEgoplanError(
-            f"{path}: {len(problems)} problems in {len(raw_records)} records; {hint}\n{listing(problems, _LISTED)}"
+            f"{path}: {len(problems)} problems in {len(raw_records)} records; {hint}\n{listing(problems)}"
         )
     return records
 

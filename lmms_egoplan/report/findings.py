@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from lmms_egoplan.report.document import Difference, Headline, Reference
 from lmms_egoplan.report.numbers import show
+from lmms_egoplan.text import join_list
 
 _NAMED = 3
 _Pairs = Mapping[tuple[str, str, str], Difference]
@@ -94,17 +95,12 @@ def _apart(title: str, headlines: Sequence[Headline], is_first: bool) -> Iterato
         line = lines[0]
         yield f"{line.run} scores {_score(line)} on {title}{_interval(line)}. It is not compared: {reasons}."
     elif lines:
-        more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
-        told = _joined([*names[:_NAMED], *more])
+        told = join_list(names, _NAMED)
         why = f" ({reasons})" if reasons else "; the reasons stand beside the scores"
         yield f"Not compared{f' on {title}' if is_first else ''}: {told}{why}."
     scored = {line.run for line in headlines if line.value is not None}
     if none := [run for run in dict.fromkeys(line.run for line in headlines) if run not in scored]:
-        yield f"No score on {title}: {_joined(none)}."
-
-
-def _joined(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+        yield f"No score on {title}: {join_list(none)}."
 
 
 def _score(line: Headline) -> str:

@@ -19,7 +19,6 @@ _TOLERANCE = 1e-9
 _SHARED = LM_EVAL_TASKS.parent / "shared"
 # lmms-eval logs a function's text, lm-eval its source.
 _FUNCTION = re.compile(r"(?:<function |(?:@.*\n)*def )(\w+)")
-_LISTED = 10
 
 
 def aggregations(config: Mapping[str, Any]) -> Mapping[str, str] | None:
@@ -90,7 +89,7 @@ def check(run: Run, task_run: TaskRun) -> None:
 
     Raises:
         LmmsEgoplanError: they differ, or one has a metric that the other has not; names the run's folder, the task and
-            the first 10 metrics with both values, the number of questions before all others.
+            the first 20 metrics with both values, the number of questions before all others.
     """
     own = list(aggregations(task_run.config) or ())
     if task_run.samples is None or not own:
@@ -105,7 +104,7 @@ def check(run: Run, task_run: TaskRun) -> None:
     if differences:
         raise LmmsEgoplanError(
             f"{run.folder}, run {run.name}, task {task_run.task}: the scores are not those of the "
-            f"{len(task_run.samples)} samples:\n{listing(differences, _LISTED)}\n"
+            f"{len(task_run.samples)} samples:\n{listing(differences)}\n"
             "The file of samples is not whole, not of this run, or another version wrote it (the task's is "
             f"{task_run.version or 'unknown'}, here {package_versions().get(task_run.task, 'unknown')}): run again, or "
             f"move it away: {run.harness} --tasks {task_run.task} --model ... --output_path DIR --log_samples"

@@ -10,8 +10,8 @@ from lmms_egoplan.report.notes import read_notes
 from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.task_versions import age, package_versions
+from lmms_egoplan.text import join_list
 
-_LISTED = 3
 note = read_notes(__file__)
 
 _Named = TypeVar("_Named", Section, Table, Figure)
@@ -85,10 +85,10 @@ class Part:
         if self.divided:
             yield note("divided", runs=", ".join(self.divided))
         if unknown := [task for task, version in self.versions.items() if version is None]:
-            yield note("unknown_version", tasks=_listed(unknown))
+            yield note("unknown_version", tasks=join_list(unknown, 3))
         known = {task: version for task, version in self.versions.items() if version is not None}
         if foreign := [task for task, version in known.items() if not _is_of_package(self.benchmark, task, version)]:
-            yield note("foreign_version", tasks=_listed(foreign))
+            yield note("foreign_version", tasks=join_list(foreign, 3))
 
 
 def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
@@ -173,9 +173,4 @@ def _told(versions: _Versions) -> str:
     by_version: dict[str, list[str]] = {}
     for task, version in versions.items():
         by_version.setdefault(version or "unknown", []).append(task)
-    return ", ".join(f"{_listed(tasks)} {version}" for version, tasks in by_version.items())
-
-
-def _listed(tasks: Sequence[str]) -> str:
-    more = f" and {len(tasks) - _LISTED} more" if len(tasks) > _LISTED else ""
-    return ", ".join(tasks[:_LISTED]) + more
+    return ", ".join(f"{join_list(tasks, 3)} {version}" for version, tasks in by_version.items())

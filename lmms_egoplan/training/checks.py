@@ -8,7 +8,6 @@ from lmms_egoplan.training.questions import AnswerEncoder
 from lmms_egoplan.training.samples import Drawn, Sample
 from lmms_egoplan.validation import listing, shown
 
-_LISTED = 20
 _BATCH = 4096
 # Samples that may not fit, of images whose sizes are unknown: as many are encoded to know, the longest first.
 _ENCODED = 32
@@ -31,7 +30,7 @@ def check_texts(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> No
     if len(problems) == 1:
         raise LmmsEgoplanError(problems[0])
     if problems:
-        raise LmmsEgoplanError(f"{len(problems)} texts cannot be learned:\n{listing(problems, _LISTED)}")
+        raise LmmsEgoplanError(f"{len(problems)} texts cannot be learned:\n{listing(problems)}")
 
 
 def check_lengths(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> None:

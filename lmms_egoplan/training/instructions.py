@@ -17,7 +17,6 @@ from lmms_egoplan.validation import Checked, Expected, Text, listing, shown
 DESCRIBE = "Describe this image in detail."
 """MiniGPT-4's captions have no question; this is the first of those that it asks."""
 
-_LISTED = 20
 _PLACEHOLDERS = ("<image>", "<video>")
 # LLaVA names COCO's images by number alone.
 _COCO = "COCO_train2014_"
@@ -87,9 +86,7 @@ def read_instructions(path: Path, media: Path | None = None) -> list[Sample]:
     if len(problems) == 1:
         raise LmmsEgoplanError(f"{path}: {problems[0]}")
     if problems:
-        raise LmmsEgoplanError(
-            f"{path}: {len(problems)} problems in {len(content)} records\n{listing(problems, _LISTED)}"
-        )
+        raise LmmsEgoplanError(f"{path}: {len(problems)} problems in {len(content)} records\n{listing(problems)}")
     return samples
 
 

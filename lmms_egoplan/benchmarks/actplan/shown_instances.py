@@ -9,8 +9,6 @@ from lmms_egoplan.benchmarks.actplan.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.validation import listing
 
-_LISTED = 20
-
 
 @dataclass(frozen=True)
 class ShownInstance:
@@ -36,7 +34,7 @@ def instances_of(ids: set[str], source: Path | None) -> dict[str, ShownInstance]
         where = "the prepared data" if source is None else source
         raise LmmsEgoplanError(
             f"{len(absent)} of the plans' {len(wanted)} instances are not in {where}; give the folder of the release "
-            f"with --instances, or leave their plans out\n{listing(absent, _LISTED)}"
+            f"with --instances, or leave their plans out\n{listing(absent)}"
         )
     return found
 

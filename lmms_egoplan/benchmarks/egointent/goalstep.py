@@ -28,7 +28,6 @@ from lmms_egoplan.validation import Checked, Expected, Seconds, listing, shown
 
 # By goal category, or by the group before its colon.
 _ENVIRONMENTS: dict[str, str] = yaml_beside(__file__)
-_LISTED = 20
 _VIDEO_SUFFIXES = (".mp4", ".mkv", ".mov", ".avi", ".webm")
 _GROUP = "grp-"
 
@@ -154,7 +153,7 @@ def build_records(goalstep: str | Path, videos: str | Path, before_end: float) -
         raise LmmsEgoplanError(f"--videos {videos}: {absence(absent, len(loaded))}\n{present(Path(videos))}")
     if not records:
         reasons = [f"{reason}: {count} steps" for reason, count in left_out.items()]
-        raise LmmsEgoplanError(f"{goalstep}: no step is left to write. Left out:\n{listing(reasons, _LISTED)}")
+        raise LmmsEgoplanError(f"{goalstep}: no step is left to write. Left out:\n{listing(reasons)}")
     return Built(records, left_out, len(loaded), tuple(absent))
 
 
@@ -261,6 +260,6 @@ def read_goalstep(path: str | Path) -> list[Video]:
     if problems:
         raise LmmsEgoplanError(
             f"{path}: {len(problems)} problem(s) in {len(raws)} videos; is it one of the files of {GOALSTEP_URL}?\n"
-            f"{listing(problems, _LISTED)}"
+            f"{listing(problems)}"
         )
     return videos

@@ -38,7 +38,6 @@ _NEEDED = ("video_id", "start_sec", "end_sec", "local_intent", "global_intent", 
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".parquet")
 # Parts of one table, as the hub names them: test-00000-of-00002.parquet.
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})(?=\.[a-z]+$)")
-_LISTED = 20
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ def load(source: str | Path) -> list[Raw]:
     if fitting:
         names = "\n".join(f"  {name}: {len(records)} records" for name, records in fitting.items())
         raise LmmsEgoplanError(f"{path}: several tables of steps; give one of them as a file:\n{names}")
-    raise LmmsEgoplanError(f"{path}: no table of steps:\n{listing([*others.values()], _LISTED)}")
+    raise LmmsEgoplanError(f"{path}: no table of steps:\n{listing([*others.values()])}")
 
 
 def plain_key(key: str) -> str:

@@ -29,7 +29,6 @@ VIDEO_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,127}")
 # Goal-Step's ids: a UUID, of a grouped video behind "grp-".
 _GOALSTEP_VIDEO_ID = re.compile(r"(grp-)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _VIDEO_NAME = "a video's file name without .mp4, of letters, digits and . _ - and blanks"
-_LISTED = 20
 # The context in which a record must have a scenario, and the one in which nobody has told the place yet.
 _NO_CATEGORY, _DRAFT = "no category", "draft"
 
@@ -164,7 +163,7 @@ def check_records(path: str | Path, loaded: Sequence[Raw], drafts: bool = False)
     if problems:
         raise LmmsEgoplanError(
             f"{path}: {len(problems)} problem(s) in {len(loaded)} records; the form is described in {FORMAT}\n"
-            f"{listing(problems, _LISTED)}"
+            f"{listing(problems)}"
         )
     if not records:
         raise LmmsEgoplanError(f"{path}: no records; the form is described in {FORMAT}")

@@ -15,11 +15,11 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.next_action.records import LETTERS
 from lmms_egoplan.storage import load_summary, write_whole
+from lmms_egoplan.text import join_list
 from lmms_egoplan.validation import Checked, Expected, read_as
 
 Prediction = tuple[int, str | None]
 
-_LISTED = 20
 _HOW = (
     "give the run's *_samples_egoplan_test.jsonl or *_samples_egoplan_val.jsonl (--log_samples --output_path DIR), or "
     "its predictions file"
@@ -141,5 +141,4 @@ def _prediction(where: str, line: str) -> Prediction:
 
 
 def _listing(ids: Sequence[int]) -> str:
-    shown = ", ".join(map(str, ids[:_LISTED]))
-    return f"{len(ids)} ({shown}{', ...' if len(ids) > _LISTED else ''})"
+    return f"{len(ids)} ({join_list([*map(str, ids)], 20)})"

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 HUB_DATASET = "EgoThink/EgoThink"
 REPOSITORY_URL = "https://github.com/AdaCheng/EgoThink"
 
-_LISTED = 50
-
 
 class _Texts(Checked):
     question: Text
@@ -208,7 +206,7 @@ def _read_image_cell(cell: dict[str, Any] | None) -> bytes:
 
 
 def _listing(problems: Sequence[str]) -> str:
-    return f"EgoThink's data have {len(problems)} problem(s):\n{listing(problems, _LISTED)}"
+    return f"EgoThink's data have {len(problems)} problem(s):\n{listing(problems)}"
 
 
 def _layout() -> str:

@@ -22,7 +22,6 @@ from lmms_egoplan.validation import is_text, listing, shown
 _TAG = re.compile(r"#\s*(?=[a-z])", re.IGNORECASE)
 _UNSURE = re.compile(r"#\s*unsure\b", re.IGNORECASE)
 _ACTOR = re.compile(r"^c\s+", re.IGNORECASE)
-_LISTED = 20
 
 SECOND_PASS = "second pass over the same video"
 REPEATED = "same narration at the same time"
@@ -94,7 +93,7 @@ def read_narrations(path: Path, uids: Collection[str]) -> tuple[dict[str, Narrat
     if problems:
         raise LmmsEgoplanError(
             f"{path}: {len(problems)} narration(s) without a time; give each its timestamp_sec, or take it out:\n"
-            f"{listing(problems, _LISTED)}"
+            f"{listing(problems)}"
         )
     if not videos:
         empty = sum(uid in raws for uid in uids)

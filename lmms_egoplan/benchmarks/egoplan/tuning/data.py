@@ -19,8 +19,6 @@ from lmms_egoplan.next_action.records import VIDEO_URLS, PastAction
 from lmms_egoplan.training.samples import Sample
 from lmms_egoplan.validation import listing
 
-_LISTED = 20
-
 
 def find_frames(
     records: Sequence[RecognitionRecord], roots: dict[str, Path | None], num_clips: int, where: str
@@ -50,9 +48,7 @@ def find_frames(
         problems = [f"{video} (sample_id {', '.join(map(str, ids[:3]))}): {reason}" for (_, video), reason, ids in lost]
         if len(problems) == 1:
             raise LmmsEgoplanError(f"{where}: the frames of {problems[0]}")
-        raise LmmsEgoplanError(
-            f"{where}: the frames of {len(problems)} videos are missing:\n{listing(problems, _LISTED)}"
-        )
+        raise LmmsEgoplanError(f"{where}: the frames of {len(problems)} videos are missing:\n{listing(problems)}")
     return footage
 
 
