@@ -61,7 +61,7 @@ def test_incomplete_predictions_leave_the_old_file(tmp_path):
     out.write_text("old")
     result = run(samples, "--out", out)
     assert result.exit_code == 1
-    assert "without a prediction: 2 (3, 2); more than once: 1 (1); not in the split: 1 (9)" in result.stderr
+    assert "without a prediction: 2 (3 and 2); more than once: 1 (1); not in the split: 1 (9)" in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert out.read_text() == "old"
 
@@ -116,7 +116,7 @@ def test_a_split_without_all_its_questions_is_no_submission(tmp_path, monkeypatc
     out = tmp_path / "submission.json"
     result = run(samples, "--out", out)
     assert result.exit_code == 1
-    assert "2 of 4 were left out when it was prepared: sample_ids 2 (4, 9)" in result.stderr
+    assert "2 of 4 were left out when it was prepared: sample_ids 2 (4 and 9)" in result.stderr
     assert not out.exists()
 
 
