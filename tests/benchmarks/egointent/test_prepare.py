@@ -181,9 +181,9 @@ def test_missing_footage_is_listed_and_nothing_is_written(folder):
 
 
 def test_long_lists_are_cut(folder):
-    with pytest.raises(LmmsEgoplanError, match=r"60 of 60 steps .* 60 videos(.|\n)*\.\.\. and 10 more") as caught:
+    with pytest.raises(LmmsEgoplanError, match=r"60 of 60 steps .* 60 videos(.|\n)*\.\.\. and 40 more") as caught:
         prepare(folder, [raw_record(number, video_id=f"absent-{number}") for number in range(60)])
-    assert str(caught.value).count("(steps: 1") == 50
+    assert str(caught.value).count("(steps: 1") == 20
 
 
 @pytest.mark.parametrize("gaps", [(1,), (1, 4, 2)])

@@ -106,6 +106,7 @@ def test_a_contrary_needs_its_own_words(sentence, is_stated):
     assert (unnamed(problem, f"{sentence}.").conditions == ()) is is_stated
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(not RELEASED.is_dir(), reason="no published BDDL problems in ../shared/data")
 def test_how_many_released_descriptions_name_all():
     texts = [(read_problem(problem), text.read_text().partition("Generate")[0]) for text, problem in described()]

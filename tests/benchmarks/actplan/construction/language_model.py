@@ -82,18 +82,36 @@ def problem_of(prompt):
 
 
 def text_of(problem):
-    """Every object, fact and condition, one after the other."""
-    things = sorted({thing.type.partition(".")[0].replace("_", " ") for thing in problem.objects} - {"agent"})
-    told = [f"There are {', '.join(things)}."]
-    for part, is_goal in [*((fact, False) for fact in problem.init), *((goal, True) for goal in problem.goal)]:
-        for atom, asked, bound in literals_of(part):
-            names = [name.partition(".")[0].replace("_", " ") for name in atom.arguments]
-            words = _WORDS.get(atom.predicate, atom.predicate)
-            verb = ("must be" if is_goal else "is") + ("" if asked else " not")
-            told.append(
-                f"{'Each' if bound else 'The'} {names[0]} {verb} {words}{' the ' + names[1] if names[1:] else ''}."
-            )
+    """Every object and fact, and every condition with its numbers, one after the other."""
+    kinds = {thing.name: _words(thing.type) for thing in problem.objects}
+    told = [f"There are {', '.join(sorted({*kinds.values()} - {'agent'}))}."]
+    for atom, asked, _ in (literal for fact in problem.init for literal in literals_of(fact)):
+        first, *others = map(_words, atom.arguments)
+        told.append(f"The {first} is {_state(atom, asked)}{''.join(f' the {other}' for other in others)}.")
+    groups = {}
+    for atom, asked, bound in (literal for goal in problem.goal for literal in literals_of(goal)):
+        names = tuple(kinds.get(name) or _words(bound[name]) for name in atom.arguments)
+        things = groups.setdefault((_state(atom, asked), names, bool(bound)), [set() for _ in names])
+        for own, name in zip(things, atom.arguments, strict=True):
+            own.add(name)
+    for (state, names, is_bound), things in groups.items():
+        numbers = [len(own) for own in things]
+        if is_bound:
+            told.append(f"Each {names[0]} must be {state}{''.join(f' the {name}' for name in names[1:])}.")
+        elif len({*names}) < len(names):
+            told.append(f"{len(set.union(*things))} {names[0]}s must be {state} one another.")
+        else:
+            first, *others = (f"{n} {name}{'s' * (n > 1)}" for n, name in zip(numbers, names, strict=True))
+            told.append(f"{first} must be {state} {' '.join(others)}".rstrip() + ".")
     return " ".join(dict.fromkeys(told))
+
+
+def _words(name):
+    return name.partition(".")[0].replace("_", " ")
+
+
+def _state(atom, asked):
+    return f"{'' if asked else 'not '}{_WORDS.get(atom.predicate, atom.predicate)}"
 
 
 def _describe(prompt):

@@ -89,6 +89,7 @@ def test_a_folder_without_these_activities_is_an_error(tmp_path):
         check_labelled(read_labelled_plans(plans), tmp_path / "bddl")
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(not PLANS.is_file(), reason="no published plans in ../shared/data")
 def test_the_published_plans():
     """What the tasks' README prints: in-sample."""

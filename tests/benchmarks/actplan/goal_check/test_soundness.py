@@ -114,6 +114,7 @@ def test_a_search_finds_a_plan_or_names_what_it_did_not_reach(goal, is_reached):
     assert all(condition in str(kitchen(goal=goal)) for condition in left)
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(not RELEASED.is_dir(), reason="no published BDDL problems in ../shared/data")
 def test_no_released_problem_is_refused_but_the_damaged_ones():
     problems = {f"{path.parent.name} {path.stem[-1]}": read_problem(path) for _, path in described()}

@@ -178,6 +178,7 @@ def test_what_cannot_be_built_is_refused_before_anything_is_asked(tmp_path, more
     assert not (tmp_path / "built").exists()
 
 
+@pytest.mark.whole
 @real
 def test_unsure_actions_cost_their_goals_or_only_themselves(tmp_path, served):
     """Every 25th narration is unsure."""

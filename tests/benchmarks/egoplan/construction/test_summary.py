@@ -142,7 +142,7 @@ def some_real(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("source", [0, 1, 2, "real"])
+@pytest.mark.parametrize("source", [0, 1, 2, pytest.param("real", marks=pytest.mark.whole)])
 def test_counts_and_baselines_are_those_of_a_slow_reference(tmp_path, source):
     if source == "real" and not EPIC.exists():
         pytest.skip(f"needs {EPIC}")
