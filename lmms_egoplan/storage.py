@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode
+from lmms_egoplan.outputs import check_own, naming
 from lmms_egoplan.paths import data_root
 from lmms_egoplan.validation import Checked, listing, problems_in, validate
 
@@ -74,10 +75,12 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file that appears whole or not at all, with its folder where that is absent.
 
     Raises:
-        OSError: the folder cannot be written.
+        LmmsEgoplanError: see `outputs.check_own`.
+        OSError: the file cannot be written.
     """
+    check_own(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{path.name[:100]}.", dir=path.parent) as folder:
+    with naming(path), tempfile.TemporaryDirectory(prefix=f".{path.name[:100]}.", dir=path.parent) as folder:
         unfinished = Path(folder) / path.name
         unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
         unfinished.replace(path)

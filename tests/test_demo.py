@@ -34,6 +34,7 @@ from lmms_egoplan.demo.encoder import write_encoder
 from lmms_egoplan.demo.scenes import FPS, SCENES, Scene
 from lmms_egoplan.media.frames import count_video_frames, read_frame_folder, read_video_frames
 from lmms_egoplan.next_action.records import EGO4D, EPIC_KITCHENS
+from lmms_egoplan.outputs import MANIFEST
 
 EGOTHINK = Path(__file__).parents[2] / "shared" / "data" / "egothink"
 # A judge that answers nothing, and a key that nobody may see.
@@ -370,7 +371,8 @@ def test_demo_from_scenes_to_scores(tmp_path):
     stale = out / "results" / "checkpoint" / "20200101_000000_results.json"
     stale.parent.mkdir(parents=True)
     stale.write_text("{}")
-    (out / ".lmms-egoplan-demo").touch()
+    manifest = {"command": "demo", "files": [str(stale.relative_to(out))]}
+    (out / MANIFEST).write_text(json.dumps(manifest))
     (out / "notes.txt").write_text("mine")
 
     result = CliRunner().invoke(app, ["demo", "--out", str(out)], env={"COLUMNS": "120"} | USERS_JUDGE)

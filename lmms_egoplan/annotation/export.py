@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from lmms_egoplan.annotation.agreement import Agreement, agreements
 from lmms_egoplan.annotation.flow import ExportedFile, Flow, Labelled
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.outputs import check_own, delete
 from lmms_egoplan.report.labelled import MARK, read_mark
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.text import csv_text
@@ -31,7 +32,6 @@ def export(flow: Flow, labelled: Labelled, out: Path) -> list[str]:
     """
     if not labelled.labels:
         raise LmmsEgoplanError("there are no labels yet")
-    check_folder(out, flow.name)
     made = flow.export(labelled)
     files = {
         **made.files,
@@ -53,36 +53,19 @@ def _agreement_rows(flow: Flow, labelled: Labelled) -> str:
     return csv_text([header, *rows])
 
 
-def check_folder(out: Path, benchmark: str) -> tuple[str, ...]:
-    """What an earlier export into the folder has written there.
-
-    Raises:
-        LmmsEgoplanError: the folder holds something else.
-    """
-    if out.exists() and not out.is_dir():
-        raise LmmsEgoplanError(f"--out {out}: a file is there; name a folder")
-    mark = read_mark(out)
-    if mark is None:
-        if out.is_dir() and any(not path.name.startswith(_UNFINISHED) for path in out.iterdir()):
-            raise LmmsEgoplanError(f"--out {out}: holds other files, and no export of labels; name a new folder")
-        return ()
-    if mark.benchmark != benchmark:
-        raise LmmsEgoplanError(f"--out {out}: holds labels of {mark.benchmark}, not of {benchmark}; name a new folder")
-    if mark.files is None:
-        raise LmmsEgoplanError(f"--out {out}: holds an export of an earlier version; name a new folder, or delete it")
-    return mark.files
-
-
 def write_folder(out: Path, benchmark: str, texts: Mapping[str, str]) -> None:
     """Write files into a folder that a report knows as the benchmark's, in place of what an earlier export wrote.
 
     Killed on its way, the folder tells that it is not finished.
 
     Raises:
-        LmmsEgoplanError: as `check_folder`.
+        LmmsEgoplanError: the folder has another benchmark's labels, or a file that no export wrote.
         OSError: the folder cannot be written.
     """
-    former = check_folder(out, benchmark)
+    mark = read_mark(out)
+    if mark is not None and mark.benchmark != benchmark:
+        raise LmmsEgoplanError(f"--out {out}: holds labels of {mark.benchmark}, not of {benchmark}; name a new folder")
+    former = (mark and mark.files) or ()
     out.mkdir(parents=True, exist_ok=True)
     for left in out.glob(f"{_UNFINISHED}*"):  # by a process that was killed
         shutil.rmtree(left)
@@ -90,10 +73,10 @@ def write_folder(out: Path, benchmark: str, texts: Mapping[str, str]) -> None:
         for name, text in texts.items():
             (Path(folder) / name).write_bytes(text.encode())
         # Tells the report whose labels the folder holds.
-        mark = {"benchmark": benchmark, "files": sorted({*texts, *former}), "finished": False}
-        write_whole(out / MARK, json.dumps(mark) + "\n")
-        for name in {*former} - texts.keys():
-            (out / name).unlink(missing_ok=True)
+        told = {"benchmark": benchmark, "files": sorted({*texts, *former}), "finished": False}
+        write_whole(out / MARK, json.dumps(told) + "\n")
+        delete(out / name for name in {*former} - texts.keys())
         for name in texts:
+            check_own(out / name)
             (Path(folder) / name).replace(out / name)
-    write_whole(out / MARK, json.dumps(mark | {"files": sorted(texts), "finished": True}) + "\n")
+    write_whole(out / MARK, json.dumps(told | {"files": sorted(texts), "finished": True}) + "\n")

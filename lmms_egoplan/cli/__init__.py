@@ -9,6 +9,7 @@ from lmms_egoplan.cli import annotate, data, demo, plan, report, show, tasks_pat
 from lmms_egoplan.cli.errors import TellingErrors
 from lmms_egoplan.cli.groups import add_benchmarks
 from lmms_egoplan.harnesses.lm_eval import command as lm_eval
+from lmms_egoplan.outputs import claiming
 
 # Commands in the order of the help; others follow.
 _ORDER = ("demo", "tasks-path", "metrics-path", "lm-eval", "show", "report")
@@ -54,4 +55,16 @@ app.command("show")(show.show)
 app.command("report", help=report.HELP)(report.report)
 app.add_typer(plan.app, name="plan")
 add_benchmarks(app, data=data.app, annotate=annotate.app)
+
+
+def _claim_outputs(commands: typer.Typer, path: str) -> None:
+    """Give every command with ``--out`` the one rule for outputs."""
+    for command in commands.registered_commands:
+        name = command.name or command.callback.__name__
+        command.callback = claiming(f"{path}{name}", command.callback)
+    for group in commands.registered_groups:
+        _claim_outputs(group.typer_instance, f"{path}{group.name} ")
+
+
+_claim_outputs(app, "")
 app.registered_commands.sort(key=lambda command: [*_ORDER, command.name].index(command.name))

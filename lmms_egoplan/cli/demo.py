@@ -12,7 +12,8 @@ from lmms_egoplan.harnesses.requirements import require
 
 def demo(
     out: Annotated[
-        Path, typer.Option(help="Folder for all files of the demo; those of an earlier demo are replaced.")
+        Path,
+        typer.Option(metavar="DIR", help="Folder for all files of the demo; those of an earlier demo are replaced."),
     ] = Path("lmms-egoplan-demo"),
     train: Annotated[
         bool,

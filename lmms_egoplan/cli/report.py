@@ -44,6 +44,7 @@ def report(
     out: Annotated[
         Path,
         typer.Option(
+            metavar="DIR",
             help="Folder for the report. An earlier report there is replaced; its pictures are used again.",
             show_default=False,
         ),

@@ -4,7 +4,6 @@ import json
 import math
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,11 +14,11 @@ from rich.markup import escape
 from rich.text import Text
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.outputs import delete
 
 OWN_COMMAND = (sys.executable, "-c", "from lmms_egoplan.cli import app; app()")
 LOG = "lmms-eval.log"
 
-_MARKER = ".lmms-egoplan-demo"
 # The user's own judge and classifier have no part in a demo, nor have the judge's keys.
 _USERS_PREFIXES = ("LMMS_EGOPLAN_JUDGE_", "LMMS_EGOPLAN_BLEURT", "OPENAI_", "AZURE_")
 _USERS_VARIABLES = ("MODEL_VERSION", "API_TYPE", "API_VERSION")
@@ -35,14 +34,13 @@ class DemoFolder:
     """A folder, made if absent. Within its context, the last line that a command has written is shown.
 
     Args:
-        path: made if absent. It may hold an earlier demo.
-        contents: names of what the demo makes there; what an earlier one made of them is removed.
+        path: made if absent.
+        contents: names of what the demo makes there; what an earlier one made of them is deleted (`outputs.delete`).
         steps: of the demo, told when they begin.
         environment: of its commands, beside the user's.
 
     Raises:
-        LmmsEgoplanError: `path` holds something else.
-        OSError: it cannot be written to.
+        OSError: `path` cannot be written to.
     """
 
     def __init__(
@@ -58,7 +56,8 @@ class DemoFolder:
         self._steps = [f"{number}/{len(steps)}  {step}" for number, step in enumerate(steps, 1)]
         self._environment = dict(environment)
         self._status = console.status("")
-        self._claim(contents)
+        self.path.mkdir(parents=True, exist_ok=True)
+        delete(self.path / name for name in (*contents, LOG))
 
     def __enter__(self) -> "DemoFolder":
         self._status.__enter__()
@@ -140,20 +139,6 @@ class DemoFolder:
     def as_typed(self, command: Sequence[str]) -> str:
         """What a user would type in the folder."""
         return " ".join([*(f"{name}={value}" for name, value in self._environment.items()), shlex.join(command)])
-
-    def _claim(self, contents: Sequence[str]) -> None:
-        """Make the folder, or take what an earlier demo made out of it."""
-        out, marker = self.path, self.path / _MARKER
-        if out.exists() and not out.is_dir():
-            raise LmmsEgoplanError(f"{out} is no folder; choose another with --out")
-        if out.exists() and not marker.is_file() and any(out.iterdir()):
-            raise LmmsEgoplanError(f"{out} holds files that are not this demo's; choose another folder with --out")
-        out.mkdir(parents=True, exist_ok=True)
-        marker.touch()
-        for name in contents:
-            if (out / name).exists():
-                shutil.rmtree(out / name)
-        (out / LOG).unlink(missing_ok=True)
 
     def _users_environment(self) -> dict[str, str]:
         return {

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from lmms_egoplan.next_action.cutting import CutClips
     from lmms_egoplan.next_action.needed_videos import Spans
 
+# What lists of videos write next to their file.
+ALSO_LISTED = ("{stem}_epic_kitchens{suffix}", "{stem}_frames.csv")
 # What the fits of `clips.Fit` mean.
 _FITS = {
     "labelled": "cut by lmms-egoplan. Their frames are those of the source, but for H.264's loss",

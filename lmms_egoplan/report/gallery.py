@@ -17,6 +17,7 @@ from PIL import Image, UnidentifiedImageError
 from PIL.ImageFile import ImageFile
 
 from lmms_egoplan.media.sampling import evenly_spaced
+from lmms_egoplan.outputs import delete
 from lmms_egoplan.report.document import Item, ShownAnswer
 from lmms_egoplan.storage import write_whole
 
@@ -79,9 +80,7 @@ def write_gallery(
         details = [_details(item, places, strips[start + i]) for i, item in enumerate(items[start : start + _CHUNK])]
         write_whole(folder / f"{number}.js", f"reportChunk({number},{script_json(details)});\n")
         progress("questions", min(start + _CHUNK, len(items)), len(items))
-    for path in folder.glob("*.js"):
-        if path.stem.isdecimal() and int(path.stem) >= len(chunks):
-            path.unlink()
+    delete(path for path in folder.glob("*.js") if path.stem.isdecimal() and int(path.stem) >= len(chunks))
     pictured = sum(strip is not None for strip in strips)
     return Gallery(
         script_json(_index(items, runs, strips)), len(items), pictured, fates["late"], fates["damaged"], fates["absent"]

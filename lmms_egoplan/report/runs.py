@@ -11,6 +11,7 @@ from pydantic_core import from_json
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode
+from lmms_egoplan.outputs import MANIFEST
 from lmms_egoplan.report.logged_samples import HOW_TO_LOG, SampleFile, sample_file, start_time
 from lmms_egoplan.report.provenance import provenance_of
 from lmms_egoplan.report.recompute import aggregations, former_names
@@ -98,7 +99,7 @@ def _results(given: Path, skipped: list[str]) -> dict[Path, dict[str, Any]]:
     found: dict[Path, dict[str, Any]] = {}
     foreign: list[str] = []
     for path in sorted(given.rglob("*.json")) if given.is_dir() else [given]:
-        if not path.is_file():
+        if path.name == MANIFEST or not path.is_file():
             continue
         try:
             content = decode(path.read_bytes())

@@ -4,6 +4,7 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from lmms_egoplan.outputs import delete
 from lmms_egoplan.report.document import Figure, Section, Table
 from lmms_egoplan.report.gallery import clean
 from lmms_egoplan.report.numbers import show
@@ -24,7 +25,7 @@ def write_files(
     Args:
         more: tables of no section.
 
-    Files of these kinds that an earlier report has left there, and this one does not have, are deleted.
+    Files of these kinds that an earlier report wrote, and this one does not have, are deleted (`outputs.delete`).
 
     Raises:
         OSError: the folder cannot be written.
@@ -86,9 +87,7 @@ def write_figure(folder: Path, figure: Figure) -> None:
 
 
 def _delete_others(folder: Path, keys: set[str], suffixes: tuple[str, ...]) -> None:
-    for path in folder.glob("*"):
-        if path.suffix in suffixes and path.stem not in keys:
-            path.unlink()
+    delete(path for path in folder.glob("*") if path.suffix in suffixes and path.stem not in keys)
 
 
 def _line(cells: Iterable[str]) -> str:

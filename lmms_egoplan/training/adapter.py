@@ -143,12 +143,10 @@ def write_merged(folder: Path, name: str | None, out: Path) -> None:
         name: the base, a checkpoint's name or folder; by default what the adapter names.
 
     Raises:
-        LmmsEgoplanError: there is no adapter, it belongs to another base or names none, or `out` is not empty.
+        LmmsEgoplanError: there is no adapter, or it belongs to another base or names none.
     """
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise LmmsEgoplanError(f"{out}: is not empty; give another --out")
     if not (folder / _CONFIG).is_file():
         raise LmmsEgoplanError(f"{folder}: no adapter: there is no {_CONFIG}")
     name = name or read_json(folder / _CONFIG, "adapter's settings").get("base_model_name_or_path")

@@ -10,6 +10,7 @@ from typing import Any
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode
+from lmms_egoplan.outputs import MANIFEST
 from lmms_egoplan.storage import hold, write_whole
 from lmms_egoplan.validation import shown
 
@@ -100,12 +101,6 @@ class RunFolder:
 
     def _stored(self) -> dict[str, Any] | None:
         stored = _read(self.path / SETTINGS)
-        if stored is None and self.path.exists():
-            if not self.path.is_dir():
-                raise LmmsEgoplanError(f"{self.path}: is a file; give another --out")
-            others = sorted(path.name for path in self.path.iterdir() if not path.name.startswith("."))
-            if others:
-                raise LmmsEgoplanError(f"{self.path}: holds other files ({', '.join(others[:3])}); give another --out")
         return None if stored is None else self._earlier | stored
 
     @staticmethod
@@ -136,11 +131,9 @@ def only_process(path: Path) -> Iterator[None]:
     A folder that was not there, and in which nothing was written, is removed again.
 
     Raises:
-        LmmsEgoplanError: another process trains in it, or the path is a file.
+        LmmsEgoplanError: another process trains in it.
         OSError: the folder cannot be written.
     """
-    if path.exists() and not path.is_dir():
-        raise LmmsEgoplanError(f"{path}: is a file; give another --out")
     path.mkdir(parents=True, exist_ok=True)
     guard = hold(path / _LOCK)
     if guard is None:
@@ -149,9 +142,10 @@ def only_process(path: Path) -> Iterator[None]:
         yield
     finally:
         guard.close()
-        if path.is_dir() and [other.name for other in path.iterdir()] == [_LOCK]:
+        if path.is_dir() and {other.name for other in path.iterdir()} <= {_LOCK, MANIFEST}:
             (path / _LOCK).unlink()
-            path.rmdir()
+            if not any(path.iterdir()):
+                path.rmdir()
 
 
 def _read(path: Path) -> dict[str, Any] | None:

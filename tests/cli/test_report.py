@@ -11,6 +11,7 @@ from benchmarks.actplan.synthetic import actplan_answers
 from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
 from lmms_egoplan.benchmarks.registry import BENCHMARKS, published_together
 from lmms_egoplan.cli import app
+from lmms_egoplan.outputs import MANIFEST
 from lmms_egoplan.report.document import Headline, Section
 from lmms_egoplan.report.summary import model_card
 from report.prepared import prepare_data
@@ -61,11 +62,15 @@ def strips_of(out):
     return {path.name: (path.stat().st_mtime_ns, path.stat().st_ino) for path in (out / "gallery/images").iterdir()}
 
 
+STALE = ("tables/old.csv", "tables/old.md", "figures/old.svg", "figures/old.png")
+MINE = ("tables/mine.txt", "tables/mine.csv", "tables/mine.md", "figures/mine.svg", "figures/mine.png")
+
+
 @pytest.fixture(scope="module")
 def twice(data, tmp_path_factory):
     """The folder of a report of one run and then of both, each as the command told, and the first one's pictures.
 
-    Between the two, files are there that neither report has.
+    Between the two, files are there that neither report has; of one of each kind, the first says that it wrote it.
     """
     folder = write_runs(tmp_path_factory.mktemp("twice"))
     out = folder / "out"
@@ -74,8 +79,10 @@ def twice(data, tmp_path_factory):
         patch.setenv("COLUMNS", "200")
         first = report(folder / "lm-eval", "--out", out)
         strips = strips_of(out)
-        for name in ("tables/old.csv", "tables/old.md", "tables/mine.txt", "figures/old.svg", "figures/old.png"):
+        for name in (*STALE, *MINE):
             (out / name).touch()
+        manifest = json.loads((out / MANIFEST).read_text())
+        (out / MANIFEST).write_text(json.dumps(manifest | {"files": [*manifest["files"], *STALE]}))
         second = report(folder, "--out", out)
     return out, first, strips, second
 
@@ -99,7 +106,7 @@ def test_one_line_sums_up_and_one_tells_where_the_page_is(twice):
 def test_files_of_an_earlier_report_that_this_one_lacks_are_deleted(twice):
     out, *_ = twice
     assert not [path.name for path in out.rglob("old.*")]
-    assert (out / "tables" / "mine.txt").exists()
+    assert all((out / name).exists() for name in MINE)
 
 
 def test_a_second_report_takes_the_pictures_of_the_first(twice):

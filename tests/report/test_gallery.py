@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from PIL import Image
 
+from lmms_egoplan.outputs import claimed_folder
 from lmms_egoplan.report import gallery
 from patience import FOREVER_S
 from report.two_models import SHOWN_HOSTILE, images, plan_item
@@ -164,6 +165,7 @@ def test_no_question_is_shown_the_picture_of_another_with_its_key(tmp_path):
 
 def test_a_smaller_report_leaves_no_files_of_the_larger(tmp_path):
     many = [replace(plan_item(number, (True, False)), images=None) for number in range(101)]
-    gallery.write_gallery(tmp_path, many, lambda *_: None, FOREVER_S)
-    gallery.write_gallery(tmp_path, many[:100], lambda *_: None, FOREVER_S)
+    for items in (many, many[:100]):
+        with claimed_folder(tmp_path, "report"):
+            gallery.write_gallery(tmp_path, items, lambda *_: None, FOREVER_S)
     assert [path.name for path in (tmp_path / "gallery").glob("*.js")] == ["0.js"]

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from lmms_egoplan.annotation.options import Annotators, Db, Host, Port
+from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.prepared_counts import SkipMissing, Verify, print_summary
 
 
@@ -84,12 +85,13 @@ def list_videos(
     )
 
 
+@also_writes("{stem}.rejections.jsonl")
 def build(
     goalstep: Annotated[Path, typer.Argument(metavar="GOALSTEP", help="Ego4D Goal-Step's annotation file.")],
     videos: Annotated[
         Path, typer.Option(help="Folder with `<video_uid>.mp4`; steps of videos that are not there are left out.")
     ],
-    out: Annotated[Path, typer.Option(help="The file to write, JSON lines.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write, JSON lines.")],
     narrations: Annotated[
         Path | None,
         typer.Option(
@@ -161,9 +163,8 @@ def _build_goalstep_steps(goalstep: Path, videos: Path, out: Path, before_end: f
 
 
 def _build_from_narrations(narrations: Path, goalstep: Path, videos: Path, out: Path, llm: str | None) -> None:
-    from lmms_egoplan.benchmarks.egointent.construction.build import build, check_out, rejections_path, write
+    from lmms_egoplan.benchmarks.egointent.construction.build import build, rejections_path, write
 
-    check_out(out, [narrations, goalstep])
     built = build(narrations, goalstep, videos, llm)
     write(built, out)
     reasons = "; ".join(f"{count}: {reason}" for reason, count in built.left_out())

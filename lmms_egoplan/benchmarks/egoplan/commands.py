@@ -7,7 +7,8 @@ import typer
 
 from lmms_egoplan.annotation.options import Annotators, Db, Host, PerItem, Port
 from lmms_egoplan.benchmarks.egoplan.tuning import commands as tuning
-from lmms_egoplan.next_action.commands import print_cut, print_needed, print_prepared
+from lmms_egoplan.next_action.commands import ALSO_LISTED, print_cut, print_needed, print_prepared
+from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.prepared_counts import SkipMissing, Verify
 
 _LABELS = {"task_goals": "task goals"}
@@ -61,6 +62,7 @@ def prepare(
     print_prepared(summary, _LABELS)
 
 
+@also_writes(*ALSO_LISTED)
 def list_videos(
     annotations: Annotated[
         Path, typer.Option(metavar="FILE", help="EgoPlan's annotation file, of either split.", show_default=False)
@@ -163,9 +165,8 @@ def build(
     - Narrations of EPIC-KITCHENS-100: https://github.com/epic-kitchens/epic-kitchens-100-annotations
     - Ego4D's: https://ego4d-data.org
     """
-    from lmms_egoplan.benchmarks.egoplan.construction.build import EVALUATION, build, check_out, write
+    from lmms_egoplan.benchmarks.egoplan.construction.build import EVALUATION, build, write
 
-    check_out(out, [file for file in (narrations, goals, epic_video_info) if file])
     kinds = drop.replace(",", " ").split()
     built = build(narrations, source, goals, instruction_data, seed, mean_gap, True, kinds, epic_video_info)
     write(built, out)
@@ -188,7 +189,7 @@ def submit(
             "file.",
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The submission to write, JSON.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The submission to write, JSON.")],
     split: Annotated[
         Literal["val", "test"] | None,
         typer.Option(help="The split. Without it, that in the name of the samples file; test if there is none."),

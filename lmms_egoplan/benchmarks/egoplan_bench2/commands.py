@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from lmms_egoplan.next_action.commands import print_cut, print_needed, print_prepared
+from lmms_egoplan.next_action.commands import ALSO_LISTED, print_cut, print_needed, print_prepared
+from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.prepared_counts import SkipMissing, Verify
 
 Annotations = Annotated[
@@ -46,6 +47,7 @@ def prepare(
     print_prepared(prepare_egoplan_bench2(annotations, ego4d, skip_missing, verify, clips), {})
 
 
+@also_writes(*ALSO_LISTED)
 def list_videos(
     annotations: Annotations,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The list of videos to write.", show_default=False)],

@@ -72,8 +72,8 @@ def test_errors_are_one_message(inputs, tmp_path):
         (EVALUATE, [model, *files, "--split", "test"], "no labelled plans of the split test in it"),
         (EVALUATE, [model, none, files[1], "--split", "val"], f"{none}: cannot be read"),
         (TRAIN, [*files, "--encoder", none, "--out", tmp_path / "out"], f"{none}: no BERT-type checkpoint can be"),
-        (TRAIN, [*files, "--encoder", encoder, "--out", model], f"{model}: holds other files"),
-        (TRAIN, [files[0], none, "--encoder", encoder, "--out", model], f"{none}: cannot be read"),
+        (TRAIN, [*files, "--encoder", encoder, "--out", model], f"--out {model}: it holds other files"),
+        (TRAIN, [files[0], none, "--encoder", encoder, "--out", tmp_path / "out"], f"{none}: cannot be read"),
     ):
         result = run(command, *arguments)
         assert result.exit_code == 1, result.output

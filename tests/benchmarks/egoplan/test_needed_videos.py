@@ -10,6 +10,7 @@ from benchmarks.egoplan.test_prepare import question
 from lmms_egoplan.benchmarks.egoplan.records import read_annotations
 from lmms_egoplan.cli import app
 from lmms_egoplan.next_action.needed_videos import hours, needed_spans
+from lmms_egoplan.outputs import MANIFEST
 
 QUESTIONS = [
     question(1, "EpicKitchens", "P22_107", 100, (51, 60)),
@@ -57,7 +58,7 @@ def test_hours_are_counted_once_by_each_videos_clock(tmp_path):
 def test_no_empty_list_is_written(tmp_path):
     result = run(tmp_path, QUESTIONS[:1])
     assert "Ego4D: no video is needed, and no list is written" in result.stdout
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "ids_epic_kitchens.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [MANIFEST, "a.json", "ids_epic_kitchens.txt"]
 
 
 def test_wrong_records_are_named(tmp_path):

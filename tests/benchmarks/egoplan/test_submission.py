@@ -12,6 +12,7 @@ from example_summary import SUMMARY
 from lmms_egoplan.benchmarks.egoplan.submission import build_submission, read_predictions, write_predictions
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.outputs import MANIFEST
 from lmms_egoplan.storage import save_split
 
 IDS = [3, 1, 2]
@@ -51,19 +52,20 @@ def test_submission_from_samples(tmp_path):
         {"sample_id": 1, "label": "A"},
         {"sample_id": 2, "label": "B"},
     ]
-    assert [path.name for path in out.parent.iterdir()] == ["submission.json"]
+    assert {path.name for path in out.parent.iterdir()} == {"submission.json", MANIFEST}
 
 
 @pytest.mark.usefixtures("split")
 def test_incomplete_predictions_leave_the_old_file(tmp_path):
     samples = write_samples(tmp_path / "samples.jsonl", [(1, "A"), (1, "B"), (2, None), (9, "C")])
     out = tmp_path / "submission.json"
-    out.write_text("old")
+    assert run(write_samples(tmp_path / "old.jsonl", [(1, "A"), (2, "B"), (3, "D")]), "--out", out).exit_code == 0
+    old = out.read_text()
     result = run(samples, "--out", out)
     assert result.exit_code == 1
     assert "without a prediction: 2 (3 and 2); more than once: 1 (1); not in the split: 1 (9)" in result.stderr
     assert len(result.stderr.splitlines()) == 1
-    assert out.read_text() == "old"
+    assert out.read_text() == old
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def train(
             "any BERT-type checkpoint."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Folder for the classifier, its scores and its model card.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the classifier, its scores and its model card.")],
     epochs: Annotated[int, typer.Option(min=1, help="Each epoch shows every training instance once.")] = 70,
     learning_rate: Annotated[
         float | None,

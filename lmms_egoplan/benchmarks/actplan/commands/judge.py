@@ -34,7 +34,7 @@ def judge(
 
     Example: `lmms-egoplan judge actplan labels/plans.jsonl --out judged-errors`
     """
-    from lmms_egoplan.annotation.export import check_folder, write_folder
+    from lmms_egoplan.annotation.export import write_folder
     from lmms_egoplan.benchmarks.actplan.answer_files import read_plans
     from lmms_egoplan.benchmarks.actplan.error_judge import DEFAULT_JUDGE, JUDGED_ERRORS, judge_errors, judged_lines
     from lmms_egoplan.benchmarks.actplan.shown_instances import instances_of
@@ -42,7 +42,6 @@ def judge(
     from lmms_egoplan.judging.json_replies import language_model
 
     settings = language_model(DEFAULT_JUDGE)
-    check_folder(out, "actplan")
     stored = [(plan.model or path.stem, plan) for path in plans for plan in read_plans(path)]
     wrong = [(model, plan) for model, plan in stored if not plan.labels["correct"]]
     if not wrong:

@@ -46,7 +46,7 @@ def score(
             "finetuning_data.jsonl.",
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The scores to write, JSON.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The scores to write, JSON.")],
 ) -> None:
     """Score plans for ActPlan-1K's activities against their gold plans.
 

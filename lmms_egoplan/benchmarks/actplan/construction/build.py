@@ -16,7 +16,6 @@ from lmms_egoplan.benchmarks.actplan.construction.circumstance_flow import (
 from lmms_egoplan.benchmarks.actplan.construction.circumstances import CATEGORIES, change, propose, read_verdicts
 from lmms_egoplan.benchmarks.actplan.construction.folders import alone
 from lmms_egoplan.benchmarks.actplan.construction.layout import (
-    ANNOTATION,
     Instance,
     finished,
     read_gold_plans,
@@ -99,7 +98,6 @@ def build(
             in ``out``.
         OSError: the folder cannot be written.
     """
-    check_out(out, [path for path in (bddl, images, examples, circumstances, plans) if path is not None])
     settings = language_model(DEFAULT_MODEL, model)
     activities, rejections = read_activities(bddl)
     pairs = read_examples(examples or bddl)
@@ -151,19 +149,6 @@ def build(
         if plans is not None:
             write_annotation(done, out)
         return built
-
-
-def check_out(out: Path, inputs: Sequence[Path]) -> None:
-    """Whether a folder can be written without loss, before anything is asked.
-
-    Raises:
-        LmmsEgoplanError: a file is there, or an input lies where something is written.
-    """
-    if out.exists() and not out.is_dir():
-        raise LmmsEgoplanError(f"--out {out}: a file is there; name a folder")
-    for path in inputs:
-        if any(path.resolve().is_relative_to((out / name).resolve()) for name in (VIEWS, ACTIVITIES, ANNOTATION)):
-            raise LmmsEgoplanError(f"--out {out}: {path} is read, and would be replaced; name another folder")
 
 
 def _instance(views: Views, activities: dict[str, Activity], texts: dict[str, str]) -> Instance:

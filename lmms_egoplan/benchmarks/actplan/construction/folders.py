@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.outputs import check_own
 from lmms_egoplan.storage import hold
 
 _LOCK = ".lock"
@@ -44,6 +45,8 @@ def replacing(folder: Path) -> Iterator[Path]:
         root = Path(scratch) / folder.name
         root.mkdir()
         yield root
+        for path in folder.rglob("*"):
+            check_own(path)
         if folder.exists():
             folder.rename(Path(scratch) / "former")
         if any(root.iterdir()):

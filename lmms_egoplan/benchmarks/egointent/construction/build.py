@@ -103,19 +103,6 @@ def rejections_path(out: Path) -> Path:
     return out.with_name(f"{out.stem}.rejections.jsonl")
 
 
-def check_out(out: Path, inputs: Sequence[Path]) -> None:
-    """Whether the steps can be written without loss, before anything is asked.
-
-    Raises:
-        LmmsEgoplanError: a folder is there, or one of the inputs is, or would be among the outputs.
-    """
-    if out.is_dir():
-        raise LmmsEgoplanError(f"--out {out}: a folder is there; name a file such as {out / 'steps.jsonl'}")
-    for path in inputs:
-        if path.resolve() in (out.resolve(), rejections_path(out).resolve()):
-            raise LmmsEgoplanError(f"--out {out}: {path} is read, and would be replaced; name another file")
-
-
 def write(built: Built, out: Path) -> None:
     """Write the steps as JSON Lines, and what was left out beside them; each file whole or not at all.
 

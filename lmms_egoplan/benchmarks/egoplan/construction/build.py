@@ -24,11 +24,12 @@ from lmms_egoplan.benchmarks.egoplan.construction.questions import (
     make_questions,
     recognition_records,
 )
-from lmms_egoplan.benchmarks.egoplan.construction.statistics import STATISTICS, statistics, write_statistics
+from lmms_egoplan.benchmarks.egoplan.construction.statistics import statistics, write_statistics
 from lmms_egoplan.benchmarks.egoplan.construction.summary import KINDS, accuracies, counts
 from lmms_egoplan.ego4d import UNSURE
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.json_replies import language_model
+from lmms_egoplan.outputs import check_own, delete
 from lmms_egoplan.rejections import Rejection, counted, rejection_lines
 from lmms_egoplan.text import clean_text, csv_text
 from lmms_egoplan.validation import listing
@@ -124,26 +125,10 @@ def build(
     return Built(videos, found, questions, recognition, rejections, summary)
 
 
-def check_out(out: Path, inputs: Sequence[Path]) -> None:
-    """Whether a folder can be written without loss, before anything is asked.
-
-    Raises:
-        LmmsEgoplanError: a file is there, or one of the inputs lies in it under the name of an output.
-    """
-    if out.exists() and not out.is_dir():
-        raise LmmsEgoplanError(f"--out {out}: a file is there; name a folder")
-    names = (NARRATIONS, GOALS, REJECTIONS, SUMMARY, EVALUATION, INSTRUCTION, RECOGNITION, *STATISTICS)
-    for path in inputs:
-        if path.resolve() in [(out / name).resolve() for name in names]:
-            raise LmmsEgoplanError(
-                f"--out {out}: {path.name} there is read, and would be replaced; name another folder"
-            )
-
-
 def write(built: Built, out: Path) -> None:
     """Write questions, goals, narrations, rejections and statistics into a folder, each file whole or not at all.
 
-    Instruction data of an earlier build, which this one has not, are deleted there.
+    Instruction data of an earlier build, which this one has not, are deleted (`outputs.delete`).
 
     Raises:
         OSError: the folder cannot be written.
@@ -168,9 +153,9 @@ def write(built: Built, out: Path) -> None:
             (unfinished / name).write_text(clean_text(text), encoding="utf-8", newline="")
         write_statistics(statistics(built.questions), unfinished)
         for path in sorted(unfinished.iterdir()):
+            check_own(out / path.name)
             path.replace(out / path.name)
-    for name in {INSTRUCTION, RECOGNITION} - texts.keys():
-        (out / name).unlink(missing_ok=True)
+    delete(out / name for name in {INSTRUCTION, RECOGNITION} - texts.keys())
 
 
 def _json_list(records: Sequence[dict[str, Any]]) -> str:

@@ -37,23 +37,16 @@ def export_preferences(
         The number of pairs.
 
     Raises:
-        LmmsEgoplanError: the data are wrong, frames are missing, or `out` holds something else, such as an export of
-            other data or frames.
+        LmmsEgoplanError: the data are wrong, frames are missing, or `out` holds an export of other data or frames.
     """
     records = read_instructions(data)
     footage = find_frames(records, {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}, NUM_CLIPS, str(data))
-    if out.exists() and (
-        not out.is_dir() or any(path.name not in (PAIRS, IMAGES, _IDENTITY) for path in out.iterdir())
-    ):
-        raise LmmsEgoplanError(f"{out}: holds other files; give another --out")
     versions = sorted((record, footage[record].version) for record in footage)
     identity = fingerprint([sha256(data.read_bytes()).hexdigest(), form, seed, _VISUALS, versions])
-    if out.exists() and any(out.iterdir()):
-        stored = read_json(out / _IDENTITY, "export") if (out / _IDENTITY).is_file() else None
-        if stored != {"identity": identity}:
-            raise LmmsEgoplanError(
-                f"{out}: holds an export of other data, settings or frames; give another --out, or remove the folder"
-            )
+    if (out / _IDENTITY).is_file() and read_json(out / _IDENTITY, "export") != {"identity": identity}:
+        raise LmmsEgoplanError(
+            f"{out}: holds an export of other data, settings or frames; give another --out, or remove the folder"
+        )
     write_whole(out / _IDENTITY, json.dumps({"identity": identity}) + "\n")
     (out / IMAGES).mkdir(parents=True, exist_ok=True)
     lines = []

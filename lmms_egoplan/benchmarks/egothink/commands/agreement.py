@@ -78,7 +78,7 @@ def agreement(
             "of several people may hold any number from 0 to 1."
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="All coefficients as CSV.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="All coefficients as CSV.")] = None,
 ) -> None:
     """Compare ratings of EgoThink's answers: each rater's mean, and how far raters agree.
 

@@ -10,10 +10,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from lmms_egoplan.outputs import also_writes
+
 if TYPE_CHECKING:
     from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 
 
+@also_writes("{name}.partial")
 def judge(
     samples: Annotated[
         list[Path],
@@ -64,10 +67,7 @@ def judge(
         raise LmmsEgoplanError(f"no judge is set. Set a judge with\n{HOW_TO_SET}")
     if concurrency is not None:
         settings = replace(settings, concurrency=concurrency)
-    if out.is_dir() or any(out.resolve() == path.resolve() for path in samples):
-        raise LmmsEgoplanError(f"{out}: --out must be another file than the samples, and no folder")
     answers = with_questions(read_stored(samples))
-    out.parent.mkdir(parents=True, exist_ok=True)
     probe(settings)
     repeated = grade_repeatedly(answers, settings, repeats)
     judged = repeated[0]

@@ -274,15 +274,6 @@ def test_another_runs_folder_is_refused(whole, inputs, tmp_path):
     assert train_bleurt(plans, activities, str(copy), out, RECIPE, print) == whole[1]
 
 
-def test_other_files_are_left_alone(inputs, tmp_path):
-    (tmp_path / "thesis.tex").write_text("")
-    with pytest.raises(LmmsEgoplanError, match=r"holds other files \(thesis.tex\); give another --out"):
-        train_bleurt(*inputs, tmp_path, RECIPE, print)
-    with pytest.raises(LmmsEgoplanError, match="is a file"):
-        train_bleurt(*inputs, tmp_path / "thesis.tex", RECIPE, print)
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
-
-
 def test_needs_both_splits(inputs, tmp_path):
     for missing, splits in (("val", ["train"] * 2), ("train", ["val", "test"])):
         plans, activities = write_plans(tmp_path, [record(0), record(1)], splits)

@@ -36,6 +36,7 @@ from lmms_egoplan.benchmarks.actplan.construction.sources import INSTRUCTION
 from lmms_egoplan.benchmarks.actplan.splits import PREPARED
 from lmms_egoplan.cli import app
 from lmms_egoplan.judging.json_replies import NOT_JSON
+from lmms_egoplan.outputs import MANIFEST
 from patience import FOREVER_S, wait_until
 from shared_data import DATA
 
@@ -271,7 +272,7 @@ def test_plans_for_other_texts_and_views_are_left_out(sources, monkeypatch):
         (("--examples", "tours"), "no BDDL problem"),
         (("--views", "views.csv"), "views of home/x/0/sample_0, of which there is no tour"),
         (("--out", "views.csv"), "a file is there"),
-        (("--bddl", "built/activities"), "is read, and would be replaced"),
+        (("--bddl", "built/activities"), "built/activities: no such folder"),
     ],
 )
 def test_wrong_inputs_are_told_before_anything_is_asked(sources, monkeypatch, more, message):
@@ -298,6 +299,8 @@ def contents(folder):
 def test_one_process_builds_in_a_folder_at_a_time(sources, monkeypatch):
     """The other one would delete what this one has begun to write."""
     with LanguageModel() as server:
+        (sources / "built").mkdir()
+        (sources / "built" / MANIFEST).write_text(json.dumps({"command": "data build actplan"}))
         with alone(sources / "built"):
             options = ("--bddl", sources / "bddl", "--out", sources / "built")
             monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)

@@ -310,7 +310,7 @@ def test_the_files_that_the_documentation_shows_are_read(tmp_path, serve):
     ("more", "told"),
     [
         (("--before-end", "1"), "not with --narrations"),
-        (("--out", "{folder}"), "a folder is there"),
+        (("--out", "{folder}"), "is a folder"),
         (("--out", "{folder}/goalstep.json"), "is read, and would be replaced"),
         (("--videos", "{folder}/none"), "no such folder"),
         (("--narrations", "{folder}/goalstep.json"), "expected an object with each video's narration_pass_1"),

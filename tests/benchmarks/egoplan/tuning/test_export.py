@@ -100,10 +100,3 @@ def test_another_export_is_not_mixed_with_the_pictures_of_an_earlier_one(folder,
         assert "holds an export of other data, settings or frames" in " ".join(result.output.split())
     result, _ = export(tmp_path, "trl", "--seed", "7")
     assert result.exit_code == 1
-
-
-def test_a_folder_with_other_files_is_refused(folder):
-    (folder / "trl" / "notes.txt").write_text("mine")
-    result, _ = export(folder, "trl")
-    assert result.exit_code == 1
-    assert "holds other files" in result.output

@@ -1,0 +1,264 @@
+"""What commands write: a folder or file that ``--out`` names is new, or the same command wrote it before.
+
+A manifest in the folder, `MANIFEST`, lists what commands wrote there. Nothing else is ever replaced or deleted.
+"""
+
+import errno
+import inspect
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import read_json
+from lmms_egoplan.validation import Checked, read_as
+
+MANIFEST = ".lmms-egoplan.json"
+# What outputs of before the manifest have.
+_FORMER = {"report": "report.json", "train egoplan": "run.json", "train bleurt": "run.json"}
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+# What libraries say that tell no error number: safetensors, torch, SQLite.
+_FULL_TEXTS = ("No space left", "StorageFull", "disk is full", "File too large", "FileTooLarge")
+
+
+class _Manifest(Checked):
+    """What commands wrote into a folder.
+
+    command: the one that the whole folder belongs to; "" for none.
+    files: what it wrote, relative to the folder.
+    finished: false while it writes; `files` may lack some then.
+    single: files that other commands wrote there, each with its command.
+    """
+
+    command: str = ""
+    files: list[str] = Field(default_factory=list)
+    finished: bool = True
+    single: dict[str, str] = Field(default_factory=dict)
+
+
+@dataclass
+class _Output:
+    """A command's output while it runs: files that are listed, and those of somebody else that must stay."""
+
+    root: Path
+    listed: set[str] = field(default_factory=set)
+    foreign: set[str] = field(default_factory=set)
+
+
+# A process runs one command.
+_running: list[_Output] = []
+
+
+def claiming(command: str, run: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command's function the rule for its parameter ``out``, a folder (metavar DIR) or a file (FILE).
+
+    Raises:
+        TypeError: the parameter has no such metavar.
+    """
+    parameter = inspect.signature(run).parameters.get("out")
+    if parameter is None:
+        return run
+    (kind,) = (option.metavar for option in parameter.annotation.__metadata__)
+    if kind not in ("DIR", "FILE"):
+        raise TypeError(f"{command}: --out needs the metavar DIR or FILE, got {kind}")
+
+    @wraps(run)
+    def claim(*args: Any, **kwargs: Any) -> Any:
+        out: Path | None = kwargs["out"]
+        if out is None or kwargs.get("list_goals"):
+            return run(*args, **kwargs)
+        given = (value for name, value in kwargs.items() if name not in ("out", "config"))
+        inputs = [path for value in given for path in (value if isinstance(value, list) else [value])]
+        read = [path.resolve() for path in inputs if isinstance(path, Path)]
+        try:
+            also = vars(run).get("also", ())
+            with claimed_folder(out, command, read) if kind == "DIR" else _files(out, command, read, also):
+                return run(*args, **kwargs)
+        except Exception as error:
+            if _is_full(error):
+                raise LmmsEgoplanError(_full(error, out)) from error
+            raise
+
+    return claim
+
+
+def also_writes(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Name what a command writes next to its file: ``{stem}``, ``{name}`` and ``{suffix}`` are that file's."""
+
+    def name(run: Callable[..., Any]) -> Callable[..., Any]:
+        vars(run)["also"] = names
+        return run
+
+    return name
+
+
+def check_own(path: Path) -> None:
+    """Check that a file which is about to be replaced is not somebody else's.
+
+    Raises:
+        LmmsEgoplanError: it lies in the output of the command that runs, and no command wrote it.
+    """
+    if any(_name(path, output.root) in output.foreign for output in _running if output.foreign):
+        raise LmmsEgoplanError(f"{path}: no earlier run wrote this file, and it would be replaced; move it away")
+
+
+def delete(paths: Iterable[Path]) -> None:
+    """Delete files, and what is in folders, of an earlier run of the command that runs; other files stay."""
+    output = _running[-1] if _running else _Output(Path())
+    for path in paths:
+        for file in [*path.rglob("*")] if path.is_dir() else [path]:
+            if _name(file, output.root) in output.listed:
+                file.unlink(missing_ok=True)
+        for folder in sorted((each for each in (*path.rglob("*"), path) if each.is_dir()), reverse=True):
+            if not any(folder.iterdir()):
+                folder.rmdir()
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Within it, errors of the system that name no file, or a temporary one, name this one."""
+    try:
+        yield
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, str(path)) from error
+
+
+@contextmanager
+def claimed_folder(out: Path, command: str, read: Sequence[Path] = ()) -> Iterator[None]:
+    """Make a folder, or take that of an earlier run of the same command; list at the end what was written.
+
+    Args:
+        read: inputs.
+
+    Raises:
+        LmmsEgoplanError: a file is there, or above it; the folder holds something else; an input would be replaced.
+    """
+    if out.exists() and not out.is_dir():
+        raise LmmsEgoplanError(f"--out {out}: a file is there; name a folder")
+    manifest, is_former = _read(out), command in _FORMER and (out / _FORMER[command]).is_file()
+    if manifest.command != command and not is_former and out.is_dir() and any(out.iterdir()):
+        owner = f"`lmms-egoplan {manifest.command}` wrote it" if manifest.command else "it holds other files"
+        raise LmmsEgoplanError(f"--out {out}: {owner}; name a new or empty folder")
+    before = _versions(out)
+    listed = before.keys() & {*manifest.files}
+    for path in read:
+        name = _name(path, out)
+        if name and any(name in (file, ".", *map(str, Path(file).parents)) for file in (*listed, ".")):
+            raise LmmsEgoplanError(f"--out {out}: {path} is read, and would be replaced; name another folder")
+    new = _make(out)
+    foreign = before.keys() - listed if manifest.finished and not is_former else set()
+    _write(out, manifest := manifest.model_copy(update={"command": command, "finished": False}))
+    _running.append(_Output(out, listed, foreign))
+    try:
+        yield
+    finally:
+        _running.pop()
+        after = _versions(out)
+        files = sorted(name for name in after if name in listed or before.get(name) != after[name])
+        if files or not new:
+            _write(out, manifest.model_copy(update={"files": files, "finished": True}))
+        else:
+            (out / MANIFEST).unlink(missing_ok=True)
+        _unmake(new)
+
+
+@contextmanager
+def _files(out: Path, command: str, read: Sequence[Path], also: Sequence[str]) -> Iterator[None]:
+    names = {"stem": out.stem, "name": out.name, "suffix": out.suffix}
+    paths = [out, *(out.with_name(name.format(**names)) for name in also)]
+    own = {name for name, writer in _read(out.parent).single.items() if writer == command}
+    for path in paths:
+        if path.is_dir():
+            raise LmmsEgoplanError(f"--out {out}: {path} is a folder; name a file")
+        if path.resolve() in read:
+            raise LmmsEgoplanError(f"--out {out}: {path} is read, and would be replaced; name another file")
+        if path.exists() and path.name not in own:
+            raise LmmsEgoplanError(
+                f"--out {out}: {path} is there, and no `lmms-egoplan {command}` wrote it; name another file, or move it"
+            )
+    new = _make(out.parent)
+    before = {path: _version(path) for path in paths}
+    try:
+        yield
+    finally:
+        if written := {path.name: command for path in paths if path.is_file() and _version(path) != before[path]}:
+            manifest = _read(out.parent)
+            _write(out.parent, manifest.model_copy(update={"single": manifest.single | written}))
+        _unmake(new)
+
+
+def _make(folder: Path) -> list[Path]:
+    """Make a folder, and check that a file can be written there; return the folders that were absent, itself first."""
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    if new and not new[-1].parent.is_dir():
+        raise LmmsEgoplanError(f"--out {folder}: {new[-1].parent} is a file, no folder; name another place")
+    with naming(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return new
+
+
+def _unmake(new: Iterable[Path]) -> None:
+    """Remove folders that are empty."""
+    for path in new:
+        if path.is_dir() and not any(path.iterdir()):
+            path.rmdir()
+
+
+def _read(folder: Path) -> _Manifest:
+    path = folder / MANIFEST
+    return read_as(_Manifest, str(path), read_json(path)) if path.is_file() else _Manifest()
+
+
+def _write(folder: Path, manifest: _Manifest) -> None:
+    """Write the manifest whole or not at all."""
+    unfinished = folder / f"{MANIFEST}.{os.getpid()}"
+    try:
+        unfinished.write_text(json.dumps(manifest.model_dump()) + "\n", encoding="utf-8")
+        unfinished.replace(folder / MANIFEST)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _versions(folder: Path) -> dict[str, tuple[int, int] | None]:
+    """Files below a folder, each with what changes when it is written."""
+    found = (Path(root, name) for root, _, names in os.walk(folder) for name in names)
+    return {str(path.relative_to(folder)): _version(path) for path in found if path.parent / MANIFEST != path}
+
+
+def _version(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+def _name(path: Path, root: Path) -> str | None:
+    """A path relative to a folder; None outside of it."""
+    resolved, root = path.parent.resolve() / path.name, root.resolve()
+    return str(resolved.relative_to(root)) if resolved.is_relative_to(root) else None
+
+
+def _is_full(error: Exception) -> bool:
+    """Whether a volume cannot be written, by the number of the error or by the words of a library."""
+    return getattr(error, "errno", None) in _FULL or any(text in str(error) for text in _FULL_TEXTS)
+
+
+def _full(error: Exception, out: Path) -> str:
+    file = Path(getattr(error, "filename", None) or out).absolute()
+    mount = next(path for path in (file, *file.parents) if os.path.ismount(path))
+    free = shutil.disk_usage(mount).free
+    return (
+        f"{file}: cannot be written: {getattr(error, 'strerror', None) or error}. The volume {mount} has {free:,} "
+        "bytes free: make room there, or name another --out"
+    )
