@@ -1,6 +1,19 @@
-"""This process among those that a launcher started, as torchrun and accelerate tell it."""
+"""This process: its place among those of a launcher, the processes that it started, and how signals end them."""
 
+import atexit
 import os
+import signal
+import threading
+import time
+from contextlib import suppress
+from functools import cache
+from types import FrameType
+
+import psutil
+
+# After this many seconds, a process that was to end is ended, whatever it is doing.
+_GRACE_S = 2.0
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def num_processes() -> int:
@@ -11,3 +24,64 @@ def num_processes() -> int:
 def is_first_process() -> bool:
     """Whether this is the process that shows progress."""
     return os.environ.get("RANK", "0") == "0"
+
+
+@cache
+def end_on_signals() -> None:
+    """End this process, and all that it started, after Ctrl-C or SIGTERM. Call it in the main thread.
+
+    The first signal raises KeyboardInterrupt in the main thread, with the signal's number; no later one disturbs what
+    this ends. Two seconds after a second Ctrl-C, or after SIGTERM, the process ends even if a thread is blocked.
+    An ignored signal, as with nohup, stays ignored.
+    """
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    # Python writes the number of each signal there at once, even while the main thread is in foreign code.
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    for number in _SIGNALS:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+    os.register_at_fork(after_in_child=_restore_signals)
+    threading.Thread(target=_watch, args=(reading,), name="signals", daemon=True).start()
+
+
+def end_children() -> None:
+    """Kill the processes that this one started, and those that they started."""
+    children = psutil.Process().children(recursive=True)
+    for child in children:
+        with suppress(psutil.Error):
+            child.kill()
+    psutil.wait_procs(children, timeout=1)
+
+
+def exit_code(interrupt: KeyboardInterrupt) -> int:
+    """Return the exit code of a command that a signal ended, as shells have it: 130 after Ctrl-C."""
+    return 128 + (interrupt.args[0] if interrupt.args else signal.SIGINT)
+
+
+def _interrupt(number: int, _: FrameType | None) -> None:
+    for each in _SIGNALS:
+        if signal.getsignal(each) == _interrupt:
+            signal.signal(each, lambda *_: None)  # Not SIG_IGN: the watching thread must still learn of it.
+    atexit.register(end_children)
+    with suppress(OSError):
+        os.write(2, b"\nlmms-egoplan: interrupted; press Ctrl-C again to end at once\n")
+    raise KeyboardInterrupt(number)
+
+
+def _restore_signals() -> None:
+    """Give a forked process Python's own handlers, and no part in the signals of this one."""
+    signal.set_wakeup_fd(-1)
+    for number, handler in zip(_SIGNALS, (signal.default_int_handler, signal.SIG_DFL), strict=True):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
+def _watch(reading: int) -> None:
+    interrupts, number = 0, 0
+    while interrupts < 2 and number != signal.SIGTERM:
+        number = os.read(reading, 1)[0]
+        interrupts += number == signal.SIGINT
+    time.sleep(_GRACE_S)
+    end_children()
+    os._exit(128 + number)

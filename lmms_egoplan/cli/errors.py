@@ -6,17 +6,27 @@ import typer
 from typer.core import TyperGroup
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.processes import end_on_signals, exit_code
 
 # lm-eval tells its errors in its own way.
 _ON_THEIR_OWN = ("lm-eval",)
 
 
 class TellingErrors(TyperGroup):
-    """Ends with a message and exit code 1 instead of a traceback where files, settings or data are wrong."""
+    """Ends with a message and exit code 1 instead of a traceback where files, settings or data are wrong.
+
+    After a signal, the exit code is 128 plus its number.
+    """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        end_on_signals()
+        return super().__call__(*args, **kwargs)
 
     def invoke(self, ctx: typer.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            raise typer.Exit(exit_code(interrupt)) from None
         except BrokenPipeError:
             raise  # Who read the output has ended: the command ends without a word.
         except (LmmsEgoplanError, OSError) as error:

@@ -15,8 +15,9 @@ from rich.text import Text
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.outputs import delete
+from lmms_egoplan.processes import end_children
 
-OWN_COMMAND = (sys.executable, "-c", "from lmms_egoplan.cli import app; app()")
+OWN_COMMAND = (sys.executable, "-m", "lmms_egoplan")
 LOG = "lmms-eval.log"
 
 # The user's own judge and classifier have no part in a demo, nor have the judge's keys.
@@ -97,7 +98,7 @@ class DemoFolder:
                     if message := plain.rpartition(" - ")[2]:
                         self._status.update(escape(message[:width]))
             except BaseException:
-                process.kill()
+                end_children()
                 raise
         if process.returncode:
             raise self._failure(f"exit code {process.returncode}: {self.as_typed(command)}")

@@ -1,16 +1,13 @@
 """How alike EgoPlan's goals and right answers are (sec. 4.2, Fig. 7), and three levels of it."""
 
-import atexit
 import json
 import math
 import os
+import subprocess
 import sys
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from hashlib import sha256
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -115,20 +112,27 @@ def _keep(path: Path, measure: str, values: Mapping[Pair, float]) -> None:
 def _cosines_apart(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:
     """As `_cosines`. sentence-transformers takes about 1 GiB, which goes with a process of its own.
 
-    It is used here where it is loaded already, or no process can be started.
+    It is used here where it is loaded already, or that process fails.
     """
     if "sentence_transformers" not in sys.modules:
+        # A session of its own: Ctrl-C in a terminal does not reach it, and it ends with this process.
+        command = [sys.executable, "-c", f"from {__name__} import _compute; _compute()"]
         try:
-            with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-                return pool.submit(_cosines_of_a_child, pairs, name).result()
-        except (BrokenProcessPool, OSError) as error:
-            logger.debug(f"texts are compared without a process of their own: {type(error).__name__}: {error}")
+            ran = subprocess.run(
+                command, input=json.dumps([pairs, name]), capture_output=True, text=True, start_new_session=True
+            )
+            measure, values = json.loads(ran.stdout.rpartition("\n")[2])
+            return measure, values
+        except (OSError, ValueError) as error:
+            logger.debug(f"texts are compared without a process of their own: {error}")
     return _cosines(pairs, name)
 
 
-def _cosines_of_a_child(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:
-    atexit.register(os._exit, 0)  # Taking torch's modules down one by one would need 100 MiB more.
-    return _cosines(pairs, name)
+def _compute() -> None:
+    """Read pairs and an encoder's name from standard input, and write `_cosines` as the last line of the output."""
+    pairs, name = json.load(sys.stdin)
+    print("\n" + json.dumps(_cosines([tuple(pair) for pair in pairs], name)), end="", flush=True)
+    os._exit(0)  # Taking torch's modules down one by one would need 100 MiB more.
 
 
 def _cosines(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:
