@@ -63,10 +63,17 @@ def _interrupt(number: int, _: FrameType | None) -> None:
     for each in _SIGNALS:
         if signal.getsignal(each) == _interrupt:
             signal.signal(each, lambda *_: None)  # Not SIG_IGN: the watching thread must still learn of it.
-    atexit.register(end_children)
+    atexit.register(_finish)
     with suppress(OSError):
         os.write(2, b"\nlmms-egoplan: interrupted; press Ctrl-C again to end at once\n")
     raise KeyboardInterrupt(number)
+
+
+def _finish() -> None:
+    """Leave no process, and let no further signal change the exit code of an interpreter that shuts down."""
+    end_children()
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _restore_signals() -> None:
