@@ -14,8 +14,8 @@ def show(
         list[Path],
         typer.Argument(
             metavar="RUNS",
-            help="The `--output_path` of runs of lmms-eval or lm-eval, folders with several of these at any depth, or "
-            "results files.",
+            help="The `--output_path` of runs of lmms-eval or lm-eval, folders with several of these at any depth, "
+            "results files, or files that `lmms-egoplan judge` wrote.",
             show_default=False,
         ),
     ],
@@ -45,7 +45,7 @@ def show(
     from lmms_egoplan.report.terminal import print_runs, print_summary
     from lmms_egoplan.report.writing import markdown_of
 
-    read = read_scores(runs)
+    read = read_scores(runs, BENCHMARKS)
     if form == "text":
         print_runs(read.runs, Console(), BENCHMARKS)
     try:
@@ -74,7 +74,7 @@ def _sections(paths: list[Path]) -> "tuple[list[Section], bool]":
     from lmms_egoplan.report.runs import read_runs
     from lmms_egoplan.report.terminal import sections_of
 
-    runs = read_runs(paths).runs
+    runs = read_runs(paths, benchmarks=BENCHMARKS).runs
     for run in runs:
         for task_run in run.tasks.values():
             check(run, task_run)

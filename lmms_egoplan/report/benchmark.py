@@ -54,6 +54,9 @@ NO_INPUTS = Inputs()
 # An attribute with more groups, such as an activity, is for the gallery's search.
 _MOST_GROUPS = 24
 
+Judged = tuple[str, Mapping[str, Any], dict[str, Any]]
+"""A judged answer: its task, what is known of the task's config, and the sample as a harness logs it."""
+
 Task = TypeVar("Task", bound=Scored)
 Row = TypeVar("Row")
 Part = TypeVar("Part", Table, Figure)
@@ -66,6 +69,7 @@ class BenchmarkReport(ABC, Generic[Task]):
     TITLE, LEAD: of the section.
     METRIC, DECIMALS: the main score, as the summary names and shows it.
     UNIT, TOP: what stands behind a difference of main scores, "" for nothing; the highest score that there can be.
+    JUDGED: the fields by which a file of the benchmark's judged answers is known; empty where there are none.
     CLUSTERS: what `Answer.cluster` is, in the plural.
     MEASURE, SCALE: the main score of an answer among its `scores`, "" for `METRIC`; what it is multiplied by.
     tasks: what the runs have of the benchmark, which is read once.
@@ -79,6 +83,7 @@ class BenchmarkReport(ABC, Generic[Task]):
     UNIT: ClassVar[str] = "points"
     TOP: ClassVar[float] = 100
     CLUSTERS: ClassVar[str] = "questions"
+    JUDGED: ClassVar[frozenset[str]] = frozenset()
     MEASURE: ClassVar[str] = ""
     SCALE: ClassVar[float] = 1
 
@@ -283,6 +288,15 @@ class BenchmarkReport(ABC, Generic[Task]):
         if demo := [task.name for task in self.tasks if task.is_demo]:
             yield f"{DEMO_NOTE} {', '.join(demo)}."
         yield from self.gaps()
+
+    @classmethod
+    def judged_samples(cls, path: Path) -> Iterable[Judged]:
+        """Read the lines of a file of judged answers, in order, scored as a harness's task scores them.
+
+        Raises:
+            LmmsEgoplanError: a line holds something else, or an answer to a question that is not prepared.
+        """
+        return ()
 
     @classmethod
     def inputs_table(cls, inputs: Inputs) -> Table | None:

@@ -9,8 +9,8 @@ from lmms_egoplan.report.benchmark import Inputs, ReportedBenchmark
 from lmms_egoplan.report.document import Section
 from lmms_egoplan.report.gallery import IMAGE_SECONDS
 from lmms_egoplan.report.json_file import json_of
+from lmms_egoplan.report.judged import has_repeats, holds_lines
 from lmms_egoplan.report.labelled import labelled_folders
-from lmms_egoplan.report.logged_samples import sample_file
 from lmms_egoplan.report.page import write_page
 from lmms_egoplan.report.provenance import task_provenance
 from lmms_egoplan.report.recompute import check
@@ -66,11 +66,11 @@ def build_report(
         OSError: the folder cannot be written.
     """
     started = time.monotonic()
-    judged = [path for path in folders if ".jsonl" in path.suffixes and path.is_file() and sample_file(path) is None]
+    judged = [path for path in folders if holds_lines(path) and has_repeats(path)]
     labelled = labelled_folders(folders)
     inputs = Inputs(similarity, tuple(judged), labelled)
-    with_runs_in = [path for path in folders if path not in judged and path not in labelled]
-    read = read_runs(with_runs_in, names) if with_runs_in or not labelled else Runs((), ())
+    with_runs_in = [path for path in folders if path not in labelled]
+    read = read_runs(with_runs_in, names, benchmarks) if with_runs_in or not labelled else Runs((), ())
     for done, run in enumerate(read.runs, 1):
         for task_run in run.tasks.values():
             check(run, task_run)

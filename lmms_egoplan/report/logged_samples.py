@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from lmms_egoplan.report.run import CHECKPOINT
+
 _LMMS_EVAL = re.compile(r"(?P<time>.+?)_samples_(?P<task>.+)\.jsonl")
 _LM_EVAL = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
 _RESULTS_TIME = re.compile(r"(?:(?P<first>.+)_results|.+_(?P<last>\d{4}-\d\d-\d\dT[\d.-]+))\.json")
@@ -80,6 +82,21 @@ def start_time(path: Path, results: Mapping[str, Any]) -> str:
         except (OverflowError, ValueError):
             continue
     return text
+
+
+def short_name(model: str) -> str:
+    """The end of a model's name, and of a checkpoint the folder of its training run before it."""
+    folders, _, end = model.rpartition("/")
+    folder = folders.rpartition("/")[2]
+    return f"{folder}/{end}" if folder and re.fullmatch(CHECKPOINT, end, re.IGNORECASE) else end
+
+
+def model_name(path: Path, content: Mapping[str, Any]) -> str:
+    """Return the name of a run's model, by its results file and that file's content."""
+    config = content.get("config")
+    backend = config.get("model") if isinstance(config, dict) else None
+    found = (content.get("model_name"), backend, path.parent.name)
+    return next((name.strip().rstrip("/") for name in found if isinstance(name, str) and name.strip(" /")), "model")
 
 
 def _lmms_eval_zone(results: Mapping[str, Any]) -> tzinfo | None:

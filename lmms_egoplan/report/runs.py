@@ -12,12 +12,15 @@ from pydantic_core import from_json
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode
 from lmms_egoplan.outputs import MANIFEST
-from lmms_egoplan.report.logged_samples import HOW_TO_LOG, SampleFile, sample_file, start_time
+from lmms_egoplan.report.benchmark import ReportedBenchmark
+from lmms_egoplan.report.judged import holds_lines, read_judged
+from lmms_egoplan.report.logged_samples import HOW_TO_LOG, SampleFile, model_name, sample_file, short_name, start_time
 from lmms_egoplan.report.provenance import provenance_of
 from lmms_egoplan.report.recompute import aggregations, former_names
-from lmms_egoplan.report.run import CHECKPOINT, Run, Runs, TaskRun
+from lmms_egoplan.report.run import Run, Runs, TaskRun
 from lmms_egoplan.report.run_names import names_of
 from lmms_egoplan.report.task_versions import logged_version
+from lmms_egoplan.storage import DataMissingError
 from lmms_egoplan.validation import listing, shown
 
 # What is heavy in a sample and in no table: prompts, raw responses, hashes, and lists that are the same in all.
@@ -28,18 +31,24 @@ _STDERR = re.compile(r".+_stderr(_\w+)?")
 # What lmms-eval writes into the folder of --use_cache; all other caches have no .json or .jsonl files.
 _CACHE = re.compile(r"(cache|rank_\d+)\.audit\.jsonl")
 _LISTED = 10
-_NO_SAMPLES = "no samples of a harness; lmms-egoplan agreement compares judged files"
+_NO_SAMPLES = "no samples of a harness; give a file of lmms-egoplan judge by its own path"
 
 
 class _UnusableError(ValueError):
     """A file is to be left out; the message begins with its path."""
 
 
-def read_runs(folders: Sequence[Path], names: Mapping[Path, str] = MappingProxyType({})) -> Runs:
+def read_runs(
+    folders: Sequence[Path],
+    names: Mapping[Path, str] = MappingProxyType({}),
+    benchmarks: Iterable[ReportedBenchmark] = (),
+) -> Runs:
     """All runs at or below some paths.
 
     Args:
-        folders: results files, which are told by what is in them, and folders with such at any depth.
+        folders: results files, which are told by what is in them, and folders with such at any depth; files of judged
+            answers (`read_judged`).
+        benchmarks: whose judged answers are read.
         names: of the runs at or below a path; the deepest path counts. The others are named after the last part of
             their model's name, checkpoints after the last two. What is the same for several runs gets harness, time and
             folder, as far as needed.
@@ -47,10 +56,10 @@ def read_runs(folders: Sequence[Path], names: Mapping[Path, str] = MappingProxyT
     Raises:
         LmmsEgoplanError: a path does not exist, has a name but no run, or there is no run at all.
     """
-    return _read(folders, names, with_samples=True)
+    return _read(folders, names, benchmarks, with_samples=True)
 
 
-def read_scores(folders: Sequence[Path]) -> Runs:
+def read_scores(folders: Sequence[Path], benchmarks: Iterable[ReportedBenchmark] = ()) -> Runs:
     """As `read_runs`, but from the results files alone: no samples are read, and none are missed.
 
     Other tasks than the project's are kept as well, as `Run.others`.
@@ -58,10 +67,13 @@ def read_scores(folders: Sequence[Path]) -> Runs:
     Raises:
         LmmsEgoplanError: a path does not exist, or there are no results at all.
     """
-    return _read(folders, {}, with_samples=False)
+    return _read(folders, {}, benchmarks, with_samples=False)
 
 
-def _read(folders: Sequence[Path], names: Mapping[Path, str], with_samples: bool) -> Runs:
+def _read(
+    folders: Sequence[Path], names: Mapping[Path, str], benchmarks: Iterable[ReportedBenchmark], with_samples: bool
+) -> Runs:
+    judged: dict[Path, Run] = {}
     skipped: list[str] = []
     results: dict[Path, dict[str, Any]] = {}
     logs: dict[Path, SampleFile] = {}
@@ -71,6 +83,13 @@ def _read(folders: Sequence[Path], names: Mapping[Path, str], with_samples: bool
             raise LmmsEgoplanError(
                 f"{given}: no such file or folder; give the --output_path of a run, or its results file"
             )
+        if holds_lines(given):
+            of_path[given] = [_place(given)]
+            try:
+                judged[_place(given)] = read_judged(given, benchmarks)
+            except DataMissingError as error:
+                skipped.append(f"{given}: no row, it needs the prepared data: {error}")
+            continue
         found = _results(given, skipped)
         results |= found
         of_path[given] = list(found)
@@ -83,6 +102,7 @@ def _read(folders: Sequence[Path], names: Mapping[Path, str], with_samples: bool
             skipped += _first(others, given, "JSONL files that are no samples of a harness")
     read = _run if with_samples else _scores
     runs = {path: run for path, content in results.items() if (run := read(path, content, logs.values(), skipped))}
+    runs |= judged
     skipped += _without_results(file for file in logs.values() if not any(_belongs(file, path) for path in results))
     lines = tuple(dict.fromkeys(skipped))
     if not runs:
@@ -174,17 +194,10 @@ def _scores(path: Path, content: dict[str, Any], *_: Any) -> Run | None:
 
 def _under_model(path: Path, content: dict[str, Any], tasks: dict[str, TaskRun], others: dict[str, TaskRun]) -> Run:
     harness = "lmms-eval" if "lmms_eval_version" in content else "lm-eval"
-    model = _model(path, content)
+    model = model_name(path, content)
     time = start_time(path, content)
     origin = provenance_of(content, model, harness, time, path.parent)
-    return Run(_short(model), path.parent, harness, model, time, tasks, others, origin)
-
-
-def _short(model: str) -> str:
-    """The end of a model's name, and of a checkpoint the folder of its training run before it."""
-    folders, _, end = model.rpartition("/")
-    folder = folders.rpartition("/")[2]
-    return f"{folder}/{end}" if folder and re.fullmatch(CHECKPOINT, end, re.IGNORECASE) else end
+    return Run(short_name(model), path.parent, harness, model, time, tasks, others, origin)
 
 
 def _tasks(content: dict[str, Any]) -> tuple[dict[str, TaskRun], dict[str, TaskRun]]:
@@ -281,10 +294,3 @@ def _without_results(files: Iterable[SampleFile]) -> list[str]:
         "it are left out; was the run stopped while it wrote? Run again"
         for path, named in tasks.items()
     ]
-
-
-def _model(path: Path, content: Mapping[str, Any]) -> str:
-    config = content.get("config")
-    backend = config.get("model") if isinstance(config, dict) else None
-    found = (content.get("model_name"), backend, path.parent.name)
-    return next((name.strip().rstrip("/") for name in found if isinstance(name, str) and name.strip(" /")), "model")

@@ -140,7 +140,9 @@ def test_a_report_that_computes_similarities(data, tmp_path, delay, to_group):
         *(sys.executable, "-m", "lmms_egoplan", "report", data / "runs", "--out", tmp_path / "report"),
         environment=environment(data),
     )
-    wait_until(lambda: command.processes("import _compute"), lambda: command.process.poll() is None or pytest.fail("no child"))
+    wait_until(
+        lambda: command.processes("import _compute"), lambda: command.process.poll() is None or pytest.fail("no child")
+    )
     time.sleep(delay)
     command.send(signal.SIGINT, to_group)
     time.sleep(delay)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from lmms_egoplan.annotation.options import Annotators, Db, Host, Port
+from lmms_egoplan.judging.later import Concurrency, Out, end, judge_for, written_path
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.prepared_counts import SkipMissing, Verify, print_summary
 
@@ -205,6 +206,56 @@ def annotate(
     serve(store, FLOW, host, port)
 
 
+@also_writes("{name}.partial")
+def judge(
+    samples: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Answers: a folder with runs, their files `*_samples_egointent*.jsonl`, JSON lines with step_id and "
+            "answer, or files that this command wrote.",
+            metavar="SAMPLES",
+            show_default=False,
+        ),
+    ],
+    out: Out,
+    concurrency: Concurrency = None,
+) -> None:
+    """Judge answers to EgoIntent's steps, from a run or from another framework.
+
+    Samples of `egointent`, `egointent_v1` and `egointent_diagnostics` are judged by the prompts of their task, other
+    answers by those of `egointent`. LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY set the endpoint,
+    LMMS_EGOPLAN_JUDGE_MODEL the model. Judgements are stored as they come: after an interruption, the same command
+    asks for the rest only.
+
+    `report` and `show` take the file. To judge a run in the harness instead, set a judge and repeat its command with
+    `--use_cache`: no answer is generated again.
+
+    Example: `lmms-egoplan judge egointent runs/my-model --out judged.jsonl`
+    """
+    from lmms_egoplan.benchmarks.egointent.stored_steps import (
+        judge_stored,
+        judges_of,
+        read_stored,
+        rows_of,
+        summaries,
+        write_judged,
+    )
+    from lmms_egoplan.judging import probe
+
+    stored = read_stored(samples)
+    judges = {kind: judge_for(default, concurrency) for kind, default in judges_of(stored).items()}
+    rows = rows_of(stored)
+    for settings in judges.values():
+        probe(settings)
+    judged = judge_stored(stored, rows, judges)
+    unjudged = sum(None in step.rated.values() for step in judged)
+    written = written_path(out, unjudged)
+    write_judged(written, stored, judged)
+    for line in summaries(stored, rows, judged):
+        typer.echo(line)
+    end(written, unjudged, len(judged))
+
+
 def audit(
     labels: Annotated[Path, typer.Argument(metavar="LABELS", help="Folder that `annotate export` has written.")],
 ) -> None:
@@ -231,6 +282,7 @@ COMMANDS = {
     "data list egointent": list_videos,
     "data build egointent": build,
     "annotate egointent": annotate,
+    "judge egointent": judge,
     "audit egointent": audit,
 }
 HELPS = {

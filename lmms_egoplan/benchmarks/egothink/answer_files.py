@@ -1,6 +1,9 @@
 """EgoThink's answers in files: what a run or another framework has stored, and what judging writes."""
 
+import json
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,9 +13,9 @@ from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimensi
 from lmms_egoplan.benchmarks.egothink.scoring import Answer, JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import decode, parse_record, read_lines
-from lmms_egoplan.report.logged_samples import HOW_TO_LOG, SampleFile, find_sample_files, sample_file
-from lmms_egoplan.report.task_versions import logged_version
+from lmms_egoplan.jsonl import parse_record, read_lines
+from lmms_egoplan.report.judged import Origin, origin_of
+from lmms_egoplan.report.logged_samples import HOW_TO_LOG, find_sample_files
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.text import clean_text
 from lmms_egoplan.validation import AnyText, Checked, read_as
@@ -29,6 +32,7 @@ class StoredAnswer(Checked):
     reference: of the question, as the file holds it; None where it does not tell.
     rating, judge, repeats: whatever the file holds under these names, not checked; None without.
     prompts: whose prompts the model was asked in; None where the file does not tell.
+    run: the run of the answer; None where it is unknown.
     """
 
     where: str
@@ -40,6 +44,7 @@ class StoredAnswer(Checked):
     judge: Annotated[Any, AfterValidator(lambda judge: clean_text(judge) if isinstance(judge, str) else judge)] = None
     prompts: AnyText | None = None
     repeats: Any = None
+    run: Origin | None = None
 
 
 def read_stored(paths: Iterable[Path]) -> list[StoredAnswer]:
@@ -57,15 +62,21 @@ def read_stored(paths: Iterable[Path]) -> list[StoredAnswer]:
             them tell.
     """
     answers: dict[str, StoredAnswer] = {}
-    paths = list(paths)
-    _check_versions([file for path in paths for file in _sample_files(path)])
+    versions: dict[str, str] = {}
     for path in paths:
         for answer in _read_path(path):
+            if answer.run and answer.run.version:
+                versions.setdefault(answer.run.version, answer.where)
             earlier = answers.setdefault(answer.id, answer)
             if earlier is not answer:
                 raise LmmsEgoplanError(
                     f"{answer.where}: id {answer.id!r} is already in {earlier.where}; give the answers of one run only"
                 )
+    if len(versions) > 1:
+        named = ", ".join(f"{version} in {where}" for version, where in versions.items())
+        raise LmmsEgoplanError(
+            f"answers of several versions of the tasks, which do not compare: {named}; give one version's"
+        )
     return list(answers.values())
 
 
@@ -73,27 +84,33 @@ def with_questions(stored: Sequence[StoredAnswer]) -> list[Answer]:
     """The same answers, in the same order, with question and reference from the prepared data.
 
     Raises:
+        LmmsEgoplanError: see `prepared_rows`.
+    """
+    return [
+        Answer(answer.id, row["question"], row["answer"], answer.answer, answer.truncated, answer.prompts)
+        for answer, row in zip(stored, prepared_rows(stored), strict=True)
+    ]
+
+
+def prepared_rows(stored: Sequence[StoredAnswer]) -> list[dict[str, Any]]:
+    """Return the prepared question of each answer, without its image.
+
+    Raises:
         DataMissingError: a dimension that is needed is not prepared.
         LmmsEgoplanError: it is damaged, an id is unknown, or its question was another one when the answer was given.
     """
     needed = {dimension_of(answer.id) for answer in stored}
-    rows = {
-        row["id"]: row
-        for name in sorted(needed)
-        for row in PREPARED.load(name).select_columns(["id", "question", "answer"])
-    }
-    answers = []
+    rows = {row["id"]: row for name in sorted(needed) for row in PREPARED.load(name).remove_columns("image")}
     for answer in stored:
         if answer.id not in rows:
             raise LmmsEgoplanError(f"{answer.where}: id {answer.id!r} is no question of the prepared data")
-        question, reference = rows[answer.id]["question"], rows[answer.id]["answer"]
+        reference = rows[answer.id]["answer"]
         if answer.reference not in (None, reference):
             raise LmmsEgoplanError(
                 f"{answer.where}: the reference of {answer.id} is {answer.reference!r} there and {reference!r} in the "
                 "prepared data; prepare the data that the run was made with"
             )
-        answers.append(Answer(answer.id, question, reference, answer.answer, answer.truncated, answer.prompts))
-    return answers
+    return [rows[answer.id] for answer in stored]
 
 
 def check_dimension(where: str, question_id: str) -> None:
@@ -109,52 +126,41 @@ def check_dimension(where: str, question_id: str) -> None:
         )
 
 
-def write_judged(path: Path, judged: Iterable[JudgedAnswer]) -> None:
+def write_judged(path: Path, judged: Iterable[JudgedAnswer], runs: Iterable[Origin | None] = ()) -> None:
     """Write judged answers as JSON lines, which `read_stored` reads.
+
+    Args:
+        runs: of the answers; fewer where they are unknown.
 
     Raises:
         OSError: the folder cannot be written.
     """
-    write_whole(path, "".join(f"{answer.to_text()}\n" for answer in judged))
+    write_lines(path, map(asdict, judged), runs)
 
 
-def _sample_files(path: Path) -> list[SampleFile]:
-    named = sample_file(path)
-    return find_sample_files(path, _TASKS) if path.is_dir() else [named] if named else []
-
-
-def _check_versions(files: Iterable[SampleFile]) -> None:
-    """The tasks have one version, all twelve."""
-    first: dict[str, SampleFile] = {}
-    for file in files:
-        try:
-            version = logged_version(decode(file.results.read_bytes()), file.task)
-        except (OSError, ValueError):
-            continue
-        if version is not None:
-            first.setdefault(version, file)
-    if len(first) > 1:
-        versions = ", ".join(f"{version} in {file.path}" for version, file in first.items())
-        raise LmmsEgoplanError(
-            f"answers of several versions of the tasks, which do not compare: {versions}; give one version's"
-        )
+def write_lines(path: Path, records: Iterable[dict[str, Any]], runs: Iterable[Origin | None]) -> None:
+    """Write records as JSON lines, with their runs as far as these are known."""
+    known = chain(runs, repeat(None))
+    lines = (record | ({"run": run.model_dump()} if run else {}) for record, run in zip(records, known, strict=False))
+    write_whole(path, "".join(f"{json.dumps(line)}\n" for line in lines))
 
 
 def _read_path(path: Path) -> list[StoredAnswer]:
     files = [file.path for file in find_sample_files(path, _TASKS)] if path.is_dir() else [path]
-    answers = [_stored_answer(where, line) for file in files for where, line in read_lines(file)]
+    lines = [(where, line, run) for file in files for run in [origin_of(file)] for where, line in read_lines(file)]
+    answers = [_stored_answer(*line) for line in lines]
     if not answers:
         what = f"no samples of {_TASKS}* below it" if path.is_dir() else "no answers in it"
         raise LmmsEgoplanError(f"{path}: {what}; {HOW_TO_LOG}")
     return answers
 
 
-def _stored_answer(where: str, line: str) -> StoredAnswer:
+def _stored_answer(where: str, line: str, run: Origin | None) -> StoredAnswer:
     record = parse_record(where, line, _HOW)
     target = None
     if isinstance(record, dict) and isinstance(record.get("score"), dict):
         target = record.get("target") if isinstance(record.get("target"), str) else None
-        record = record["score"]
+        record = record["score"] | {"run": run}
     if not isinstance(record, dict):
         raise LmmsEgoplanError(f"{where}: expected an object with id and answer")
     stored = read_as(StoredAnswer, where, record | {"where": where, "reference": target})

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egointent.prepare import SPLIT
@@ -15,7 +16,8 @@ from lmms_egoplan.benchmarks.egointent.report.heatmap import heatmap_figure
 from lmms_egoplan.benchmarks.egointent.report.tables import DECIMALS, RIGHT, WRONG, all_tables, note
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED
-from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared
+from lmms_egoplan.benchmarks.egointent.stored_steps import judged_samples
+from lmms_egoplan.report.benchmark import BenchmarkReport, Judged, read_prepared
 from lmms_egoplan.report.compact_tables import Cell, compact_table, name_of, score_cell, score_notes, scored, share_cell
 from lmms_egoplan.report.document import Figure, Headline, Images, Reference, ShownAnswer, Table, Verdict
 from lmms_egoplan.report.published import reference_of
@@ -38,10 +40,16 @@ class EgoIntentReport(BenchmarkReport[Graded]):
     METRIC = "overall"
     DECIMALS = DECIMALS
     CLUSTERS = "videos"
+    JUDGED = frozenset(("step_id", "judge_prompt"))
 
     def read(self, runs: Sequence[Run]) -> list[Graded]:
         """The task and its variants."""
         return list(read_graded(runs))
+
+    @classmethod
+    def judged_samples(cls, path: Path) -> Iterator[Judged]:
+        """Of both versions of the task."""
+        return judged_samples(path)
 
     def reference(self) -> Reference:
         """The best of Table 3."""

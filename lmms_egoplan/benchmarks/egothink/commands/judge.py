@@ -1,7 +1,6 @@
 """``lmms-egoplan judge egothink``: have stored answers judged."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from lmms_egoplan.judging.later import Concurrency, Out, end, judge_for, written_path
 from lmms_egoplan.outputs import also_writes
 
 if TYPE_CHECKING:
@@ -27,17 +27,8 @@ def judge(
             show_default=False,
         ),
     ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            help="The judged answers to write, as JSON lines. If FILE exists and some answers could not be judged, "
-            "FILE.partial is written instead.",
-            metavar="FILE",
-        ),
-    ],
-    concurrency: Annotated[
-        int | None, typer.Option(min=1, max=1000, help="Requests at a time; 32 by default.", show_default=False)
-    ] = None,
+    out: Out,
+    concurrency: Concurrency = None,
     repeats: Annotated[
         int,
         typer.Option(
@@ -54,38 +45,32 @@ def judge(
     (gpt-4o-2024-11-20 by default). Judgements are stored as they come: after an interruption, the same command asks
     for the rest only. Answers that the endpoint refused before are asked last.
 
+    `report` and `show` take the file. To judge a run in the harness instead, set a judge and repeat its command with
+    `--use_cache`: no answer is generated again.
+
     Example: `lmms-egoplan judge egothink runs/my-model --out judged.jsonl`
     """
     from lmms_egoplan.benchmarks.egothink.answer_files import read_stored, with_questions, write_judged
     from lmms_egoplan.benchmarks.egothink.rating_files import write_repeated
     from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, grade_repeatedly
-    from lmms_egoplan.errors import LmmsEgoplanError
-    from lmms_egoplan.judging import HOW_TO_SET, judge_settings, probe
+    from lmms_egoplan.judging import probe
 
-    settings = judge_settings(DEFAULT_JUDGE)
-    if settings is None:
-        raise LmmsEgoplanError(f"no judge is set. Set a judge with\n{HOW_TO_SET}")
-    if concurrency is not None:
-        settings = replace(settings, concurrency=concurrency)
-    answers = with_questions(read_stored(samples))
+    settings = judge_for(DEFAULT_JUDGE, concurrency)
+    stored = read_stored(samples)
+    answers, runs = with_questions(stored), [answer.run for answer in stored]
     probe(settings)
     repeated = grade_repeatedly(answers, settings, repeats)
     judged = repeated[0]
     unjudged = sum(None in (answer.rating for answer in same) for same in zip(*repeated, strict=True))
-    written = out.with_name(f"{out.name}.partial") if unjudged and out.exists() else out
+    written = written_path(out, unjudged)
     if repeats > 1:
-        write_repeated(written, repeated)
+        write_repeated(written, repeated, runs)
     else:
-        write_judged(written, judged)
+        write_judged(written, judged, runs)
     _print_scores(judged)
     if repeats > 1:
         _print_noise(repeated)
-    typer.echo(f"Written to {written}")
-    if unjudged:
-        raise LmmsEgoplanError(
-            f"{unjudged} of {len(judged)} answers are not judged{' in each repeat' if repeats > 1 else ''} ({written} "
-            "says why). Unless the reason says otherwise, the same command asks for them again"
-        )
+    end(written, unjudged, len(judged), " in each repeat" if repeats > 1 else "")
 
 
 def _print_scores(judged: Sequence["JudgedAnswer"]) -> None:

@@ -2,16 +2,17 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, DIMENSIONS, Dimension, dimension_of
 from lmms_egoplan.benchmarks.egothink.published import load
-from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE, Graded, read_graded
+from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE, Graded, judged_samples, read_graded
 from lmms_egoplan.benchmarks.egothink.report.people import read_rated
 from lmms_egoplan.benchmarks.egothink.report.tables import DECIMALS, all_tables, judge_noise, note
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
-from lmms_egoplan.report.benchmark import BenchmarkReport, Inputs, read_prepared, with_images
+from lmms_egoplan.report.benchmark import BenchmarkReport, Inputs, Judged, read_prepared, with_images
 from lmms_egoplan.report.charts import draw_bars, spoken
 from lmms_egoplan.report.compact_tables import Cell, compact_table, name_of, number, score_notes, scored, share
 from lmms_egoplan.report.document import Figure, Images, Reference, ShownAnswer, Table, Verdict
@@ -36,6 +37,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
     METRIC = "average"
     DECIMALS = DECIMALS
     MEASURE = "score"
+    JUDGED = frozenset(("id", "rating", "judge"))
 
     def read(self, runs: Sequence[Run]) -> list[Graded]:
         """A run's dimensions together."""
@@ -71,6 +73,11 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         if not count:
             return Mean(questions=0, clusters=0)
         return Mean(fmean(map(fmean, strata)), stratified_interval(strata), count, count)
+
+    @classmethod
+    def judged_samples(cls, path: Path) -> Iterator[Judged]:
+        """The first judging of each answer."""
+        return judged_samples(path)
 
     @classmethod
     def inputs_table(cls, inputs: Inputs) -> Table | None:

@@ -1,15 +1,21 @@
 """What runs answered to EgoThink's questions, and what their dimensions add up to."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from lmms_egoplan.benchmarks.egothink.answer_files import prepared_rows, read_stored
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, DIMENSIONS, Dimension, dimension_of
+from lmms_egoplan.benchmarks.egothink.metrics import score_answer
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.coverage import OFFICIAL
+from lmms_egoplan.jsonl import parse_record, read_lines
+from lmms_egoplan.report.benchmark import Judged
 from lmms_egoplan.report.document import Value
+from lmms_egoplan.report.judged import judged_record
 from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.report.scored import Answer, Key, Mean, Scored, in_percent, logged, read_answers
@@ -127,6 +133,19 @@ class Graded(Scored):
     def _whole(self, dimension: Dimension) -> int:
         task_run = None if self.is_official else self.tasks.get(dimension.name)
         return (task_run and task_run.number("split_size")) or dimension.instances
+
+
+def judged_samples(path: Path) -> Iterator[Judged]:
+    """See `BenchmarkReport.judged_samples`. An answer without a rating in each repeat is unrated."""
+    stored = read_stored([path])
+    for answer, row, (_, line) in zip(stored, prepared_rows(stored), read_lines(path), strict=True):
+        record = parse_record(answer.where, line)
+        if any(rated["rating"] is None for rated in record.get("repeats") or ()):
+            record |= {"rating": None, "error": "not rated in each repeat"}
+        judged = judged_record(JudgedAnswer, answer.where, record)
+        task = DIMENSIONS[DIMENSION_NAMES.index(dimension_of(answer.id))].task
+        sample = score_answer(row, [judged.to_text()]) | {"target": row["answer"]}
+        yield task, {"process_results": "def score_answer"}, sample
 
 
 def read_graded(run: Run) -> Graded | None:

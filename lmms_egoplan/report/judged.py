@@ -1,0 +1,137 @@
+"""Judged answers in files, as the ``judge`` commands write them, read like the runs of a harness."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import decode, parse_record, read_lines
+from lmms_egoplan.report.benchmark import ReportedBenchmark
+from lmms_egoplan.report.logged_samples import model_name, sample_file, short_name, start_time
+from lmms_egoplan.report.recompute import aggregations, recompute
+from lmms_egoplan.report.run import Run, TaskRun
+from lmms_egoplan.report.scored import Record, logged
+from lmms_egoplan.report.task_versions import logged_version
+from lmms_egoplan.validation import AnyText, Checked, listing, read_as
+
+_CONFIG = ("metadata", "filter_list")
+# By a key of the first record, what a file is that holds no judged answers. The first match counts.
+_LIKENESS = {
+    "results": "results of a run; give it the name that the harness gave it, or its folder",
+    "doc_id": "samples of a harness; give their folder, or the results file next to them",
+    "judge_model": "types of errors in ActPlan's plans; give the folder that `judge actplan` wrote to `report`",
+    "step_id": "answers about EgoIntent's steps; judge them first: lmms-egoplan judge egointent {path} --out FILE",
+    "answer": "answers without ratings; judge them first: lmms-egoplan judge egothink {path} --out FILE",
+}
+
+
+class Origin(Checked):
+    """The run whose answers were judged, as its results file describes it; a judged answer keeps it as ``run``."""
+
+    model: AnyText
+    harness: AnyText
+    time: AnyText
+    task: AnyText
+    version: AnyText | None = None
+    config: dict[str, Any]
+
+
+def origin_of(path: Path) -> Origin | None:
+    """Return the run of a file of samples; None without readable results next to it."""
+    if (file := sample_file(path)) is None:
+        return None
+    try:
+        results = decode(file.results.read_bytes())
+        config = results["configs"][file.task]
+        return Origin(
+            model=model_name(file.results, results),
+            harness="lmms-eval" if "lmms_eval_version" in results else "lm-eval",
+            time=start_time(file.results, results),
+            task=file.task,
+            version=logged_version(results, file.task),
+            config={name: config[name] for name in _CONFIG if name in config},
+        )
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+def holds_lines(path: Path) -> bool:
+    """Return whether a file holds JSON lines, of judged answers or of something that `read_judged` names."""
+    if not path.is_file() or ".jsonl" in path.suffixes:
+        return path.is_file()
+    try:
+        with path.open("rb") as lines:
+            first = decode(lines.readline())
+    except (OSError, ValueError):
+        return False
+    return isinstance(first, dict) and {"rating", "ratings"} & first.keys() != set()
+
+
+def judged_record(kind: type[Record], where: str, record: dict[str, Any]) -> Record:
+    """Read a judged answer whose fields are among others.
+
+    Raises:
+        LmmsEgoplanError: it is something else.
+    """
+    try:
+        return logged(kind, record)
+    except ValueError as error:
+        raise LmmsEgoplanError(f"{where}: {error}; was the file changed? Judge the answers again") from error
+
+
+def has_repeats(path: Path) -> bool:
+    """Return whether answers were judged several times."""
+    return any('"repeats"' in line for _, line in read_lines(path)[:1])
+
+
+def read_judged(path: Path, benchmarks: Iterable[ReportedBenchmark]) -> Run:
+    """Read a file of judged answers as a run: samples and metrics by the functions that score a harness's answers.
+
+    The row of a file with repeats is of the first judging, and an answer without a rating in each repeat is unrated.
+
+    Raises:
+        LmmsEgoplanError: the file holds something else (the message says what it looks like), or answers of several
+            runs, or answers that the benchmark's prepared data do not have.
+    """
+    records = [(where, parse_record(where, line)) for where, line in read_lines(path)]
+    if not records or not isinstance(records[0][1], dict):
+        raise LmmsEgoplanError(f"{path}: no judged answers in it; give a run's folder, or a file of lmms-egoplan judge")
+    first = records[0][1]
+    reports = (benchmark.load_report() for benchmark in benchmarks)
+    report = next((report for report in reports if report.JUDGED and first.keys() >= report.JUDGED), None)
+    if report is None:
+        raise LmmsEgoplanError(f"{path}: {_likeness(path, first)}")
+    tasks: dict[str, TaskRun] = {}
+    origins: list[Origin | None] = []
+    for (where, record), (task, config, sample) in zip(records, report.judged_samples(path), strict=True):
+        origin = read_as(Origin, where, record["run"]) if record.get("run") is not None else None
+        origins.append(origin)
+        name, of_run = (origin.task, origin.config) if origin else (task, {})
+        metadata = {**(of_run.get("metadata") or {}), **config.get("metadata", {})}
+        whole = of_run | config | {"metadata": metadata}
+        task_run = tasks.setdefault(name, TaskRun(name, {}, whole, (), origin and origin.version))
+        tasks[name] = replace(task_run, samples=(*task_run.samples, sample))
+    scored = {name: replace(x, metrics=recompute(x)) for name, x in tasks.items() if aggregations(x.config)}
+    if not scored:
+        raise LmmsEgoplanError(
+            f"{path}: no table shows {', '.join(tasks)}; the command that judged it prints its scores"
+        )
+    return _run(path, scored, origins)
+
+
+def _run(path: Path, tasks: dict[str, TaskRun], origins: Sequence[Origin | None]) -> Run:
+    models = dict.fromkeys(origin and (origin.model, origin.harness, origin.time) for origin in origins)
+    if len(models) > 1:
+        names = [origin[0] if origin else "an unknown model" for origin in models]
+        raise LmmsEgoplanError(f"{path}: answers of several runs: {listing(names, 5)}\nJudge each run by itself.")
+    model, harness, time = next(iter(models)) or (path.stem, "answers without a run", "time unknown")
+    told = {"model": model, "harness": harness, "started": time, "judged answers": str(path)}
+    return Run(short_name(model), path.parent, f"{harness}, judged later", model, time, tasks, {}, told)
+
+
+def _likeness(path: Path, record: dict[str, Any]) -> str:
+    looks = next((text for key, text in _LIKENESS.items() if key in record), None)
+    if looks is None:
+        return f"neither results of a run nor judged answers, but objects with {', '.join([*record][:5])}"
+    return f"this looks like {looks.format(path=path)}"
