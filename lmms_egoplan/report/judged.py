@@ -43,7 +43,7 @@ def origin_of(path: Path) -> Origin | None:
         return None
     try:
         results = decode(file.results.read_bytes())
-        config = results["configs"][file.task]
+        config = results.get("configs", {}).get(file.task, {})
         return Origin(
             model=model_name(file.results, results),
             harness="lmms-eval" if "lmms_eval_version" in results else "lm-eval",
@@ -52,7 +52,7 @@ def origin_of(path: Path) -> Origin | None:
             version=logged_version(results, file.task),
             config={name: config[name] for name in _CONFIG if name in config},
         )
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, AttributeError, TypeError):
         return None
 
 
@@ -115,7 +115,7 @@ def read_judged(path: Path, benchmarks: Iterable[ReportedBenchmark]) -> Run:
     scored = {name: replace(x, metrics=recompute(x)) for name, x in tasks.items() if aggregations(x.config)}
     if not scored:
         raise LmmsEgoplanError(
-            f"{path}: no table shows {', '.join(tasks)}; the command that judged it prints its scores"
+            f"{path}: no table shows {', '.join(tasks)}; the judge command printed the scores"
         )
     return _run(path, scored, origins)
 

@@ -39,6 +39,9 @@ class Command:
         with suppress(ProcessLookupError):
             (os.killpg if to_group else os.kill)(self.process.pid, number)
 
+    def is_running(self):
+        assert self.process.poll() is None, self.process.stderr.read()
+
     def end(self):
         """Exit code and standard error, with no process left."""
         _, error = self.process.communicate(timeout=FOREVER_S)
@@ -140,9 +143,7 @@ def test_a_report_that_computes_similarities(data, tmp_path, delay, to_group):
         *(sys.executable, "-m", "lmms_egoplan", "report", data / "runs", "--out", tmp_path / "report"),
         environment=environment(data),
     )
-    wait_until(
-        lambda: command.processes("import _compute"), lambda: command.process.poll() is None or pytest.fail("no child")
-    )
+    wait_until(lambda: command.processes("import _compute"), command.is_running)
     time.sleep(delay)
     command.send(signal.SIGINT, to_group)
     time.sleep(delay)

@@ -245,7 +245,7 @@ def judge(
     stored = read_stored(samples)
     judges = {kind: judge_for(default, concurrency) for kind, default in judges_of(stored).items()}
     rows = rows_of(stored)
-    for settings in judges.values():
+    for settings in dict.fromkeys(judges.values()):
         probe(settings)
     judged = judge_stored(stored, rows, judges)
     unjudged = sum(None in step.rated.values() for step in judged)

@@ -189,9 +189,10 @@ def _stored(where: str, line: str, run: Origin | None) -> StoredStep:
     logged = next((record[name] for name in ("diagnostics", "overall") if isinstance(record.get(name), dict)), None)
     if logged is not None:
         kind = DIAGNOSTICS if "diagnostics" in record else TASK if "overall_missing_zero" in record else V1
-        record = logged | {"kind": kind, "run": run}
+        record = logged | {"kind": kind}
     reply = record.get("reply", record.get("answer"))
-    return read_as(StoredStep, where, {"kind": TASK} | record | {"where": where, "reply": reply})
+    known = {"where": where, "reply": reply, "run": run or record.get("run")}
+    return read_as(StoredStep, where, {"kind": TASK} | record | known)
 
 
 def _answer(kind: type[Answer], step: StoredStep, row: Mapping[str, Any], **others: Any) -> Answer:

@@ -160,9 +160,10 @@ def _stored_answer(where: str, line: str, run: Origin | None) -> StoredAnswer:
     target = None
     if isinstance(record, dict) and isinstance(record.get("score"), dict):
         target = record.get("target") if isinstance(record.get("target"), str) else None
-        record = record["score"] | {"run": run}
+        record = record["score"]
     if not isinstance(record, dict):
         raise LmmsEgoplanError(f"{where}: expected an object with id and answer")
-    stored = read_as(StoredAnswer, where, record | {"where": where, "reference": target})
+    known = {"where": where, "reference": target, "run": run or record.get("run")}
+    stored = read_as(StoredAnswer, where, record | known)
     check_dimension(where, stored.id)
     return stored

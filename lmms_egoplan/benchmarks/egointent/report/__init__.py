@@ -98,7 +98,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
                 "references": "unverified" if first.unverified else "verified",
             },
             "references": {TITLES[field]: doc[field] for field in FIELDS} if doc else {},
-            "images": _frames(doc, max(answer.record.graded.frames_shown for answer in answers)),
+            "images": _frames(doc, max(answer.record.graded.frames_shown for answer in answers) or _FRAMES),
         }
 
     def shown(self, answer: Answer) -> ShownAnswer:

@@ -1,0 +1,245 @@
+"""Judged answers in `show` and `report`: the same numbers as of a run whose harness asked the same judge."""
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks.egointent.synthetic import egointent_answers
+from benchmarks.egothink.synthetic import egothink_bench
+from judge_server import JudgeServer, Reply
+from lmms_egoplan.benchmarks.egointent.judge_protocol import RELEASE_JUDGE_VERSION
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.cli import app
+from report import synthetic
+from report.answers import Answers
+from report.prepared import prepare_data
+from report.synthetic import write_run
+
+COUNT, STEPS = 12, 36
+UNRATED = {"rating": None, "judgement": None, "judge": None, "error": "no judge is set"}
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("prepared")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
+        prepare_data(folder, egothink=COUNT, egointent=STEPS)
+    return folder
+
+
+@pytest.fixture
+def judge(prepared, tmp_path, monkeypatch):
+    """A judge that rates by a number in the answer, `r50` for one half."""
+
+    def reply(prompt, _):
+        rating = re.findall(r"r(\d+)\b", prompt)
+        scale = 1 if "Rating: [[" in prompt and "[[0.5]]" in prompt else 100
+        return Reply("ready" if not rating else f"[[{int(rating[-1]) * scale / 100:g}]]", model="org/judge")
+
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(prepared))
+    monkeypatch.setenv("COLUMNS", "200")
+    (prepared / "judgements.sqlite").unlink(missing_ok=True)
+    with JudgeServer(reply) as server:
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "judge")
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_API_KEY", "key")
+        yield server
+
+
+def command(*arguments):
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def of_records(answers, change):
+    """The same answers, each record changed."""
+    return Answers(answers.docs, [[json.dumps(change(json.loads(text)))] for (text,) in answers.responses])
+
+
+def rated_answers(judged):
+    """Whose text is their rating, as the judge reads it; without ratings where they are not judged."""
+
+    def change(record):
+        rating = record["rating"]
+        return record | {"answer": f"r{100 * rating:g}" if rating is not None else "r0"} | ({} if judged else UNRATED)
+
+    return {task: of_records(answers, change) for task, answers in egothink_bench(COUNT, 0.6, 1).items()}
+
+
+def rated_steps(judged):
+    def change(record):
+        fields = {field: f"r{record['ratings'][field]:.0f}" for field in record["fields"]}
+        more = {"fields": fields, "reply": json.dumps(fields)}
+        if not judged:
+            more |= {"ratings": {field: None if field in fields else 0.0 for field in FIELDS}}
+            more |= {name: dict.fromkeys(FIELDS) for name in ("judgements", "judges")}
+            more |= {"errors": {field: "no judge is set" if field in fields else None for field in FIELDS}}
+        return record | more
+
+    return {"egointent": of_records(egointent_answers(STEPS, 60, 2), change)}
+
+
+def report(tmp_path, *paths):
+    out = tmp_path / f"report-{len(list(tmp_path.iterdir()))}"
+    result = command("report", *paths, "--out", out)
+    assert result.exit_code == 0, result.output
+    return json.loads((out / "report.json").read_text())["benchmarks"]
+
+
+BENCHMARKS = pytest.mark.parametrize(
+    ("benchmark", "answers"), [("egothink", rated_answers), ("egointent", rated_steps)]
+)
+
+
+def numbers(benchmark):
+    """All that the benchmark's part of the report tells, but for the names of runs and of harnesses."""
+    text = json.dumps({name: benchmark[name] for name in benchmark if name != "runs"})
+    return json.loads(re.sub(r"(Model|judged)[-\w. ,()]*", "RUN", text))
+
+
+@BENCHMARKS
+@pytest.mark.parametrize("harness", ["lmms-eval", "lm-eval"])
+def test_the_same_numbers_as_of_a_run(judge, tmp_path, monkeypatch, benchmark, answers, harness):
+    monkeypatch.setitem(synthetic._PROMPTS, "judge_prompt", RELEASE_JUDGE_VERSION)
+    write_run(tmp_path / "judged", harness, "org/Model", answers(True))
+    write_run(tmp_path / "later", harness, "org/Model", answers(False))
+    out = tmp_path / "judged.jsonl"
+    result = command("judge", benchmark, tmp_path / "later", "--out", out)
+    assert result.exit_code == 0, result.output
+    (run,), (judged,) = report(tmp_path, tmp_path / "judged"), report(tmp_path, out)
+    assert numbers(judged) == numbers(run)
+    assert "org/judge" in json.dumps(judged)
+    shown = [command("show", path, "--format", "md").stdout for path in (tmp_path / "judged", out)]
+    assert shown[0] == shown[1]
+    assert command("show", out).exit_code == 0
+    asked = len(judge.prompts)
+    assert command("judge", benchmark, out, "--out", tmp_path / "again.jsonl").exit_code == 0
+    assert (tmp_path / "again.jsonl").read_text() == out.read_text()
+    assert len(judge.prompts) <= asked + 1
+
+
+@BENCHMARKS
+def test_a_part_of_the_questions_is_a_part(judge, tmp_path, benchmark, answers):
+    """Of another framework, without a run: an unknown version, a share of the questions, no comparison."""
+    samples = tmp_path / "answers.jsonl"
+    lines = {
+        "egothink": [{"id": f"existence/{number}", "answer": f"r{50 * (number % 3)}"} for number in (1, 2, 3)],
+        "egointent": [{"step_id": f"step-{n}", "answer": json.dumps(dict.fromkeys(FIELDS, "r40"))} for n in (1, 2)],
+    }[benchmark]
+    samples.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    out = tmp_path / "mine.jsonl"
+    assert command("judge", benchmark, samples, "--out", out).exit_code == 0
+    shown = command("show", out)
+    assert shown.exit_code == 0, shown.output
+    assert "mine" in shown.stdout
+    assert "org/judge" in shown.stdout
+    (found,) = report(tmp_path, out)
+    (score,) = found["scores"]
+    assert score["coverage"] < 1 or "official" in json.dumps(score)
+    assert "unknown" in json.dumps(found)
+
+
+def test_unrated_answers_are_counted(judge, tmp_path):
+    write_run(tmp_path / "later", "lmms-eval", "org/Model", rated_answers(False))
+    steady = judge.reply
+    question = "thing 1 of existence"
+    judge.reply = lambda prompt, n: Reply("no", status=400) if question in prompt else steady(prompt, n)
+    out = tmp_path / "judged.jsonl"
+    assert command("judge", "egothink", tmp_path / "later", "--out", out).exit_code == 1
+    (found,) = report(tmp_path, out)
+    assert f"1 of {12 * COUNT}" in json.dumps(found)
+
+
+def test_incomplete_repeats_have_no_rating(judge, tmp_path):
+    write_run(tmp_path / "later", "lmms-eval", "org/Model", rated_answers(False))
+    out = tmp_path / "judged.jsonl"
+    assert command("judge", "egothink", tmp_path / "later", "--out", out, "--repeats", 2).exit_code == 0
+    whole = report(tmp_path, out)[0]
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    lines[0]["repeats"][1]["rating"] = None
+    out.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    part = report(tmp_path, out)[0]
+    assert f"1 of {12 * COUNT}" not in json.dumps(whole)
+    assert f"1 of {12 * COUNT}" in json.dumps(part)
+
+
+def test_the_demo_judge_is_marked(judge, tmp_path, monkeypatch):
+    write_run(tmp_path / "later", "lmms-eval", "org/Model", rated_answers(False))
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
+    out = tmp_path / "judged.jsonl"
+    assert command("judge", "egothink", tmp_path / "later", "--out", out).exit_code == 0
+    shown = command("show", out).stdout
+    assert "demo" in shown
+    assert "not compared" in shown
+
+
+@pytest.mark.parametrize(
+    ("line", "facts"),
+    [
+        ({"id": "existence/1", "answer": "Yes."}, ["judge egothink", "--out"]),
+        ({"step_id": "s1", "answer": "{}"}, ["judge egointent", "--out"]),
+        ({"doc_id": 0, "score": {}, "resps": []}, ["samples"]),
+        ({"id": "a", "judge_model": "gpt", "judge": {}}, ["ActPlan", "folder"]),
+        ({"question": "?"}, ["question"]),
+        (7, ["no judged answers"]),
+        ({"id": "existence/1", "rating": 1.0, "judge": "gpt", "answer": "Yes."}, ["line 1", "truncated"]),
+        ({"id": "existence/99", "rating": 1.0, "judge": "gpt", "answer": "Yes."}, ["line 1", "existence/99"]),
+    ],
+)
+def test_other_files_are_named(judge, tmp_path, line, facts):
+    path = tmp_path / "file.jsonl"
+    path.write_text(f"{json.dumps(line)}\n")
+    for arguments in (["show", path], ["report", path, "--out", tmp_path / "out"]):
+        result = command(*arguments)
+        assert result.exit_code == 1
+        assert len(result.stderr.strip().splitlines()) == 1, result.stderr
+        assert all(fact in result.stderr for fact in [str(path), *facts]), result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_answers_of_two_runs_are_no_row(judge, tmp_path):
+    out = tmp_path / "judged.jsonl"
+    for model in ("A", "B"):
+        write_run(tmp_path / model, "lmms-eval", f"org/{model}", rated_answers(False))
+        assert command("judge", "egothink", tmp_path / model, "--out", tmp_path / f"{model}.jsonl").exit_code == 0
+    first, second = ((tmp_path / f"{model}.jsonl").read_text().splitlines() for model in "AB")
+    out.write_text("\n".join([*first[:COUNT], *second[COUNT:]]))
+    result = command("show", out)
+    assert result.exit_code == 1
+    assert "org/A" in result.stderr
+    assert "org/B" in result.stderr
+
+
+def test_each_task_is_judged_by_its_own_prompts(judge, tmp_path):
+    """Known from the samples; diagnostics are asked with the frames, and fill no table."""
+    reply = json.dumps(dict.fromkeys(FIELDS, "r40"))
+    record = {"step_id": "step-1", "reply": reply, "truncated": False, "frames_shown": 2, "media": "images"}
+    run = tmp_path / "run"
+    run.mkdir()
+    for task, sample in {
+        "egointent": {"overall": record, "overall_missing_zero": {}},
+        "egointent_v1": {"overall": record},
+        "egointent_diagnostics": {"diagnostics": record},
+    }.items():
+        (run / f"20260101_120000_samples_{task}.jsonl").write_text(json.dumps({"doc_id": 0} | sample))
+    out = tmp_path / "judged.jsonl"
+    result = command("judge", "egointent", run, "--out", out)
+    assert result.exit_code == 0, result.output
+    lines = {line["kind"]: line for line in map(json.loads, out.read_text().splitlines())}
+    assert lines["egointent"]["ratings"] == lines["egointent_v1"]["ratings"] == dict.fromkeys(FIELDS, 40.0)
+    assert set(lines["egointent_diagnostics"]["scores"].values()) == {40.0}
+    assert lines["egointent"]["judge_prompt"] != lines["egointent_v1"]["judge_prompt"]
+    images = [str(body).count("image_url") > 0 for body in judge.bodies]
+    assert (images.count(True), images.count(False)) == (4, 7)
+    for kind in lines:
+        assert sum(line.startswith(f"{kind}: ") and "40.0" in line for line in result.stdout.splitlines()) == 1
+    shown = command("show", out).stdout
+    assert "(egointent_v1)" in shown
+    (tmp_path / "only.jsonl").write_text(json.dumps(lines["egointent_diagnostics"]))
+    refused = command("show", tmp_path / "only.jsonl")
+    assert refused.exit_code == 1
+    assert "egointent_diagnostics" in refused.stderr
