@@ -114,9 +114,7 @@ def read_judged(path: Path, benchmarks: Iterable[ReportedBenchmark]) -> Run:
         tasks[name] = replace(task_run, samples=(*task_run.samples, sample))
     scored = {name: replace(x, metrics=recompute(x)) for name, x in tasks.items() if aggregations(x.config)}
     if not scored:
-        raise LmmsEgoplanError(
-            f"{path}: no table shows {', '.join(tasks)}; the judge command printed the scores"
-        )
+        raise LmmsEgoplanError(f"{path}: no table shows {', '.join(tasks)}; the judge command printed the scores")
     return _run(path, scored, origins)
 
 

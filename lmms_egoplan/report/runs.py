@@ -31,7 +31,7 @@ _STDERR = re.compile(r".+_stderr(_\w+)?")
 # What lmms-eval writes into the folder of --use_cache; all other caches have no .json or .jsonl files.
 _CACHE = re.compile(r"(cache|rank_\d+)\.audit\.jsonl")
 _LISTED = 10
-_NO_SAMPLES = "no samples of a harness; give a file of lmms-egoplan judge by its own path"
+_NO_SAMPLES = "no samples of a harness; give judged answers by their own path"
 
 
 class _UnusableError(ValueError):

@@ -265,7 +265,7 @@ def test_files_that_a_judge_left_are_named_the_first_ten_of_them(tmp_path):
         (results.parent / f"judged_{number:02}.jsonl").write_text("{}")
     skipped = read_runs([tmp_path]).skipped
     assert skipped[0] == (
-        f"{results.parent / 'judged_00.jsonl'}: no samples of a harness; give a file of lmms-egoplan judge by its own path"
+        f"{results.parent / 'judged_00.jsonl'}: no samples of a harness; give judged answers by their own path"
     )
     assert skipped[10:] == (f"{tmp_path}: 2 more JSONL files that are no samples of a harness",)
     assert read_runs([results]).skipped == ()

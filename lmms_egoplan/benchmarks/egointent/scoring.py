@@ -21,6 +21,8 @@ __all__ = ["DEFAULT_JUDGE", "JUDGE_VERSION", "SCALE", "GradedStep", "Prediction"
 
 # The paper says Qwen3 and not which; this is its largest dense model.
 DEFAULT_JUDGE = "Qwen/Qwen3-32B"
+# What a run can do without a judge.
+OTHERWISE = "EgoIntent's logged samples can be judged later: lmms-egoplan judge egointent SAMPLES --out FILE"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from lmms_egoplan.benchmarks.egointent.protocol import (  # noqa: F401
     prompt_text,
     release_prompt_text,
 )
-from lmms_egoplan.benchmarks.egointent.scoring import DEFAULT_JUDGE, JUDGE_VERSION, Prediction, grade  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.scoring import DEFAULT_JUDGE, JUDGE_VERSION, OTHERWISE, Prediction, grade  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import num_shown, step_images
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -30,6 +30,7 @@ class Steps(JudgedTask):
     COUNTS = ("max_frames",)
     SETTINGS = ("media",)
     DEFAULT_JUDGE = DEFAULT_JUDGE
+    OTHERWISE = OTHERWISE
     # Which judge prompt: the release's, or the paper's.
     RELEASE = True
 

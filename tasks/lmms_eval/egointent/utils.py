@@ -71,6 +71,7 @@ class Judged(JudgedFilter):
     """
 
     DEFAULT_JUDGE = scoring.DEFAULT_JUDGE
+    OTHERWISE = scoring.OTHERWISE
 
     def __init__(self, together: bool = False, release: bool = True) -> None:
         super().__init__()
@@ -97,6 +98,7 @@ class Diagnosed(JudgedFilter):
     """Has all answers diagnosed together; gives on what `Diagnosis.to_text` writes."""
 
     DEFAULT_JUDGE = diagnostics.DEFAULT_JUDGE
+    OTHERWISE = scoring.OTHERWISE
 
     def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
         shown = {"media": "frames", "max_frames": self.settings().get("max_frames")}
