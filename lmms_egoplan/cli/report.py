@@ -34,7 +34,7 @@ def report(
             help=" ".join(
                 [
                     "Folders with runs of lmms-eval or lm-eval (`--output_path DIR --log_samples`), at any depth.",
-                    "Files of judged answers that `lmms-egoplan judge egothink` or `judge egointent` wrote.",
+                    "Files of judged answers that `lmms-egoplan judge` wrote.",
                     "Folders that `lmms-egoplan annotate export` wrote add people's labels.",
                     *helps("report RUNS"),
                 ]

@@ -16,13 +16,10 @@ from lmms_egoplan.report.task_versions import logged_version
 from lmms_egoplan.validation import AnyText, Checked, listing, read_as
 
 _CONFIG = ("metadata", "filter_list")
-# By a key of the first record, what a file is that holds no judged answers. The first match counts.
+# By a key of the first record, what a file of no benchmark's is. The first match counts.
 _LIKENESS = {
     "results": "results of a run; give it the name that the harness gave it, or its folder",
     "doc_id": "samples of a harness; give their folder, or the results file next to them",
-    "judge_model": "types of errors in ActPlan's plans; give the folder that `judge actplan` wrote to `report`",
-    "step_id": "answers about EgoIntent's steps; judge them first: lmms-egoplan judge egointent {path} --out FILE",
-    "answer": "answers without ratings; judge them first: lmms-egoplan judge egothink {path} --out FILE",
 }
 
 
@@ -98,10 +95,13 @@ def read_judged(path: Path, benchmarks: Iterable[ReportedBenchmark]) -> Run:
     if not records or not isinstance(records[0][1], dict):
         raise LmmsEgoplanError(f"{path}: no judged answers in it; give a run's folder, or a file of lmms-egoplan judge")
     first = records[0][1]
-    reports = (benchmark.load_report() for benchmark in benchmarks)
+    reports = [benchmark.load_report() for benchmark in benchmarks]
     report = next((report for report in reports if report.JUDGED and first.keys() >= report.JUDGED), None)
     if report is None:
-        raise LmmsEgoplanError(f"{path}: {_likeness(path, first)}")
+        known = [text for keys, text in (report.UNJUDGED for report in reports) if keys and keys <= first.keys()]
+        looks = [*(text for key, text in _LIKENESS.items() if key in first), *known]
+        other = f"objects with {', '.join([*first][:5])}, neither a run nor judged answers"
+        raise LmmsEgoplanError(f"{path}: this looks like {(looks or [other])[0].format(path=path)}")
     tasks: dict[str, TaskRun] = {}
     origins: list[Origin | None] = []
     for (where, record), (task, config, sample) in zip(records, report.judged_samples(path), strict=True):
@@ -126,10 +126,3 @@ def _run(path: Path, tasks: dict[str, TaskRun], origins: Sequence[Origin | None]
     model, harness, time = next(iter(models)) or (path.stem, "answers without a run", "time unknown")
     told = {"model": model, "harness": harness, "started": time, "judged answers": str(path)}
     return Run(short_name(model), path.parent, f"{harness}, judged later", model, time, tasks, {}, told)
-
-
-def _likeness(path: Path, record: dict[str, Any]) -> str:
-    looks = next((text for key, text in _LIKENESS.items() if key in record), None)
-    if looks is None:
-        return f"neither results of a run nor judged answers, but objects with {', '.join([*record][:5])}"
-    return f"this looks like {looks.format(path=path)}"

@@ -183,7 +183,7 @@ def test_the_demo_judge_is_marked(judge, tmp_path, monkeypatch):
         ({"id": "existence/1", "answer": "Yes."}, ["judge egothink", "--out"]),
         ({"step_id": "s1", "answer": "{}"}, ["judge egointent", "--out"]),
         ({"doc_id": 0, "score": {}, "resps": []}, ["samples"]),
-        ({"id": "a", "judge_model": "gpt", "judge": {}}, ["ActPlan", "folder"]),
+        ({"id": "a", "judge_model": "gpt", "judge": {}}, ["judge actplan", "folder"]),
         ({"question": "?"}, ["question"]),
         (7, ["no judged answers"]),
         ({"id": "existence/1", "rating": 1.0, "judge": "gpt", "answer": "Yes."}, ["line 1", "truncated"]),

@@ -38,6 +38,10 @@ class EgoThinkReport(BenchmarkReport[Graded]):
     DECIMALS = DECIMALS
     MEASURE = "score"
     JUDGED = frozenset(("id", "rating", "judge"))
+    UNJUDGED = (
+        frozenset(("id", "answer")),
+        "answers without ratings; judge them first: lmms-egoplan judge egothink {path} --out FILE",
+    )
 
     def read(self, runs: Sequence[Run]) -> list[Graded]:
         """A run's dimensions together."""
