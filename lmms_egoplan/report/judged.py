@@ -8,49 +8,17 @@ from typing import Any
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode, parse_record, read_lines
 from lmms_egoplan.report.benchmark import ReportedBenchmark
-from lmms_egoplan.report.logged_samples import model_name, sample_file, short_name, start_time
+from lmms_egoplan.report.logged_samples import Origin, short_name
 from lmms_egoplan.report.recompute import aggregations, recompute
 from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.report.scored import Record, logged
-from lmms_egoplan.report.task_versions import logged_version
-from lmms_egoplan.validation import AnyText, Checked, listing, read_as
+from lmms_egoplan.validation import listing, read_as
 
-_CONFIG = ("metadata", "filter_list")
 # By a key of the first record, what a file of no benchmark's is. The first match counts.
 _LIKENESS = {
     "results": "results of a run; give it the name that the harness gave it, or its folder",
     "doc_id": "samples of a harness; give their folder, or the results file next to them",
 }
-
-
-class Origin(Checked):
-    """The run whose answers were judged, as its results file describes it; a judged answer keeps it as ``run``."""
-
-    model: AnyText
-    harness: AnyText
-    time: AnyText
-    task: AnyText
-    version: AnyText | None = None
-    config: dict[str, Any]
-
-
-def origin_of(path: Path) -> Origin | None:
-    """Return the run of a file of samples; None without readable results next to it."""
-    if (file := sample_file(path)) is None:
-        return None
-    try:
-        results = decode(file.results.read_bytes())
-        config = results.get("configs", {}).get(file.task, {})
-        return Origin(
-            model=model_name(file.results, results),
-            harness="lmms-eval" if "lmms_eval_version" in results else "lm-eval",
-            time=start_time(file.results, results),
-            task=file.task,
-            version=logged_version(results, file.task),
-            config={name: config[name] for name in _CONFIG if name in config},
-        )
-    except (OSError, ValueError, AttributeError, TypeError):
-        return None
 
 
 def holds_lines(path: Path) -> bool:

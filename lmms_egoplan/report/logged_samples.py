@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from lmms_egoplan.jsonl import decode
 from lmms_egoplan.report.run import CHECKPOINT
+from lmms_egoplan.report.task_versions import logged_version
+from lmms_egoplan.validation import AnyText, Checked
 
 _LMMS_EVAL = re.compile(r"(?P<time>.+?)_samples_(?P<task>.+)\.jsonl")
 _LM_EVAL = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
@@ -17,6 +20,8 @@ _LMMS_EVAL_TIME = "%Y%m%d_%H%M%S"
 _LM_EVAL_TIMES = ("%Y-%m-%dT%H-%M-%S.%f", "%Y-%m-%dT%H-%M-%S")
 # lmms-eval's default --timezone is Asia/Singapore.
 _LMMS_EVAL_ZONE = timezone(timedelta(hours=8))
+
+_CONFIG = ("metadata", "filter_list")
 
 HOW_TO_LOG = "lmms-eval and lm-eval write them with --log_samples --output_path DIR"
 
@@ -44,6 +49,36 @@ def sample_file(path: Path) -> SampleFile | None:
     if match := _LMMS_EVAL.fullmatch(path.name):
         return SampleFile(path, match["task"], match["time"], path.with_name(f"{match['time']}_results.json"))
     return None
+
+
+class Origin(Checked):
+    """The run whose answers were judged, as its results file describes it; a judged answer keeps it as ``run``."""
+
+    model: AnyText
+    harness: AnyText
+    time: AnyText
+    task: AnyText
+    version: AnyText | None = None
+    config: dict[str, Any]
+
+
+def origin_of(path: Path) -> Origin | None:
+    """Return the run of a file of samples; None without readable results next to it."""
+    if (file := sample_file(path)) is None:
+        return None
+    try:
+        results = decode(file.results.read_bytes())
+        config = results.get("configs", {}).get(file.task, {})
+        return Origin(
+            model=model_name(file.results, results),
+            harness="lmms-eval" if "lmms_eval_version" in results else "lm-eval",
+            time=start_time(file.results, results),
+            task=file.task,
+            version=logged_version(results, file.task),
+            config={name: config[name] for name in _CONFIG if name in config},
+        )
+    except (OSError, ValueError, AttributeError, TypeError):
+        return None
 
 
 def find_sample_files(folder: Path, prefix: str) -> list[SampleFile]:

@@ -32,8 +32,8 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.report.benchmark import Judged
-from lmms_egoplan.report.judged import Origin, judged_record, origin_of
-from lmms_egoplan.report.logged_samples import HOW_TO_LOG, find_sample_files
+from lmms_egoplan.report.judged import judged_record
+from lmms_egoplan.report.logged_samples import HOW_TO_LOG, Origin, find_sample_files, origin_of
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.validation import AnyText, Checked, read_as
 

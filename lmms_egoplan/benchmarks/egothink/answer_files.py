@@ -14,8 +14,7 @@ from lmms_egoplan.benchmarks.egothink.scoring import Answer, JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
-from lmms_egoplan.report.judged import Origin, origin_of
-from lmms_egoplan.report.logged_samples import HOW_TO_LOG, find_sample_files
+from lmms_egoplan.report.logged_samples import HOW_TO_LOG, Origin, find_sample_files, origin_of
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.text import clean_text
 from lmms_egoplan.validation import AnyText, Checked, read_as

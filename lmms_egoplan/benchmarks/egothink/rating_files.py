@@ -16,7 +16,7 @@ from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
-from lmms_egoplan.report.judged import Origin
+from lmms_egoplan.report.logged_samples import Origin
 from lmms_egoplan.text import cell_text
 from lmms_egoplan.validation import Checked, Expected, read_as
 
