@@ -32,9 +32,9 @@ def decode(text: str | bytes, **options: Any) -> Any:
         raise ValueError("nested too deeply") from error
 
 
-def decode_objects(text: str | bytes) -> Any:
+def decode_objects(text: str | bytes, **options: Any) -> Any:
     """As `decode`, but objects are `JsonObject`, for `repeated_keys`."""
-    return decode(text, object_pairs_hook=_read_object)
+    return decode(text, object_pairs_hook=_read_object, **options)
 
 
 def parse(where: str, text: str, how: str | None = None) -> Any:

@@ -66,7 +66,11 @@ def default_cache_path() -> Path:
 
 
 def cache_key(model: str, parameters: Mapping[str, Any], prompt: Prompt) -> str:
-    """What tells a question to a judge from any other: the model asked for, its parameters, and the full prompt."""
+    """What tells a question to a judge from any other: the model asked for, its parameters, and the full prompt.
+
+    The key has the prompt's text, images and repeat. It has neither the endpoint, the limit on tokens nor the JSON
+    schema of the reply: replies that are stored without a schema are valid for the same prompt with one.
+    """
     images = [prompt.images] if prompt.images else []
     repeat = [{"repeat": prompt.repeat}] if prompt.repeat else []
     question = json.dumps([model, parameters, prompt.text, *images, *repeat], sort_keys=True)
@@ -168,6 +172,13 @@ class JudgementCache:
             else:
                 rows = [(key, owner) for key in keys]
                 self._database.executemany("DELETE FROM claims WHERE key = ? AND owner = ?", rows)
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Delete all outcomes of prompts that are requested again."""
+        with self.transaction():
+            rows = [(key,) for key in keys]
+            for table in _OUTCOMES:
+                self._database.executemany(f"DELETE FROM {table} WHERE key = ?", rows)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -47,16 +47,18 @@ class Dispatcher:
         settings: JudgeSettings,
         cache: JudgementCache,
         progress: Progress,
+        is_afresh: bool = False,
     ) -> None:
         """Prepare a run.
 
         Args:
             prompts: tells the ids of the answers that hang on each prompt.
             scale: None where any reply will do that has ended.
+            is_afresh: request everything again, whatever the cache has.
         """
         self.judgements: dict[Prompt, Judgement] = {}
         self._prompts, self._scale, self._settings = prompts, scale, settings
-        self._cache, self._progress = cache, progress
+        self._cache, self._progress, self._is_afresh = cache, progress, is_afresh
         self._model = "the language model" if scale is None else "the judge"
         self._keys = {cache_key(settings.model, PARAMETERS, prompt): prompt for prompt in prompts}
         self._started = time.time()
@@ -67,11 +69,13 @@ class Dispatcher:
         """Take what the cache has, read by today's rule, and open the progress bar.
 
         Failures count if their reply now has a rating. Where no rating is asked for, replies that were paid for and cut
-        off at the same limit count, too.
+        off at the same limit count, too. Replies without a clear rating do not if rejected ones are requested again.
         """
-        failures = self._cache.load_failures(self._keys)
-        for key, outcome in (failures | self._cache.load(self._keys)).items():
-            if (judgement := judgement_of(outcome, self._scale)) is not None:
+        keys = [] if self._is_afresh else [*self._keys]
+        failures = self._cache.load_failures(keys)
+        for key, outcome in (failures | self._cache.load(keys)).items():
+            judgement = judgement_of(outcome, self._scale)
+            if judgement is not None and not (judgement.error and self._settings.asking.retry_rejected):
                 prompt = self._keys[key]
                 self.judgements[prompt] = judgement
                 if outcome.endpoint != self._settings.where and judgement.error is None:
@@ -85,7 +89,7 @@ class Dispatcher:
                 reply = outcome.judgement
                 is_paid = reply.reply is not None and is_cut(reply.finish or "")
                 if is_paid and outcome.max_tokens == self._settings.max_tokens:
-                    self._settle(key, reply)
+                    self._settle(key, replace(reply, cached=True))
 
     async def run(self) -> None:
         """Ask for all the others, `settings.concurrency` at a time: what was never asked before what has failed before.
@@ -100,6 +104,8 @@ class Dispatcher:
         """
         missing = [key for key, prompt in self._keys.items() if prompt not in self.judgements]
         failures = self._cache.load_failures(missing)
+        if self._is_afresh or self._settings.asking.retry_rejected:
+            self._cache.forget(missing)
         self._failed_before = {key: _words(failure.judgement.error or "") for key, failure in failures.items()}
         keys = sorted(missing, key=self._failed_before.__contains__)
         async with (

@@ -38,6 +38,8 @@ _OF_ONE_REQUEST = (400, 413, 422)
 _LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
 # Which of them an endpoint's model takes, as this process has learnt it.
 _learnt_names: dict[tuple[str, str], str] = {}
+# Whether such an endpoint's model takes a JSON schema for its reply.
+_takes_schema: dict[tuple[str, str], bool] = {}
 # The library hands over what came, unread.
 _RAW: Any = {"headers": {"X-Stainless-Raw-Response": "true"}}
 # Headers that hold no secret.
@@ -232,10 +234,32 @@ class Endpoint:
         return sending.result()
 
     async def _send(self, prompt: Prompt) -> tuple[Reply, float]:
-        """One request; once more with the limit under its other name where the endpoint refuses the first."""
+        """One request, with the prompt's schema unless the endpoint's model is known to refuse schemas.
+
+        A refusal before the first success is followed by one request without the schema. If that succeeds, no schema
+        is sent there again.
+        """
         from openai import APIStatusError
 
         place = (self._settings.where, self._settings.model)
+        if prompt.schema is None or not _takes_schema.get(place, True):
+            return await self._send_limited(replace(prompt, schema=None), place)
+        try:
+            answer = await self._send_limited(prompt, place)
+        except APIStatusError as error:
+            if _takes_schema.get(place) or error.status_code not in (400, 422):
+                raise
+            self._on_retry()
+            answer = await self._send_limited(replace(prompt, schema=None), place)
+            _takes_schema[place] = False
+            return answer
+        _takes_schema[place] = True
+        return answer
+
+    async def _send_limited(self, prompt: Prompt, place: tuple[str, str]) -> tuple[Reply, float]:
+        """One request; once more with the limit under its other name where the endpoint refuses the first."""
+        from openai import APIStatusError
+
         name = _learnt_names.get(place) or _first_name(self._settings)
         try:
             return await self._create(prompt, name)
@@ -263,6 +287,9 @@ class Endpoint:
             **PARAMETERS,
             limit_name: self._settings.max_tokens,
         }
+        if prompt.schema is not None:
+            form = {"name": "reply", "schema": prompt.schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": form}
         raw = await self._post(body)
         return self._redacted(read_reply(raw.text)), raw.elapsed.total_seconds()
 

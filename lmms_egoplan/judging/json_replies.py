@@ -1,86 +1,118 @@
-"""JSON that a language model was asked for, for what benchmarks are made of."""
+"""Ask language models for JSON: for what benchmarks are made of, and for judges that answer in JSON."""
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import decode_objects, repetition
+from lmms_egoplan.judging.asking import Asking
+from lmms_egoplan.judging.json_text import CUT_OFF, NOT_JSON, UnreadableError, read_json_reply
 from lmms_egoplan.judging.judge import complete_all
-from lmms_egoplan.judging.judgement import Prompt
-from lmms_egoplan.judging.reply import is_cut, without_thinking
-from lmms_egoplan.judging.settings import HOW_TO_SET, JudgeSettings, judge_settings
+from lmms_egoplan.judging.judgement import Judgement, Prompt
+from lmms_egoplan.judging.reply import is_ended
+from lmms_egoplan.judging.settings import HOW_TO_SET, JudgeSettings, judge_settings, set_model
 from lmms_egoplan.rejections import Rejection
-from lmms_egoplan.validation import shown
+
+__all__ = ["CUT_OFF", "NOT_JSON", "NO_REPLY", "WRONG_FORM", "ask_json", "language_model"]
 
 NO_REPLY = "no reply"
-CUT_OFF = "reply that was cut off"
-NOT_JSON = "reply that is not JSON"
-
-_FENCED = re.compile(r"```(?:json)?\s*(.*?)\s*```", re.IGNORECASE | re.DOTALL)
+WRONG_FORM = "reply of another form than asked for"
 
 
-def language_model(default_model: str, name: str | None = None) -> JudgeSettings:
+def language_model(default_model: str, name: str | None = None, asking: Asking | None = None) -> JudgeSettings:
     """The language model to ask, set as a judge is set.
 
     Args:
         default_model: asked where neither `name` nor the environment names one.
         name: of the model, as the endpoint has it.
+        asking: options of the command; an estimate needs no endpoint.
 
     Raises:
         LmmsEgoplanError: the environment sets none, or sets it wrongly.
     """
     settings = judge_settings(default_model)
+    if settings is None and asking is not None and asking.is_estimate:
+        settings = JudgeSettings(set_model() or default_model)
     if settings is None:
         raise LmmsEgoplanError(f"no language model is set to ask. Set one as a judge is set:\n{HOW_TO_SET}")
-    return replace(settings, model=name) if name else settings
+    return replace(settings, model=name or settings.model, asking=asking or settings.asking)
+
+
+def _repeated(prompt: Prompt, _: str) -> Prompt:
+    return replace(prompt, repeat=prompt.repeat + 1)
 
 
 def ask_json(
-    step: str, prompts: Mapping[str, str | Prompt], settings: JudgeSettings, title: str, show_progress: bool
+    step: str,
+    prompts: Mapping[str, str | Prompt],
+    settings: JudgeSettings,
+    title: str,
+    show_progress: bool,
+    *,
+    kind: type = dict,
+    schema: Mapping[str, Any] | None = None,
+    read: Callable[[str, Any], Any] = lambda _, value: value,
+    once_more: Callable[[Prompt, str], Prompt] = _repeated,
 ) -> dict[str, Any]:
-    """Ask a language model for JSON.
+    """Ask a language model for JSON. A prompt whose reply cannot be used is sent once more, with a cache key of its own.
+
+    Replies in the cache are read by the same rules as new ones. `settings.asking` counts the prompts and those without
+    a usable reply; its `retry_rejected` requests rejected replies again that were in the cache.
 
     Args:
         step: see `Rejection`.
         prompts, title: see `complete_all`; without prompts, nothing is asked.
+        kind: see `read_json_reply`.
+        schema: JSON schema of the reply, for endpoints that support one.
+        read: Convert a reply's JSON, given the prompt's name; raises ValueError if it has another form.
+        once_more: Make the second prompt from the first one and the problem; by default, the prompt is repeated.
 
     Returns:
-        By the prompts' names, what each reply says; a `Rejection` where there is no JSON.
+        By the prompts' names, what `read` returned; a `Rejection` where there is no usable reply.
 
     Raises:
         JudgeError: the language model cannot be asked.
     """
-    replies: dict[str, Any] = {}
-    if not prompts:
-        return replies
-    for name, reply in complete_all(prompts, settings, title=title, show_progress=show_progress).items():
-        if reply.error is not None:
-            reason = CUT_OFF if is_cut(reply.finish or "") else NO_REPLY
-            replies[name] = Rejection(step, reason, name, reply.error)
-            continue
-        try:
-            replies[name] = read_json_reply(reply.reply or "")
-        except ValueError as error:
-            replies[name] = Rejection(step, NOT_JSON, name, str(error))
-    return replies
+    whole = {
+        name: replace(prompt if isinstance(prompt, Prompt) else Prompt(prompt), schema=schema)
+        for name, prompt in prompts.items()
+    }
+
+    def ask(some: Mapping[str, Prompt], title: str, is_afresh: bool) -> tuple[dict[str, Any], set[str]]:
+        if not some:
+            return {}, set()
+        replies = complete_all(some, settings, title=title, show_progress=show_progress, is_afresh=is_afresh)
+        values = {name: _value(step, name, reply, kind, read) for name, reply in replies.items()}
+        return values, {name for name, reply in replies.items() if reply.cached}
+
+    def ask_twice(some: Mapping[str, Prompt], title: str, is_afresh: bool = False) -> tuple[dict[str, Any], set[str]]:
+        values, cached = ask(some, title, is_afresh)
+        again = {
+            name: once_more(some[name], f"{value.reason}: {value.detail}")
+            for name, value in values.items()
+            if isinstance(value, Rejection) and value.reason != NO_REPLY
+        }
+        second, also_cached = ask(again, f"{title}, once more", is_afresh)
+        return values | second, cached - again.keys() | also_cached
+
+    values, cached = ask_twice(whole, title)
+    if settings.asking.retry_rejected:
+        stale = {name: whole[name] for name in whole if name in cached and isinstance(values[name], Rejection)}
+        values |= ask_twice(stale, f"{title}, rejected before", is_afresh=True)[0]
+    settings.asking.asked += len(values)
+    settings.asking.lost += sum(isinstance(value, Rejection) for value in values.values())
+    return values
 
 
-def read_json_reply(reply: str) -> Any:
-    """The JSON that a reply is, behind a model's thinking, alone or alone in a code block.
-
-    Raises:
-        ValueError: it is something else, or an object in it has a key more than once.
-    """
-    text = without_thinking(reply)
-    if text is None:
-        raise ValueError("the model's thinking does not end")
-    fenced = _FENCED.fullmatch(text.strip())
+def _value(step: str, name: str, reply: Judgement, kind: type, read: Callable[[str, Any], Any]) -> Any:
+    """What a reply says, or why it cannot be used."""
+    if is_ended(reply.finish or "") is not True:
+        return Rejection(step, CUT_OFF, name, reply.error or f"finish_reason {reply.finish!r}")
+    if reply.error is not None:
+        return Rejection(step, NO_REPLY, name, reply.error)
     try:
-        value = decode_objects(fenced[1] if fenced else text)
+        return read(name, read_json_reply(reply.reply or "", kind))
+    except UnreadableError as error:
+        return Rejection(step, error.reason, name, str(error))
     except ValueError as error:
-        raise ValueError(f"{error}: {shown(text.strip())}") from error
-    if problem := repetition(value):
-        raise ValueError(problem)
-    return value
+        return Rejection(step, WRONG_FORM, name, str(error))

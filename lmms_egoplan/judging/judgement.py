@@ -1,7 +1,8 @@
 """What is asked of a judge, and what it says."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,15 @@ class JudgeRequest:
 
 @dataclass(frozen=True)
 class Prompt:
-    """One user message, images, as data URLs, before a text; and which time it is asked, from 0."""
+    """One user message, images, as data URLs, before a text; and which time it is asked, from 0.
+
+    schema: JSON schema of the reply, for endpoints that support one; part of no comparison and of no cache key.
+    """
 
     text: str
     images: tuple[str, ...] = ()
     repeat: int = 0
+    schema: Mapping[str, Any] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.judging.settings import HOW_TO_SET, JudgeSettings, judge_settings
+from lmms_egoplan.judging.asking import Asking
+from lmms_egoplan.judging.json_replies import language_model
+from lmms_egoplan.judging.settings import JudgeSettings
 
 Out = Annotated[
     Path,
@@ -22,15 +24,13 @@ Concurrency = Annotated[
 ]
 
 
-def judge_for(default_model: str, concurrency: int | None) -> JudgeSettings:
+def judge_for(default_model: str, concurrency: int | None, asking: Asking) -> JudgeSettings:
     """Return the judge that the environment sets.
 
     Raises:
-        LmmsEgoplanError: it sets none, or wrong ones.
+        LmmsEgoplanError: it sets none, or sets it wrongly.
     """
-    settings = judge_settings(default_model)
-    if settings is None:
-        raise LmmsEgoplanError(f"no judge is set. Set a judge with\n{HOW_TO_SET}")
+    settings = language_model(default_model, asking=asking)
     return settings if concurrency is None else replace(settings, concurrency=concurrency)
 
 

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from loguru import logger
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.judging.asking import Asking
 from lmms_egoplan.judging.demo import DEMO
 
 _MODEL = ("LMMS_EGOPLAN_JUDGE_MODEL", "MODEL_VERSION")
@@ -48,6 +49,7 @@ class JudgeSettings:
     azure_endpoint, azure_api_version: both set for Azure, `base_url` then being None.
     timeout: seconds that one request may take, at least 1.
     max_tokens: most tokens of a reply, reasoning included, at least 1.
+    asking: the options and counts of the command that asks.
     """
 
     model: str
@@ -58,6 +60,7 @@ class JudgeSettings:
     azure_api_version: str | None = None
     timeout: int = 300
     max_tokens: int = 4096
+    asking: Asking = field(default_factory=Asking, compare=False, repr=False)
 
     @property
     def where(self) -> str:
@@ -126,6 +129,11 @@ def server_settings(base_url: str, model: str) -> JudgeSettings:
 def model_variable() -> str | None:
     """The variable of the environment that sets the judge's model; None where none does."""
     return _named(_MODEL)[0] or None
+
+
+def set_model() -> str:
+    """The judge's model that the environment sets; an empty text if it sets none."""
+    return _first(_MODEL)
 
 
 def _named(names: tuple[str, ...]) -> tuple[str, str]:

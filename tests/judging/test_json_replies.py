@@ -8,7 +8,8 @@ from judge_server import JudgeServer, Reply
 from judging.asked import KEY
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging import JudgeSettings
-from lmms_egoplan.judging.json_replies import CUT_OFF, NO_REPLY, NOT_JSON, ask_json, language_model, read_json_reply
+from lmms_egoplan.judging.json_replies import CUT_OFF, NO_REPLY, NOT_JSON, ask_json, language_model
+from lmms_egoplan.judging.json_text import read_json_reply
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.rejections import Rejection, counted, rejection_lines
 

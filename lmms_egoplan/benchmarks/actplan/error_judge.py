@@ -32,6 +32,9 @@ DEFAULT_JUDGE = "gpt-4o-2024-11-20"
 # What `judge actplan` writes for the report.
 JUDGED_ERRORS = "judged_errors.jsonl"
 _LONGER_SIDE = 768
+# JSON schema of the reply.
+_STEPS = {"type": "array", "items": {"type": "integer"}}
+_SCHEMA = {"type": "object", "properties": dict.fromkeys(ERRORS, _STEPS), "additionalProperties": False}
 
 Errors = Mapping[str, Sequence[int]]
 """By type of error, the steps concerned, from 1; 0 stands for the whole plan."""
@@ -98,7 +101,7 @@ def judge_errors(
         counts[name] += 1
         own = f"{name}, plan {counts[name]}" if counts[name] > 1 else name
         prompts[own] = errors_prompt(stored, instances[instance_key(stored.plan.id)])
-    replies = ask_json("errors", prompts, settings, "types of errors", show_progress)
+    replies = ask_json("errors", prompts, settings, "types of errors", show_progress, schema=_SCHEMA)
     judged = []
     for (model, stored), reply in zip(plans, replies.values(), strict=True):
         found = reply if isinstance(reply, Rejection) else read_errors(reply, len(official_steps(stored.plan.text)))

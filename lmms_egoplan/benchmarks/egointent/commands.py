@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from lmms_egoplan.annotation.options import Annotators, Db, Host, Port
+from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, RetryRejected
 from lmms_egoplan.judging.later import Concurrency, Out, end, judge_for, written_path
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.prepared_counts import SkipMissing, Verify, print_summary
@@ -117,13 +118,17 @@ def build(
             show_default=False,
         ),
     ] = None,
+    retry_rejected: RetryRejected = False,
+    estimate: EstimateOnly = False,
+    prices: Prices = None,
 ) -> None:
     """Make records of EgoIntent's form from Ego4D, whose labels nobody has verified.
 
     With --narrations, steps end at a narration's time, as the paper's. A language model, set as a judge is set
     (LMMS_EGOPLAN_JUDGE_BASE_URL, LMMS_EGOPLAN_JUDGE_API_KEY), proposes the procedural intent and the next step. People
     revise them on the page of `annotate egointent`. Replies are kept: after a kill, the same command goes on, and pays
-    for no reply twice.
+    for no reply twice. If more than 10 % of the prompts have no usable reply, the exit code is 1; the output is written
+    anyway.
 
     Example: `lmms-egoplan data build egointent goalstep_valid_public.json --narrations narration.json
     --videos ego4d/full_scale --llm gpt-4o-2024-11-20 --out steps.jsonl`
@@ -139,14 +144,16 @@ def build(
 
     - Goal-Step: https://github.com/facebookresearch/ego4d-goalstep
     """
+    asking = Asking(retry_rejected, estimate, prices)
     if narrations is None:
-        if llm is not None:
-            raise typer.BadParameter("only with --narrations", param_hint="--llm")
+        if llm is not None or retry_rejected or estimate:
+            raise typer.BadParameter("only with --narrations", param_hint="--llm, --retry-rejected, --estimate")
         _build_goalstep_steps(goalstep, videos, out, 0.5 if before_end is None else before_end)
     else:
         if before_end is not None:
             raise typer.BadParameter("not with --narrations: a step ends at its time", param_hint="--before-end")
-        _build_from_narrations(narrations, goalstep, videos, out, llm)
+        _build_from_narrations(narrations, goalstep, videos, out, llm, asking)
+        asking.check_losses()
 
 
 def _build_goalstep_steps(goalstep: Path, videos: Path, out: Path, before_end: float) -> None:
@@ -163,10 +170,12 @@ def _build_goalstep_steps(goalstep: Path, videos: Path, out: Path, before_end: f
         typer.echo(f"Videos {absence(built.absent, built.videos)}")
 
 
-def _build_from_narrations(narrations: Path, goalstep: Path, videos: Path, out: Path, llm: str | None) -> None:
+def _build_from_narrations(
+    narrations: Path, goalstep: Path, videos: Path, out: Path, llm: str | None, asking: Asking
+) -> None:
     from lmms_egoplan.benchmarks.egointent.construction.build import build, rejections_path, write
 
-    built = build(narrations, goalstep, videos, llm)
+    built = build(narrations, goalstep, videos, llm, asking=asking)
     write(built, out)
     reasons = "; ".join(f"{count}: {reason}" for reason, count in built.left_out())
     typer.echo(f"Left out, see {rejections_path(out)}: {reasons or 'nothing'}")

@@ -7,6 +7,7 @@ import typer
 
 from lmms_egoplan.annotation.options import Annotators, Db, Host, PerItem, Port
 from lmms_egoplan.benchmarks.egoplan.tuning import commands as tuning
+from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, RetryRejected
 from lmms_egoplan.next_action.commands import ALSO_LISTED, print_cut, print_needed, print_prepared
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.prepared_counts import SkipMissing, Verify
@@ -140,12 +141,16 @@ def build(
         str, typer.Option(metavar="KIND,KIND", help="Kinds to drop, of the five above. By default, all are kept.")
     ] = "",
     epic_video_info: EpicVideoInfo = None,
+    retry_rejected: RetryRejected = False,
+    estimate: EstimateOnly = False,
+    prices: Prices = None,
 ) -> None:
     """Make questions of EgoPlan's form from narrated videos, as the paper makes them; nobody has verified them.
 
     A language model finds the task goals (paper, Fig. 10). It is set as a judge is set: LMMS_EGOPLAN_JUDGE_BASE_URL,
-    LMMS_EGOPLAN_JUDGE_API_KEY and LMMS_EGOPLAN_JUDGE_MODEL, by default gpt-4. Its replies are kept: after a kill, the
-    same command goes on, and pays for no reply twice.
+    LMMS_EGOPLAN_JUDGE_API_KEY and LMMS_EGOPLAN_JUDGE_MODEL, by default gpt-4o-2024-11-20. Its replies are kept: after
+    a kill, the same command goes on, and pays for no reply twice. If more than 10 % of the prompts have no usable reply,
+    the exit code is 1; the output is written anyway.
 
     Example: `lmms-egoplan data build egoplan --narrations EPIC_100_validation.csv --source epic-kitchens --out built`
 
@@ -168,7 +173,8 @@ def build(
     from lmms_egoplan.benchmarks.egoplan.construction.build import EVALUATION, build, write
 
     kinds = drop.replace(",", " ").split()
-    built = build(narrations, source, goals, instruction_data, seed, mean_gap, True, kinds, epic_video_info)
+    asking = Asking(retry_rejected, estimate, prices)
+    built = build(narrations, source, goals, instruction_data, seed, mean_gap, True, kinds, epic_video_info, asking)
     write(built, out)
     for name in ("left_out", "kinds_to_drop", "accuracy_without_video"):
         values = "; ".join(f"{key}: {value}" for key, value in built.summary[name].items())
@@ -178,6 +184,7 @@ def build(
         f"{len(built.questions)} questions, which nobody has verified, of {built.summary['task_goals']} task goals in "
         f"{built.summary['videos']} videos, written to {out / EVALUATION}"
     )
+    asking.check_losses()
 
 
 def submit(

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, RetryRejected
+
 if TYPE_CHECKING:
     from lmms_egoplan.benchmarks.actplan.construction.build import Built
 
@@ -62,13 +64,17 @@ def build(
     plans: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The export of the written gold plans.", show_default=False)
     ] = None,
+    retry_rejected: RetryRejected = False,
+    estimate: EstimateOnly = False,
+    prices: Prices = None,
 ) -> None:
     """Make instances of ActPlan-1K's form from BDDL activities and tours of rooms, as the paper makes them.
 
     A language model, set as a judge is set (LMMS_EGOPLAN_JUDGE_BASE_URL, LMMS_EGOPLAN_JUDGE_API_KEY), describes the
     activities, tells what might happen during them, and says what views show. People choose the circumstances and write
     the gold plans. Each run goes as far as their answers reach, and prints the next command. Replies and views are
-    kept: after a kill, the same command goes on, and pays for no reply twice.
+    kept: after a kill, the same command goes on, and pays for no reply twice. If more than 10 % of the prompts have no
+    usable reply, the exit code is 1; the output is written anyway.
 
     Example: `lmms-egoplan data build actplan --bddl bddl/activity_definitions --images tours --llm gpt-4o-2024-11-20
     --out built`
@@ -79,7 +85,8 @@ def build(
     from lmms_egoplan.benchmarks.actplan.construction.build import REJECTIONS
     from lmms_egoplan.benchmarks.actplan.construction.build import build as make
 
-    built = make(bddl, out, images, examples, llm, circumstances, views, plans)
+    asking = Asking(retry_rejected, estimate, prices)
+    built = make(bddl, out, images, examples, llm, circumstances, views, plans, asking=asking)
     for reason, count in built.left_out():
         typer.echo(f"Left out: {count}: {reason}")
     typer.echo(f"A line for each is in {out / REJECTIONS}")
@@ -92,6 +99,7 @@ def build(
         f"{len(built.activities)} activities described, {changed} of them changed by a circumstance; "
         f"{len(built.instances)} instances with views, {built.finished} with gold plans; written to {out}"
     )
+    asking.check_losses()
 
 
 def _next(built: "Built", out: Path, images: Path | None, circumstances: Path | None, plans: Path | None) -> list[str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lmms_egoplan.benchmarks.actplan.commands.annotate import Instances
+from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, RetryRejected
 
 if TYPE_CHECKING:
     from lmms_egoplan.benchmarks.actplan.error_judge import JudgedPlan
@@ -25,6 +26,9 @@ def judge(
         Path, typer.Option(metavar="DIR", help="Folder for what the judge says; `report` takes it.", show_default=False)
     ],
     instances: Instances = None,
+    retry_rejected: RetryRejected = False,
+    estimate: EstimateOnly = False,
+    prices: Prices = None,
 ) -> None:
     """Have a judge mark the six types of errors in plans that people called wrong.
 
@@ -41,12 +45,13 @@ def judge(
     from lmms_egoplan.errors import LmmsEgoplanError
     from lmms_egoplan.judging.json_replies import language_model
 
-    settings = language_model(DEFAULT_JUDGE)
+    settings = language_model(DEFAULT_JUDGE, asking=Asking(retry_rejected, estimate, prices))
     stored = [(plan.model or path.stem, plan) for path in plans for plan in read_plans(path)]
     wrong = [(model, plan) for model, plan in stored if not plan.labels["correct"]]
     if not wrong:
         raise LmmsEgoplanError(f"people called all {len(stored)} plans correct; there is nothing to judge")
     judged = judge_errors(wrong, instances_of({plan.plan.id for _, plan in wrong}, instances), settings)
+    settings.asking.finish_estimate()
     write_folder(out, "actplan", {JUDGED_ERRORS: judged_lines(judged)})
     _print(judged)
     unjudged = [plan for plan in judged if plan.judge is None]
@@ -55,7 +60,8 @@ def judge(
     if unjudged:
         raise LmmsEgoplanError(
             f"{len(unjudged)} of {len(judged)} plans are not judged, {unjudged[0].id} of {unjudged[0].model} for one: "
-            f"{unjudged[0].error}. The same command asks again for what got no reply"
+            f"{unjudged[0].error}. The same command asks again for what got no "
+            "reply, --retry-rejected also for replies that cannot be used"
         )
 
 

@@ -30,6 +30,7 @@ from lmms_egoplan.benchmarks.actplan.construction.tours import find_tours
 from lmms_egoplan.benchmarks.actplan.construction.views import Views, choose_views, read_choices
 from lmms_egoplan.benchmarks.actplan.goal_check.soundness import unreached
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.judging.asking import Asking
 from lmms_egoplan.judging.json_replies import language_model
 from lmms_egoplan.rejections import Rejection, counted, rejection_lines
 from lmms_egoplan.storage import write_whole
@@ -78,6 +79,7 @@ def build(
     views: Path | None = None,
     plans: Path | None = None,
     show_progress: bool = True,
+    asking: Asking | None = None,
 ) -> Built:
     """Make what can be made so far, and write it; without `images`, or `plans`, what they gave before stays.
 
@@ -92,13 +94,14 @@ def build(
         circumstances: export of what people chose; see `read_verdicts`.
         views: see `read_choices`.
         plans: export of what people wrote; see `read_gold_plans`.
+        asking: how the language model is asked.
 
     Raises:
         LmmsEgoplanError: an input is wrong, the language model is not set or cannot be asked, or another process builds
             in ``out``.
         OSError: the folder cannot be written.
     """
-    settings = language_model(DEFAULT_MODEL, model)
+    settings = language_model(DEFAULT_MODEL, model, asking)
     activities, rejections = read_activities(bddl)
     pairs = read_examples(examples or bddl)
     verdicts = None if circumstances is None else read_verdicts(circumstances)
@@ -130,6 +133,7 @@ def build(
             show_progress,
         )
         rejections += unchosen
+        settings.asking.finish_estimate()
         instances = [_instance(found, described, texts) for found in chosen]
         done, unused = finished(instances, gold)
         rejections += unused

@@ -11,7 +11,7 @@ from lmms_egoplan.benchmarks.actplan.bddl.check import PREDICATES
 from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
 from lmms_egoplan.benchmarks.actplan.bddl.problems import Problem, literals_of
 from lmms_egoplan.benchmarks.actplan.construction.circumstance_flow import CIRCUMSTANCES, Circumstance
-from lmms_egoplan.benchmarks.actplan.construction.prompts import change_prompt, circumstances_prompt
+from lmms_egoplan.benchmarks.actplan.construction.prompts import SCHEMAS, change_prompt, circumstances_prompt
 from lmms_egoplan.benchmarks.actplan.construction.sources import Activity
 from lmms_egoplan.benchmarks.actplan.goal_check.soundness import flaws_in
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -73,7 +73,9 @@ def propose(
     prompts = {activity.name: circumstances_prompt(activity.name, texts[activity.key]) for activity in chosen}
     circumstances: list[Circumstance] = []
     rejections: list[Rejection] = []
-    for name, reply in ask_json("circumstance", prompts, settings, "circumstances", show_progress).items():
+    schema = SCHEMAS["circumstances"]
+    replies = ask_json("circumstance", prompts, settings, "circumstances", show_progress, schema=schema)
+    for name, reply in replies.items():
         if isinstance(reply, Rejection):
             rejections.append(reply)
             continue
@@ -139,9 +141,12 @@ def change(
         prompts[key] = change_prompt(normal[name], circumstance)
         asked[key] = (name, circumstance)
     changed: list[Activity] = []
-    for key, reply in ask_json("change", prompts, settings, "changed problems", show_progress).items():
+    schema = SCHEMAS["change"]
+    for key, reply in ask_json("change", prompts, settings, "changed problems", show_progress, schema=schema).items():
         name, circumstance = asked[key]
         found = reply if isinstance(reply, Rejection) else _read(reply, key, name, normal[name])
+        if settings.asking.is_estimate:  # the next step asks about a problem of about this length
+            found = replace(normal[name], name=f"{name}_1"), CATEGORIES[0]
         if isinstance(found, Rejection):
             rejections.append(found)
         elif name in have:

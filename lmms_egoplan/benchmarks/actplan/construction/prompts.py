@@ -1,10 +1,14 @@
 """What a language model is asked; the paper prints no prompt as text, so all words are the project's."""
 
+from typing import Any
+
 from lmms_egoplan.benchmarks.actplan.bddl.check import PREDICATES
 from lmms_egoplan.benchmarks.actplan.bddl.problems import Problem
 from lmms_egoplan.paths import yaml_beside
 
-_PROMPTS: dict[str, str] = yaml_beside(__file__)
+_PROMPTS: dict[str, Any] = yaml_beside(__file__)
+SCHEMAS: dict[str, dict[str, Any]] = _PROMPTS["schemas"]
+"""JSON schemas of the replies, by the prompt."""
 # Sec. 3.2 and 3.3 name ChatGPT; this is its model that reads images, too.
 DEFAULT_MODEL = "gpt-4o-2024-11-20"
 # Released pairs of definition and description in a prompt; the paper says "few-shot".

@@ -8,6 +8,7 @@ from lmms_egoplan.benchmarks.actplan.bddl.description import unnamed
 from lmms_egoplan.benchmarks.actplan.bddl.problems import And
 from lmms_egoplan.benchmarks.actplan.construction.prompts import (
     NUM_EXAMPLES,
+    SCHEMAS,
     description_prompt,
     second_description_prompt,
 )
@@ -41,11 +42,15 @@ def describe(
         for activity in activities
     }
     by_key = {activity.key: activity for activity in activities}
-    replies = ask_json("description", prompts, settings, "descriptions", show_progress)
+    replies = ask_json("description", prompts, settings, "descriptions", show_progress, schema=SCHEMAS["describe"])
+    if settings.asking.is_estimate:  # each may be asked for twice
+        replies = {key: {"description": str(activity.problem)} for key, activity in by_key.items()}
     texts, rejections, incomplete = _read(replies, by_key)
     second = {key: second_description_prompt(prompts[key], *found) for key, found in incomplete.items()}
     if second:
-        replies = ask_json("description", second, settings, "descriptions, second time", show_progress)
+        replies = ask_json(
+            "description", second, settings, "descriptions, second time", show_progress, schema=SCHEMAS["describe"]
+        )
         more, wrong, still = _read(replies, by_key)
         texts |= more
         rejections += wrong
@@ -53,6 +58,8 @@ def describe(
             Rejection("description", INCOMPLETE, key, f"{'; '.join(absent)}: {shown(text)}")
             for key, (text, absent) in still.items()
         ]
+    if settings.asking.is_estimate:
+        texts |= {key: text for key, (text, _) in incomplete.items()}
     whole = {key: f"{texts[key]}\n{INSTRUCTION}\n" for key in by_key if key in texts}
     return whole, rejections
 

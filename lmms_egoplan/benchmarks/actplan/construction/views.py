@@ -141,7 +141,7 @@ def choose_views(
             by_hand = choices.get(key)
             mark = _mark(tour, by_hand, objects, settings)
             former = _kept(out, tour, mark)
-            if former is not None:
+            if former is not None and not (former[1] and settings.asking.retry_rejected):
                 kept.append(former[0])
                 rejections += former[1]
             elif by_hand is not None:
@@ -194,7 +194,7 @@ def _ask(
             prompts[name] = Prompt(seen_prompt(one.objects), (jpeg_url(candidate.image, max(candidate.image.size)),))
     seen: dict[str, list[str]] = {}
     rejections: list[Rejection] = []
-    for name, reply in ask_json("views", prompts, settings, title, show_progress).items():
+    for name, reply in ask_json("views", prompts, settings, title, show_progress, kind=list).items():
         if isinstance(reply, Rejection):
             rejections.append(reply)
         elif not isinstance(reply, list) or not all(shown_object in asked[name] for shown_object in reply):

@@ -13,6 +13,7 @@ from lmms_egoplan.benchmarks.egointent.construction.steps import Step, find_step
 from lmms_egoplan.benchmarks.egointent.goalstep import NO_VIDEO, absence, present, read_goalstep
 from lmms_egoplan.benchmarks.egointent.prepare import find_step_footage
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.judging.asking import Asking
 from lmms_egoplan.judging.json_replies import language_model
 from lmms_egoplan.rejections import Rejection, counted, rejection_lines
 from lmms_egoplan.storage import resolve_inside, write_whole
@@ -46,22 +47,30 @@ class Built:
         return counted(self.rejections)
 
 
-def build(narrations: Path, goalstep: Path, videos: Path, llm: str | None = None, show_progress: bool = True) -> Built:
+def build(
+    narrations: Path,
+    goalstep: Path,
+    videos: Path,
+    llm: str | None = None,
+    show_progress: bool = True,
+    asking: Asking | None = None,
+) -> Built:
     """Make steps of narrated videos, as sec. 3.3 makes them, up to what people do there.
 
     A language model is asked where each video was taken, for candidates of each step, and which of these are supported
-    before the cut; see `ask_checked`. What it replies is kept in the cache of judgements.
+    before the cut; see `ask_json`. What it replies is kept in the cache of judgements.
 
     Args:
         narrations: Ego4D's ``narration.json``.
         goalstep: Goal-Step's annotations of the same videos.
         videos: folder with ``<video_uid>.mp4``; videos that are not there are left out.
         llm: the language model; by default that of the environment, else `DEFAULT_MODEL`.
+        asking: how the language model is asked.
 
     Raises:
         LmmsEgoplanError: a file is wrong, no step comes out, or the language model is not set or cannot be asked.
     """
-    settings = language_model(DEFAULT_MODEL, llm)
+    settings = language_model(DEFAULT_MODEL, llm, asking)
     loaded = read_goalstep(goalstep)
     if not videos.is_dir():
         raise LmmsEgoplanError(f"--videos {videos}: no such folder; it holds <video_uid>.mp4")
@@ -86,6 +95,7 @@ def build(narrations: Path, goalstep: Path, videos: Path, llm: str | None = None
     with_steps = {step.video_id for step in steps if step.step_id in kept}
     asked = [video for video in there if video.video_uid in with_steps]
     places, nowhere = find_places(asked, narrated, videos, settings, show_progress) if kept else ({}, [])
+    settings.asking.finish_estimate()
     rejections += [*unproposed, *unkept, *nowhere]
     made = [_record(step, kept[step.step_id], places[step.video_id]) for step in steps if step.step_id in kept]
     built = Built(made, sum(step["environment"] is None for step in made), rejections)

@@ -6,12 +6,18 @@ The whole event serves to propose candidates alone: what is kept must be support
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lmms_egoplan.benchmarks.egointent.construction.prompts import CANDIDATES, candidates_prompt, support_prompt
-from lmms_egoplan.benchmarks.egointent.construction.replies import ask_checked
+from lmms_egoplan.benchmarks.egointent.construction.prompts import (
+    CANDIDATES,
+    SCHEMAS,
+    candidates_prompt,
+    once_more,
+    support_prompt,
+)
 from lmms_egoplan.benchmarks.egointent.construction.steps import Step
 from lmms_egoplan.benchmarks.egointent.protocol import RELEASE_NAMES
 from lmms_egoplan.jsonl import check_record
 from lmms_egoplan.judging import JudgeSettings
+from lmms_egoplan.judging.json_replies import ask_json
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import Checked, is_text, shown
 
@@ -52,11 +58,19 @@ def propose(
         JudgeError: the language model cannot be asked.
     """
     prompts = {step.step_id: candidates_prompt(step) for step in steps}
-    replies = ask_checked("candidates", prompts, read_proposal, settings, "candidates", show_progress)
+    replies = ask_json(
+        *("candidates", prompts, settings, "candidates", show_progress),
+        schema=SCHEMAS["candidates"],
+        read=read_proposal,
+        once_more=once_more,
+    )
     proposed: dict[str, Candidates] = {}
     rejections: list[Rejection] = []
     for step in steps:
         reply = replies[step.step_id]
+        if settings.asking.is_estimate:  # the next step asks about as many candidates
+            proposed[step.step_id] = {name: [step.narration.text] * CANDIDATES for name in PROPOSED}
+            continue
         if isinstance(reply, Rejection):
             rejections.append(reply)
             continue
@@ -99,7 +113,14 @@ def supported(
     def read(step_id: str, reply: Any) -> dict[str, list[bool]]:
         return read_support(proposed[step_id], reply)
 
-    replies = ask_checked("support", prompts, read, settings, "support before the cut", show_progress)
+    replies = ask_json(
+        *("support", prompts, settings, "support before the cut", show_progress),
+        schema=SCHEMAS["support"],
+        read=read,
+        once_more=once_more,
+    )
+    if settings.asking.is_estimate:
+        return dict(proposed), []
     kept: dict[str, Candidates] = {}
     rejections: list[Rejection] = []
     for step in asked:

@@ -5,6 +5,7 @@ The paper prints no prompt for this: the project's own stand in ``prompts.yaml``
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.construction.steps import Step
 from lmms_egoplan.judging.judgement import Prompt
@@ -14,7 +15,9 @@ from lmms_egoplan.paths import yaml_beside
 CANDIDATES = 3
 _SUMMARIES = 40
 
-_PROMPTS: dict[str, str] = yaml_beside(__file__)
+_PROMPTS: dict[str, Any] = yaml_beside(__file__)
+SCHEMAS: dict[str, dict[str, Any]] = _PROMPTS["schemas"]
+"""JSON schemas of the replies, by the prompt."""
 _NOTHING = "(nothing is narrated)"
 
 
@@ -51,11 +54,9 @@ def support_prompt(step: Step, candidates: Mapping[str, Sequence[str]]) -> str:
     )
 
 
-def once_more(prompt: str | Prompt, problem: str) -> str | Prompt:
+def once_more(prompt: Prompt, problem: str) -> Prompt:
     """The same question after a reply that could not be used."""
-    if isinstance(prompt, Prompt):
-        return replace(prompt, text=_PROMPTS["again"].format(prompt=prompt.text, problem=problem))
-    return _PROMPTS["again"].format(prompt=prompt, problem=problem)
+    return replace(prompt, text=_PROMPTS["again"].format(prompt=prompt.text, problem=problem))
 
 
 def _lines(texts: Sequence[str]) -> str:

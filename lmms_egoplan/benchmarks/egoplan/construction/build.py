@@ -28,6 +28,7 @@ from lmms_egoplan.benchmarks.egoplan.construction.statistics import statistics, 
 from lmms_egoplan.benchmarks.egoplan.construction.summary import KINDS, accuracies, counts
 from lmms_egoplan.ego4d import UNSURE
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.judging.asking import Asking
 from lmms_egoplan.judging.json_replies import language_model
 from lmms_egoplan.outputs import check_own, delete
 from lmms_egoplan.rejections import Rejection, counted, rejection_lines
@@ -71,6 +72,7 @@ def build(
     show_progress: bool = True,
     drop: Sequence[str] = (),
     epic_video_info: Path | None = None,
+    asking: Asking | None = None,
 ) -> Built:
     """Make questions of narrated videos.
 
@@ -85,6 +87,7 @@ def build(
         mean_gap: of Ego4D's narrations, see `segments`.
         drop: some of `KINDS`.
         epic_video_info: EPIC-KITCHENS-100's list of videos, with which the narrations must agree.
+        asking: how the language model is asked.
 
     Raises:
         LmmsEgoplanError: a kind is unknown, a file is wrong, no question comes out, or the language model is not set or
@@ -97,11 +100,14 @@ def build(
         unphrased: list[Rejection] = []
     else:
         sentences, unknown, unread = read_ego4d(narrations, mean_gap, drop)
-        videos, unphrased = to_phrases(sentences, unknown, language_model(DEFAULT_MODEL), show_progress)
+        settings = language_model(DEFAULT_MODEL, asking=asking)
+        videos, unphrased = to_phrases(sentences, unknown, settings, show_progress)
     if goals is None or not videos:  # of no videos nothing is asked
-        found, unfound = identify_goals(videos, language_model(DEFAULT_MODEL), show_progress)
+        found, unfound = identify_goals(videos, language_model(DEFAULT_MODEL, asking=asking), show_progress)
     else:
         found, unfound = read_goals(goals, videos)
+    if asking is not None:
+        asking.finish_estimate()
     kept, unkept = pool_goals(videos, found, drop)
     questions, unasked = make_questions(kept, seed, drop)
     recognition, inactive = recognition_records(questions) if instruction_data else (None, [])

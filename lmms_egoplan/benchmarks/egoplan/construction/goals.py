@@ -19,11 +19,13 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_json, repetition
 from lmms_egoplan.judging import JudgeSettings
 from lmms_egoplan.judging.json_replies import NOT_JSON, ask_json
+from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import is_text, shown
 
-# Sec. 3.2 and A.1 name GPT-4.
-DEFAULT_MODEL = "gpt-4"
+# Sec. 3.2 and A.1 name GPT-4. `gpt-4` has 8,192 tokens for prompt and reply, too few for long videos; this model has
+# 128,000, and is the default of the other builders.
+DEFAULT_MODEL = "gpt-4o-2024-11-20"
 # A moderate complexity (sec. 3.2).
 FEWEST_ACTIONS, MOST_ACTIONS = 4, 20
 # The paper sets no limit. A longer text reports what happens, and is not a goal.
@@ -64,6 +66,8 @@ start_timestamp      |      stop_timestamp      |      narration
 """
 # A line of the narrations there.
 _ROW = "{start}         |      {stop}         |      {narration}"
+
+_SCHEMA: dict[str, Any] = yaml_beside(__file__)
 
 OVERALL, SUBGOAL, SECONDARY = "overall_goal", "subgoal", "secondary_subgoal"
 
@@ -133,7 +137,7 @@ def identify_goals(
         JudgeError: the language model cannot be asked.
     """
     prompts = {video.video_id: goal_prompt(video) for video in videos}
-    replies = ask_json("goal", prompts, settings, "task goals", show_progress)
+    replies = ask_json("goal", prompts, settings, "task goals", show_progress, schema=_SCHEMA)
     rejections = [reply for reply in replies.values() if isinstance(reply, Rejection)]
     return {uid: reply for uid, reply in replies.items() if not isinstance(reply, Rejection)}, rejections
 

@@ -58,9 +58,12 @@ def to_phrases(
             requests[f"{uid}, sentences {first + 1} to {first + len(texts)}"] = (uid, texts)
     prompts = {name: phrase_prompt(texts) for name, (_, texts) in requests.items()}
     phrases: dict[tuple[str, str], str | Rejection] = {}
-    for name, reply in ask_json("phrase", prompts, settings, "verb-object phrases", show_progress).items():
+    replies = ask_json("phrase", prompts, settings, "verb-object phrases", show_progress, kind=list)
+    for name, reply in replies.items():
         uid, texts = requests[name]
-        phrases |= {(uid, text): phrase for text, phrase in zip(texts, _phrases(reply, texts), strict=True)}
+        # An estimate of the next step counts sentences, which are somewhat longer.
+        made = texts if settings.asking.is_estimate else _phrases(reply, texts)
+        phrases |= {(uid, text): phrase for text, phrase in zip(texts, made, strict=True)}
     videos: list[Video] = []
     rejections: list[Rejection] = []
     for uid, spoken in sentences.items():

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, RetryRejected
 from lmms_egoplan.judging.later import Concurrency, Out, end, judge_for, written_path
 from lmms_egoplan.outputs import also_writes
 
@@ -38,6 +39,9 @@ def judge(
             "asked at temperature 0: differences come from the endpoint (batches, several servers, rounding).",
         ),
     ] = 1,
+    retry_rejected: RetryRejected = False,
+    estimate: EstimateOnly = False,
+    prices: Prices = None,
 ) -> None:
     """Judge answers to EgoThink's questions, from a run or from another framework.
 
@@ -55,11 +59,13 @@ def judge(
     from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, grade_repeatedly
     from lmms_egoplan.judging import probe
 
-    settings = judge_for(DEFAULT_JUDGE, concurrency)
+    settings = judge_for(DEFAULT_JUDGE, concurrency, Asking(retry_rejected, estimate, prices))
     stored = read_stored(samples)
     answers, runs = with_questions(stored), [answer.run for answer in stored]
-    probe(settings)
+    if not estimate:
+        probe(settings)
     repeated = grade_repeatedly(answers, settings, repeats)
+    settings.asking.finish_estimate()
     judged = repeated[0]
     unjudged = sum(None in (answer.rating for answer in same) for same in zip(*repeated, strict=True))
     written = written_path(out, unjudged)
