@@ -118,7 +118,8 @@ def _read(text: str, stream: list[str]) -> Any:
             if item.startswith("="):
                 literal = decode(_LITERALS.get(item[1:], item[1:]), parse_float=_finite, parse_constant=_finite)
                 stream[index] = f"={json.dumps(literal)}"
-        value = json_repair.loads(text, skip_json_loads=True)
+        # Dumped and decoded, since json-repair leaves escaped surrogate pairs in halves.
+        value = decode(json.dumps(json_repair.loads(text, skip_json_loads=True)))
         if _stream(value) == stream:
             return value
     except ValueError as error:

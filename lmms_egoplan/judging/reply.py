@@ -55,9 +55,9 @@ def read_reply(body: str) -> Reply:
         return Reply(None, f"the body is not JSON: {clean_text(body[:80])!r}")
     choice = _get(_get(completion, "choices"), 0)
     text = _get(_get(choice, "message"), "content")
-    if isinstance(text, list):  # of parts, such as {"type": "text", "text": ...}; parts of thinking have no text
-        parts = [part for each in text if isinstance(part := _get(each, "text"), str)]
-        text = "".join(parts) if parts else None
+    if isinstance(text, list):  # of parts; others are a model's thinking
+        parts = [_get(part, "text") for part in text if _get(part, "type") in ("text", "output_text")]
+        text = "".join(parts) if parts and all(isinstance(part, str) for part in parts) else None
     model, usage, finish = _get(completion, "model"), _get(completion, "usage"), _get(choice, "finish_reason")
     problem = "no choices in it" if choice is None else "no text in it"
     return Reply(

@@ -1,37 +1,23 @@
 """JSON asked of a language model, on loopback: read out of its replies, or one reason why there is none."""
 
 import json
+from collections import Counter
+from contextlib import nullcontext
 
 import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import KEY
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.judging import JudgeSettings
+from lmms_egoplan.judging import JudgeSettings, complete_all
+from lmms_egoplan.judging.asking import Asking
 from lmms_egoplan.judging.json_replies import CUT_OFF, NO_REPLY, NOT_JSON, ask_json, language_model
-from lmms_egoplan.judging.json_text import read_json_reply
+from lmms_egoplan.judging.json_text import REPEATED_KEY, SEVERAL
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.rejections import Rejection, counted, rejection_lines
 
 VALUE = {"goal": "make tea", "steps": ["fill the kettle", {"then": 2}]}
 GOOD = json.dumps(VALUE)
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [GOOD, f"```json\n{GOOD}\n```", f"```\n{GOOD}\n```\n", f"```json {GOOD}```", f"<think>hm {{</think>\n{GOOD}"],
-)
-def test_json_is_read(reply):
-    assert read_json_reply(reply) == VALUE
-
-
-@pytest.mark.parametrize(
-    "reply",
-    ["", "I am sorry, I cannot.", f"Sure! {GOOD}", GOOD[:-1], f"{GOOD} Done.", f"<think>{GOOD}", '{"a": 1, "a": 2}'],
-)
-def test_other_replies_are_no_json(reply):
-    with pytest.raises(ValueError, match=r"."):
-        read_json_reply(reply)
 
 
 @pytest.mark.usefixtures("data")
@@ -60,11 +46,125 @@ def test_images_stand_before_the_text():
     images = ("data:image/png;base64,AAAA", "data:image/png;base64,BBBB")
     with JudgeServer(lambda *_: Reply("[]")) as server:
         settings = JudgeSettings("model", server.url, KEY, 4)
-        assert ask_json("step", {"a": Prompt("what?", images)}, settings, "images", False) == {"a": []}
+        assert ask_json("step", {"a": Prompt("what?", images)}, settings, "images", False, kind=list) == {"a": []}
         (body,) = server.bodies
     *shown, text = body["messages"][-1]["content"]
     assert [part["image_url"]["url"] for part in shown] == list(images)
     assert text == {"type": "text", "text": "what?"}
+
+
+def ask(server, names, **options):
+    settings = JudgeSettings("model", server.url, KEY, 4, asking=Asking(**options))
+    return ask_json("step", {name: name for name in names}, settings, "things", False, schema={"type": "object"})
+
+
+SPOILT = {
+    "prose": Reply("I would make tea."),
+    "two": Reply(GOOD + '{"goal": "none"}'),
+    "twice a key": Reply('{"goal": 1, "goal": 2}'),
+    "ends early": Reply(GOOD[:-1]),
+    "length": Reply(GOOD, finish="length"),
+    "filter": Reply(GOOD, finish="content_filter"),
+    "other end": Reply(GOOD, finish="paused"),
+}
+
+
+@pytest.mark.usefixtures("data")
+def test_what_cannot_be_used_is_asked_once_more():
+    with JudgeServer(lambda prompt, before: Reply(GOOD) if before else SPOILT[prompt]) as server:
+        for _ in range(2):
+            assert ask(server, SPOILT) == dict.fromkeys(SPOILT, VALUE)
+    # A reply that the endpoint stopped is never stored for good; the one after it is.
+    assert Counter(server.prompts) == dict.fromkeys(SPOILT, 2) | {"filter": 3}
+
+
+@pytest.mark.usefixtures("data")
+def test_rejected_replies_are_kept_until_they_are_retried():
+    spoilt = dict(SPOILT)
+    del spoilt["filter"]  # is asked for by every run
+    with JudgeServer(lambda prompt, _: spoilt.get(prompt, Reply(GOOD))) as server:
+        for _ in range(2):
+            found = ask(server, [*spoilt, "good"])
+            assert found.pop("good") == VALUE
+            assert [value.reason for value in found.values()] == [NOT_JSON, SEVERAL, REPEATED_KEY, *[CUT_OFF] * 3]
+            assert Counter(server.prompts) == dict.fromkeys(spoilt, 2) | {"good": 1}
+        mended = spoilt.pop("prose"), spoilt.pop("ends early")
+        assert len(mended) == 2
+        names = [*SPOILT, "good"]
+        names.remove("filter")
+        # An estimate counts what would be retried, and neither sends nor deletes anything.
+        before = len(server.prompts)
+        asking = Asking(retry_rejected=True, is_estimate=True)
+        settings = JudgeSettings("model", server.url, KEY, 4, asking=asking)
+        ask_json("step", {name: name for name in names}, settings, "things", False)
+        assert (len(server.prompts), sum(step[1] for step in asking.steps)) == (before, 6)
+        found = ask(server, names, retry_rejected=True)
+        assert [name for name, value in found.items() if value == VALUE] == ["prose", "ends early", "good"]
+        # Those that are still spoilt are asked for twice, as by a new run.
+        assert Counter(server.prompts) == dict.fromkeys(spoilt, 4) | {"prose": 3, "ends early": 3, "good": 1}
+        # What was accepted stays, without and with the option.
+        assert ask(server, ["prose", "ends early", "good"], retry_rejected=True) == dict.fromkeys(
+            ["prose", "ends early", "good"], VALUE
+        )
+        assert len(server.prompts) == before + 10
+
+
+@pytest.mark.usefixtures("data")
+def test_replies_that_an_earlier_version_refused_are_read_from_the_cache():
+    """The cache's key has neither the schema nor the way of reading."""
+    careless = f"Sure! Here it is:\n{GOOD[:-1]},}}\nAnything else?"
+    with JudgeServer(lambda *_: Reply(careless)) as server:
+        settings = JudgeSettings("model", server.url, KEY, 4)
+        complete_all({"a": "a"}, settings, title="earlier", show_progress=False)
+        assert ask(server, ["a"]) == {"a": VALUE}
+        assert len(server.prompts) == 1
+
+
+@pytest.mark.usefixtures("data")
+def test_content_as_a_list_of_parts_is_read():
+    parts = [
+        {"type": "thinking", "thinking": "hm"},
+        {"type": "text", "text": GOOD[:9]},
+        {"type": "text", "text": GOOD[9:]},
+    ]
+    body = json.dumps({"choices": [{"message": {"content": parts}, "finish_reason": "stop"}]}).encode()
+    with JudgeServer(lambda *_: Reply(body=body)) as server:
+        assert ask(server, ["a"]) == {"a": VALUE}
+        assert len(server.prompts) == 1
+
+
+def formats(server):
+    return ["response_format" in body for body in server.bodies]
+
+
+@pytest.mark.usefixtures("data")
+@pytest.mark.parametrize("status", [400, 422])
+def test_a_schema_is_sent_until_the_endpoint_refuses_one(status):
+    class Strict(JudgeServer):
+        def __init__(self):
+            super().__init__(
+                lambda *_: (
+                    Reply("no such parameter", status=status) if "response_format" in self.bodies[-1] else Reply(GOOD)
+                )
+            )
+
+    with Strict() as server:
+        for name in ("a", "b"):
+            assert ask(server, [name]) == {name: VALUE}
+        assert formats(server) == [True, False, False]
+    with JudgeServer(lambda prompt, _: Reply("too long", status=400) if "long" in prompt else Reply(GOOD)) as server:
+        assert ask(server, ["c"]) == {"c": VALUE}
+        assert ask(server, ["long"])["long"].reason == NO_REPLY
+        assert ask(server, ["d"]) == {"d": VALUE}
+        assert formats(server) == [True, True, True]
+    assert server.bodies[0]["response_format"]["json_schema"]["schema"] == {"type": "object"}
+
+
+@pytest.mark.parametrize(("lost", "is_error"), [(10, False), (11, True), (0, False)])
+def test_more_losses_than_a_tenth_are_an_error(lost, is_error):
+    asking = Asking(asked=100, lost=lost)
+    with pytest.raises(LmmsEgoplanError, match="11 of 100") if is_error else nullcontext():
+        asking.check_losses()
 
 
 def test_the_language_model_is_set_as_a_judge_is(monkeypatch):

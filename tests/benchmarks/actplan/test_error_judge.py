@@ -77,12 +77,13 @@ def test_a_judge_beside_people(release, tmp_path, monkeypatch):
         assert "Passed over, as people called them correct: 1 of 6 plans" in output
         assert "Plans judged: 3 of 5; marked by people, too: 3" in output
         assert "fewer than 10 plans" in output
-        assert len(server.prompts) == 5
+        # The reply in prose is asked for once more.
+        assert len(server.prompts) == 6
         contents = [body["messages"][-1]["content"] for body in server.bodies]
         assert all(content[0]["type"] == "image_url" and len(content) >= 3 for content in contents)
         # Replies are kept, and asked for no second time.
         assert run(server, monkeypatch, *arguments)[0] == 1
-        assert len(server.prompts) == 5
+        assert len(server.prompts) == 6
     judged = read_judged(out / JUDGED_ERRORS)
     assert [plan.judge for plan in judged] == [{"form": [2]}, {"form": [1]}, None, {"object": [1, 2]}, None]
     assert [plan.people for plan in judged] == PEOPLE[1:]

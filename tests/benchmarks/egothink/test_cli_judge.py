@@ -328,7 +328,8 @@ def test_without_a_judge(tmp_path):
     samples = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "right"}])
     result = run(samples, "--out", tmp_path / "judged.jsonl")
     assert result.exit_code == 1
-    assert "no judge is set" in result.stderr
+    assert "no language model is set" in result.stderr
+    assert "LMMS_EGOPLAN_JUDGE_BASE_URL" in result.stderr
     assert result.stderr.count("export LMMS_EGOPLAN_JUDGE_") == 3
 
 

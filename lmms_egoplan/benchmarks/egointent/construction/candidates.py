@@ -8,16 +8,14 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.construction.prompts import (
     CANDIDATES,
-    SCHEMAS,
+    ask,
     candidates_prompt,
-    once_more,
     support_prompt,
 )
 from lmms_egoplan.benchmarks.egointent.construction.steps import Step
 from lmms_egoplan.benchmarks.egointent.protocol import RELEASE_NAMES
 from lmms_egoplan.jsonl import check_record
 from lmms_egoplan.judging import JudgeSettings
-from lmms_egoplan.judging.json_replies import ask_json
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import Checked, is_text, shown
 
@@ -58,12 +56,7 @@ def propose(
         JudgeError: the language model cannot be asked.
     """
     prompts = {step.step_id: candidates_prompt(step) for step in steps}
-    replies = ask_json(
-        *("candidates", prompts, settings, "candidates", show_progress),
-        schema=SCHEMAS["candidates"],
-        read=read_proposal,
-        once_more=once_more,
-    )
+    replies = ask("candidates", prompts, read_proposal, settings, "candidates", show_progress)
     proposed: dict[str, Candidates] = {}
     rejections: list[Rejection] = []
     for step in steps:
@@ -113,12 +106,7 @@ def supported(
     def read(step_id: str, reply: Any) -> dict[str, list[bool]]:
         return read_support(proposed[step_id], reply)
 
-    replies = ask_json(
-        *("support", prompts, settings, "support before the cut", show_progress),
-        schema=SCHEMAS["support"],
-        read=read,
-        once_more=once_more,
-    )
+    replies = ask("support", prompts, read, settings, "support before the cut", show_progress)
     if settings.asking.is_estimate:
         return dict(proposed), []
     kept: dict[str, Candidates] = {}

@@ -10,8 +10,7 @@ from pydantic import AfterValidator
 
 from lmms_egoplan.benchmarks.egointent.construction.narrations import NarratedVideo
 from lmms_egoplan.benchmarks.egointent.construction.prompts import (
-    SCHEMAS,
-    once_more,
+    ask,
     place_prompt,
     place_prompt_with_frames,
 )
@@ -20,7 +19,6 @@ from lmms_egoplan.benchmarks.egointent.goalstep import Video
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, Label
 from lmms_egoplan.jsonl import check_record
 from lmms_egoplan.judging import JudgeSettings
-from lmms_egoplan.judging.json_replies import ask_json
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.media.frames import FrameError, frame_times, read_video_frames
 from lmms_egoplan.media.sampling import evenly_spaced
@@ -71,7 +69,7 @@ def find_places(
         video.video_uid: _prompt(video, narrated[video.video_uid], folder)
         for video in (track(videos, "Reading summaries or frames") if show_progress else videos)
     }
-    found = _ask(prompts, settings, "places", show_progress)
+    found = ask("place", prompts, read_place, settings, "places", show_progress)
     # A model that reads no images has refused them.
     unseen = {
         video.video_uid: _prompt_by_narrations(video, narrated[video.video_uid])
@@ -79,18 +77,9 @@ def find_places(
         if isinstance(prompts[video.video_uid], Prompt) and isinstance(found[video.video_uid], Rejection)
     }
     settings.asking.lost -= len(unseen)  # they have a second prompt, which counts
-    found |= _ask(unseen, settings, "places without frames", show_progress)
+    found |= ask("place", unseen, read_place, settings, "places without frames", show_progress)
     rejections = [place for place in found.values() if isinstance(place, Rejection)]
     return {uid: Place() if isinstance(place, Rejection) else place for uid, place in found.items()}, rejections
-
-
-def _ask(
-    prompts: Mapping[str, str | Prompt], settings: JudgeSettings, title: str, show_progress: bool
-) -> dict[str, Any]:
-    schema = SCHEMAS["place"]
-    return ask_json(
-        "place", prompts, settings, title, show_progress, schema=schema, read=read_place, once_more=once_more
-    )
 
 
 def _prompt(video: Video, narrated: NarratedVideo, folder: Path) -> str | Prompt:

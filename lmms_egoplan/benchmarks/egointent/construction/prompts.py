@@ -1,13 +1,15 @@
-"""What a language model is asked while steps are made.
+"""What a language model is asked while steps are made, and how.
 
 The paper prints no prompt for this: the project's own stand in ``prompts.yaml``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.construction.steps import Step
+from lmms_egoplan.judging import JudgeSettings
+from lmms_egoplan.judging.json_replies import ask_json
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.paths import yaml_beside
 
@@ -16,9 +18,20 @@ CANDIDATES = 3
 _SUMMARIES = 40
 
 _PROMPTS: dict[str, Any] = yaml_beside(__file__)
-SCHEMAS: dict[str, dict[str, Any]] = _PROMPTS["schemas"]
-"""JSON schemas of the replies, by the prompt."""
 _NOTHING = "(nothing is narrated)"
+
+
+def ask(
+    step: str,
+    prompts: Mapping[str, str | Prompt],
+    read: Callable[[str, Any], Any],
+    settings: JudgeSettings,
+    title: str,
+    show_progress: bool,
+) -> dict[str, Any]:
+    """Call `ask_json` with the step's schema; the second prompt names the problem of the first reply."""
+    schema = _PROMPTS["schemas"][step]
+    return ask_json(step, prompts, settings, title, show_progress, schema=schema, read=read, once_more=once_more)
 
 
 def place_prompt(goal: str, texts: Sequence[str]) -> str:

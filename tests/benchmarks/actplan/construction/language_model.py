@@ -153,7 +153,7 @@ _ANSWERS = {
 
 def _spoil(text, fault, kind, before):
     if fault == "prose":
-        return Reply(f"Sure! {text}")
+        return Reply("Sure! There is nothing to say about it.")
     if fault == "incomplete":
         return Reply(json.dumps({"description": "There is a thing somewhere."}))
     if fault == "refused":

@@ -91,7 +91,7 @@ def test_the_walk_from_narrations_to_questions(tmp_path, served):
         result = build(narrations, out, "--instruction-data")
         assert result.exit_code == 0, result.output
         assert len(server.prompts) == 1
-        assert server.bodies[0]["model"] == "gpt-4"
+        assert server.bodies[0]["model"] == "gpt-4o-2024-11-20"
         again = contents(out)
         assert build(narrations, out, "--instruction-data").exit_code == 0
         assert len(server.prompts) == 1
@@ -283,8 +283,8 @@ def test_a_file_in_place_of_the_folder_is_told(tmp_path):
 
 
 FAULT_REASONS = {
-    "bad json": {"reply that is not JSON": 1},
-    "prose": {"reply that is not JSON": 1},
+    "bad json": {"reply that was cut off": 1},
+    "prose": {},
     "invented times": {"time that is not copied from the narrations": 5},
     "cut off": {"reply that was cut off": 1},
     "refused": {"no reply": 1},
@@ -303,7 +303,9 @@ def test_each_fault_has_its_reason(tmp_path, served, fault):
     narrations = write_epic(tmp_path / "n.csv", rows)
     with served(lambda prompt, before: reply(prompt, before, lambda _: fault if "again" in prompt else "")):
         result = build(narrations, tmp_path / "built")
-    assert result.exit_code == 0, result.output
+    is_lost = {"reply that was cut off", "no reply"} & FAULT_REASONS[fault].keys()
+    assert result.exit_code == bool(is_lost), result.output
+    assert ("1 of 2 prompts have no usable reply" in result.stderr) == bool(is_lost)
     assert dict(rejections(tmp_path / "built")) == FAULT_REASONS[fault]
     records = read_annotations(tmp_path / "built" / QUESTIONS, "val")
     # 16 of the overall goal, 12 and 4 of its clips, 6, 6 and 4 of theirs.
@@ -316,7 +318,9 @@ def test_ego4d_narrations_become_phrases_and_questions(tmp_path, served):
     videos, _ = read_epic_kitchens(some_videos(tmp_path, 4))
     narrations = write_ego4d(tmp_path / "narration.json", as_ego4d(videos))
     first = "\n1. C takes plate\n"
-    with served(lambda prompt, before: reply(prompt, before, lambda _: "prose" if first in prompt else "")) as server:
+    with served(
+        lambda prompt, before: reply(prompt, before, lambda _: "bad json" if first in prompt else "")
+    ) as server:
         result = build(narrations, tmp_path / "built", "--mean-gap", "4.9", source="ego4d")
     assert result.exit_code == 0, result.output
     records = read_annotations(tmp_path / "built" / QUESTIONS, "val")
@@ -327,7 +331,7 @@ def test_ego4d_narrations_become_phrases_and_questions(tmp_path, served):
     assert sum(map(bool, asked)) == len(videos)
     left = rejections(tmp_path / "built")
     # All 50 sentences of one reply; no goal is kept over narrations without phrases.
-    assert left["reply that is not JSON"] >= 50
+    assert left["reply that was cut off"] >= 50
     assert left["goal with an action whose narration cannot be used"] >= 1
 
 
