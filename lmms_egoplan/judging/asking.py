@@ -101,7 +101,7 @@ class Asking:
         for step in [*self.steps, ("Total", requests, sent, received)]:
             typer.echo("{}: {:,} requests, ~{:,} prompt tokens, at most {:,} reply tokens".format(*step))
         typer.echo(
-            f"Model: {self.model}. Replies in the cache are not counted, nor is a second request for a reply that cannot be "
+            f"Model: {self.model}. Not counted: replies in the cache, and a second request for a reply that cannot be "
             f"used. Prompt tokens are an approximation; an image counts as {IMAGE_TOKENS}. Nothing was sent."
         )
         if price := self._prices.get(self.model or ""):

@@ -54,8 +54,9 @@ def ask_json(
     read: Callable[[str, Any], Any] = lambda _, value: value,
     once_more: Callable[[Prompt, str], Prompt] = _repeated,
 ) -> dict[str, Any]:
-    """Ask a language model for JSON. A prompt whose reply cannot be used is sent once more, with a cache key of its own.
+    """Ask a language model for JSON, and once more where the reply cannot be used.
 
+    The second request has a cache key of its own.
     Replies in the cache are read by the same rules as new ones. `settings.asking` counts the prompts and those without
     a usable reply; its `retry_rejected` requests rejected replies again that were in the cache.
 

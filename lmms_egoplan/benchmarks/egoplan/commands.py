@@ -149,8 +149,8 @@ def build(
 
     A language model finds the task goals (paper, Fig. 10). It is set as a judge is set: LMMS_EGOPLAN_JUDGE_BASE_URL,
     LMMS_EGOPLAN_JUDGE_API_KEY and LMMS_EGOPLAN_JUDGE_MODEL, by default gpt-4o-2024-11-20. Its replies are kept: after
-    a kill, the same command goes on, and pays for no reply twice. If more than 10 % of the prompts have no usable reply,
-    the exit code is 1; the output is written anyway.
+    a kill, the same command goes on, and pays for no reply twice. If more than 10 % of the prompts have no usable
+    reply, the exit code is 1; the output is written anyway.
 
     Example: `lmms-egoplan data build egoplan --narrations EPIC_100_validation.csv --source epic-kitchens --out built`
 

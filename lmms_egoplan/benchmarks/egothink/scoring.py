@@ -103,6 +103,7 @@ def grade_repeatedly(
             "EgoThink", settings, f"The answers are saved. Judge the others later: {_JUDGE_LATER}", show_progress
         )
         judgements = rater.rate(requests, SCALE, dimensions.pop() if len(dimensions) == 1 else "")
+        settings.asking.finish_estimate()
     judged = [
         _judged(answer, suspect, judgement)
         for (answer, (_, suspect)), judgement in zip(

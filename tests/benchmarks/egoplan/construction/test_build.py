@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -11,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.egoplan.construction.language_model import FAULTS, fault_of, reply, rows_of
+from benchmarks.egoplan.construction.language_model import goals_of as goals_of_prompt
 from benchmarks.egoplan.construction.small import (
     as_ego4d,
     epic_rows,
@@ -19,10 +21,13 @@ from benchmarks.egoplan.construction.small import (
     write_epic,
 )
 from judge_server import JudgeServer, Reply
+from lmms_egoplan.benchmarks.egoplan.construction.goals import DEFAULT_MODEL, goal_prompt
 from lmms_egoplan.benchmarks.egoplan.construction.narrations import read_epic_kitchens
 from lmms_egoplan.benchmarks.egoplan.records import read_annotations
 from lmms_egoplan.cli import app
 from lmms_egoplan.judging import default_cache_path
+from lmms_egoplan.judging.asking import too_long
+from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.outputs import MANIFEST
 from patience import FOREVER_S, wait_until
 from shared_data import DATA
@@ -244,6 +249,101 @@ def test_a_language_model_that_gives_no_goals_ends_with_exit_code_1(tmp_path, se
     assert told in result.stderr
     assert "Traceback" not in result.output
     assert not (tmp_path / "built").exists()
+
+
+GREETING = "Sure! Here are the goals of {the video}, as you asked [1]:\n\n```json\n%s\n```\nAnything else?"
+CARELESS = ("Of course: %s", "\ufeff%s", "%s,", "comma", "quotes", "comment", "```\n%s\n```\nDone.")
+
+
+def careless(text, number):
+    kind = CARELESS[number % len(CARELESS)]
+    if kind == "comma":
+        return text.replace("]}", "],}")
+    if kind == "quotes":
+        return text.replace('"', "'")
+    return text.replace("{", "{ // an object\n") if kind == "comment" else kind % text
+
+
+@real
+@pytest.mark.parametrize("is_greeting", [True, False])
+def test_all_138_replies_of_careless_models_are_read(tmp_path, served, is_greeting):
+    """Of 138 replies, a model that greets first spoils all, a careless one 35."""
+    numbers = {}
+
+    def answer(prompt, _):
+        text = json.dumps(goals_of_prompt(rows_of(prompt)))
+        number = numbers.setdefault(prompt, len(numbers))
+        if is_greeting:
+            return Reply(GREETING % text)
+        return Reply(careless(text, number) if number < 35 else text)
+
+    with served(answer) as server:
+        result = build(EPIC, tmp_path / "built")
+        assert result.exit_code == 0, result.output
+        assert len(server.prompts) == 138
+    assert len(json.loads((tmp_path / "built" / "goals.json").read_text())) == 138
+    assert not any("reply" in reason for reason in rejections(tmp_path / "built"))
+
+
+def figures(text):
+    return [int(figure.replace(",", "")) for figure in re.findall(r"\d[\d,]*(?= requests| prompt| reply)", text)]
+
+
+@real
+def test_an_estimate_sends_nothing_and_counts_what_is_missing(tmp_path, monkeypatch, served):
+    few = some_videos(tmp_path, 2)
+    with served(tea) as server:
+        # Goals of another video: all are rejected, but the replies are kept.
+        assert build(few, tmp_path / "built").exit_code == 1
+        sent = len(server.prompts)
+        (tmp_path / "prices.yaml").write_text("gpt-4o-2024-11-20: {input: 2.5, output: 10}\n")
+        priced = build(EPIC, tmp_path / "built", "--estimate", "--prices", tmp_path / "prices.yaml")
+        assert len(server.prompts) == sent
+    assert priced.exit_code == 0, priced.output
+    step, total = priced.stdout.splitlines()[:2]
+    assert step.startswith("task goals: ")
+    requests, prompt, reply = figures(total)
+    assert figures(step) == [requests, prompt, reply]
+    assert (requests, reply) == (136, 136 * 4096)
+    money = [float(amount) for amount in re.findall(r"(?:~|at most )([\d.]+) for", priced.stdout)]
+    assert money == [round(prompt * 2.5 / 1e6, 2), round(reply * 10 / 1e6, 2)]
+    # No endpoint is needed, and another model's replies are not those in the cache.
+    monkeypatch.delenv("LMMS_EGOPLAN_JUDGE_BASE_URL")
+    monkeypatch.delenv("LMMS_EGOPLAN_JUDGE_API_KEY")
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "gpt-4")
+    alone = build(EPIC, tmp_path / "built", "--estimate")
+    assert figures(alone.stdout.splitlines()[1])[0] == 138
+    assert not (tmp_path / "built").exists()
+    assert build(EPIC, tmp_path / "built", "--estimate", "--prices", tmp_path / "prices.yaml").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("prices", "options", "told"),
+    [
+        ("gpt-4: 3", ["--estimate"], ["prices.json", "gpt-4", "expected an object"]),
+        ('{"gpt-4": {"input": -1, "output": 2}}', ["--estimate"], ["prices.json", "input", "-1"]),
+        ('{"gpt-4": {"input": 1}}', ["--estimate"], ["prices.json", "output"]),
+        ('{"gpt-4": {"input": .nan, "output": true}}', ["--estimate"], ["prices.json", "input"]),
+        ('{"gpt-4": ', ["--estimate"], ["prices.json", "JSON"]),
+        ('{"gpt-4": {"input": 1, "output": 2}}', ["--estimate"], ["prices.json", "gpt-4o-2024-11-20"]),
+        ('{"gpt-4": {"input": 1, "output": 2}}', [], ["--estimate"]),
+    ],
+)
+def test_wrong_prices_are_told_before_anything_is_sent(tmp_path, prices, options, told):
+    (tmp_path / "prices.json").write_text(prices)
+    narrations = write_epic(tmp_path / "n.csv", epic_rows())
+    result = build(narrations, tmp_path / "built", "--prices", tmp_path / "prices.json", *options)
+    assert result.exit_code == 1
+    assert all(word in result.stderr for word in told), result.stderr
+
+
+@real
+def test_the_default_model_has_room_for_all_prompts():
+    videos, _ = read_epic_kitchens(EPIC)
+    prompts = [Prompt(goal_prompt(video)) for video in videos]
+    assert too_long("gpt-4", prompts, 4096) == (13, 8192)
+    assert too_long(DEFAULT_MODEL, prompts, 16384) == (0, 128_000)
+    assert too_long("another model", prompts, 4096) == (0, None)
 
 
 def test_without_a_language_model_the_command_says_how_to_set_one(tmp_path):
