@@ -53,8 +53,8 @@ def read_json_reply(reply: str, kind: type = dict) -> Any:
     position = 0
     try:
         while start := _PATTERNS["start"].search(text, position):
-            position, stream = _scan(text, start.start())
-            value = _read(text[start.start() : position], stream)
+            position, stream, clean = _scan(text, start.start())
+            value = _read(text[start.start() : position], stream, clean)
             if problem := repetition(value):
                 raise UnreadableError(REPEATED_KEY, problem)
             inner = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
@@ -70,15 +70,20 @@ def read_json_reply(reply: str, kind: type = dict) -> Any:
     return values.popitem()[1]
 
 
-def _scan(text: str, start: int) -> tuple[int, list[str]]:
-    """Find the end of the object or array that begins at `start`; also return its brackets and scalars, in order.
+def _scan(text: str, start: int) -> tuple[int, list[str], str]:
+    """Find the end of the object or array that begins at `start`.
 
-    Texts begin with a quotation mark, other scalars with ``=``.
+    Returns:
+        The end; brackets and scalars in order, texts after a quotation mark and others after ``=``; and what is there
+        without comments and with JSON's literals in place of Python's.
     """
     stream: list[str] = []
+    clean: list[str] = []
     depth, position = 0, start
     while token := _PATTERNS["token"].match(text, position):
         position = token.end()
+        word = _LITERALS.get(token[0], token[0])
+        clean.append(" " if token.lastgroup == "gap" else word)
         if token.lastgroup == "quote":
             is_quoting = False
             for end in _PATTERNS[f"end of {token[0]}"].finditer(text, position):
@@ -94,19 +99,20 @@ def _scan(text: str, start: int) -> tuple[int, list[str]]:
             else:
                 break
             stream.append('"' + _PATTERNS["spelling"].sub("", text[position : end.start()]))
+            clean.append(text[position : end.end()])
             position = end.end()
         elif token.lastgroup == "bare":
-            stream.append(('"' if _PATTERNS["key"].match(text, token.start()) else "=") + token[0])
+            stream.append(('"' if _PATTERNS["key"].match(text, token.start()) else "=") + word)
         elif token.lastgroup == "mark" and token[0] not in ",:":
             stream.append(token[0])
             depth += 1 if token[0] in "{[" else -1
             if not depth:
-                return position, stream
+                return position, stream, "".join(clean)
     raise UnreadableError(CUT_OFF, f"the JSON does not end: {shown(text[start:])}")
 
 
-def _read(text: str, stream: list[str]) -> Any:
-    """Decode one object or array; `stream` is what `_scan` found in it."""
+def _read(text: str, stream: list[str], clean: str) -> Any:
+    """Decode one object or array; `stream` and `clean` are what `_scan` found in it."""
     try:
         return decode_objects(text, parse_float=_finite, parse_constant=_finite, strict=False)
     except ValueError as error:
@@ -116,13 +122,13 @@ def _read(text: str, stream: list[str]) -> Any:
     try:
         for index, item in enumerate(stream):
             if item.startswith("="):
-                literal = decode(_LITERALS.get(item[1:], item[1:]), parse_float=_finite, parse_constant=_finite)
+                literal = decode(item[1:], parse_float=_finite, parse_constant=_finite)
                 stream[index] = f"={json.dumps(literal)}"
         # Dumped and decoded, since json-repair leaves escaped surrogate pairs in halves.
-        value = decode(json.dumps(json_repair.loads(text, skip_json_loads=True)))
+        value = decode(json.dumps(json_repair.loads(clean, skip_json_loads=True)))
         if _stream(value) == stream:
             return value
-    except ValueError as error:
+    except Exception as error:  # on some texts, json-repair fails in ways that it does not document
         failure = error
     raise UnreadableError(NOT_JSON, f"{failure}: {shown(text)}")
 

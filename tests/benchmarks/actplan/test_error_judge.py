@@ -101,6 +101,23 @@ def test_a_judge_beside_people(release, tmp_path, monkeypatch):
     assert (tmp_path / "report" / "figures" / "actplan_errors.png").is_file()
 
 
+def test_an_estimate_and_a_retry_of_a_judge(release, tmp_path, monkeypatch):
+    labels = write_plans(tmp_path / "labels", release, PEOPLE)
+    verdicts = dict(JUDGE)
+    with JudgeServer(lambda prompt, _: Reply(verdicts[int(re.search(r"2\. grab\(cup_(\d)\)", prompt)[1])])) as server:
+        out = tmp_path / "judged"
+        arguments = ("judge", "actplan", labels / "plans.jsonl", "--instances", release, "--out", out)
+        code, output = run(server, monkeypatch, *arguments, "--estimate")
+        assert (code, server.prompts, out.exists()) == (0, [], False)
+        assert "Total: 5 requests" in output
+        assert run(server, monkeypatch, *arguments)[0] == 1
+        verdicts[3] = "{}"
+        sent = len(server.prompts)
+        run(server, monkeypatch, *arguments, "--retry-rejected")
+        assert len(server.prompts) == sent + 1
+    assert [plan.judge for plan in read_judged(out / JUDGED_ERRORS)][2] == {}
+
+
 FORMS = [
     "walk_to[table]",
     "grab[[cup]]",

@@ -121,6 +121,25 @@ def test_another_frameworks_answers(judge, tmp_path):
     assert "sk-secret" not in result.output
 
 
+def test_an_estimate_and_a_retry_of_unclear_replies(judge, tmp_path):
+    answers = [{"id": "counting/2", "answer": "right"}, {"id": "existence/1", "answer": "half"}]
+    samples, out = write_lines(tmp_path / "answers.jsonl", answers), tmp_path / "judged.jsonl"
+    estimated = run(samples, "--out", out, "--estimate")
+    assert (estimated.exit_code, judge.prompts, out.exists()) == (0, [], False)
+    assert "Total: 2 requests" in estimated.stdout
+    assert run(samples, "--out", out).exit_code == 0
+    # A reply of an earlier version, whose rating counts no longer.
+    with sqlite3.connect(tmp_path / "data" / "judgements.sqlite") as database:
+        database.execute("UPDATE judgements SET reply = 'Good.' WHERE prompt LIKE '%right%'")
+    sent = len(judge.prompts)
+    assert run(samples, "--out", out).exit_code == 1
+    assert len(judge.prompts) == sent + 1  # the probe
+    assert "Total: 1 requests" in run(samples, "--out", out, "--estimate", "--retry-rejected").stdout
+    assert run(samples, "--out", out, "--retry-rejected").exit_code == 0
+    assert len(judge.prompts) == sent + 3
+    assert [row["rating"] for row in read_lines(out)] == [1.0, 0.5]
+
+
 def test_a_whole_run_and_its_average(judge, tmp_path):
     for index, name in enumerate(NAMES):
         records = [

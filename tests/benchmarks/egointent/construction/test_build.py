@@ -142,6 +142,25 @@ def test_epics_narrations_in_ego4ds_layout_with_faults(tmp_path, serve):
     assert {record.environment for record in records} <= {"indoor", None}
 
 
+def test_an_estimate_is_an_upper_bound_and_sends_nothing(tmp_path, serve):
+    write_small(tmp_path)
+    with serve() as server:
+        estimated = build(tmp_path, "--estimate")
+        assert estimated.exit_code == 0, estimated.output
+        assert server.prompts == []
+        assert not (tmp_path / "steps.jsonl").exists()
+        assert build(tmp_path).exit_code == 0
+        kinds = Counter(map(kind_of, server.prompts))
+    lines = [line for line in estimated.stdout.splitlines() if " requests, ~" in line]
+    counts = {line.partition(":")[0]: int(line.partition(": ")[2].split()[0]) for line in lines}
+    assert counts == {
+        "candidates": kinds["candidates"],
+        "support before the cut": kinds["support"],
+        "places": kinds["place"],
+        "Total": kinds.total(),
+    }
+
+
 def contents(folder):
     return [(folder / name).read_bytes() for name in ("steps.jsonl", "steps.rejections.jsonl")]
 

@@ -42,7 +42,7 @@ def built(tmp_path, monkeypatch):
             files = ["goalstep.json", "--narrations", "narration.json", "--videos", "videos", "--out", "steps.jsonl"]
             arguments = [text if text.startswith("--") else str(tmp_path / text) for text in files]
             result = CliRunner().invoke(app, ["data", "build", "egointent", *arguments])
-    assert result.exit_code == 1, result.output  # one of nine prompts has no usable reply
+        assert (tmp_path / "steps.jsonl").is_file(), result.output
         return tmp_path
 
     return built
