@@ -16,6 +16,7 @@ from PIL import Image
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.decoding import Damage, Shown, TimeTable, check_jpeg, decode
+from lmms_egoplan.memory_ahead import RESERVE
 
 if TYPE_CHECKING:
     from av import VideoFrame
@@ -90,6 +91,8 @@ def read_video_frames(path: str | Path, indices: Sequence[int]) -> list[Image.Im
     for position, image in _decode(Path(path), indices, lambda frame: frame.to_image()):
         if isinstance(image, DamagedFrameError):
             raise image
+        if not images:
+            _announce(image, indices)
         images[position] = image
     return [images[index] for index in indices]
 
@@ -152,6 +155,8 @@ def read_frame_folder(folder: str | Path, numbers: Sequence[int]) -> list[Image.
             path = frame_path(folder, number)
             try:
                 images[number] = _read_frame(path.read_bytes())
+                if len(images) == 1:
+                    _announce(images[number], numbers)
             except FileNotFoundError as error:
                 raise FrameError(f"{path}: no such frame; the folder must hold all frames of the video") from error
             except (OSError, SyntaxError) as error:
@@ -183,6 +188,10 @@ def check_frame_folder(folder: str | Path, numbers: Collection[int]) -> Iterator
             yield number, DamagedFrameError(f"{path}: the frame is damaged: {error.strerror}; download it again")
         else:
             yield number, None
+
+
+def _announce(image: Image.Image, frames: Collection[int]) -> None:
+    RESERVE.get()(3 * image.width * image.height * len(set(frames)))
 
 
 def _read_frame(content: bytes) -> Image.Image:
