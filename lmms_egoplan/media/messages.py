@@ -7,6 +7,7 @@ from typing import Any
 from PIL import Image
 
 from lmms_egoplan.media.clip import Clip
+from lmms_egoplan.memory_ahead import RESERVE
 
 IMAGE_SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}
 IMAGE_PLACEHOLDER = "<image>"
@@ -34,6 +35,8 @@ class MediaLoader:
         Raises:
             TypeError: a visual is no image, path or list of frames.
         """
+        if not visuals:
+            RESERVE.get()(0)
         items = [self.items(visual) for visual in visuals]
         pieces = text.split(IMAGE_PLACEHOLDER)
         if visuals and len(pieces) == len(visuals) + 1:

@@ -7,9 +7,10 @@ from dataclasses import asdict
 from typing import Any
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.memory_ahead import PEAK
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood
 
-METRICS = ("ranking_audits", "ranking_audit_difference", "ranking_tolerance", "near_ties")
+METRICS = ("ranking_audits", "ranking_audit_difference", "ranking_tolerance", "near_ties", "ranking_memory_ahead")
 
 
 def audit_values(scores: Sequence[Loglikelihood]) -> dict[str, dict[str, Any]]:
@@ -21,7 +22,7 @@ def audit_values(scores: Sequence[Loglikelihood]) -> dict[str, dict[str, Any]]:
     use = next((score.use for score in scores if score.use is not None), None)
     if use is None:
         return {}
-    value = asdict(use) | {"rejected": list(use.rejected)}
+    value = asdict(use) | {"rejected": list(use.rejected), "memory_ahead": PEAK.num_bytes}
     return dict.fromkeys((*METRICS, "ranking_note") if use.note else METRICS, value)
 
 
@@ -78,6 +79,38 @@ def num_near_ties(values: Sequence[Mapping[str, Any]]) -> int:
     1
     """
     return sum(value["near_tie"] for value in values)
+
+
+def memory_ahead(values: Sequence[Mapping[str, Any]]) -> float:
+    """Return the most memory, in MiB, that one process took to read ahead of the model until it scored.
+
+    >>> memory_ahead([{"memory_ahead": 2**20}, {"memory_ahead": 2**21}])
+    2.0
+    """
+    return max(value["memory_ahead"] for value in values) / 2**20
+
+
+def failed_audits(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return a sentence for each task of a run whose forced path failed an audit.
+
+    Args:
+        results: The metrics of each task, as the harnesses name them.
+
+    >>> run = {"egoplan_val": {"ranking_audit_difference,none": 0.5, "ranking_tolerance,none": 1e-4}}
+    >>> failed_audits(run)
+    ['egoplan_val: ranking differs from full passes by 0.5 nats, more than 0.0001']
+    >>> failed_audits({"egoplan_val": {"acc,none": 0.5}})
+    []
+    """
+    return [f"{task}: {objection}" for task, metrics in results.items() if (objection := inexact(metrics))]
+
+
+def inexact(metrics: Mapping[str, Any]) -> str | None:
+    """Return that an audit found a larger difference from full passes than the tolerance; None if none did."""
+    difference, tolerance = (metrics.get(f"{name},none") for name in ("ranking_audit_difference", "ranking_tolerance"))
+    if difference is None or tolerance is None or not difference > tolerance:
+        return None
+    return f"ranking differs from full passes by {difference:.2g} nats, more than {tolerance:.2g}"
 
 
 def notes(values: Sequence[Mapping[str, Any]]) -> str:

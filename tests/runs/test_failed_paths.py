@@ -1,9 +1,15 @@
 """Whole runs of a model whose fast paths are inexact for one question: no number comes of them."""
 
+import json
+import re
+
 import pytest
 
-from runs.harness import TWO_PROCESSES, log, metric, run, start
+from lmms_egoplan.paths import LM_EVAL_TASKS
+from patience import FOREVER_S
+from runs.harness import LMMS_EVAL, TWO_PROCESSES, log, metric, run, start
 from runs.small_set import prepare_small_set
+from runs.test_lm_eval_processes import COMMAND
 from zoo import save
 from zoo.unusual import save_faulty
 
@@ -22,7 +28,8 @@ def test_one_process_that_fails_an_audit_ends_the_run_of_all(data):
     folder = save_faulty(data / "faulty", "7")
     model = f"pretrained={folder},dtype=float32,trust_remote_code=True"
     arguments = ["--tasks", "egoplan_val", "--model", "hf_vlm", "--use_cache", data / "cache", "--model_args", model]
-    start(data, *arguments, "--output_path", data / "failed", launcher=TWO_PROCESSES).wait(timeout=600)
+    failed = start(data, *arguments, "--output_path", data / "failed", launcher=TWO_PROCESSES)
+    assert failed.wait(FOREVER_S) == 1, log(data)
     assert "the path packed, exact for earlier questions of this kind (image), is not for this one" in log(data)
     assert "ranking_path=full" in log(data)
     assert not list((data / "failed").rglob("*_results.json"))
@@ -36,9 +43,53 @@ def test_one_process_that_fails_an_audit_ends_the_run_of_all(data):
         assert sample["ranking_audits"]["path"] == "full"
 
 
+IN_LMMS_EVAL = ["--tasks", "egoplan_val", "--model", "hf_vlm"]
+IN_LM_EVAL = [
+    *("lm-eval", "--include_path", LM_EVAL_TASKS, "--tasks", "egoplan_val", "--model", "hf-vlm-ranker"),
+    *("--device", "cpu", "--apply_chat_template"),
+]
+
+
+@pytest.mark.parametrize(
+    ("launcher", "arguments"),
+    [(LMMS_EVAL, IN_LMMS_EVAL), (TWO_PROCESSES, IN_LMMS_EVAL), (COMMAND, IN_LM_EVAL)],
+    ids=["lmms-eval", "two processes", "lm-eval"],
+)
+def test_a_forced_path_that_fails_an_audit_writes_results_and_exits_with_1(data, launcher, arguments):
+    folder = save_faulty(data / "faulty", "7")
+    model = f"pretrained={folder},dtype=float32,trust_remote_code=True,ranking_path=packed"
+    process = start(data, *arguments, "--model_args", model, "--output_path", data / "out", launcher=launcher)
+    assert process.wait(FOREVER_S) == 1, log(data)
+    (path,) = (data / "out").rglob("*results*.json")
+    results = json.loads(path.read_text(encoding="utf-8"))["results"]["egoplan_val"]
+    assert metric(results, "ranking_audit_difference") > metric(results, "ranking_tolerance")
+    assert 0 < metric(results, "ranking_memory_ahead") < 2048
+    assert re.search(r"run failed: egoplan_val: .*differs from full passes", log(data))
+
+
+@pytest.mark.parametrize("launcher", [LMMS_EVAL, TWO_PROCESSES], ids=["one process", "two processes"])
+@pytest.mark.parametrize("wrong", ["missing folder", "missing frame"])
+def test_a_run_of_our_backend_that_fails_exits_with_1(data, launcher, wrong):
+    folder = data / "nowhere" if wrong == "missing folder" else save("llava", data / "llava")
+    if wrong == "missing frame":  # of one question of one process
+        frame = next(path for path in sorted(data.rglob("*.jpg")) if "epic" in str(path))
+        frame.write_bytes(b"")
+    arguments = [*IN_LMMS_EVAL, "--model_args", f"pretrained={folder},dtype=float32", "--use_cache", data / "cache"]
+    process = start(data, *arguments, "--output_path", data / "out", launcher=launcher)
+    assert process.wait(FOREVER_S) == 1, log(data)
+    assert not list((data / "out").rglob("*results*.json"))
+    assert "lmms-egoplan: the run failed: " in (data / "log.txt").read_text(encoding="utf-8")
+
+
+def test_a_foreign_backend_keeps_the_exit_code_of_the_harness(data):
+    arguments = ["--tasks", "egoplan_val", "--model", "llava_hf", "--model_args", f"pretrained={data / 'nowhere'}"]
+    assert start(data, *arguments, "--output_path", data / "out").wait(FOREVER_S) == 0, log(data)
+
+
 def test_results_tell_the_audits(data):
     folder = save("llava", data / "llava")
     arguments = ["--tasks", "egoplan_val", "--model", "hf_vlm", "--model_args", f"pretrained={folder},dtype=float32"]
     results = run(data, data / "out", *arguments).results["egoplan_val"]
     assert metric(results, "ranking_audits") == 4  # the first, second, fourth and eighth question
     assert 0 < metric(results, "ranking_audit_difference") < 1e-5
+    assert metric(results, "ranking_memory_ahead") > 0

@@ -1,11 +1,15 @@
 """``lmms-egoplan lm-eval``: lm-eval's own command, with this package's model classes."""
 
+import functools
 import sys
+from typing import Any
 
 import typer
 
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.requirements import require
+from lmms_egoplan.ranking.audits import failed_audits
 
 RANKERS = {
     "hf-vlm-ranker": "lmms_egoplan.harnesses.lm_eval.ranker:HFVLMRanker",
@@ -38,6 +42,7 @@ def lm_eval(context: typer.Context) -> None:
     if not context.args or {"-h", "--help"}.intersection(context.args):
         typer.echo(_BEFORE_ITS_OWN)
     require("lm_eval", "lm-eval", "lmms-egoplan[lm-eval]")
+    import lm_eval as harness
     from lm_eval.__main__ import cli_evaluate
     from lm_eval.api.registry import model_registry
 
@@ -45,4 +50,15 @@ def lm_eval(context: typer.Context) -> None:
         if name not in model_registry:
             model_registry.register(name, target=target)
     sys.argv = ["lm-eval", *context.args]
+    evaluate, failures = harness.simple_evaluate, []
+
+    @functools.wraps(evaluate)
+    def noting_failures(*args: Any, **kwargs: Any) -> Any:
+        done = evaluate(*args, **kwargs)
+        failures.extend(failed_audits((done or {}).get("results", {})))
+        return done
+
+    harness.simple_evaluate = noting_failures
     cli_evaluate()
+    if failures:
+        raise LmmsEgoplanError(f"the run failed: {'; '.join(failures)}")

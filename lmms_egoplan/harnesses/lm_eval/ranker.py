@@ -145,8 +145,7 @@ class HFVLMRanker(WithChatPrompts, HFMultimodalLM):
             messages, question_id = self._load(group[0])
             candidates = list(dict.fromkeys(request.args[1] for request in group))
             question = ranker.encode_ahead(messages, candidates, question_id)
-            size = num_bytes([message["content"] for message in messages]) + num_bytes(question.inputs)
-            return ranker, question, size
+            return ranker, question, num_bytes(question.inputs)
 
         loaded = prefetch(questions, load, self._workers, size=itemgetter(2))
         with closing(loaded), progress:

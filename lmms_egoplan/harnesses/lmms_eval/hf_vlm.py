@@ -179,8 +179,7 @@ class HFVLM(lmms):
             messages, question_id = self._load(group[0])
             continuations = [continuation(request, self.task_dict) for request in group]
             question = ranker.encode_ahead(messages, list(dict.fromkeys(continuations)), question_id)
-            size = num_bytes([message["content"] for message in messages]) + num_bytes(question.inputs)
-            return question, continuations, size
+            return question, continuations, num_bytes(question.inputs)
 
         loaded = prefetch(questions, load, self._workers, size=itemgetter(2))
         with closing(loaded), self._progress(len(questions), "Ranking", "question") as progress:

@@ -8,7 +8,7 @@ import functools
 import importlib.util
 import inspect
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -19,9 +19,11 @@ from loguru import logger
 
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
+from lmms_egoplan.ranking.audits import failed_audits
 
 INCLUDE_PATH_HINT = "--include_path $(lmms-egoplan tasks-path)"
-_TASKS_MODULE = "lmms_eval.tasks"
+_TASKS_MODULE, _COMMAND_MODULE = "lmms_eval.tasks", "lmms_eval.__main__"
+_OWN_BACKENDS: set[str] = set()
 
 
 def register() -> Iterable[Any]:
@@ -45,7 +47,47 @@ def register() -> Iterable[Any]:
     ]
     if not _llava_package_is_installed():
         manifests.append(ModelManifest("llava", simple_class_path="lmms_egoplan.harnesses.lmms_eval.llava.Llava"))
+    if command := sys.modules.get(_COMMAND_MODULE):
+        _OWN_BACKENDS.update(manifest.model_id for manifest in manifests)
+        command.__class__ = _Command
     return manifests
+
+
+class _Command(ModuleType):
+    """The module of the harness's command, which exits with 1 after a failed run of this package's backends.
+
+    The module is still being executed when plugins are registered, so its function cannot be replaced yet. A property
+    of the module's class comes before what the module defines later.
+    """
+
+    @property
+    def cli_evaluate(self) -> Callable[..., None]:
+        """The harness's function, which by itself prints the error of a run and returns."""
+        return functools.partial(_evaluate, self, vars(self)["cli_evaluate"])
+
+
+def _evaluate(command: Any, cli_evaluate: Callable[..., None], *args: Any) -> None:
+    evaluate_one, failures = command.cli_evaluate_single, []
+
+    @functools.wraps(evaluate_one)
+    def noting_failures(arguments: Any) -> Any:
+        if arguments.model not in _OWN_BACKENDS:
+            return evaluate_one(arguments)
+        try:
+            results, samples = evaluate_one(arguments)
+        except Exception as error:
+            failures.append(str(error))
+            raise
+        failures.extend(failed_audits((results or {}).get("results", {})))
+        return results, samples
+
+    command.cli_evaluate_single = noting_failures
+    try:
+        cli_evaluate(*args)
+    finally:
+        command.cli_evaluate_single = evaluate_one
+    if failures:
+        sys.exit("lmms-egoplan: the run failed: " + " ".join("; ".join(failures).split()))
 
 
 def task_folder() -> Path:

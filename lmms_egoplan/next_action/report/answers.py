@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from lmms_egoplan.coverage import RENDERED_SCENES
 from lmms_egoplan.next_action.records import LETTERS, RENDERED
 from lmms_egoplan.next_action.visuals import shown_frames
+from lmms_egoplan.ranking.audits import METRICS, inexact
 from lmms_egoplan.report.document import Value
 from lmms_egoplan.report.numbers import counted
 from lmms_egoplan.report.recompute import shared_file
@@ -120,10 +121,7 @@ class ChoiceSeries(ScoredTask):
     @property
     def inexact(self) -> str | None:
         """That an audit has found a larger difference from full passes than the tolerance."""
-        difference, tolerance = self.number("ranking_audit_difference"), self.number("ranking_tolerance")
-        if difference is None or tolerance is None or difference <= tolerance:
-            return None
-        return f"ranking differs from full passes by {difference:.2g} nats, more than {tolerance:.2g}"
+        return inexact({f"{name},none": self.number(name) for name in METRICS})
 
     @property
     def apart(self) -> tuple[str, ...]:
