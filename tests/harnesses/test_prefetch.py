@@ -1,5 +1,6 @@
 """`prefetch` keeps the order, looks a bounded number of items and bytes ahead, and works while its consumer does."""
 
+import random
 import signal
 import subprocess
 import sys
@@ -10,8 +11,8 @@ import joblib
 import pytest
 import torch
 
-from lmms_egoplan.harnesses.prefetch import MOST_WORKERS, num_workers, prefetch, prefetch_batches
-from lmms_egoplan.memory_ahead import RESERVE
+from lmms_egoplan.harnesses.prefetch import MOST_WORKERS, num_workers, prefetch, prefetch_batches, processes_here
+from lmms_egoplan.memory_ahead import PEAK, RESERVE
 from patience import FOREVER_S
 
 
@@ -100,6 +101,82 @@ def test_an_item_above_the_limit_is_loaded_alone():
     for item, _ in items:
         held.release(item)
     assert held.peak == 5000
+
+
+def random_run(seed, announces, batch_size=None):
+    """Read items of random sizes ahead; return the accounted peak, and what one item or batch alone may need."""
+    rng = random.Random(seed)
+    sizes = [rng.randint(1, rng.choice([20, 100, 400, 900, 3000])) for _ in range(rng.randint(1, 40))]
+    sizes[0] = rng.choice([1, sizes[0]])  # a small one first
+    factor = rng.choice([1, 2, 4])
+    fault = rng.choice([None, rng.randrange(len(sizes))])
+    stop = rng.choice([None, rng.randrange(len(sizes))])
+
+    def load(item):
+        if item == fault:
+            raise ValueError("no such item")
+        if announces:
+            RESERVE.get()(sizes[item])
+        return "a", sizes[item], item
+
+    def encode(batch):
+        items = [item for item, _ in batch]
+        return items, factor * sum(sizes[item] for item in items)
+
+    PEAK.num_bytes = 0
+    seen = []
+    workers = rng.randint(1, 16)
+    if batch_size:
+        results = batched(range(len(sizes)), load, batch_size, encode, workers, weight=itemgetter(1))
+    else:
+        results = prefetch(
+            range(len(sizes)), lambda item: encode([(item, load(item))]), workers, size=itemgetter(1), limit=1000
+        )
+    try:
+        for result in results:
+            seen += result[0] if batch_size else result[1][0]
+            if stop in seen:
+                results.close()
+                break
+    except ValueError:
+        assert fault in range(len(seen), len(seen) + (batch_size or 1))
+    else:
+        assert stop in seen or len(seen) == len(sizes)
+    assert seen == list(range(len(seen)))
+    assert not any(thread.name.startswith("prefetch") for thread in threading.enumerate())
+    groups = [sizes[first : first + (batch_size or 1)] for first in range(0, len(sizes), batch_size or 1)]
+    return PEAK.num_bytes, max(2 * (1 + factor) * sum(group) for group in groups)
+
+
+@pytest.mark.parametrize("announces", [True, False])
+@pytest.mark.parametrize("seed", range(40))
+def test_random_sizes_never_exceed_the_limit_but_for_one_item(seed, announces):
+    peak, alone = random_run(seed, announces)
+    assert peak <= max(1000, alone)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 8])
+@pytest.mark.parametrize("seed", range(20))
+def test_batches_of_random_sizes_never_exceed_the_limit_but_for_one_batch(seed, batch_size):
+    peak, alone = random_run(seed, True, batch_size)
+    assert peak <= max(1000, alone)
+
+
+def test_a_small_item_first_and_big_ones_after_it():
+    """16 workers; the big ones take 0.4 of the limit each."""
+    held = Held([1] + [200] * 30)
+    for item, _ in prefetch(range(31), held.load, workers=16, size=itemgetter(1), limit=1000):
+        held.release(item)
+    assert held.peak <= 1000
+
+
+def test_processes_of_a_machine_share_the_limit(monkeypatch):
+    for variable in ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"):
+        with monkeypatch.context() as patch:
+            patch.setenv(variable, "8")
+            assert processes_here() == 8
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    assert processes_here() == 1
 
 
 def batched(items, load, size, encode=tuple, workers=3, limit=1000, weight=len):

@@ -128,8 +128,8 @@ def in_both(checkpoint: Path, *tasks: str) -> tuple[Run, Run]:
 def assert_same_results(theirs: Run, own: Run, tasks: Iterable[str]) -> None:
     """All aggregates of lm-eval's run but those of token counts, which it does not give.
 
-    Nor those of audits and of memory, of which each process has its own. One of several processes cannot know which metrics the
-    others have: their run gives NaN for one that no process has.
+    Nor those of audits and of memory, of which each process has its own. One of several processes cannot know which
+    metrics the others have: their run gives NaN for one that no process has.
     """
     for task in tasks:
         reported = {name: value for name, value in own.results[task].items() if "," in name and "stderr" not in name}
