@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
@@ -35,13 +35,13 @@ class _Manifest(Checked):
 
     command: the one that the whole folder belongs to; "" for none.
     files: what it wrote, relative to the folder.
-    finished: false while it writes; `files` may lack some then.
+    theirs: while it writes, other files that were there before; None at its end. `files` may lack some until then.
     single: files that other commands wrote there, each with its command.
     """
 
     command: str = ""
     files: list[str] = Field(default_factory=list)
-    finished: bool = True
+    theirs: list[str] | None = None
     single: dict[str, str] = Field(default_factory=dict)
 
 
@@ -74,7 +74,7 @@ def claiming(command: str, run: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(run)
     def claim(*args: Any, **kwargs: Any) -> Any:
         out: Path | None = kwargs["out"]
-        if out is None or kwargs.get("list_goals"):
+        if out is None:
             return run(*args, **kwargs)
         given = (value for name, value in kwargs.items() if name not in ("out", "config"))
         inputs = [path for value in given for path in (value if isinstance(value, list) else [value])]
@@ -144,7 +144,8 @@ def claimed_folder(out: Path, command: str, read: Sequence[Path] = ()) -> Iterat
     """
     if out.exists() and not out.is_dir():
         raise LmmsEgoplanError(f"--out {out}: a file is there; name a folder")
-    manifest, is_former = _read(out), command in _FORMER and (out / _FORMER[command]).is_file()
+    manifest = _read(out)
+    is_former = not manifest.command and command in _FORMER and (out / _FORMER[command]).is_file()
     if manifest.command != command and not is_former and out.is_dir() and any(out.iterdir()):
         owner = f"`lmms-egoplan {manifest.command}` wrote it" if manifest.command else "it holds other files"
         raise LmmsEgoplanError(f"--out {out}: {owner}; name a new or empty folder")
@@ -154,21 +155,26 @@ def claimed_folder(out: Path, command: str, read: Sequence[Path] = ()) -> Iterat
         name = _name(path, out)
         if name and any(name in (file, ".", *map(str, Path(file).parents)) for file in (*listed, ".")):
             raise LmmsEgoplanError(f"--out {out}: {path} is read, and would be replaced; name another folder")
-    new = _make(out)
-    foreign = before.keys() - listed if manifest.finished and not is_former else set()
-    _write(out, manifest := manifest.model_copy(update={"command": command, "finished": False}))
-    _running.append(_Output(out, listed, foreign))
-    try:
-        yield
-    finally:
-        _running.pop()
-        after = _versions(out)
-        files = sorted(name for name in after if name in listed or before.get(name) != after[name])
-        if files or not new:
-            _write(out, manifest.model_copy(update={"files": files, "finished": True}))
-        else:
-            (out / MANIFEST).unlink(missing_ok=True)
-        _unmake(new)
+    # What a run wrote that was killed is in no list; it may be replaced.
+    theirs = before.keys() - listed if manifest.theirs is None else before.keys() & {*manifest.theirs}
+    foreign = set() if is_former else theirs
+    with _made(out, out) as is_new:
+        _write(out, manifest := manifest.model_copy(update={"command": command, "theirs": sorted(foreign)}))
+
+        def finish() -> None:
+            after = _versions(out)
+            files = sorted(name for name in after if name in listed or before.get(name) != after[name])
+            if files or not is_new:
+                _write(out, manifest.model_copy(update={"files": files, "theirs": None}))
+            else:
+                (out / MANIFEST).unlink(missing_ok=True)
+
+        _running.append(_Output(out, listed, foreign))
+        try:
+            with _finishing(finish):
+                yield
+        finally:
+            _running.pop()
 
 
 @contextmanager
@@ -185,33 +191,50 @@ def _files(out: Path, command: str, read: Sequence[Path], also: Sequence[str]) -
             raise LmmsEgoplanError(
                 f"--out {out}: {path} is there, and no `lmms-egoplan {command}` wrote it; name another file, or move it"
             )
-    new = _make(out.parent)
-    before = {path: _version(path) for path in paths}
+    with _made(out.parent, out):
+        before = {path: _version(path) for path in paths}
+
+        def finish() -> None:
+            if written := {path.name: command for path in paths if path.is_file() and _version(path) != before[path]}:
+                manifest = _read(out.parent)
+                _write(out.parent, manifest.model_copy(update={"single": manifest.single | written}))
+
+        with _finishing(finish):
+            yield
+
+
+@contextmanager
+def _finishing(finish: Callable[[], None]) -> Iterator[None]:
+    """Finish also after an error, which is raised even if finishing fails."""
     try:
         yield
-    finally:
-        if written := {path.name: command for path in paths if path.is_file() and _version(path) != before[path]}:
-            manifest = _read(out.parent)
-            _write(out.parent, manifest.model_copy(update={"single": manifest.single | written}))
-        _unmake(new)
+    except BaseException:
+        with suppress(OSError):
+            finish()
+        raise
+    finish()
 
 
-def _make(folder: Path) -> list[Path]:
-    """Make a folder, and check that a file can be written there; return the folders that were absent, itself first."""
+@contextmanager
+def _made(folder: Path, out: Path) -> Iterator[bool]:
+    """Make a folder, and check that a file can be written there; remove it, if it was absent and is empty at the end.
+
+    Returns:
+        Whether it was absent.
+    """
     new = [path for path in (folder, *folder.parents) if not path.exists()]
     if new and not new[-1].parent.is_dir():
-        raise LmmsEgoplanError(f"--out {folder}: {new[-1].parent} is a file, no folder; name another place")
-    with naming(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return new
-
-
-def _unmake(new: Iterable[Path]) -> None:
-    """Remove folders that are empty."""
-    for path in new:
-        if path.is_dir() and not any(path.iterdir()):
-            path.rmdir()
+        raise LmmsEgoplanError(f"--out {out}: {new[-1].parent} is a file, no folder; name another place")
+    try:
+        with naming(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(b"\n")
+        yield bool(new)
+    finally:
+        for path in new:
+            if path.is_dir() and not any(path.iterdir()):
+                path.rmdir()
 
 
 def _read(folder: Path) -> _Manifest:

@@ -37,6 +37,15 @@ _Beams = Annotated[int, typer.Option(min=1, help="Width of the beam search: prop
 _MaxSteps = Annotated[int, typer.Option(min=1, help="The episode ends after so many steps.")]
 
 
+def _list_goals(is_wanted: bool) -> None:
+    if is_wanted:
+        from lmms_egoplan.planner.kitchen import GOALS
+
+        for name, parts in GOALS.items():
+            typer.echo(f"{name}: {', '.join(parts)}")
+        raise typer.Exit
+
+
 @app.command()
 def kitchen(
     goal: Annotated[str, typer.Option(help='What is to be reached, such as "heat water"; see --list.')] = "",
@@ -55,7 +64,10 @@ def kitchen(
     method: _Method = "generate",
     beams: _Beams = 5,
     max_steps: _MaxSteps = 20,
-    list_goals: Annotated[bool, typer.Option("--list", help="Print the goals and their elements, and exit.")] = False,
+    list_goals: Annotated[
+        bool,
+        typer.Option("--list", callback=_list_goals, is_eager=True, help="Print the goals and their elements, and exit."),
+    ] = False,
 ) -> None:
     """Guide a robot in a simulated kitchen (Franka Kitchen).
 
@@ -66,10 +78,6 @@ def kitchen(
     """
     from lmms_egoplan.planner.kitchen import GOALS, Kitchen
 
-    if list_goals:
-        for name, parts in GOALS.items():
-            typer.echo(f"{name}: {', '.join(parts)}")
-        return
     if not model:
         raise LmmsEgoplanError("--model is missing: give the name or folder of a vision-language checkpoint")
     wanted = elements or GOALS.get(goal)
@@ -166,6 +174,8 @@ def video(
         episode = _run(planner, recorded, recorded.goal, steps, out / f"{number:04d}", **told)
         episodes.append(episode)
         guessed.append(guesses(episode, recorded.actions()))
+        if episode.interrupt:
+            break
     right, steps = step_accuracy(episodes)
     if steps:
         chance, not_done = (sum(some) / steps for some in zip(*guessed, strict=True))
@@ -173,6 +183,8 @@ def video(
             f"Next action right: {right} of {steps} steps ({right / steps:.3f}; by chance {chance:.3f}, not done yet "
             f"{not_done:.3f}) in {len(episodes)} videos"
         )
+    if episodes and episodes[-1].interrupt:
+        raise episodes[-1].interrupt
     if failed := [episode for episode in episodes if episode.problem]:
         raise LmmsEgoplanError(
             f"{len(failed)} of {len(episodes)} videos could not be replayed to their end; steps before that count. "
@@ -181,9 +193,12 @@ def video(
 
 
 def _planner(model: str, peft: Path | None, method: str, beams: int) -> "Planner":
+    from lmms_egoplan.encoder import load_encoder
     from lmms_egoplan.planner.loading import load_model
     from lmms_egoplan.planner.planner import Planner
 
+    if method == "generate":
+        load_encoder()  # what free text means; it fails sooner than the model loads
     return Planner(*load_model(model, peft), beams=beams, method=method)
 
 
@@ -199,6 +214,8 @@ def _run(planner: "Planner", place: "Environment", goal: str, max_steps: int, ou
 
 
 def _check(episode: "Episode") -> None:
+    if episode.interrupt:
+        raise episode.interrupt
     if episode.problem:
         raise LmmsEgoplanError(episode.problem)
 

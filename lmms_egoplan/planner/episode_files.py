@@ -45,8 +45,6 @@ def write_episode(episode: Episode, out: Path, **run: Any) -> Path:
         "steps": [_row(step, picture) for step, picture in zip(episode.steps, pictures, strict=False)],
     }
     write_whole(out / "episode.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    if views:
-        write_video(out / "episode.mp4", _film(episode), _FILM_FPS)
     environment = Environment(
         loader=PackageLoader("lmms_egoplan.planner"),
         autoescape=select_autoescape(),
@@ -56,6 +54,8 @@ def write_episode(episode: Episode, out: Path, **run: Any) -> Path:
     last = pictures[-1] if episode.last_view else None
     page = environment.get_template("episode.html").render(content, run=run, last=last, has_film=bool(views))
     write_whole(out / "index.html", page)
+    if views:
+        write_video(out / "episode.mp4", _film(episode), _FILM_FPS)
     return out / "index.html"
 
 

@@ -31,7 +31,7 @@ MAX_STEPS = 20
 
 # How an episode ends.
 DONE, BUDGET, STUCK = "done", "out of steps", "nothing left to try"
-ENVIRONMENT_FAILED, MODEL_FAILED = "environment failed", "model failed"
+ENVIRONMENT_FAILED, MODEL_FAILED, INTERRUPTED = "environment failed", "model failed", "interrupted"
 
 
 class Proposes(Protocol):
@@ -64,9 +64,10 @@ class Step:
 @dataclass
 class Episode:
     """All steps towards one goal, and how it ended: ``done``, which the environment tells, ``out of steps``, ``nothing
-    left to try``, ``environment failed`` or ``model failed``.
+    left to try``, ``environment failed``, ``model failed`` or ``interrupted``.
 
     problem: what failed, in words; None where nothing did. last_view: after the last step; None where something failed.
+    interrupt: Ctrl-C or another signal that ended it, for the caller to raise once the episode is kept; else None.
     """
 
     goal: str
@@ -75,6 +76,7 @@ class Episode:
     end: str = BUDGET
     problem: str | None = None
     last_view: Image.Image | None = None
+    interrupt: KeyboardInterrupt | None = None
 
     @property
     def is_success(self) -> bool:
@@ -144,7 +146,7 @@ def run_episode(
         on_step: is told every step at its end.
 
     Returns:
-        The episode; where the environment or the proposer fails, with the steps up to then, and why.
+        The episode; where the environment or the proposer fails or a signal comes, with the steps up to then, and why.
 
     Raises:
         ValueError: a number below 1.
@@ -164,6 +166,8 @@ def run_episode(
         # A goal that was reached stays so without a last view.
         episode.end = episode.end if episode.is_success else ended.end
         episode.problem = str(ended)
+    except KeyboardInterrupt as interrupt:
+        episode.end, episode.interrupt = episode.end if episode.is_success else INTERRUPTED, interrupt
     return episode
 
 

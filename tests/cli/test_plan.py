@@ -1,6 +1,9 @@
 """`lmms-egoplan plan`: what it says, and what it leaves."""
 
 import json
+import os
+import signal
+import subprocess
 import sys
 
 import pytest
@@ -50,7 +53,7 @@ def test_virtualhome_that_is_not_there():
 
 
 def test_a_model_that_is_none(tmp_path, prepared):
-    result = plan("video", "--model", tmp_path, "--out", tmp_path / "out")
+    result = plan("video", "--model", tmp_path, "--method", "rank", "--out", tmp_path / "out")
     assert result.exit_code == 1
     assert result.stderr.startswith(f"lmms-egoplan: --model {tmp_path}: ")
     assert len(result.stderr.splitlines()) == 1
@@ -63,28 +66,65 @@ def test_no_prepared_questions(monkeypatch, tmp_path):
     assert "lmms-egoplan data prepare egoplan" in result.stderr
 
 
-@pytest.fixture
-def prepared(monkeypatch, tmp_path):
-    """Two goals with two actions each; a frame of the second one is missing."""
-    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+def prepare(folder, past, videos=2):
+    """Videos of 120 frames with these actions."""
     rows = []
-    for number in (1, 2):
-        folder = write_epic_folder(tmp_path / f"P01_0{number}", 1, 120)
-        past = [("open tap", 40, 60), ("take cup", 85, 90)]
+    for number in range(1, videos + 1):
+        video = write_epic_folder(folder / f"P01_0{number}", 1, 120)
         rows.append(
             {
                 "video_source": "EpicKitchens",
-                "video_id": folder.name,
+                "video_id": video.name,
                 "task_goal": "drink water",
-                "media_path": str(folder),
+                "media_path": str(video),
                 "sample_id": number,
                 "current_observation_frame": 120,
                 "past_actions": [{"narration_text": text, "start_frame": a, "stop_frame": b} for text, a, b in past],
             }
         )
-    frame_path(folder, 85).unlink()
-    summary = {"split_size": 2, "questions": 2, "fingerprint": "f", "missing": []}
+    summary = {"split_size": videos, "questions": videos, "fingerprint": "f", "missing": []}
     PREPARED.save("val", Dataset.from_list(rows), **summary)
+    return video
+
+
+@pytest.fixture
+def prepared(monkeypatch, tmp_path):
+    """Two goals with two actions each; a frame of the second one is missing."""
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    frame_path(prepare(tmp_path, [("open tap", 40, 60), ("take cup", 85, 90)]), 85).unlink()
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_keeps_the_steps_done(monkeypatch, tmp_path, number, code):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    prepare(tmp_path, [(f"take cup {start}", start, start + 1) for start in range(35, 115)], videos=1)
+    write_checkpoint(tmp_path / "model")
+    command = [sys.executable, "-m", "lmms_egoplan", "plan", "video", "--model", tmp_path / "model", "--method", "rank"]
+    process = subprocess.Popen(
+        [*command, "--out", tmp_path / "out"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler), env=os.environ,
+    )  # fmt: skip
+    for line in process.stdout:
+        if line.lstrip().startswith("2."):
+            break
+    process.send_signal(number)
+    output, error = process.communicate()
+    assert process.returncode == code, error
+    assert "Traceback" not in error
+    episode = json.loads((tmp_path / "out" / "0001" / "episode.json").read_text())
+    assert episode["end"] == "interrupted"
+    assert 2 <= len(episode["steps"]) < 80
+    assert (tmp_path / "out" / "0001" / "index.html").is_file()
+    assert f"of {len(episode['steps'])} steps (" in output
+
+
+def test_the_encoder_is_missed_before_the_model_loads(prepared, monkeypatch, tmp_path):
+    monkeypatch.setenv("LMMS_EGOPLAN_ENCODER", str(tmp_path / "no-encoder"))
+    result = plan("video", "--model", tmp_path / "no-model", "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "no-encoder" in result.stderr
+    assert "no-model" not in result.stderr
 
 
 def test_videos_are_replayed_although_one_breaks_off(prepared, tmp_path):

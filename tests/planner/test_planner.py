@@ -150,6 +150,15 @@ def test_a_goal_that_is_reached_stays_so_without_a_last_view():
     assert (episode.problem, episode.last_view) == ("the lamps have gone", None)
 
 
+@pytest.mark.parametrize(("stops_at", "steps"), [(2, 0), (4, 1)])
+def test_a_signal_keeps_the_steps_before(stops_at, steps):
+    interrupt = KeyboardInterrupt(15)
+    world = Lamps(fails_at=stops_at, error=interrupt)
+    episode = run_episode(KnowsWhatToDo(world), world, "have light")
+    assert (episode.end, len(episode.steps), episode.problem) == (planning.INTERRUPTED, steps, None)
+    assert episode.interrupt is interrupt
+
+
 def test_a_model_that_fails_later_keeps_the_steps_before():
     world = Lamps()
     world.actions = lambda: ["turn on lamp 0"]  # the oracle finds no second one

@@ -1,0 +1,132 @@
+"""`--out` of all commands: nothing of somebody else is replaced or deleted, and it is checked before any work."""
+
+import inspect
+import os
+import resource
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, get_args, get_origin
+
+import pytest
+from typer.models import ArgumentInfo
+from typer.testing import CliRunner
+
+from lmms_egoplan.cli import app
+
+
+def commands(group, path=()):
+    """Commands with ``--out``: path and function."""
+    for command in group.registered_commands:
+        if "out" in inspect.signature(command.callback).parameters:
+            name = command.name or command.callback.__name__.replace("_", "-")
+            yield pytest.param((*path, name), command.callback, id=" ".join((*path, name)))
+    for each in group.registered_groups:
+        yield from commands(each.typer_instance, (*path, each.name) if each.name else path)
+
+
+ALL = list(commands(app))
+pytestmark = pytest.mark.whole
+
+
+def value_of(annotation, inputs):
+    """A value that has the parameter's type; nothing else of it need be right."""
+    kind, option = get_args(annotation)
+    kind = get_args(kind)[0] if get_origin(kind) is list else kind
+    if get_origin(kind) is Literal:
+        return get_args(kind)[0]
+    if kind is not Path:
+        return "a=b"
+    return inputs / ("file" if option.file_okay else "folder")
+
+
+def run(path, function, out, inputs):
+    (inputs / "folder").mkdir(parents=True, exist_ok=True)
+    (inputs / "file").write_text("{}")
+    arguments = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name != "out" and parameter.default is inspect.Parameter.empty:
+            (_, option) = get_args(parameter.annotation)
+            names = [] if isinstance(option, ArgumentInfo) else [next(iter(option.param_decls or []), f"--{name}")]
+            arguments += [*names, value_of(parameter.annotation, inputs)]
+    return CliRunner().invoke(app, [*path, *map(str, arguments), "--out", str(out)])
+
+
+def contents(folder):
+    return {
+        str(path.relative_to(folder)): (path.read_bytes() if path.is_file() else None, path.stat().st_mtime_ns)
+        for path in folder.rglob("*")
+    }
+
+
+def foreign_folder(there):
+    (there / "out" / "figures").mkdir(parents=True)
+    for name in ("index.html", "figures/mine.png", "report.txt"):
+        (there / "out" / name).write_text("mine")
+    return there / "out"
+
+
+def file_in_the_way(there):
+    (there / "out").write_text("mine")
+    return there / "out"
+
+
+def path_below_a_file(there):
+    (there / "file").write_text("mine")
+    return there / "file" / "below" / "out"
+
+
+def test_the_walk_finds_the_commands():
+    helps = [CliRunner().invoke(app, [*each.values[0], "--help"]).stdout for each in ALL]
+    assert len(ALL) > 20
+    assert all("--out" in text for text in helps)
+
+
+@pytest.mark.parametrize(("path", "function"), ALL)
+@pytest.mark.parametrize("obstacle", [foreign_folder, file_in_the_way, path_below_a_file])
+def test_what_is_not_the_commands_own_stays(path, function, obstacle, tmp_path):
+    there = tmp_path / "there"
+    there.mkdir()
+    out = obstacle(there)
+    before = contents(there)
+    result = run(path, function, out, tmp_path / "inputs")
+    assert result.exit_code == 1, result.output
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stderr.startswith(f"lmms-egoplan: --out {out}: "), result.stderr
+    assert contents(there) == before
+
+
+@contextmanager
+def full_volume(folder):
+    """A volume without room; where none can be mounted, no file of this process may grow. Gives its mount point."""
+    folder.mkdir()
+    size = os.sysconf("SC_PAGE_SIZE")
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True)
+    if mounted.returncode == 0:
+        (folder / "file").write_bytes(bytes(size))
+        try:
+            yield folder
+        finally:
+            subprocess.run(["umount", folder], check=True)
+        return
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+        yield next(parent for parent in folder.parents if parent.is_mount())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.parametrize(("path", "function"), ALL)
+def test_a_full_volume_is_named_before_any_work(path, function, tmp_path):
+    inputs = tmp_path / "inputs"
+    run(path, function, tmp_path / "file" / "below", inputs)
+    with full_volume(tmp_path / "volume") as volume:
+        out = tmp_path / "volume" / "out"
+        result = run(path, function, out, inputs)
+        left = [path.name for path in out.parent.iterdir()]
+    assert result.exit_code == 1, result.output
+    assert len(result.stderr.splitlines()) == 1
+    assert str(out.parent) in result.stderr
+    assert f"volume {volume} " in result.stderr
+    assert "out" not in left
