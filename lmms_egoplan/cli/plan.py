@@ -66,7 +66,7 @@ def kitchen(
     max_steps: _MaxSteps = 20,
     list_goals: Annotated[
         bool,
-        typer.Option("--list", callback=_list_goals, is_eager=True, help="Print the goals and their elements, and exit."),
+        typer.Option("--list", callback=_list_goals, is_eager=True, help="Print goals with their elements, and exit."),
     ] = False,
 ) -> None:
     """Guide a robot in a simulated kitchen (Franka Kitchen).

@@ -59,6 +59,8 @@ class DemoFolder:
         self._status = console.status("")
         self.path.mkdir(parents=True, exist_ok=True)
         delete(self.path / name for name in (*contents, LOG))
+        if left := [name for name in contents if (self.path / name).exists()]:
+            raise LmmsEgoplanError(f"{self.path / left[0]}: no finished demo wrote it; move it away, or delete it")
 
     def __enter__(self) -> "DemoFolder":
         self._status.__enter__()

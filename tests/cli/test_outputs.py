@@ -1,10 +1,6 @@
 """`--out` of all commands: nothing of somebody else is replaced or deleted, and it is checked before any work."""
 
 import inspect
-import os
-import resource
-import subprocess
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, get_args, get_origin
 
@@ -13,6 +9,7 @@ from typer.models import ArgumentInfo
 from typer.testing import CliRunner
 
 from lmms_egoplan.cli import app
+from volumes import volume_of
 
 
 def commands(group, path=()):
@@ -96,32 +93,11 @@ def test_what_is_not_the_commands_own_stays(path, function, obstacle, tmp_path):
     assert contents(there) == before
 
 
-@contextmanager
-def full_volume(folder):
-    """A volume without room; where none can be mounted, no file of this process may grow. Gives its mount point."""
-    folder.mkdir()
-    size = os.sysconf("SC_PAGE_SIZE")
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True)
-    if mounted.returncode == 0:
-        (folder / "file").write_bytes(bytes(size))
-        try:
-            yield folder
-        finally:
-            subprocess.run(["umount", folder], check=True)
-        return
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
-        yield next(parent for parent in folder.parents if parent.is_mount())
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-
 @pytest.mark.parametrize(("path", "function"), ALL)
 def test_a_full_volume_is_named_before_any_work(path, function, tmp_path):
     inputs = tmp_path / "inputs"
     run(path, function, tmp_path / "file" / "below", inputs)
-    with full_volume(tmp_path / "volume") as volume:
+    with volume_of(tmp_path / "volume", 0) as volume:
         out = tmp_path / "volume" / "out"
         result = run(path, function, out, inputs)
         left = [path.name for path in out.parent.iterdir()]

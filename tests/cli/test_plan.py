@@ -15,6 +15,7 @@ from lmms_egoplan.cli import app
 from lmms_egoplan.demo.checkpoint import write_checkpoint
 from lmms_egoplan.media.frames import frame_path
 from media.files import write_epic_folder
+from volumes import volume_of
 
 
 def plan(*arguments):
@@ -139,3 +140,19 @@ def test_videos_are_replayed_although_one_breaks_off(prepared, tmp_path):
     result = plan("video", "--model", tmp_path / "model", "--method", "rank", "--limit", 1, "--out", tmp_path / "out")
     assert result.exit_code == 0
     assert "of 2 steps (" in result.stdout
+
+
+@pytest.mark.whole
+def test_a_volume_that_fills_up_is_named_with_the_file(monkeypatch, tmp_path):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    prepare(tmp_path, [(f"take cup {start}", start, start + 1) for start in range(35, 60)], videos=1)
+    write_checkpoint(tmp_path / "model")
+    out = tmp_path / "volume" / "out"
+    with volume_of(tmp_path / "volume", 8192) as volume:
+        result = plan("video", "--model", tmp_path / "model", "--method", "rank", "--out", out)
+        left = {path.suffix for path in out.rglob("*.*") if path.is_file()}
+    assert result.exit_code == 1, result.output
+    (message,) = result.stderr.splitlines()
+    assert str(out / "0001") in message
+    assert f"volume {volume} " in message
+    assert left <= {".json", ".jpg"}

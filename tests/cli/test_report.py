@@ -1,7 +1,11 @@
 """``lmms-egoplan report`` on real files."""
 
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -14,6 +18,7 @@ from lmms_egoplan.cli import app
 from lmms_egoplan.outputs import MANIFEST
 from lmms_egoplan.report.document import Headline, Section
 from lmms_egoplan.report.summary import model_card
+from patience import wait_until
 from report.prepared import prepare_data
 from report.synthetic import write_run
 
@@ -266,3 +271,22 @@ def test_published_rows_are_of_the_benchmarks():
     for row in published_together():
         assert row.keys() - names == {"model", "source", "link"}
         assert all(0 <= float(row[name]) <= 100 for name in row.keys() & names)
+
+
+@pytest.mark.whole
+def test_a_report_that_was_killed_is_made_again_and_leaves_other_files(tmp_path):
+    folder, out = write_runs(tmp_path), tmp_path / "report"
+    command = [sys.executable, "-m", "lmms_egoplan", "report", folder, "--out", out]
+    process = subprocess.Popen(command, start_new_session=True)
+    wait_until(lambda: (out / "figures").is_dir() or process.poll() is not None)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert json.loads((out / MANIFEST).read_text())["theirs"] == []
+    (out / "figures" / "mine.png").write_text("mine")
+    result = report(folder, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert (out / "figures" / "mine.png").read_text() == "mine"
+    manifest = json.loads((out / MANIFEST).read_text())
+    assert (manifest["command"], manifest["theirs"]) == ("report", None)
+    assert "index.html" in manifest["files"]
+    assert "figures/mine.png" not in manifest["files"]
