@@ -132,6 +132,10 @@ def test_a_part_of_the_questions_is_a_part(judge, tmp_path, benchmark, answers):
     }[benchmark]
     samples.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     out = tmp_path / "mine.jsonl"
+    estimated = command("judge", benchmark, samples, "--out", out, "--estimate")
+    assert (estimated.exit_code, judge.prompts) == (0, [])
+    assert {path.name for path in tmp_path.iterdir()} == {"answers.jsonl"}
+    assert "Total: " in estimated.stdout
     assert command("judge", benchmark, samples, "--out", out).exit_code == 0
     shown = command("show", out)
     assert shown.exit_code == 0, shown.output

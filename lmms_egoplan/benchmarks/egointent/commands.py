@@ -228,6 +228,9 @@ def judge(
     ],
     out: Out,
     concurrency: Concurrency = None,
+    retry_rejected: RetryRejected = False,
+    estimate: EstimateOnly = False,
+    prices: Prices = None,
 ) -> None:
     """Judge answers to EgoIntent's steps, from a run or from another framework.
 
@@ -252,11 +255,14 @@ def judge(
     from lmms_egoplan.judging import probe
 
     stored = read_stored(samples)
-    judges = {kind: judge_for(default, concurrency) for kind, default in judges_of(stored).items()}
+    asking = Asking(retry_rejected, estimate, prices)
+    judges = {kind: judge_for(default, concurrency, asking) for kind, default in judges_of(stored).items()}
     rows = rows_of(stored)
-    for settings in dict.fromkeys(judges.values()):
-        probe(settings)
+    if not estimate:
+        for settings in dict.fromkeys(judges.values()):
+            probe(settings)
     judged = judge_stored(stored, rows, judges)
+    asking.finish_estimate()
     unjudged = sum(None in step.rated.values() for step in judged)
     written = written_path(out, unjudged)
     write_judged(written, stored, judged)

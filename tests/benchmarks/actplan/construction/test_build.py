@@ -292,7 +292,7 @@ def contents(folder):
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != "views.json"
+        if path.is_file() and path.name not in ("views.json", MANIFEST)
     }
 
 

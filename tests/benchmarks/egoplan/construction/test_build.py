@@ -459,13 +459,13 @@ def same_output(tmp_path, narrations, concurrencies):
         return made
 
     with JudgeServer(answer) as server:
-        outputs = []
+        outputs, codes = [], set()
         for concurrency in concurrencies:
             out = tmp_path / f"at-{concurrency}"
-            assert start(narrations, out, tmp_path / f"data-{concurrency}", server, concurrency).wait(FOREVER_S) == 0
+            codes.add(start(narrations, out, tmp_path / f"data-{concurrency}", server, concurrency).wait(FOREVER_S))
             outputs.append(contents(out))
-            assert set(paid.values()) <= {0, 1}
-            prompts = len(paid)
+            assert all(count <= 2 if fault_of(prompt) else count == 1 for prompt, count in paid.items())
+            prompts = paid.total()
             paid.clear()
         limit[0] = prompts // 2
         killed = start(narrations, tmp_path / "killed", tmp_path / "data", server, concurrencies[0])
@@ -476,7 +476,8 @@ def same_output(tmp_path, narrations, concurrencies):
         before = paid.total()
         limit[0] = None
         held.set()
-        assert start(narrations, tmp_path / "killed", tmp_path / "data", server, concurrencies[0]).wait(FOREVER_S) == 0
+        codes.add(start(narrations, tmp_path / "killed", tmp_path / "data", server, concurrencies[0]).wait(FOREVER_S))
+        assert len(codes) == 1
         # What was in flight at the kill may have been answered to nobody.
         assert paid.total() <= prompts + concurrencies[0]
         assert before >= prompts // 2
