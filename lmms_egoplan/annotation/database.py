@@ -1,6 +1,6 @@
 """The file that labels are kept in: its tables, how it is made, opened and locked, and its transactions.
 
-SQLite with a write-ahead log. What a transaction has written is on the disk when it ends.
+SQLite with a rollback journal: what a transaction has written is in this one file, on the disk, when it ends.
 """
 
 import json
@@ -9,18 +9,19 @@ import random
 import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from threading import RLock
 from typing import Any
 
 from lmms_egoplan.annotation.flow import QUALIFICATION, Item, Stage
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.storage import hold
+from lmms_egoplan.storage import hold, write_whole
 from lmms_egoplan.text import clean_text
 
 # Raised when the tables change.
@@ -139,7 +140,6 @@ def create(path: Path, settings: Settings, items: Sequence[Item], stages: Sequen
                 )
                 add_people(connection, settings.annotators, settings.seniors)
                 connection.execute("COMMIT")
-                connection.execute("PRAGMA journal_mode = WAL")
             finally:
                 connection.close()
         try:
@@ -214,7 +214,7 @@ class Database:
             raise
 
     def close(self) -> None:
-        """Close the database; it can then be opened by another server."""
+        """Close the database; another server can then open it."""
         for connection in (getattr(self, "_reader", None), getattr(self, "_connection", None), self._guard):
             if connection is not None:
                 connection.close()
@@ -228,6 +228,25 @@ class Database:
     def mark(self) -> str:
         """Of this database, for all to see: tells it from others that were served at the same address."""
         return sha256(self.secret.encode()).hexdigest()[:12]
+
+    def backup(self, target: Path) -> int:
+        """Copy the database whole, with all labels that are saved, while it is served or not.
+
+        Returns:
+            How many labels count in the copy.
+
+        Raises:
+            StoreError: it cannot be read, or the copy is damaged.
+            OSError: the copy cannot be written.
+        """
+        with NamedTemporaryFile(prefix=f".{target.name}.", dir=target.parent) as unfinished:
+            with closing(sqlite3.connect(unfinished.name)) as copy, self._reading() as connection:
+                connection.backup(copy)
+                _check_whole(copy)
+                ((labels,),) = copy.execute("SELECT count(*) FROM counting")
+            write_whole(target, Path(unfinished.name).read_bytes())
+        target.chmod(0o600)
+        return labels
 
     def _open(self) -> None:
         if not self.path.is_file():
@@ -245,9 +264,10 @@ class Database:
                     f"format {_FORMAT}. Export its labels with that version, or begin with another --db"
                 )
             self._connection.execute("PRAGMA foreign_keys = ON")
-            problems = [row[0] for row in self._connection.execute("PRAGMA quick_check(3)")]
-            if problems != ["ok"]:
-                raise sqlite3.DatabaseError(problems[0])
+            _check_whole(self._connection)
+            if self._guard is not None:  # Databases with a write-ahead log, in files of its own, get theirs back.
+                self._connection.execute("PRAGMA journal_mode = DELETE")
+            self._place = _place(self.path)
             self._reader = _connect(self.path)
             self._reader.execute("PRAGMA query_only = ON")
             self.settings = self._settings()
@@ -284,6 +304,11 @@ class Database:
     def _writing(self, is_waited_for: bool = True) -> Iterator[sqlite3.Connection]:
         """A transaction, which no other process can be in; on the disk in the end, if that is waited for."""
         with self._lock, _storage_errors(self.path, _NOT_SAVED):
+            if _place(self.path) != self._place:
+                raise StoreError(
+                    f"{self.path}: moved, deleted or replaced since it was opened, so nothing was saved now. Stop the "
+                    "server, put the file back and start again"
+                )
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if is_waited_for else 'NORMAL'}")
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -323,6 +348,20 @@ def _check(settings: Settings, items: Sequence[Item], stages: Sequence[Stage]) -
         )
 
 
+def _check_whole(connection: sqlite3.Connection) -> None:
+    problems = [row[0] for row in connection.execute("PRAGMA quick_check(3)")]
+    if problems != ["ok"]:
+        raise sqlite3.DatabaseError(problems[0])
+
+
+def _place(path: Path) -> tuple[int, int] | None:
+    """Device and inode of a file; None without one."""
+    with suppress(FileNotFoundError):
+        status = path.stat()
+        return status.st_dev, status.st_ino
+    return None
+
+
 def _connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
 
@@ -357,7 +396,7 @@ def _storage_errors(path: Path, what: str) -> Iterator[None]:
                 advice = ". Even to read it, SQLite writes files beside it: copy it to a folder that you may write"
             raise StoreError(f"{path}: {what}: {error}{advice}") from error
         raise StoreError(
-            f"{path}: the database is damaged ({error}). Leave it as it is, with the -wal file beside it, and copy "
+            f"{path}: the database is damaged ({error}). Leave it and its -journal file as they are, and copy "
             f"what can be read: sqlite3 {path.name} .recover | sqlite3 recovered.sqlite"
         ) from error
 

@@ -1,5 +1,6 @@
-"""``lmms-egoplan annotate status`` and ``annotate export``; the benchmarks bring the commands that open a page."""
+"""``lmms-egoplan annotate status``, ``export`` and ``backup``; the benchmarks bring the commands that open a page."""
 
+from contextlib import closing
 from dataclasses import astuple, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -80,6 +81,22 @@ def export(
         lines = write(flow, store.labelled(), out)
     for line in lines:
         typer.echo(line)
+
+
+@app.command()
+def backup(
+    db: _Db, out: Annotated[Path, typer.Option(metavar="FILE", help="The copy to write.", show_default=False)]
+) -> None:
+    """Copy a database of labels, also while its page is open.
+
+    Images and clips are not in the database: they stay in the folder `labels.sqlite.media`.
+
+    Example: `lmms-egoplan annotate backup --db labels.sqlite --out labels-monday.sqlite`
+    """
+    from lmms_egoplan.annotation.database import Database
+
+    with closing(Database(db, ())) as database:
+        typer.echo(f"Written to {out}: {database.backup(out)} labels")
 
 
 @app.command(

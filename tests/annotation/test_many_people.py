@@ -2,20 +2,25 @@
 
 import random
 import re
+import shutil
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
 from annotation.rating import Rating, texts
 from annotation.serving import enter, form_in, post, served
 from lmms_egoplan.annotation.database import Settings, create
 from lmms_egoplan.annotation.store import Store
-from patience import FOREVER_S
+from lmms_egoplan.cli import app
+from lmms_egoplan.outputs import MANIFEST
+from patience import FOREVER_S, wait_until
 
 PEOPLE = 10
 
@@ -98,31 +103,99 @@ def label_until_it_dies(address, token, saved):
         return
 
 
+@contextmanager
+def server_of(path):
+    """A server in a process of its own, and its address."""
+    port, tests = free_port(), Path(__file__).parents[1]
+    server = subprocess.Popen([sys.executable, "-c", _SERVER, path, str(port)], stdout=subprocess.PIPE, cwd=tests)
+    try:
+        while b"Stop with" not in server.stdout.readline():
+            assert server.poll() is None
+        yield server, f"http://127.0.0.1:{port}"
+    finally:
+        server.kill()
+        server.wait()
+        server.stdout.close()
+
+
+def new_database(path, items, annotators=1):
+    create(path, Settings(Rating.name, annotators, annotators), texts(items), Rating.stages)
+    with closing(Store(path, Rating.stages)) as store:
+        return [person.token for person in store.people() if person.role == "annotator"]
+
+
+def num_labels(path):
+    with closing(Store(path, Rating.stages)) as store:
+        return len(store.labelled().labels)
+
+
+def replace_by_a_copy(path):
+    shutil.copy(path, path.with_suffix(".copy"))
+    path.with_suffix(".copy").replace(path)
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.rename(path.with_suffix(".old")), replace_by_a_copy])
+def test_nothing_is_saved_once_the_database_is_not_in_its_place(tmp_path, lose):
+    path = tmp_path / "labels.sqlite"
+    (token,) = new_database(path, 30)
+    with server_of(path) as (_, address), httpx.Client(base_url=address, timeout=FOREVER_S) as client:
+        page = client.get(f"/enter/{token}", follow_redirects=True).text
+        for number in range(20):
+            where, hidden = form_in(page)
+            assert client.post(where, data=hidden | {"rating": "1"}).status_code == 303
+            page = client.get("/").text
+            if number == 10:
+                # A copy lacks nothing, whoever makes it.
+                shutil.copy(path, tmp_path / "copy.sqlite")
+                assert num_labels(tmp_path / "copy.sqlite") == 11
+        lose(path)
+        where, hidden = form_in(page)
+        answer = client.post(where, data=hidden | {"rating": "1"})
+        assert answer.status_code == 507
+        assert "labels.sqlite: moved, deleted or replaced" in answer.text
+    left = [each for each in (path, path.with_suffix(".old")) if each.exists()]
+    assert [num_labels(each) for each in left] == [20] * len(left)
+
+
+@pytest.mark.whole
+def test_a_backup_while_people_label(tmp_path):
+    path, out = tmp_path / "labels.sqlite", tmp_path / "backups" / "monday.sqlite"
+    command = ["annotate", "backup", "--db", str(path), "--out", str(out)]
+    tokens, saved = new_database(path, 2000, 4), []
+    with server_of(path) as (server, address), ThreadPoolExecutor(len(tokens)) as pool:
+        for token in tokens:
+            pool.submit(label_until_it_dies, address, token, saved)
+        for least in (10, 40):
+            wait_until(lambda least=least: len(saved) >= least)
+            before = {*saved}
+            assert CliRunner().invoke(app, command).exit_code == 0
+            with closing(Store(out, Rating.stages)) as store:
+                assert before <= {slot for (slot,) in store._rows("SELECT slot FROM counting")}
+        server.kill()
+    (tmp_path / "mine.sqlite").write_text("mine")
+    refused = CliRunner().invoke(app, [*command[:-1], str(tmp_path / "mine.sqlite")])
+    assert refused.exit_code == 1
+    assert (tmp_path / "mine.sqlite").read_text() == "mine"
+    assert out.stat().st_mode & 0o077 == 0
+    assert [each.name for each in out.parent.iterdir() if each.name != MANIFEST] == ["monday.sqlite"]
+
+
 @pytest.mark.whole
 def test_killed_servers_lose_nothing_that_a_browser_was_told(tmp_path):
     path = tmp_path / "labels.sqlite"
-    create(path, Settings(Rating.name, 4, 4), texts(2000), Rating.stages)
-    store = Store(path, Rating.stages)
-    tokens = [person.token for person in store.people() if person.role == "annotator"]
-    store.close()
+    tokens = new_database(path, 2000, 4)
     saved = []
     chance = random.Random(0)
     for _ in range(20):
-        port = free_port()
-        tests = Path(__file__).parents[1]
-        server = subprocess.Popen([sys.executable, "-c", _SERVER, path, str(port)], stdout=subprocess.PIPE, cwd=tests)
-        while b"Stop with" not in server.stdout.readline():
-            assert server.poll() is None
-        with ThreadPoolExecutor(len(tokens)) as pool:
+        with server_of(path) as (server, address), ThreadPoolExecutor(len(tokens)) as pool:
             for token in tokens:
-                pool.submit(label_until_it_dies, f"http://127.0.0.1:{port}", token, saved)
+                pool.submit(label_until_it_dies, address, token, saved)
             before, patience = len(saved), time.monotonic() + FOREVER_S
             while len(saved) == before and time.monotonic() < patience:
                 time.sleep(0.005)
             time.sleep(chance.uniform(0, 0.5))
             server.kill()
-        server.wait()
-        server.stdout.close()
     store = Store(path, Rating.stages)
     stored = {slot for (slot,) in store._rows("SELECT slot FROM counting")}
     assert len(saved) == len({*saved}) > 20

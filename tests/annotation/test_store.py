@@ -391,7 +391,7 @@ def test_opening_writes_nothing(open_store):
     before = path.read_bytes()
     Store(path, Rating.stages).close()
     assert path.read_bytes() == before
-    assert sqlite3.connect(path).execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert sqlite3.connect(path).execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
 
 def test_halves_of_surrogate_pairs_are_stored_as_question_marks(open_store, tmp_path):
