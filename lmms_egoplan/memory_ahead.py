@@ -1,22 +1,21 @@
 """What readers of media say of their memory, and the most that reading ahead of a model has taken."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from types import SimpleNamespace
 
-RESERVE: ContextVar[Callable[[int], None]] = ContextVar("RESERVE", default=lambda num_bytes: None)
-"""Call it with the bytes of the pixels that follow, before they are decoded. It may stop a thread that reads ahead."""
+from PIL import Image
 
+RESERVE: ContextVar[Callable[..., None]] = ContextVar("RESERVE", default=lambda num_bytes, is_known=False: None)
+"""Call it with the bytes of the pixels that follow, before they are decoded. It may stop a thread that reads ahead.
 
-@dataclass
-class _Peak:
-    """The most memory of reading ahead in this process.
+With ``is_known``, the call is ignored if there was an earlier one.
+"""
 
-    Attributes:
-        num_bytes: The peak up to now.
-    """
-
-    num_bytes: int = 0
+PEAK = SimpleNamespace(num_bytes=0)
+"""The most bytes that reading ahead has taken in this process."""
 
 
-PEAK = _Peak()
+def reserve_for(images: Iterable[Image.Image], count: int = 1, is_known: bool = False) -> None:
+    """Call `RESERVE` for ``count`` RGB images of the size of each of these."""
+    RESERVE.get()(3 * count * sum(image.width * image.height for image in images), is_known)

@@ -8,10 +8,10 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
-from operator import itemgetter
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from accelerate.utils import get_int_from_env
@@ -66,7 +66,7 @@ def prefetch(
     workers: int,
     ahead: int | None = None,
     size: Callable[[Loaded], int] | None = None,
-    limit: int | None = None,
+    limit: float | None = None,
 ) -> Iterator[tuple[Item, Loaded]]:
     """Yield ``(item, load(item))`` in order, with up to ``ahead`` items loading or loaded beyond the current.
 
@@ -78,25 +78,9 @@ def prefetch(
         size: Bytes of a result. What is loading or loaded then takes at most ``limit``, or one larger item.
         limit: By default this process's share of `BYTES_AHEAD`.
     """
-    ahead = _AHEAD_PER_WORKER * workers if ahead is None else ahead
-    source = iter(items)
-    is_exhausted = False
-    waiting: deque[tuple[Item, _Job[Loaded]]] = deque()
-    with _Workers(workers, (limit or _share()) if size else math.inf) as pool:
-        while waiting or not is_exhausted:
-            changes = pool.changes
-            is_ready = bool(waiting) and waiting[0][1].is_done
-            while pool.has_room() and not is_exhausted and len(waiting) <= ahead:
-                if is_exhausted := (item := next(source, _END)) is _END:
-                    break
-                waiting.append((item, pool.submit(_Job(partial(load, item), size or (lambda _: 0)))))
-            if is_ready:
-                item, job = waiting.popleft()
-                pool.release(job)
-                yield item, job.future.result()
-                del job  # or its result would stay until the next one
-            elif waiting:
-                pool.wait(changes)
+    if size is None:
+        size, limit = (lambda _: 0), math.inf
+    return prefetch_batches(items, load, lambda *_: False, 1, None, workers, size, None, limit, ahead)
 
 
 def prefetch_batches(
@@ -104,12 +88,13 @@ def prefetch_batches(
     load: Callable[[Item], Loaded],
     is_alike: Callable[[tuple[Item, Loaded], tuple[Item, Loaded]], bool],
     batch_size: int,
-    encode: Callable[[Sequence[tuple[Item, Loaded]]], Encoded],
+    encode: Callable[[Sequence[tuple[Item, Loaded]]], Encoded] | None,
     workers: int,
     load_size: Callable[[Loaded], int],
-    encode_size: Callable[[Encoded], int],
-    limit: int | None = None,
-) -> Iterator[Encoded]:
+    encode_size: Callable[[Encoded], int] | None,
+    limit: float | None = None,
+    ahead: int | None = None,
+) -> Iterator[Any]:
     """Yield ``encode(batch)`` of consecutive items, in order; batches and items are prepared ahead.
 
     ``load`` and ``encode`` run in ``workers`` threads. An exception that one raises is raised here, when all earlier
@@ -118,66 +103,60 @@ def prefetch_batches(
     Args:
         is_alike: whether an item, with what was loaded of it, may join the batch that the other one begins.
         batch_size: most items of a batch.
+        encode: None to yield each item with what was loaded of it.
         load_size, encode_size, limit: as for `prefetch`; together they take at most ``limit``, or one larger batch.
+        ahead: most items beyond the current batch; by default, some for each worker and two batches.
     """
-    ahead = max(_AHEAD_PER_WORKER * workers, 2 * batch_size)
+    ahead = max(_AHEAD_PER_WORKER * workers, 2 * batch_size) if ahead is None else ahead
     source = iter(items)
-    loading: deque[tuple[Item, _Job[Loaded]]] = deque()
-    batch: list[tuple[Item, _Job[Loaded]]] = []
-    encoding: deque[_Job[Encoded]] = deque()
-    failure: BaseException | None = None
+    loading: deque[_Job] = deque()
+    batch: list[_Job] = []
+    ready: deque[_Job] = deque()  # or being encoded
     is_exhausted = False
 
-    with _Workers(workers, limit or _share()) as pool:
+    with closing(_Workers(workers, limit or BYTES_AHEAD // processes_here())) as pool:
 
         def close_batch() -> None:
-            if batch:
-                pairs = [(item, job.future.result()) for item, job in batch]
-                encoding.append(pool.submit(_Job(partial(encode, pairs), encode_size, [job for _, job in batch])))
-                batch.clear()
+            if encode is None:
+                ready.extend(batch)
+            elif batch:
+                ready.append(pool.submit(_Job(partial(encode, [job.result for job in batch]), encode_size, batch)))
+            batch.clear()
 
-        while not is_exhausted or loading or batch or encoding:
-            changes = pool.changes
-            while loading and loading[0][1].is_done:
-                item, job = loading.popleft()
-                if (failure := job.future.exception()) is not None:
+        while not is_exhausted or loading or batch or ready:
+            pool.changed.clear()
+            while loading and loading[0].is_done:
+                job = loading.popleft()
+                if job.error is not None:
                     is_exhausted = True
-                    pool.release(job, *(each for _, each in loading))
                     loading.clear()
+                    close_batch()
+                    ready.append(job)
                     break
-                if batch and not is_alike(*((item, job.future.result()) for item, job in (batch[0], (item, job)))):
+                if batch and not is_alike(batch[0].result, job.result):
                     close_batch()
                 job.is_kept = True
-                batch.append((item, job))
+                batch.append(job)
                 if len(batch) == batch_size:
                     close_batch()
-            is_ready = bool(encoding) and encoding[0].is_done
+            pool.repeat()
             while not is_exhausted:
-                waiting = len(loading) + len(batch) + sum(job.num_items for job in encoding)
+                waiting = len(loading) + len(batch) + sum(job.num_items for job in ready)
                 # A batch that does not fit is loaded all the same, once nothing else is in memory.
-                is_stuck = bool(batch) and not loading and not encoding
+                is_stuck = bool(batch) and not loading and not ready
                 if not is_stuck and (waiting > ahead or not pool.has_room()):
                     break
                 if is_exhausted := (item := next(source, _END)) is _END:
                     break
-                job = _Job(partial(load, item), load_size, is_read=True, is_forced=is_stuck)
-                loading.append((item, pool.submit(job)))
+                job = _Job(lambda item=item: (item, load(item)), lambda pair: load_size(pair[1]))
+                job.is_read, job.is_forced = encode is not None, is_stuck
+                loading.append(pool.submit(job))
             if is_exhausted and not loading:
                 close_batch()
-            if is_ready:
-                encoded = encoding.popleft()
-                pool.release(encoded)
-                yield encoded.future.result()
-                del encoded
-            elif loading or encoding:
-                pool.has_room()  # repeats what did not fit
-                pool.wait(changes)
-        if failure is not None:
-            raise failure
-
-
-def _share() -> int:
-    return BYTES_AHEAD // processes_here()
+            if ready and ready[0].is_done:
+                yield pool.take(ready.popleft())
+            elif loading or ready:
+                pool.changed.wait()
 
 
 def _take_one_core() -> None:
@@ -187,59 +166,47 @@ def _take_one_core() -> None:
 
 
 _END: Any = object()
-_AGAIN: Any = object()
-"""The result of a call that did not fit."""
 
 
 class _NoRoom(BaseException):
     """Stops a call that needs more memory than is left. The call is repeated later."""
 
 
-class _Job(Generic[Loaded]):
+class _Job:
     """One call in a worker.
 
     Args:
         loads: Jobs whose results are the call's arguments.
-        is_read: The result is only loaded. Another call will encode it.
-        is_forced: The call may exceed the limit, since nothing else can make room.
 
     Attributes:
+        result, error: What the call returned or raised.
+        num_items: Number of items in the result.
         base: Bytes of the call's arguments.
         held: Bytes that the job accounts for: what it may take while it runs, then its result.
         size: Bytes of its result.
         read: Bytes that the call has announced; None before that.
         need: Bytes to reserve before the call is repeated.
+        is_running: The call runs or waits for a worker.
+        is_done: The call has ended. If it neither runs nor has ended, it must be repeated.
+        is_read: The result is only loaded. Another call will encode it.
+        is_forced: The call may exceed the limit, since nothing else can make room.
         is_kept: The result is in use, so it must not be dropped.
     """
 
-    future: Future[Loaded]
+    result: Any = None
+    error: BaseException | None = None
+    size = need = 0
+    read: int | None = None
+    is_running = is_done = is_read = is_forced = False
 
-    def __init__(
-        self,
-        call: Callable[[], Loaded],
-        measure: Callable[[Loaded], int],
-        loads: "Sequence[_Job[Any]]" = (),
-        is_read: bool = False,
-        is_forced: bool = False,
-    ) -> None:
-        self.call, self.measure, self.loads = call, measure, loads
-        self.is_read, self.is_forced, self.is_kept = is_read, is_forced, bool(loads)
+    def __init__(self, call: Callable[[], Any], measure: Callable[[Any], int], loads: "Sequence[_Job]" = ()) -> None:
+        self.call, self.measure, self.loads, self.is_kept = call, measure, tuple(loads), bool(loads)
         self.num_items = len(loads) or 1
         self.base, self.held = sum(load.size for load in loads), sum(load.held for load in loads)
-        self.size = self.need = 0
-        self.read: int | None = None
-
-    @property
-    def is_pending(self) -> bool:
-        return self.future.done() and self.future.exception() is None and self.future.result() is _AGAIN
-
-    @property
-    def is_done(self) -> bool:
-        return self.future.done() and not self.is_pending
 
 
 class _Workers:
-    """Threads, and the memory that their calls and results take until they are released.
+    """Threads, and the memory that their calls and results take until these are handed over.
 
     One thread submits and waits. The workers wait for nobody.
 
@@ -248,127 +215,121 @@ class _Workers:
         limit: Most bytes, except that one item or batch alone may take more.
 
     Attributes:
-        changes: Another number whenever a call has ended or has announced its size.
+        changed: Set whenever a call has ended or has announced its size.
     """
 
     def __init__(self, count: int, limit: float) -> None:
-        self.changes = 0
-        self._changed = threading.Condition()
+        self.changed = threading.Event()
+        self._lock = threading.RLock()
         self._limit = limit
-        self._jobs: list[_Job[Any]] = []
-        # Bytes of the item that took most, as loaded and as encoded.
-        self._largest: tuple[float, float] | None = None
+        self._jobs: list[_Job] = []
+        # The most bytes of an item, as loaded and as encoded. 0 if nothing is known yet.
+        self._pixels = self._encoded = 0.0
         self._all_announce = True
         self._torch_threads = torch.get_num_threads()
         self._pool = ThreadPoolExecutor(count, "prefetch", initializer=_take_one_core)
 
-    def __enter__(self) -> "_Workers":
-        return self
-
-    def __exit__(self, *_: Any) -> None:
+    def close(self) -> None:
+        """End the threads, after the calls that they have begun."""
         self._pool.shutdown(cancel_futures=True)
         # What a worker has set for itself would hold for new threads of others, too.
         torch.set_num_threads(self._torch_threads)
 
-    def submit(self, job: _Job[Loaded]) -> _Job[Loaded]:
+    def submit(self, job: _Job) -> _Job:
         """Have a worker compute; the job takes the place of its loads."""
-        with self._changed:
+        with self._lock:
             place = self._jobs.index(job.loads[0]) if job.loads else len(self._jobs)
             self._jobs[place : place + len(job.loads)] = [job]
             job.loads = ()
             self._start(job)
         return job
 
-    def release(self, *jobs: _Job[Any]) -> None:
-        """The results of these have been handed over."""
-        with self._changed:
-            self._jobs = [job for job in self._jobs if job not in jobs]
-
-    def wait(self, changes: int) -> None:
-        """Wait until `changes` is another number than this one, which was read before all was looked at."""
-        with self._changed:
-            self._changed.wait_for(lambda: self.changes != changes)
+    def take(self, job: _Job) -> Any:
+        """Return the result, for which the caller accounts from now on."""
+        with self._lock:
+            self._jobs.remove(job)
+        if job.error is not None:
+            raise job.error
+        result, job.result = job.result, None
+        return result
 
     def has_room(self) -> bool:
-        """Repeat calls that fit now; return whether one more is likely to fit."""
-        with self._changed:
+        """Return whether one more call is likely to fit."""
+        with self._lock:
             if self._limit == math.inf or not self._jobs:
                 return True
-            for job in self._jobs:
-                if job.is_pending and not self._repeat(job):
-                    return False
-            is_unknown = any(job.read is None and not job.future.done() for job in self._jobs)
-            if self._largest is None or (is_unknown and not self._all_announce):
+            is_unknown = any(job.is_running and job.read is None for job in self._jobs)
+            is_waiting = any(not job.is_running and not job.is_done for job in self._jobs)
+            if not self._pixels or is_waiting or (is_unknown and not self._all_announce):
                 return False
-            return self._held + self._expected(self._largest[0]) <= self._limit
+            return self._held + self._expected(self._pixels) <= self._limit
 
-    def _repeat(self, job: _Job[Any]) -> bool:
-        """Repeat a call if it fits now. If all wait for it, drop results of later ones, which are loaded again."""
-        if job is next(each for each in self._jobs if not (each.is_read and each.is_kept)):
-            for later in reversed(self._jobs[self._jobs.index(job) + 1 :]):
-                if self._fits(job, job.need):
-                    break
-                if later.is_done and not later.is_kept and later.future.exception() is None:
-                    later.need, later.held, later.future = later.held, 0, Future()
-                    later.future.set_result(_AGAIN)
-            job.is_forced = all(each.future.done() for each in self._jobs)
-        if not self._fits(job, job.need):
-            return False
-        job.held = job.need
-        self._start(job)
-        return True
+    def repeat(self) -> None:
+        """Repeat calls that fit now. If all wait for one, drop results of later ones, which are loaded again."""
+        with self._lock:
+            for place, job in enumerate(self._jobs):
+                if job.is_running or job.is_done:
+                    continue
+                if all(each.is_read and each.is_kept for each in self._jobs[:place]):
+                    for later in self._jobs[:place:-1]:
+                        if later.is_done and not (later.is_kept or later.error or self._fits(job, job.need)):
+                            later.need, later.held, later.is_done, later.result = later.held, 0, False, None
+                    job.is_forced = not any(each.is_running for each in self._jobs)
+                if not self._fits(job, job.need):
+                    return
+                job.held = job.need
+                self._start(job)
 
-    def _start(self, job: _Job[Any]) -> None:
-        job.read = None
-        job.future = self._pool.submit(self._run, job)
-        job.future.add_done_callback(lambda _: self._note_change())
+    def _start(self, job: _Job) -> None:
+        job.read, job.is_running = None, True
+        self._pool.submit(self._run, job)
 
-    def _note_change(self) -> None:
-        with self._changed:
-            self.changes += 1
-            self._changed.notify_all()
-
-    def _run(self, job: _Job[Loaded]) -> Loaded:
-        RESERVE.set(partial(self._announced, job))
+    def _run(self, job: _Job) -> None:
+        token = RESERVE.set(partial(self._announced, job))
         try:
             result = job.call()
             self._settle(job, job.measure(result))
+            job.result, job.is_done = result, True
         except _NoRoom:
-            return _AGAIN
-        except BaseException:
-            job.held = job.base
-            raise
-        return result
+            pass
+        except BaseException as error:
+            job.held, job.error, job.is_done = job.base, error, True
+        finally:
+            RESERVE.reset(token)  # or this thread would keep the result
+            job.is_running = False
+            self.changed.set()
 
-    def _announced(self, job: _Job[Any], num_bytes: int) -> None:
+    def _announced(self, job: _Job, num_bytes: int, is_known: bool = False) -> None:
+        if is_known and job.read is not None:
+            return
         job.read = (job.read or 0) + num_bytes
         expected = min(self._expected(job.read), self._limit)  # with which it runs alone
         self._claim(job, max(job.need, _COPIES * job.read, expected))
 
-    def _settle(self, job: _Job[Any], size: int) -> None:
+    def _settle(self, job: _Job, size: int) -> None:
         """Account for a result, and learn from it what others will take."""
-        with self._changed:
+        with self._lock:
             job.size = size
             if not job.is_kept:
                 self._all_announce = self._all_announce and job.read is not None
             if not job.is_read:
-                one = ((job.base or job.read or size) / job.num_items, size / job.num_items)
-                self._largest = max(self._largest or one, one, key=itemgetter(1))
-            self._claim(job, size + (_COPIES * self._encoded(size) if job.is_read else 0))
+                self._pixels = max(self._pixels, (job.base or job.read or size) / job.num_items, 1)
+                self._encoded = max(self._encoded, size / job.num_items)
+            self._claim(job, self._expected(size) if job.is_read else size)
             if job.is_kept:
                 del job.call  # which has the arguments
 
-    def _claim(self, job: _Job[Any], num_bytes: float) -> None:
+    def _claim(self, job: _Job, num_bytes: float) -> None:
         """Reserve memory for a job, or raise `_NoRoom`."""
-        with self._changed:
+        with self._lock:
             if not self._fits(job, num_bytes):
                 job.held, job.need = job.base, job.base + num_bytes
                 raise _NoRoom
             job.held = num_bytes
             PEAK.num_bytes = max(PEAK.num_bytes, int(self._held))
-            self._note_change()
+        self.changed.set()
 
-    def _fits(self, job: _Job[Any], num_bytes: float) -> bool:
+    def _fits(self, job: _Job, num_bytes: float) -> bool:
         others = self._held - job.held
         return job.is_forced or not others or others + num_bytes <= self._limit
 
@@ -376,10 +337,6 @@ class _Workers:
     def _held(self) -> float:
         return sum(job.held for job in self._jobs)
 
-    def _expected(self, read: float) -> float:
+    def _expected(self, pixels: float) -> float:
         """Bytes that loading and encoding an item with so many bytes of pixels may take."""
-        return _COPIES * (read + self._encoded(read))
-
-    def _encoded(self, read: float) -> float:
-        largest, encoded = self._largest or (1, 0)
-        return encoded * max(1, read / largest)
+        return _COPIES * (pixels + self._encoded * max(1, pixels / (self._pixels or 1)))

@@ -16,7 +16,7 @@ from PIL import Image
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.decoding import Damage, Shown, TimeTable, check_jpeg, decode
-from lmms_egoplan.memory_ahead import RESERVE
+from lmms_egoplan.memory_ahead import reserve_for
 
 if TYPE_CHECKING:
     from av import VideoFrame
@@ -92,7 +92,7 @@ def read_video_frames(path: str | Path, indices: Sequence[int]) -> list[Image.Im
         if isinstance(image, DamagedFrameError):
             raise image
         if not images:
-            _announce(image, indices)
+            reserve_for([image], len(set(indices)))
         images[position] = image
     return [images[index] for index in indices]
 
@@ -156,7 +156,7 @@ def read_frame_folder(folder: str | Path, numbers: Sequence[int]) -> list[Image.
             try:
                 images[number] = _read_frame(path.read_bytes())
                 if len(images) == 1:
-                    _announce(images[number], numbers)
+                    reserve_for([images[number]], len(set(numbers)))
             except FileNotFoundError as error:
                 raise FrameError(f"{path}: no such frame; the folder must hold all frames of the video") from error
             except (OSError, SyntaxError) as error:
@@ -188,10 +188,6 @@ def check_frame_folder(folder: str | Path, numbers: Collection[int]) -> Iterator
             yield number, DamagedFrameError(f"{path}: the frame is damaged: {error.strerror}; download it again")
         else:
             yield number, None
-
-
-def _announce(image: Image.Image, frames: Collection[int]) -> None:
-    RESERVE.get()(3 * image.width * image.height * len(set(frames)))
 
 
 def _read_frame(content: bytes) -> Image.Image:

@@ -7,7 +7,7 @@ from typing import Any
 from PIL import Image
 
 from lmms_egoplan.media.clip import Clip
-from lmms_egoplan.memory_ahead import RESERVE
+from lmms_egoplan.memory_ahead import reserve_for
 
 IMAGE_SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}
 IMAGE_PLACEHOLDER = "<image>"
@@ -35,8 +35,7 @@ class MediaLoader:
         Raises:
             TypeError: a visual is no image, path or list of frames.
         """
-        if not visuals:
-            RESERVE.get()(0)
+        reserve_for([visual for visual in visuals if isinstance(visual, Image.Image)], is_known=True)
         items = [self.items(visual) for visual in visuals]
         pieces = text.split(IMAGE_PLACEHOLDER)
         if visuals and len(pieces) == len(visuals) + 1:
@@ -59,7 +58,8 @@ class MediaLoader:
             path = Path(visual)
             if path.suffix.lower() in IMAGE_SUFFIXES:
                 with Image.open(path) as image:
-                    return [{"type": "image", "image": image.convert("RGB")}]
+                    reserve_for([image])
+                    return self.items(image)
             return self._video_items(self._read_video(path))
         if isinstance(visual, (list, tuple)) and visual and all(isinstance(v, Image.Image) for v in visual):
             rgb = (frame.convert("RGB") for frame in visual)

@@ -1,6 +1,5 @@
 """``lmms-egoplan lm-eval``: lm-eval's own command, with this package's model classes."""
 
-import functools
 import sys
 from typing import Any
 
@@ -52,7 +51,6 @@ def lm_eval(context: typer.Context) -> None:
     sys.argv = ["lm-eval", *context.args]
     evaluate, failures = harness.simple_evaluate, []
 
-    @functools.wraps(evaluate)
     def noting_failures(*args: Any, **kwargs: Any) -> Any:
         done = evaluate(*args, **kwargs)
         failures.extend(failed_audits((done or {}).get("results", {})))

@@ -1,16 +1,18 @@
 """Images that are read when they are used: lm-eval holds the images of all requests before the first one runs."""
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.memory_ahead import reserve_for
 from lmms_egoplan.storage import PreparedData
 
 if TYPE_CHECKING:
     from datasets import Dataset
+    from lm_eval.api.instance import Instance
 
 IMAGE_PLACEHOLDER = "<image>"
 
@@ -62,6 +64,15 @@ class LazyImages(str):
         return LazyImages, (str(self), self._load, self.is_clip)
 
 
+def load_images(request: "Instance") -> Sequence[Image.Image]:
+    """Return the images of a request, a `Clip` where they are one. Reserve memory for them."""
+    visual = request.args[2]["visual"] if len(request.args) > 2 else ()
+    if isinstance(visual, LazyImages):
+        return visual.load()
+    reserve_for(visual)
+    return visual
+
+
 def images_name(benchmark: str, doc: Mapping[str, Any], what: str) -> str:
     """Which images of a benchmark a document shows: another text for other data and for another version of the task.
 
@@ -84,7 +95,9 @@ def stored_images(prepared: PreparedData, split: str, data: str, row: int, colum
         LmmsEgoplanError: the split has been prepared anew since then.
     """
     value = _column(prepared, split, data, column)[row][column]
-    return [image.convert("RGB") for image in (value if isinstance(value, list) else [value])]
+    images = value if isinstance(value, list) else [value]
+    reserve_for(images)
+    return [image.convert("RGB") for image in images]
 
 
 @functools.cache

@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from lmms_egoplan.harnesses.generation import AnswerGenerator, Question
 from lmms_egoplan.harnesses.lm_eval import response_cache
-from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages
+from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages, load_images
 from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, VIDEO, ShownAnswer
 from lmms_egoplan.harnesses.memory import num_bytes
 from lmms_egoplan.harnesses.prefetch import num_workers, prefetch
@@ -242,7 +242,7 @@ class HFVLMRanker(WithChatPrompts, HFMultimodalLM):
 
         def encode(batch: list[int]) -> dict[str, Any]:
             size = (self.image_width, self.image_height, self.image_max_side)
-            images = [[resize_image(image, *size) for image in requests[place].args[2]["visual"]] for place in batch]
+            images = [[resize_image(image, *size) for image in load_images(requests[place])] for place in batch]
             new_tokens = requests[batch[0]].args[1].get("max_gen_toks", self.max_gen_toks)
             strings = [requests[place].args[0] for place in batch]
             with self._processors.borrow() as processor:
@@ -290,10 +290,9 @@ class HFVLMRanker(WithChatPrompts, HFMultimodalLM):
 
         May be called from several threads.
         """
-        context, _, *media = request.args
+        context = request.args[0]
         question_id = f"{request.task_name}/{request.doc_id}"
-        visual = media[0]["visual"] if media else ()
-        shown = visual.load() if isinstance(visual, LazyImages) else visual
+        shown = load_images(request)
         fps = shown.fps if isinstance(shown, Clip) else None
         size = (self.image_width, self.image_height, self.image_max_side)
         images = [resize_image(image, *size).convert("RGB") for image in list(shown)[: self.max_images]]

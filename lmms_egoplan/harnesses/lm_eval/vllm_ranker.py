@@ -14,7 +14,7 @@ from tqdm import tqdm
 from transformers import AutoConfig, AutoProcessor
 
 from lmms_egoplan.harnesses.lm_eval import response_cache
-from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages
+from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages, load_images
 from lmms_egoplan.harnesses.lm_eval.ranker import WITHOUT_EFFECT, ChatPrompt, WithChatPrompts, filled, same_question
 from lmms_egoplan.harnesses.lm_eval.vllm_class import vllm_vlm
 from lmms_egoplan.harnesses.memory import num_bytes
@@ -166,9 +166,8 @@ class VLLMVLMRanker(WithChatPrompts, vllm_vlm()):
         if not isinstance(context, ChatPrompt):
             raise RankingError(f"question {question_id}: {NAME} needs --apply_chat_template")
         visual = media[0]["visual"] if media else ()
-        shown = visual.load() if isinstance(visual, LazyImages) else visual
         size = (self.image_width, self.image_height, self.image_max_side)
-        images = [resize_image(image, *size).convert("RGB") for image in list(shown)[: self.max_images]]
+        images = [resize_image(image, *size).convert("RGB") for image in list(load_images(group[0]))[: self.max_images]]
         places = sum(item["type"] == "image" for message in context.messages for item in message["content"])
         if places != len(images):
             raise RankingError(f"question {question_id}: {len(images)} images for {places} placeholders in its prompt")

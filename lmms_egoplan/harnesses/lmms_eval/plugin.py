@@ -69,7 +69,6 @@ class _Command(ModuleType):
 def _evaluate(command: Any, cli_evaluate: Callable[..., None], *args: Any) -> None:
     evaluate_one, failures = command.cli_evaluate_single, []
 
-    @functools.wraps(evaluate_one)
     def noting_failures(arguments: Any) -> Any:
         if arguments.model not in _OWN_BACKENDS:
             return evaluate_one(arguments)
@@ -82,10 +81,7 @@ def _evaluate(command: Any, cli_evaluate: Callable[..., None], *args: Any) -> No
         return results, samples
 
     command.cli_evaluate_single = noting_failures
-    try:
-        cli_evaluate(*args)
-    finally:
-        command.cli_evaluate_single = evaluate_one
+    cli_evaluate(*args)
     if failures:
         sys.exit("lmms-egoplan: the run failed: " + " ".join("; ".join(failures).split()))
 

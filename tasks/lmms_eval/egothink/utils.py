@@ -20,6 +20,7 @@ from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, OTHERWISE, A
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.harnesses.lmms_eval.filters import JudgedFilter
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import loaded_model
+from lmms_egoplan.memory_ahead import reserve_for
 from lmms_egoplan.processes import is_first_process
 
 _DIMENSIONS = {dimension.name.upper(): dimension.name for dimension in DIMENSIONS}
@@ -44,6 +45,7 @@ def __getattr__(name: str) -> str | dict[str, dict[str, Any]]:
 
 def doc_to_visual(doc: Mapping[str, Any]) -> list[Image.Image]:
     """The question's one image."""
+    reserve_for([doc["image"]])
     return [doc["image"].convert("RGB")]
 
 
