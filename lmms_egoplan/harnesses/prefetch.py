@@ -240,6 +240,7 @@ class _Workers:
         with self._lock:
             place = self._jobs.index(job.loads[0]) if job.loads else len(self._jobs)
             self._jobs[place : place + len(job.loads)] = [job]
+            job.held = job.held or self._expected(self._pixels)  # until it announces
             job.loads = ()
             self._start(job)
         return job
@@ -303,15 +304,14 @@ class _Workers:
         if is_known and job.read is not None:
             return
         job.read = (job.read or 0) + num_bytes
-        expected = min(self._expected(job.read), self._limit)  # with which it runs alone
-        self._claim(job, max(job.need, _COPIES * job.read, expected))
+        # What is only expected does not exceed the limit, with which it runs alone.
+        self._claim(job, max(job.need, _COPIES * job.read, min(self._expected(job.read), self._limit)))
 
     def _settle(self, job: _Job, size: int) -> None:
         """Account for a result, and learn from it what others will take."""
         with self._lock:
             job.size = size
-            if not job.is_kept:
-                self._all_announce = self._all_announce and job.read is not None
+            self._all_announce &= job.is_kept or job.read is not None
             if not job.is_read:
                 self._pixels = max(self._pixels, (job.base or job.read or size) / job.num_items, 1)
                 self._encoded = max(self._encoded, size / job.num_items)
