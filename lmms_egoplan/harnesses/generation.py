@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 
 from lmms_egoplan.harnesses.memory import num_bytes
 from lmms_egoplan.harnesses.prefetch import prefetch_batches
+from lmms_egoplan.memory_ahead import PEAK
 from lmms_egoplan.ranking.decoder import text_model
 from lmms_egoplan.ranking.encoder_decoder import encoder_decoder_of
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
@@ -151,6 +152,7 @@ class AnswerGenerator:
         with closing(batches):
             for batch in batches:
                 yield from zip(self._generate(batch), batch.has_video, strict=True)
+        logger.info(f"Reading ahead of the model took at most {PEAK.num_bytes / 2**20:,.0f} MiB")
 
     def generate(
         self,

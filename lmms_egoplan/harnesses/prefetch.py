@@ -146,7 +146,7 @@ def prefetch_batches(
                 is_stuck = bool(batch) and not loading and not ready
                 if not is_stuck and (waiting > ahead or not pool.has_room()):
                     break
-                if is_exhausted := (item := next(source, _END)) is _END:
+                if is_exhausted := (item := next(source, source)) is source:
                     break
                 job = _Job(lambda item=item: (item, load(item)), lambda pair: load_size(pair[1]))
                 job.is_read, job.is_forced = encode is not None, is_stuck
@@ -163,9 +163,6 @@ def _take_one_core() -> None:
     """In this thread; there are as many others as cores."""
     torch.set_num_threads(1)
     DECODER_THREADS.set(1)
-
-
-_END: Any = object()
 
 
 class _NoRoom(BaseException):
