@@ -72,13 +72,18 @@ def test_a_forced_path_that_fails_an_audit_writes_results_and_exits_with_1(data,
 def test_a_run_of_our_backend_that_fails_exits_with_1(data, launcher, wrong):
     folder = data / "nowhere" if wrong == "missing folder" else save("llava", data / "llava")
     if wrong == "missing frame":  # of one question of one process
-        frame = next(path for path in sorted(data.rglob("*.jpg")) if "epic" in str(path))
+        frame = [path for path in sorted(data.rglob("*.jpg")) if "epic" in str(path)][6]  # the seventh question's first
         frame.write_bytes(b"")
     arguments = [*IN_LMMS_EVAL, "--model_args", f"pretrained={folder},dtype=float32", "--use_cache", data / "cache"]
     process = start(data, *arguments, "--output_path", data / "out", launcher=launcher)
     assert process.wait(FOREVER_S) == 1, log(data)
     assert not list((data / "out").rglob("*results*.json"))
     assert "lmms-egoplan: the run failed: " in (data / "log.txt").read_text(encoding="utf-8")
+    if wrong == "missing frame":  # the answers before it are kept
+        logs = [path.read_text(encoding="utf-8").splitlines() for path in (data / "cache").rglob("*.audit.jsonl")]
+        stored = {json.loads(line)["doc_id"] for lines in logs for line in lines}
+        assert {0, 2, 4} <= stored
+        assert 6 not in stored
 
 
 def test_a_foreign_backend_keeps_the_exit_code_of_the_harness(data):
