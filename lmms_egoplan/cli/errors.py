@@ -8,7 +8,7 @@ from typer.core import TyperGroup
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.processes import end_on_signals, exit_code
 
-# lm-eval tells its errors in its own way.
+# lm-eval shows its own errors.
 _ON_THEIR_OWN = ("lm-eval",)
 
 
@@ -30,7 +30,7 @@ class TellingErrors(TyperGroup):
         except BrokenPipeError:
             raise  # Who read the output has ended: the command ends without a word.
         except (LmmsEgoplanError, OSError) as error:
-            if ctx.invoked_subcommand in _ON_THEIR_OWN:
+            if ctx.invoked_subcommand in _ON_THEIR_OWN and not isinstance(error, LmmsEgoplanError):
                 raise
             typer.echo(f"lmms-egoplan: {error}", err=True)
             raise typer.Exit(1) from None

@@ -11,7 +11,7 @@ from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path, l
 from lmms_egoplan.benchmarks.actplan.goal_check.check import GoalCheck, check_goal
 from lmms_egoplan.benchmarks.actplan.lcs import lcs_lengths, lcs_norm
 from lmms_egoplan.benchmarks.actplan.reply import form_validity, official_steps, parsed_steps, plan_text
-from lmms_egoplan.encoder import encoder_name, load_encoder
+from lmms_egoplan.encoder import DEFAULT_ENCODER, encoder_name, load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.serialization import TextRecord
 from lmms_egoplan.validation import AnyText, Expected, expected
@@ -134,7 +134,7 @@ class PlanScore(TextRecord):
         }
 
 
-def load_scorers(encoder: str, classifier: str | None) -> tuple[str, str | None]:
+def load_scorers(encoder: str = DEFAULT_ENCODER, classifier: str | None = None) -> tuple[str, str | None]:
     """Load what scores plans, so that what is wrong with it is told before the evaluated model is asked.
 
     Args:

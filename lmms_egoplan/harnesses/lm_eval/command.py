@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.benchmarks.registry import BENCHMARKS, load_scorers
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.requirements import require
 from lmms_egoplan.ranking.audits import failed_audits
@@ -52,6 +52,7 @@ def lm_eval(context: typer.Context) -> None:
     evaluate, failures = harness.simple_evaluate, []
 
     def noting_failures(*args: Any, **kwargs: Any) -> Any:
+        load_scorers({str(task).partition("_")[0] for task in kwargs.get("tasks", ())})
         done = evaluate(*args, **kwargs)
         failures.extend(failed_audits((done or {}).get("results", {})))
         return done

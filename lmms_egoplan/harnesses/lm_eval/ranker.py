@@ -15,9 +15,11 @@ import torch
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import CacheHook
 from lm_eval.models.hf_vlms import DEFAULT_IMAGE_PLACEHOLDER, HFMultimodalLM
+from lm_eval.models.huggingface import HFLM
 from lm_eval.models.utils import Collator, resize_image
 from tqdm import tqdm
 
+from lmms_egoplan.harnesses.checkpoints import check_arguments, load_config
 from lmms_egoplan.harnesses.generation import AnswerGenerator, Question
 from lmms_egoplan.harnesses.lm_eval import response_cache
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages, load_images
@@ -100,6 +102,9 @@ class HFVLMRanker(WithChatPrompts, HFMultimodalLM):
     def __init__(
         self, pretrained: str, *args: Any, ranking_path: str = AUTO, workers: int | None = None, **kwargs: Any
     ) -> None:
+        check_arguments(NAME, kwargs, HFVLMRanker, HFMultimodalLM, HFLM, is_open=True)
+        loading = {name: kwargs[name] for name in ("revision", "trust_remote_code") if name in kwargs}
+        load_config(NAME, pretrained, **loading)
         self._workers = num_workers(workers)
         super().__init__(pretrained, *args, **kwargs)
         self._chat_ranker = CandidateRanker(self.model, self.processor, path=ranking_path)

@@ -11,8 +11,8 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import CacheHook, TemplateLM
 from lm_eval.models.utils import resize_image
 from tqdm import tqdm
-from transformers import AutoConfig, AutoProcessor
 
+from lmms_egoplan.harnesses.checkpoints import check_vllm_arguments, load_config
 from lmms_egoplan.harnesses.lm_eval import response_cache
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages, load_images
 from lmms_egoplan.harnesses.lm_eval.ranker import WITHOUT_EFFECT, ChatPrompt, WithChatPrompts, filled, same_question
@@ -61,14 +61,17 @@ class VLLMVLMRanker(WithChatPrompts, vllm_vlm()):
         self._base_url = base_url
         served = ""
         loading = {name: kwargs[name] for name in ("revision", "trust_remote_code") if name in kwargs}
-        note = engine_note(AutoConfig.from_pretrained(pretrained, **loading))
+        if base_url is None:
+            check_vllm_arguments(NAME, kwargs, VLLMVLMRanker, vllm_vlm())
+        self._config, self.processor = load_config(NAME, pretrained, **loading)
+        note = engine_note(self._config)
         if base_url is None:
             super().__init__(pretrained, **(kwargs | ARGUMENTS))
             if self.data_parallel_size > 1:
                 raise RankingError(f"{NAME}: data_parallel_size must be 1; use tensor_parallel_size")
             engine = LocalEngine(self.model)
         else:
-            self._stand_before_a_server(pretrained, **kwargs)
+            self._stand_before_a_server(**kwargs)
             probe = self.tokenizer("next step", add_special_tokens=False)["input_ids"]
             engine = ServedEngine(base_url, pretrained, probe)
             served = f" served as {engine.name} at {engine.where}"
@@ -80,7 +83,6 @@ class VLLMVLMRanker(WithChatPrompts, vllm_vlm()):
 
     def _stand_before_a_server(
         self,
-        pretrained: str,
         trust_remote_code: bool = False,
         revision: str | None = None,
         interleave: bool = True,
@@ -96,9 +98,6 @@ class VLLMVLMRanker(WithChatPrompts, vllm_vlm()):
         TemplateLM.__init__(self)
         self.interleave, self.max_images, self.chat_applied = interleave, max_images, False
         self.image_width, self.image_height, self.image_max_side = image_width, image_height, image_max_side
-        loading = {"revision": revision, "trust_remote_code": trust_remote_code}
-        self._config = AutoConfig.from_pretrained(pretrained, **loading)
-        self.processor = AutoProcessor.from_pretrained(pretrained, **loading)
         self.tokenizer = self.processor.tokenizer
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:

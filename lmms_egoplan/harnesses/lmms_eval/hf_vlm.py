@@ -16,9 +16,10 @@ from lmms_eval.api.instance import GenerationResult, Instance, TokenCounts
 from lmms_eval.api.model import lmms
 from lmms_eval.protocol import ChatMessages
 from tqdm import tqdm
-from transformers import AutoModelForImageTextToText, AutoProcessor
+from transformers import AutoModelForImageTextToText
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.checkpoints import check_arguments, load_config
 from lmms_egoplan.harnesses.generation import AnswerGenerator, Question
 from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
@@ -76,7 +77,11 @@ class HFVLM(lmms):
         ranking_path: str = AUTO,
         peft: str | None = None,
         workers: int | None = None,
+        **others: Any,
     ) -> None:
+        check_arguments(self.NAME, others, HFVLM)
+        loading = {"revision": revision, "trust_remote_code": trust_remote_code}
+        _, processor = load_config(self.NAME, pretrained, **loading)
         super().__init__()
         self.accelerator = Accelerator()
         atexit.register(_leave_processes)
@@ -85,10 +90,9 @@ class HFVLM(lmms):
         alone = self._world_size == 1
         self._device = torch.device(device) if device and alone else self.accelerator.device
         if not str(batch_size).isdecimal() or int(batch_size) < 1:
-            raise ValueError(f"hf_vlm: batch_size must be a whole number of at least 1, got {batch_size!r}")
+            raise LmmsEgoplanError(f"hf_vlm: batch_size must be a whole number of at least 1, got {batch_size!r}")
         self.batch_size_per_gpu = int(batch_size)
         self._workers = num_workers(workers)
-        loading = {"revision": revision, "trust_remote_code": trust_remote_code}
         self._model = AutoModelForImageTextToText.from_pretrained(
             pretrained,
             dtype=dtype,
@@ -98,7 +102,6 @@ class HFVLM(lmms):
         ).eval()
         if peft:
             self._model = load_adapter(self._model, Path(peft).expanduser())
-        processor = AutoProcessor.from_pretrained(pretrained, **loading)
         self._ranker = CandidateRanker(self._model, processor, score_eos=bool(score_eos), path=ranking_path)
         self._generator = AnswerGenerator(self._model, processor)
         self._media = MediaLoader(self._generator.takes_video, int(max_frames_num))

@@ -17,7 +17,8 @@ from typing import Any
 
 from loguru import logger
 
-from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.benchmarks.registry import BENCHMARKS, load_scorers
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.ranking.audits import failed_audits
 
@@ -74,6 +75,8 @@ def _evaluate(command: Any, cli_evaluate: Callable[..., None], *args: Any) -> No
             return evaluate_one(arguments)
         try:
             results, samples = evaluate_one(arguments)
+        except LmmsEgoplanError as error:
+            sys.exit(f"lmms-egoplan: the run failed: {error}")
         except Exception as error:
             failures.append(str(error))
             raise
@@ -150,7 +153,7 @@ def _register_tasks(tasks: ModuleType) -> None:
 
 
 def _try_judges_early(tasks: ModuleType) -> None:
-    """Try the judge when tasks are chosen, before a model is loaded; what this misses, loading a task finds."""
+    """Try judges and other scorers when tasks are chosen, before a model loads; tasks find what this misses."""
     try:
         TaskManager = tasks.TaskManager
         match_tasks = TaskManager.match_tasks
@@ -163,6 +166,7 @@ def _try_judges_early(tasks: ModuleType) -> None:
 
         matched = match_tasks(self, *args, **kwargs)
         names = {name for path in _own_files(self, matched) for name in (path.name, path.parent.name)}
+        load_scorers(names)
         for judge in (judge for benchmark in BENCHMARKS for judge in benchmark.load_judges(names)):
             announce_judge(*judge)
         return matched

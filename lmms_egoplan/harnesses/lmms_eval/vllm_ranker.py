@@ -11,16 +11,15 @@ from lmms_eval.api.instance import GenerationResult, Instance
 from lmms_eval.api.model import lmms
 from lmms_eval.models.simple.vllm import VLLM
 from tqdm import tqdm
-from transformers import AutoConfig, AutoProcessor
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.checkpoints import check_vllm_arguments, load_config
 from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
 from lmms_egoplan.harnesses.lmms_eval.questions import continuation, document, grouped
 from lmms_egoplan.harnesses.lmms_eval.streaming import StreamedResponses
 from lmms_egoplan.harnesses.memory import num_bytes
 from lmms_egoplan.harnesses.prefetch import num_workers, prefetch
-from lmms_egoplan.harnesses.requirements import require_vllm
 from lmms_egoplan.harnesses.vllm_server import ServedEngine
 from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.ranking.engine.families import engine_note
@@ -76,13 +75,14 @@ class VLLMRanker(VLLM):
             "revision": kwargs.get("revision") or "main",
             "trust_remote_code": bool(kwargs.get("trust_remote_code", False)),
         }
-        config = AutoConfig.from_pretrained(model, **loading)
+        if base_url is None:
+            check_vllm_arguments(NAME, kwargs, VLLMRanker, VLLM)
+        config, processor = load_config(NAME, model, **loading)
         note = engine_note(config)
         if base_url is None:
             self._start(model, kwargs)
         else:
             self._stand_before_a_server(sorted(kwargs.keys() - loading.keys() - _OF_ANY_MODEL))
-        processor = AutoProcessor.from_pretrained(model, **loading)
         weights = weights_version(model, getattr(config, "_commit_hash", None))
         if base_url is None:
             from lmms_egoplan.ranking.engine.local import LocalEngine
@@ -104,7 +104,6 @@ class VLLMRanker(VLLM):
 
     def _start(self, model: str, kwargs: dict[str, Any]) -> None:
         """Start vLLM in this process, or in those that it starts."""
-        require_vllm(NAME)
         from lmms_egoplan.ranking.engine.local import ARGUMENTS
 
         super().__init__(model, **(kwargs | ARGUMENTS))

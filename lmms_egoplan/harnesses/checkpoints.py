@@ -1,0 +1,76 @@
+"""What is wrong with a model's arguments or its checkpoint, found before weights load."""
+
+import difflib
+import inspect
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, PreTrainedConfig
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.requirements import require_vllm
+
+
+def check_arguments(
+    model: str, given: Iterable[str], *takers: Callable[..., Any], more: Collection[str] = (), is_open: bool = False
+) -> None:
+    """Check the names of ``--model_args``.
+
+    Args:
+        model: its name in the harness.
+        given: the names.
+        takers: classes or functions that take arguments of these names.
+        more: other names that are known.
+        is_open: other names are handed on, and wrong only if they nearly are known ones.
+
+    Raises:
+        LmmsEgoplanError: one is unknown; names the nearest known one.
+    """
+    known = {name for taker in takers for name in inspect.signature(taker).parameters} - {"self", "args", "kwargs"}
+    known |= {*more}
+    for name in sorted({*given} - known):
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.8 if is_open else 0.6)
+        if near or not is_open:
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(known))}"
+            raise LmmsEgoplanError(f"{model}: --model_args has no argument {name}; {hint}")
+
+
+def check_vllm_arguments(model: str, given: Iterable[str], *takers: Callable[..., Any]) -> None:
+    """Check the names of ``--model_args`` that vLLM takes, too; raise `LmmsEgoplanError` as `check_arguments` does."""
+    require_vllm(model)
+    from vllm import LLM, EngineArgs
+
+    check_arguments(model, given, *takers, LLM, EngineArgs)
+
+
+def load_config(model: str, checkpoint: str, **loading: Any) -> tuple[PreTrainedConfig, Any]:
+    """Load a vision-language checkpoint's configuration and processor.
+
+    Args:
+        model: its name in the harness.
+        checkpoint: name or folder.
+        loading: ``revision`` and ``trust_remote_code``, as transformers takes them.
+
+    Raises:
+        LmmsEgoplanError: there is no such checkpoint, it is damaged, or it takes no images.
+    """
+    if checkpoint.startswith((".", "/", "~")) and not Path(checkpoint).expanduser().is_dir():
+        raise LmmsEgoplanError(f"{model}: {checkpoint}: no such folder")
+    try:
+        config = AutoConfig.from_pretrained(checkpoint, **loading)
+    except Exception as error:  # each library fails in its own way
+        raise LmmsEgoplanError(f"{model}: {checkpoint}: no configuration of a checkpoint: {_line(error)}") from error
+    takes_images = type(config) in AutoModelForImageTextToText._model_mapping
+    if not takes_images and AutoModelForImageTextToText.__name__ not in getattr(config, "auto_map", {}):
+        raise LmmsEgoplanError(
+            f"{model}: {checkpoint}: takes no images, being of type {config.model_type}; give a vision-language model"
+        )
+    try:
+        return config, AutoProcessor.from_pretrained(checkpoint, **loading)
+    except Exception as error:
+        raise LmmsEgoplanError(f"{model}: {checkpoint}: its processor cannot be loaded: {_line(error)}") from error
+
+
+def _line(error: Exception) -> str:
+    return " ".join((str(error) or type(error).__name__).split())

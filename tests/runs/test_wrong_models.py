@@ -1,0 +1,80 @@
+"""What is wrong with a model or a scorer ends a run with one line, before weights load."""
+
+import shutil
+
+import pytest
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.lm_eval.ranker import HFVLMRanker
+from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
+from patience import FOREVER_S
+from runs.both_harnesses import save_language_model
+from runs.harness import LMMS_EVAL, log, start
+from runs.small_set import prepare_small_set
+from runs.test_failed_paths import IN_LM_EVAL, IN_LMMS_EVAL
+from runs.test_lm_eval_processes import COMMAND
+from zoo import save
+
+pytestmark = pytest.mark.whole
+
+HARNESSES = pytest.mark.parametrize(
+    ("launcher", "arguments"), [(LMMS_EVAL, IN_LMMS_EVAL), (COMMAND, IN_LM_EVAL)], ids=["lmms-eval", "lm-eval"]
+)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wrong")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
+        prepare_small_set(folder, 2)
+    save("llava", folder / "llava")
+    (folder / "llava" / "model.safetensors").unlink()  # nothing here gets so far
+    save_language_model(folder / "text")
+    shutil.copytree(folder / "llava", folder / "no-processor")
+    for path in (folder / "no-processor").glob("*processor*"):
+        path.unlink()
+    return folder
+
+
+def failing(data, launcher, arguments, model_args, **more):
+    process = start(
+        data, *arguments, "--model_args", model_args, "--output_path", data / "out", launcher=launcher, **more
+    )
+    assert process.wait(FOREVER_S) == 1, log(data)
+    assert "Traceback" not in log(data)
+    (line,) = [line for line in log(data).splitlines() if line.startswith("lmms-egoplan: ")]
+    return line
+
+
+@pytest.mark.parametrize(
+    ("model_args", "facts"),
+    [
+        ({"pretrained": "llava", "dtyp": "float32"}, ["dtyp", "dtype"]),
+        ({"pretrained": "nowhere"}, ["nowhere", "folder"]),
+        ({"pretrained": "."}, ["configuration"]),
+        ({"pretrained": "text"}, ["text", "images"]),
+        ({"pretrained": "no-processor"}, ["no-processor", "processor"]),
+    ],
+)
+def test_a_wrong_model_is_found_before_its_weights(data, model_args, facts):
+    model_args = model_args | {"pretrained": str(data / model_args["pretrained"])}
+    for model in (HFVLM, HFVLMRanker):
+        with pytest.raises(LmmsEgoplanError) as caught:
+            model(**model_args)
+        assert all(fact in str(caught.value) for fact in [*facts, model.NAME])
+        assert "\n" not in str(caught.value)
+
+
+@HARNESSES
+def test_a_wrong_argument_is_one_line(data, launcher, arguments):
+    line = failing(data, launcher, arguments, f"pretrained={data / 'llava'},dtyp=float32")
+    assert "dtyp" in line
+
+
+@HARNESSES
+def test_a_missing_encoder_is_one_line(data, launcher, arguments):
+    actplan = ["actplan" if each == "egoplan_val" else each for each in arguments]
+    environment = {"LMMS_EGOPLAN_ENCODER": str(data / "no-encoder")}
+    line = failing(data, launcher, actplan, f"pretrained={data / 'llava'}", judge=environment)
+    assert str(data / "no-encoder") in line
