@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lmms_egoplan.benchmarks.actplan.bddl.problems import Atom, Formula, Not, Problem, parts_of, variables_of
+from lmms_egoplan.benchmarks.actplan.bddl.problems import Atom, Formula, Problem, literals_of
 from lmms_egoplan.paths import yaml_beside
 
 _DATA: Mapping[str, Any] = yaml_beside(__file__)
@@ -60,10 +60,11 @@ def problems_in(problem: Problem) -> list[str]:
     checker = _Checker({thing.name for thing in problem.objects}, {thing.type for thing in problem.objects})
     for fact in problem.init:
         problems += checker.check(fact, frozenset())
-        if isinstance(fact, Not) and isinstance(fact.part, Atom):
-            predicate = PREDICATES.get(fact.part.predicate)
-            if predicate is not None and predicate.place:
-                problems.append(f"{_where(fact.part)}: an initial fact cannot say where an object is not")
+        problems += [
+            f"{_where(atom)}: an initial fact cannot say where an object is not"
+            for atom, asked, _ in literals_of(fact)
+            if not asked and atom.predicate in PREDICATES and PREDICATES[atom.predicate].place
+        ]
     if not any(thing.type.startswith("agent.") for thing in problem.objects):
         problems.append("no agent is declared under :objects; add agent.n.01_1 - agent.n.01")
     if len(problem.goal) != 1:
@@ -81,14 +82,13 @@ class _Checker:
     def check(self, formula: Formula, bound: frozenset[str]) -> list[str]:
         if isinstance(formula, Atom):
             return self._atom(formula, bound)
-        variables = variables_of(formula)
         problems = [
             f"{variable}: no object is declared of type {variable.type}"
-            for variable in variables
+            for variable in formula.variables
             if variable.type not in self.types
         ]
-        bound |= {variable.name for variable in variables}
-        return problems + [problem for part in parts_of(formula) for problem in self.check(part, bound)]
+        bound |= {variable.name for variable in formula.variables}
+        return problems + [problem for part in formula.parts for problem in self.check(part, bound)]
 
     def _atom(self, atom: Atom, bound: frozenset[str]) -> list[str]:
         predicate = PREDICATES.get(atom.predicate)

@@ -7,15 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from typing import Any, TypeAlias
 
-from lmms_egoplan.benchmarks.actplan.bddl.problems import (
-    Atom,
-    Exists,
-    Formula,
-    Problem,
-    literals_of,
-    parts_of,
-    variables_of,
-)
+from lmms_egoplan.benchmarks.actplan.bddl.problems import Atom, Formula, Problem, literals_of
 from lmms_egoplan.paths import yaml_beside
 
 _DATA: dict[str, Any] = yaml_beside(__file__)
@@ -116,10 +108,10 @@ def _literals(problem: Problem) -> Iterator[tuple[Atom, bool, dict[str, tuple[in
 
 def _counts(problem: Problem, formula: Formula) -> dict[str, int]:
     """Return how many objects each variable of a condition is about."""
-    variables = variables_of(formula)
-    number = getattr(formula, "number", None) or min((len(problem.of_type(one.type)) for one in variables), default=0)
-    own = {variable.name: 1 if isinstance(formula, Exists) else number for variable in variables}
-    return own | {name: inner for part in parts_of(formula) for name, inner in _counts(problem, part).items()}
+    totals = (len(problem.of_type(variable.type)) for variable in formula.variables)
+    number = 1 if formula.op == "exists" else formula.number or min(totals, default=0)
+    own = {variable.name: number for variable in formula.variables}
+    return own | {name: inner for part in formula.parts for name, inner in _counts(problem, part).items()}
 
 
 def _lacking(

@@ -1,44 +1,29 @@
 """BDDL's grammar: a file of an activity read into a `Problem`, or one error that names the line."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from lmms_egoplan.benchmarks.actplan.bddl.problems import (
-    And,
-    Atom,
-    Exists,
-    ForAll,
-    Formula,
-    ForN,
-    ForPairs,
-    Imply,
-    Not,
-    Object,
-    Or,
-    Problem,
-    Variable,
-)
+from lmms_egoplan.benchmarks.actplan.bddl.problems import Atom, Compound, Formula, Object, Problem, Variable
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.validation import shown
 
 SECTIONS = (":domain", ":objects", ":init", ":goal")
 # The deepest condition of the release has 7.
 _DEEPEST = 50
 _TOKEN = re.compile(r";[^\n]*|[()]|[^\s();]+")
-# How many parts stand behind the word; None: one or more.
 _FORMS = {
-    "and": (None, "(and CONDITION ...)"),
-    "or": (None, "(or CONDITION ...)"),
-    "not": (1, "(not CONDITION)"),
-    "imply": (2, "(imply CONDITION CONDITION)"),
-    "forall": (2, "(forall (?NAME - TYPE) CONDITION)"),
-    "exists": (2, "(exists (?NAME - TYPE) CONDITION)"),
-    "forn": (3, "(forn (NUMBER) (?NAME - TYPE) CONDITION)"),
-    "forpairs": (3, "(forpairs (?NAME - TYPE) (?NAME - TYPE) CONDITION)"),
-    "fornpairs": (4, "(fornpairs (NUMBER) (?NAME - TYPE) (?NAME - TYPE) CONDITION)"),
+    "and": "(and CONDITION ...)",
+    "or": "(or CONDITION ...)",
+    "not": "(not CONDITION)",
+    "imply": "(imply CONDITION CONDITION)",
+    "forall": "(forall (?NAME - TYPE) CONDITION)",
+    "exists": "(exists (?NAME - TYPE) CONDITION)",
+    "forn": "(forn (NUMBER) (?NAME - TYPE) CONDITION)",
+    "forpairs": "(forpairs (?NAME - TYPE) (?NAME - TYPE) CONDITION)",
+    "fornpairs": "(fornpairs (NUMBER) (?NAME - TYPE) (?NAME - TYPE) CONDITION)",
 }
 
 
@@ -86,13 +71,7 @@ def read_problem(path: str | Path) -> Problem:
     Raises:
         LmmsEgoplanError: it cannot be read, or is not of BDDL's form.
     """
-    try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise LmmsEgoplanError(f"{path}: cannot read it: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise LmmsEgoplanError(f"{path}: not encoded in UTF-8: {error.reason} at byte {error.start}") from error
-    return parse_problem(text, str(path))
+    return parse_problem(read_text(Path(path)), str(path))
 
 
 class _Reader:
@@ -177,9 +156,9 @@ class _Reader:
             self._fail(section.items[-1], "'-' and a type after the objects' names")
         return tuple(objects)
 
-    def _fact(self, node: _Node) -> Atom | Not:
+    def _fact(self, node: _Node) -> Formula:
         fact = self._condition(node)
-        inner = fact.part if isinstance(fact, Not) else fact
+        inner = fact.parts[0] if fact.op == "not" else fact
         if not isinstance(inner, Atom):
             self._fail(node, "a fact, or (not FACT)")
         return fact
@@ -187,29 +166,21 @@ class _Reader:
     def _condition(self, node: _Node) -> Formula:
         head, items = node.head, node.items[1:]
         if not head:
-            self._fail(node, f"(PREDICATE NAME ...) or {', '.join(form for _, form in _FORMS.values())}")
+            self._fail(node, f"(PREDICATE NAME ...) or {', '.join(_FORMS.values())}")
         if head not in _FORMS:
             names = (self._word(item, "a name").removeprefix("?") for item in items)
             return Atom(head, tuple(names), node.line)
-        count, form = _FORMS[head]
-        if not items or count not in (None, len(items)):
+        form = _FORMS[head]
+        numbers, variables, parts = map(form.count, ("NUMBER", "?NAME", "CONDITION"))
+        first_part = numbers + variables
+        if not items or ("..." not in form and len(items) != first_part + parts):
             self._fail(node, form)
-        if head in ("and", "or"):
-            return (And if head == "and" else Or)(self._conditions(items))
-        if head == "not":
-            return Not(self._condition(items[0]))
-        if head == "imply":
-            return Imply(*self._conditions(items))
-        if head in ("forall", "exists"):
-            return (ForAll if head == "forall" else Exists)(self._variable(items[0]), self._condition(items[1]))
-        if head == "forn":
-            return ForN(self._number(items[0]), self._variable(items[1]), self._condition(items[2]))
-        number = self._number(items[0]) if head == "fornpairs" else None
-        first, second, body = items[-3:]
-        return ForPairs(self._variable(first), self._variable(second), self._condition(body), number)
-
-    def _conditions(self, nodes: Sequence[_Node]) -> tuple[Formula, ...]:
-        return tuple(map(self._condition, nodes))
+        return Compound(
+            head,
+            number=self._number(items[0]) if numbers else None,
+            variables=tuple(map(self._variable, items[numbers:first_part])),
+            parts=tuple(map(self._condition, items[first_part:])),
+        )
 
     def _variable(self, node: _Node) -> Variable:
         words = [item.word for item in node.items]

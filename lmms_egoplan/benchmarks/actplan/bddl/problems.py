@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,13 @@ class Atom:
 
     arguments: names, without the ``?`` that BDDL's goals write before both kinds.
     line: where it stands in the file it was read from, from 1; 0 elsewhere. No part of its value.
+    op, parts, variables, number: as of a `Compound`.
     """
+
+    op: ClassVar[str] = "atom"
+    parts: ClassVar[tuple["Formula", ...]] = ()
+    variables: ClassVar[tuple[Variable, ...]] = ()
+    number: ClassVar[int | None] = None
 
     predicate: str
     arguments: tuple[str, ...]
@@ -42,99 +48,28 @@ class Atom:
 
 
 @dataclass(frozen=True)
-class Not:
-    """That a condition does not hold."""
+class Compound:
+    """A condition made of others.
 
-    part: "Formula"
-
-    def __str__(self) -> str:
-        return f"(not {self.part})"
-
-
-@dataclass(frozen=True)
-class And:
-    """That all conditions hold, at least one."""
-
-    parts: tuple["Formula", ...]
-
-    def __str__(self) -> str:
-        return f"(and {' '.join(map(str, self.parts))})"
-
-
-@dataclass(frozen=True)
-class Or:
-    """That one of the conditions holds."""
-
-    parts: tuple["Formula", ...]
-
-    def __str__(self) -> str:
-        return f"(or {' '.join(map(str, self.parts))})"
-
-
-@dataclass(frozen=True)
-class Imply:
-    """That the conclusion holds if the premise does."""
-
-    premise: "Formula"
-    conclusion: "Formula"
-
-    def __str__(self) -> str:
-        return f"(imply {self.premise} {self.conclusion})"
-
-
-@dataclass(frozen=True)
-class ForAll:
-    """That the body holds of all objects of the variable's type."""
-
-    variable: Variable
-    body: "Formula"
-
-    def __str__(self) -> str:
-        return f"(forall {self.variable} {self.body})"
-
-
-@dataclass(frozen=True)
-class Exists:
-    """That the body holds of an object of the variable's type."""
-
-    variable: Variable
-    body: "Formula"
-
-    def __str__(self) -> str:
-        return f"(exists {self.variable} {self.body})"
-
-
-@dataclass(frozen=True)
-class ForN:
-    """That the body holds of exactly `number` objects of the variable's type."""
-
-    number: int
-    variable: Variable
-    body: "Formula"
-
-    def __str__(self) -> str:
-        return f"(forn ({self.number}) {self.variable} {self.body})"
-
-
-@dataclass(frozen=True)
-class ForPairs:
-    """That objects of two types go together, the body holding of a first and a second one.
-
-    As many of both types have a partner as there are of the rarer type; or as `number` says (``fornpairs``). A partner
-    may have several, as in BDDL's implementation. No object is its own.
+    op: BDDL's word. ``and``: all parts hold, at least one. ``or``: one part holds. ``not``: the part does not hold.
+        ``imply``: the second part holds if the first does. ``forall``, ``exists``, ``forn``: the part holds of all
+        objects of the variable's type, of one, of exactly `number`. ``forpairs``: objects of two types go together, the
+        part holding of a first and a second one. As many of both types have a partner as there are of the rarer type,
+        or, in ``fornpairs``, as `number` says. A partner may have several, as in BDDL's implementation. No object is
+        its own.
     """
 
-    first: Variable
-    second: Variable
-    body: "Formula"
+    op: str
+    parts: tuple["Formula", ...]
+    variables: tuple[Variable, ...] = ()
     number: int | None = None
 
     def __str__(self) -> str:
-        opening = "(forpairs" if self.number is None else f"(fornpairs ({self.number})"
-        return f"{opening} {self.first} {self.second} {self.body})"
+        number = () if self.number is None else (f"({self.number})",)
+        return f"({' '.join(map(str, (self.op, *number, *self.variables, *self.parts)))})"
 
 
-Formula: TypeAlias = Atom | Not | And | Or | Imply | ForAll | Exists | ForN | ForPairs
+Formula: TypeAlias = Atom | Compound
 """A condition."""
 
 
@@ -151,7 +86,7 @@ class Problem:
     name: str
     domain: str
     objects: tuple[Object, ...]
-    init: tuple[Atom | Not, ...]
+    init: tuple[Formula, ...]
     goal: tuple[Formula, ...]
 
     def of_type(self, kind: str) -> list[str]:
@@ -161,14 +96,12 @@ class Problem:
     @property
     def conditions(self) -> tuple[Formula, ...]:
         """The goal's conditions: what its outermost ``and`` joins."""
-        return tuple(
-            part for formula in self.goal for part in (formula.parts if isinstance(formula, And) else [formula])
-        )
+        return tuple(part for formula in self.goal for part in (formula.parts if formula.op == "and" else [formula]))
 
     def __str__(self) -> str:
         """The problem in BDDL, which `parser.parse_problem` reads back; a line for each object, fact and condition."""
         goal = [str(formula) for formula in self.goal]
-        if len(self.goal) == 1 and isinstance(self.goal[0], And):
+        if len(self.goal) == 1 and self.goal[0].op == "and":
             goal = ["(and", *(f"    {part}" for part in self.goal[0].parts), ")"]
         sections = {
             "objects": [f"{thing.name} - {thing.type}" for thing in self.objects],
@@ -181,24 +114,6 @@ class Problem:
         return "\n".join([*lines, ")", ""])
 
 
-def parts_of(formula: Formula) -> tuple[Formula, ...]:
-    """The conditions that a condition is made of; none of an atom."""
-    if isinstance(formula, (And, Or)):
-        return formula.parts
-    if isinstance(formula, Not):
-        return (formula.part,)
-    if isinstance(formula, Imply):
-        return (formula.premise, formula.conclusion)
-    return () if isinstance(formula, Atom) else (formula.body,)
-
-
-def variables_of(formula: Formula) -> tuple[Variable, ...]:
-    """The variables that a condition itself binds."""
-    if isinstance(formula, ForPairs):
-        return (formula.first, formula.second)
-    return (formula.variable,) if isinstance(formula, (ForAll, Exists, ForN)) else ()
-
-
 def literals_of(
     formula: Formula, asked: bool = True, bound: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[tuple[Atom, bool, Mapping[str, str]]]:
@@ -207,9 +122,9 @@ def literals_of(
     Yields:
         Each atom, whether it is asked for rather than its contrary, and the types of the variables bound around it.
     """
-    bound = {**bound, **{variable.name: variable.type for variable in variables_of(formula)}}
+    bound = {**bound, **{variable.name: variable.type for variable in formula.variables}}
     if isinstance(formula, Atom):
         yield formula, asked, bound
-    for index, part in enumerate(parts_of(formula)):
-        turned = isinstance(formula, Not) or (isinstance(formula, Imply) and index == 0)
+    for index, part in enumerate(formula.parts):
+        turned = formula.op == "not" or (formula.op == "imply" and index == 0)
         yield from literals_of(part, asked != turned, bound)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lmms_egoplan.benchmarks.actplan.bddl.description import unnamed
 from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem, read_problem
-from lmms_egoplan.benchmarks.actplan.bddl.problems import Atom, Not, Problem
+from lmms_egoplan.benchmarks.actplan.bddl.problems import Formula, Problem
 from lmms_egoplan.benchmarks.actplan.goal_check.soundness import flaws_in
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
@@ -42,7 +42,7 @@ class Activity:
     problem: Problem
     circumstance: str = ""
     category: str = ""
-    changes: tuple[Atom | Not, ...] = ()
+    changes: tuple[Formula, ...] = ()
 
     @property
     def key(self) -> str:

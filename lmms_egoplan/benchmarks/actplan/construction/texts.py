@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from lmms_egoplan.benchmarks.actplan.bddl.description import unnamed
-from lmms_egoplan.benchmarks.actplan.bddl.problems import And
 from lmms_egoplan.benchmarks.actplan.construction.prompts import (
     NUM_EXAMPLES,
     SCHEMAS,
@@ -92,5 +91,5 @@ def _absent(activity: Activity, text: str) -> list[str]:
     found = unnamed(activity.problem, text)
     if not activity.changes:
         return [*found.objects, *found.conditions]
-    changed = unnamed(replace(activity.problem, goal=(And(activity.changes),)), text)
+    changed = unnamed(replace(activity.problem, goal=activity.changes), text)
     return [*found.objects, *dict.fromkeys((*found.conditions, *changed.conditions))]

@@ -7,23 +7,11 @@ from types import MappingProxyType
 from typing import Protocol
 
 from lmms_egoplan.benchmarks.actplan.bddl.check import PREDICATES
-from lmms_egoplan.benchmarks.actplan.bddl.problems import (
-    And,
-    Atom,
-    Exists,
-    ForAll,
-    Formula,
-    ForN,
-    ForPairs,
-    Imply,
-    Not,
-    Or,
-    Problem,
-    literals_of,
-)
+from lmms_egoplan.benchmarks.actplan.bddl.problems import Atom, Compound, Formula, Problem, literals_of
 
 Bound = Mapping[str, str]
 _NONE: Bound = MappingProxyType({})
+_OF_ALL, _PAIRED = ("and", "forall"), ("forpairs", "fornpairs")
 
 
 class Facts(Protocol):
@@ -85,28 +73,22 @@ def is_checkable(problem: Problem, condition: Condition, reachable: frozenset[st
 def holds(problem: Problem, formula: Formula, facts: Facts, bound: Bound = _NONE) -> bool:
     """Whether a condition holds, as BDDL's implementation has it.
 
-    ``forn``: of exactly so many. ``forpairs``: see `ForPairs`.
+    `Compound` says what each form means.
 
     Args:
         bound: the objects of the variables around it.
     """
     if isinstance(formula, Atom):
         return facts.holds(formula.predicate, tuple(bound.get(name, name) for name in formula.arguments))
-    if isinstance(formula, Not):
-        return not holds(problem, formula.part, facts, bound)
-    if isinstance(formula, And):
-        return all(holds(problem, part, facts, bound) for part in formula.parts)
-    if isinstance(formula, Or):
-        return any(holds(problem, part, facts, bound) for part in formula.parts)
-    if isinstance(formula, Imply):
-        return not holds(problem, formula.premise, facts, bound) or holds(problem, formula.conclusion, facts, bound)
-    if isinstance(formula, ForPairs):
+    if formula.op in _PAIRED:
         with_partner, wanted = _pairs(problem, formula, facts, bound)
         return all(count >= wanted for count in with_partner)
-    of_each = [holds(problem, formula.body, facts, inner) for inner in _bindings(problem, formula, bound)]
-    if isinstance(formula, ForN):
+    of_each = (holds(problem, part, facts, inner) for part, inner in _parts(problem, formula, bound))
+    if formula.op in ("not", "imply"):
+        return not next(of_each) or any(of_each)
+    if formula.op == "forn":
         return sum(of_each) == formula.number
-    return all(of_each) if isinstance(formula, ForAll) else any(of_each)
+    return all(of_each) if formula.op in _OF_ALL else any(of_each)
 
 
 def degree(problem: Problem, formula: Formula, facts: Facts, bound: Bound = _NONE) -> float:
@@ -114,46 +96,45 @@ def degree(problem: Problem, formula: Formula, facts: Facts, bound: Bound = _NON
 
     The mean over the parts of ``and`` and ``forall``, the largest of those of ``or`` and ``exists``.
     """
-    if isinstance(formula, (Atom, Not, Imply)):
+    if isinstance(formula, Atom) or formula.op in ("not", "imply"):
         return float(holds(problem, formula, facts, bound))
-    if isinstance(formula, ForPairs):
+    if formula.op in _PAIRED:
         with_partner, wanted = _pairs(problem, formula, facts, bound)
         return min(1.0, sum(min(count, wanted) for count in with_partner) / (2 * wanted)) if wanted else 1.0
-    if isinstance(formula, (And, Or)):
-        parts = [degree(problem, part, facts, bound) for part in formula.parts]
-    else:
-        parts = [degree(problem, formula.body, facts, inner) for inner in _bindings(problem, formula, bound)]
-    if isinstance(formula, ForN):
-        return max(0.0, 1 - abs(parts.count(1.0) - formula.number) / max(formula.number, 1))
-    if isinstance(formula, (Or, Exists)):
-        return max(parts, default=0.0)
-    return sum(parts) / len(parts) if parts else 1.0
+    degrees = [degree(problem, part, facts, inner) for part, inner in _parts(problem, formula, bound)]
+    if formula.op == "forn":
+        return max(0.0, 1 - abs(degrees.count(1.0) - formula.number) / max(formula.number, 1))
+    if formula.op in _OF_ALL:
+        return sum(degrees) / len(degrees) if degrees else 1.0
+    return max(degrees, default=0.0)
 
 
 def _ground(problem: Problem, formula: Formula, bound: Bound) -> Iterator[Condition]:
-    if isinstance(formula, And):
-        for part in formula.parts:
-            yield from _ground(problem, part, bound)
-    elif isinstance(formula, ForAll):
-        for inner in _bindings(problem, formula, bound):
-            yield from _ground(problem, formula.body, inner)
+    if formula.op in _OF_ALL:
+        for part, inner in _parts(problem, formula, bound):
+            yield from _ground(problem, part, inner)
     else:
         used = {name for atom, _, _ in literals_of(formula) for name in atom.arguments}
         yield Condition(formula, tuple((name, thing) for name, thing in bound.items() if name in used))
 
 
-def _bindings(problem: Problem, formula: ForAll | Exists | ForN, bound: Bound) -> list[Bound]:
-    return [{**bound, formula.variable.name: name} for name in problem.of_type(formula.variable.type)]
+def _parts(problem: Problem, formula: Formula, bound: Bound) -> list[tuple[Formula, Bound]]:
+    """Return the parts, each with the objects of its variables; once for each object that a quantifier ranges over."""
+    if not formula.variables:
+        return [(part, bound) for part in formula.parts]
+    (variable,) = formula.variables
+    return [(formula.parts[0], {**bound, variable.name: name}) for name in problem.of_type(variable.type)]
 
 
-def _pairs(problem: Problem, formula: ForPairs, facts: Facts, bound: Bound) -> tuple[tuple[int, int], int]:
+def _pairs(problem: Problem, formula: Compound, facts: Facts, bound: Bound) -> tuple[tuple[int, int], int]:
     """How many objects of either type have a partner, and how many should."""
-    firsts, seconds = (problem.of_type(variable.type) for variable in (formula.first, formula.second))
+    names = [variable.name for variable in formula.variables]
+    firsts, seconds = (problem.of_type(variable.type) for variable in formula.variables)
     pairs = [
-        (first, second)
-        for first, second in product(firsts, seconds)
-        if first != second
-        and holds(problem, formula.body, facts, {**bound, formula.first.name: first, formula.second.name: second})
+        pair
+        for pair in product(firsts, seconds)
+        if pair[0] != pair[1]
+        and holds(problem, formula.parts[0], facts, {**bound, **dict(zip(names, pair, strict=True))})
     ]
     wanted = min(len(firsts), len(seconds)) if formula.number is None else formula.number
     return (len({first for first, _ in pairs}), len({second for _, second in pairs})), wanted

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations, islice, product
 
 from lmms_egoplan.benchmarks.actplan.bddl.check import problems_in
-from lmms_egoplan.benchmarks.actplan.bddl.problems import Atom, Not, Problem, literals_of
+from lmms_egoplan.benchmarks.actplan.bddl.problems import Atom, Problem, literals_of
 from lmms_egoplan.benchmarks.actplan.goal_check.actions import STATES
 from lmms_egoplan.benchmarks.actplan.goal_check.executor import Executor, set_states
 from lmms_egoplan.benchmarks.actplan.goal_check.goals import Condition, grounded, holds
@@ -73,8 +73,8 @@ def _clashes(conditions: Iterable[Condition]) -> Iterator[str]:
     """Yield the facts that contradict themselves or one another; other conditions are passed over."""
     literals: dict[tuple[Fact, bool], str] = {}
     for condition in conditions:
-        asked = not isinstance(condition.formula, Not)
-        if isinstance(atom := condition.formula if asked else condition.formula.part, Atom):
+        asked = condition.formula.op != "not"
+        if isinstance(atom := condition.formula if asked else condition.formula.parts[0], Atom):
             bound = dict(condition.bound)
             fact = (atom.predicate, *(bound.get(name, name) for name in atom.arguments))
             literals[fact, asked] = str(Atom(fact[0], fact[1:]))

@@ -3,20 +3,7 @@
 from hypothesis import strategies as st
 
 from lmms_egoplan.benchmarks.actplan.bddl.check import PREDICATES
-from lmms_egoplan.benchmarks.actplan.bddl.problems import (
-    And,
-    Atom,
-    Exists,
-    ForAll,
-    ForN,
-    ForPairs,
-    Imply,
-    Not,
-    Object,
-    Or,
-    Problem,
-    Variable,
-)
+from lmms_egoplan.benchmarks.actplan.bddl.problems import Atom, Compound, Object, Problem, Variable
 from shared_data import DATA
 
 RELEASED = DATA / "actplan" / "bddl" / "activity_definitions"
@@ -45,21 +32,16 @@ def formulas(draw, names, depth=3):
     if kind == "atom":
         return draw(atoms(names))
     inner = formulas(names, depth - 1)
-    if kind == "not":
-        return Not(draw(inner))
     if kind in ("and", "or"):
-        return (And if kind == "and" else Or)(tuple(draw(st.lists(inner, min_size=1, max_size=3))))
-    if kind == "imply":
-        return Imply(draw(inner), draw(inner))
-    variables = [Variable(f"v{depth}{letter}", draw(st.sampled_from(TYPES))) for letter in "ab"]
-    number = draw(st.integers(0, 3))
-    if kind == "one":
-        body = draw(formulas([*names, variables[0].name], depth - 1))
-        return draw(
-            st.sampled_from([ForAll(variables[0], body), Exists(variables[0], body), ForN(number, variables[0], body)])
-        )
+        return Compound(kind, tuple(draw(st.lists(inner, min_size=1, max_size=3))))
+    if kind in ("not", "imply"):
+        return Compound(kind, tuple(draw(inner) for _ in range(1 if kind == "not" else 2)))
+    quantifiers = ("forall", "exists", "forn") if kind == "one" else ("forpairs", "fornpairs")
+    letters = "a" if kind == "one" else "ab"
+    variables = tuple(Variable(f"v{depth}{letter}", draw(st.sampled_from(TYPES))) for letter in letters)
+    op = draw(st.sampled_from(quantifiers))
     body = draw(formulas([*names, *(variable.name for variable in variables)], depth - 1))
-    return ForPairs(*variables, body, draw(st.sampled_from([None, number])))
+    return Compound(op, (body,), variables, draw(st.integers(0, 3)) if op in ("forn", "fornpairs") else None)
 
 
 @st.composite
@@ -67,5 +49,6 @@ def problems(draw):
     objects = [Object(f"{kind}_{number}", kind) for kind in TYPES for number in range(1, draw(st.integers(1, 3)) + 1)]
     names = [thing.name for thing in objects]
     facts = draw(st.lists(atoms(names), max_size=8))
-    denied = draw(st.lists(atoms(names).filter(lambda atom: len(atom.arguments) == 1).map(Not), max_size=2))
+    denied = draw(st.lists(atoms(names).filter(lambda atom: len(atom.arguments) == 1), max_size=2))
+    denied = [Compound("not", (atom,)) for atom in denied]
     return Problem("made_0", "igibson", tuple(objects), (*facts, *denied), (draw(formulas(names)),))

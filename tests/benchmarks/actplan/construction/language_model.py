@@ -10,7 +10,7 @@ from PIL import Image
 from benchmarks.actplan.construction.rooms import things_of
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
-from lmms_egoplan.benchmarks.actplan.bddl.problems import Not, literals_of
+from lmms_egoplan.benchmarks.actplan.bddl.problems import literals_of
 
 # What a text says of a predicate.
 _WORDS = {"ontop": "on top", "onfloor": "on the floor", "nextto": "next to", "inroom": "in", "toggled_on": "toggled on"}
@@ -131,7 +131,7 @@ def _change(prompt):
     predicate = next((name for name in ("burnt", "stained", "soaked") if name in circumstance), "perished")
     thing = next(one.name for one in problem.objects if not one.name.startswith("agent"))
     bddl = str(problem).replace("(:init", f"(:init\n        ({predicate} {thing})")
-    assert not any(isinstance(fact, Not) and fact.part.predicate == predicate for fact in problem.init)
+    assert not any(fact.op == "not" and fact.parts[0].predicate == predicate for fact in problem.init)
     category = "object property" if predicate == "burnt" else "event causality"
     return {"category": category, "problem": bddl}
 
