@@ -107,17 +107,17 @@ def score_stored(stored: Sequence[StoredPlan]) -> dict[str, Any]:
     """
     scores = score_plans([entry.plan for entry in stored], classifier=classifier_path())
     samples = [_sample(entry, score) for entry, score in zip(stored, scores, strict=True)]
-    measured = [_measured(entry, score) for entry, score in zip(stored, scores, strict=True)]
-    groups = {f"by_{name}": _groups(samples, measured, name) for name in (*BREAKDOWNS, "model")}
+    # Under which field of a sample each mean's values are.
+    fields = {name: name for name in (*scores[0].measures(), "bleurt_correct", *_LABELS)} | {"bleurt_correct": "bleurt"}
     summary = {
-        **_summary(measured),
+        **_summary(samples, fields),
         "repeated_ids": len(stored) - len({(entry.plan.id, entry.model) for entry in stored}),
         "empty": sum(not score.official for score in scores),
         "ends_in_thought": sum(entry.ends_in_thought for entry in stored),
         "unparsed": sum(not score.parsed for score in scores),
         "encoder": scores[0].encoder,
         "classifier": scores[0].classifier,
-        **{name: values for name, values in groups.items() if values},
+        **{f"by_{name}": groups for name in (*BREAKDOWNS, "model") if (groups := _groups(samples, fields, name))},
     }
     return {"samples": samples, "summary": summary}
 
@@ -180,27 +180,14 @@ def _sample(stored: StoredPlan, score: PlanScore) -> dict[str, Any]:
     }
 
 
-def _measured(stored: StoredPlan, score: PlanScore) -> dict[str, float | None]:
-    return {
-        **score.measures(),
-        "bleurt_correct": None if score.bleurt is None else float(score.bleurt),
-        **{name: None if label is None else float(label) for name, label in stored.labels.items()},
-    }
+def _groups(samples: Sequence[Mapping[str, Any]], fields: Mapping[str, str], name: str) -> dict[str, dict[str, Any]]:
+    grouped = by_group([sample | {"group": sample[name]} for sample in samples if name in sample])
+    return {group: _summary(members, fields) for group, members in grouped.items()}
 
 
-def _groups(
-    samples: Sequence[Mapping[str, Any]], measured: Sequence[Mapping[str, float | None]], name: str
-) -> dict[str, dict[str, Any]]:
-    plans = [
-        {"group": sample[name], "measures": measures}
-        for sample, measures in zip(samples, measured, strict=True)
-        if name in sample
-    ]
-    return {group: _summary([plan["measures"] for plan in members]) for group, members in by_group(plans).items()}
-
-
-def _summary(measures: Sequence[Mapping[str, float | None]]) -> dict[str, Any]:
+def _summary(samples: Sequence[Mapping[str, Any]], fields: Mapping[str, str]) -> dict[str, Any]:
     """The number of plans, the mean of each measure over those for which it is defined, and how many people judged."""
-    defined = {name: [values[name] for values in measures if values[name] is not None] for name in measures[0]}
-    means = {name: fmean(values) if values else None for name, values in defined.items()}
-    return {"plans": len(measures), **means, "labelled": {name: len(defined[name]) for name in _LABELS}}
+    values = {name: [sample.get(field) for sample in samples] for name, field in fields.items()}
+    defined = {name: [float(value) for value in of_all if value is not None] for name, of_all in values.items()}
+    means = {name: fmean(known) if known else None for name, known in defined.items()}
+    return {"plans": len(samples), **means, "labelled": {name: len(defined[name]) for name in _LABELS}}

@@ -2,25 +2,29 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from annotated_types import MaxLen
 from pydantic import ValidationInfo, field_validator
 
 from lmms_egoplan.benchmarks.actplan.activities import InstanceId, parse_id
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
-from lmms_egoplan.validation import Checked, Text, expected, is_text, read_as, shown
+from lmms_egoplan.validation import Checked, Expected, Text, expected, is_text, read_as, shown
 
 SPLITS = ("train", "val", "test")
 # As Table 5 names them, and by the file's field names.
 MODELS = {"gpt": "GPT-4V", "gemini": "Gemini-Pro-1.5"}
 
 
+_Gold = Annotated[list[Text], MaxLen(1), Expected("at most one gold plan")]
+
+
 class _Line(Checked):
     path: Any
     activity: Any
-    gold_gpt: list[Text]
-    gold_gemini: list[Text]
+    gold_gpt: _Gold
+    gold_gemini: _Gold
     pos_gpt: list[Text]
     neg_gpt: list[Text]
     pos_gemini: list[Text]
@@ -40,13 +44,6 @@ class _Line(Checked):
         if "path" in info.data and activity != info.data["path"].activity:
             raise expected(f"{info.data['path'].activity}, as in path")
         return activity
-
-    @field_validator("gold_gpt", "gold_gemini")
-    @classmethod
-    def _check_one(cls, plans: list[str]) -> list[str]:
-        if len(plans) > 1:
-            raise expected("at most one gold plan")
-        return plans
 
 
 @dataclass(frozen=True)

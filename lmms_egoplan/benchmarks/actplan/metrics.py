@@ -79,17 +79,16 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     groups = place | {"length": length_bin(score.reference_lengths[0])}
     cluster = {"activity": doc["activity"]}
     values = {name: cluster | ({} if value is None else {"score": value}) for name, value in score.measures().items()}
-    measured = {"by": "lcs_norm", "plans_by": "lcs_norm", "parsed_by": "lcs_norm_parsed"}
+    if score.bleurt is not None:
+        values["bleurt_correct"] = cluster | {"score": float(score.bleurt), "truncated": score.bleurt_truncated}
+        values["bleurt_truncated"] = {"truncated": score.bleurt_truncated}
+    measured = {"by": "lcs_norm", "plans_by": "lcs_norm", "parsed_by": "lcs_norm_parsed", "bleurt_by": "bleurt_correct"}
     for prefix, measure in measured.items():
-        mean_of = {"mean_of": values[measure]["score"]} if "score" in values[measure] else {}
-        values |= {f"{prefix}_{name}": {"group": groups[name], **mean_of} for name in BREAKDOWNS}
+        if measure in values:
+            mean_of = {"mean_of": values[measure]["score"]} if "score" in values[measure] else {}
+            values |= {f"{prefix}_{name}": {"group": groups[name], **mean_of} for name in BREAKDOWNS}
     golds = {"gold_plan_1": doc["gold_plan_1"], "gold_plan_2": doc["gold_plan_2"]}
     values["lcs_norm"] = values["lcs_norm"] | asdict(score) | score.diagnostics() | place | golds
-    if score.bleurt is not None:
-        verdict = float(score.bleurt)
-        values["bleurt_correct"] = cluster | {"score": verdict, "truncated": score.bleurt_truncated}
-        values["bleurt_truncated"] = {"truncated": score.bleurt_truncated}
-        values |= {f"bleurt_by_{name}": {"group": groups[name], "mean_of": verdict} for name in BREAKDOWNS}
     return values | {
         "empty": {"is": not score.official},
         "unparsed": {"is": not score.parsed},

@@ -9,6 +9,7 @@ from lmms_egoplan.benchmarks.actplan.bddl.files import problem_path
 from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.media.image_files import check_image
 from lmms_egoplan.storage import resolve_inside
 from lmms_egoplan.validation import is_text
@@ -120,9 +121,11 @@ def read_instance(source: str | Path, instance: InstanceId, bddl: Path | None = 
     images: list[bytes] = []
     for name in image_names:
         try:
-            image = _read(source, folder / name)
+            image = _inside(source, folder / name).read_bytes()
             check_image(image, str(folder / name))
             images.append(image)
+        except OSError as error:
+            problems.append(f"{folder / name}: cannot be read: {error.strerror}")
         except LmmsEgoplanError as error:
             problems.append(str(error))
     in_bddl, bddl_problem = _read_problem(source, instance, bddl)
@@ -169,21 +172,15 @@ def _descend(root: Path, parts: tuple[str, ...], instances: list[InstanceId], st
             strays[_storable("/".join((*parts, name)))] = f"expected {expected}"
 
 
-def _read(source: str | Path, path: Path) -> bytes:
-    inside = resolve_inside(source, str(path.relative_to(source)))
-    if not inside.is_file():
+def _inside(source: str | Path, path: Path) -> Path:
+    """Return the path of a file that is in the source."""
+    if not resolve_inside(source, str(path.relative_to(source))).is_file():
         raise LmmsEgoplanError(f"{path}: no such file")
-    try:
-        return inside.read_bytes()
-    except OSError as error:
-        raise LmmsEgoplanError(f"{path}: cannot read it: {error.strerror}") from error
+    return path
 
 
 def _read_text(source: str | Path, path: Path) -> str:
-    try:
-        text = _read(source, path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise LmmsEgoplanError(f"{path}: not encoded in UTF-8: {error.reason} at byte {error.start}") from error
+    text = read_text(_inside(source, path))
     if not is_text(text):
         raise LmmsEgoplanError(f"{path}: nothing but blanks in it")
     return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -212,7 +212,7 @@ def test_all_problems_are_listed_and_nothing_is_written(source, data):
         f"{source}/{ids[0]}/00014.png: no image, or an empty or unknown file",
         f"{source}/{ids[1]}: no image (png, jpg or jpeg)",
         f"{source}/{ids[2]}: no gold plan: neither plan_gold_1.txt nor plan_gold_2.txt",
-        f"{(source / ids[3]).parent}/task_description_0.txt: not encoded in UTF-8",
+        f"{(source / ids[3]).parent}/task_description_0.txt: cannot be read: no text in UTF-8",
         "--skip-missing",
     ):
         assert part in message

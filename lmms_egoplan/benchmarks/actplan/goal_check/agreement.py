@@ -50,15 +50,15 @@ class Agreement:
 
     plans: int
     checked: int
-    correct: float | None = None
-    reached: float | None = None
-    accuracy: float | None = None
-    mcc: float | None = None
-    auc: float | None = None
-    always_wrong: float | None = None
-    condition_coverage: float | None = None
-    step_coverage: float | None = None
-    name_coverage: float | None = None
+    correct: float | None
+    reached: float | None
+    accuracy: float | None
+    mcc: float | None
+    auc: float | None
+    always_wrong: float | None
+    condition_coverage: float | None
+    step_coverage: float | None
+    name_coverage: float | None
 
 
 def check_labelled(instances: Sequence[LabelledInstance], folder: Path) -> tuple[list[CheckedPlan], list[str]]:
@@ -111,29 +111,25 @@ def agreement(plans: Sequence[CheckedPlan]) -> Agreement:
 
     checks = [plan.check for plan in plans if plan.check is not None]
     checkable = sum(len(check.reached + check.missed) for check in checks)
-    conditions = checkable + sum(len(check.unchecked) for check in checks)
-    steps = sum(check.steps for check in checks)
-    names = sum(check.names or 0 for check in checks)
-    coverage = {
-        "condition_coverage": checkable / conditions if conditions else None,
-        "step_coverage": sum(check.understood for check in checks) / steps if steps else None,
-        "name_coverage": sum(check.named or 0 for check in checks) / names if names else None,
-    }
-    scored = [(plan.correct, plan.check.share) for plan in plans if plan.check and plan.check.share is not None]
-    if not scored:
-        return Agreement(len(plans), 0, **coverage)
-    said, shares = map(list, zip(*scored, strict=True))
+    scored = [(plan.correct, check.share) for plan in plans if (check := plan.check) and check.share is not None]
+    said, shares = [label for label, _ in scored], [share for _, share in scored]
     verdicts = [share == 1 for share in shares]
-    correct = sum(said) / len(said)
+    correct = _share(sum(said), len(said))
     both = len(set(said)) > 1
     return Agreement(
         plans=len(plans),
         checked=len(scored),
         correct=correct,
-        reached=sum(verdicts) / len(verdicts),
-        accuracy=float(accuracy_score(said, verdicts)),
+        reached=_share(sum(verdicts), len(verdicts)),
+        accuracy=float(accuracy_score(said, verdicts)) if scored else None,
         mcc=float(matthews_corrcoef(said, verdicts)) if both else None,
         auc=float(roc_auc_score(said, shares)) if both else None,
-        always_wrong=1 - correct,
-        **coverage,
+        always_wrong=None if correct is None else 1 - correct,
+        condition_coverage=_share(checkable, checkable + sum(len(check.unchecked) for check in checks)),
+        step_coverage=_share(sum(check.understood for check in checks), sum(check.steps for check in checks)),
+        name_coverage=_share(sum(check.named or 0 for check in checks), sum(check.names or 0 for check in checks)),
     )
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None

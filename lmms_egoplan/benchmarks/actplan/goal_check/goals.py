@@ -4,21 +4,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from types import MappingProxyType
-from typing import Protocol
 
 from lmms_egoplan.benchmarks.actplan.bddl.check import PREDICATES
 from lmms_egoplan.benchmarks.actplan.bddl.problems import Atom, Compound, Formula, Problem, literals_of
+from lmms_egoplan.benchmarks.actplan.goal_check.world import World
 
 Bound = Mapping[str, str]
 _NONE: Bound = MappingProxyType({})
 _OF_ALL, _PAIRED = ("and", "forall"), ("forpairs", "fornpairs")
-
-
-class Facts(Protocol):
-    """What a world tells."""
-
-    def holds(self, predicate: str, arguments: tuple[str, ...]) -> bool:
-        """Whether a predicate holds of objects."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +63,7 @@ def is_checkable(problem: Problem, condition: Condition, reachable: frozenset[st
     )
 
 
-def holds(problem: Problem, formula: Formula, facts: Facts, bound: Bound = _NONE) -> bool:
+def holds(problem: Problem, formula: Formula, world: World, bound: Bound = _NONE) -> bool:
     """Whether a condition holds, as BDDL's implementation has it.
 
     `Compound` says what each form means.
@@ -79,11 +72,11 @@ def holds(problem: Problem, formula: Formula, facts: Facts, bound: Bound = _NONE
         bound: the objects of the variables around it.
     """
     if isinstance(formula, Atom):
-        return facts.holds(formula.predicate, tuple(bound.get(name, name) for name in formula.arguments))
+        return world.holds(formula.predicate, tuple(bound.get(name, name) for name in formula.arguments))
     if formula.op in _PAIRED:
-        with_partner, wanted = _pairs(problem, formula, facts, bound)
+        with_partner, wanted = _pairs(problem, formula, world, bound)
         return all(count >= wanted for count in with_partner)
-    of_each = (holds(problem, part, facts, inner) for part, inner in _parts(problem, formula, bound))
+    of_each = (holds(problem, part, world, inner) for part, inner in _parts(problem, formula, bound))
     if formula.op in ("not", "imply"):
         return not next(of_each) or any(of_each)
     if formula.op == "forn":
@@ -91,17 +84,17 @@ def holds(problem: Problem, formula: Formula, facts: Facts, bound: Bound = _NONE
     return all(of_each) if formula.op in _OF_ALL else any(of_each)
 
 
-def degree(problem: Problem, formula: Formula, facts: Facts, bound: Bound = _NONE) -> float:
+def degree(problem: Problem, formula: Formula, world: World, bound: Bound = _NONE) -> float:
     """How far a condition is reached, in [0, 1], 1 where it holds: it tells apart worlds in which it does not.
 
     The mean over the parts of ``and`` and ``forall``, the largest of those of ``or`` and ``exists``.
     """
     if isinstance(formula, Atom) or formula.op in ("not", "imply"):
-        return float(holds(problem, formula, facts, bound))
+        return float(holds(problem, formula, world, bound))
     if formula.op in _PAIRED:
-        with_partner, wanted = _pairs(problem, formula, facts, bound)
+        with_partner, wanted = _pairs(problem, formula, world, bound)
         return min(1.0, sum(min(count, wanted) for count in with_partner) / (2 * wanted)) if wanted else 1.0
-    degrees = [degree(problem, part, facts, inner) for part, inner in _parts(problem, formula, bound)]
+    degrees = [degree(problem, part, world, inner) for part, inner in _parts(problem, formula, bound)]
     if formula.op == "forn":
         return max(0.0, 1 - abs(degrees.count(1.0) - formula.number) / max(formula.number, 1))
     if formula.op in _OF_ALL:
@@ -126,7 +119,7 @@ def _parts(problem: Problem, formula: Formula, bound: Bound) -> list[tuple[Formu
     return [(formula.parts[0], {**bound, variable.name: name}) for name in problem.of_type(variable.type)]
 
 
-def _pairs(problem: Problem, formula: Compound, facts: Facts, bound: Bound) -> tuple[tuple[int, int], int]:
+def _pairs(problem: Problem, formula: Compound, world: World, bound: Bound) -> tuple[tuple[int, int], int]:
     """How many objects of either type have a partner, and how many should."""
     names = [variable.name for variable in formula.variables]
     firsts, seconds = (problem.of_type(variable.type) for variable in formula.variables)
@@ -134,7 +127,7 @@ def _pairs(problem: Problem, formula: Compound, facts: Facts, bound: Bound) -> t
         pair
         for pair in product(firsts, seconds)
         if pair[0] != pair[1]
-        and holds(problem, formula.parts[0], facts, {**bound, **dict(zip(names, pair, strict=True))})
+        and holds(problem, formula.parts[0], world, {**bound, **dict(zip(names, pair, strict=True))})
     ]
     wanted = min(len(firsts), len(seconds)) if formula.number is None else formula.number
     return (len({first for first, _ in pairs}), len({second for _, second in pairs})), wanted
