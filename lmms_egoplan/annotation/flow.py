@@ -116,6 +116,30 @@ class Labelled:
         """What the lead has decided."""
         return next(iter(self.of(item, ADJUDICATION)), None)
 
+    def settled(self, flow: "Flow", stage: str, what: str) -> tuple[list[tuple[Item, list[Label]]], list[str]]:
+        """The items whose labels agree, with these, or with what the lead has decided; and remarks on all others.
+
+        Args:
+            what: may differ, in words.
+        """
+        settled: list[tuple[Item, list[Label]]] = []
+        unfinished = differing = 0
+        for item in self.items:
+            labels, decided = self.of(item, stage), self.adjudicated(item)
+            if decided is not None:
+                settled.append((item, [decided]))
+            elif len(labels) < self.per_item:
+                unfinished += 1
+            elif flow.differ(item, [label.values for label in labels]):
+                differing += 1
+            else:
+                settled.append((item, labels))
+        remarks = {
+            f"without their {self.per_item} labels yet": unfinished,
+            f"since {what} differ and the lead has not decided": differing,
+        }
+        return settled, [f"Left out, {why}: {count}" for why, count in remarks.items() if count]
+
 
 @dataclass(frozen=True)
 class ExportedFile:

@@ -119,22 +119,9 @@ class LabelledPlans(Flow):
 
     def export(self, labelled: Labelled) -> Export:
         """``plans.jsonl``, which ``score actplan`` and the report read, and ``errors.csv``."""
-        lines, open_plans, differing = [], 0, 0
-        for item in labelled.items:
-            labels = labelled.of(item, _STAGE)
-            decided = labelled.adjudicated(item)
-            if decided is None and len(labels) < labelled.per_item:
-                open_plans += 1
-                continue
-            if decided is None and self.differ(item, [label.values for label in labels]):
-                differing += 1
-                continue
-            lines.append(_record(item, labels if decided is None else [decided]))
-        told = [f"Plans labelled: {len(lines)} of {len(labelled.items)}"]
-        if open_plans:
-            told.append(f"Left out, without their {labelled.per_item} labels yet: {open_plans}")
-        if differing:
-            told.append(f"Left out, since verdicts differ and the lead has not decided: {differing}")
+        settled, left_out = labelled.settled(self, _STAGE, "verdicts")
+        lines = [_record(item, labels) for item, labels in settled]
+        told = [f"Plans labelled: {len(lines)} of {len(labelled.items)}", *left_out]
         if not lines:
             return Export(told, {})
         plans = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, ValidationInfo, field_validator
 
 from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
-from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path, load_classifier
+from lmms_egoplan.benchmarks.actplan.bleurt.classifier import PlanClassifier, Verdict, classifier_path, load_classifier
 from lmms_egoplan.benchmarks.actplan.goal_check.check import GoalCheck, check_goal
 from lmms_egoplan.benchmarks.actplan.lcs import lcs_lengths, lcs_norm
 from lmms_egoplan.benchmarks.actplan.reply import form_validity, official_steps, parsed_steps, plan_text
@@ -15,9 +15,6 @@ from lmms_egoplan.encoder import DEFAULT_ENCODER, encoder_name, load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.serialization import TextRecord
 from lmms_egoplan.validation import AnyText, Expected, expected
-
-if TYPE_CHECKING:
-    from lmms_egoplan.benchmarks.actplan.bleurt.classifier import PlanClassifier, Verdict
 
 Steps = Sequence[str]
 
@@ -219,9 +216,9 @@ def score_plans(
 def classify_plans(
     golds: Sequence[Sequence[Steps]],
     parsed: Sequence[Steps],
-    classifier: "PlanClassifier | None",
+    classifier: PlanClassifier | None,
     show_progress: bool,
-) -> "list[Verdict | None]":
+) -> list[Verdict | None]:
     """The classifier's verdicts on plans, given the first gold plan that has steps.
 
     Args:

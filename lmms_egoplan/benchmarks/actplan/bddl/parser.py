@@ -83,8 +83,7 @@ class _Reader:
         if define.head != "define" or len(define.items) < 2:
             self._fail(define, "(define (problem NAME) ...)")
         heading, *others = define.items[1:]
-        if heading.head != "problem" or len(heading.items) != 2:
-            self._fail(heading, "(problem NAME)")
+        name = self._named(heading, "problem")
         sections: dict[str, _Node] = {}
         for section in others:
             if section.head not in SECTIONS or section.head in sections:
@@ -93,19 +92,21 @@ class _Reader:
             sections[section.head] = section
         if absent := [name for name in SECTIONS if name not in sections]:
             self._fail(define, f"a section ({absent[0]} ...)")
-        domain = sections[":domain"]
-        if len(domain.items) != 2:
-            self._fail(domain, "(:domain NAME)")
         goal = sections[":goal"]
         if len(goal.items) < 2:
             self._fail(goal, "(:goal CONDITION)")
         return Problem(
-            name=self._word(heading.items[1], "the problem's name"),
-            domain=self._word(domain.items[1], "the domain's name"),
+            name=name,
+            domain=self._named(sections[":domain"], ":domain"),
             objects=self._objects(sections[":objects"]),
             init=tuple(self._fact(node) for node in sections[":init"].items[1:]),
             goal=tuple(self._condition(node) for node in goal.items[1:]),
         )
+
+    def _named(self, node: _Node, head: str) -> str:
+        if node.head != head or len(node.items) != 2:
+            self._fail(node, f"({head} NAME)")
+        return self._word(node.items[1], f"the {head.removeprefix(':')}'s name")
 
     def _tree(self, text: str) -> _Node:
         """The one list that the text is."""
@@ -120,20 +121,16 @@ class _Reader:
             if word == "(":
                 lists.append((line, []))
                 if len(lists) > _DEEPEST:
-                    raise LmmsEgoplanError(
-                        f"{self._where}:{line}: expected at most {_DEEPEST} parentheses in one another"
-                    )
+                    self._refuse(line, f"at most {_DEEPEST} parentheses in one another")
             elif word != ")":
                 lists[-1][1].append(_Node(line, word))
             elif len(lists) == 1:
-                raise LmmsEgoplanError(f"{self._where}:{line}: expected no ')' here: none is open")
+                self._refuse(line, "no ')' here: none is open")
             else:
                 start, items = lists.pop()
                 lists[-1][1].append(_Node(start, items=tuple(items)))
         if len(lists) > 1:
-            raise LmmsEgoplanError(
-                f"{self._where}:{lists[-1][0]}: expected a ')' for the '(' of this line, found the end"
-            )
+            self._refuse(lists[-1][0], "a ')' for the '(' of this line, found the end")
         if len(lists[0][1]) != 1:
             found = lists[0][1][1] if lists[0][1] else _Node(line, "nothing")
             self._fail(found, "one (define ...) in the file")
@@ -200,4 +197,7 @@ class _Reader:
         return node.word
 
     def _fail(self, node: _Node, what: str) -> NoReturn:
-        raise LmmsEgoplanError(f"{self._where}:{node.line}: expected {what}, found {shown(str(node))}")
+        self._refuse(node.line, f"{what}, found {shown(str(node))}")
+
+    def _refuse(self, line: int, what: str) -> NoReturn:
+        raise LmmsEgoplanError(f"{self._where}:{line}: expected {what}")

@@ -115,28 +115,14 @@ class SelectedCircumstances(Flow):
 
     def export(self, labelled: Labelled) -> Export:
         """``circumstances.jsonl``: each that is decided, with whether it is accepted."""
+        settled, left_out = labelled.settled(self, _STAGE, "labels")
         lines: list[dict[str, Any]] = []
-        unfinished = differing = 0
-        for item in labelled.items:
-            labels = [label.values for label in labelled.of(item, _STAGE)]
-            decided = labelled.adjudicated(item)
-            if decided is not None:
-                labels = [decided.values]
-            elif len(labels) < labelled.per_item:
-                unfinished += 1
-                continue
-            elif self.differ(item, labels):
-                differing += 1
-                continue
-            text = _accepted(item, labels[0])
+        for item, labels in settled:
+            text = _accepted(item, labels[0].values)
             told = {"proposed": item.shown["circumstance"], "circumstance": text or item.shown["circumstance"]}
             lines.append({"id": item.id, **item.shown, **told, "accepted": text is not None})
         accepted = sum(line["accepted"] for line in lines)
-        remarks = [f"Circumstances decided: {len(lines)} of {len(labelled.items)}, accepted: {accepted}"]
-        if unfinished:
-            remarks.append(f"Left out, without their {labelled.per_item} labels yet: {unfinished}")
-        if differing:
-            remarks.append(f"Left out, since labels differ and the lead has not decided: {differing}")
+        remarks = [f"Circumstances decided: {len(lines)} of {len(labelled.items)}, accepted: {accepted}", *left_out]
         if not lines:
             return Export(remarks, {})
         text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)

@@ -28,20 +28,13 @@ class _Plan(Checked):
     steps: list[Text]
 
 
-class _Line(Checked):
+class GoldPlans(Checked):
+    """What people wrote for an instance, with what they were shown."""
+
     id: Text
     description: Text
     images: list[Text]
     plans: list[_Plan]
-
-
-@dataclass(frozen=True)
-class GoldPlans:
-    """What people wrote for an instance, with what they were shown."""
-
-    description: str
-    images: tuple[str, ...]
-    plans: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -74,10 +67,10 @@ def read_gold_plans(folder: Path) -> dict[str, GoldPlans]:
         )
     plans: dict[str, GoldPlans] = {}
     for where, text in read_lines(path):
-        line = read_as(_Line, where, parse_record(where, text))
+        line = read_as(GoldPlans, where, parse_record(where, text))
         if line.id in plans:
             raise LmmsEgoplanError(f"{where}: {line.id} stands in an earlier line, too; export the labels again")
-        plans[line.id] = GoldPlans(line.description, tuple(line.images), tuple(tuple(p.steps) for p in line.plans))
+        plans[line.id] = line
     return plans
 
 
@@ -117,8 +110,8 @@ def write_annotation(done: Sequence[tuple[Instance, GoldPlans]], out: Path) -> N
             folder.mkdir(parents=True)
             for path in instance.image_paths():
                 shutil.copyfile(path, folder / path.name)
-            for number, steps in enumerate(gold.plans, 1):
-                _write(folder / f"plan_gold_{number}.txt", "".join(f"{step}\n" for step in steps))
+            for number, plan in enumerate(gold.plans, 1):
+                _write(folder / f"plan_gold_{number}.txt", "".join(f"{step}\n" for step in plan.steps))
             number = instance.activity.description
             _write(folder.parent / f"task_description_{number}.txt", instance.text)
             _write(folder.parent / f"problem{number}.bddl", str(instance.activity.problem))
