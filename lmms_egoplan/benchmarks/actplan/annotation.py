@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.annotation.clips import KeptImage, MediaFolder
+from lmms_egoplan.annotation.clips import MediaFolder
 from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
-from lmms_egoplan.annotation.forms import Choice, Form, Marks, Option, Picture, Prose, Steps, Values, majority
+from lmms_egoplan.annotation.forms import Choice, Form, Marks, Option, Prose, Steps, Values, majority
 from lmms_egoplan.benchmarks.actplan import demo
 from lmms_egoplan.benchmarks.actplan.answer_files import StoredPlan, read_plans
 from lmms_egoplan.benchmarks.actplan.construction import circumstance_flow, plan_flow
@@ -82,13 +82,9 @@ class LabelledPlans(Flow):
     def form(self, shown: Mapping[str, Any], earlier: Sequence[Values], order: int) -> Form:
         """Task, images and numbered steps; two verdicts and six types of errors."""
         steps = tuple(official_steps(shown["plan"]))
-        pictures = [
-            Picture(f"Picture {number} of {len(shown['images'])}", KeptImage(name))
-            for number, name in enumerate(shown["images"], 1)
-        ]
         plan = Steps("Plan", steps) if steps else Prose("Plan", "(The plan is empty.)")
         return Form(
-            (Prose("Task", shown["description"]), plan, *pictures),
+            (Prose("Task", shown["description"]), plan, *plan_flow.pictures(shown["images"])),
             (
                 Choice("correct", "Correct: does the plan reach the goal?", _YES_NO),
                 Choice("commonsense", "Commonsense: is every step plausible?", _YES_NO),

@@ -155,13 +155,15 @@ def _plan(identifier: str, candidate: str, references: Sequence[str]) -> Generat
 
 
 def _labelled_plans(path: Path) -> list[StoredPlan]:
-    stored = []
-    for instance in read_labelled_plans(path):
-        for labelled in instance.plans:
-            gold = instance.golds[0 if labelled.model == "GPT-4V" else -1]
-            plan = _plan(instance.id, labelled.text, [gold])
-            stored.append(StoredPlan(plan, {"correct": labelled.correct, "commonsense": None}, labelled.model))
-    return stored
+    return [
+        StoredPlan(
+            _plan(instance.id, plan.text, [instance.golds[0 if plan.model == "GPT-4V" else -1]]),
+            {"correct": plan.correct, "commonsense": None},
+            plan.model,
+        )
+        for instance in read_labelled_plans(path)
+        for plan in instance.plans
+    ]
 
 
 def _sample(stored: StoredPlan, score: PlanScore) -> dict[str, Any]:

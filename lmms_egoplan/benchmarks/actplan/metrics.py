@@ -4,7 +4,7 @@ A measure that is not defined for a plan (no such gold plan, no step) is in no m
 beside it.
 """
 
-import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from statistics import fmean
@@ -13,6 +13,7 @@ from typing import Any
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import BLEURT_VARIABLE
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
 from lmms_egoplan.benchmarks.actplan.splits import official_instances
+from lmms_egoplan.benchmarks.aggregations import mean_score
 from lmms_egoplan.coverage import covered
 
 Values = dict[str, dict[str, Any]]
@@ -30,12 +31,9 @@ def length_bin(steps: int | None) -> str:
     """
     if steps is None:
         return "unknown"
-    start = 1
-    for end in LENGTH_BINS:
-        if steps <= end:
-            return f"{start}-{end}"
-        start = end + 1
-    return f"{start}+"
+    bin_of = bisect_left(LENGTH_BINS, steps)
+    start = (0, *LENGTH_BINS)[bin_of] + 1
+    return f"{start}-{LENGTH_BINS[bin_of]}" if bin_of < len(LENGTH_BINS) else f"{start}+"
 
 
 def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
@@ -113,10 +111,9 @@ def mean_by_group(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     >>> mean_by_group(values)
     {'1-10': 0.5, '11-20': 0.25}
     """
-    groups = by_group(values)
     return {
-        group: round(_mean([member["mean_of"] for member in members if "mean_of" in member]), 4)
-        for group, members in groups.items()
+        group: round(mean_score([{"score": member["mean_of"]} for member in members if "mean_of" in member]), 4)
+        for group, members in by_group(values).items()
     }
 
 
@@ -182,7 +179,3 @@ def classifier_names(values: Sequence[Mapping[str, str | None]]) -> str:
 def _by_length(group: str) -> tuple[int, str]:
     start = group.rstrip("+").partition("-")[0]
     return (int(start), group) if start.isdecimal() else (0, group)
-
-
-def _mean(numbers: Sequence[float]) -> float:
-    return fmean(numbers) if numbers else math.nan

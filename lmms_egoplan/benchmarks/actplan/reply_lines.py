@@ -9,19 +9,15 @@ from itertools import dropwhile, pairwise
 from typing import NamedTuple
 
 from lmms_egoplan.benchmarks.actplan.reply_markup import JSON, json_as_lines, without_markup
+from lmms_egoplan.paths import yaml_beside
 
-_STATEMENTS = "i we you he she it they this that these those there here the a an my our your its as to"
-_COURTESIES = "no yes sure certainly okay ok sorry apologies unfortunately however please note notes given based hope"
-_REFUSALS = "can cannot could would should assuming generate"
-_LABEL_WORDS = "plan plans step steps phase procedure procedural action actions task answer output"
-_FORMS = "admissible available format example def goal initial effect effects precondition preconditions"
-PROSE = frozenset(f"{_STATEMENTS} {_COURTESIES} {_REFUSALS}".split())
+_WORDS = {name: frozenset(words.split()) for name, words in yaml_beside(__file__).items()}
+PROSE = _WORDS["prose"]
 """Words that sentences begin with, and steps do not."""
-_LABELS = frozenset(_LABEL_WORDS.split())
-TITLES = _LABELS | frozenset(f"{_FORMS} explanation note".split())
+_LABELS = _WORDS["labels"]
+TITLES = _LABELS | _WORDS["titles"]
 """Words that titles begin with, and steps do not."""
-_LINKS = "and or then first next finally lastly now after before until when while if once"
-LINKS = frozenset(_LINKS.split())
+LINKS = _WORDS["links"]
 """Words that join steps, and belong to none."""
 _NOT_PLAIN = PROSE | TITLES | LINKS
 _LONGEST = 40  # words

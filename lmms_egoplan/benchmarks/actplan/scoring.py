@@ -228,14 +228,12 @@ def classify_plans(
     Returns:
         A verdict for each plan; None for those without a step or without a gold plan, and without a classifier.
     """
-    verdicts: list[Verdict | None] = [None] * len(parsed)
     if classifier is None:
-        return verdicts
+        return [None] * len(parsed)
     asked = [index for index, steps in enumerate(parsed) if steps and any(golds[index])]
     pairs = [(" ".join(next(steps for steps in golds[index] if steps)), " ".join(parsed[index])) for index in asked]
-    for index, verdict in zip(asked, classifier.judge(pairs, show_progress), strict=True):
-        verdicts[index] = verdict
-    return verdicts
+    verdicts = dict(zip(asked, classifier.judge(pairs, show_progress), strict=True))
+    return [verdicts.get(index) for index in range(len(parsed))]
 
 
 def _goal_check(problem: str, steps: Steps) -> GoalCheck | None:
@@ -254,9 +252,8 @@ def _norms(lengths: Sequence[int | None], steps: Steps, reference_lengths: Seque
 
 
 def _line_counts(references: Sequence[Steps], golds: Sequence[Steps]) -> list[int | None] | None:
-    has_blank_lines = any(len(lines) > len(steps) > 0 for lines, steps in zip(references, golds, strict=True))
     counts = [len(lines) if steps else None for lines, steps in zip(references, golds, strict=True)]
-    return counts if has_blank_lines else None
+    return None if counts == [len(steps) or None for steps in golds] else counts
 
 
 def _largest(values: Sequence[float | None]) -> float | None:

@@ -57,9 +57,9 @@ def problems_in(problem: Problem) -> list[str]:
         for thing in problem.objects
         if thing.name.rpartition("_")[0] != thing.type or not thing.name.rpartition("_")[2].isdecimal()
     ]
-    checker = _Checker({thing.name for thing in problem.objects}, {thing.type for thing in problem.objects})
+    names, types = {thing.name for thing in problem.objects}, {thing.type for thing in problem.objects}
     for fact in problem.init:
-        problems += checker.check(fact, frozenset())
+        problems += _check(fact, names, types)
         problems += [
             f"{_where(atom)}: an initial fact cannot say where an object is not"
             for atom, asked, _ in literals_of(fact)
@@ -70,41 +70,44 @@ def problems_in(problem: Problem) -> list[str]:
     if len(problem.goal) != 1:
         problems.append(f"the goal has {len(problem.goal)} conditions side by side; expected one, as (and ...)")
     for condition in problem.goal:
-        problems += checker.check(condition, frozenset())
+        problems += _check(condition, names, types)
     return list(dict.fromkeys(problems))
 
 
-@dataclass(frozen=True)
-class _Checker:
-    objects: set[str]
-    types: set[str]
+def is_known(atom: Atom) -> bool:
+    """Tell whether an atom's predicate exists, and has so many arguments."""
+    predicate = PREDICATES.get(atom.predicate)
+    return predicate is not None and len(predicate.arguments) == len(atom.arguments)
 
-    def check(self, formula: Formula, bound: frozenset[str]) -> list[str]:
-        if isinstance(formula, Atom):
-            return self._atom(formula, bound)
-        problems = [
-            f"{variable}: no object is declared of type {variable.type}"
-            for variable in formula.variables
-            if variable.type not in self.types
-        ]
-        bound |= {variable.name for variable in formula.variables}
-        return problems + [problem for part in formula.parts for problem in self.check(part, bound)]
 
-    def _atom(self, atom: Atom, bound: frozenset[str]) -> list[str]:
-        predicate = PREDICATES.get(atom.predicate)
-        if predicate is None:
-            if atom.predicate in _DATA["without_state"]:
-                why = f"iGibson 2 has no state {atom.predicate}, though BDDL's domain file names it (appendix A)"
-            else:
-                why = f"no predicate {atom.predicate}; expected one of {', '.join(PREDICATES)}"
-            return [f"{_where(atom)}: {why}"]
-        if len(atom.arguments) != len(predicate.arguments):
-            return [f"{_where(atom)}: expected {len(predicate.arguments)} arguments, found {len(atom.arguments)}"]
-        return [
-            f"{_where(atom)}: {name} is not declared under :objects"
-            for name, kind in zip(atom.arguments, predicate.arguments, strict=True)
-            if kind == "object" and name not in self.objects | bound
-        ]
+def _check(formula: Formula, names: set[str], types: set[str]) -> list[str]:
+    """Return what is wrong with a condition; `names` are those of objects and of the variables around it."""
+    if isinstance(formula, Atom):
+        return _check_atom(formula, names)
+    problems = [
+        f"{variable}: no object is declared of type {variable.type}"
+        for variable in formula.variables
+        if variable.type not in types
+    ]
+    names = names | {variable.name for variable in formula.variables}
+    return problems + [problem for part in formula.parts for problem in _check(part, names, types)]
+
+
+def _check_atom(atom: Atom, names: set[str]) -> list[str]:
+    predicate = PREDICATES.get(atom.predicate)
+    if predicate is None:
+        if atom.predicate in _DATA["without_state"]:
+            why = f"iGibson 2 has no state {atom.predicate}, though BDDL's domain file names it (appendix A)"
+        else:
+            why = f"no predicate {atom.predicate}; expected one of {', '.join(PREDICATES)}"
+        return [f"{_where(atom)}: {why}"]
+    if len(atom.arguments) != len(predicate.arguments):
+        return [f"{_where(atom)}: expected {len(predicate.arguments)} arguments, found {len(atom.arguments)}"]
+    return [
+        f"{_where(atom)}: {name} is not declared under :objects"
+        for name, kind in zip(atom.arguments, predicate.arguments, strict=True)
+        if kind == "object" and name not in names
+    ]
 
 
 def _where(atom: Atom) -> str:

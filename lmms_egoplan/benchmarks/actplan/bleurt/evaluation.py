@@ -44,31 +44,21 @@ class SourceScores:
     truncated: int
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """A classifier's scores by model, the activities without a split with the number of their instances, and `pairs`.
-
-    pairs: how the pairs that it was trained on were made, in words.
-    """
-
-    scores: dict[str, SourceScores]
-    unknown_activities: dict[str, int]
-    pairs: str
-
-
 def evaluate_bleurt(
     classifier: PlanClassifier, plans: Path, activities: Path, split: Literal["val", "test"]
-) -> Evaluation:
+) -> tuple[dict[str, SourceScores], dict[str, int]]:
     """Have a split's labelled plans classified, each beside a gold plan, which comes first however it was trained.
 
     Args:
         plans, activities: files as for `read_labelled_plans` and `read_activities`.
 
+    Returns:
+        The scores by model, and the activities without a split with the number of their instances.
+
     Raises:
         LmmsEgoplanError: one of the files cannot be read or holds something else, or the split has no plans.
     """
     instances, splits = read_labelled_plans(plans), read_activities(activities)
-    unknown = unknown_activities(instances, splits)
     pairs = labelled_pairs(in_split(instances, splits, split))
     if not pairs:
         known = sorted({splits[instance.activity] for instance in instances if instance.activity in splits})
@@ -76,7 +66,7 @@ def evaluate_bleurt(
             f"{plans}: no labelled plans of the split {split} in it; it has instances of {', '.join(known) or 'none'}"
         )
     verdicts = classifier.judge([(pair.gold, pair.candidate) for pair in pairs])
-    return Evaluation(score_by_source(pairs, verdicts), unknown, classifier.pairs)
+    return score_by_source(pairs, verdicts), unknown_activities(instances, splits)
 
 
 def score_by_source(pairs: Sequence[PlanPair], verdicts: Sequence[Verdict]) -> dict[str, SourceScores]:

@@ -56,12 +56,12 @@ def labelled_pairs(instances: Sequence[LabelledInstance]) -> list[PlanPair]:
 
     GPT-4V's with gold plan 2, Gemini's with gold plan 1; with the other one where that is missing.
     """
-    pairs = []
-    for instance in instances:
-        for plan in instance.plans:
-            gold = instance.golds[-1 if plan.model == "GPT-4V" else 0]
-            pairs.append(PlanPair(joined(gold), joined(plan.text), plan.correct, plan.model))
-    return pairs
+    return [
+        PlanPair(joined(gold), joined(plan.text), plan.correct, plan.model)
+        for instance in instances
+        for plan in instance.plans
+        for gold in [instance.golds[-1 if plan.model == "GPT-4V" else 0]]
+    ]
 
 
 class TrainingPairs:
@@ -93,14 +93,9 @@ class TrainingPairs:
     def __len__(self) -> int:
         return len(self._sources)
 
-    def pair(self, epoch: int, index: int) -> PlanPair:
-        """The pair of an instance in an epoch, both counted from 0."""
-        source = self._sources[index]
-        return source.draw(random.Random(f"{self._seed}/{epoch}/{source.id}"))
-
     def epoch(self, epoch: int) -> list[PlanPair]:
-        """An epoch's pairs in the order of the instances."""
-        return [self.pair(epoch, index) for index in range(len(self))]
+        """An epoch's pairs in the order of the instances; epochs are counted from 0."""
+        return [source.draw(random.Random(f"{self._seed}/{epoch}/{source.id}")) for source in self._sources]
 
 
 class _Plans:

@@ -75,15 +75,10 @@ def train_bleurt(
         return scores
     new.model.config.update({name: getattr(recipe, name) for name in EARLIER_PAIRS})
     trainer, seconds = _fit(folder, new, train, val, recipe, tell)
-    best = trainer.state.best_global_step
+    arguments, best = trainer.args, trainer.state.best_global_step
     model, tokenizer = load_model(folder.checkpoint(best))
     scores = {
-        "settings": {
-            "encoder": encoder,
-            **asdict(recipe),
-            "device": trainer.args.device.type,
-            "bf16": trainer.args.bf16,
-        },
+        "settings": {"encoder": encoder, **asdict(recipe), "device": arguments.device.type, "bf16": arguments.bf16},
         "data": counts,
         "best_epoch": best * recipe.epochs // trainer.state.max_steps,
         **_scores(PlanClassifier(model, tokenizer), train.epoch(0), val),

@@ -10,7 +10,7 @@ from rich.table import Table
 from lmms_egoplan.benchmarks.actplan.bleurt.recipe import Positives, Shuffled
 
 if TYPE_CHECKING:
-    from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import Evaluation
+    from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import SourceScores
 
 LabelledPlans = Annotated[
     Path,
@@ -103,18 +103,19 @@ def evaluate(
     from lmms_egoplan.benchmarks.actplan.bleurt.classifier import load_classifier
     from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import evaluate_bleurt
 
-    evaluation = evaluate_bleurt(load_classifier(model), plans, activities, split)
-    for activity, count in evaluation.unknown_activities.items():
+    classifier = load_classifier(model)
+    scores, unknown = evaluate_bleurt(classifier, plans, activities, split)
+    for activity, count in unknown.items():
         typer.echo(f"Left out: {count} instances of {activity}, which {activities} does not name", err=True)
-    _print_table(evaluation, split)
-    typer.echo(f"Trained with {evaluation.pairs}")
+    _print_table(scores, split)
+    typer.echo(f"Trained with {classifier.pairs}")
 
 
-def _print_table(evaluation: "Evaluation", split: Literal["val", "test"]) -> None:
+def _print_table(by_model: "dict[str, SourceScores]", split: Literal["val", "test"]) -> None:
     from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import TABLE_5
 
-    table = Table("", *evaluation.scores)
-    scores = evaluation.scores.values()
+    table = Table("", *by_model)
+    scores = by_model.values()
     table.add_row("plans", *(str(each.plans) for each in scores))
     table.add_row("accuracy", *(f"{each.accuracy:.1%}" for each in scores))
     table.add_row("majority", *(f"{each.majority:.1%}" for each in scores))
@@ -123,7 +124,7 @@ def _print_table(evaluation: "Evaluation", split: Literal["val", "test"]) -> Non
     table.add_row("called wrong: right, wrong", *(f"{each.true_wrong}, {each.false_wrong}" for each in scores))
     table.add_row("pairs cut", *(str(each.truncated) for each in scores), end_section=True)
     for name, rows in TABLE_5.items():
-        shown = [rows[source] for source in evaluation.scores]
+        shown = [rows[source] for source in by_model]
         table.add_row(f"paper's {name}: accuracy", *(f"{each[f'{split}_acc']}%" for each in shown))
         if split == "val":
             table.add_row(f"paper's {name}: MCC", *(f"{each['mcc']:.3f}" for each in shown))

@@ -1,14 +1,14 @@
 """``lmms-egoplan evaluate goal-check``: how far the goal check agrees with people."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-if TYPE_CHECKING:
-    from lmms_egoplan.benchmarks.actplan.goal_check.agreement import Agreement
+from lmms_egoplan.benchmarks.actplan.commands.bleurt import LabelledPlans
+from lmms_egoplan.text import join_list
 
 _ROWS = {
     "plans": "plans",
@@ -28,13 +28,7 @@ _NAMED = 5
 
 
 def goal_check(
-    plans: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PLANS",
-            help="Plans with human labels: finetuning_data.jsonl in bleu-cls/data of ActPlan-1K's repository.",
-        ),
-    ],
+    plans: LabelledPlans,
     bddl: Annotated[
         Path,
         typer.Option(
@@ -62,16 +56,14 @@ def goal_check(
     groups = {"all plans": checked} | {name: [plan for plan in checked if plan.setting == name] for name in SETTINGS}
     _print({name: agreement(members) for name, members in groups.items() if members})
     if wrong:
-        named = "; ".join(wrong[:_NAMED])
-        more = f"; and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
-        typer.echo(f"Without a problem: {sum(plan.check is None for plan in checked)} plans: {named}{more}")
+        count = sum(plan.check is None for plan in checked)
+        typer.echo(f"Without a problem: {count} plans: {join_list(wrong, _NAMED)}")
 
 
-def _print(figures: "dict[str, Agreement]") -> None:
+def _print(figures: dict[str, dict[str, float | None]]) -> None:
     table = Table(Column("", no_wrap=True), *(Column(name, justify="right") for name in figures))
     for field, title in _ROWS.items():
-        values = [getattr(of_group, field) for of_group in figures.values()]
-        table.add_row(title, *map(_cell, values))
+        table.add_row(title, *(_cell(of_group[field]) for of_group in figures.values()))
     Console().print(table)
 
 

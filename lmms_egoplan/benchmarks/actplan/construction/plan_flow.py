@@ -14,7 +14,7 @@ from lmms_egoplan.benchmarks.actplan.reply import is_well_formed, official_steps
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.storage import resolve_inside
-from lmms_egoplan.text import csv_text
+from lmms_egoplan.text import csv_text, join_list
 from lmms_egoplan.validation import Checked, Text, read_as
 
 # What `data build actplan` reads of an export.
@@ -65,6 +65,11 @@ def read_items(path: Path, folder: MediaFolder) -> list[Item]:
     return items
 
 
+def pictures(names: Sequence[str]) -> list[Picture]:
+    """Return what a page shows of an instance's images."""
+    return [Picture(f"Picture {number} of {len(names)}", KeptImage(name)) for number, name in enumerate(names, 1)]
+
+
 class WrittenPlans(Flow):
     """Plans that several people write for the same instance, each without seeing the others'."""
 
@@ -84,12 +89,12 @@ class WrittenPlans(Flow):
 
     def form(self, shown: Mapping[str, Any], earlier: Sequence[Values], order: int) -> Form:
         """Task, objects and pictures; a plan to write."""
-        pictures = [
-            Picture(f"Picture {number} of {len(shown['images'])}", KeptImage(name))
-            for number, name in enumerate(shown["images"], 1)
-        ]
         return Form(
-            (Prose("Task", shown["description"]), Prose("Objects", ", ".join(shown["objects"])), *pictures),
+            (
+                Prose("Task", shown["description"]),
+                Prose("Objects", ", ".join(shown["objects"])),
+                *pictures(shown["images"]),
+            ),
             (Words("plan", "Plan: a step in each line", rows=_ROWS),),
         )
 
@@ -105,8 +110,7 @@ class WrittenPlans(Flow):
             if not is_well_formed(step)
         ]
         if wrong:
-            more = f" and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
-            raise FormError(f"Not of the form action(object): line {', '.join(wrong[:_NAMED])}{more}")
+            raise FormError(f"Not of the form action(object): line {join_list(wrong, _NAMED)}")
         return values
 
     def scales(self) -> Mapping[str, Scale]:

@@ -31,36 +31,6 @@ class CheckedPlan:
     check: GoalCheck | None
 
 
-@dataclass(frozen=True)
-class Agreement:
-    """Agreement over plans; "correct by the check" are those that reach all checkable conditions.
-
-    plans: all; checked: those with a value (`GoalCheck.share`), which the following are over.
-    correct: share that people call correct; reached: share that the check does.
-    accuracy: of the check's verdict.
-    mcc: Matthews' correlation of the two; None where people say the same of all plans.
-    auc: of the share of conditions reached, as a score; None as `mcc`.
-    always_wrong: the accuracy of calling every plan wrong; of calling it right, `correct`.
-    condition_coverage: checkable conditions, of all conditions of all plans with a problem.
-    step_coverage: understood steps, of all steps of these plans.
-    name_coverage: names that fit the problem, of all names in the understood steps of these plans.
-
-    All are None where there is nothing that they are over.
-    """
-
-    plans: int
-    checked: int
-    correct: float | None
-    reached: float | None
-    accuracy: float | None
-    mcc: float | None
-    auc: float | None
-    always_wrong: float | None
-    condition_coverage: float | None
-    step_coverage: float | None
-    name_coverage: float | None
-
-
 def check_labelled(instances: Sequence[LabelledInstance], folder: Path) -> tuple[list[CheckedPlan], list[str]]:
     """Check labelled plans on their activities' problems.
 
@@ -97,14 +67,23 @@ def check_labelled(instances: Sequence[LabelledInstance], folder: Path) -> tuple
     return checked, list(dict.fromkeys(wrong))
 
 
-def agreement(plans: Sequence[CheckedPlan]) -> Agreement:
-    """The figures over some plans.
+def agreement(plans: Sequence[CheckedPlan]) -> dict[str, float | None]:
+    """Return the figures over some plans; "correct by the check" are those that reach all checkable conditions.
+
+    Returns:
+        ``plans``: all; ``checked``: those with a value (`GoalCheck.share`), which the following are over. ``correct``:
+        share that people call correct; ``reached``: share that the check does. ``accuracy`` of the check's verdict.
+        ``mcc``: Matthews' correlation of the two; None where people say the same of all plans. ``auc`` of the share of
+        conditions reached, as a score; None as ``mcc``. ``always_wrong``: the accuracy of calling every plan wrong; of
+        calling it right, ``correct``. ``condition_coverage``: checkable conditions, of all conditions of all plans with
+        a problem. ``step_coverage``: understood steps, of all steps of these plans. ``name_coverage``: names that fit
+        the problem, of all names in the understood steps of these plans. Figures are None where they are over nothing.
 
     >>> right = GoalCheck(("(open ?box.n.01_1)",), (), (), 1, 1)
     >>> wrong = GoalCheck((), ("(open ?box.n.01_1)",), (), 1, 1)
     >>> plans = [CheckedPlan("a", "normal", True, right), CheckedPlan("b", "normal", False, wrong)]
     >>> figures = agreement(plans)
-    >>> figures.accuracy, figures.auc, figures.always_wrong
+    >>> figures["accuracy"], figures["auc"], figures["always_wrong"]
     (1.0, 1.0, 0.5)
     """
     from sklearn.metrics import accuracy_score, matthews_corrcoef, roc_auc_score
@@ -116,19 +95,19 @@ def agreement(plans: Sequence[CheckedPlan]) -> Agreement:
     verdicts = [share == 1 for share in shares]
     correct = _share(sum(said), len(said))
     both = len(set(said)) > 1
-    return Agreement(
-        plans=len(plans),
-        checked=len(scored),
-        correct=correct,
-        reached=_share(sum(verdicts), len(verdicts)),
-        accuracy=float(accuracy_score(said, verdicts)) if scored else None,
-        mcc=float(matthews_corrcoef(said, verdicts)) if both else None,
-        auc=float(roc_auc_score(said, shares)) if both else None,
-        always_wrong=None if correct is None else 1 - correct,
-        condition_coverage=_share(checkable, checkable + sum(len(check.unchecked) for check in checks)),
-        step_coverage=_share(sum(check.understood for check in checks), sum(check.steps for check in checks)),
-        name_coverage=_share(sum(check.named or 0 for check in checks), sum(check.names or 0 for check in checks)),
-    )
+    return {
+        "plans": len(plans),
+        "checked": len(scored),
+        "correct": correct,
+        "reached": _share(sum(verdicts), len(verdicts)),
+        "accuracy": float(accuracy_score(said, verdicts)) if scored else None,
+        "mcc": float(matthews_corrcoef(said, verdicts)) if both else None,
+        "auc": float(roc_auc_score(said, shares)) if both else None,
+        "always_wrong": None if correct is None else 1 - correct,
+        "condition_coverage": _share(checkable, checkable + sum(len(check.unchecked) for check in checks)),
+        "step_coverage": _share(sum(check.understood for check in checks), sum(check.steps for check in checks)),
+        "name_coverage": _share(sum(check.named or 0 for check in checks), sum(check.names or 0 for check in checks)),
+    }
 
 
 def _share(part: int, whole: int) -> float | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 from types import MappingProxyType
 
-from lmms_egoplan.benchmarks.actplan.bddl.check import PREDICATES
+from lmms_egoplan.benchmarks.actplan.bddl.check import is_known
 from lmms_egoplan.benchmarks.actplan.bddl.problems import Atom, Compound, Formula, Problem, literals_of
 from lmms_egoplan.benchmarks.actplan.goal_check.world import World
 
@@ -55,8 +55,7 @@ def is_checkable(problem: Problem, condition: Condition, reachable: frozenset[st
     types = {thing.type for thing in problem.objects}
     return all(
         atom.predicate in reachable
-        and atom.predicate in PREDICATES
-        and len(atom.arguments) == len(PREDICATES[atom.predicate].arguments)
+        and is_known(atom)
         and types.issuperset(bound.values())
         and all(name in names or name in bound or name in dict(condition.bound) for name in atom.arguments)
         for atom, _, bound in literals_of(condition.formula)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from lmms_egoplan.benchmarks.actplan.bddl.check import PREDICATES
+from lmms_egoplan.benchmarks.actplan.bddl.check import PREDICATES, is_known
 from lmms_egoplan.benchmarks.actplan.bddl.problems import Atom, Problem
 
 Fact = tuple[str, ...]
@@ -28,7 +28,7 @@ class World:
     def of(cls, problem: Problem) -> "World":
         """At the start: what the initial facts assert, as far as their predicates exist, with so many objects."""
         return cls(
-            (fact.predicate, *fact.arguments) for fact in problem.init if isinstance(fact, Atom) and _exists(fact)
+            (fact.predicate, *fact.arguments) for fact in problem.init if isinstance(fact, Atom) and is_known(fact)
         )
 
     def copy(self) -> "World":
@@ -92,8 +92,3 @@ class World:
             inner = ({fact[2] for fact in facts if fact[1] in inner} | beside) - around
             around |= inner
         return around
-
-
-def _exists(fact: Atom) -> bool:
-    known = PREDICATES.get(fact.predicate)
-    return known is not None and len(known.arguments) == len(fact.arguments)

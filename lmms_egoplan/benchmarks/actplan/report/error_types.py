@@ -102,14 +102,8 @@ def agreement_table(judged: Sequence[JudgedPlan]) -> Table | None:
         own = [plan for plan in judged if plan.judge_name == judge]
         for key, (people, by_judge, both, found) in agreements(own).items():
             same = found.questions - people - by_judge + 2 * both
-            row = {
-                "judge": judge,
-                "error": ERRORS[key],
-                "plans": found.questions,
-                "people": people,
-                "by_judge": by_judge,
-            }
-            row |= {"both": both, "equal": 100 * same / found.questions}
+            row = {"judge": judge, "error": ERRORS[key], "plans": found.questions, "people": people}
+            row |= {"by_judge": by_judge, "both": both, "equal": 100 * same / found.questions}
             if (kappa := found.kappa_unweighted) is not None:
                 row |= {"kappa": kappa.value, "low": kappa.low, "high": kappa.high}
             rows.append(row)
@@ -130,17 +124,9 @@ def errors_figure(marked: Sequence[Marked]) -> Figure | None:
 
 
 def _row(key: str, title: str, marked: Marked) -> Mapping[str, Any]:
-    row: dict[str, Any] = {
-        "error": title,
-        "model": marked.name,
-        "plans": len(marked.plans),
-        "unmarked": marked.unmarked,
-    }
+    row = {"error": title, "model": marked.name, "plans": len(marked.plans), "unmarked": marked.unmarked}
     row |= {"count": marked.count(key), "share": marked.share(key)}
-    example = next(_examples(key, marked), None)
-    if example is not None:
-        row["example"], row["steps"] = example
-    return row
+    return row | dict(zip(("example", "steps"), next(_examples(key, marked), ()), strict=False))
 
 
 def _examples(key: str, marked: Marked) -> Iterator[tuple[str, str]]:

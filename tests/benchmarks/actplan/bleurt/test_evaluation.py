@@ -42,10 +42,10 @@ def test_evaluates_a_split_by_model(tmp_path):
     classifier = load_classifier(write_classifier(tmp_path / "classifier", encoder))
     records = [record(0), record(1), record(2, neg_gpt=[], gold_gpt=["grab(cup) " * 300]), record(3)]
     plans, activities = write_plans(tmp_path, records, ["val", "train", "val", None])
-    evaluation = evaluate_bleurt(classifier, plans, activities, "val")
-    assert evaluation.unknown_activities == {"filling_a_box_3": 1}
-    assert list(evaluation.scores) == ["GPT-4V", "Gemini-Pro-1.5"]
-    gpt, gemini = evaluation.scores.values()
+    by_model, unknown = evaluate_bleurt(classifier, plans, activities, "val")
+    assert unknown == {"filling_a_box_3": 1}
+    assert list(by_model) == ["GPT-4V", "Gemini-Pro-1.5"]
+    gpt, gemini = by_model.values()
     assert (gpt.plans, gpt.false_correct + gpt.true_wrong, gpt.majority, gpt.truncated) == (1, 1, 1.0, 0)
     assert (gemini.plans, gemini.true_correct + gemini.false_wrong, gemini.truncated) == (2, 2, 1)
     with pytest.raises(

@@ -136,7 +136,7 @@ def test_shuffled_plans_of_the_instance_are_those_that_earlier_runs_drew(tmp_pat
     """Drawn by the code before there was a choice: seed 5, epochs 0 to 7 of one instance."""
     instances = instances_of(tmp_path, record(1), record(2))
     pairs = TrainingPairs(instances, Recipe(seed=5, shuffled="instance"))
-    assert [pairs.pair(epoch, 0) for epoch in range(8)] == EARLIER
+    assert [pairs.epoch(epoch)[0] for epoch in range(8)] == EARLIER
 
 
 _NAMES = st.sampled_from("abc")

@@ -133,7 +133,7 @@ def test_plans_are_lines_of_the_form_of_steps(instances, tmp_path):
         assert 'rows="16"' in client.page.text
         reply = post(client, plan="walk_to(table)\r\ngrab the cup\r\n(cup)")
         assert reply.status_code == 422
-        assert "line 2 (grab the cup), 3 ((cup))" in unescape(reply.text)
+        assert "line 2 (grab the cup) and 3 ((cup))" in unescape(reply.text)
         # What was written stays on the page.
         assert "walk_to(table)\ngrab the cup" in unescape(reply.text).replace("\r\n", "\n")
         assert post(client, plan=" \r\n").status_code == 422

@@ -39,25 +39,25 @@ def test_figures_by_hand():
         CheckedPlan("a/b/0/sample_0", "normal", False, None),
     ]
     figures = agreement(plans)
-    assert (figures.plans, figures.checked) == (12, 10)
-    assert (figures.correct, figures.reached) == (0.5, 0.4)
-    assert figures.accuracy == pytest.approx(7 / 10)
+    assert (figures["plans"], figures["checked"]) == (12, 10)
+    assert (figures["correct"], figures["reached"]) == (0.5, 0.4)
+    assert figures["accuracy"] == pytest.approx(7 / 10)
     true, false_positives, missed, wrong = 3, 1, 2, 4
-    assert figures.mcc == pytest.approx((true * wrong - false_positives * missed) / math.sqrt(4 * 5 * 5 * 6))
+    assert figures["mcc"] == pytest.approx((true * wrong - false_positives * missed) / math.sqrt(4 * 5 * 5 * 6))
     shares = {True: [1] * 3 + [0.5] * 2, False: [1] + [0] * 4}
     wins = [(right > other) + (right == other) / 2 for right in shares[True] for other in shares[False]]
-    assert figures.auc == pytest.approx(fmean(wins))
-    assert figures.always_wrong == 0.5
-    assert figures.condition_coverage == pytest.approx(20 / 25)
-    assert (figures.step_coverage, figures.name_coverage) == (0.75, 0.4)
+    assert figures["auc"] == pytest.approx(fmean(wins))
+    assert figures["always_wrong"] == 0.5
+    assert figures["condition_coverage"] == pytest.approx(20 / 25)
+    assert (figures["step_coverage"], figures["name_coverage"]) == (0.75, 0.4)
 
 
 def test_without_plans_that_have_a_value():
     figures = agreement([plan(True, 0, 0, 2)])
-    assert (figures.plans, figures.checked, figures.accuracy, figures.auc) == (1, 0, None, None)
-    assert figures.condition_coverage == 0
-    assert agreement([]).step_coverage is None
-    assert agreement([plan(False, 0, 1)]).auc is None
+    assert (figures["plans"], figures["checked"], figures["accuracy"], figures["auc"]) == (1, 0, None, None)
+    assert figures["condition_coverage"] == 0
+    assert agreement([])["step_coverage"] is None
+    assert agreement([plan(False, 0, 1)])["auc"] is None
 
 
 def test_plans_without_a_problem_are_counted(tmp_path, monkeypatch):
@@ -96,8 +96,8 @@ def test_the_published_plans():
     checked, wrong = check_labelled(read_labelled_plans(PLANS), RELEASED)
     assert wrong == []
     figures = agreement(checked)
-    assert (figures.plans, figures.checked) == (642, 607)
-    rounded = {name: round(value, 3) for name, value in vars(figures).items() if name not in ("plans", "checked")}
+    assert (figures["plans"], figures["checked"]) == (642, 607)
+    rounded = {name: round(value, 3) for name, value in figures.items() if name not in ("plans", "checked")}
     assert rounded == {
         "correct": 0.277,
         "reached": 0.287,

@@ -32,11 +32,9 @@ class ActPlanClassifier(plan_metric.PlanMetric):
         model = load_classifier(folder)
         steps = [parsed_steps(plan_text(text)) for text in check_texts("predictions", predictions)]
         golds = [[line for line in text.splitlines() if line.strip()] for text in check_texts("references", references)]
-        has_gold = [bool(gold) for gold in golds]
         asked = classify_plans([[gold] for gold in golds], steps, model, show_progress=False)
         verdicts = [
-            (answer is not None and answer.correct) if known else None
-            for answer, known in zip(asked, has_gold, strict=True)
+            (answer is not None and answer.correct) if gold else None for answer, gold in zip(asked, golds, strict=True)
         ]
         called = [verdict for verdict in verdicts if verdict is not None]
         return {
