@@ -4,6 +4,7 @@ A measure that is not defined for a plan (no such gold plan, no step) is in no m
 beside it.
 """
 
+import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -13,7 +14,6 @@ from typing import Any
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import BLEURT_VARIABLE
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
 from lmms_egoplan.benchmarks.actplan.splits import official_instances
-from lmms_egoplan.benchmarks.aggregations import mean_score
 from lmms_egoplan.coverage import covered
 
 Values = dict[str, dict[str, Any]]
@@ -111,10 +111,9 @@ def mean_by_group(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     >>> mean_by_group(values)
     {'1-10': 0.5, '11-20': 0.25}
     """
-    return {
-        group: round(mean_score([{"score": member["mean_of"]} for member in members if "mean_of" in member]), 4)
-        for group, members in by_group(values).items()
-    }
+    groups = by_group(values).items()
+    known = {group: [member["mean_of"] for member in members if "mean_of" in member] for group, members in groups}
+    return {group: round(fmean(numbers), 4) if numbers else math.nan for group, numbers in known.items()}
 
 
 def plans_by_group(values: Sequence[Mapping[str, Any]]) -> dict[str, int]:
