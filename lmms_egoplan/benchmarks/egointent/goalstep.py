@@ -18,7 +18,7 @@ from typing import Annotated, Any
 from annotated_types import Predicate
 from pydantic import Field
 
-from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_URL, VIDEO_ID, Label, Record
+from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_URL, VIDEO_ID, Label, Record, step_prefix
 from lmms_egoplan.benchmarks.egointent.visuals import FPS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import check_record, read_json
@@ -211,7 +211,7 @@ def _record(video: Video, leaves: Sequence[Leaf], number: int, environment: str,
     if len({" ".join(label.casefold().split()) for label in labels}) < len(labels):
         return ALIKE
     return Record(
-        step_id=f"{video.video_uid[:8]}_{number}",
+        step_id=f"{step_prefix(video.video_uid)}_{number}",
         video_id=video.video_uid,
         start_sec=segment.start_time,
         end_sec=end,
@@ -254,8 +254,10 @@ def read_goalstep(path: str | Path) -> list[Video]:
     for number, raw in enumerate(raws, 1):
         video, found = check_record(Video, raw)
         videos.append(video)
-        if video and (other := first_use.setdefault(video.video_uid[:8], number)) != number:
-            found.append(f"video_uid: begins with the same eight characters as that of video {other}")
+        if video and (other := first_use.setdefault(step_prefix(video.video_uid), number)) != number:
+            found.append(
+                f"video_uid: gives the same step ids as video {other}; rename one, found {shown(video.video_uid)}"
+            )
         problems += [f"video {number}, {problem}" for problem in found]
     if problems:
         raise LmmsEgoplanError(

@@ -1,5 +1,6 @@
 """EgoIntent's annotations: reading and checking every record."""
 
+import hashlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -97,6 +98,13 @@ class Record(Checked):
     def is_goalstep(self) -> bool:
         """Whether it is made of Ego4D Goal-Step's annotations (`goalstep.build_records`)."""
         return self.category is not None
+
+
+def step_prefix(video_uid: str) -> str:
+    """Start the step ids of a video: the first eight characters of Goal-Step's uids, a digest of any other name."""
+    if _GOALSTEP_VIDEO_ID.fullmatch(video_uid):
+        return video_uid[:8]
+    return hashlib.sha256(video_uid.encode()).hexdigest()[:8]
 
 
 def has_goalstep_id(step_id: str, video_id: str, unverified: bool) -> bool:

@@ -1,3 +1,4 @@
+import hashlib
 import json
 from collections import Counter
 
@@ -107,6 +108,16 @@ def test_step_ids_do_not_depend_on_what_is_left_out(tmp_path):
     }.items()
 
 
+@pytest.mark.parametrize("uids", [("kitchen_video_1", "kitchen_video_2"), (UID, UID[:8]), (UID, f"grp-{UID}")], ids=str)
+def test_step_ids_of_own_videos_begin_with_a_digest(tmp_path, uids):
+    prefixes = [hashlib.sha256(uid.encode()).hexdigest()[:8] if len(uid) < 36 else uid[:8] for uid in uids]
+    videos = [goalstep_video(uid, segment(0, 2, "a"), segment(3, 4, "b")) for uid in uids]
+    records = build(tmp_path, *videos, present=uids).records
+    assert [record.step_id for record in records] == [f"{prefix}_1" for prefix in prefixes]
+    write_records(records, tmp_path / "steps.jsonl")
+    assert read_annotations(tmp_path / "steps.jsonl") == records
+
+
 @pytest.mark.parametrize(
     ("goal_category", "category", "environment"),
     [
@@ -169,7 +180,7 @@ def test_nothing_to_write_is_an_error(tmp_path):
     video = goalstep_video(UID, segment(0, 2, "a"), segment(3, 4, "b"))
     with pytest.raises(LmmsEgoplanError, match=r"no step is left to write(.|\n)*too short for the truncation: 2 steps"):
         build(tmp_path, video, before_end=30)
-    with pytest.raises(LmmsEgoplanError, match="begins with the same eight characters as that of video 1"):
+    with pytest.raises(LmmsEgoplanError, match=r"video 2, video_uid: .* video 1; .*f20fb254"):
         build(tmp_path, video, video)
     with pytest.raises(LmmsEgoplanError, match="absent: no such folder"):
         build_records(tmp_path / "goalstep.json", tmp_path / "absent", 0.5)

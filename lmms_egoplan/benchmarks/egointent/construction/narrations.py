@@ -8,6 +8,7 @@ from typing import Any
 
 from lmms_egoplan.ego4d import (
     NO_NARRATIONS,
+    NO_TIME,
     is_time,
     narrated_passes,
     read_narrated_videos,
@@ -17,7 +18,7 @@ from lmms_egoplan.ego4d import (
 )
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.rejections import Rejection
-from lmms_egoplan.validation import is_text, listing, shown
+from lmms_egoplan.validation import is_text, shown
 
 _TAG = re.compile(r"#\s*(?=[a-z])", re.IGNORECASE)
 _UNSURE = re.compile(r"#\s*unsure\b", re.IGNORECASE)
@@ -66,12 +67,11 @@ def read_narrations(path: Path, uids: Collection[str]) -> tuple[dict[str, Narrat
         uids: of the videos.
 
     Raises:
-        LmmsEgoplanError: the file cannot be read or is of another form, has none of the videos, or narrations of them
-            have no time: without it, the narrations before and after others would not be these. Names the first 20.
+        LmmsEgoplanError: the file cannot be read or is of another form, or none of the videos has narrations with a
+            time.
     """
     raws = read_narrated_videos(path)
     rejections: list[Rejection] = []
-    problems: list[str] = []
     videos: dict[str, NarratedVideo] = {}
     for uid in uids:
         where = f"{path}, {uid}"
@@ -83,24 +83,21 @@ def read_narrations(path: Path, uids: Collection[str]) -> tuple[dict[str, Narrat
         for other, narrations in others:
             rejections.append(Rejection("narration", SECOND_PASS, f"{where}, {other}", f"{len(narrations)} narrations"))
         places = [f"{where}, {name}.narrations[{number}]" for number in range(len(first))]
-        untimed = [
-            f"{place}: {problem}" for place, raw in zip(places, first, strict=True) if (problem := _untimed(raw))
-        ]
-        problems += untimed
-        if not untimed:
-            narrations = _by_time(list(zip(places, first, strict=True)), rejections)
-            videos[uid] = NarratedVideo(narrations, tuple(summaries(raws[uid])))
-    if problems:
-        raise LmmsEgoplanError(
-            f"{path}: {len(problems)} narration(s) without a time; give each its timestamp_sec, or take it out:\n"
-            f"{listing(problems)}"
-        )
+        timed: list[tuple[str, Any]] = []
+        for place, raw in zip(places, first, strict=True):
+            if problem := _untimed(raw):
+                rejections.append(Rejection("narration", NO_TIME, place, problem))
+            else:
+                timed.append((place, raw))
+        if timed:
+            videos[uid] = NarratedVideo(_by_time(timed, rejections), tuple(summaries(raws[uid])))
     if not videos:
         empty = sum(uid in raws for uid in uids)
         raise LmmsEgoplanError(
             f"{path}: no narrations of any of the videos that Goal-Step and the folder have, such as "
             f"{', '.join(list(uids)[:3])}; the file has {len(raws)} videos, such as "
-            f"{', '.join(map(shown, list(raws)[:3]))}, and {empty} of the wanted ones, without narrations"
+            f"{', '.join(map(shown, list(raws)[:3]))}, and {empty} of the wanted ones, "
+            "without narrations that have a timestamp_sec"
         )
     return videos, rejections
 

@@ -6,6 +6,7 @@ from itertools import islice
 
 from lmms_egoplan.benchmarks.egointent.construction.narrations import NarratedVideo, Narration
 from lmms_egoplan.benchmarks.egointent.goalstep import IRRELEVANT, LAST, Leaf, Video, leaves_of
+from lmms_egoplan.benchmarks.egointent.records import step_prefix
 from lmms_egoplan.benchmarks.egointent.visuals import FPS
 from lmms_egoplan.ego4d import EGO4D_MEAN_GAP, segments
 from lmms_egoplan.rejections import Rejection
@@ -93,5 +94,5 @@ def _step(
     if seconds - start < 1 / FPS:
         return TOO_SHORT
     before = tuple(islice((other for other in backwards if other.text), NEIGHBOURS))[::-1]
-    step_id = f"{video.video_uid[:8]}_n{narration.number}"
+    step_id = f"{step_prefix(video.video_uid)}_n{narration.number}"
     return Step(step_id, video, round(start, 6), seconds, narration, leaf, before, after)
