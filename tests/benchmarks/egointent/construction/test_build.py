@@ -327,7 +327,7 @@ def test_the_files_that_the_documentation_shows_are_read(tmp_path, serve):
     with serve():
         assert build(tmp_path).exit_code == 0
     (step,) = steps_in(tmp_path)
-    assert (step["step_id"], step["local_intent"], step["scenario"]) == ("my-video_n1", "picks a kettle", "kitchen")
+    assert (step["step_id"], step["local_intent"], step["scenario"]) == ("81543935_n1", "picks a kettle", "kitchen")
 
 
 @pytest.mark.parametrize(
