@@ -4,6 +4,7 @@ A manifest in the folder, `MANIFEST`, lists what commands wrote there. Nothing e
 """
 
 import errno
+import fcntl
 import inspect
 import json
 import os
@@ -36,12 +37,14 @@ class _Manifest(Checked):
     command: the one that the whole folder belongs to; "" for none.
     files: what it wrote, relative to the folder.
     theirs: while it writes, other files that were there before; None at its end. `files` may lack some until then.
+    left: files of runs that were killed, or of the user: they may be replaced, and are not deleted.
     single: files that other commands wrote there, each with its command.
     """
 
     command: str = ""
     files: list[str] = Field(default_factory=list)
     theirs: list[str] | None = None
+    left: list[str] = Field(default_factory=list)
     single: dict[str, str] = Field(default_factory=dict)
 
 
@@ -81,7 +84,7 @@ def claiming(command: str, run: Callable[..., Any]) -> Callable[..., Any]:
         read = [path.resolve() for path in inputs if isinstance(path, Path)]
         try:
             also = vars(run).get("also", ())
-            with claimed_folder(out, command, read) if kind == "DIR" else _files(out, command, read, also):
+            with claimed_folder(out, command, read) if kind == "DIR" else claimed_file(out, command, read, also):
                 return run(*args, **kwargs)
         except Exception as error:
             if _is_full(error):
@@ -155,17 +158,19 @@ def claimed_folder(out: Path, command: str, read: Sequence[Path] = ()) -> Iterat
         name = _name(path, out)
         if name and any(name in (file, ".", *map(str, Path(file).parents)) for file in (*listed, ".")):
             raise LmmsEgoplanError(f"--out {out}: {path} is read, and would be replaced; name another folder")
-    # What a run wrote that was killed is in no list; it may be replaced.
-    theirs = before.keys() - listed if manifest.theirs is None else before.keys() & {*manifest.theirs}
+    theirs = (
+        before.keys() - listed - {*manifest.left} if manifest.theirs is None else before.keys() & {*manifest.theirs}
+    )
     foreign = set() if is_former else theirs
     with _made(out, out) as is_new:
         _write(out, manifest := manifest.model_copy(update={"command": command, "theirs": sorted(foreign)}))
 
         def finish() -> None:
             after = _versions(out)
-            files = sorted(name for name in after if name in listed or before.get(name) != after[name])
+            files = {name for name in after if name in listed or before.get(name) != after[name]}
             if files or not is_new:
-                _write(out, manifest.model_copy(update={"files": files, "theirs": None}))
+                left = sorted(after.keys() - files - foreign)
+                _write(out, manifest.model_copy(update={"files": sorted(files), "theirs": None, "left": left}))
             else:
                 (out / MANIFEST).unlink(missing_ok=True)
 
@@ -178,7 +183,16 @@ def claimed_folder(out: Path, command: str, read: Sequence[Path] = ()) -> Iterat
 
 
 @contextmanager
-def _files(out: Path, command: str, read: Sequence[Path], also: Sequence[str]) -> Iterator[None]:
+def claimed_file(out: Path, command: str, read: Sequence[Path] = (), also: Sequence[str] = ()) -> Iterator[None]:
+    """Check that a file is new, or that the same command wrote it; note at the end that it did.
+
+    Args:
+        read: inputs.
+        also: see `also_writes`.
+
+    Raises:
+        LmmsEgoplanError: a folder or somebody else's file is there, a file is above it, or an input would be replaced.
+    """
     names = {"stem": out.stem, "name": out.name, "suffix": out.suffix}
     paths = [out, *(out.with_name(name.format(**names)) for name in also)]
     own = {name for name, writer in _read(out.parent).single.items() if writer == command}
@@ -196,8 +210,9 @@ def _files(out: Path, command: str, read: Sequence[Path], also: Sequence[str]) -
 
         def finish() -> None:
             if written := {path.name: command for path in paths if path.is_file() and _version(path) != before[path]}:
-                manifest = _read(out.parent)
-                _write(out.parent, manifest.model_copy(update={"single": manifest.single | written}))
+                with _locked(out.parent):
+                    manifest = _read(out.parent)
+                    _write(out.parent, manifest.model_copy(update={"single": manifest.single | written}))
 
         with _finishing(finish):
             yield
@@ -235,6 +250,18 @@ def _made(folder: Path, out: Path) -> Iterator[bool]:
         for path in new:
             if path.is_dir() and not any(path.iterdir()):
                 path.rmdir()
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other processes from changing the manifest of a folder, where its file system has locks."""
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def _read(folder: Path) -> _Manifest:

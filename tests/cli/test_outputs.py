@@ -1,6 +1,9 @@
 """`--out` of all commands: nothing of somebody else is replaced or deleted, and it is checked before any work."""
 
 import inspect
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Literal, get_args, get_origin
 
@@ -9,6 +12,7 @@ from typer.models import ArgumentInfo
 from typer.testing import CliRunner
 
 from lmms_egoplan.cli import app
+from lmms_egoplan.outputs import MANIFEST
 from volumes import volume_of
 
 
@@ -106,3 +110,19 @@ def test_a_full_volume_is_named_before_any_work(path, function, tmp_path):
     assert str(out.parent) in result.stderr
     assert f"volume {volume} " in result.stderr
     assert "out" not in left
+
+
+def test_files_that_are_written_at_once_next_to_each_other_are_all_known(tmp_path):
+    program = """
+import sys
+from pathlib import Path
+from lmms_egoplan.outputs import claimed_file
+for number in range(40):
+    path = Path(sys.argv[1], f"{sys.argv[2]}-{number}")
+    with claimed_file(path, "command"):
+        path.write_text("")
+"""
+    out = tmp_path / "out"
+    writers = [subprocess.Popen([sys.executable, "-c", program, out, str(number)]) for number in range(4)]
+    assert [writer.wait() for writer in writers] == [0] * 4
+    assert len(json.loads((out / MANIFEST).read_text())["single"]) == 160

@@ -289,4 +289,10 @@ def test_a_report_that_was_killed_is_made_again_and_leaves_other_files(tmp_path)
     manifest = json.loads((out / MANIFEST).read_text())
     assert (manifest["command"], manifest["theirs"]) == ("report", None)
     assert "index.html" in manifest["files"]
-    assert "figures/mine.png" not in manifest["files"]
+    assert "figures/mine.png" in manifest["left"]
+    # A run that is not killed replaces what it finds of one that was.
+    (out / "tables" / "left.csv").write_text("of the run that was killed")
+    (out / MANIFEST).write_text(json.dumps(manifest | {"theirs": [], "files": ["index.html"], "left": []}))
+    assert report(folder, "--out", out).exit_code == 0
+    assert report(folder, "--out", out).exit_code == 0
+    assert (out / "tables" / "left.csv").exists()
