@@ -2,27 +2,22 @@
 
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import typer
-import yaml
 from pydantic import Field
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import read_text
+from lmms_egoplan.jsonl import parse_record, read_text
 from lmms_egoplan.judging.judgement import Prompt
-from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.validation import Checked, Expected, read_as
 
 # A command exits with 1 if a larger share of its prompts has no usable reply.
 MOST_LOST = 0.1
 # An estimate for an image: gpt-4o takes 765 tokens for one of 513 to 1024 pixels (85, and 170 for each of 4 tiles).
 IMAGE_TOKENS = 765
-# Tokens that a model's prompt and reply may have together, where its maker publishes it.
-_CONTEXTS: dict[str, int] = yaml_beside(__file__)
 # Pieces like those of GPT-4's tokenizer; a long word has several tokens.
 _PIECE = re.compile(r"([^\W\d_]+)|\d{1,3}|[^\w\s]{1,4}|_+|\s*\n\s*|[^\S\n]{2,}")
 _WORD_BYTES = 8
@@ -46,7 +41,7 @@ Prices = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="With --estimate: prices of a million tokens, as JSON or YAML: `MODEL: {input: 2.5, output: 10}`.",
+        help='With --estimate: JSON file with prices of a million tokens: `{"MODEL": {"input": 2.5, "output": 10}}`.',
         show_default=False,
     ),
 ]
@@ -59,11 +54,13 @@ class Asking:
     Attributes:
         retry_rejected: Whether rejected replies in the cache are requested again.
         is_estimate: Whether nothing is sent.
-        prices: File with prices by model.
+        prices: File with prices by model, in JSON.
         asked: Prompts that need a reply in JSON.
         lost: Those of them without a usable reply.
-        model: The model of an estimate.
-        steps: Of an estimate: title, requests, prompt tokens and most reply tokens of each step.
+        steps: Of an estimate: title, requests, prompt tokens, most reply tokens, and model of each step.
+
+    Raises:
+        LmmsEgoplanError: the file of prices cannot be read or has another form; names the file and the field.
     """
 
     retry_rejected: bool = False
@@ -71,42 +68,41 @@ class Asking:
     prices: Path | None = None
     asked: int = 0
     lost: int = 0
-    model: str | None = None
-    steps: list[tuple[str, int, int, int]] = field(default_factory=list)
+    steps: list[tuple[str, int, int, int, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if self.prices and not self.is_estimate:
             raise LmmsEgoplanError("--prices needs --estimate")
-        self._prices = read_prices(self.prices) if self.prices else {}
-
-    def add(self, title: str, prompts: Sequence[Prompt], model: str, max_tokens: int) -> None:
-        """Count the prompts that a step would send."""
-        self.model = model
-        self.steps.append((title, len(prompts), sum(map(prompt_tokens, prompts)), len(prompts) * max_tokens))
+        if self.prices:
+            content = parse_record(str(self.prices), read_text(self.prices, "prices"))
+            self._prices = read_as(dict[str, _Price], str(self.prices), content)
 
     def finish_estimate(self) -> None:
         """Print the estimate and exit; do nothing if none was asked for.
 
         Raises:
-            LmmsEgoplanError: the file of prices lacks the model.
+            LmmsEgoplanError: the file of prices lacks a model.
             typer.Exit: the estimate is printed.
         """
         if not self.is_estimate:
             return
-        if self.prices and self.model and self.model not in self._prices:
-            raise LmmsEgoplanError(
-                f"{self.prices}: no price of the model {self.model}; it has {', '.join(self._prices)}"
-            )
+        for step in self.steps:
+            typer.echo("{}: {:,} requests, ~{:,} prompt tokens, at most {:,} reply tokens of {}".format(*step))
         requests, sent, received = (sum(step[index] for step in self.steps) for index in (1, 2, 3))
-        for step in [*self.steps, ("Total", requests, sent, received)]:
-            typer.echo("{}: {:,} requests, ~{:,} prompt tokens, at most {:,} reply tokens".format(*step))
+        typer.echo(f"Total: {requests:,} requests, ~{sent:,} prompt tokens, at most {received:,} reply tokens")
         typer.echo(
-            f"Model: {self.model}. Not counted: replies in the cache, and a second request for a reply that cannot be "
-            f"used. Prompt tokens are an approximation; an image counts as {IMAGE_TOKENS}. Nothing was sent."
+            "Not counted: replies in the cache, and a second request for a reply that cannot be used. Prompt tokens "
+            f"are an approximation; an image counts as {IMAGE_TOKENS}. Nothing was sent."
         )
-        if price := self._prices.get(self.model or ""):
-            costs = sent * price.input / 1e6, received * price.output / 1e6
-            typer.echo("Price: ~{:,.2f} for prompts, at most {:,.2f} for replies, by {}".format(*costs, self.prices))
+        if self.prices:
+            if missing := {model for *_, model in self.steps} - self._prices.keys():
+                models = f"{', '.join(sorted(missing))}; it has {', '.join(self._prices)}"
+                raise LmmsEgoplanError(f"{self.prices}: no price of the model {models}")
+            for_prompts = sum(step[2] * self._prices[step[4]].input for step in self.steps) / 1e6
+            for_replies = sum(step[3] * self._prices[step[4]].output for step in self.steps) / 1e6
+            typer.echo(
+                f"Price: ~{for_prompts:,.2f} for prompts, at most {for_replies:,.2f} for replies, by {self.prices}"
+            )
         raise typer.Exit
 
     def check_losses(self) -> None:
@@ -118,19 +114,6 @@ class Asking:
             )
 
 
-def read_prices(path: Path) -> dict[str, _Price]:
-    """Read prices by model from a JSON or YAML file.
-
-    Raises:
-        LmmsEgoplanError: the file cannot be read or has another form; names the file and the field.
-    """
-    try:
-        content = yaml.safe_load(read_text(path, "prices"))
-    except yaml.YAMLError as error:
-        raise LmmsEgoplanError(f"{path}: neither JSON nor YAML: {' '.join(str(error).split())}") from error
-    return read_as(dict[str, _Price], str(path), content)
-
-
 def prompt_tokens(prompt: Prompt) -> int:
     """Approximate the tokens of a prompt, by pieces like those of GPT-4's tokenizer.
 
@@ -140,9 +123,3 @@ def prompt_tokens(prompt: Prompt) -> int:
     words = (piece[1] or "" for piece in _PIECE.finditer(prompt.text))
     tokens = sum(math.ceil(len(word.encode()) / _WORD_BYTES) or 1 for word in words)
     return tokens + IMAGE_TOKENS * len(prompt.images)
-
-
-def too_long(model: str, prompts: Sequence[Prompt], max_tokens: int) -> tuple[int, int | None]:
-    """Count prompts that probably exceed the model's context with their reply; also return the context, if known."""
-    context = _CONTEXTS.get(model)
-    return sum(prompt_tokens(prompt) + max_tokens > context for prompt in prompts) if context else 0, context

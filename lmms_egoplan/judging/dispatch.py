@@ -47,18 +47,16 @@ class Dispatcher:
         settings: JudgeSettings,
         cache: JudgementCache,
         progress: Progress,
-        is_afresh: bool = False,
     ) -> None:
         """Prepare a run.
 
         Args:
             prompts: tells the ids of the answers that hang on each prompt.
             scale: None where any reply will do that has ended.
-            is_afresh: request everything again, whatever the cache has.
         """
         self.judgements: dict[Prompt, Judgement] = {}
         self._prompts, self._scale, self._settings = prompts, scale, settings
-        self._cache, self._progress, self._is_afresh = cache, progress, is_afresh
+        self._cache, self._progress = cache, progress
         self._model = "the language model" if scale is None else "the judge"
         self._keys = {cache_key(settings.model, PARAMETERS, prompt): prompt for prompt in prompts}
         self._started = time.time()
@@ -71,7 +69,7 @@ class Dispatcher:
         Failures count if their reply now has a rating. Where no rating is asked for, replies that were paid for and cut
         off at the same limit count, too. Replies without a clear rating do not if rejected ones are requested again.
         """
-        keys = [] if self._is_afresh else [*self._keys]
+        keys = [] if self._settings.is_afresh else [*self._keys]
         failures = self._cache.load_failures(keys)
         for key, outcome in (failures | self._cache.load(keys)).items():
             judgement = judgement_of(outcome, self._scale)
@@ -104,7 +102,7 @@ class Dispatcher:
         """
         missing = [key for key, prompt in self._keys.items() if prompt not in self.judgements]
         failures = self._cache.load_failures(missing)
-        if self._is_afresh or self._settings.asking.retry_rejected:
+        if self._settings.asking.retry_rejected:
             self._cache.forget(missing)
         self._failed_before = {key: _words(failure.judgement.error or "") for key, failure in failures.items()}
         keys = sorted(missing, key=self._failed_before.__contains__)

@@ -38,8 +38,8 @@ _OF_ONE_REQUEST = (400, 413, 422)
 _LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
 # Which of them an endpoint's model takes, as this process has learnt it.
 _learnt_names: dict[tuple[str, str], str] = {}
-# Whether such an endpoint's model takes a JSON schema for its reply.
-_takes_schema: dict[tuple[str, str], bool] = {}
+# Which of such endpoints' models refuse a JSON schema for their reply.
+_without_schema: set[tuple[str, str]] = set()
 # The library hands over what came, unread.
 _RAW: Any = {"headers": {"X-Stainless-Raw-Response": "true"}}
 # Headers that hold no secret.
@@ -236,24 +236,22 @@ class Endpoint:
     async def _send(self, prompt: Prompt) -> tuple[Reply, float]:
         """One request, with the prompt's schema unless the endpoint's model is known to refuse schemas.
 
-        A refusal before the first success is followed by one request without the schema. If that succeeds, no schema
-        is sent there again.
+        A refusal is followed by one request without the schema. If that succeeds, no schema is sent there again.
         """
         from openai import APIStatusError
 
         place = (self._settings.where, self._settings.model)
-        if prompt.schema is None or not _takes_schema.get(place, True):
-            return await self._send_limited(replace(prompt, schema=None), place)
+        plain = replace(prompt, schema=None)
+        if prompt.schema is None or place in _without_schema:
+            return await self._send_limited(plain, place)
         try:
-            answer = await self._send_limited(prompt, place)
+            return await self._send_limited(prompt, place)
         except APIStatusError as error:
-            if _takes_schema.get(place) or error.status_code not in (400, 422):
+            if error.status_code not in (400, 422):
                 raise
-            self._on_retry()
-            answer = await self._send_limited(replace(prompt, schema=None), place)
-            _takes_schema[place] = False
-            return answer
-        _takes_schema[place] = True
+        self._on_retry()
+        answer = await self._send_limited(plain, place)
+        _without_schema.add(place)
         return answer
 
     async def _send_limited(self, prompt: Prompt, place: tuple[str, str]) -> tuple[Reply, float]:

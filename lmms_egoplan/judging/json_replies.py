@@ -38,10 +38,6 @@ def language_model(default_model: str, name: str | None = None, asking: Asking |
     return replace(settings, model=name or settings.model, asking=asking or settings.asking)
 
 
-def _repeated(prompt: Prompt, _: str) -> Prompt:
-    return replace(prompt, repeat=prompt.repeat + 1)
-
-
 def ask_json(
     step: str,
     prompts: Mapping[str, str | Prompt],
@@ -52,8 +48,8 @@ def ask_json(
     kind: type = dict,
     schema: Mapping[str, Any] | None = None,
     read: Callable[[str, Any], Any] = lambda _, value: value,
-    once_more: Callable[[Prompt, str], Prompt] = _repeated,
-) -> dict[str, Any]:
+    once_more: Callable[[Prompt, str], Prompt] = lambda prompt, _: replace(prompt, repeat=prompt.repeat + 1),
+) -> tuple[dict[str, Any], list[Rejection]]:
     """Ask a language model for JSON, and once more where the reply cannot be used.
 
     The second request has a cache key of its own.
@@ -69,7 +65,7 @@ def ask_json(
         once_more: Make the second prompt from the first one and the problem; by default, the prompt is repeated.
 
     Returns:
-        By the prompts' names, what `read` returned; a `Rejection` where there is no usable reply.
+        By the prompts' names, what `read` returned; and a `Rejection` for each prompt without a usable reply.
 
     Raises:
         JudgeError: the language model cannot be asked.
@@ -79,30 +75,29 @@ def ask_json(
         for name, prompt in prompts.items()
     }
 
-    def ask(some: Mapping[str, Prompt], title: str, is_afresh: bool) -> tuple[dict[str, Any], set[str]]:
-        if not some:
-            return {}, set()
-        replies = complete_all(some, settings, title=title, show_progress=show_progress, is_afresh=is_afresh)
-        values = {name: _value(step, name, reply, kind, read) for name, reply in replies.items()}
-        return values, {name for name, reply in replies.items() if reply.cached}
+    def ask_twice(some: Mapping[str, Prompt], title: str, settings: JudgeSettings) -> dict[str, tuple[Any, bool]]:
+        found: dict[str, tuple[Any, bool]] = {}
+        for words in (title, f"{title}, once more"):
+            replies = complete_all(some, settings, title=words, show_progress=show_progress)
+            new = {name: _value(step, name, reply, kind, read) for name, reply in replies.items()}
+            found |= {name: (new[name], reply.cached) for name, reply in replies.items()}
+            some = {
+                name: once_more(some[name], f"{value.reason}: {value.detail}")
+                for name, value in new.items()
+                if isinstance(value, Rejection) and value.reason != NO_REPLY
+            }
+        return found
 
-    def ask_twice(some: Mapping[str, Prompt], title: str, is_afresh: bool = False) -> tuple[dict[str, Any], set[str]]:
-        values, cached = ask(some, title, is_afresh)
-        again = {
-            name: once_more(some[name], f"{value.reason}: {value.detail}")
-            for name, value in values.items()
-            if isinstance(value, Rejection) and value.reason != NO_REPLY
-        }
-        second, also_cached = ask(again, f"{title}, once more", is_afresh)
-        return values | second, cached - again.keys() | also_cached
-
-    values, cached = ask_twice(whole, title)
+    found = ask_twice(whole, title, settings)
     if settings.asking.retry_rejected:
-        stale = {name: whole[name] for name in whole if name in cached and isinstance(values[name], Rejection)}
-        values |= ask_twice(stale, f"{title}, rejected before", is_afresh=True)[0]
-    settings.asking.asked += len(values)
-    settings.asking.lost += sum(isinstance(value, Rejection) for value in values.values())
-    return values
+        stale = {
+            name: whole[name] for name, (value, cached) in found.items() if cached and isinstance(value, Rejection)
+        }
+        found |= ask_twice(stale, f"{title}, rejected before", replace(settings, is_afresh=True))
+    rejections = [value for value, _ in found.values() if isinstance(value, Rejection)]
+    settings.asking.asked += len(found)
+    settings.asking.lost += len(rejections)
+    return {name: value for name, (value, _) in found.items() if not isinstance(value, Rejection)}, rejections
 
 
 def _value(step: str, name: str, reply: Judgement, kind: type, read: Callable[[str, Any], Any]) -> Any:

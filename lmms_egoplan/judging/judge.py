@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from loguru import logger
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.judging.asking import too_long
+from lmms_egoplan.judging.asking import prompt_tokens
 from lmms_egoplan.judging.cache import CacheError, JudgementCache, default_cache_path
 from lmms_egoplan.judging.demo import DEMO, judge_by_words
 from lmms_egoplan.judging.dispatch import Dispatcher
@@ -88,12 +88,7 @@ def judge_all(
 
 
 def complete_all(
-    prompts: Mapping[str, str | Prompt],
-    settings: JudgeSettings,
-    *,
-    title: str,
-    show_progress: bool = True,
-    is_afresh: bool = False,
+    prompts: Mapping[str, str | Prompt], settings: JudgeSettings, *, title: str, show_progress: bool = True
 ) -> dict[str, Judgement]:
     """Send a language model all prompts, each one user message, and store every reply as it comes.
 
@@ -101,8 +96,7 @@ def complete_all(
     cut off is asked again only with another limit on tokens, and one that did not come, or was refused, each time.
 
     Args:
-        prompts: by the ids that name them in messages; a text, or images before it.
-        is_afresh: replace replies in the cache.
+        prompts: by the ids that name them in messages; a text, or images before it. Without any, nothing is asked.
 
     Returns:
         By id, the `reply`, or the `error`; no ratings.
@@ -110,13 +104,14 @@ def complete_all(
     Raises:
         JudgeError: as from `judge_all`; or the model is the demo's judge, which writes nothing.
     """
+    if not prompts:
+        return {}
     if settings.model == DEMO:
         raise JudgeError(f"The model {DEMO!r} compares words and writes nothing. Set another LMMS_EGOPLAN_JUDGE_MODEL")
     progress = Progress(title, settings.model, len(prompts), show_progress, ("Asking for", "prompts", "answered"))
     whole = (Prompt(prompt) if isinstance(prompt, str) else prompt for prompt in prompts.values())
     cleaned = [replace(prompt, text=clean_text(prompt.text)) for prompt in whole]
-    replies = _ask_all(list(prompts), cleaned, None, settings, progress, is_afresh)
-    return dict(zip(prompts, replies, strict=True))
+    return dict(zip(prompts, _ask_all(list(prompts), cleaned, None, settings, progress), strict=True))
 
 
 def _ask_all(
@@ -125,7 +120,6 @@ def _ask_all(
     scale: RatingScale | None,
     settings: JudgeSettings,
     progress: Progress,
-    is_afresh: bool = False,
 ) -> list[Judgement]:
     """What becomes of all prompts, in order; see `judge_all`, and `complete_all` for what happens without a scale."""
     answers: dict[Prompt, list[str]] = defaultdict(list)
@@ -135,17 +129,18 @@ def _ask_all(
     failure = None
     try:
         with JudgementCache(default_cache_path()) as cache:
-            dispatcher = Dispatcher(answers, scale, settings, cache, progress, is_afresh)
+            dispatcher = Dispatcher(answers, scale, settings, cache, progress)
             judgements = dispatcher.judgements
             dispatcher.restore()
             try:
                 unanswered = [prompt for prompt in answers if prompt not in judgements]
                 if settings.asking.is_estimate:
-                    settings.asking.add(progress.title or "judge", unanswered, settings.model, settings.max_tokens)
+                    sent = sum(map(prompt_tokens, unanswered))
+                    received = len(unanswered) * settings.max_tokens
+                    settings.asking.steps.append((progress.title, len(unanswered), sent, received, settings.model))
                     unasked = Judgement(None, None, settings.model, error="not sent: this is an estimate")
                     judgements |= dict.fromkeys(unanswered, unasked)
                 elif unanswered:
-                    _warn_of_context(unanswered, settings)
                     _run_apart(dispatcher.run())
             finally:
                 progress.close()
@@ -160,15 +155,6 @@ def _ask_all(
         return [judgements[prompt] for prompt in prompts]
     unasked = Judgement(None, None, settings.model, error=f"not {progress.words[2]}: {failure}")
     raise JudgeError(failure, [judgements.get(prompt, unasked) for prompt in prompts])
-
-
-def _warn_of_context(prompts: Sequence[Prompt], settings: JudgeSettings) -> None:
-    number, context = too_long(settings.model, prompts, settings.max_tokens)
-    if number:
-        logger.warning(
-            f"{number} of {len(prompts)} prompts, with a reply of up to {settings.max_tokens} tokens, probably exceed "
-            f"the {context} tokens of {settings.model}. Set LMMS_EGOPLAN_JUDGE_MODEL to a model with a longer context"
-        )
 
 
 def probe(settings: JudgeSettings) -> str:

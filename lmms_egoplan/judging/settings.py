@@ -50,6 +50,7 @@ class JudgeSettings:
     timeout: seconds that one request may take, at least 1.
     max_tokens: most tokens of a reply, reasoning included, at least 1.
     asking: the options and counts of the command that asks.
+    is_afresh: whether replies in the cache are replaced.
     """
 
     model: str
@@ -61,6 +62,7 @@ class JudgeSettings:
     timeout: int = 300
     max_tokens: int = 4096
     asking: Asking = field(default_factory=Asking, compare=False, repr=False)
+    is_afresh: bool = False
 
     @property
     def where(self) -> str:

@@ -29,16 +29,16 @@ def test_each_prompt_has_its_json_or_one_reason():
         "refused": Reply("too long", status=400),
     }
     with JudgeServer(lambda prompt, _: replies[prompt]) as server:
-        found = ask_json(
+        found, rejections = ask_json(
             "step", {name: name for name in replies}, JudgeSettings("model", server.url, KEY, 4), "things", False
         )
-    assert found.pop("good") == VALUE
-    assert [(name, reply.step, reply.reason, reply.where) for name, reply in found.items()] == [
-        ("prose", "step", NOT_JSON, "prose"),
-        ("cut", "step", CUT_OFF, "cut"),
-        ("refused", "step", NO_REPLY, "refused"),
+    assert found == {"good": VALUE}
+    assert [(rejection.step, rejection.reason, rejection.where) for rejection in rejections] == [
+        ("step", NOT_JSON, "prose"),
+        ("step", CUT_OFF, "cut"),
+        ("step", NO_REPLY, "refused"),
     ]
-    assert "HTTP 400: too long" in found["refused"].detail
+    assert "HTTP 400: too long" in rejections[-1].detail
 
 
 @pytest.mark.usefixtures("data")
@@ -46,7 +46,7 @@ def test_images_stand_before_the_text():
     images = ("data:image/png;base64,AAAA", "data:image/png;base64,BBBB")
     with JudgeServer(lambda *_: Reply("[]")) as server:
         settings = JudgeSettings("model", server.url, KEY, 4)
-        assert ask_json("step", {"a": Prompt("what?", images)}, settings, "images", False, kind=list) == {"a": []}
+        assert ask_json("step", {"a": Prompt("what?", images)}, settings, "images", False, kind=list) == ({"a": []}, [])
         (body,) = server.bodies
     *shown, text = body["messages"][-1]["content"]
     assert [part["image_url"]["url"] for part in shown] == list(images)
@@ -55,7 +55,10 @@ def test_images_stand_before_the_text():
 
 def ask(server, names, **options):
     settings = JudgeSettings("model", server.url, KEY, 4, asking=Asking(**options))
-    return ask_json("step", {name: name for name in names}, settings, "things", False, schema={"type": "object"})
+    prompts = {name: name for name in names}
+    values, rejections = ask_json("step", prompts, settings, "things", False, schema={"type": "object"})
+    found = values | {rejection.where: rejection for rejection in rejections}
+    return {name: found[name] for name in names}
 
 
 SPOILT = {
@@ -156,7 +159,7 @@ def test_a_schema_is_sent_until_the_endpoint_refuses_one(status):
         assert ask(server, ["c"]) == {"c": VALUE}
         assert ask(server, ["long"])["long"].reason == NO_REPLY
         assert ask(server, ["d"]) == {"d": VALUE}
-        assert formats(server) == [True, True, True]
+        assert formats(server) == [True, True, False, True]
     assert server.bodies[0]["response_format"]["json_schema"]["schema"] == {"type": "object"}
 
 

@@ -22,7 +22,6 @@ from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.sanitize import without_marks
 from lmms_egoplan.media.image_files import jpeg_url
 from lmms_egoplan.paths import yaml_beside
-from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import AnyText, Checked, Text, read_as, shown
 
 _TEXTS: dict[str, str] = yaml_beside(__file__)
@@ -96,23 +95,34 @@ def judge_errors(
     """
     counts: Counter[str] = Counter()
     prompts: dict[str, str | Prompt] = {}
+    steps: dict[str, int] = {}
     for model, stored in plans:
         name = f"{stored.plan.id} of {model}"
         counts[name] += 1
         own = f"{name}, plan {counts[name]}" if counts[name] > 1 else name
         prompts[own] = errors_prompt(stored, instances[instance_key(stored.plan.id)])
-    replies = ask_json("errors", prompts, settings, "types of errors", show_progress, schema=_SCHEMA)
-    judged = []
-    for (model, stored), reply in zip(plans, replies.values(), strict=True):
-        found = reply if isinstance(reply, Rejection) else read_errors(reply, len(official_steps(stored.plan.text)))
-        failure = f"{found.reason}: {found.detail}" if isinstance(found, Rejection) else None
-        marks = None if isinstance(found, Rejection) else found
-        judged.append(
-            JudgedPlan(
-                stored.plan.id, model, stored.plan.text, stored.images, stored.errors, marks, settings.model, failure
-            )
+        steps[own] = len(official_steps(stored.plan.text))
+
+    def read(name: str, reply: dict[str, Any]) -> Errors:
+        return read_errors(reply, steps[name])
+
+    replies, rejections = ask_json(
+        "errors", prompts, settings, "types of errors", show_progress, schema=_SCHEMA, read=read
+    )
+    failures = {rejection.where: f"{rejection.reason}: {rejection.detail}" for rejection in rejections}
+    return [
+        JudgedPlan(
+            stored.plan.id,
+            model,
+            stored.plan.text,
+            stored.images,
+            stored.errors,
+            replies.get(name),
+            settings.model,
+            failures.get(name),
         )
-    return judged
+        for (model, stored), name in zip(plans, prompts, strict=True)
+    ]
 
 
 def errors_prompt(stored: StoredPlan, instance: ShownInstance) -> Prompt:
@@ -134,17 +144,20 @@ def errors_prompt(stored: StoredPlan, instance: ShownInstance) -> Prompt:
     return Prompt(text, images)
 
 
-def read_errors(reply: Any, steps: int) -> Errors | Rejection:
+def read_errors(reply: dict[str, Any], steps: int) -> Errors:
     """The types of errors in a judge's reply; a type without steps is none.
 
     Args:
         steps: of the plan.
+
+    Raises:
+        ValueError: the reply has other keys, or something else than steps.
     """
-    if not isinstance(reply, dict) or not reply.keys() <= ERRORS.keys():
-        return Rejection("errors", "reply that is no object of types of errors", "", shown(reply))
+    if not reply.keys() <= ERRORS.keys():
+        raise ValueError(f"expected types of errors, found {shown(reply)}")
     for marked in reply.values():
         if not isinstance(marked, list) or not all(type(step) is int and 0 <= step <= steps for step in marked):
-            return Rejection("errors", "reply with something else than the plan's steps", "", shown(marked))
+            raise ValueError(f"expected steps of the plan, found {shown(marked)}")
     return {key: sorted(set(reply[key])) for key in ERRORS if reply.get(key)}
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +25,6 @@ from lmms_egoplan.validation import Checked, Text, is_text, read_as, shown
 # Sec. 3.3.
 CATEGORIES = ("object property", "object function", "event causality")
 
-WRONG_FORM = "reply that is no procedure with circumstances"
 REPEATED = "circumstance that the activity has had before"
 NOT_ACCEPTED = "circumstance that people did not accept"
 UNKNOWN_ACTIVITY = "accepted circumstance of an activity without a normal problem"
@@ -72,18 +72,11 @@ def propose(
     chosen = [a for a in activities if not a.description and a.name not in have and a.key in texts]
     prompts = {activity.name: circumstances_prompt(activity.name, texts[activity.key]) for activity in chosen}
     circumstances: list[Circumstance] = []
-    rejections: list[Rejection] = []
-    schema = SCHEMAS["circumstances"]
-    replies = ask_json("circumstance", prompts, settings, "circumstances", show_progress, schema=schema)
-    for name, reply in replies.items():
-        if isinstance(reply, Rejection):
-            rejections.append(reply)
-            continue
-        try:
-            proposal = read_as(_Proposal, name, reply)
-        except LmmsEgoplanError as error:
-            rejections.append(Rejection("circumstance", WRONG_FORM, name, str(error)))
-            continue
+    schema, read = SCHEMAS["circumstances"], partial(read_as, _Proposal)
+    proposals, rejections = ask_json(
+        "circumstance", prompts, settings, "circumstances", show_progress, schema=schema, read=read
+    )
+    for name, proposal in proposals.items():
         procedure = tuple(" ".join(step.split()) for step in proposal.procedure)
         seen: set[str] = set()
         for number, found in enumerate(proposal.circumstances, 1):
@@ -141,12 +134,16 @@ def change(
         prompts[key] = change_prompt(normal[name], circumstance)
         asked[key] = (name, circumstance)
     changed: list[Activity] = []
-    schema = SCHEMAS["change"]
-    for key, reply in ask_json("change", prompts, settings, "changed problems", show_progress, schema=schema).items():
+    replies, rejected = ask_json(
+        "change", prompts, settings, "changed problems", show_progress, schema=SCHEMAS["change"]
+    )
+    rejections += rejected
+    for key in prompts if settings.asking.is_estimate else replies:
         name, circumstance = asked[key]
-        found = reply if isinstance(reply, Rejection) else _read(reply, key, name, normal[name])
         if settings.asking.is_estimate:  # the next step asks about a problem of about this length
             found = replace(normal[name], name=f"{name}_1"), CATEGORIES[0]
+        else:
+            found = _read(replies[key], key, name, normal[name])
         if isinstance(found, Rejection):
             rejections.append(found)
         elif name in have:
@@ -159,10 +156,9 @@ def change(
     return changed, rejections
 
 
-def _read(reply: Any, where: str, name: str, normal: Problem) -> tuple[Problem, str] | Rejection:
+def _read(reply: dict[str, Any], where: str, name: str, normal: Problem) -> tuple[Problem, str] | Rejection:
     """The problem of a reply, and its category."""
-    bddl = reply.get("problem") if isinstance(reply, dict) else None
-    category = reply.get("category") if isinstance(reply, dict) else None
+    bddl, category = reply.get("problem"), reply.get("category")
     if not is_text(bddl) or category not in CATEGORIES:
         return Rejection("change", NO_PROBLEM, where, shown(reply))
     try:

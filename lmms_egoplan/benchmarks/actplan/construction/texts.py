@@ -41,18 +41,21 @@ def describe(
         for activity in activities
     }
     by_key = {activity.key: activity for activity in activities}
-    replies = ask_json("description", prompts, settings, "descriptions", show_progress, schema=SCHEMAS["describe"])
+    replies, rejections = ask_json(
+        "description", prompts, settings, "descriptions", show_progress, schema=SCHEMAS["describe"]
+    )
     if settings.asking.is_estimate:  # each may be asked for twice
         replies = {key: {"description": str(activity.problem)} for key, activity in by_key.items()}
-    texts, rejections, incomplete = _read(replies, by_key)
+    texts, wrong, incomplete = _read(replies, by_key)
+    rejections += wrong
     second = {key: second_description_prompt(prompts[key], *found) for key, found in incomplete.items()}
     if second:
-        replies = ask_json(
+        replies, unread = ask_json(
             "description", second, settings, "descriptions, second time", show_progress, schema=SCHEMAS["describe"]
         )
         more, wrong, still = _read(replies, by_key)
         texts |= more
-        rejections += wrong
+        rejections += [*unread, *wrong]
         rejections += [
             Rejection("description", INCOMPLETE, key, f"{'; '.join(absent)}: {shown(text)}")
             for key, (text, absent) in still.items()
@@ -71,10 +74,7 @@ def _read(
     rejections: list[Rejection] = []
     incomplete: dict[str, tuple[str, list[str]]] = {}
     for key, reply in replies.items():
-        if isinstance(reply, Rejection):
-            rejections.append(reply)
-            continue
-        text = reply.get("description") if isinstance(reply, dict) else None
+        text = reply.get("description")
         if not is_text(text):
             rejections.append(Rejection("description", NO_DESCRIPTION, key, shown(reply)))
             continue

@@ -39,7 +39,6 @@ _AT_ONCE = 32
 _RECORD = "views.json"
 
 TOO_FEW = f"tour with fewer than {FEWEST_VIEWS} sharp views that are not alike"
-NOT_OBJECTS = "reply that is no list of the objects asked about"
 
 
 @dataclass(frozen=True)
@@ -192,16 +191,13 @@ def _ask(
             name = _name(one.tour, candidate)
             asked[name] = one.objects
             prompts[name] = Prompt(seen_prompt(one.objects), (jpeg_url(candidate.image, max(candidate.image.size)),))
-    seen: dict[str, list[str]] = {}
-    rejections: list[Rejection] = []
-    for name, reply in ask_json("views", prompts, settings, title, show_progress, kind=list).items():
-        if isinstance(reply, Rejection):
-            rejections.append(reply)
-        elif not isinstance(reply, list) or not all(shown_object in asked[name] for shown_object in reply):
-            rejections.append(Rejection("views", NOT_OBJECTS, name, shown(reply)))
-        else:
-            seen[name] = reply
-    return seen, rejections
+
+    def read(name: str, reply: list[Any]) -> list[str]:
+        if not all(shown_object in asked[name] for shown_object in reply):
+            raise ValueError(f"expected some of the objects, found {shown(reply)}")
+        return reply
+
+    return ask_json("views", prompts, settings, title, show_progress, kind=list, read=read)
 
 
 def _chosen(

@@ -56,17 +56,12 @@ def propose(
         JudgeError: the language model cannot be asked.
     """
     prompts = {step.step_id: candidates_prompt(step) for step in steps}
-    replies = ask("candidates", prompts, read_proposal, settings, "candidates", show_progress)
+    replies, rejections = ask("candidates", prompts, read_proposal, settings, "candidates", show_progress)
+    if settings.asking.is_estimate:  # the next step asks about as many candidates
+        return {step.step_id: dict.fromkeys(PROPOSED, [step.narration.text] * CANDIDATES) for step in steps}, []
     proposed: dict[str, Candidates] = {}
-    rejections: list[Rejection] = []
-    for step in steps:
+    for step in (step for step in steps if step.step_id in replies):
         reply = replies[step.step_id]
-        if settings.asking.is_estimate:  # the next step asks about as many candidates
-            proposed[step.step_id] = {name: [step.narration.text] * CANDIDATES for name in PROPOSED}
-            continue
-        if isinstance(reply, Rejection):
-            rejections.append(reply)
-            continue
         known = {_plain(step.narration.action)}
         usable: Candidates = {name: [] for name in PROPOSED}
         for name in PROPOSED:
@@ -82,7 +77,7 @@ def propose(
         if all(usable.values()):
             proposed[step.step_id] = usable
         else:
-            rejections.append(_none_left(step, usable))
+            rejections.append(_none_left(step.step_id, usable))
     return proposed, rejections
 
 
@@ -100,32 +95,24 @@ def supported(
     Raises:
         JudgeError: the language model cannot be asked.
     """
-    asked = [step for step in steps if step.step_id in proposed]
-    prompts = {step.step_id: support_prompt(step, proposed[step.step_id]) for step in asked}
+    prompts = {step.step_id: support_prompt(step, proposed[step.step_id]) for step in steps if step.step_id in proposed}
 
     def read(step_id: str, reply: Any) -> dict[str, list[bool]]:
         return read_support(proposed[step_id], reply)
 
-    replies = ask("support", prompts, read, settings, "support before the cut", show_progress)
+    replies, rejections = ask("support", prompts, read, settings, "support before the cut", show_progress)
     if settings.asking.is_estimate:
         return dict(proposed), []
     kept: dict[str, Candidates] = {}
-    rejections: list[Rejection] = []
-    for step in asked:
-        reply = replies[step.step_id]
-        if isinstance(reply, Rejection):
-            rejections.append(reply)
-            continue
+    for step_id, reply in replies.items():
         usable: Candidates = {}
-        for name, texts in proposed[step.step_id].items():
+        for name, texts in proposed[step_id].items():
             usable[name] = [text for text, verdict in zip(texts, reply[name], strict=True) if verdict]
-            rejections += [
-                Rejection(name, UNSUPPORTED, step.step_id, text) for text in texts if text not in usable[name]
-            ]
+            rejections += [Rejection(name, UNSUPPORTED, step_id, text) for text in texts if text not in usable[name]]
         if all(usable.values()):
-            kept[step.step_id] = usable
+            kept[step_id] = usable
         else:
-            rejections.append(_none_left(step, usable))
+            rejections.append(_none_left(step_id, usable))
     return kept, rejections
 
 
@@ -161,9 +148,9 @@ def _fields(kind: type[Checked], reply: Any) -> dict[str, list]:
     return {name: getattr(read, name) for name in PROPOSED}
 
 
-def _none_left(step: Step, usable: Candidates) -> Rejection:
+def _none_left(step_id: str, usable: Candidates) -> Rejection:
     absent = ", ".join(name for name, texts in usable.items() if not texts)
-    return Rejection("step", NONE_LEFT, step.step_id, absent)
+    return Rejection("step", NONE_LEFT, step_id, absent)
 
 
 def _plain(text: str) -> str:

@@ -69,17 +69,17 @@ def find_places(
         video.video_uid: _prompt(video, narrated[video.video_uid], folder)
         for video in (track(videos, "Reading summaries or frames") if show_progress else videos)
     }
-    found = ask("place", prompts, read_place, settings, "places", show_progress)
+    found, rejections = ask("place", prompts, read_place, settings, "places", show_progress)
     # A model that reads no images has refused them.
     unseen = {
         video.video_uid: _prompt_by_narrations(video, narrated[video.video_uid])
         for video in videos
-        if isinstance(prompts[video.video_uid], Prompt) and isinstance(found[video.video_uid], Rejection)
+        if isinstance(prompts[video.video_uid], Prompt) and video.video_uid not in found
     }
     settings.asking.lost -= len(unseen)  # they have a second prompt, which counts
-    found |= ask("place", unseen, read_place, settings, "places without frames", show_progress)
-    rejections = [place for place in found.values() if isinstance(place, Rejection)]
-    return {uid: Place() if isinstance(place, Rejection) else place for uid, place in found.items()}, rejections
+    more, others = ask("place", unseen, read_place, settings, "places without frames", show_progress)
+    rejections = [rejection for rejection in rejections if rejection.where not in unseen] + others
+    return dict.fromkeys(prompts, Place()) | found | more, rejections
 
 
 def _prompt(video: Video, narrated: NarratedVideo, folder: Path) -> str | Prompt:

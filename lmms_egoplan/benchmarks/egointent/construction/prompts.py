@@ -12,6 +12,7 @@ from lmms_egoplan.judging import JudgeSettings
 from lmms_egoplan.judging.json_replies import ask_json
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.rejections import Rejection
 
 # Candidates asked for of each field, and texts that tell where a video was taken: ours, the paper has no numbers.
 CANDIDATES = 3
@@ -28,7 +29,7 @@ def ask(
     settings: JudgeSettings,
     title: str,
     show_progress: bool,
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], list[Rejection]]:
     """Call `ask_json` with the step's schema; the second prompt names the problem of the first reply."""
     schema = _PROMPTS["schemas"][step]
     return ask_json(step, prompts, settings, title, show_progress, schema=schema, read=read, once_more=once_more)

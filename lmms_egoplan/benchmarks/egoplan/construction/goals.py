@@ -137,9 +137,7 @@ def identify_goals(
         JudgeError: the language model cannot be asked.
     """
     prompts = {video.video_id: goal_prompt(video) for video in videos}
-    replies = ask_json("goal", prompts, settings, "task goals", show_progress, schema=_SCHEMA)
-    rejections = [reply for reply in replies.values() if isinstance(reply, Rejection)]
-    return {uid: reply for uid, reply in replies.items() if not isinstance(reply, Rejection)}, rejections
+    return ask_json("goal", prompts, settings, "task goals", show_progress, schema=_SCHEMA)
 
 
 def read_goals(path: Path, videos: Sequence[Video]) -> tuple[dict[str, Any], list[Rejection]]:

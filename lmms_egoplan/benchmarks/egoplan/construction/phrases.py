@@ -58,8 +58,8 @@ def to_phrases(
             requests[f"{uid}, sentences {first + 1} to {first + len(texts)}"] = (uid, texts)
     prompts = {name: phrase_prompt(texts) for name, (_, texts) in requests.items()}
     phrases: dict[tuple[str, str], str | Rejection] = {}
-    replies = ask_json("phrase", prompts, settings, "verb-object phrases", show_progress, kind=list)
-    for name, reply in replies.items():
+    replies, rejected = ask_json("phrase", prompts, settings, "verb-object phrases", show_progress, kind=list)
+    for name, reply in (replies | {rejection.where: rejection for rejection in rejected}).items():
         uid, texts = requests[name]
         # An estimate of the next step counts sentences, which are somewhat longer.
         made = texts if settings.asking.is_estimate else _phrases(reply, texts)
@@ -90,7 +90,7 @@ def _phrases(reply: Any, sentences: Sequence[str]) -> list[str | Rejection]:
     """A phrase for each sentence, or why there is none."""
     if isinstance(reply, Rejection):
         return [reply] * len(sentences)
-    if not isinstance(reply, list) or len(reply) != len(sentences):
+    if len(reply) != len(sentences):
         return [Rejection("phrase", NO_PHRASES, "", shown(reply))] * len(sentences)
     return [
         phrase if _is_brief(phrase) else Rejection("phrase", BAD_PHRASE, "", f"{shown(phrase)} for {shown(sentence)}")

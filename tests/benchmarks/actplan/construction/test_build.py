@@ -197,7 +197,7 @@ def test_from_activities_and_tours_to_prepared_data(sources, monkeypatch):
         ("change", circumstances.UNKNOWN_PREDICATE),
         ("circumstance", circumstances.NOT_ACCEPTED),
         ("circumstance", circumstances.REPEATED),
-        ("circumstance", circumstances.WRONG_FORM),
+        ("circumstance", WRONG_FORM),
         ("description", NOT_JSON),
     ]
     assert (built / "figure_4.csv").read_text().splitlines()[1] == "object property,1,0,1,1,0,0"

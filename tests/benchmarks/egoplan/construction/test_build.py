@@ -25,8 +25,8 @@ from lmms_egoplan.benchmarks.egoplan.construction.goals import DEFAULT_MODEL, go
 from lmms_egoplan.benchmarks.egoplan.construction.narrations import read_epic_kitchens
 from lmms_egoplan.benchmarks.egoplan.records import read_annotations
 from lmms_egoplan.cli import app
-from lmms_egoplan.judging import default_cache_path
-from lmms_egoplan.judging.asking import too_long
+from lmms_egoplan.judging import JudgeSettings, default_cache_path
+from lmms_egoplan.judging.asking import prompt_tokens
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.outputs import MANIFEST
 from patience import FOREVER_S, wait_until
@@ -296,8 +296,8 @@ def test_an_estimate_sends_nothing_and_counts_what_is_missing(tmp_path, monkeypa
         # Goals of another video: all are rejected, but the replies are kept.
         assert build(few, tmp_path / "built").exit_code == 1
         sent = len(server.prompts)
-        (tmp_path / "prices.yaml").write_text("gpt-4o-2024-11-20: {input: 2.5, output: 10}\n")
-        priced = build(EPIC, tmp_path / "built", "--estimate", "--prices", tmp_path / "prices.yaml")
+        (tmp_path / "prices.json").write_text('{"gpt-4o-2024-11-20": {"input": 2.5, "output": 10}}')
+        priced = build(EPIC, tmp_path / "built", "--estimate", "--prices", tmp_path / "prices.json")
         assert len(server.prompts) == sent
     assert priced.exit_code == 0, priced.output
     step, total = priced.stdout.splitlines()[:2]
@@ -314,16 +314,18 @@ def test_an_estimate_sends_nothing_and_counts_what_is_missing(tmp_path, monkeypa
     alone = build(EPIC, tmp_path / "built", "--estimate")
     assert figures(alone.stdout.splitlines()[1])[0] == 138
     assert not (tmp_path / "built").exists()
-    assert build(EPIC, tmp_path / "built", "--estimate", "--prices", tmp_path / "prices.yaml").exit_code == 1
+    assert build(EPIC, tmp_path / "built", "--estimate", "--prices", tmp_path / "prices.json").exit_code == 1
 
 
 @pytest.mark.parametrize(
     ("prices", "options", "told"),
     [
-        ("gpt-4: 3", ["--estimate"], ["prices.json", "gpt-4", "expected an object"]),
+        ("gpt-4: 3", ["--estimate"], ["prices.json", "JSON"]),
+        ('{"gpt-4": 3}', ["--estimate"], ["prices.json", "gpt-4", "expected an object"]),
+        ('{"gpt-4": {"input": 1, "output": 2, "input": 3}}', ["--estimate"], ["prices.json", "input", "once"]),
         ('{"gpt-4": {"input": -1, "output": 2}}', ["--estimate"], ["prices.json", "input", "-1"]),
         ('{"gpt-4": {"input": 1}}', ["--estimate"], ["prices.json", "output"]),
-        ('{"gpt-4": {"input": .nan, "output": true}}', ["--estimate"], ["prices.json", "input"]),
+        ('{"gpt-4": {"input": NaN, "output": true}}', ["--estimate"], ["prices.json", "input"]),
         ('{"gpt-4": ', ["--estimate"], ["prices.json", "JSON"]),
         ('{"gpt-4": {"input": 1, "output": 2}}', ["--estimate"], ["prices.json", "gpt-4o-2024-11-20"]),
         ('{"gpt-4": {"input": 1, "output": 2}}', [], ["--estimate"]),
@@ -337,13 +339,16 @@ def test_wrong_prices_are_told_before_anything_is_sent(tmp_path, prices, options
     assert all(word in result.stderr for word in told), result.stderr
 
 
+# Tokens of prompt and reply together, as OpenAI publishes them.
+CONTEXTS = {"gpt-4": 8192, "gpt-4o-2024-11-20": 128_000}
+
+
 @real
 def test_the_default_model_has_room_for_all_prompts():
     videos, _ = read_epic_kitchens(EPIC)
-    prompts = [Prompt(goal_prompt(video)) for video in videos]
-    assert too_long("gpt-4", prompts, 4096) == (13, 8192)
-    assert too_long(DEFAULT_MODEL, prompts, 16384) == (0, 128_000)
-    assert too_long("another model", prompts, 4096) == (0, None)
+    tokens = [prompt_tokens(Prompt(goal_prompt(video))) for video in videos]
+    assert sum(each + JudgeSettings.max_tokens > CONTEXTS["gpt-4"] for each in tokens) == 13
+    assert max(tokens) + JudgeSettings.max_tokens < CONTEXTS[DEFAULT_MODEL]
 
 
 def test_without_a_language_model_the_command_says_how_to_set_one(tmp_path):
