@@ -1,8 +1,14 @@
-"""What is checked of samples before any training: texts, lengths; and questions that shared passes are tried on."""
+"""What is checked of samples before any training: texts, lengths, media; and questions to try shared passes on."""
 
+import pickle
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+
+import torch
+from torch.utils.data import DataLoader
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.progress import track
 from lmms_egoplan.ranking.question import ContextTooLongError, EncodedQuestion
 from lmms_egoplan.training.questions import AnswerEncoder
 from lmms_egoplan.training.samples import Drawn, Sample
@@ -66,6 +72,28 @@ def check_lengths(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> 
             _length(encoder, samples[index])
 
 
+def check_media(
+    encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]], workers: int, process: int = 0, processes: int = 1
+) -> None:
+    """Read all that is shown, or a process's share of it, each set of media once, with a progress bar.
+
+    Args:
+        workers: processes that read for this one; 0 for none.
+
+    Raises:
+        LmmsEgoplanError: something cannot be read; names the first 20 samples.
+    """
+    by_media = {pickle.dumps(sample.visuals): sample for samples in parts for sample in samples if sample.num_visuals}
+    share = [*by_media.values()][process::processes]
+    problem_of = partial(_media_problem, encoder)
+    # A generator of its own: the loader would change the random numbers of the weights.
+    loader = DataLoader(share, None, num_workers=workers, collate_fn=problem_of, generator=torch.Generator())
+    if problems := [problem for problem in track(loader, "Checking images and videos") if problem]:
+        raise LmmsEgoplanError(
+            f"{len(problems)} of {len(share)} sets of images and videos cannot be read:\n{listing(problems)}"
+        )
+
+
 def probes(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> Iterator[EncodedQuestion]:
     """Of each kind of media (clips, images, text alone) a question with several candidates, preferably with negatives.
 
@@ -92,6 +120,14 @@ def probes(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> Iterato
         if kind not in kinds:
             kinds.add(kind)
             yield encoded
+
+
+def _media_problem(encoder: AnswerEncoder, sample: Sample) -> str | None:
+    try:
+        encoder.load(Drawn(sample, 0, None))
+    except LmmsEgoplanError as error:
+        return str(error)
+    return None
 
 
 def _shows(sample: Sample) -> tuple[bool, int, int]:

@@ -11,7 +11,7 @@ from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.ranking.encoding import QuestionEncoder
 from lmms_egoplan.ranking.question import ContextTooLongError, EncodedQuestion
 from lmms_egoplan.training.mix import Mix
-from lmms_egoplan.training.samples import Drawn
+from lmms_egoplan.training.samples import Drawn, Message
 
 VIDEO_FRAMES = 8
 """Frames of a video file, as of each clip."""
@@ -42,11 +42,15 @@ class AnswerEncoder:
         """
         answers = drawn.answers if with_negative else drawn.answers[:1]
         encoder = self._ranked if drawn.sample.negatives else self._written
-        return self._fitting(encoder.encode(drawn.messages(self._media), answers, drawn.sample.name), drawn)
+        return self._fitting(encoder.encode(self.load(drawn), answers, drawn.sample.name), drawn)
 
     def encode_choices(self, drawn: Drawn, choices: Sequence[str]) -> EncodedQuestion:
         """The question with these answers; raises as `encode`."""
-        return self._fitting(self._ranked.encode(drawn.messages(self._media), choices, drawn.sample.name), drawn)
+        return self._fitting(self._ranked.encode(self.load(drawn), choices, drawn.sample.name), drawn)
+
+    def load(self, drawn: Drawn) -> list[Message]:
+        """Read what is shown; see `Drawn.messages`."""
+        return drawn.messages(self._media)
 
     def reserved_text(self, text: str) -> str | None:
         """As `QuestionEncoder.reserved_text`."""

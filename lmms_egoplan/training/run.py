@@ -25,7 +25,7 @@ from lmms_egoplan.ranking.encoder_decoder import encoder_decoder_of
 from lmms_egoplan.ranking.question import EncodedQuestion
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.training.adapter import adapted_layers, add_adapter, load_weights, save_adapter
-from lmms_egoplan.training.checks import check_lengths, check_texts, probes
+from lmms_egoplan.training.checks import check_lengths, check_media, check_texts, probes
 from lmms_egoplan.training.mix import Mix
 from lmms_egoplan.training.parts import find_parts
 from lmms_egoplan.training.questions import AnswerEncoder, Questions
@@ -39,7 +39,7 @@ CHOICES = 4
 """Choices of a held-out question: the answer and negatives, as in the benchmark; fewer where there are fewer."""
 
 # Settings that leave the weights as they are.
-_FREE = ("workers", "log_every", "save_every", "evaluate_every", "report_to")
+_FREE = ("workers", "check", "log_every", "save_every", "evaluate_every", "report_to")
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ def tune(
 
     Raises:
         LmmsEgoplanError: the folder is another run's, holds a run and `resume` is not given, or none and it is given;
-            another process trains in it; the mix is empty; a sample cannot be encoded or does not fit the model; the
-            settings do not fit the model or the processes.
+            another process trains in it; the mix is empty; a sample cannot be read or encoded, or does not fit the
+            model; the settings do not fit the model or the processes.
         OSError: the folder cannot be written.
     """
     mix = Mix(parts, proportions, settings.seed)
@@ -136,6 +136,8 @@ def _tune(
     check_lengths(encoder, seen)
     scorer = AnswerScorer(base, way=settings.answer_passes)
     scorer.check(processor, *probes(encoder, seen))
+    if settings.check:
+        check_media(encoder, seen, settings.workers, state.process_index, state.num_processes)
     run = {"model": model_name, **identity, **settings.model_dump(mode="json"), "proportions": mix.shares}
     with state.main_process_first():
         folder = RunFolder(out, run, free=_FREE, resume="take its settings and files again, and --resume")

@@ -82,6 +82,7 @@ class TuningSettings(Strict):
     precision: float32, or bfloat16 with the trained parameters in float32; ``auto``: bfloat16 where a GPU has it.
     answer_passes: see `AnswerPasses`; ``auto`` takes shared ones where these are exact for the model.
     workers: processes that decode media.
+    check: whether all media are read before the first update.
     report_to: what transformers' Trainer logs to: tensorboard, wandb, ...
     trainer: further arguments of transformers' ``TrainingArguments``, such as ``fsdp`` and ``deepspeed`` (untested).
     """
@@ -104,6 +105,7 @@ class TuningSettings(Strict):
     answer_passes: Literal["auto", "shared", "separate"] = "auto"
     attn_implementation: str | None = None
     workers: Annotated[int, Field(ge=0)] = 4
+    check: bool = True
     seed: Annotated[int, Field(ge=0)] = 42
     log_every: Positive = 10
     save_every: Positive = 500

@@ -72,6 +72,10 @@ def train(
             "--no-lora", help="Leave the language model as it is: train only what joins it with the image encoder."
         ),
     ] = False,
+    no_check: Annotated[
+        bool,
+        typer.Option("--no-check", help="Do not read all images and videos before the first update."),
+    ] = False,
     epochs: Annotated[int | None, typer.Option(min=1, help="Default: 2, as in the paper.", show_default=False)] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Updates, in place of epochs.", show_default=False)] = None,
     batch_size: Annotated[
@@ -115,6 +119,7 @@ def train(
         "recognition_data": recognition_data,
         "instructions": instructions or None,
         "instruction_media": instruction_media,
+        "check": False if no_check else None,
         "contrastive": False if no_contrastive else None,
         "epochs": epochs,
         "steps": steps,

@@ -429,21 +429,24 @@ def test_a_sample_that_turns_out_too_long_ends_the_run_with_its_name(folder, tmp
         tune_egoplan(tuning(folder, instructions=[path], workers=1), folder / "guard", tell=lambda _: None)
 
 
-def test_damaged_media_in_a_worker_give_one_line_without_another_data_sets_advice(tmp_path, folder):
+@pytest.mark.parametrize(("check", "workers", "damaged"), [(True, 0, [11, 21, 31]), (True, 2, [21]), (False, 1, [21])])
+def test_damaged_media_are_named_before_training_unless_unchecked(tmp_path, folder, check, workers, damaged, capfd):
     (tmp_path / "model").symlink_to(folder / "model")
     write_set(tmp_path)
-    for number in range(11, 16):
-        for video in (1, 2, 3):
-            frame = tmp_path / f"epic/P01/rgb_frames/P01_0{video}" / f"frame_{number:010}.jpg"
-            frame.write_bytes(frame.read_bytes()[:200])
+    for sample in damaged:  # the observation of its second question, which is neither the longest nor the shortest
+        frame = tmp_path / f"epic/P01/rgb_frames/P01_0{sample // 10}/frame_0000000012.jpg"
+        frame.write_bytes(frame.read_bytes()[:200])
+    settings = tuning(tmp_path, workers=workers, check=check, recognition=False, held_out=0.0, steps=12)
     with pytest.raises(LmmsEgoplanError) as told:
-        tune_egoplan(tuning(tmp_path, workers=1, recognition=False, steps=12), tmp_path / "out", tell=lambda _: None)
-    message = str(told.value)
-    assert message.startswith(f"{tmp_path / 'EgoPlan_IT.json'}, sample_id ")
-    assert message.endswith("download it again")
-    assert message.count("sample_id") == 1
-    assert "skip-missing" not in message
-    assert "\n" not in message
+        tune_egoplan(settings, tmp_path / "out", tell=lambda _: None)
+    assert ("15/15" in capfd.readouterr().err) == check
+    assert (tmp_path / "out" / "run.json").exists() == (not check)
+    lines = [line for line in str(told.value).splitlines() if "sample_id" in line]
+    for sample, line in zip(damaged, lines, strict=True):
+        assert f"{tmp_path / 'EgoPlan_IT.json'}, sample_id {sample}: " in line
+        assert f"P01_0{sample // 10}/frame_0000000012.jpg" in line
+        assert line.count("sample_id") == 1
+        assert "skip-missing" not in line
 
 
 def test_a_part_that_is_not_seen_is_not_in_the_card(folder):
