@@ -28,7 +28,10 @@ MANIFEST = ".lmms-egoplan.json"
 _FORMER = {"report": "report.json", "train egoplan": "run.json", "train bleurt": "run.json"}
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 # What libraries say that tell no error number: safetensors, torch, SQLite.
-_FULL_TEXTS = ("No space left", "StorageFull", "disk is full", "File too large", "FileTooLarge")
+_FULL_TEXTS = (
+    *("No space left", "StorageFull", "disk is full", "File too large", "FileTooLarge"),
+    *("inline_container", "PytorchStreamWriter"),
+)
 
 
 class _Manifest(Checked):
@@ -128,11 +131,15 @@ def delete(paths: Iterable[Path]) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Within it, errors of the system that name no file, or a temporary one, name this one."""
+    """Within it, errors of writing that name no file, or a temporary one, name this one."""
     try:
         yield
     except OSError as error:
         raise type(error)(error.errno, error.strerror, str(path)) from error
+    except Exception as error:
+        if _is_full(error):
+            raise OSError(errno.ENOSPC, str(error).splitlines()[0], str(path)) from error
+        raise
 
 
 @contextmanager

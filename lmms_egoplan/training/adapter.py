@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_json
+from lmms_egoplan.outputs import naming
 from lmms_egoplan.storage import write_whole
 from lmms_egoplan.training.parts import Parts, find_parts, layer_names, lora_pattern
 from lmms_egoplan.training.settings import Lora
@@ -105,7 +106,8 @@ def _targets(model: PreTrainedModel, parts: Parts, lora: Lora, tell: Callable[[s
 
 def save_adapter(tuned: "PeftModel", folder: Path) -> None:
     """Write a peft folder: LoRA, the modules trained whole, and what tells the base from others."""
-    tuned.save_pretrained(folder)
+    with naming(folder / _WEIGHTS):
+        tuned.save_pretrained(folder)
     write_whole(folder / _BASE, json.dumps(_identity(tuned.get_base_model()), indent=1) + "\n")
 
 

@@ -12,6 +12,7 @@ from torch.utils.data import SequentialSampler
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.outputs import naming
 from lmms_egoplan.ranking.question import EncodedQuestion
 from lmms_egoplan.training.loss import Scores, batch_loss, count_violations
 from lmms_egoplan.training.questions import Failed, Questions, collate
@@ -177,6 +178,16 @@ class AnswerTrainer(Trainer):
             folder = Path(output_dir or self.args.output_dir)
             folder.mkdir(parents=True, exist_ok=True)
             self._save_parts(folder)
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        try:
+            super()._save_checkpoint(model, trial)
+        except Exception as error:
+            if getattr(error, "filename", None):
+                raise
+            files = (path for path in Path(self.args.output_dir).rglob("*") if path.is_file())
+            with naming(max(files, key=lambda path: path.stat().st_mtime_ns)):
+                raise
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         self._load_parts(Path(resume_from_checkpoint))

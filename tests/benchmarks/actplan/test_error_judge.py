@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import nullcontext
 
 import pytest
 from typer.testing import CliRunner
@@ -20,7 +21,6 @@ from lmms_egoplan.benchmarks.actplan.error_judge import (
 from lmms_egoplan.benchmarks.actplan.error_types import ERRORS
 from lmms_egoplan.benchmarks.actplan.records import find_instances
 from lmms_egoplan.cli import app
-from lmms_egoplan.rejections import Rejection
 
 
 @pytest.fixture

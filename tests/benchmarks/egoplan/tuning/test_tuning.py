@@ -43,6 +43,7 @@ from lmms_egoplan.training.samples import Sample
 from lmms_egoplan.training.settings import read_settings, settings_text
 from patience import FOREVER_S, wait_until
 from ranking.test_ranking import image, question
+from volumes import volume_of
 from zoo import build
 
 from .small import ACTIONS, records, tuning, write_set
@@ -506,6 +507,22 @@ def test_a_run_goes_on_with_other_workers_and_not_with_other_files(folder, run):
     assert f"files: {folder / 'EgoPlan_IT.json'}: other contents; lora: nothing there, " in message
     assert message.endswith("take its settings and files again, and --resume")
     assert "0000" not in message
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize(
+    ("room", "file"), [(100_000, "adapter_model.safetensors"), (120_000, "base.json"), (300_000, "optimizer.pt")]
+)
+def test_a_full_volume_is_named_with_the_checkpoints_file(folder, tmp_path, capfd, room, file):
+    with volume_of(tmp_path / "volume", room) as mount:
+        if mount != tmp_path / "volume":
+            pytest.skip("needs a volume that can be mounted")
+        assert start(folder, mount / "out").wait() == 1
+    told = capfd.readouterr().err
+    line = next(line for line in told.splitlines() if "lmms-egoplan: " in line)
+    assert f"checkpoint-2/{file}: " in line
+    assert f"volume {mount} " in line
+    assert "Traceback" not in told
 
 
 @pytest.mark.whole
