@@ -77,13 +77,13 @@ def test_a_judge_beside_people(release, tmp_path, monkeypatch):
         assert "Passed over, as people called them correct: 1 of 6 plans" in output
         assert "Plans judged: 3 of 5; marked by people, too: 3" in output
         assert "fewer than 10 plans" in output
-        # The reply in prose is asked for once more.
-        assert len(server.prompts) == 6
+        # The reply in prose and the one with a step too many are asked for once more.
+        assert len(server.prompts) == 7
         contents = [body["messages"][-1]["content"] for body in server.bodies]
         assert all(content[0]["type"] == "image_url" and len(content) >= 3 for content in contents)
         # Replies are kept, and asked for no second time.
         assert run(server, monkeypatch, *arguments)[0] == 1
-        assert len(server.prompts) == 6
+        assert len(server.prompts) == 7
     judged = read_judged(out / JUDGED_ERRORS)
     assert [plan.judge for plan in judged] == [{"form": [2]}, {"form": [1]}, None, {"object": [1, 2]}, None]
     assert [plan.people for plan in judged] == PEOPLE[1:]
@@ -114,7 +114,8 @@ def test_an_estimate_and_a_retry_of_a_judge(release, tmp_path, monkeypatch):
         verdicts[3] = "{}"
         sent = len(server.prompts)
         run(server, monkeypatch, *arguments, "--retry-rejected")
-        assert len(server.prompts) == sent + 1
+        # The third plan's reply is good now, the fifth one's is asked for twice.
+        assert len(server.prompts) == sent + 3
     assert [plan.judge for plan in read_judged(out / JUDGED_ERRORS)][2] == {}
 
 
