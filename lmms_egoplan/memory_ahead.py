@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
-from PIL import Image
+if TYPE_CHECKING:
+    from PIL import Image
 
 RESERVE: ContextVar[Callable[..., None]] = ContextVar("RESERVE", default=lambda num_bytes, is_known=False: None)
 """Call it with the bytes of the pixels that follow, before they are decoded. It may stop a thread that reads ahead.
@@ -16,6 +18,6 @@ PEAK = SimpleNamespace(num_bytes=0)
 """The most bytes that reading ahead has taken in this process."""
 
 
-def reserve_for(images: Iterable[Image.Image], count: int = 1, is_known: bool = False) -> None:
+def reserve_for(images: Iterable["Image.Image"], count: int = 1, is_known: bool = False) -> None:
     """Call `RESERVE` for ``count`` RGB images of the size of each of these."""
     RESERVE.get()(3 * count * sum(image.width * image.height for image in images), is_known)

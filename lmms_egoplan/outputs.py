@@ -24,8 +24,6 @@ from lmms_egoplan.jsonl import read_json
 from lmms_egoplan.validation import Checked, read_as
 
 MANIFEST = ".lmms-egoplan.json"
-# What outputs of before the manifest have.
-_FORMER = {"report": "report.json", "train egoplan": "run.json", "train bleurt": "run.json"}
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 # What libraries say that tell no error number: safetensors, torch, SQLite.
 _FULL_TEXTS = (
@@ -155,7 +153,7 @@ def claimed_folder(out: Path, command: str, read: Sequence[Path] = ()) -> Iterat
     if out.exists() and not out.is_dir():
         raise LmmsEgoplanError(f"--out {out}: a file is there; name a folder")
     manifest = _read(out)
-    is_former = not manifest.command and command in _FORMER and (out / _FORMER[command]).is_file()
+    is_former = command == "report" and not manifest.command and (out / "report.json").is_file()
     if manifest.command != command and not is_former and out.is_dir() and any(out.iterdir()):
         owner = f"`lmms-egoplan {manifest.command}` wrote it" if manifest.command else "it holds other files"
         raise LmmsEgoplanError(f"--out {out}: {owner}; name a new or empty folder")

@@ -96,10 +96,10 @@ def failed_audits(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
     Args:
         results: The metrics of each task, as the harnesses name them.
 
-    >>> run = {"egoplan_val": {"ranking_audit_difference,none": 0.5, "ranking_tolerance,none": 1e-4}}
+    >>> run = {"task": {"ranking_audit_difference,none": 0.5, "ranking_tolerance,none": 1e-4}}
     >>> failed_audits(run)
-    ['egoplan_val: ranking differs from full passes by 0.5 nats, more than 0.0001']
-    >>> failed_audits({"egoplan_val": {"acc,none": 0.5}})
+    ['task: ranking differs from full passes by 0.5 nats, more than 0.0001']
+    >>> failed_audits({"task": {"acc,none": 0.5}})
     []
     """
     return [f"{task}: {objection}" for task, metrics in results.items() if (objection := inexact(metrics))]

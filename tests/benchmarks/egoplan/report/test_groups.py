@@ -63,7 +63,8 @@ def test_without_an_encoder_the_levels_alone_are_missing(runs, monkeypatch):
     assert "egoplan_past_actions" in keys
     assert "egoplan_similarity" not in keys
     (told,) = (remark for remark in found.remarks if remark.startswith("No accuracy by goal-answer similarity: "))
-    assert f"cannot be reached.\nPoint {ENCODER_VARIABLE} to a local copy" in told
+    assert "/no/such/folder" in told
+    assert "hf download" in told
 
 
 def test_an_encoder_that_was_asked_for_must_be_there(runs):
