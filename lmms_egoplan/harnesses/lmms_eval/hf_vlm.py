@@ -23,7 +23,7 @@ from lmms_egoplan.harnesses.checkpoints import check_arguments, load_config
 from lmms_egoplan.harnesses.generation import AnswerGenerator, Question
 from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
-from lmms_egoplan.harnesses.lmms_eval.questions import continuation, document, grouped
+from lmms_egoplan.harnesses.lmms_eval.questions import continuation, document, grouped, media_error
 from lmms_egoplan.harnesses.lmms_eval.streaming import StreamedResponses
 from lmms_egoplan.harnesses.memory import num_bytes
 from lmms_egoplan.harnesses.prefetch import num_workers, prefetch
@@ -214,7 +214,7 @@ class HFVLM(lmms):
             visuals = doc_to_visual(doc) if doc_to_visual else None
             return self._media.messages(context, visuals or []), question_id
         except (OSError, ValueError) as error:
-            raise LmmsEgoplanError(f"question {question_id}: {error}") from error
+            raise media_error(question_id, error) from error
 
     def _messages_with_system(self, doc_to_visual: Any, doc: Any) -> list[dict[str, Any]] | None:
         """The chat messages that the task has for a document, where a system message is among them; else None.

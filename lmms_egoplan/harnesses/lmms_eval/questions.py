@@ -6,6 +6,8 @@ from typing import Any
 
 from lmms_eval.api.instance import Instance
 
+from lmms_egoplan.errors import LmmsEgoplanError
+
 
 def grouped(requests: Sequence[Instance]) -> list[list[Instance]]:
     """Consecutive requests about the same question."""
@@ -25,6 +27,13 @@ def document(request: Instance, task_dict: Mapping[str, Any]) -> tuple[Any, str]
     if isinstance(doc, dict) and "sample_id" in doc:
         question_id += f" (sample_id {doc['sample_id']})"
     return doc, question_id
+
+
+def media_error(question_id: str, error: Exception) -> LmmsEgoplanError:
+    """Name a question whose media cannot be read. Its record is named once: errors of frames name theirs."""
+    question, _, record = question_id.removesuffix(")").partition(" (")
+    is_named = record and f"{error}".startswith(f"{record}: ")
+    return LmmsEgoplanError(f"question {question if is_named else question_id}: {error}")
 
 
 def continuation(request: Instance, task_dict: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.checkpoints import check_vllm_arguments, load_config
 from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
-from lmms_egoplan.harnesses.lmms_eval.questions import continuation, document, grouped
+from lmms_egoplan.harnesses.lmms_eval.questions import continuation, document, grouped, media_error
 from lmms_egoplan.harnesses.lmms_eval.streaming import StreamedResponses
 from lmms_egoplan.harnesses.memory import num_bytes
 from lmms_egoplan.harnesses.prefetch import num_workers, prefetch
@@ -163,7 +163,7 @@ class VLLMRanker(VLLM):
             try:
                 messages = self._media.messages(context, (doc_to_visual(doc) if doc_to_visual else None) or [])
             except (OSError, ValueError) as error:
-                raise LmmsEgoplanError(f"question {question_id}: {error}") from error
+                raise media_error(question_id, error) from error
             continuations = [continuation(request, self.task_dict) for request in group]
             question = self._ranker.encode(messages, list(dict.fromkeys(continuations)), question_id)
             return question, continuations, 2 * num_bytes([message["content"] for message in messages])

@@ -3,12 +3,15 @@
 import os
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 from lmms_eval.api.instance import unwrap_generation_output
 from PIL import Image
 
+from benchmarks.egoplan.test_visuals import row
 from harnesses.lmms_eval.small_requests import generate, generation_requests, ranking_requests
+from lmms_egoplan.benchmarks.egoplan.visuals import visual_input
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.generation import AnswerGenerator
 from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
@@ -16,7 +19,7 @@ from lmms_egoplan.media.clip import Clip
 from lmms_egoplan.media.frames import read_frame_folder, read_video_frames
 from lmms_egoplan.ranking.loglikelihood import parse_loglikelihood
 from lmms_egoplan.ranking.question import ContextTooLongError
-from media.files import number_image, read_numbers, write_numbered_video
+from media.files import damage_packet, number_image, read_numbers, write_numbered_video
 from patience import FOREVER_S
 from ranking.reference import reference_loss
 from zoo import build, save
@@ -255,6 +258,21 @@ def test_errors_name_the_record(checkpoint):
     docs = [{"sample_id": 115, "text": "What?", "visuals": [picture(0)] * 200, "choices": CHOICES}]
     with pytest.raises(ContextTooLongError, match=r"question small/0 \(sample_id 115\): "):
         list(model.loglikelihood(ranking_requests(model, docs)))
+
+
+@pytest.mark.parametrize("requests_of", [ranking_requests, generation_requests])
+def test_a_damaged_frame_names_its_record_once(checkpoint, tmp_path, requests_of):
+    model = HFVLM(checkpoint["llava"], "float32")
+    path = damage_packet(write_numbered_video(tmp_path / "v.mp4", 48), 13)
+    docs = [row("Ego4D", path, 23, (0, 20)) | {"sample_id": 115, "text": "What?", "visuals": [], "choices": CHOICES}]
+    requests = requests_of(model, docs)
+    show = partial(visual_input, settings={"media": "frames", "num_frames": 24})
+    for request in requests:
+        request.arguments = (*request.arguments[:2], show, *request.arguments[3:])
+    answers = model.loglikelihood if requests_of is ranking_requests else model.generate_until
+    with pytest.raises(LmmsEgoplanError, match=r"question small/0: sample_id 115: .*v\.mp4") as told:
+        list(answers(requests))
+    assert str(told.value).count("115") == 1
 
 
 def test_batch_size_must_be_a_number(checkpoint):
