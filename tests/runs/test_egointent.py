@@ -12,7 +12,9 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from benchmarks.egointent.source import raw_record, write_annotations, write_videos
 from judge_server import JudgeServer, Reply
+from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import visual_input
@@ -152,6 +154,20 @@ def test_every_aggregate_is_that_of_the_samples(data, judged):
     assert results["unverified"] == 1
     assert results["num_steps"] == len(rows)
     assert results["judge_model"] == "qwen3-of-tests"
+
+
+def test_steps_of_unknown_places_are_scored(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
+    steps = [raw_record(number, scenario=None, environment=None) for number in range(1, 4)]
+    prepare_egointent(write_annotations(tmp_path / "steps.jsonl", steps), write_videos(tmp_path / "videos"))
+    checkpoint = save_answerer("qwen2_5_vl", tmp_path / "qwen", ANSWERS)
+    done = run(tmp_path, tmp_path / "run", *hf_vlm(checkpoint, "egointent"), judge={"LMMS_EGOPLAN_JUDGE_MODEL": "demo"})
+    metrics = done.results["egointent"]
+    assert metrics["scenario,judged"] == {"unknown": metrics["overall,judged"]}
+    assert {sample["overall"]["environment"] for sample in done.samples["egointent"]} == {"unknown"}
+    report = CliRunner().invoke(app, ["report", str(tmp_path / "run"), "--out", str(tmp_path / "report")])
+    assert report.exit_code == 0, report.output
+    assert "unknown" in (tmp_path / "report" / "index.html").read_text()
 
 
 def test_each_rating_is_of_its_own_field(judged):

@@ -41,7 +41,7 @@ def read_items(annotations: Path, videos: Path) -> list[Item]:
     Raises:
         LmmsEgoplanError: the annotations are wrong, or frames are missing.
     """
-    records = read_annotations(annotations, drafts=True)
+    records = read_annotations(annotations)
     paths = check_videos(records, videos)
     raws = read_raw(annotations)
     return [_item(record, paths[record.step_id], raw) for record, raw in zip(records, raws, strict=True)]

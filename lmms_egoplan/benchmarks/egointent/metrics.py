@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
-from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
+from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.benchmarks.egointent.splits import OFFICIAL
 from lmms_egoplan.benchmarks.egointent.step_answer import JudgedStep
@@ -32,8 +32,8 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     Returns:
         Each of `FIELDS`, with ``score`` (0..100) only where there is a rating; ``overall``, with all fields of
         `GradedStep`, ``missing`` (fields), ``video_id``, ``environment``, ``scenario`` or, of a Goal-Step step,
-        ``category`` and, only where all three fields have a rating, their mean as ``score``; one of ``indoor`` and
-        ``outdoor``; one of ``scenario`` and ``category``; ``parsed``, ``judge_coverage``, ``truncated``,
+        ``category`` and, only where all three fields have a rating, their mean as ``score``; ``indoor`` or
+        ``outdoor``, if known; one of ``scenario`` and ``category``; ``parsed``, ``judge_coverage``, ``truncated``,
         ``truncated_of``, ``suspect``, ``judge_model``, ``media``, ``unverified``, ``num_steps`` and those of `covered`.
 
     Raises:
@@ -62,7 +62,7 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     values, group = values_of(step, doc, "overall"), group_of(doc)
     ratings = {"ratings": step.ratings, "missing": step.missing}
     return values | {
-        doc["environment"]: ratings,
+        **({doc["environment"]: ratings} if doc["environment"] in ENVIRONMENTS else {}),
         **dict.fromkeys(group, ratings | group),
         "unverified": {"unverified": doc["unverified"]},
     }

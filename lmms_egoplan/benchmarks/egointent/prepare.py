@@ -8,7 +8,7 @@ from statistics import fmean, median, quantiles
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lmms_egoplan.benchmarks.egointent.record_files import HUB, HUB_DATASET, load, mapping_lines
-from lmms_egoplan.benchmarks.egointent.records import Record, check_records
+from lmms_egoplan.benchmarks.egointent.records import UNKNOWN, Record, check_records
 from lmms_egoplan.benchmarks.egointent.splits import OFFICIAL, PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -158,6 +158,8 @@ def _rows(records: Sequence[Record], footage: dict[str, Footage], split_size: in
     return [
         record.model_dump(exclude=without_origin)
         | {
+            "scenario": record.scenario if record.is_goalstep else record.scenario or UNKNOWN,
+            "environment": record.environment or UNKNOWN,
             "video_path": str(footage[record.step_id].path),
             "num_frames": len(footage[record.step_id].frames),
             "split_size": split_size,
@@ -193,7 +195,7 @@ def duration_counts(durations: Sequence[float]) -> dict[str, float]:
 def _groups(records: Sequence[Record]) -> dict[str, int]:
     if any(record.is_goalstep for record in records):
         return {"categories": len({record.category for record in records})}
-    return {"scenarios": len({record.scenario for record in records})}
+    return {"scenarios": len({record.scenario for record in records} - {None})}
 
 
 def _dataset(rows: list[dict[str, Any]]) -> "Dataset":

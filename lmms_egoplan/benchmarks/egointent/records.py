@@ -30,8 +30,8 @@ VIDEO_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,127}")
 # Goal-Step's ids: a UUID, of a grouped video behind "grp-".
 _GOALSTEP_VIDEO_ID = re.compile(r"(grp-)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _VIDEO_NAME = "a video's file name without .mp4, of letters, digits and . _ - and blanks"
-# The context in which a record must have a scenario, and the one in which nobody has told the place yet.
-_NO_CATEGORY, _DRAFT = "no category", "draft"
+UNKNOWN = "unknown"
+"""Scenario and environment of prepared steps whose annotations do not name them."""
 
 Label = Annotated[Text, AfterValidator(str.strip)]
 """A text, without the blanks around it."""
@@ -44,8 +44,8 @@ class Record(Checked):
     start_sec, end_sec: seconds of the video that may be seen, ``0 <= start_sec < end_sec``; a frame at `end_sec`,
         the truncation point (sec. 3.3), is not seen any more.
     local_intent, global_intent, next_step_plan: the references (sec. 3.2).
-    scenario: the place, one of 15 in the paper (Fig. 7: Yard ... Bedroom); None for a Goal-Step step.
-    environment: ``"indoor"`` or ``"outdoor"``; None for a draft's place that nobody has told, as its scenario.
+    scenario: the place, one of 15 in the paper (Fig. 7: Yard ... Bedroom); None for a Goal-Step step, or if unknown.
+    environment: ``"indoor"`` or ``"outdoor"``; None if unknown.
     event, goal: of the whole video, where the file tells.
     unverified: nobody has looked at the labels; they come from other annotations.
     category: of the video's goal, of a Goal-Step step; None for a step of the benchmark.
@@ -59,13 +59,13 @@ class Record(Checked):
     local_intent: Label
     global_intent: Label
     next_step_plan: Label
-    scenario: Label | None
+    scenario: Label | None = None
     environment: Annotated[
         str | None,
         AfterValidator(lambda text: text and text.strip().lower()),
         Predicate((None, *ENVIRONMENTS).__contains__),
         Expected(" or ".join(ENVIRONMENTS)),
-    ]
+    ] = None
     event: Annotated[Label | None, Expected("a text or nothing")] = None
     goal: Annotated[Label | None, Expected("a text or nothing")] = None
     unverified: bool = False
@@ -79,20 +79,6 @@ class Record(Checked):
         if not start < end:
             raise expected(f"a time after start_sec, {start}")
         return end
-
-    @field_validator("scenario")
-    @classmethod
-    def _check_scenario(cls, scenario: str | None, info: ValidationInfo) -> str | None:
-        if scenario is None and info.context is _NO_CATEGORY:
-            raise expected("a text")
-        return scenario
-
-    @field_validator("environment")
-    @classmethod
-    def _check_environment(cls, environment: str | None, info: ValidationInfo) -> str | None:
-        if environment is None and info.context is not _DRAFT:
-            raise expected(" or ".join(ENVIRONMENTS))
-        return environment
 
     @property
     def is_goalstep(self) -> bool:
@@ -118,14 +104,13 @@ def has_goalstep_id(step_id: str, video_id: str, unverified: bool) -> bool:
     return re.fullmatch(rf"{re.escape(video_id[:8])}_[1-9]\d*", step_id) is not None
 
 
-def read_annotations(path: str | Path, drafts: bool = False) -> list[Record]:
+def read_annotations(path: str | Path) -> list[Record]:
     """Read an annotation file and check every record of it.
 
     Args:
         path: see `record_files.load`. Keys are the names of `Record`'s fields, `ALIASES` or `record_files.VARIANTS`, in
             any case, with blanks or hyphens for underscores; others are left out. Blanks around texts are dropped, and
             the environment's case does not matter.
-        drafts: accept steps whose place nobody has told yet: neither a scenario nor an environment.
 
     Returns:
         The records in the file's order.
@@ -135,15 +120,14 @@ def read_annotations(path: str | Path, drafts: bool = False) -> list[Record]:
             names the first 20 problems, each with the line or the record's number (from 1), step_id, field and what
             was found, and their total.
     """
-    return check_records(path, load(path), drafts)
+    return check_records(path, load(path))
 
 
-def check_records(path: str | Path, loaded: Sequence[Raw], drafts: bool = False) -> list[Record]:
+def check_records(path: str | Path, loaded: Sequence[Raw]) -> list[Record]:
     """As `read_annotations`, of records that `record_files.load` has read.
 
     Args:
         path: names the file in messages.
-        drafts: see `read_annotations`.
     """
     records: list[Record] = []
     problems: list[str] = []
@@ -157,7 +141,7 @@ def check_records(path: str | Path, loaded: Sequence[Raw], drafts: bool = False)
             continue
         values, found = _by_field(raw)
         step_id = values.get("step_id")
-        record, more = _read(values, drafts)
+        record, more = _read(values)
         records.append(record)
         found += more
         labels = {field: values[field] for field in FIELDS if is_text(values.get(field))}
@@ -227,12 +211,11 @@ def _tells(step_id: str, label: str) -> bool:
     return " " in words[1] and f" {words[1]} " in f" {words[0]} "
 
 
-def _read(values: dict[str, Any], drafts: bool) -> tuple[Record | None, list[str]]:
+def _read(values: dict[str, Any]) -> tuple[Record | None, list[str]]:
     if values.get("scenario") is None and values.get("category") is not None:
         return check_record(Record, values)
     # A category beside a scenario is one of the other keys, which are left out.
-    unplaced = drafts and values.get("scenario") is None and values.get("environment") is None
-    record, problems = check_record(Record, values | {"category": None}, _DRAFT if unplaced else _NO_CATEGORY)
+    record, problems = check_record(Record, values | {"category": None})
     if record and has_goalstep_id(record.step_id, record.video_id, record.unverified):
         record = record.model_copy(update={"scenario": None, "category": record.scenario})
     return record, problems

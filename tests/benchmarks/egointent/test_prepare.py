@@ -195,6 +195,14 @@ def test_steps_lie_inside_their_videos_by_time_stamps(folder, gaps):
         prepare(folder, [raw_record(start_sec=0, end_sec=end + 0.12)])
 
 
+def test_an_unknown_place_is_prepared_and_counted_as_such(folder):
+    steps = [raw_record(1), raw_record(2, scenario=None), raw_record(3, environment=None)]
+    assert prepare(folder, steps)["counts"]["scenarios"]["prepared"] == 1
+    rows = PREPARED.load("test")
+    assert rows["scenario"][:] == ["Assemble Furniture", "unknown", "Assemble Furniture"]
+    assert rows["environment"][:] == ["indoor", "indoor", "unknown"]
+
+
 def test_a_step_between_two_frames_has_no_footage(folder):
     write_videos(folder / "videos", frames=30, gaps=(30,))
     assert prepare(folder, [raw_record(start_sec=1.0, end_sec=1.5)])["questions"] == 1
@@ -218,7 +226,7 @@ def test_the_fingerprint_tells_data_apart(folder):
 
 def test_wrong_input_ends_with_one_error(folder):
     with pytest.raises(LmmsEgoplanError, match="environment: expected indoor or outdoor"):
-        prepare(folder, [raw_record(environment=None)])
+        prepare(folder, [raw_record(environment="inside")])
     with pytest.raises(LmmsEgoplanError, match=r"--videos .*absent: no such folder; it holds <video_id>.mp4"):
         prepare_egointent(write_annotations(folder / "steps.jsonl", raw_records()), folder / "absent", True)
 

@@ -107,12 +107,12 @@ def test_other_names_of_keys(tmp_path, field, key):
 
 
 def test_only_the_optional_may_be_absent(tmp_path):
-    optional = {"event", "goal", "unverified"}
+    optional = {"event", "goal", "unverified", "scenario", "environment"}
     for field in raw_record():
         raw = raw_record()
         del raw[field]
         if field in optional:
-            assert getattr(read(tmp_path, json.dumps(raw))[0], field) is None
+            assert not getattr(read(tmp_path, json.dumps(raw))[0], field)
         else:
             with pytest.raises(LmmsEgoplanError, match=f" {field}: expected .*, found nothing"):
                 read(tmp_path, json.dumps(raw))
@@ -178,7 +178,7 @@ def test_unreadable_files(tmp_path):
 
 def test_long_lists_of_problems_are_cut(tmp_path):
     with pytest.raises(LmmsEgoplanError, match=r"30 problem\(s\) in 30 records(.|\n)*\.\.\. and 10 more") as caught:
-        read(tmp_path, json.dumps([raw_record(number, scenario=None) for number in range(30)]))
+        read(tmp_path, json.dumps([raw_record(number, scenario=3) for number in range(30)]))
     assert str(caught.value).count("scenario: expected a text") == 20
 
 
@@ -247,8 +247,9 @@ def test_anything_gives_records_or_one_error(tmp_path_factory, changes, as_lines
     assert len(records) == len(raws) > 0
     for record in records:
         assert 0 <= record.start_sec < record.end_sec < float("inf")
-        assert record.environment in ("indoor", "outdoor")
-        assert all(text == text.strip() != "" for text in (record.local_intent, record.global_intent, record.scenario))
+        assert record.environment in ("indoor", "outdoor", None)
+        texts = (record.local_intent, record.global_intent, record.scenario or "unknown")
+        assert all(text == text.strip() != "" for text in texts)
 
 
 @pytest.mark.parametrize("more", [{}, {"environment": "x"}])
@@ -258,15 +259,10 @@ def test_a_step_id_must_not_tell_the_labels(tmp_path, more):
         read_annotations(write_annotations(tmp_path / "steps.jsonl", records))
 
 
-def test_a_draft_has_neither_scenario_nor_environment(tmp_path):
-    path = write_annotations(tmp_path / "steps.jsonl", [raw_record(1, scenario=None, environment=None), raw_record(2)])
-    assert [(record.scenario, record.environment) for record in read_annotations(path, drafts=True)] == [
-        (None, None),
-        ("Assemble Furniture", "indoor"),
-    ]
-    with pytest.raises(LmmsEgoplanError, match="environment: expected indoor or outdoor, found nothing"):
-        read_annotations(path)
-    for absent in ("scenario", "environment"):
-        half = write_annotations(tmp_path / "half.jsonl", [raw_record(1, **{absent: None})])
-        with pytest.raises(LmmsEgoplanError, match=f"{absent}: expected"):
-            read_annotations(half, drafts=True)
+@pytest.mark.parametrize("absent", [["scenario"], ["environment"], ["scenario", "environment"]])
+def test_a_place_may_be_unknown(tmp_path, absent):
+    without = {key: value for key, value in raw_record(1).items() if key not in absent}
+    path = write_annotations(tmp_path / "steps.jsonl", [without, raw_record(2, **dict.fromkeys(absent))])
+    for record in read_annotations(path):
+        assert [name for name in ("scenario", "environment") if getattr(record, name) is None] == absent
+        assert not record.is_goalstep
