@@ -1,7 +1,9 @@
 """Judged answers in files, as the ``judge`` commands write them, read like the runs of a harness."""
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from lmms_egoplan.report.logged_samples import Origin, short_name
 from lmms_egoplan.report.recompute import aggregations, recompute
 from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.report.scored import Record, logged
+from lmms_egoplan.storage import write_whole
 from lmms_egoplan.validation import listing, read_as
 
 # By a key of the first record, what a file of no benchmark's is. The first match counts.
@@ -43,6 +46,13 @@ def judged_record(kind: type[Record], where: str, record: dict[str, Any]) -> Rec
         return logged(kind, record)
     except ValueError as error:
         raise LmmsEgoplanError(f"{where}: {error}; was the file changed? Judge the answers again") from error
+
+
+def write_lines(path: Path, records: Iterable[dict[str, Any]], runs: Iterable[Origin | None]) -> None:
+    """Write judged answers as JSON lines, with their runs as far as these are known."""
+    known = chain(runs, repeat(None))
+    lines = (record | ({"run": run.model_dump()} if run else {}) for record, run in zip(records, known, strict=False))
+    write_whole(path, "".join(f"{json.dumps(line)}\n" for line in lines))
 
 
 def has_repeats(path: Path) -> bool:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from lmms_egoplan.jsonl import decode
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import decode, read_lines
 from lmms_egoplan.report.run import CHECKPOINT
 from lmms_egoplan.report.task_versions import logged_version
 from lmms_egoplan.validation import AnyText, Checked
@@ -85,6 +86,23 @@ def find_sample_files(folder: Path, prefix: str) -> list[SampleFile]:
     """Files of samples below a folder, of tasks whose name begins so, sorted by path."""
     named = (sample_file(path) for path in sorted(folder.rglob(f"*samples_{prefix}*.jsonl")))
     return [file for file in named if file is not None and file.task.startswith(prefix)]
+
+
+def stored_lines(path: Path, prefix: str) -> list[tuple[str, str, Origin | None]]:
+    """Return place, text and run of each line of a file of answers, or of all sample files below a folder.
+
+    Args:
+        prefix: of the names of tasks whose samples are read; see `find_sample_files`.
+
+    Raises:
+        LmmsEgoplanError: there are none, or a file cannot be read.
+    """
+    files = [file.path for file in find_sample_files(path, prefix)] if path.is_dir() else [path]
+    lines = [(where, line, run) for file in files for run in [origin_of(file)] for where, line in read_lines(file)]
+    if not lines:
+        what = f"no samples of {prefix}* below it" if path.is_dir() else "no answers in it"
+        raise LmmsEgoplanError(f"{path}: {what}; {HOW_TO_LOG}")
+    return lines
 
 
 def start_time(path: Path, results: Mapping[str, Any]) -> str:

@@ -234,8 +234,8 @@ def judge(
 ) -> None:
     """Judge answers to EgoIntent's steps, from a run or from another framework.
 
-    Samples of `egointent`, `egointent_v1` and `egointent_diagnostics` are judged by the prompts of their task, other
-    answers by those of `egointent`. LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY set the endpoint,
+    Samples of `egointent` and `egointent_v1` are judged by the prompts of their task, other answers by those of
+    `egointent`. The judge of `egointent_diagnostics` needs the frames: its samples are refused. LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY set the endpoint,
     LMMS_EGOPLAN_JUDGE_MODEL the model. Judgements are stored as they come: after an interruption, the same command
     asks for the rest only.
 
@@ -244,9 +244,9 @@ def judge(
 
     Example: `lmms-egoplan judge egointent runs/my-model --out judged.jsonl`
     """
+    from lmms_egoplan.benchmarks.egointent.scoring import DEFAULT_JUDGE
     from lmms_egoplan.benchmarks.egointent.stored_steps import (
         judge_stored,
-        judges_of,
         read_stored,
         rows_of,
         summaries,
@@ -254,15 +254,13 @@ def judge(
     )
     from lmms_egoplan.judging import probe
 
+    settings = judge_for(DEFAULT_JUDGE, concurrency, Asking(retry_rejected, estimate, prices))
     stored = read_stored(samples)
-    asking = Asking(retry_rejected, estimate, prices)
-    judges = {kind: judge_for(default, concurrency, asking) for kind, default in judges_of(stored).items()}
     rows = rows_of(stored)
     if not estimate:
-        for settings in dict.fromkeys(judges.values()):
-            probe(settings)
-    judged = judge_stored(stored, rows, judges)
-    asking.finish_estimate()
+        probe(settings)
+    judged = judge_stored(stored, rows, settings)
+    settings.asking.finish_estimate()
     unjudged = sum(None in step.rated.values() for step in judged)
     written = written_path(out, unjudged)
     write_judged(written, stored, judged)

@@ -1,51 +1,35 @@
 """EgoIntent's answers in files: what a run or another framework has stored, and what judging writes."""
 
 import json
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
-from statistics import fmean
 from typing import Any, Literal
 
 from lmms_egoplan.benchmarks.egointent.answer_files import TASK
-from lmms_egoplan.benchmarks.egointent.diagnostics.judge_protocol import DIAGNOSTICS_VERSION, SCORES
-from lmms_egoplan.benchmarks.egointent.diagnostics.metrics import score_diagnostics
-from lmms_egoplan.benchmarks.egointent.diagnostics.scoring import DEFAULT_JUDGE as DEFAULT_DIAGNOSTICS_JUDGE
-from lmms_egoplan.benchmarks.egointent.diagnostics.scoring import DiagnosedStep, Diagnosis, diagnose
 from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION, RELEASE_JUDGE_VERSION
 from lmms_egoplan.benchmarks.egointent.metrics import (
-    Values,
     field_score,
     judge_coverage,
     judge_models,
+    overall,
     score_release_step,
     score_step,
 )
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
-from lmms_egoplan.benchmarks.egointent.scoring import DEFAULT_JUDGE, GradedStep, Prediction, grade
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.scoring import GradedStep, Prediction, grade
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED
-from lmms_egoplan.benchmarks.egointent.step_answer import Answer, JudgedStep
-from lmms_egoplan.benchmarks.egointent.visuals import visual_input
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.report.benchmark import Judged
-from lmms_egoplan.report.judged import judged_record
-from lmms_egoplan.report.logged_samples import HOW_TO_LOG, Origin, find_sample_files, origin_of
-from lmms_egoplan.storage import write_whole
+from lmms_egoplan.report.judged import judged_record, write_lines
+from lmms_egoplan.report.logged_samples import Origin, stored_lines
 from lmms_egoplan.validation import AnyText, Checked, read_as
 
-V1, DIAGNOSTICS = "egointent_v1", "egointent_diagnostics"
-_DEFAULTS = {TASK: DEFAULT_JUDGE, V1: DEFAULT_JUDGE, DIAGNOSTICS: DEFAULT_DIAGNOSTICS_JUDGE}
-_VERSIONS = {TASK: RELEASE_JUDGE_VERSION, V1: JUDGE_VERSION, DIAGNOSTICS: DIAGNOSTICS_VERSION}
-_SCORES: dict[str, tuple[Callable[..., Values], type[JudgedStep]]] = {
-    TASK: (score_release_step, GradedStep),
-    V1: (score_step, GradedStep),
-    DIAGNOSTICS: (score_diagnostics, Diagnosis),
-}
-_NAMES = {TASK: [RELEASE_NAMES[field] for field in FIELDS], V1: FIELDS, DIAGNOSTICS: tuple(SCORES)}
+V1 = "egointent_v1"
+_VERSIONS = {TASK: RELEASE_JUDGE_VERSION, V1: JUDGE_VERSION}
+_SCORES = {TASK: score_release_step, V1: score_step}
 _HOW = 'give a harness\'s samples, or lines such as {"step_id": "1", "answer": "{\\"local_intent\\": ...}"}'
 
 
@@ -59,7 +43,7 @@ class StoredStep(Checked):
     """
 
     where: str
-    kind: Literal["egointent", "egointent_v1", "egointent_diagnostics"]
+    kind: Literal["egointent", "egointent_v1"]
     step_id: AnyText
     reply: AnyText
     video_id: AnyText | None = None
@@ -80,16 +64,11 @@ def read_stored(paths: Iterable[Path]) -> list[StoredStep]:
         LmmsEgoplanError: a file cannot be read, holds something else, or repeats a step; names line and field.
     """
     steps: dict[tuple[str, str], StoredStep] = {}
-    for path in paths:
-        files = [file.path for file in find_sample_files(path, TASK)] if path.is_dir() else [path]
-        lines = [(where, line, origin_of(file)) for file in files for where, line in read_lines(file)]
-        if not lines:
-            raise LmmsEgoplanError(f"{path}: no answers to EgoIntent's steps; {HOW_TO_LOG}")
-        for step in (_stored(*line) for line in lines):
-            if (earlier := steps.setdefault((step.kind, step.step_id), step)) is not step:
-                raise LmmsEgoplanError(
-                    f"{step.where}: step {step.step_id!r} is already in {earlier.where}; give the answers of one run"
-                )
+    for step in (_stored(*line) for path in paths for line in stored_lines(path, TASK)):
+        if (earlier := steps.setdefault((step.kind, step.step_id), step)) is not step:
+            raise LmmsEgoplanError(
+                f"{step.where}: step {step.step_id!r} is already in {earlier.where}; give the answers of one run"
+            )
     return list(steps.values())
 
 
@@ -111,62 +90,50 @@ def rows_of(stored: Sequence[StoredStep]) -> list[Mapping[str, Any]]:
 
 
 def judge_stored(
-    stored: Sequence[StoredStep], rows: Sequence[Mapping[str, Any]], judges: Mapping[str, JudgeSettings]
-) -> list[JudgedStep]:
+    stored: Sequence[StoredStep], rows: Sequence[Mapping[str, Any]], settings: JudgeSettings
+) -> list[GradedStep]:
     """Have each reply read and judged as the filter of its task does, in order.
 
     Args:
         rows: of the steps, see `rows_of`.
-        judges: by kind.
     """
-    judged: dict[int, JudgedStep] = {}
-    for kind, settings in judges.items():
+    judged: dict[int, GradedStep] = {}
+    for kind in _VERSIONS:
         places = [place for place, step in enumerate(stored) if step.kind == kind]
-        shown = [(stored[place], rows[place]) for place in places]
-        if kind == DIAGNOSTICS:
-            answers = [_answer(DiagnosedStep, *x, load_images=_images(*x)) for x in shown]
-            steps: Sequence[JudgedStep] = diagnose(answers, settings)
-        else:
-            is_together = '"together": true' in json.dumps([step.run and step.run.config for step, _ in shown])
-            answers = [_answer(Prediction, *x) for x in shown]
-            steps = grade(answers, settings, together=is_together, release=kind == TASK)
-        judged |= zip(places, steps, strict=True)
+        steps = [stored[place] for place in places]
+        is_together = '"together": true' in json.dumps([step.run and step.run.config for step in steps])
+        answers = [
+            Prediction.of_reply(rows[place], step.reply, step.truncated, step.frames_shown, step.media)
+            for place, step in zip(places, steps, strict=True)
+        ]
+        graded = grade(answers, settings, together=is_together, release=kind == TASK)
+        judged |= zip(places, graded, strict=True)
     return [judged[place] for place in range(len(stored))]
 
 
-def write_judged(path: Path, stored: Sequence[StoredStep], judged: Sequence[JudgedStep]) -> None:
+def write_judged(path: Path, stored: Sequence[StoredStep], judged: Sequence[GradedStep]) -> None:
     """Write judged steps as JSON lines, which `read_stored` and the report read."""
     lines = (
-        asdict(answer)
-        | {"kind": step.kind, "judge_prompt": _VERSIONS[step.kind]}
-        | ({"run": step.run.model_dump()} if step.run else {})
+        asdict(answer) | {"kind": step.kind, "judge_prompt": _VERSIONS[step.kind]}
         for step, answer in zip(stored, judged, strict=True)
     )
-    write_whole(path, "".join(f"{json.dumps(line)}\n" for line in lines))
-
-
-def judges_of(stored: Sequence[StoredStep]) -> dict[str, str]:
-    """Return the default judge of each task that the replies are of."""
-    return {kind: judge for kind, judge in _DEFAULTS.items() if any(step.kind == kind for step in stored)}
+    write_lines(path, lines, [step.run for step in stored])
 
 
 def summaries(
-    stored: Sequence[StoredStep], rows: Sequence[Mapping[str, Any]], judged: Sequence[JudgedStep]
+    stored: Sequence[StoredStep], rows: Sequence[Mapping[str, Any]], judged: Sequence[GradedStep]
 ) -> Iterator[str]:
     """Return one line for each task: its score, how much of it is judged, and by whom."""
-    for kind in judges_of(stored):
-        found = [
-            _SCORES[kind][0](row, [answer.to_text()])
-            for step, row, answer in zip(stored, rows, judged, strict=True)
-            if step.kind == kind
-        ]
-        ratings = [(name, field_score([values[name] for values in found])) for name in _NAMES[kind]]
-        scores = ", ".join(f"{name} {'n/a' if math.isnan(score) else f'{score:.1f}'}" for name, score in ratings)
-        yield (
-            f"{kind}: mean {fmean(score for _, score in ratings):.1f} ({scores}), {len(found)} steps, "
-            f"{judge_coverage([values['judge_coverage'] for values in found]):.1%} of what was found is judged, by "
-            f"{judge_models([values['judge_model'] for values in found])}"
-        )
+    for kind in _VERSIONS:
+        steps = zip(stored, rows, judged, strict=True)
+        values = [score_step(row, [answer.to_text()]) for step, row, answer in steps if step.kind == kind]
+        if values:
+            scores = (f"{field} {field_score([value[field] for value in values]):.1f}" for field in FIELDS)
+            yield (
+                f"{kind}: mean {overall([value['overall'] for value in values]):.1f} ({', '.join(scores)}), "
+                f"{len(values)} steps, {judge_coverage([value['judge_coverage'] for value in values]):.1%} of what "
+                f"was found is judged, by {judge_models([value['judge_model'] for value in values])}"
+            )
 
 
 def judged_samples(path: Path) -> Iterator[Judged]:
@@ -174,31 +141,24 @@ def judged_samples(path: Path) -> Iterator[Judged]:
     stored = read_stored([path])
     for step, row, (_, line) in zip(stored, rows_of(stored), read_lines(path), strict=True):
         record = parse_record(step.where, line)
-        score, kind = _SCORES[step.kind]
+        score = _SCORES[step.kind]
         config = {
             "process_results": f"def {score.__name__}",
             "metadata": {"judge_prompt": record.get("judge_prompt")},
         }
-        yield step.kind, config, score(row, [judged_record(kind, step.where, record).to_text()])
+        yield step.kind, config, score(row, [judged_record(GradedStep, step.where, record).to_text()])
 
 
 def _stored(where: str, line: str, run: Origin | None) -> StoredStep:
     record = parse_record(where, line, _HOW)
     if not isinstance(record, dict):
         raise LmmsEgoplanError(f"{where}: expected an object with step_id and answer; {_HOW}")
-    logged = next((record[name] for name in ("diagnostics", "overall") if isinstance(record.get(name), dict)), None)
-    if logged is not None:
-        kind = DIAGNOSTICS if "diagnostics" in record else TASK if "overall_missing_zero" in record else V1
-        record = logged | {"kind": kind}
+    if isinstance(record.get("diagnostics"), dict):
+        raise LmmsEgoplanError(
+            f"{where}: an answer to the diagnostics; to judge it, set a judge and repeat the run with --use_cache"
+        )
+    if isinstance(record.get("overall"), dict):
+        record = record["overall"] | {"kind": TASK if "overall_missing_zero" in record else V1}
     reply = record.get("reply", record.get("answer"))
     known = {"where": where, "reply": reply, "run": run or record.get("run")}
     return read_as(StoredStep, where, {"kind": TASK} | record | known)
-
-
-def _answer(kind: type[Answer], step: StoredStep, row: Mapping[str, Any], **others: Any) -> Answer:
-    return kind.of_reply(row, step.reply, step.truncated, step.frames_shown, step.media, **others)
-
-
-def _images(step: StoredStep, row: Mapping[str, Any]) -> Callable[[], Any]:
-    """Return what reads the frames that the model was shown."""
-    return partial(visual_input, row, {"media": "frames", "max_frames": step.frames_shown or row["num_frames"]})

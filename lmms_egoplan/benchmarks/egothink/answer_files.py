@@ -1,9 +1,7 @@
 """EgoThink's answers in files: what a run or another framework has stored, and what judging writes."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from itertools import chain, repeat
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,13 +11,14 @@ from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimensi
 from lmms_egoplan.benchmarks.egothink.scoring import Answer, JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import parse_record, read_lines
-from lmms_egoplan.report.logged_samples import HOW_TO_LOG, Origin, find_sample_files, origin_of
-from lmms_egoplan.storage import write_whole
+from lmms_egoplan.jsonl import parse_record
+from lmms_egoplan.report.judged import write_lines
+from lmms_egoplan.report.logged_samples import Origin, stored_lines
 from lmms_egoplan.text import clean_text
 from lmms_egoplan.validation import AnyText, Checked, read_as
 
 _TASKS = "egothink_"
+_REPEATED = ("rating", "judgement", "judge", "error")
 _HOW = 'give a harness\'s samples, or lines such as {"id": "existence/1", "answer": "Yes."}'
 
 
@@ -63,7 +62,7 @@ def read_stored(paths: Iterable[Path]) -> list[StoredAnswer]:
     answers: dict[str, StoredAnswer] = {}
     versions: dict[str, str] = {}
     for path in paths:
-        for answer in _read_path(path):
+        for answer in (_stored_answer(*line) for line in stored_lines(path, _TASKS)):
             if answer.run and answer.run.version:
                 versions.setdefault(answer.run.version, answer.where)
             earlier = answers.setdefault(answer.id, answer)
@@ -125,33 +124,21 @@ def check_dimension(where: str, question_id: str) -> None:
         )
 
 
-def write_judged(path: Path, judged: Iterable[JudgedAnswer], runs: Iterable[Origin | None] = ()) -> None:
+def write_judged(path: Path, repeats: Sequence[Sequence[JudgedAnswer]], runs: Iterable[Origin | None] = ()) -> None:
     """Write judged answers as JSON lines, which `read_stored` reads.
 
     Args:
+        repeats: of judging the same answers. A line is the first one's answer; with several, rating, reply, judge and
+            error of each are its ``repeats``.
         runs: of the answers; fewer where they are unknown.
 
     Raises:
         OSError: the folder cannot be written.
     """
-    write_lines(path, map(asdict, judged), runs)
-
-
-def write_lines(path: Path, records: Iterable[dict[str, Any]], runs: Iterable[Origin | None]) -> None:
-    """Write records as JSON lines, with their runs as far as these are known."""
-    known = chain(runs, repeat(None))
-    lines = (record | ({"run": run.model_dump()} if run else {}) for record, run in zip(records, known, strict=False))
-    write_whole(path, "".join(f"{json.dumps(line)}\n" for line in lines))
-
-
-def _read_path(path: Path) -> list[StoredAnswer]:
-    files = [file.path for file in find_sample_files(path, _TASKS)] if path.is_dir() else [path]
-    lines = [(where, line, run) for file in files for run in [origin_of(file)] for where, line in read_lines(file)]
-    answers = [_stored_answer(*line) for line in lines]
-    if not answers:
-        what = f"no samples of {_TASKS}* below it" if path.is_dir() else "no answers in it"
-        raise LmmsEgoplanError(f"{path}: {what}; {HOW_TO_LOG}")
-    return answers
+    records = [asdict(answer) for answer in repeats[0]]
+    for record, same in zip(records, zip(*repeats, strict=True), strict=True) if len(repeats) > 1 else ():
+        record["repeats"] = [{name: getattr(answer, name) for name in _REPEATED} for answer in same]
+    write_lines(path, records, runs)
 
 
 def _stored_answer(where: str, line: str, run: Origin | None) -> StoredAnswer:

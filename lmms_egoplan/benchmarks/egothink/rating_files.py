@@ -3,24 +3,19 @@
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 from annotated_types import Predicate
 from pydantic import Field
 
-from lmms_egoplan.benchmarks.egothink.answer_files import check_dimension, read_stored, write_lines
+from lmms_egoplan.benchmarks.egothink.answer_files import check_dimension, read_stored
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
-from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
-from lmms_egoplan.report.logged_samples import Origin
 from lmms_egoplan.text import cell_text
 from lmms_egoplan.validation import Checked, Expected, read_as
-
-_REPEATED = ("rating", "judgement", "judge", "error")
 
 Rated = dict[str, float | None]
 """Question, then rating in [0, 1]; None for an answer that was not rated."""
@@ -110,21 +105,6 @@ def read_human(path: Path) -> dict[str, Rated]:
     except csv.Error as error:
         raise LmmsEgoplanError(f"{path}, after line {lines.line_num}: no CSV: {error}") from error
     return raters
-
-
-def write_repeated(path: Path, repeats: Sequence[Sequence[JudgedAnswer]], runs: Iterable[Origin | None] = ()) -> None:
-    """Write the repeats of judging the same answers as JSON lines, which `read_stored` and `read_repeated` read.
-
-    A line is the first repeat's judged answer, with rating, reply, judge and error of every repeat as ``repeats``.
-
-    Raises:
-        OSError: the folder cannot be written.
-    """
-    records = (
-        asdict(answer[0]) | {"repeats": [{name: getattr(repeat, name) for name in _REPEATED} for repeat in answer]}
-        for answer in zip(*repeats, strict=True)
-    )
-    write_lines(path, records, runs)
 
 
 def read_repeated(path: Path) -> tuple[dict[str, list[float | None]], str]:

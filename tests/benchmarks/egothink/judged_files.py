@@ -30,5 +30,5 @@ def judged(question, answer="Yes.", rating=1.0, judge="judge-a"):
 
 
 def judged_file(path, answers):
-    write_judged(path, answers)
+    write_judged(path, [answers])
     return path

@@ -55,23 +55,19 @@ def judge(
     Example: `lmms-egoplan judge egothink runs/my-model --out judged.jsonl`
     """
     from lmms_egoplan.benchmarks.egothink.answer_files import read_stored, with_questions, write_judged
-    from lmms_egoplan.benchmarks.egothink.rating_files import write_repeated
     from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, grade_repeatedly
     from lmms_egoplan.judging import probe
 
     settings = judge_for(DEFAULT_JUDGE, concurrency, Asking(retry_rejected, estimate, prices))
     stored = read_stored(samples)
-    answers, runs = with_questions(stored), [answer.run for answer in stored]
+    answers = with_questions(stored)
     if not estimate:
         probe(settings)
     repeated = grade_repeatedly(answers, settings, repeats)
     judged = repeated[0]
     unjudged = sum(None in (answer.rating for answer in same) for same in zip(*repeated, strict=True))
     written = written_path(out, unjudged)
-    if repeats > 1:
-        write_repeated(written, repeated, runs)
-    else:
-        write_judged(written, judged, runs)
+    write_judged(written, repeated, [answer.run for answer in stored])
     _print_scores(judged)
     if repeats > 1:
         _print_noise(repeated)

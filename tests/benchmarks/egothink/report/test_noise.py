@@ -10,7 +10,7 @@ from benchmarks.actplan.synthetic import actplan_answers
 from benchmarks.egothink.report.synthetic_runs import rows
 from benchmarks.egothink.synthetic import egothink_answers
 from lmms_egoplan.benchmarks.egothink import report as egothink
-from lmms_egoplan.benchmarks.egothink.rating_files import write_repeated
+from lmms_egoplan.benchmarks.egothink.answer_files import write_judged
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.splits import OFFICIAL
 from lmms_egoplan.cli import app
@@ -29,7 +29,7 @@ def judged(tmp_path):
         [JudgedAnswer(key, "a", None, False, ratings[n], "r", "judge-b", None) for key, ratings in RATINGS.items()]
         for n in (0, 1)
     ]
-    write_repeated(tmp_path / "judged.jsonl", repeats)
+    write_judged(tmp_path / "judged.jsonl", repeats)
     return tmp_path / "judged.jsonl"
 
 
@@ -61,7 +61,7 @@ def test_the_average_needs_all_questions(tmp_path, unrated):
         [JudgedAnswer(id_, "a", None, False, rating, "r", "judge-b", None) for id_ in ids] for rating in (1.0, 0.5)
     ]
     rated[1][300] = replace(rated[1][300], rating=None if unrated else 0.5)
-    write_repeated(tmp_path / "judged.jsonl", rated)
+    write_judged(tmp_path / "judged.jsonl", rated)
     average = rows(egothink.judge_noise([tmp_path / "judged.jsonl"]))[-1]
     spread = (average["score"], average["lowest"], average["highest"])
     assert (average["answers"], *spread) == ((699, None, None, None) if unrated else (700, 75, 50, 100))
