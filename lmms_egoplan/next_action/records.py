@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.file_kinds import check_kind
 from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record, read_json
 from lmms_egoplan.validation import Checked, Expected, Kind, Text, expected, listing, problem, shown
 
@@ -175,6 +176,8 @@ def read_records(kind: type[Kind], path: Path, key: str, hint: str, context: dic
         if sample_id is not None and (other := first_use.setdefault(shown(sample_id), index)) != index:
             flaws.append(f"sample_id: already used by record {other}")
         problems += [f"record {index}, sample_id {shown(sample_id)}, {flaw}" for flaw in flaws]
+    if problems:
+        check_kind(path, raw_records, kind)
     if len(problems) == 1:
         raise LmmsEgoplanError(f"{path}: {problems[0]}; {hint}")
     if problems:

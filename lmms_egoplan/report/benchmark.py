@@ -69,8 +69,6 @@ class BenchmarkReport(ABC, Generic[Task]):
     TITLE, LEAD: of the section.
     METRIC, DECIMALS: the main score, as the summary names and shows it.
     UNIT, TOP: what stands behind a difference of main scores, "" for nothing; the highest score that there can be.
-    JUDGED: the fields by which a file of the benchmark's judged answers is known; empty where there are none.
-    UNJUDGED: fields by which another file of the benchmark is known, what it looks like, and what to do with it.
     CLUSTERS: what `Answer.cluster` is, in the plural.
     MEASURE, SCALE: the main score of an answer among its `scores`, "" for `METRIC`; what it is multiplied by.
     tasks: what the runs have of the benchmark, which is read once.
@@ -84,8 +82,6 @@ class BenchmarkReport(ABC, Generic[Task]):
     UNIT: ClassVar[str] = "points"
     TOP: ClassVar[float] = 100
     CLUSTERS: ClassVar[str] = "questions"
-    JUDGED: ClassVar[frozenset[str]] = frozenset()
-    UNJUDGED: ClassVar[tuple[frozenset[str], str]] = (frozenset(), "")
     MEASURE: ClassVar[str] = ""
     SCALE: ClassVar[float] = 1
 

@@ -1,27 +1,19 @@
 """Judged answers in files, as the ``judge`` commands write them, read like the runs of a harness."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.file_kinds import kind_of
 from lmms_egoplan.jsonl import decode, parse_record, read_lines
 from lmms_egoplan.report.benchmark import ReportedBenchmark
 from lmms_egoplan.report.logged_samples import Origin, short_name
 from lmms_egoplan.report.recompute import aggregations, recompute
 from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.report.scored import Record, logged
-from lmms_egoplan.storage import write_whole
 from lmms_egoplan.validation import listing, read_as
-
-# By a key of the first record, what a file of no benchmark's is. The first match counts.
-_LIKENESS = {
-    "results": "results of a run; give it the name that the harness gave it, or its folder",
-    "doc_id": "samples of a harness; give their folder, or the results file next to them",
-}
 
 
 def holds_lines(path: Path) -> bool:
@@ -48,13 +40,6 @@ def judged_record(kind: type[Record], where: str, record: dict[str, Any]) -> Rec
         raise LmmsEgoplanError(f"{where}: {error}; was the file changed? Judge the answers again") from error
 
 
-def write_lines(path: Path, records: Iterable[dict[str, Any]], runs: Iterable[Origin | None]) -> None:
-    """Write judged answers as JSON lines, with their runs as far as these are known."""
-    known = chain(runs, repeat(None))
-    lines = (record | ({"run": run.model_dump()} if run else {}) for record, run in zip(records, known, strict=False))
-    write_whole(path, "".join(f"{json.dumps(line)}\n" for line in lines))
-
-
 def has_repeats(path: Path) -> bool:
     """Return whether answers were judged several times."""
     return any('"repeats"' in line for _, line in read_lines(path)[:1])
@@ -73,13 +58,11 @@ def read_judged(path: Path, benchmarks: Iterable[ReportedBenchmark]) -> Run:
     if not records or not isinstance(records[0][1], dict):
         raise LmmsEgoplanError(f"{path}: no judged answers in it; give a run's folder, or a file of lmms-egoplan judge")
     first = records[0][1]
-    reports = [benchmark.load_report() for benchmark in benchmarks]
-    report = next((report for report in reports if report.JUDGED and first.keys() >= report.JUDGED), None)
+    kind = kind_of(first)
+    report = next((each.load_report() for each in benchmarks if each.name == kind.get("judged")), None)
     if report is None:
-        known = [text for keys, text in (report.UNJUDGED for report in reports) if keys and keys <= first.keys()]
-        looks = [*(text for key, text in _LIKENESS.items() if key in first), *known]
         other = f"objects with {', '.join([*first][:5])}, neither a run nor judged answers"
-        raise LmmsEgoplanError(f"{path}: this looks like {(looks or [other])[0].format(path=path)}")
+        raise LmmsEgoplanError(f"{path}: this looks like {kind.get('name', other).format(path=path)}")
     tasks: dict[str, TaskRun] = {}
     origins: list[Origin | None] = []
     for (where, record), (task, config, sample) in zip(records, report.judged_samples(path), strict=True):

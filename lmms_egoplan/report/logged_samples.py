@@ -1,9 +1,11 @@
 """The files in which the harnesses log a run's samples (``--log_samples --output_path DIR``)."""
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -12,6 +14,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode, read_lines
 from lmms_egoplan.report.run import CHECKPOINT
 from lmms_egoplan.report.task_versions import logged_version
+from lmms_egoplan.storage import write_whole
 from lmms_egoplan.validation import AnyText, Checked
 
 _LMMS_EVAL = re.compile(r"(?P<time>.+?)_samples_(?P<task>.+)\.jsonl")
@@ -103,6 +106,13 @@ def stored_lines(path: Path, prefix: str) -> list[tuple[str, str, Origin | None]
         what = f"no samples of {prefix}* below it" if path.is_dir() else "no answers in it"
         raise LmmsEgoplanError(f"{path}: {what}; {HOW_TO_LOG}")
     return lines
+
+
+def write_lines(path: Path, records: Iterable[dict[str, Any]], runs: Iterable[Origin | None]) -> None:
+    """Write judged answers as JSON lines, with their runs as far as these are known."""
+    known = chain(runs, repeat(None))
+    lines = (record | ({"run": run.model_dump()} if run else {}) for record, run in zip(records, known, strict=False))
+    write_whole(path, "".join(f"{json.dumps(line)}\n" for line in lines))
 
 
 def start_time(path: Path, results: Mapping[str, Any]) -> str:

@@ -235,9 +235,9 @@ def judge(
     """Judge answers to EgoIntent's steps, from a run or from another framework.
 
     Samples of `egointent` and `egointent_v1` are judged by the prompts of their task, other answers by those of
-    `egointent`. The judge of `egointent_diagnostics` needs the frames: its samples are refused. LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY set the endpoint,
-    LMMS_EGOPLAN_JUDGE_MODEL the model. Judgements are stored as they come: after an interruption, the same command
-    asks for the rest only.
+    `egointent`. The judge of `egointent_diagnostics` needs the frames: its samples are refused.
+    LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY set the endpoint, LMMS_EGOPLAN_JUDGE_MODEL the model.
+    Judgements are stored as they come: after an interruption, the same command asks for the rest only.
 
     `report` and `show` take the file. To judge a run in the harness instead, set a judge and repeat its command with
     `--use_cache`: no answer is generated again.

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, ValidationInfo, field_validator
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.record_files import Raw, fields_of_keys, load
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.file_kinds import check_kind
 from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.validation import Checked, Expected, Seconds, Text, expected, is_text, listing, shown
@@ -153,6 +154,7 @@ def check_records(path: str | Path, loaded: Sequence[Raw]) -> list[Record]:
             found.append(f"step_id: already used by {other}")
         problems += [f"{place}, step_id {shown(step_id)}, {problem}" for problem in found]
     if problems:
+        check_kind(path, [raw.value for raw in loaded], Record)
         raise LmmsEgoplanError(
             f"{path}: {len(problems)} problem(s) in {len(loaded)} records; the form is described in {FORMAT}\n"
             f"{listing(problems)}"

@@ -23,8 +23,8 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.report.benchmark import Judged
-from lmms_egoplan.report.judged import judged_record, write_lines
-from lmms_egoplan.report.logged_samples import Origin, stored_lines
+from lmms_egoplan.report.judged import judged_record
+from lmms_egoplan.report.logged_samples import Origin, stored_lines, write_lines
 from lmms_egoplan.validation import AnyText, Checked, read_as
 
 V1 = "egointent_v1"

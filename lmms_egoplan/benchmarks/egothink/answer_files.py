@@ -12,8 +12,7 @@ from lmms_egoplan.benchmarks.egothink.scoring import Answer, JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record
-from lmms_egoplan.report.judged import write_lines
-from lmms_egoplan.report.logged_samples import Origin, stored_lines
+from lmms_egoplan.report.logged_samples import Origin, stored_lines, write_lines
 from lmms_egoplan.text import clean_text
 from lmms_egoplan.validation import AnyText, Checked, read_as
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension, dimension_of
 from lmms_egoplan.coverage import RENDERED_SCENES
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.file_kinds import check_kind
 from lmms_egoplan.jsonl import check_record, read_json
 from lmms_egoplan.media.image_files import check_image
 from lmms_egoplan.progress import track
@@ -136,6 +137,8 @@ def check_records(drafts: Iterable[Draft]) -> list[Record]:
         if not flaws:
             origin = RENDERED_SCENES if draft.fields.get("source_dataset") == "rendered" else texts.origin
             records.append(Record(draft.id, dimension_of(draft.id), texts.question, texts.answer, image, origin))
+        else:
+            check_kind(draft.place, [draft.fields], _Texts)
     if problems:
         raise LmmsEgoplanError(
             f"{_listing(problems)}\nRecords are counted from 1. The data as published: {REPOSITORY_URL}, or the "

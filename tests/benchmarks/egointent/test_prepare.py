@@ -1,3 +1,4 @@
+import json
 import os
 import re
 from datetime import datetime
@@ -193,6 +194,24 @@ def test_steps_lie_inside_their_videos_by_time_stamps(folder, gaps):
     assert prepare(folder, [raw_record(start_sec=0, end_sec=end + 0.09)])["missing"] == []
     with pytest.raises(LmmsEgoplanError, match=re.escape(f"lasts from 0.00 to {end:.2f} s, step 's1' from 0.00 to")):
         prepare(folder, [raw_record(start_sec=0, end_sec=end + 0.12)])
+
+
+@pytest.mark.parametrize(
+    ("record", "name"),
+    [
+        ({"sample_id": 1, "choice_a": "x", "task_goal": "y"}, "EgoPlan-Bench's"),
+        ({"sample_id": "a", "choice_a": "x", "domain": "y"}, "EgoPlan-Bench2's"),
+        ({"sample_id": 1, "negative_answers": ["x"]}, "EgoPlan-IT"),
+        ({"image_path": ["1.jpg"], "question": "x", "answer": "y"}, "EgoThink's"),
+        ({"video_uid": "a", "goal_category": "x", "segments": []}, "Goal-Step's"),
+    ],
+)
+def test_a_file_of_another_benchmark_is_named(folder, record, name):
+    (folder / "other.json").write_text(json.dumps([record]))
+    with pytest.raises(LmmsEgoplanError) as told:
+        prepare_egointent(folder / "other.json", folder / "videos")
+    assert str(folder / "other.json") in str(told.value)
+    assert f"looks like {name}" in str(told.value).replace("Ego4D ", "")
 
 
 def test_an_unknown_place_is_prepared_and_counted_as_such(folder):

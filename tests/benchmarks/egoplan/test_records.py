@@ -154,6 +154,10 @@ def test_all_problems_are_counted_and_twenty_listed(tmp_path):
         ("{}", "expected a list of records"),
         ('{"a": [1], "b": [2]}', "expected a list of records"),
         ("[]", "the list of records is empty"),
+        ('[{"image_path": ["1.jpg"], "question": "x", "answer": "y"}]', "this looks like EgoThink's annotation file"),
+        ('[{"sample_id": "a", "choice_a": "x", "domain": "y"}]', "this looks like EgoPlan-Bench2's annotation file"),
+        ('[{"step_id": "a", "local_intent": "x", "start_sec": 1}]', "this looks like EgoIntent's annotation file"),
+        ('[{"sample_id": 1, "negative_answers": ["x"]}]', "this looks like EgoPlan-IT"),
     ],
 )
 def test_wrong_files(tmp_path, content, message):

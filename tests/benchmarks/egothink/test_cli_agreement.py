@@ -29,8 +29,10 @@ def judged_file(path, judge, ratings):
     write_judged(
         path,
         [
-            JudgedAnswer(question, "An answer.", None, False, rating, None, judge, None if rating is not None else "no")
-            for question, rating in ratings.items()
+            [
+                JudgedAnswer(question, "An answer.", None, False, rating, None, judge, "no" if rating is None else None)
+                for question, rating in ratings.items()
+            ]
         ],
     )
     return path

@@ -40,10 +40,6 @@ class ActPlanReport(BenchmarkReport[Planned]):
     DECIMALS = DECIMALS
     UNIT = ""
     TOP = 1
-    UNJUDGED = (
-        frozenset(("id", "judge_model")),
-        "types of errors in plans; give `report` the folder that lmms-egoplan judge actplan wrote",
-    )
     CLUSTERS = "activities"
 
     def read(self, runs: Sequence[Run]) -> list[Planned]:

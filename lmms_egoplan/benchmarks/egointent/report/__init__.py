@@ -40,11 +40,6 @@ class EgoIntentReport(BenchmarkReport[Graded]):
     METRIC = "overall"
     DECIMALS = DECIMALS
     CLUSTERS = "videos"
-    JUDGED = frozenset(("step_id", "judge_prompt"))
-    UNJUDGED = (
-        frozenset(("step_id",)),
-        "answers about EgoIntent's steps; judge them first: lmms-egoplan judge egointent {path} --out FILE",
-    )
 
     def read(self, runs: Sequence[Run]) -> list[Graded]:
         """The task and its variants."""

@@ -37,11 +37,6 @@ class EgoThinkReport(BenchmarkReport[Graded]):
     METRIC = "average"
     DECIMALS = DECIMALS
     MEASURE = "score"
-    JUDGED = frozenset(("id", "rating", "judge"))
-    UNJUDGED = (
-        frozenset(("id", "answer")),
-        "answers without ratings; judge them first: lmms-egoplan judge egothink {path} --out FILE",
-    )
 
     def read(self, runs: Sequence[Run]) -> list[Graded]:
         """A run's dimensions together."""

@@ -1,0 +1,35 @@
+"""What files of records are, told by their keys: for messages about a file that was given in place of another one."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.paths import yaml_beside
+
+_KINDS: list[dict[str, Any]] = yaml_beside(__file__)
+
+
+def kind_of(record: Any) -> dict[str, Any]:
+    """Return the entry of ``file_kinds.yaml`` for a file's first record; an empty one for an unknown kind.
+
+    >>> kind_of({"sample_id": 1, "choice_a": "open the door"})["name"]
+    "EgoPlan-Bench's annotation file"
+    """
+    keys = set(record) if isinstance(record, Mapping) else set()
+    return next((kind for kind in _KINDS if keys.issuperset(kind["keys"])), {})
+
+
+def check_kind(path: str | Path, records: Sequence[Any], reader: type) -> None:
+    """Check that a file with wrong records is no file of another reader.
+
+    Args:
+        reader: the class of a benchmark that reads the file's records.
+
+    Raises:
+        LmmsEgoplanError: it is; says what the file looks like.
+    """
+    kind = kind_of(records[0] if records else None)
+    own = f"{reader.__module__.split('.')[2]}.{reader.__name__}"
+    if kind.get("record", own) != own:
+        raise LmmsEgoplanError(f"{path}: this looks like {kind['name']}")
