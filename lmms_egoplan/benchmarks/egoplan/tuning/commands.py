@@ -1,98 +1,87 @@
 """``lmms-egoplan train egoplan``, ``merge`` and ``data export egoplan-it``."""
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 
 def train(
+    context: typer.Context,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the adapter and its model card.")],
     model: Annotated[
-        str | None,
-        typer.Option(help="Checkpoint to tune: any vision-language model of transformers.", show_default=False),
+        str | None, typer.Option(help="Checkpoint to tune: any vision-language model of transformers.")
     ] = None,
-    data: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="EgoPlan-IT: `EgoPlan_IT.json`.", show_default=False)
-    ] = None,
+    data: Annotated[Path | None, typer.Option(metavar="FILE", help="EgoPlan-IT: `EgoPlan_IT.json`.")] = None,
     epic_kitchens: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Folder with EPIC-KITCHENS' RGB frames.", show_default=False),
+        Path | None, typer.Option(metavar="DIR", help="Folder with EPIC-KITCHENS' RGB frames.")
     ] = None,
     ego4d: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Folder with Ego4D's videos, for data of one's own.", show_default=False),
+        Path | None, typer.Option(metavar="DIR", help="Folder with Ego4D's videos, for data of one's own.")
     ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
             help="Settings, YAML. A run writes all of its own to `config.yaml`. Options of the command line go first.",
-            show_default=False,
         ),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in DIR from its last checkpoint.")
     ] = False,
     recognition: Annotated[
-        bool, typer.Option("--recognition", help="Mix in action recognition on the same clips. This is the default.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--recognition/--no-recognition",
+            help="Mix in action recognition on the same clips, or leave it out. Default: mixed in.",
+        ),
+    ] = None,
     recognition_data: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE",
-            help="Action recognition as `data build egoplan` writes it. Default: made of `--data`.",
-            show_default=False,
+            metavar="FILE", help="Action recognition as `data build egoplan` writes it. Default: made of `--data`."
         ),
     ] = None,
-    no_recognition: Annotated[bool, typer.Option("--no-recognition", help="Leave action recognition out.")] = False,
     instructions: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="FILE",
             help="Instruction data to mix in, in the layout of LLaVA, MiniGPT-4 or VideoChat. Repeat for several.",
-            show_default=False,
         ),
     ] = None,
     instruction_media: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Their images and videos. Default: the folder of each file.", show_default=False
-        ),
+        Path | None, typer.Option(metavar="DIR", help="Their images and videos. Default: the folder of each file.")
     ] = None,
     no_instructions: Annotated[
         bool, typer.Option("--no-instructions", help="Leave out the configuration's instruction data.")
     ] = False,
-    no_contrastive: Annotated[
-        bool, typer.Option("--no-contrastive", help="Leave out the contrastive loss: learn the answers alone.")
-    ] = False,
+    contrastive: Annotated[
+        bool | None, typer.Option(" /--no-contrastive", help="Leave out the contrastive loss: learn the answers alone.")
+    ] = None,
     no_lora: Annotated[
         bool,
         typer.Option(
             "--no-lora", help="Leave the language model as it is: train only what joins it with the image encoder."
         ),
     ] = False,
-    no_check: Annotated[
-        bool,
-        typer.Option("--no-check", help="Do not read all images and videos before the first update."),
-    ] = False,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Default: 2, as in the paper.", show_default=False)] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="Updates, in place of epochs.", show_default=False)] = None,
+    check: Annotated[
+        bool | None, typer.Option(" /--no-check", help="Do not read all images and videos before the first update.")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Default: 2, as in the paper.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Updates, in place of epochs.")] = None,
     batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Samples an update, over all processes. Default: 16.", show_default=False)
+        int | None, typer.Option(min=1, help="Samples an update, over all processes. Default: 16.")
     ] = None,
     per_device_batch_size: Annotated[
-        int | None,
-        typer.Option("--per-device", min=1, help="Samples a pass of a process. Default: 2.", show_default=False),
+        int | None, typer.Option("--per-device", min=1, help="Samples a pass of a process. Default: 2.")
     ] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Default: 3e-5.", show_default=False)] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Default: 3e-5.")] = None,
     gradient_checkpointing: Annotated[
-        bool,
-        typer.Option("--checkpointing", help="Gradient checkpointing: less memory, a third more time."),
-    ] = False,
+        bool | None, typer.Option("--checkpointing", help="Gradient checkpointing: less memory, a third more time.")
+    ] = None,
     seed: Annotated[
-        int | None,
-        typer.Option(min=0, help="Of weights, order, negatives and dropout. Default: 42.", show_default=False),
+        int | None, typer.Option(min=0, help="Of weights, order, negatives and dropout. Default: 42.")
     ] = None,
 ) -> None:
     """Tune a model on EgoPlan-IT with the paper's contrastive loss. The defaults are the published settings.
@@ -110,31 +99,17 @@ def train(
     from lmms_egoplan.benchmarks.egoplan.tuning.tuning import tune_egoplan
     from lmms_egoplan.training.settings import read_settings
 
-    given: dict[str, Any] = {
-        "model": model,
-        "data": data,
-        "epic_kitchens": epic_kitchens,
-        "ego4d": ego4d,
-        "recognition": (True if recognition or recognition_data else None) if not no_recognition else False,
-        "recognition_data": recognition_data,
-        "instructions": instructions or None,
-        "instruction_media": instruction_media,
-        "check": False if no_check else None,
-        "contrastive": False if no_contrastive else None,
-        "epochs": epochs,
-        "steps": steps,
-        "batch_size": batch_size,
-        "per_device_batch_size": per_device_batch_size,
-        "learning_rate": learning_rate,
-        "gradient_checkpointing": gradient_checkpointing or None,
-        "seed": seed,
-    }
-    if no_recognition and (recognition or recognition_data):
-        raise typer.BadParameter("given together with --recognition", param_hint="--no-recognition")
+    if recognition is False and recognition_data:
+        raise typer.BadParameter("given together with --recognition-data", param_hint="--no-recognition")
     if no_instructions and instructions:
         raise typer.BadParameter("given together with --instructions", param_hint="--no-instructions")
+    given = {
+        name: value for name, value in context.params.items() if name in EgoPlanTuning.model_fields and value != ()
+    }
+    if recognition_data:
+        given["recognition"] = True
     settings = read_settings(EgoPlanTuning, config, given)
-    without = {RECOGNITION} if no_recognition else set()
+    without = {RECOGNITION} if recognition is False else set()
     if no_instructions:
         without |= {path.stem for path in settings.instructions}
         settings = settings.model_copy(update={"instructions": []})
@@ -143,15 +118,13 @@ def train(
         settings = settings.model_copy(update={"proportions": shares})
     if no_lora:
         settings = settings.model_copy(update={"lora": None})
-    tune_egoplan(settings, out, resume, lambda remark: typer.echo(remark, err=True))
+    tune_egoplan(settings, out, resume, partial(typer.echo, err=True))
 
 
 def merge(
     adapter: Annotated[Path, typer.Argument(metavar="ADAPTER", help="Folder that `train egoplan` wrote.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the checkpoint.")],
-    model: Annotated[
-        str | None, typer.Option(help="The base. Default: that which the adapter names.", show_default=False)
-    ] = None,
+    model: Annotated[str | None, typer.Option(help="The base. Default: that which the adapter names.")] = None,
 ) -> None:
     """Add an adapter to its base: a plain checkpoint, for vLLM, SGLang and all that loads transformers' models.
 
@@ -168,11 +141,9 @@ def export(
     format: Annotated[Literal["trl", "ms-swift"], typer.Option(help="The trainer that reads it.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the samples and their images.")],
     epic_kitchens: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder with EPIC-KITCHENS' RGB frames.", show_default=False)
+        Path | None, typer.Option(metavar="DIR", help="Folder with EPIC-KITCHENS' RGB frames.")
     ] = None,
-    ego4d: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder with Ego4D's videos.", show_default=False)
-    ] = None,
+    ego4d: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder with Ego4D's videos.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the negative that is taken of each record.")] = 42,
 ) -> None:
     """Write EgoPlan-IT as preference data for other trainers: images, prompt, chosen and rejected action.
