@@ -16,7 +16,6 @@ from transformers import (
     AutoProcessor,
     PreTrainedModel,
     TrainerCallback,
-    TrainingArguments,
     set_seed,
 )
 
@@ -101,89 +100,74 @@ def tune(
     arguments = training_arguments(settings, out / "checkpoints", steps, bool(held_out))
     # Before the arguments there is no telling which process this is.
     with only_process(out) if arguments.process_index == 0 else nullcontext():
-        return _tune(model_name, mix, held_out, settings, arguments, out, identity, resume, tell)
-
-
-def _tune(
-    model_name: str,
-    mix: Mix,
-    held_out: Sequence[Sample],
-    settings: TuningSettings,
-    arguments: TrainingArguments,
-    out: Path,
-    identity: Mapping[str, Any],
-    resume: bool,
-    tell: Callable[[str], None],
-) -> Tuned:
-    steps = arguments.max_steps
-    state = PartialState()
-    if not resume and (out / SETTINGS).exists():
-        raise LmmsEgoplanError(f"{out}: holds a run; go on with it: --resume, or give another --out")
-    if resume and not (out / SETTINGS).exists():
-        raise LmmsEgoplanError(f"{out}: holds no run to go on with; leave --resume out, or give the run's folder")
-    state.wait_for_everyone()
-    set_seed(settings.seed)
-    precision = torch.bfloat16 if in_bfloat16(settings) else torch.float32
-    processor = AutoProcessor.from_pretrained(model_name)
-    seen = [mix.parts[name] for name in mix.shares] + [held_out] * bool(held_out)
-    check_texts(AnswerEncoder(processor, False), seen)
-    base = AutoModelForImageTextToText.from_pretrained(
-        model_name, dtype=precision, attn_implementation=settings.attn_implementation
-    )
-    base.to(arguments.device)
-    encoders, joining = find_parts(base).encoders, find_parts(base).joining
-    encoder = AnswerEncoder(processor, encoder_decoder_of(base) is not None, _positions(base))
-    check_lengths(encoder, seen)
-    scorer = AnswerScorer(base, way=settings.answer_passes)
-    scorer.check(processor, *probes(encoder, seen))
-    if settings.check:
-        check_media(encoder, seen, settings.workers, state.process_index, state.num_processes)
-    run = {"model": model_name, **identity, **settings.model_dump(mode="json"), "proportions": mix.shares}
-    with state.main_process_first():
-        folder = RunFolder(out, run, free=_FREE, resume="take its settings and files again, and --resume")
-        last = folder.last_checkpoint()
-    if last is not None:
-        tell(f"Going on from {last}")
-    arguments.eval_on_start = last is None and bool(held_out)
-    tuned = add_adapter(base, settings.lora, tell)
-    adapted = adapted_layers(tuned)
-    if settings.lora:
-        tell(f"LoRA on {sum(adapted.values())} layers: {', '.join(f'{n} {name}' for name, n in adapted.items())}")
-    scorer = AnswerScorer(tuned.get_base_model(), encoders, scorer.way)
-    if settings.gradient_checkpointing:
-        base.gradient_checkpointing_enable({"use_reentrant": False})
-    start = time.monotonic() - (folder.seconds(last) if last else 0.0)
-    trainer = AnswerTrainer(
-        scorer,
-        arguments,
-        Questions(mix, encoder, steps * settings.batch_size, settings.contrastive),
-        settings.contrastive_group,
-        [partial(_held_out_question, encoder, sample) for sample in held_out],
-        partial(save_adapter, tuned),
-        partial(load_weights, tuned),
-        [_Checkpoints(folder, start)],
-    )
-    trainer.train(resume_from_checkpoint=str(last) if last else None)
-    result = Tuned(
-        steps=steps,
-        history=trainer.state.log_history,
-        trainable=sum(p.numel() for p in tuned.parameters() if p.requires_grad),
-        parameters=sum(p.numel() for p in base.parameters()),
-        joining=joining,
-        adapted=adapted,
-        shares=mix.shares,
-        answer_passes=scorer.way,
-        device=arguments.device.type,
-        precision=str(precision).removeprefix("torch."),
-        processes=arguments.world_size,
-        seconds=round(time.monotonic() - start, 1),
-    )
-    if state.is_main_process:
-        save_adapter(tuned, out)
-        processor.save_pretrained(out)
-        write_whole(out / "history.json", json.dumps(result.history, indent=1) + "\n")
-    state.wait_for_everyone()
-    return result
+        state = PartialState()
+        if not resume and (out / SETTINGS).exists():
+            raise LmmsEgoplanError(f"{out}: holds a run; go on with it: --resume, or give another --out")
+        if resume and not (out / SETTINGS).exists():
+            raise LmmsEgoplanError(f"{out}: holds no run to go on with; leave --resume out, or give the run's folder")
+        state.wait_for_everyone()
+        set_seed(settings.seed)
+        precision = torch.bfloat16 if in_bfloat16(settings) else torch.float32
+        processor = AutoProcessor.from_pretrained(model_name)
+        seen = [mix.parts[name] for name in mix.shares] + [held_out] * bool(held_out)
+        check_texts(AnswerEncoder(processor, False), seen)
+        base = AutoModelForImageTextToText.from_pretrained(
+            model_name, dtype=precision, attn_implementation=settings.attn_implementation
+        )
+        base.to(arguments.device)
+        encoders, joining = find_parts(base).encoders, find_parts(base).joining
+        encoder = AnswerEncoder(processor, encoder_decoder_of(base) is not None, _positions(base))
+        check_lengths(encoder, seen)
+        scorer = AnswerScorer(base, way=settings.answer_passes)
+        scorer.check(processor, *probes(encoder, seen))
+        if settings.check:
+            check_media(encoder, seen, settings.workers, state.process_index, state.num_processes)
+        run = {"model": model_name, **identity, **settings.model_dump(mode="json"), "proportions": mix.shares}
+        with state.main_process_first():
+            folder = RunFolder(out, run, free=_FREE, resume="take its settings and files again, and --resume")
+            last = folder.last_checkpoint()
+        if last is not None:
+            tell(f"Going on from {last}")
+        arguments.eval_on_start = last is None and bool(held_out)
+        tuned = add_adapter(base, settings.lora, tell)
+        adapted = adapted_layers(tuned)
+        if settings.lora:
+            tell(f"LoRA on {sum(adapted.values())} layers: {', '.join(f'{n} {name}' for name, n in adapted.items())}")
+        scorer = AnswerScorer(tuned.get_base_model(), encoders, scorer.way)
+        if settings.gradient_checkpointing:
+            base.gradient_checkpointing_enable({"use_reentrant": False})
+        start = time.monotonic() - (folder.seconds(last) if last else 0.0)
+        trainer = AnswerTrainer(
+            scorer,
+            arguments,
+            Questions(mix, encoder, steps * settings.batch_size, settings.contrastive),
+            settings.contrastive_group,
+            [partial(_held_out_question, encoder, sample) for sample in held_out],
+            partial(save_adapter, tuned),
+            partial(load_weights, tuned),
+            [_Checkpoints(folder, start)],
+        )
+        trainer.train(resume_from_checkpoint=str(last) if last else None)
+        result = Tuned(
+            steps=steps,
+            history=trainer.state.log_history,
+            trainable=sum(p.numel() for p in tuned.parameters() if p.requires_grad),
+            parameters=sum(p.numel() for p in base.parameters()),
+            joining=joining,
+            adapted=adapted,
+            shares=mix.shares,
+            answer_passes=scorer.way,
+            device=arguments.device.type,
+            precision=str(precision).removeprefix("torch."),
+            processes=arguments.world_size,
+            seconds=round(time.monotonic() - start, 1),
+        )
+        if state.is_main_process:
+            save_adapter(tuned, out)
+            processor.save_pretrained(out)
+            write_whole(out / "history.json", json.dumps(result.history, indent=1) + "\n")
+        state.wait_for_everyone()
+        return result
 
 
 class _Checkpoints(TrainerCallback):

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
@@ -68,9 +69,7 @@ class AnswerScorer(nn.Module):
         self.train(was_training)
 
     def _check(self, ranker: CandidateRanker, question: EncodedQuestion) -> None:
-        question = EncodedQuestion(
-            on_device(question.inputs, self.model), question.candidates, question.question_id, question.num_visuals
-        )
+        question = replace(question, inputs=on_device(question.inputs, self.model))
         expected = [-score.nll for score in ranker.score_encoded(question)]
         tolerance = FLOAT32_TOLERANCE if self.model.dtype == torch.float32 else HALF_PRECISION_TOLERANCE
         if self.way == "shared":
@@ -88,9 +87,7 @@ class AnswerScorer(nn.Module):
                 logger.warning("answer_passes: shared is not exact for this model: %s", problem)
 
     def _logprobs(self, question: EncodedQuestion) -> list[torch.Tensor]:
-        question = EncodedQuestion(
-            on_device(question.inputs, self.model), question.candidates, question.question_id, question.num_visuals
-        )
+        question = replace(question, inputs=on_device(question.inputs, self.model))
         if self.way == "shared":
             try:
                 return self._passes.shared(question)

@@ -11,39 +11,30 @@ from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.validation import problem, problems_in
 
 Positive = Annotated[int, Field(ge=1)]
-# The arguments of transformers' TrainingArguments that a run decides by itself, and the settings that stand for them.
+# Arguments of transformers' TrainingArguments that a run decides by itself, beside those with a setting's name: by a
+# setting of another name or an option, or always in the same way.
 _OWN_ARGUMENTS = {
     "output_dir": "--out",
     "max_steps": "steps",
     "num_train_epochs": "epochs",
     "per_device_train_batch_size": "per_device_batch_size",
     "gradient_accumulation_steps": "batch_size and per_device_batch_size",
-    "learning_rate": "learning_rate",
-    "lr_scheduler_type": None,
     "lr_scheduler_kwargs": "warmup_learning_rate and final_learning_rate",
-    "warmup_steps": "warmup_steps",
     "warmup_ratio": "warmup_steps",
-    "weight_decay": "weight_decay",
-    "max_grad_norm": "max_grad_norm",
     "bf16": "precision",
     "fp16": "precision",
-    "gradient_checkpointing": "gradient_checkpointing",
     "dataloader_num_workers": "workers",
-    "dataloader_drop_last": None,
     "logging_steps": "log_every",
     "save_steps": "save_every",
     "save_strategy": "save_every",
     "eval_strategy": "held_out",
     "eval_steps": "evaluate_every",
-    "eval_on_start": None,
-    "seed": "seed",
     "data_seed": "seed",
-    "report_to": "report_to",
-    "remove_unused_columns": None,
-    "average_tokens_across_devices": None,
-    "auto_find_batch_size": None,
-    "load_best_model_at_end": None,
     "resume_from_checkpoint": "--resume",
+}
+_FIXED = {
+    *("lr_scheduler_type", "dataloader_drop_last", "eval_on_start", "remove_unused_columns"),
+    *("average_tokens_across_devices", "auto_find_batch_size", "load_best_model_at_end"),
 }
 Share = Annotated[float, Field(ge=0, lt=1)]
 
@@ -122,9 +113,10 @@ class TuningSettings(Strict):
                     "set both in the configuration (--config)"
                 )
         for name in self.trainer:
-            if name in _OWN_ARGUMENTS:
-                own = _OWN_ARGUMENTS[name]
-                raise problem(f"trainer.{name}: {f'set {own} instead' if own else 'the run decides it by itself'}")
+            if name in _FIXED:
+                raise problem(f"trainer.{name}: the run decides it by itself")
+            if own := _OWN_ARGUMENTS.get(name, name if name in type(self).model_fields else None):
+                raise problem(f"trainer.{name}: set {own} instead")
         return self
 
 

@@ -19,8 +19,6 @@ from lmms_egoplan.training.questions import Failed, Questions, collate
 from lmms_egoplan.training.scorer import AnswerScorer
 from lmms_egoplan.training.settings import TuningSettings
 
-HELD_OUT_ACCURACY = "eval_accuracy"
-
 
 class AnswerTrainer(Trainer):
     """Trainer over `AnswerScorer`, whose loss is that of the whole batch, however many passes compute it.
