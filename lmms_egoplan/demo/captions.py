@@ -14,7 +14,7 @@ from lmms_egoplan.demo.worlds import vary
 from lmms_egoplan.media.sampling import evenly_spaced
 
 if TYPE_CHECKING:
-    from transformers import LlavaForConditionalGeneration, LlavaProcessor
+    from transformers import LlavaProcessor
 
 # In a trial that told the goal from the start, the model guessed from words, and hardly learned to see.
 QUESTION = "What was done?"
@@ -59,7 +59,7 @@ def train_on_captions(folder: Path, texts: Sequence[str], updates: tuple[int, in
         updates: with 64 captions of one frame each, then with 16 of up to eight frames.
         seed: of weights and worlds.
     """
-    from transformers import CLIPImageProcessor, set_seed
+    from transformers import CLIPImageProcessor, Trainer, TrainingArguments, set_seed
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
@@ -76,43 +76,28 @@ def train_on_captions(folder: Path, texts: Sequence[str], updates: tuple[int, in
     processor = llava_processor(images, train_tokenizer([f" {text}" for text in words], _VOCABULARY), _PATCH)
     model = llava(processor, _SIDE, _VISION)
     model.config.vision_feature_layer = -1  # LLaVA-1.5 leaves the last of many layers out
-    _train(model, processor, folder, updates[0], 64, 3e-3, (1, 1), QUESTION, seed)
-    _train(model, processor, folder, updates[1], 16, 1.5e-3, (1, _FRAMES), PROGRESS_QUESTION, seed)
+    stages = ((64, 3e-3, 1, QUESTION), (16, 1.5e-3, _FRAMES, PROGRESS_QUESTION))
+    for max_steps, (batch_size, learning_rate, most_frames, question) in zip(updates, stages, strict=True):
+        arguments = TrainingArguments(
+            output_dir=str(folder),
+            max_steps=max_steps,
+            per_device_train_batch_size=batch_size,
+            learning_rate=learning_rate,
+            lr_scheduler_type="cosine",
+            warmup_steps=max_steps // 10,
+            logging_steps=50,
+            save_strategy="no",
+            report_to="none",
+            remove_unused_columns=False,
+            dataloader_num_workers=1,
+            dataloader_pin_memory=False,
+            use_cpu=True,
+            seed=seed,
+        )
+        captions = _Captions(max_steps * batch_size, (1, most_frames), seed)
+        Trainer(model, arguments, train_dataset=captions, data_collator=_Collator(processor, question)).train()
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
-
-
-def _train(
-    model: "LlavaForConditionalGeneration",
-    processor: "LlavaProcessor",
-    folder: Path,
-    updates: int,
-    batch_size: int,
-    learning_rate: float,
-    num_frames: tuple[int, int],
-    question: str,
-    seed: int,
-) -> None:
-    from transformers import Trainer, TrainingArguments
-
-    arguments = TrainingArguments(
-        output_dir=str(folder),
-        max_steps=updates,
-        per_device_train_batch_size=batch_size,
-        learning_rate=learning_rate,
-        lr_scheduler_type="cosine",
-        warmup_steps=updates // 10,
-        logging_steps=50,
-        save_strategy="no",
-        report_to="none",
-        remove_unused_columns=False,
-        dataloader_num_workers=1,
-        dataloader_pin_memory=False,
-        use_cpu=True,
-        seed=seed,
-    )
-    captions = _Captions(updates * batch_size, num_frames, seed)
-    Trainer(model, arguments, train_dataset=captions, data_collator=_Collator(processor, question)).train()
 
 
 class _Captions:

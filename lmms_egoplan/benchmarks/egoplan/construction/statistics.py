@@ -27,8 +27,6 @@ _VERBS, _OBJECTS = 20, 8
 _GOAL_WORDS = 80
 # Articles, conjunctions and prepositions.
 _STOP_WORDS = re.compile(r"an?|and|at|by|for|from|in|into|is|its?|of|off|on|onto|or|out|the|then|to|up|using|with")
-# The files that `write_statistics` writes.
-STATISTICS = ("table_2.csv", "table_2.md", "figure_4.csv", "figure_4.png", "figure_5.csv", "figure_5.png")
 _DPI = 130
 # Between two words, across and up, in the units of their size.
 _GAP = (7.0, 2.0)
