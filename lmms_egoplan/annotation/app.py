@@ -124,10 +124,10 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
         )
         return flow.form(slot.item.shown, slot.earlier, order)
 
+    shown = pages.Pages(flow, store, csrf)
+
     def item_page(person: Person, slot: Slot, error: str = "", nonce: str | None = None) -> str:
-        return pages.item_page(
-            flow, person, slot, form_of(slot), nonce or secrets.token_hex(16), csrf(person), store, error
-        )
+        return shown.item(person, slot, form_of(slot), nonce or secrets.token_hex(16), error)
 
     def cut_next(person: Person) -> None:
         """Make what a person will most likely be shown next; what is wrong with it is told when it is shown."""
@@ -183,13 +183,12 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
     @app.get("/")
     def index(person: Who) -> HTMLResponse:
         if person.role == LEAD:
-            return HTMLResponse(pages.lead_page(flow, person, csrf(person), store))
+            return HTMLResponse(shown.lead(person))
         if person.role == SENIOR:
-            return HTMLResponse(pages.senior_page(flow, person, csrf(person), store))
+            return HTMLResponse(shown.senior(person))
         slot = store.next_slot(person.name)
         if slot is None:
-            state = store.state(person.name)
-            return HTMLResponse(pages.idle_page(flow, person, state, csrf(person), store))
+            return HTMLResponse(shown.idle(person))
         if not all(isinstance(media, KeptImage) for media in form_of(slot).media):
             ahead.submit(cut_next, person)
         return HTMLResponse(item_page(person, slot))
@@ -252,7 +251,7 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
     @app.get("/item/{position}")
     def item(position: Number, person: Who) -> HTMLResponse:
         only(person, LEAD, SENIOR)
-        return HTMLResponse(pages.view_page(flow, person, position, csrf(person), store))
+        return HTMLResponse(shown.view(person, position))
 
     def send(media: tuple[Media, ...], place: int) -> Response:
         if not 0 <= place < len(media):

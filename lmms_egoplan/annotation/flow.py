@@ -97,12 +97,7 @@ class Labelled:
 
     def of(self, item: Item, stage: str) -> list[Label]:
         """An item's labels of a stage, by people whose labels count."""
-        people = {*self.qualified} if stage != ADJUDICATION else None
-        return [
-            label
-            for label in self.labels.get(item.id, ())
-            if label.stage == stage and (people is None or label.person in people)
-        ]
+        return [label for label in self.counting(item) if label.stage == stage]
 
     def counting(self, item: Item) -> list[Label]:
         """An item's labels of all stages, by people whose labels count, and what the lead has decided."""

@@ -1,7 +1,7 @@
 """The pages that annotators, seniors and the lead see, as HTML."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from lmms_egoplan.annotation.agreement import WHEN_UNDEFINED, agreements
 from lmms_egoplan.annotation.assignment import Slot
 from lmms_egoplan.annotation.database import ANNOTATOR
-from lmms_egoplan.annotation.flow import ADJUDICATION, Flow, Labelled
-from lmms_egoplan.annotation.forms import Choice, Film, Form, FormError, Marks, Values
+from lmms_egoplan.annotation.flow import ADJUDICATION, QUALIFICATION, Flow, Labelled
+from lmms_egoplan.annotation.forms import Choice, Form, FormError, Marks, Values
 from lmms_egoplan.annotation.store import Person, Store
 
 if TYPE_CHECKING:
@@ -33,126 +33,94 @@ def static_file(name: str) -> Path | None:
     }.get(name)
 
 
-def item_page(
-    flow: Flow, person: Person, slot: Slot, form: Form, nonce: str, csrf: str, store: Store, error: str = ""
-) -> str:
-    """An item with its form.
+class Pages:
+    """The pages of one database.
 
     Args:
-        nonce: as `Store.save` takes it.
-        error: why what was sent before was not saved; what was chosen then is in `slot`.
+        csrf: gives the text that a person's forms are sent back with.
     """
-    others = []
-    if slot.stage == ADJUDICATION:
-        labels = store.labelled().labels.get(slot.item.id, [])
-        others = [label for label in labels if label.stage != ADJUDICATION]
-    stage = next((known.title for known in flow.stages if known.name == slot.stage), slot.stage.capitalize())
-    return _render(
-        "item.html.jinja",
-        flow=flow,
-        person=person,
-        csrf=csrf,
-        slot=slot,
-        form=form,
-        nonce=nonce,
-        guide=flow.guide_to(slot.item.shown),
-        stage=stage,
-        keys=field_keys(form),
-        values=slot.values or {},
-        labelled=store.num_labelled(person.name),
-        total=store.num_items(),
-        error=error,
-        others=[(label.person, described(form, label.values), label.comment) for label in others],
-        media=f"/media/{slot.id}/",
-        mark=store.mark,
-        has_clip=any(isinstance(part, Film) for part in form.shown),
-    )
 
+    def __init__(self, flow: Flow, store: Store, csrf: Callable[[Person], str]) -> None:
+        self._flow, self._store, self._csrf = flow, store, csrf
 
-def idle_page(flow: Flow, person: Person, state: str, csrf: str, store: Store) -> str:
-    """What an annotator sees where there is nothing to do."""
-    return _render(
-        "idle.html.jinja", flow=flow, person=person, state=state, csrf=csrf, labelled=store.num_labelled(person.name)
-    )
+    def item(self, person: Person, slot: Slot, form: Form, nonce: str, error: str = "") -> str:
+        """An item with its form.
 
+        Args:
+            nonce: as `Store.save` takes it.
+            error: why what was sent before was not saved; what was chosen then is in `slot`.
+        """
+        labels = self._store.labelled().labels.get(slot.item.id, []) if slot.stage == ADJUDICATION else []
+        others = [
+            (label.person, described(form, label.values), label.comment)
+            for label in labels
+            if label.stage != ADJUDICATION
+        ]
+        titles = {stage.name: stage.title for stage in self._flow.stages}
+        stage = titles.get(slot.stage, slot.stage.capitalize())
+        return self._render("item", person, slot=slot, form=form, nonce=nonce, stage=stage, error=error, others=others)
 
-def senior_page(flow: Flow, person: Person, csrf: str, store: Store) -> str:
-    """The qualifications that a senior reviews."""
-    labelled = store.labelled()
-    positions = store.positions()
-    items = [item for item in labelled.items if item.id in labelled.qualification]
-    waiting = []
-    for name in labelled.people:
-        rows = []
-        for item in items:
-            labels = [
-                label
+    def idle(self, person: Person) -> str:
+        """What an annotator sees where there is nothing to do."""
+        return self._render("idle", person, state=self._store.state(person.name))
+
+    def senior(self, person: Person) -> str:
+        """The qualifications that a senior reviews."""
+        labelled = self._store.labelled()
+        positions = self._store.positions()
+        items = [item for item in labelled.items if item.id in labelled.qualification]
+        waiting = []
+        for name in labelled.people:
+            rows = [
+                (positions[item.id], item, described(self._flow.form(item.shown, (), 0), label.values), label.comment)
+                for item in items
                 for label in labelled.labels.get(item.id, ())
-                if label.person == name and label.stage == "qualification"
+                if label.person == name and label.stage == QUALIFICATION
             ]
-            form = flow.form(item.shown, (), 0)
-            rows += [
-                (positions[item.id], item.id, described(form, label.values), flow.expected(item), label.comment)
-                for label in labels
-            ]
-        if len(rows) == len(items):
-            waiting.append((name, rows, store.verdicts(name)))
-    guide = dict.fromkeys(paragraph for item in items for paragraph in flow.guide_to(item.shown))
-    return _render("senior.html.jinja", flow=flow, person=person, csrf=csrf, guide=guide, waiting=waiting)
+            if len(rows) == len(items):
+                waiting.append((name, rows, self._store.verdicts(name)))
+        guide = dict.fromkeys(paragraph for item in items for paragraph in self._flow.guide_to(item.shown))
+        return self._render("senior", person, guide=guide, waiting=waiting)
 
+    def view(self, person: Person, position: int) -> str:
+        """An item to look at."""
+        item = self._store.item(position)
+        return self._render("view", person, item=item, form=self._flow.form(item.shown, (), 0), position=position)
 
-def view_page(flow: Flow, person: Person, position: int, csrf: str, store: Store) -> str:
-    """An item to look at."""
-    item = store.item(position)
-    form = flow.form(item.shown, (), 0)
-    media = f"/item/{position}/"
-    return _render(
-        "view.html.jinja",
-        flow=flow,
-        person=person,
-        csrf=csrf,
-        item=item,
-        form=form,
-        expected=flow.expected(item),
-        media=media,
-        mark=store.mark,
-    )
+    def lead(self, person: Person) -> str:
+        """Progress, agreement, disagreements and comments."""
+        labelled = self._store.labelled()
+        positions = self._store.positions()
+        comments = [
+            (positions[label.item], label.item, label.person, label.comment)
+            for labels in labelled.labels.values()
+            for label in labels
+            if label.comment
+        ]
+        differing = {item.id for item in disputed(self._flow, labelled, self._store)}
+        return self._render(
+            "lead",
+            person,
+            counts=stage_counts(self._flow, labelled, self._store),
+            agreements=agreements(self._flow, labelled),
+            when_undefined=WHEN_UNDEFINED,
+            disputed=[
+                (positions[item.id], item.id, labelled.adjudicated(item))
+                for item in labelled.items
+                if item.id in differing or labelled.adjudicated(item)
+            ],
+            comments=comments,
+            remarks=self._flow.remarks(labelled),
+        )
 
-
-def lead_page(flow: Flow, person: Person, csrf: str, store: Store) -> str:
-    """Progress, agreement, disagreements and comments."""
-    labelled = store.labelled()
-    positions = store.positions()
-    comments = [
-        (positions[label.item], label.item, label.person, label.comment)
-        for labels in labelled.labels.values()
-        for label in labels
-        if label.comment
-    ]
-    differing = {item.id for item in disputed(flow, labelled, store)}
-    return _render(
-        "lead.html.jinja",
-        flow=flow,
-        person=person,
-        csrf=csrf,
-        progress=store.progress(),
-        counts=stage_counts(flow, labelled, store),
-        agreements=agreements(flow, labelled),
-        when_undefined=WHEN_UNDEFINED,
-        disputed=[
-            (positions[item.id], item.id, labelled.adjudicated(item))
-            for item in labelled.items
-            if item.id in differing or labelled.adjudicated(item)
-        ],
-        comments=comments,
-        remarks=flow.remarks(labelled),
-        is_adjudicated=flow.is_adjudicated,
-    )
+    def _render(self, name: str, person: Person, **context: Any) -> str:
+        shared = {"flow": self._flow, "store": self._store, "person": person, "csrf": self._csrf(person)}
+        return _environment().get_template(f"{name}.html.jinja").render(shared | context)
 
 
 def message_page(title: str, text: str, is_known: bool) -> str:
     """A page that says one thing; with style sheets and a way on for those who may have them."""
-    return _render("message.html.jinja", title=title, text=text, is_known=is_known)
+    return _environment().get_template("message.html.jinja").render(title=title, text=text, is_known=is_known)
 
 
 def disputed(flow: Flow, labelled: Labelled, store: Store) -> list:
@@ -234,10 +202,6 @@ def described(form: Form, values: Values) -> list[tuple[str, str]]:
     return lines
 
 
-def _render(name: str, **context: Any) -> str:
-    return _environment().get_template(name).render(**context, annotator=ANNOTATOR)
-
-
 @lru_cache(maxsize=1)
 def _environment() -> "Environment":
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -250,4 +214,5 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
     )
     environment.filters["kind"] = lambda part: type(part).__name__
+    environment.globals |= {"annotator": ANNOTATOR, "field_keys": field_keys}
     return environment
