@@ -1,6 +1,7 @@
 """Instruction data in the JSON layouts of LLaVA, MiniGPT-4 and VideoChat, as samples."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,7 +18,7 @@ from lmms_egoplan.validation import Checked, Expected, Text, listing, shown
 DESCRIBE = "Describe this image in detail."
 """MiniGPT-4's captions have no question; this is the first of those that it asks."""
 
-_PLACEHOLDERS = ("<image>", "<video>")
+_PLACEHOLDER = re.compile("<image>|<video>")
 # LLaVA names COCO's images by number alone.
 _COCO = "COCO_train2014_"
 
@@ -75,14 +76,19 @@ def read_instructions(path: Path, media: Path | None = None) -> list[Sample]:
     root = media or path.parent
     samples, problems = [], []
     for index, record in enumerate(content):
-        name = f"{path}, record {index}"
+        layout = next((one for key, one in _LAYOUTS.items() if isinstance(record, dict) and key in record), None)
         try:
-            sample, flaws = _read(name, record, root)
-        except LmmsEgoplanError as error:  # media outside of the folder
-            sample, flaws = None, [str(error)]
+            if layout is None:
+                raise LmmsEgoplanError(
+                    "expected conversations (LLaVA), QA (VideoChat) or caption (MiniGPT-4), found " + shown(record)
+                )
+            kind, make = layout
+            checked, flaws = check_record(kind, record)
+            if checked is not None and not flaws:
+                samples.append(make(f"{path}, record {index}", checked, root))
+        except LmmsEgoplanError as error:
+            flaws = [str(error)]
         problems += [f"record {index}, {flaw}" for flaw in flaws]
-        if sample is not None:
-            samples.append(sample)
     if len(problems) == 1:
         raise LmmsEgoplanError(f"{path}: {problems[0]}")
     if problems:
@@ -90,52 +96,49 @@ def read_instructions(path: Path, media: Path | None = None) -> list[Sample]:
     return samples
 
 
-def _read(name: str, record: Any, root: Path) -> tuple[Sample | None, list[str]]:
-    keys = record if isinstance(record, dict) else {}
-    if "conversations" in keys:
-        llava, flaws = check_record(_Llava, record)
-        return (None, flaws) if flaws or llava is None else _from_llava(name, llava, root)
-    if "QA" in keys:
-        chat, flaws = check_record(_VideoChat, record)
-        if flaws or chat is None:
-            return None, flaws
-        if not chat.QA:
-            return None, ["QA: expected at least one question with its answer"]
-        fields = tuple(f"QA[{turn}].{key}" for turn in range(len(chat.QA)) for key in ("q", "a"))
-        paths = [_inside(root, "video", chat.video)]
-        return _sample(name, [(turn.q, turn.a) for turn in chat.QA], paths, "video", fields)
-    if "caption" in keys:
-        caption, flaws = check_record(_Caption, record)
-        if flaws or caption is None:
-            return None, flaws
-        image = f"{caption.image_id}.jpg"
-        paths = [_inside(root, "image_id", image), _inside(root, "image_id", "image", image)]
-        return _sample(name, [(DESCRIBE, caption.caption)], paths, "image_id", ("question", "caption"))
-    return None, [f"expected conversations (LLaVA), QA (VideoChat) or caption (MiniGPT-4), found {shown(record)}"]
+def _from_video_chat(name: str, record: _VideoChat, root: Path) -> Sample:
+    if not record.QA:
+        raise LmmsEgoplanError("QA: expected at least one question with its answer")
+    fields = tuple(f"QA[{turn}].{key}" for turn in range(len(record.QA)) for key in ("q", "a"))
+    paths = [_inside(root, "video", record.video)]
+    return _sample(name, [(turn.q, turn.a) for turn in record.QA], paths, "video", fields)
 
 
-def _from_llava(name: str, record: _Llava, root: Path) -> tuple[Sample | None, list[str]]:
+def _from_caption(name: str, record: _Caption, root: Path) -> Sample:
+    image = f"{record.image_id}.jpg"
+    paths = [_inside(root, "image_id", image), _inside(root, "image_id", "image", image)]
+    return _sample(name, [(DESCRIBE, record.caption)], paths, "image_id", ("question", "caption"))
+
+
+def _from_llava(name: str, record: _Llava, root: Path) -> Sample:
     turns = list(record.conversations)
     cut = bool(turns) and turns[0].speaker == "gpt"  # as in ShareGPT's dialogues
     turns = turns[cut:]
     fields = tuple(f"conversations[{index + cut}]" for index in range(len(turns)))
     speakers = [turn.speaker for turn in turns]
     if not turns or speakers != ["human", "gpt"] * (len(turns) // 2):
-        return None, ["conversations: expected turns from 'human' and 'gpt' by turns, at least one of each"]
+        raise LmmsEgoplanError("conversations: expected turns from 'human' and 'gpt' by turns, at least one of each")
     if record.image is not None and record.video is not None:
-        return None, ["image, video: expected one of them, found both"]
+        raise LmmsEgoplanError("image, video: expected one of them, found both")
     pairs = [(asked.value, told.value) for asked, told in zip(turns[::2], turns[1::2], strict=True)]
-    count = sum(question.count(placeholder) for question, _ in pairs for placeholder in _PLACEHOLDERS)
+    count = sum(len(_PLACEHOLDER.findall(question)) for question, _ in pairs)
     medium = record.image or record.video
     if count > (medium is not None):
-        return None, [f"conversations: {count} placeholders of media, but {'one medium' if medium else 'no image'}"]
-    if medium is None:
-        return _sample(name, pairs, [], "image", fields)
-    field = "image" if record.image else "video"
-    paths = [_inside(root, field, medium)]
-    if "/" not in medium:
+        found = "one medium" if medium else "no image"
+        raise LmmsEgoplanError(f"conversations: {count} placeholders of media, but {found}")
+    field = "image" if record.image or medium is None else "video"
+    paths = [] if medium is None else [_inside(root, field, medium)]
+    if medium is not None and "/" not in medium:
         paths.append(_inside(root, field, f"{_COCO}{medium}"))
     return _sample(name, pairs, paths, field, fields)
+
+
+# By the field that tells a record's layout.
+_LAYOUTS: dict[str, tuple[type[Checked], Callable[[str, Any, Path], Sample]]] = {
+    "conversations": (_Llava, _from_llava),
+    "QA": (_VideoChat, _from_video_chat),
+    "caption": (_Caption, _from_caption),
+}
 
 
 def _inside(root: Path, field: str, *parts: str) -> Path:
@@ -147,24 +150,14 @@ def _inside(root: Path, field: str, *parts: str) -> Path:
 
 def _sample(
     name: str, pairs: Sequence[tuple[str, str]], paths: Sequence[Path], field: str, fields: tuple[str, ...]
-) -> tuple[Sample | None, list[str]]:
+) -> Sample:
     """A sample that shows the first of these files that is there; `fields` as for `Sample`."""
-    turns = tuple((_without_placeholders(question), answer.strip()) for question, answer in pairs)
+    turns = tuple((_PLACEHOLDER.sub("", question).strip(), answer.strip()) for question, answer in pairs)
     if not all(question for question, _ in turns):
-        return None, ["a question has no words"]
+        raise LmmsEgoplanError("a question has no words")
     if not paths:
-        return Sample(name, turns, fields=fields), []
+        return Sample(name, turns, fields=fields)
     path = next((path for path in paths if path.is_file()), None)
     if path is None:
-        return None, [f"{field}: {paths[0]}: no such file"]
-    return Sample(name, turns, (), partial(_paths, path), VIDEO_FRAMES if field == "video" else 1, fields), []
-
-
-def _paths(path: Path) -> list[Path]:
-    return [path]
-
-
-def _without_placeholders(question: str) -> str:
-    for placeholder in _PLACEHOLDERS:
-        question = question.replace(placeholder, "")
-    return question.strip()
+        raise LmmsEgoplanError(f"{field}: {paths[0]}: no such file")
+    return Sample(name, turns, (), partial(list, [path]), VIDEO_FRAMES if field == "video" else 1, fields)

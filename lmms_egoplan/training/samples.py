@@ -11,11 +11,6 @@ from lmms_egoplan.media.messages import MediaLoader
 Message = dict[str, Any]
 
 
-def no_visuals() -> list[Any]:
-    """For samples of text alone."""
-    return []
-
-
 @dataclass(frozen=True)
 class Sample:
     """A dialogue.
@@ -23,7 +18,8 @@ class Sample:
     name: names file and record in errors.
     turns: (question, answer) pairs, at least one. One is learned at a time; those before it are its context.
     negatives: wrong answers to the question, which then is the only one.
-    visuals: reads what is shown before the first question, as `MediaLoader.messages` takes it; can be pickled.
+    visuals: reads what is shown before the first question, as `MediaLoader.messages` takes it; can be pickled. By
+        default, nothing is shown.
     num_visuals: images and frames that it gives; reads nothing.
     fields: the record's names for questions and answers by turns, then negatives, in errors.
     """
@@ -31,7 +27,7 @@ class Sample:
     name: str
     turns: tuple[tuple[str, str], ...]
     negatives: tuple[str, ...] = ()
-    visuals: Callable[[], Sequence[Any]] = no_visuals
+    visuals: Callable[[], Sequence[Any]] = list
     num_visuals: int = 0
     fields: tuple[str, ...] = ()
 
