@@ -58,7 +58,8 @@ class Assignments(Database):
             if number is None:
                 # Not waited for: a label of it, which is, brings it to the disk.
                 with self._writing(is_waited_for=False) as connection:
-                    number = self._claim(connection, person)
+                    free = self._free(connection, person)
+                    number = None if free is None else take(connection, *free, person)
         return None if number is None else self.slot(number, person)
 
     def upcoming(self, person: str) -> tuple[Item, tuple[Values, ...]] | None:
@@ -133,12 +134,6 @@ class Assignments(Database):
             ADJUDICATION,
         )
         return rows[0][0] if rows else None
-
-    def _claim(self, connection: sqlite3.Connection, person: str) -> int | None:
-        free = self._free(connection, person)
-        if free is None:
-            return None
-        return take(connection, *free, person)
 
     def _free(self, connection: sqlite3.Connection, person: str) -> tuple[int, str] | None:
         """The item and stage that a person takes next: later stages first, items that others have begun first."""

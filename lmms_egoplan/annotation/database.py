@@ -106,53 +106,48 @@ def create(path: Path, settings: Settings, items: Sequence[Item], stages: Sequen
     random.Random(seed).shuffle(order)
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    with suppress(FileNotFoundError):
-        unfinished.unlink()
+    unfinished.unlink(missing_ok=True)
     try:
         os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        with _storage_errors(path, _NOT_SAVED):
-            connection = sqlite3.connect(unfinished, isolation_level=None)
-            try:
-                connection.executescript(
-                    f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_FORMAT}; BEGIN; {_TABLES}"
-                )
-                stored = asdict(settings) | {
-                    "items": digest(items),
-                    "secret": secrets.token_hex(32),
-                    "made": now(),
-                    "seed": seed,
-                }
-                connection.executemany(
-                    "INSERT INTO settings VALUES (?, ?)", [(name, json.dumps(value)) for name, value in stored.items()]
-                )
-                connection.executemany(
-                    "INSERT INTO items VALUES (?, ?, ?, ?, ?)",
-                    [
-                        (
-                            position,
-                            clean_text(item.id),
-                            QUALIFICATION if position < settings.qualification else "main",
-                            as_json(item.shown),
-                            as_json(item.hidden),
-                        )
-                        for position, item in enumerate(order)
-                    ],
-                )
-                add_people(connection, settings.annotators, settings.seniors)
-                connection.execute("COMMIT")
-            finally:
-                connection.close()
+        with (
+            _storage_errors(path, _NOT_SAVED),
+            closing(sqlite3.connect(unfinished, isolation_level=None)) as connection,
+        ):
+            connection.executescript(
+                f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_FORMAT}; BEGIN; {_TABLES}"
+            )
+            stored = asdict(settings) | {
+                "items": digest(items),
+                "secret": secrets.token_hex(32),
+                "made": now(),
+                "seed": seed,
+            }
+            connection.executemany(
+                "INSERT INTO settings VALUES (?, ?)", [(name, json.dumps(value)) for name, value in stored.items()]
+            )
+            connection.executemany(
+                "INSERT INTO items VALUES (?, ?, ?, ?, ?)",
+                [
+                    (
+                        position,
+                        clean_text(item.id),
+                        QUALIFICATION if position < settings.qualification else "main",
+                        as_json(item.shown),
+                        as_json(item.hidden),
+                    )
+                    for position, item in enumerate(order)
+                ],
+            )
+            add_people(connection, settings.annotators, settings.seniors)
+            connection.execute("COMMIT")
         try:
             os.link(unfinished, path)
-        except FileExistsError:
-            raise StoreError(f"{path}: is there already") from None
-        except OSError:  # A file system without links.
-            if path.exists():
+        except OSError:  # it is there, or the file system has no links
+            if os.path.lexists(path):
                 raise StoreError(f"{path}: is there already") from None
             unfinished.replace(path)
     finally:
-        with suppress(FileNotFoundError):
-            unfinished.unlink()
+        unfinished.unlink(missing_ok=True)
 
 
 def benchmark_of(path: Path) -> str:
@@ -161,11 +156,8 @@ def benchmark_of(path: Path) -> str:
     Raises:
         StoreError: as for `Database`.
     """
-    store = Database(path, ())
-    try:
+    with closing(Database(path, ())) as store:
         return store.settings.benchmark
-    finally:
-        store.close()
 
 
 def digest(items: Sequence[Item]) -> str:
@@ -265,8 +257,6 @@ class Database:
                 )
             self._connection.execute("PRAGMA foreign_keys = ON")
             _check_whole(self._connection)
-            if self._guard is not None:  # Databases with a write-ahead log, in files of its own, get theirs back.
-                self._connection.execute("PRAGMA journal_mode = DELETE")
             self._place = _place(self.path)
             self._reader = _connect(self.path)
             self._reader.execute("PRAGMA query_only = ON")

@@ -37,7 +37,6 @@ class Progress:
     """
 
     person: str
-    role: str
     labelled: int
     state: str
     seconds: float | None
@@ -89,6 +88,9 @@ class Store(Assignments):
         return sorted(
             (Person(*row) for row in rows), key=lambda person: (roles.index(person.role), len(person.name), person.name)
         )
+
+    def _annotators(self) -> list[str]:
+        return [person.name for person in self.people() if person.role == ANNOTATOR]
 
     def items(self) -> list[Item]:
         """In the order in which they are labelled."""
@@ -204,7 +206,7 @@ class Store(Assignments):
             ):
                 label = Label(item, stage, person, json.loads(values), comment, seconds, at)
                 labels.setdefault(item, []).append(label)
-            annotators = [person.name for person in self.people() if person.role == ANNOTATOR]
+            annotators = self._annotators()
             served = frozenset(row[0] for row in self._rows("SELECT id FROM items WHERE part = ?", QUALIFICATION))
             return Labelled(
                 self.items(),
@@ -219,13 +221,10 @@ class Store(Assignments):
     def progress(self) -> list[Progress]:
         """Of every annotator."""
         found = []
-        for person in self.people():
-            if person.role != ANNOTATOR:
-                continue
-            rows = self._rows("SELECT seconds FROM counting WHERE person = ?", person.name)
+        for name in self._annotators():
+            rows = self._rows("SELECT seconds FROM counting WHERE person = ?", name)
             times = [seconds for (seconds,) in rows if seconds is not None]
-            middle = median(times) if times else None
-            found.append(Progress(person.name, person.role, len(rows), self.state(person.name), middle))
+            found.append(Progress(name, len(rows), self.state(name), median(times) if times else None))
         return found
 
 
