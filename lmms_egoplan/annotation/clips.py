@@ -12,6 +12,7 @@ from PIL import Image
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError, frame_path, read_frame_folder, read_video_frames, write_video
+from lmms_egoplan.media.image_files import write_jpeg
 from lmms_egoplan.storage import file_version, write_whole
 
 # Frames that are in memory at a time.
@@ -107,10 +108,8 @@ def _make(path: Path, media: Still | Cut) -> None:
     if isinstance(media, Cut):
         write_video(path, _read_in_batches(media.source, media.frames), media.fps)
         return
-    content = BytesIO()
     (image,) = _read(media.source, (media.frame,))
-    image.save(content, "JPEG", quality=92)
-    write_whole(path, content.getvalue())
+    write_jpeg(path, image, quality=92)
 
 
 def _read_in_batches(source: str, frames: Sequence[int]) -> Iterator[Image.Image]:

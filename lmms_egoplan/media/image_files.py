@@ -2,9 +2,11 @@
 
 import base64
 from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.storage import write_whole
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -42,3 +44,10 @@ def jpeg_url(image: "Image.Image", longer_side: int, quality: int = 85) -> str:
     small.thumbnail((longer_side, longer_side))
     small.save(file, "JPEG", quality=quality)
     return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
+def write_jpeg(path: Path, image: "Image.Image", quality: int) -> None:
+    """Write a JPEG file, whole or not at all; raises as `write_whole`."""
+    file = BytesIO()
+    image.save(file, "JPEG", quality=quality)
+    write_whole(path, file.getvalue())

@@ -1,15 +1,15 @@
 """An episode as files: its numbers, a page to look at, and a film."""
 
-import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, select_autoescape
+from jinja2 import Environment, PackageLoader
 from PIL import Image, ImageDraw
 
 from lmms_egoplan.media.frames import write_video
+from lmms_egoplan.media.image_files import write_jpeg
 from lmms_egoplan.planner.planner import Episode, Step
 from lmms_egoplan.storage import write_whole
 
@@ -34,7 +34,7 @@ def write_episode(episode: Episode, out: Path, **run: Any) -> Path:
     views = [step.view for step in episode.steps] + ([episode.last_view] if episode.last_view else [])
     pictures = [f"frames/{number:03d}.jpg" for number in range(1, len(views) + 1)]
     for name, view in zip(pictures, views, strict=True):
-        _write_picture(out / name, view)
+        write_jpeg(out / name, view, _JPEG_QUALITY)
     content = {
         **run,
         "goal": episode.goal,
@@ -46,10 +46,7 @@ def write_episode(episode: Episode, out: Path, **run: Any) -> Path:
     }
     write_whole(out / "episode.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     environment = Environment(
-        loader=PackageLoader("lmms_egoplan.planner"),
-        autoescape=select_autoescape(),
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=PackageLoader("lmms_egoplan.planner"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     last = pictures[-1] if episode.last_view else None
     page = environment.get_template("episode.html").render(content, run=run, last=last, has_film=bool(views))
@@ -75,7 +72,9 @@ def _row(step: Step, picture: str) -> dict[str, Any]:
 
 def _film(episode: Episode) -> Iterator[Image.Image]:
     views = [*(step.view for step in episode.steps), episode.last_view]
-    size = _film_size(next(view for view in views if view).size)
+    full = next(view for view in views if view).size
+    width = min(full[0], _FILM_WIDTH)
+    size = width, round(full[1] * width / full[0])
     for step in episode.steps:
         action, outcome = f"{step.number}. {step.tried.action or step.tried.text}", step.outcome
         for _ in range(_STILL_FRAMES):
@@ -85,11 +84,6 @@ def _film(episode: Episode) -> Iterator[Image.Image]:
     if episode.last_view:
         for _ in range(_STILL_FRAMES):
             yield _captioned(episode.last_view, size, episode.goal, episode.end)
-
-
-def _film_size(size: tuple[int, int]) -> tuple[int, int]:
-    width = min(size[0], _FILM_WIDTH)
-    return width, round(size[1] * width / size[0])
 
 
 def _captioned(frame: Image.Image, size: tuple[int, int], *lines: str) -> Image.Image:
@@ -103,9 +97,3 @@ def _captioned(frame: Image.Image, size: tuple[int, int], *lines: str) -> Image.
             text = f"{text[:-4]}..."
         draw.text((_MARGIN, height + _MARGIN + number * _LINE_HEIGHT), text, fill="white")
     return canvas
-
-
-def _write_picture(path: Path, image: Image.Image) -> None:
-    content = io.BytesIO()
-    image.save(content, format="JPEG", quality=_JPEG_QUALITY)
-    write_whole(path, content.getvalue())

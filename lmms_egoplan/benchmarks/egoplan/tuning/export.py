@@ -1,18 +1,16 @@
 """EgoPlan-IT as preference data for other trainers."""
 
 import json
-import tempfile
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
-from PIL import Image
-
 from lmms_egoplan.benchmarks.egoplan.records import read_instructions
 from lmms_egoplan.benchmarks.egoplan.tuning.data import find_frames, plan_samples
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_json
+from lmms_egoplan.media.image_files import write_jpeg
 from lmms_egoplan.next_action.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.next_action.visuals import FRAMES_PER_CLIP, NUM_CLIPS
 from lmms_egoplan.progress import track
@@ -48,7 +46,6 @@ def export_preferences(
             f"{out}: holds an export of other data, settings or frames; give another --out, or remove the folder"
         )
     write_whole(out / _IDENTITY, json.dumps({"identity": identity}) + "\n")
-    (out / IMAGES).mkdir(parents=True, exist_ok=True)
     lines = []
     samples = plan_samples(records, footage, _VISUALS, str(data))
     for number, sample in track(list(enumerate(samples)), "Writing images"):
@@ -64,14 +61,8 @@ def _write_images(sample: Sample, out: Path, name: str) -> Iterator[str]:
     for index, image in enumerate(sample.visuals()):
         path = f"{IMAGES}/{name}_{index:02}.jpg"
         if not (out / path).exists():
-            _save(image, out / path)
+            write_jpeg(out / path, image, quality=95)
         yield path
-
-
-def _save(image: Image.Image, path: Path) -> None:
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".jpg", delete=False) as file:
-        image.save(file, quality=95)
-    Path(file.name).replace(path)
 
 
 def _trl(out: Path, images: list[str], question: str, answer: str, negative: str) -> dict[str, Any]:
