@@ -60,7 +60,7 @@ def learn(out: Path, seed: int, console: Console, ablations: dict[str, str]) -> 
     ]
     demo = LearningDemo(out, console, seed, steps)
     rows: dict[str, Accuracies] = {}
-    with demo.folder:
+    with demo.folder.status:
         demo.folder.begin_step()
         demo.train_base()
         demo.render()

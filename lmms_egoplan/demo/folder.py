@@ -32,7 +32,7 @@ _EXPECTED = (
 
 
 class DemoFolder:
-    """A folder, made if absent. Within its context, the last line that a command has written is shown.
+    """A folder, made if absent. Within its `status`, the last line that a command has written is shown.
 
     Args:
         path: made if absent.
@@ -56,23 +56,16 @@ class DemoFolder:
         self._console = console
         self._steps = [f"{number}/{len(steps)}  {step}" for number, step in enumerate(steps, 1)]
         self._environment = dict(environment)
-        self._status = console.status("")
+        self.status = console.status("")
         self.path.mkdir(parents=True, exist_ok=True)
         delete(self.path / name for name in (*contents, LOG))
         if left := [name for name in contents if (self.path / name).exists()]:
             raise LmmsEgoplanError(f"{self.path / left[0]}: no finished demo wrote it; move it away, or delete it")
 
-    def __enter__(self) -> "DemoFolder":
-        self._status.__enter__()
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self._status.stop()
-
     def begin_step(self) -> None:
         """Tell the next step."""
         self._console.print(self._steps.pop(0), markup=False, highlight=False)
-        self._status.update("")
+        self.status.update("")
 
     def run(self, command: Sequence[str], remark: str = "") -> None:
         """Run a command in the folder; its output goes to the log, behind a remark.
@@ -98,7 +91,7 @@ class DemoFolder:
                     plain = Text.from_ansi(line).plain.rstrip()
                     log.write(f"{plain}\n")
                     if message := plain.rpartition(" - ")[2]:
-                        self._status.update(escape(message[:width]))
+                        self.status.update(escape(message[:width]))
             except BaseException:
                 end_children()
                 raise

@@ -48,7 +48,7 @@ def run_demo(out: Path, console: Console, sets: Sequence[RenderedSet], show_scor
     contents = (_CHECKPOINT, _ENCODER, _DATA, _RESULTS, _REPORT, *(rendered.FOLDER for rendered in sets))
     folder = DemoFolder(out, contents, console, _STEPS, _ENVIRONMENT)
     console.print(_NOTE, markup=False, highlight=False)
-    with folder:
+    with folder.status:
         folder.begin_step()
         from lmms_egoplan.demo.checkpoint import write_checkpoint
         from lmms_egoplan.demo.encoder import write_encoder

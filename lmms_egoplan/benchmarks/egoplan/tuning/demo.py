@@ -123,7 +123,7 @@ def run_learning_demo(out: Path, console: Console, seed: int = 0) -> None:
     folder = demo.folder
     console.print(_NOTE, markup=False, highlight=False)
     rows: dict[str, Accuracies] = {"chance": CHANCE}
-    with folder:
+    with folder.status:
         for step in (demo.train_base, demo.render, demo.prepare):
             folder.begin_step()
             step()
