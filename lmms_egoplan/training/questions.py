@@ -23,6 +23,8 @@ class AnswerEncoder:
     A sample with negatives is encoded as ranking does it: no token behind the answer. The others are answers that the
     model is to write, so the token that ends the turn is learned with them.
 
+    reserved_text, token_counts: as of `QuestionEncoder`.
+
     Args:
         positions: of the model, which a context and its longest answer must not exceed; None for no limit.
     """
@@ -32,6 +34,7 @@ class AnswerEncoder:
         self._ranked = QuestionEncoder(processor, is_encoder_decoder, score_eos=False)
         self._written = QuestionEncoder(processor, is_encoder_decoder, score_eos=True)
         self._media = MediaLoader(self._ranked.takes_video, VIDEO_FRAMES)
+        self.reserved_text, self.token_counts = self._ranked.reserved_text, self._ranked.token_counts
 
     def encode(self, drawn: Drawn, with_negative: bool = True) -> EncodedQuestion:
         """The question with its answer first, then its negative, if it is drawn and wanted.
@@ -51,14 +54,6 @@ class AnswerEncoder:
     def load(self, drawn: Drawn) -> list[Message]:
         """Read what is shown; see `Drawn.messages`."""
         return drawn.messages(self._media)
-
-    def reserved_text(self, text: str) -> str | None:
-        """As `QuestionEncoder.reserved_text`."""
-        return self._ranked.reserved_text(text)
-
-    def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """As `QuestionEncoder.token_counts`."""
-        return self._ranked.token_counts(texts)
 
     def _fitting(self, question: EncodedQuestion, drawn: Drawn) -> EncodedQuestion:
         context, answer = question.prefix_length, question.longest_candidate

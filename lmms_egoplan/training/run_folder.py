@@ -45,12 +45,13 @@ class RunFolder:
         resume: str | None = None,
     ) -> None:
         self.path = path
-        self._earlier = dict(earlier or {})
         self.checkpoints = path / "checkpoints"
-        stored = self._stored()
+        stored = _read(path / SETTINGS)
         if stored is None:
             write_whole(path / SETTINGS, json.dumps(settings, indent=1) + "\n")
-        elif names := [
+            return
+        stored = {**(earlier or {}), **stored}
+        if names := [
             name for name in {**stored, **settings} if name not in free and stored.get(name) != settings.get(name)
         ]:
             differing = "; ".join(
@@ -98,10 +99,6 @@ class RunFolder:
         """Write the scores and remove the checkpoints, of which the best is the folder's model by now."""
         write_whole(self.path / _SCORES, json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
         shutil.rmtree(self.checkpoints)
-
-    def _stored(self) -> dict[str, Any] | None:
-        stored = _read(self.path / SETTINGS)
-        return None if stored is None else self._earlier | stored
 
     @staticmethod
     def _is_whole(folder: Path) -> bool:

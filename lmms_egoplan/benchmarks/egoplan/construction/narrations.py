@@ -256,11 +256,6 @@ def ego4d_action(sentence: Sentence, phrase: str) -> Action:
     return Action(text, round(100 * sentence.start), round(100 * sentence.stop), *frames, *verb_and_object(text))
 
 
-def ego4d_video(uid: str, actions: Iterable[Action], unknown: Iterable[tuple[int, int]]) -> Video:
-    """A video of Ego4D's; its narrations do not tell the scene."""
-    return Video(EGO4D, uid, EGO4D_FPS, by_start(actions), tuple(unknown))
-
-
 def _none_left(rejections: Sequence[Rejection]) -> str:
     """One line that says why nothing of a file can be used, with the first of each kind."""
     counts = Counter(rejection.reason for rejection in rejections)

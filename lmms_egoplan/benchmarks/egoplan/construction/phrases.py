@@ -8,12 +8,14 @@ from lmms_egoplan.benchmarks.egoplan.construction.narrations import (
     Action,
     Sentence,
     Video,
+    by_start,
     ego4d_action,
-    ego4d_video,
 )
 from lmms_egoplan.ego4d import is_latin
 from lmms_egoplan.judging import JudgeSettings
 from lmms_egoplan.judging.json_replies import ask_json
+from lmms_egoplan.next_action.clock import EGO4D_FPS
+from lmms_egoplan.next_action.records import EGO4D
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import is_text, shown
 
@@ -77,7 +79,7 @@ def to_phrases(
                 lost.append((round(100 * sentence.start), round(100 * sentence.stop)))
                 rejections.append(replace(phrase, where=sentence.where))
         if actions:
-            videos.append(ego4d_video(uid, actions, lost))
+            videos.append(Video(EGO4D, uid, EGO4D_FPS, by_start(actions), tuple(lost)))
     return videos, rejections
 
 

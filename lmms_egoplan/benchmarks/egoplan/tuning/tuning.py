@@ -61,22 +61,9 @@ def tune_egoplan(
         parts[_part(path, parts)] = instructions.read_instructions(path, settings.instruction_media)
     held_out = plan_samples(apart, footage, settings.visuals, where)
     shared = TuningSettings.model_validate({name: getattr(settings, name) for name in TuningSettings.model_fields})
-    tuned = tune(
-        settings.model,
-        parts,
-        held_out,
-        shared,
-        out,
-        _identity(settings),
-        settings.proportions,
-        resume,
-        tell,
-    )
-    summary = {
-        "samples": {name: len(samples) for name, samples in parts.items()},
-        "held_out": len(held_out),
-        **asdict(tuned),
-    }
+    tuned = tune(settings.model, parts, held_out, shared, out, _identity(settings), settings.proportions, resume, tell)
+    counts = {name: len(samples) for name, samples in parts.items()}
+    summary = {"samples": counts, "held_out": len(held_out), **asdict(tuned)}
     if PartialState().is_main_process:
         write_whole(out / CONFIG, settings_text(settings))
         write_whole(out / "README.md", model_card(settings, summary))
@@ -114,14 +101,10 @@ def _part(path: Path, parts: dict[str, list[Sample]]) -> str:
 def _identity(settings: EgoPlanTuning) -> dict[str, Any]:
     """What a run is of, beside the settings of any tuning: files by their contents."""
     paths = (settings.data, *filter(None, [settings.recognition_data]), *settings.instructions)
-    files = {str(path): _digest(path) for path in paths}
+    files = {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
     shown = {name: getattr(settings, name) for name in ("num_clips", "frames_per_clip", "recognition", "held_out")}
     return {"files": files, **shown}
 
 
 def _silent(remark: str) -> None:
     pass
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
