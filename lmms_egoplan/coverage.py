@@ -66,3 +66,12 @@ def tally(names: Iterable[str]) -> str:
     """
     counts = sorted(Counter(names).items(), key=lambda item: (-item[1], item[0]))
     return counts[0][0] if len(counts) == 1 else ", ".join(f"{name} ({count})" for name, count in counts)
+
+
+def names(values: Sequence[Mapping[str, Any]], without: str = "none") -> str:
+    """Names in records of one field each, sorted and joined by commas; where no record has one, `without`.
+
+    >>> names([{"judge": "gpt-4o"}, {"judge": None}, {"judge": "gpt-4o"}])
+    'gpt-4o'
+    """
+    return ", ".join(sorted({name for (name,) in (value.values() for value in values)} - {None})) or without

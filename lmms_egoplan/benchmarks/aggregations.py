@@ -18,6 +18,24 @@ def mean_score(values: Sequence[Mapping[str, Any]]) -> float:
     return fmean(scores) if scores else math.nan
 
 
+def share(values: Sequence[Mapping[str, Any]]) -> float:
+    """Share in [0, 1] of the records, of one field each, in which it is true.
+
+    >>> share([{"judged": True}, {"judged": False}])
+    0.5
+    """
+    return fmean(flag for (flag,) in (value.values() for value in values))
+
+
+def count(values: Sequence[Mapping[str, Any]]) -> int:
+    """Records, of one field each, in which it is true.
+
+    >>> count([{"tied": True}, {"tied": False}])
+    1
+    """
+    return sum(flag for (flag,) in (value.values() for value in values))
+
+
 def num_asked(values: Sequence[Mapping[str, Any]]) -> int:
     """Questions asked.
 

@@ -94,15 +94,6 @@ def score_letter(doc: Doc, replies: Sequence[str], parts: Sequence[str], officia
     } | _counts(doc, official, scored=True)
 
 
-def num_ties(values: Sequence[dict[str, Any]]) -> int:
-    """Questions whose best choice, by the mean log-probability per token, is not the only one.
-
-    >>> num_ties([{"tied": True}, {"tied": False}])
-    1
-    """
-    return sum(value["tied"] for value in values)
-
-
 def num_predictions(values: Sequence[dict[str, Any]]) -> int:
     """Questions with a predicted letter.
 

@@ -14,7 +14,7 @@ from typing import Any
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import BLEURT_VARIABLE
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
 from lmms_egoplan.benchmarks.actplan.splits import official_instances
-from lmms_egoplan.coverage import covered
+from lmms_egoplan.coverage import covered, names
 
 Values = dict[str, dict[str, Any]]
 
@@ -138,41 +138,13 @@ def by_group(values: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str,
     return dict(sorted(groups.items(), key=lambda item: _by_length(item[0])))
 
 
-def share(values: Sequence[Mapping[str, bool]]) -> float:
-    """Share of the plans of which it is so, in [0, 1].
-
-    >>> share([{"is": True}, {"is": False}])
-    0.5
-    """
-    return fmean(value["is"] for value in values)
-
-
-def count(values: Sequence[Mapping[str, bool]]) -> int:
-    """Plans of which it is so.
-
-    >>> count([{"is": True}, {"is": False}])
-    1
-    """
-    return sum(value["is"] for value in values)
-
-
-def names(values: Sequence[Mapping[str, str]]) -> str:
-    """Names, sorted and joined by commas.
-
-    >>> names([{"name": "all-MiniLM-L6-v2"}, {"name": "all-MiniLM-L6-v2"}])
-    'all-MiniLM-L6-v2'
-    """
-    return ", ".join(sorted({value["name"] for value in values}))
-
-
 def classifier_names(values: Sequence[Mapping[str, str | None]]) -> str:
     """The classifiers that were asked; without any, why there is no ``bleurt_correct``.
 
     >>> classifier_names([{"name": None}])
     'none: LMMS_EGOPLAN_BLEURT is not set'
     """
-    asked = sorted({value["name"] for value in values if value["name"] is not None})
-    return ", ".join(asked) or f"none: {BLEURT_VARIABLE} is not set"
+    return names(values, f"none: {BLEURT_VARIABLE} is not set")
 
 
 def _by_length(group: str) -> tuple[int, str]:

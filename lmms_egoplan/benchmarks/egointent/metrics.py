@@ -17,7 +17,7 @@ from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STE
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.benchmarks.egointent.splits import OFFICIAL
 from lmms_egoplan.benchmarks.egointent.step_answer import JudgedStep
-from lmms_egoplan.coverage import covered
+from lmms_egoplan.coverage import covered, names
 
 Values = dict[str, dict[str, Any]]
 
@@ -278,16 +278,7 @@ def judge_models(values: Sequence[Mapping[str, Any]]) -> str:
     >>> judge_models([{"judges": ["Qwen3-32B", "Qwen3-32B"]}, {"judges": []}])
     'Qwen3-32B'
     """
-    return ", ".join(sorted({judge for value in values for judge in value["judges"] if judge is not None})) or "none"
-
-
-def unverified_share(values: Sequence[Mapping[str, Any]]) -> float:
-    """Share in [0, 1] of the steps whose references nobody has verified.
-
-    >>> unverified_share([{"unverified": True}, {"unverified": False}])
-    0.5
-    """
-    return fmean(value["unverified"] for value in values)
+    return names([{"judge": judge} for value in values for judge in value["judges"]])
 
 
 def _group_scores(values: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:

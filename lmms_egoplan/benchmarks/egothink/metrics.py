@@ -59,33 +59,6 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     }
 
 
-def judge_coverage(values: Sequence[Mapping[str, Any]]) -> float:
-    """Share of the answers that are judged, in [0, 1].
-
-    >>> judge_coverage([{"judged": True}, {"judged": False}])
-    0.5
-    """
-    return fmean(value["judged"] for value in values)
-
-
-def suspect_share(values: Sequence[Mapping[str, Any]]) -> float:
-    """Share in [0, 1] of the answers that look as if they wrote their own rating.
-
-    >>> suspect_share([{"suspect": True}, {"suspect": False}])
-    0.5
-    """
-    return fmean(value["suspect"] for value in values)
-
-
-def judge_models(values: Sequence[Mapping[str, Any]]) -> str:
-    """Names of the models that gave the ratings, sorted and joined by commas; ``none`` without ratings.
-
-    >>> judge_models([{"judge": "gpt-4o"}, {"judge": None}, {"judge": "gpt-4o"}])
-    'gpt-4o'
-    """
-    return ", ".join(sorted({value["judge"] for value in values if value["judge"] is not None})) or "none"
-
-
 def prompts_used(values: Sequence[Mapping[str, Any]]) -> str:
     """Whose prompts the model was asked in, sorted and joined by semicolons; ``unknown`` where that is not known.
 

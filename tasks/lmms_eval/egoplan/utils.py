@@ -9,7 +9,7 @@ from typing import Any
 from lmms_eval.tasks._task_utils.file_utils import generate_submission_file
 from loguru import logger
 
-from lmms_egoplan.benchmarks.aggregations import num_asked, split_size  # noqa: F401
+from lmms_egoplan.benchmarks.aggregations import count, num_asked, split_size  # noqa: F401
 from lmms_egoplan.benchmarks.egoplan.metrics import score_test_ranking  # noqa: F401
 from lmms_egoplan.benchmarks.egoplan.protocol import lettered_question, thinking_question
 from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
@@ -18,7 +18,7 @@ from lmms_egoplan.benchmarks.egoplan.visuals import visual_input
 from lmms_egoplan.coverage import coverage, question_sets  # noqa: F401
 from lmms_egoplan.harnesses.lmms_eval.filters import AsTheyAre  # noqa: F401
 from lmms_egoplan.media.sampling import VisualInput
-from lmms_egoplan.next_action.metrics import num_predictions, num_ties  # noqa: F401
+from lmms_egoplan.next_action.metrics import num_predictions
 
 _SPLITS = {
     "VAL": partial(PREPARED.folder, "val"),

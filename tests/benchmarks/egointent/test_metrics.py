@@ -177,7 +177,7 @@ def test_aggregations_equal_slow_ones(steps):
     assert truncated == pytest.approx(sum(tokens) / len(tokens) if tokens else math.nan, nan_ok=True)
     assert aggregate(aggregations.num_counted, "truncated_of", values) == len(tokens)
     assert aggregate(metrics.judge_models, "judge_model", values) == ("qwen" if judged else "none")
-    unverified = aggregate(metrics.unverified_share, "unverified", values)
+    unverified = aggregate(aggregations.share, "unverified", values)
     assert unverified == pytest.approx(sum(step[5] for step in steps) / len(steps))
     assert aggregate(aggregations.num_asked, "num_steps", values) == len(steps)
     covered = sum(rating is not None or not is_found for rating, is_found in pairs) / len(FIELDS)

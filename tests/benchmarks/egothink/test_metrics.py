@@ -13,6 +13,7 @@ from lmms_egoplan.benchmarks.egothink import metrics
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.published import load
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
+from lmms_egoplan.coverage import names
 
 _TABLE_3 = load("table3")
 # The scores of the twelve dimensions, then the Average.
@@ -90,16 +91,16 @@ def test_aggregations_equal_slow_ones(answers):
         "truncated": known.count(True) / len(known) if known else nan,
         "suspect": sum(suspect for _, _, suspect in answers) / len(answers),
     }
-    functions = (aggregations.mean_score, metrics.judge_coverage, aggregations.truncated_share, metrics.suspect_share)
+    functions = (aggregations.mean_score, aggregations.share, aggregations.truncated_share, aggregations.share)
     for function, (name, number) in zip(functions, expected.items(), strict=True):
         assert aggregate(function, name) == pytest.approx(number, nan_ok=True)
-    assert aggregate(metrics.judge_models, "judge_model") == ("gpt-4o" if rated else "none")
+    assert aggregate(names, "judge_model") == ("gpt-4o" if rated else "none")
     assert aggregate(aggregations.num_asked, "num_questions") == len(answers)
 
 
 def test_several_judges_are_all_named():
     values = [score(replace(JUDGED, judge=judge))["judge_model"] for judge in ("gpt-4o", "demo", "gpt-4o")]
-    assert metrics.judge_models(values) == "demo, gpt-4o"
+    assert names(values) == "demo, gpt-4o"
 
 
 def test_several_prompts_are_all_named():

@@ -76,8 +76,9 @@ def judge(
 
 def _print_scores(judged: Sequence["JudgedAnswer"]) -> None:
     from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, dimension_of
-    from lmms_egoplan.benchmarks.egothink.metrics import judge_models, plain_average
+    from lmms_egoplan.benchmarks.egothink.metrics import plain_average
     from lmms_egoplan.benchmarks.egothink.splits import PREPARED
+    from lmms_egoplan.coverage import names
 
     table = Table("dimension", "answers", "judged", "score", "coverage")
     complete, incomplete = {}, []
@@ -105,7 +106,7 @@ def _print_scores(judged: Sequence["JudgedAnswer"]) -> None:
             f"without answers: {without}. Incomplete ones: {len(incomplete)}{example}."
         )
     judges = [{"judge": answer.judge if answer.rating is not None else None} for answer in judged]
-    typer.echo(f"Judge: {judge_models(judges)}")
+    typer.echo(f"Judge: {names(judges)}")
 
 
 def _print_noise(repeated: Sequence[Sequence["JudgedAnswer"]]) -> None:
