@@ -6,9 +6,9 @@ what is kept, to be shown.
 
 import csv
 import io
-import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,11 +66,12 @@ def load(source: str | Path) -> list[Raw]:
         source = _download()
     path = Path(source)
     if not path.is_dir():
-        return list(_load_file(path))
-    tables = {name: [*map(Path, files)] for name, files in _tables(path).items()}
+        return _load_file(path)
+    tables = _tables(path)
     if not tables:
         raise LmmsEgoplanError(f"{path}: no file of {', '.join(_SUFFIXES)} in it or below")
-    fitting, others = {}, {}
+    fitting: dict[str, list[Raw]] = {}
+    others: list[str] = []
     for name, files in tables.items():
         records = [
             Raw(f"{file.relative_to(path)}, {raw.place}", raw.value) for file in files for raw in _load_file(file)
@@ -78,7 +79,7 @@ def load(source: str | Path) -> list[Raw]:
         first = next((raw.value for raw in records if isinstance(raw.value, Mapping)), {})
         absent = [field for field in _NEEDED if field not in set(fields_of_keys(first).values())]
         if absent:
-            others[name] = f"{name}: no {', '.join(absent)}; keys: {', '.join(map(shown, first)) or 'none'}"
+            others.append(f"{name}: no {', '.join(absent)}; keys: {', '.join(map(shown, first)) or 'none'}")
         else:
             fitting[name] = records
     if len(fitting) == 1:
@@ -86,53 +87,42 @@ def load(source: str | Path) -> list[Raw]:
     if fitting:
         names = "\n".join(f"  {name}: {len(records)} records" for name, records in fitting.items())
         raise LmmsEgoplanError(f"{path}: several tables of steps; give one of them as a file:\n{names}")
-    raise LmmsEgoplanError(f"{path}: no table of steps:\n{listing([*others.values()])}")
-
-
-def plain_key(key: str) -> str:
-    """A key in lower case, with underscores for blanks and hyphens; an alias as the field that it names."""
-    name = re.sub(r"[\s_-]+", "_", key.strip().lower())
-    return ALIASES.get(name, name)
+    raise LmmsEgoplanError(f"{path}: no table of steps:\n{listing(others)}")
 
 
 def fields_of_keys(keys: Collection[str]) -> dict[str, str]:
     """The field, or another name, that each key of a record means.
 
-    A key of FORMAT.md comes before its variants.
+    Case, and blanks and hyphens for underscores, do not matter. A key of FORMAT.md comes before its variants.
 
     >>> fields_of_keys(["Step ID", "id", "video_uid", "Procedural Intent"])
     {'Step ID': 'step_id', 'id': 'id', 'video_uid': 'video_id', 'Procedural Intent': 'global_intent'}
     """
-    plain = {key: plain_key(key) for key in keys}
-    own = set(plain.values())
-    return {
-        key: _FIELD_OF[name] if name in _FIELD_OF and _FIELD_OF[name] not in own else name
-        for key, name in plain.items()
-    }
+    plain = {key: re.sub(r"[\s_-]+", "_", key.strip().lower()) for key in keys}
+    names = {key: ALIASES.get(name, name) for key, name in plain.items()}
+    own = set(names.values())
+    return {key: _FIELD_OF[name] if _FIELD_OF.get(name, name) not in own else name for key, name in names.items()}
 
 
 def mapping_lines(records: Sequence[Raw], fields: Collection[str]) -> list[str]:
     """What was taken for what, a line for each key and how many records have it; keys that were left out come last."""
-    counts: dict[tuple[str, str], int] = {}
-    for raw in records:
-        if isinstance(raw.value, Mapping):
-            for key, field in fields_of_keys(raw.value).items():
-                counts[key, field] = counts.get((key, field), 0) + 1
+    objects = [raw.value for raw in records if isinstance(raw.value, Mapping)]
+    counts = Counter(pair for keys in objects for pair in fields_of_keys(keys).items())
     lines = [f"{field}: {key} ({count})" for (key, field), count in counts.items() if field in fields]
     if left := sorted({key for key, field in counts if field not in fields}):
         lines.append(f"left out: {', '.join(left)}")
     return lines
 
 
-def _tables(folder: Path) -> dict[str, list[str]]:
+def _tables(folder: Path) -> dict[str, list[Path]]:
     """The files of each table below a folder, shards together, by a name of the table."""
-    tables: dict[str, list[str]] = {}
+    tables: dict[str, list[Path]] = {}
     for path in sorted(folder.rglob("*")):
         parts = path.relative_to(folder).parts
         if path.suffix.lower() in _SUFFIXES and path.is_file() and not any(part.startswith(".") for part in parts):
-            tables.setdefault(_SHARD.sub("", "/".join(parts)), []).append(str(path))
+            tables.setdefault(_SHARD.sub("", "/".join(parts)), []).append(path)
     for name, files in tables.items():
-        shards = [match for match in map(_SHARD.search, files) if match]
+        shards = [match for file in files if (match := _SHARD.search(file.name))]
         if shards and (len(shards) != len(files) or {int(match[2]) for match in shards} != {len(files)}):
             raise LmmsEgoplanError(
                 f"{folder}: of {name} there are {len(files)} parts of {shards[0][2]}; download it again"
@@ -140,64 +130,41 @@ def _tables(folder: Path) -> dict[str, list[str]]:
     return tables
 
 
-def _load_file(path: Path) -> Iterator[Raw]:
-    match path.suffix.lower():
-        case ".csv":
-            return _load_csv(path)
-        case ".parquet":
-            return _load_parquet(path)
-    return _load_json(path)
+def _load_file(path: Path) -> list[Raw]:
+    return {".csv": _load_csv, ".parquet": _load_parquet}.get(path.suffix.lower(), _load_json)(path)
 
 
-def _load_json(path: Path) -> Iterator[Raw]:
+def _load_json(path: Path) -> list[Raw]:
     text = read_text(path, "annotations")
-    start = text.lstrip()[:1]
-    if start == "[":
-        yield from (Raw(f"record {number}", raw) for number, raw in enumerate(parse(str(path), text), 1))
-        return
-    whole = _object(text) if start == "{" else None
-    if whole is not None and not set(fields_of_keys(whole).values()) & set(_NEEDED):
+    if text.lstrip().startswith("["):
+        return [Raw(f"record {number}", raw) for number, raw in enumerate(parse(str(path), text), 1)]
+    whole = _decode(text)
+    if isinstance(whole, JsonObject):
+        if set(fields_of_keys(whole).values()) & set(_NEEDED):
+            return [Raw(f"line {text[: text.index('{')].count(chr(10)) + 1}", whole)]
         lists = {key: value for key, value in whole.items() if isinstance(value, list)}
         if len(lists) > 1:
             raise LmmsEgoplanError(f"{path}: several lists of records, {', '.join(map(shown, lists))}; keep one")
         for key, records in lists.items():
-            yield from (Raw(f"{key}, record {number}", raw) for number, raw in enumerate(records, 1))
-        if lists:
-            return
-    elif whole is not None:
-        yield Raw(f"line {text[: text.index('{')].count(chr(10)) + 1}", whole)
-        return
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                yield Raw(f"line {number}", decode_objects(line))
-            except ValueError as error:
-                yield Raw(f"line {number}", ValueError(f"no JSON: {error}"))
+            return [Raw(f"{key}, record {number}", raw) for number, raw in enumerate(records, 1)]
+    return [Raw(f"line {number}", _decode(line)) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
 
 
-def _object(text: str) -> JsonObject | None:
-    """The one object that a text is; None for any other."""
+def _decode(text: str) -> Any:
+    """What a text is as JSON; a ValueError where it is none."""
     try:
-        content = decode_objects(text)
-    except ValueError:
-        return None
-    return content if isinstance(content, JsonObject) else None
+        return decode_objects(text)
+    except ValueError as error:
+        return ValueError(f"no JSON: {error}")
 
 
-def _load_csv(path: Path) -> Iterator[Raw]:
+def _load_csv(path: Path) -> list[Raw]:
     rows = csv.reader(io.StringIO(read_text(path, "annotations")))
     header = next(rows, [])
-    for row in rows:
-        if not row:
-            continue
-        place = f"line {rows.line_num}"
-        if len(row) != len(header):
-            yield Raw(place, ValueError(f"{len(row)} cells under {len(header)} columns"))
-        else:
-            yield Raw(place, _typed(zip(header, row, strict=True)))
+    return [Raw(f"line {rows.line_num}", _typed(header, row)) for row in rows if row]
 
 
-def _load_parquet(path: Path) -> Iterator[Raw]:
+def _load_parquet(path: Path) -> list[Raw]:
     import pyarrow
     from pyarrow import parquet
 
@@ -205,16 +172,15 @@ def _load_parquet(path: Path) -> Iterator[Raw]:
         rows = parquet.read_table(path).to_pylist()
     except (OSError, pyarrow.ArrowException) as error:
         raise LmmsEgoplanError(f"{path}: cannot be read as parquet: {error}") from error
-    for number, row in enumerate(rows, 1):
-        yield Raw(f"row {number}", _typed(row.items()))
+    return [Raw(f"row {number}", _typed([*row], [*row.values()])) for number, row in enumerate(rows, 1)]
 
 
-def _typed(cells: Any) -> JsonObject:
+def _typed(keys: Sequence[str], cells: Sequence[Any]) -> JsonObject | ValueError:
     """A row of a table as JSON would have it: without empty cells; a text of a number or of truth is that."""
-    pairs = list(cells)
-    keys = [key for key, _ in pairs]
+    if len(cells) != len(keys):
+        return ValueError(f"{len(cells)} cells under {len(keys)} columns")
     fields = fields_of_keys(keys)
-    values = ((key, _value(fields[key], cell)) for key, cell in pairs)
+    values = ((key, _value(fields[key], cell)) for key, cell in zip(keys, cells, strict=True))
     record = JsonObject((key, value) for key, value in values if value is not None)
     record.repeated = tuple({key for key in keys if keys.count(key) > 1})
     return record
@@ -232,9 +198,7 @@ def _value(field: str, cell: Any) -> Any:
             return float(cell)
         except ValueError:
             return cell
-    if field == "unverified" and cell.strip().lower() in ("true", "false"):
-        return json.loads(cell.strip().lower())
-    return cell
+    return {"true": True, "false": False}.get(cell.strip().lower(), cell) if field == "unverified" else cell
 
 
 def _download() -> Path:
