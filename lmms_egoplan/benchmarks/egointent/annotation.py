@@ -71,32 +71,29 @@ class RevisedSteps(Flow):
 
     def form(self, shown: Mapping[str, Any], earlier: Sequence[Values], order: int) -> Form:
         """The clip up to the cut, and the three labels; after a revision, these are the revised ones."""
-        revised = earlier[0] if earlier else None
-        times = shown["times"]
-        end = shown["end_sec"] if revised is None else revised[_CUT]
+        place = shown.get("place", {})
+        known = earlier[0] if earlier else shown["labels"] | place | {_CUT: shown["end_sec"]}
+        times, end = shown["times"], known[_CUT]
         count = bisect_left(times, end)
         clip = Cut(shown["video"], tuple(range(shown["first"], shown["first"] + count)), shown["fps"])
         # A cut lies behind the clip's first frame, at the latest where it is.
         cuts = (*(time for time in times[1:count]), end)
         fields: list[Field] = []
-        if revised is not None:
+        if earlier:
             title = "Does the clip end before the key outcome of the step is seen?"
             fields.append(Choice(_BOUNDARY, title, _YES_NO, "If not, move its end."))
         fields.append(Moment(_CUT, "End of the clip", cuts, end, times[0], 1 / shown["fps"], _EARLIER))
         for field in FIELDS:
-            text = shown["labels"][field] if revised is None else revised[field]
-            title = shown["titles"][field]
-            help_ = f"{'Candidate' if revised is None else 'Label'}: {text}"
+            text, title = known[field], shown["titles"][field]
+            help_ = f"{'Label' if earlier else 'Candidate'}: {text}"
             asked = f"{title}: supported by what is seen before the end?"
             fields.append(Choice(f"supported_{field}", asked, _YES_NO, help_))
-            others = shown.get("candidates", {}).get(field, ()) if revised is None else ()
+            others = () if earlier else shown.get("candidates", {}).get(field, ())
             fields.append(Words(field, title, text, tuple(dict.fromkeys((text, *others)))))
-        place = {name: value if revised is None else revised[name] for name, value in shown.get("place", {}).items()}
-        if _ENVIRONMENT in place:
-            initial = place[_ENVIRONMENT] or ""
+        if place:
+            initial, scenario = known[_ENVIRONMENT] or "", known[_SCENARIO] or ""
             fields.append(Choice(_ENVIRONMENT, "Indoor or outdoor?", _ENVIRONMENTS, initial=initial))
-        if _SCENARIO in place:
-            fields.append(Words(_SCENARIO, "Place", place[_SCENARIO] or "", help="Such as kitchen, garage or yard."))
+            fields.append(Words(_SCENARIO, "Place", scenario, help="Such as kitchen, garage or yard."))
         return Form((Film("Step", clip),), tuple(fields))
 
     def scales(self) -> Mapping[str, Scale]:
@@ -139,16 +136,14 @@ class RevisedSteps(Flow):
         finals: list[dict[str, Any]] = []
         unfinished = differing = 0
         for item in labelled.items:
-            pair = _pair(item, labelled)
             decided = labelled.adjudicated(item)
-            if decided is not None:
-                finals.append(_final(item, decided.values))
-            elif pair is None:
+            pair = [label.values for stage in (_REVISE, _REVIEW) for label in labelled.of(item, stage)[:1]]
+            if decided is None and len(pair) < len(self.stages):
                 unfinished += 1
-            elif self.differ(item, pair):
+            elif decided is None and self.differ(item, pair):
                 differing += 1
             else:
-                finals.append(_final(item, pair[1]))
+                finals.append(_final(item, decided.values if decided else pair[1]))
         return finals, unfinished, differing
 
     def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
@@ -167,23 +162,20 @@ def _audit(labelled: Labelled, steps: Sequence[Mapping[str, Any]]) -> list[Rate]
         for item in labelled.items
         if (labels := labelled.of(item, _REVISE))
     ]
-    reviews = [labels[0].values for item in labelled.items if (labels := labelled.of(item, _REVIEW))]
-    finals = [values for item in labelled.items if (values := _final_review(item, labelled)) is not None]
-    supported = [[values[f"supported_{field}"] == "yes" for field in FIELDS] for values in finals]
+    reviewed = {item.id: labels[0] for item in labelled.items if (labels := labelled.of(item, _REVIEW))}
+    reviews = [label.values for label in reviewed.values()]
+    last = [labelled.adjudicated(item) or reviewed.get(item.id) for item in labelled.items]
+    supported = [[label.values[f"supported_{field}"] == "yes" for field in FIELDS] for label in last if label]
     durations = [step["end_sec"] - step["start_sec"] for step in steps]
     before = {item.id: item.shown["end_sec"] for item in labelled.items}
     moves = [step["end_sec"] - before[step["step_id"]] for step in steps]
     return audit(revisions, [values[_BOUNDARY] == "yes" for values in reviews], supported, moves, durations)
 
 
-def _names(raw: Mapping[str, Any]) -> dict[str, str]:
-    """By field, the key that the file has for it."""
-    found = dict(zip(FIELDS, FIELDS, strict=True))
-    return found | {field: key for key, field in fields_of_keys(raw).items() if field in found}
-
-
 def _item(record: Record, video: Path, raw: Mapping[str, Any]) -> Item:
-    names = _names(raw)
+    # By field, the key that the file has for it.
+    names = dict(zip(FIELDS, FIELDS, strict=True))
+    names |= {field: key for key, field in fields_of_keys(raw).items() if field in names}
     times = frame_times(video)
     first, stop = (bisect_left(times, seconds) for seconds in (record.start_sec, record.end_sec))
     own = [float(time) for time in times[first:stop]]
@@ -216,18 +208,6 @@ def _texts(raw: Any) -> list[str]:
 def _place(values: Values) -> Values:
     """What has been said of the place, where it was asked."""
     return {name: values[name] for name in (_ENVIRONMENT, _SCENARIO) if name in values}
-
-
-def _pair(item: Item, labelled: Labelled) -> list[Values] | None:
-    labels = [labelled.of(item, stage) for stage in (_REVISE, _REVIEW)]
-    return [found[0].values for found in labels] if all(labels) else None
-
-
-def _final_review(item: Item, labelled: Labelled) -> Values | None:
-    """What is said last of an item's labels; None before its review."""
-    decided = labelled.adjudicated(item)
-    reviews = [decided] if decided is not None else labelled.of(item, _REVIEW)
-    return reviews[0].values if reviews else None
 
 
 def _final(item: Item, values: Values) -> dict[str, Any]:

@@ -127,19 +127,16 @@ def build_records(goalstep: str | Path, videos: str | Path, before_end: float) -
     """
     if not 0 < before_end < math.inf:
         raise LmmsEgoplanError(f"--before-end {before_end}: expected seconds, a number above 0")
-    if not Path(videos).is_dir():
-        raise LmmsEgoplanError(f"--videos {videos}: no such folder; it holds <video_uid>.mp4")
     records: list[Record] = []
     left_out: Counter[str] = Counter()
-    absent: list[str] = []
     loaded = read_goalstep(goalstep)
+    absent = absent_videos(loaded, Path(videos))
     for video in loaded:
         leaves = leaves_of(video)
         category = video.goal_category
         environment = _ENVIRONMENTS.get(category) or _ENVIRONMENTS.get(category.split(":")[0])
-        if not resolve_inside(videos, f"{video.video_uid}.mp4").is_file():
+        if video.video_uid in absent:
             left_out[NO_VIDEO] += len(leaves)
-            absent.append(video.video_uid)
         elif environment is None:
             left_out[NO_ENVIRONMENT] += len(leaves)
         else:
@@ -149,12 +146,25 @@ def build_records(goalstep: str | Path, videos: str | Path, before_end: float) -
                     records.append(made)
                 else:
                     left_out[made] += 1
-    if len(absent) == len(loaded):
-        raise LmmsEgoplanError(f"--videos {videos}: {absence(absent, len(loaded))}\n{present(Path(videos))}")
     if not records:
         reasons = [f"{reason}: {count} steps" for reason, count in left_out.items()]
         raise LmmsEgoplanError(f"{goalstep}: no step is left to write. Left out:\n{listing(reasons)}")
     return Built(records, left_out, len(loaded), tuple(absent))
+
+
+def absent_videos(loaded: Sequence[Video], folder: Path) -> list[str]:
+    """Ids of the videos that are not in a folder.
+
+    Raises:
+        LmmsEgoplanError: the folder is none or holds none of the videos, or a video lies outside it.
+    """
+    if not folder.is_dir():
+        raise LmmsEgoplanError(f"--videos {folder}: no such folder; it holds <video_uid>.mp4")
+    uids = [video.video_uid for video in loaded]
+    absent = [uid for uid in uids if not resolve_inside(folder, f"{uid}.mp4").is_file()]
+    if len(absent) == len(loaded):
+        raise LmmsEgoplanError(f"--videos {folder}: {absence(absent, len(loaded))}\n{_present(folder)}")
+    return absent
 
 
 def absence(absent: Sequence[str], total: int) -> str:
@@ -175,7 +185,7 @@ def absence(absent: Sequence[str], total: int) -> str:
     )
 
 
-def present(folder: Path) -> str:
+def _present(folder: Path) -> str:
     """What is there instead of the expected videos."""
     videos = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _VIDEO_SUFFIXES)
     if not videos:

@@ -10,13 +10,13 @@ from lmms_egoplan.benchmarks.egointent.construction.candidates import PROPOSED, 
 from lmms_egoplan.benchmarks.egointent.construction.narrations import read_narrations
 from lmms_egoplan.benchmarks.egointent.construction.places import Place, find_places
 from lmms_egoplan.benchmarks.egointent.construction.steps import Step, find_steps
-from lmms_egoplan.benchmarks.egointent.goalstep import NO_VIDEO, absence, present, read_goalstep
+from lmms_egoplan.benchmarks.egointent.goalstep import NO_VIDEO, absent_videos, read_goalstep
 from lmms_egoplan.benchmarks.egointent.prepare import find_step_footage
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.asking import Asking
 from lmms_egoplan.judging.json_replies import language_model
 from lmms_egoplan.rejections import Rejection, counted, rejection_lines
-from lmms_egoplan.storage import resolve_inside, write_whole
+from lmms_egoplan.storage import write_whole
 from lmms_egoplan.text import clean_text
 from lmms_egoplan.validation import listing
 
@@ -72,23 +72,19 @@ def build(
     """
     settings = language_model(DEFAULT_MODEL, llm, asking)
     loaded = read_goalstep(goalstep)
-    if not videos.is_dir():
-        raise LmmsEgoplanError(f"--videos {videos}: no such folder; it holds <video_uid>.mp4")
-    there = [video for video in loaded if resolve_inside(videos, f"{video.video_uid}.mp4").is_file()]
-    known = {video.video_uid for video in there}
-    absent = [video.video_uid for video in loaded if video.video_uid not in known]
-    if not there:
-        raise LmmsEgoplanError(f"--videos {videos}: {absence(absent, len(loaded))}\n{present(videos)}")
+    absent = absent_videos(loaded, videos)
+    there = [video for video in loaded if video.video_uid not in absent]
     rejections = [Rejection("video", NO_VIDEO, uid) for uid in absent]
     narrated, unread = read_narrations(narrations, [video.video_uid for video in there])
     steps, unmade = find_steps(there, narrated)
     footage, lost = find_step_footage(steps, videos, verify=False)
     rejections += [*unread, *unmade]
     for found in lost:
-        first, *others = found.ids
-        rejections.append(Rejection("step", NO_FOOTAGE, first, found.reason))
+        first = found.ids[0]
         told = f"first of this video's steps without footage, {first}: {found.reason}"
-        rejections += [Rejection("step", NO_FOOTAGE, step_id, told) for step_id in others]
+        rejections += [
+            Rejection("step", NO_FOOTAGE, step_id, found.reason if step_id == first else told) for step_id in found.ids
+        ]
     steps = [step for step in steps if step.step_id in footage]
     proposed, unproposed = propose(steps, settings, show_progress) if steps else ({}, [])
     kept, unkept = supported(steps, proposed, settings, show_progress) if proposed else ({}, [])
