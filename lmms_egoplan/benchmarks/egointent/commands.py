@@ -29,6 +29,14 @@ def prepare(
             show_default=False,
         ),
     ] = None,
+    keys: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD=KEY",
+            help="The key that the file has for a field of FORMAT.md, such as `start_sec=begin`. Repeat for several.",
+            show_default=False,
+        ),
+    ] = None,
     skip_missing: SkipMissing = False,
     verify: Verify = False,
 ) -> None:
@@ -45,13 +53,22 @@ def prepare(
     - The file's form is described in `egointent/FORMAT.md` below the folder that `lmms-egoplan tasks-path` prints.
     """
     from lmms_egoplan.benchmarks.egointent.prepare import LABELS, prepare_egointent
+    from lmms_egoplan.benchmarks.egointent.protocol import ALIASES
     from lmms_egoplan.benchmarks.egointent.record_files import HUB
+    from lmms_egoplan.benchmarks.egointent.records import Record
 
     if (annotations is None) == (source is None):
         raise typer.BadParameter("give either ANNOTATIONS or --source", param_hint="ANNOTATIONS, --source")
     # A file named `hub` is a file.
     given = f"./{annotations}" if annotations == HUB else annotations or source
-    summary = prepare_egointent(given, videos, skip_missing, verify)
+    pairs = [pair.partition("=") for pair in keys or ()]
+    fields = {key: ALIASES.get(field, field) for field, _, key in pairs}
+    if wrong := [field for key, field in fields.items() if field not in Record.model_fields or not key]:
+        raise typer.BadParameter(
+            f"expected FIELD=KEY with a field of {', '.join(Record.model_fields)}; got {', '.join(wrong)}",
+            param_hint="--keys",
+        )
+    summary = prepare_egointent(given, videos, skip_missing, verify, fields)
     typer.echo("Fields and the keys that they were read from, with the number of records that have the key:")
     for line in summary["mapping"]:
         typer.echo(f"  {line}")

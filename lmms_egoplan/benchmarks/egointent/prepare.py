@@ -1,13 +1,13 @@
 """From annotated steps and their videos to a dataset that the tasks load."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from statistics import fmean, median, quantiles
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lmms_egoplan.benchmarks.egointent.record_files import HUB, HUB_DATASET, load, mapping_lines
+from lmms_egoplan.benchmarks.egointent.record_files import HUB, HUB_DATASET, NONE_GIVEN, load, mapping_lines
 from lmms_egoplan.benchmarks.egointent.records import UNKNOWN, Record, check_records
 from lmms_egoplan.benchmarks.egointent.splits import OFFICIAL, PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames
@@ -30,7 +30,11 @@ TOLERANCE = 0.1
 
 
 def prepare_egointent(
-    annotations: str | Path, videos: str | Path, skip_missing: bool = False, verify: bool = False
+    annotations: str | Path,
+    videos: str | Path,
+    skip_missing: bool = False,
+    verify: bool = False,
+    given: Mapping[str, str] = NONE_GIVEN,
 ) -> dict[str, Any]:
     """Check annotations and videos, and write the split below the data root.
 
@@ -40,6 +44,7 @@ def prepare_egointent(
         annotations: see `record_files.load`.
         videos: holds ``<video_id>.mp4``.
         skip_missing: leave out steps without footage, or with damaged frames, instead of refusing.
+        given: as for `record_files.load`.
         verify: decode every frame of the steps at 6 per second, which are all that a task may read.
 
     Returns:
@@ -59,8 +64,8 @@ def prepare_egointent(
     Raises:
         LmmsEgoplanError: the annotations are wrong, or the folder or footage is missing; nothing is written.
     """
-    loaded = load(annotations)
-    records = check_records(annotations, loaded)
+    loaded = load(annotations, given)
+    records = check_records(annotations, loaded, given)
     footage, lost = find_step_footage(records, videos, verify)
     if lost and not (skip_missing and footage):
         raise LmmsEgoplanError(_missing_message(lost, len(records), skip_missing, verify))
@@ -70,7 +75,7 @@ def prepare_egointent(
         SPLIT,
         _dataset(rows),
         annotations=HUB_DATASET if str(annotations) == HUB else str(Path(annotations).resolve()),
-        mapping=mapping_lines(loaded, Record.model_fields),
+        mapping=mapping_lines(loaded, Record.model_fields, given),
         split_size=len(records),
         questions=len(kept),
         unverified=sum(record.unverified for record in kept),

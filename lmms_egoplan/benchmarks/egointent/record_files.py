@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.protocol import ALIASES
@@ -35,6 +36,7 @@ VARIANTS = {
 }
 _FIELD_OF = {variant: field for field, variants in VARIANTS.items() for variant in variants}
 _NEEDED = ("video_id", "start_sec", "end_sec", "local_intent", "global_intent", "next_step_plan")
+NONE_GIVEN: Mapping[str, str] = MappingProxyType({})
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".parquet")
 # Parts of one table, as the hub names them: test-00000-of-00002.parquet.
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})(?=\.[a-z]+$)")
@@ -52,21 +54,23 @@ class Raw:
     value: Any
 
 
-def load(source: str | Path) -> list[Raw]:
+def load(source: str | Path, given: Mapping[str, str] = NONE_GIVEN) -> list[Raw]:
     """The records of a file, of the one table in a folder, or of the hub's dataset.
 
     Args:
         source: a file, by its suffix; any other than ``.csv`` and ``.parquet`` is JSON or JSON Lines. Or a folder, or
             `HUB`.
+        given: see `fields_of_keys`.
 
     Raises:
-        LmmsEgoplanError: nothing can be read, or a folder holds several tables of steps; names them.
+        LmmsEgoplanError: nothing can be read, no record has a given key, or a folder holds several tables of steps;
+            names them.
     """
     if str(source) == HUB:
         source = _download()
     path = Path(source)
     if not path.is_dir():
-        return _load_file(path)
+        return _with_keys(path, _load_file(path, given), given)
     tables = _tables(path)
     if not tables:
         raise LmmsEgoplanError(f"{path}: no file of {', '.join(_SUFFIXES)} in it or below")
@@ -74,26 +78,31 @@ def load(source: str | Path) -> list[Raw]:
     others: list[str] = []
     for name, files in tables.items():
         records = [
-            Raw(f"{file.relative_to(path)}, {raw.place}", raw.value) for file in files for raw in _load_file(file)
+            Raw(f"{file.relative_to(path)}, {raw.place}", raw.value)
+            for file in files
+            for raw in _load_file(file, given)
         ]
         first = next((raw.value for raw in records if isinstance(raw.value, Mapping)), {})
-        absent = [field for field in _NEEDED if field not in set(fields_of_keys(first).values())]
+        absent = [field for field in _NEEDED if field not in set(fields_of_keys(first, given).values())]
         if absent:
             others.append(f"{name}: no {', '.join(absent)}; keys: {', '.join(map(shown, first)) or 'none'}")
         else:
             fitting[name] = records
     if len(fitting) == 1:
-        return next(iter(fitting.values()))
+        return _with_keys(path, next(iter(fitting.values())), given)
     if fitting:
         names = "\n".join(f"  {name}: {len(records)} records" for name, records in fitting.items())
         raise LmmsEgoplanError(f"{path}: several tables of steps; give one of them as a file:\n{names}")
     raise LmmsEgoplanError(f"{path}: no table of steps:\n{listing(others)}")
 
 
-def fields_of_keys(keys: Collection[str]) -> dict[str, str]:
+def fields_of_keys(keys: Collection[str], given: Mapping[str, str] = NONE_GIVEN) -> dict[str, str]:
     """The field, or another name, that each key of a record means.
 
     Case, and blanks and hyphens for underscores, do not matter. A key of FORMAT.md comes before its variants.
+
+    Args:
+        given: fields by keys that stand for them, whatever other keys a record has.
 
     >>> fields_of_keys(["Step ID", "id", "video_uid", "Procedural Intent"])
     {'Step ID': 'step_id', 'id': 'id', 'video_uid': 'video_id', 'Procedural Intent': 'global_intent'}
@@ -101,13 +110,15 @@ def fields_of_keys(keys: Collection[str]) -> dict[str, str]:
     plain = {key: re.sub(r"[\s_-]+", "_", key.strip().lower()) for key in keys}
     names = {key: ALIASES.get(name, name) for key, name in plain.items()}
     own = set(names.values())
-    return {key: _FIELD_OF[name] if _FIELD_OF.get(name, name) not in own else name for key, name in names.items()}
+    fields = {key: _FIELD_OF[name] if _FIELD_OF.get(name, name) not in own else name for key, name in names.items()}
+    taken = {given[key] for key in keys if key in given}
+    return {key: given.get(key, f"other {field}" if field in taken else field) for key, field in fields.items()}
 
 
-def mapping_lines(records: Sequence[Raw], fields: Collection[str]) -> list[str]:
+def mapping_lines(records: Sequence[Raw], fields: Collection[str], given: Mapping[str, str] = NONE_GIVEN) -> list[str]:
     """What was taken for what, a line for each key and how many records have it; keys that were left out come last."""
     objects = [raw.value for raw in records if isinstance(raw.value, Mapping)]
-    counts = Counter(pair for keys in objects for pair in fields_of_keys(keys).items())
+    counts = Counter(pair for keys in objects for pair in fields_of_keys(keys, given).items())
     lines = [f"{field}: {key} ({count})" for (key, field), count in counts.items() if field in fields]
     if left := sorted({key for key, field in counts if field not in fields}):
         lines.append(f"left out: {', '.join(left)}")
@@ -130,17 +141,23 @@ def _tables(folder: Path) -> dict[str, list[Path]]:
     return tables
 
 
-def _load_file(path: Path) -> list[Raw]:
-    return {".csv": _load_csv, ".parquet": _load_parquet}.get(path.suffix.lower(), _load_json)(path)
+def _with_keys(path: Path, records: list[Raw], given: Mapping[str, str]) -> list[Raw]:
+    if absent := given.keys() - {key for raw in records if isinstance(raw.value, Mapping) for key in raw.value}:
+        raise LmmsEgoplanError(f"{path}: --keys: no record has the key {', '.join(sorted(absent))}")
+    return records
 
 
-def _load_json(path: Path) -> list[Raw]:
+def _load_file(path: Path, given: Mapping[str, str]) -> list[Raw]:
+    return {".csv": _load_csv, ".parquet": _load_parquet}.get(path.suffix.lower(), _load_json)(path, given)
+
+
+def _load_json(path: Path, given: Mapping[str, str]) -> list[Raw]:
     text = read_text(path, "annotations")
     if text.lstrip().startswith("["):
         return [Raw(f"record {number}", raw) for number, raw in enumerate(parse(str(path), text), 1)]
     whole = _decode(text)
     if isinstance(whole, JsonObject):
-        if set(fields_of_keys(whole).values()) & set(_NEEDED):
+        if set(fields_of_keys(whole, given).values()) & set(_NEEDED):
             return [Raw(f"line {text[: text.index('{')].count(chr(10)) + 1}", whole)]
         lists = {key: value for key, value in whole.items() if isinstance(value, list)}
         if len(lists) > 1:
@@ -158,13 +175,13 @@ def _decode(text: str) -> Any:
         return ValueError(f"no JSON: {error}")
 
 
-def _load_csv(path: Path) -> list[Raw]:
+def _load_csv(path: Path, given: Mapping[str, str]) -> list[Raw]:
     rows = csv.reader(io.StringIO(read_text(path, "annotations")))
     header = next(rows, [])
-    return [Raw(f"line {rows.line_num}", _typed(header, row)) for row in rows if row]
+    return [Raw(f"line {rows.line_num}", _typed(header, row, given)) for row in rows if row]
 
 
-def _load_parquet(path: Path) -> list[Raw]:
+def _load_parquet(path: Path, given: Mapping[str, str]) -> list[Raw]:
     import pyarrow
     from pyarrow import parquet
 
@@ -172,14 +189,14 @@ def _load_parquet(path: Path) -> list[Raw]:
         rows = parquet.read_table(path).to_pylist()
     except (OSError, pyarrow.ArrowException) as error:
         raise LmmsEgoplanError(f"{path}: cannot be read as parquet: {error}") from error
-    return [Raw(f"row {number}", _typed([*row], [*row.values()])) for number, row in enumerate(rows, 1)]
+    return [Raw(f"row {number}", _typed([*row], [*row.values()], given)) for number, row in enumerate(rows, 1)]
 
 
-def _typed(keys: Sequence[str], cells: Sequence[Any]) -> JsonObject | ValueError:
+def _typed(keys: Sequence[str], cells: Sequence[Any], given: Mapping[str, str]) -> JsonObject | ValueError:
     """A row of a table as JSON would have it: without empty cells; a text of a number or of truth is that."""
     if len(cells) != len(keys):
         return ValueError(f"{len(cells)} cells under {len(keys)} columns")
-    fields = fields_of_keys(keys)
+    fields = fields_of_keys(keys, given)
     values = ((key, _value(fields[key], cell)) for key, cell in zip(keys, cells, strict=True))
     record = JsonObject((key, value) for key, value in values if value is not None)
     record.repeated = tuple({key for key in keys if keys.count(key) > 1})

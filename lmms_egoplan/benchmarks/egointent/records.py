@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +10,7 @@ from annotated_types import Predicate
 from pydantic import AfterValidator, ValidationInfo, field_validator
 
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
-from lmms_egoplan.benchmarks.egointent.record_files import Raw, fields_of_keys, load
+from lmms_egoplan.benchmarks.egointent.record_files import NONE_GIVEN, Raw, fields_of_keys, load
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.file_kinds import check_kind
 from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record
@@ -124,11 +124,12 @@ def read_annotations(path: str | Path) -> list[Record]:
     return check_records(path, load(path))
 
 
-def check_records(path: str | Path, loaded: Sequence[Raw]) -> list[Record]:
+def check_records(path: str | Path, loaded: Sequence[Raw], given: Mapping[str, str] = NONE_GIVEN) -> list[Record]:
     """As `read_annotations`, of records that `record_files.load` has read.
 
     Args:
         path: names the file in messages.
+        given: as for `load`.
     """
     records: list[Record] = []
     problems: list[str] = []
@@ -140,7 +141,7 @@ def check_records(path: str | Path, loaded: Sequence[Raw]) -> list[Record]:
         if not isinstance(raw, JsonObject):
             problems.append(f"{place}: expected an object, found {shown(raw)}")
             continue
-        values, found = _by_field(raw)
+        values, found = _by_field(raw, given)
         step_id = values.get("step_id")
         record, more = _read(values)
         records.append(record)
@@ -190,12 +191,12 @@ def needed_videos(records: Sequence[Record]) -> dict[str, float]:
     return seconds
 
 
-def _by_field(raw: JsonObject) -> tuple[dict[str, Any], list[str]]:
+def _by_field(raw: JsonObject, given: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
     """Values by field name, and the problem where a key is there twice or two keys give a field different values."""
     values: dict[str, Any] = {}
     problems = [f"{shown(key)}: {REPEATED}" for key in raw.repeated]
     keys: dict[str, str] = {}
-    for key, field in fields_of_keys(raw).items():
+    for key, field in fields_of_keys(raw, given).items():
         value = raw[key]
         if field not in values:
             values[field], keys[field] = value, key

@@ -1,3 +1,4 @@
+import csv
 import json
 import os
 import re
@@ -5,6 +6,7 @@ from datetime import datetime
 
 import numpy
 import pytest
+from typer.testing import CliRunner
 
 from benchmarks.egointent.source import FPS, VIDEO_IDS, raw_record, raw_records, write_annotations, write_videos
 from lmms_egoplan.benchmarks.egointent import prepare as preparing
@@ -12,6 +14,7 @@ from lmms_egoplan.benchmarks.egointent.prepare import PAPER, prepare_egointent
 from lmms_egoplan.benchmarks.egointent.records import Record
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import visual_input
+from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import DataMissingError, load_summary, split_dir, summary_path
 from media.files import damage_packet, write_numbered_video
@@ -194,6 +197,50 @@ def test_steps_lie_inside_their_videos_by_time_stamps(folder, gaps):
     assert prepare(folder, [raw_record(start_sec=0, end_sec=end + 0.09)])["missing"] == []
     with pytest.raises(LmmsEgoplanError, match=re.escape(f"lasts from 0.00 to {end:.2f} s, step 's1' from 0.00 to")):
         prepare(folder, [raw_record(start_sec=0, end_sec=end + 0.12)])
+
+
+def with_keys(folder, suffix, *keys):
+    """Prepared by the command from records with other keys; `next` would be taken for the plan without `--keys`."""
+    records = [
+        {"begin": raw["start_sec"], "plan": raw["next_step_plan"], "next": "something else"}
+        | {key: value for key, value in raw.items() if key not in ("start_sec", "next_step_plan") and value is not None}
+        for raw in raw_records()[:2]
+    ]
+    path = folder / f"steps{suffix}"
+    if suffix == ".csv":
+        with path.open("w", newline="") as lines:
+            writer = csv.DictWriter(lines, [*records[0]])
+            writer.writeheader()
+            writer.writerows(records)
+    else:
+        path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    options = [option for key in keys for option in ("--keys", key)]
+    arguments = ["data", "prepare", "egointent", str(path), "--videos", str(folder / "videos"), *options]
+    return CliRunner().invoke(app, arguments)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_keys_of_any_name_are_given(folder, suffix):
+    done = with_keys(folder, suffix, "start_sec=begin", "next_step=plan")
+    assert done.exit_code == 0, done.output
+    assert PREPARED.load("test")["next_step_plan"][:] == ["drive screw 1 in", "drive screw 2 in"]
+    assert PREPARED.load("test")["start_sec"][:] == [0.5, 1.0]
+    assert "start_sec: begin (2)" in done.output
+    assert "left out: next" in done.output
+
+
+@pytest.mark.parametrize(
+    ("key", "facts"),
+    [
+        ("start_sec=absent", ["steps.jsonl", "absent"]),
+        ("begin", ["--keys", "begin", "start_sec"]),
+        ("start_sec=", ["--keys", "start_sec"]),
+    ],
+)
+def test_wrong_keys_are_named(folder, key, facts):
+    done = with_keys(folder, ".jsonl", key)
+    assert done.exit_code != 0
+    assert all(fact in done.output for fact in facts), done.output
 
 
 @pytest.mark.parametrize(
