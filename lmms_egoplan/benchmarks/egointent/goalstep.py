@@ -10,7 +10,7 @@ import json
 import math
 import operator
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -239,15 +239,12 @@ def _record(video: Video, leaves: Sequence[Leaf], number: int, environment: str,
 
 def leaves_of(video: Video) -> list[Leaf]:
     """A video's segments that have none below them, by time."""
-    return sorted(_leaves(video), key=lambda leaf: (leaf[0].start_time, leaf[0].end_time))
-
-
-def _leaves(video: Video) -> Iterator[Leaf]:
-    for step in video.segments:
-        if not step.segments:
-            yield step, video.goal_description
-        for substep in step.segments:
-            yield substep, step.step_description
+    leaves = [
+        (segment, video.goal_description if segment is step else step.step_description)
+        for step in video.segments
+        for segment in step.segments or [step]
+    ]
+    return sorted(leaves, key=lambda leaf: (leaf[0].start_time, leaf[0].end_time))
 
 
 def read_goalstep(path: str | Path) -> list[Video]:

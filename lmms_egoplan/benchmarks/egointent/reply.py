@@ -62,11 +62,8 @@ def read_reply(text: str) -> dict[str, str]:
     fields = _read(text)
     if len(fields) < len(FIELDS) and (plain := text.translate(_FULL_WIDTH)) != text:
         fields = max(fields, _read(plain), key=len)
-    if not fields:
-        keys = short_names({key["name"].lower() for key in _SHORT_KEY.finditer(text)})
-        fields = (
-            _read(_SHORT_KEY.sub(lambda key: f'"{keys.get(key["name"].lower(), key["name"])}"', text)) if keys else {}
-        )
+    if not fields and (keys := short_names({key["name"].lower() for key in _SHORT_KEY.finditer(text)})):
+        fields = _read(_SHORT_KEY.sub(lambda key: f'"{keys.get(key["name"].lower(), key["name"])}"', text))
     return {field: fields[field] for field in FIELDS if field in fields}
 
 

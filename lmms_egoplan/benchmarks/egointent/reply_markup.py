@@ -3,6 +3,7 @@
 import html
 import re
 from collections.abc import Sequence
+from itertools import groupby
 
 from lmms_egoplan.benchmarks.egointent.reply_labels import FLAGS, NAME, SHORT_NAME, Values, field_of, short_names
 
@@ -69,33 +70,21 @@ def read_tables(text: str) -> tuple[list[Values], str]:
     """
     tables: list[Values] = []
     around: list[str] = []
-    rows: list[str] = []
-    for line in [*text.split("\n"), ""]:
-        if "|" in line:
-            rows.append(line)
-            continue
-        if rows:
-            values = _read_table([_cells(row) for row in rows if not _RULE.fullmatch(row)])
-            if values:
-                tables.append(values)
-            else:
-                around += rows
-            rows = []
-        around.append(line)
+    for has_bars, group in groupby([*text.split("\n"), ""], lambda line: "|" in line):
+        lines = list(group)
+        if has_bars and (values := _read_table([_cells(row) for row in lines if not _RULE.fullmatch(row)])):
+            tables.append(values)
+        else:
+            around += lines
     return tables, "\n".join(around)
 
 
 def _read_table(rows: Sequence[Sequence[str]]) -> Values:
     names = [[_NAME_CELL.fullmatch(cell) for cell in row] for row in rows]
     words = {name["name"].lower() for row in names for name in row if name}
-    full = {field_of(word) for word in words if re.fullmatch(NAME, word, FLAGS)}
-    short = short_names(words, full)
-
-    def field(name: re.Match[str] | None) -> str | None:
-        word = name["name"].lower() if name else ""
-        return field_of(word) if word and (word in short or re.fullmatch(NAME, word, FLAGS)) else None
-
-    fields = [[field(name) for name in row] for row in names]
+    known = {word: field_of(word) for word in words if re.fullmatch(NAME, word, FLAGS)}
+    known |= short_names(words, {*known.values()})
+    fields = [[known.get(name["name"].lower()) if name else None for name in row] for row in names]
     for number, row in enumerate(fields):
         if sum(name is not None for name in row) > 1:
             below = rows[number + 1] if number + 1 < len(rows) else ()
