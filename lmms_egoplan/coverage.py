@@ -38,15 +38,10 @@ def covered(doc: Mapping[str, Any], official: int, scored: float, origin: str | 
 def coverage(values: Sequence[Mapping[str, Any]]) -> float:
     """Share in [0, 1] of the official questions that were scored; of the prepared ones if they are not the benchmark's.
 
-    Runs of earlier versions logged the size of the prepared file only. For these, the share is that of the file.
-
     >>> coverage([{"scored": True, "of": 4}, {"scored": False, "of": 4}])
     0.25
-    >>> coverage([{"split_size": 4}] * 3)
-    0.75
     """
-    whole = min(value["of"] if "of" in value else value["split_size"] for value in values)
-    return sum(value.get("scored", 1) for value in values) / whole
+    return sum(value["scored"] for value in values) / min(value["of"] for value in values)
 
 
 def question_sets(values: Sequence[Mapping[str, Any]]) -> str:

@@ -37,17 +37,6 @@ def aggregations(config: Mapping[str, Any]) -> Mapping[str, str] | None:
     return _aggregations(kind[1]) if kind else None
 
 
-def former_names(config: Mapping[str, Any]) -> Mapping[str, str]:
-    """The present name of each metric by the name that earlier runs of the task have for it (``formerly`` in the YAML).
-
-    Args:
-        config: as for `aggregations`.
-    """
-    kind = _kind(config)
-    listed = kind[1]["metric_list"] if kind else ()
-    return {metric["formerly"]: metric["metric"] for metric in listed if "formerly" in metric}
-
-
 def shared_file(config: Mapping[str, Any]) -> str | None:
     """The stem of the file in ``tasks/shared`` that scores a task; None for any task of another project.
 
@@ -95,11 +84,10 @@ def check(run: Run, task_run: TaskRun) -> None:
     if task_run.samples is None or not own:
         return
     found = recompute(task_run)
-    former = {name: f"{name} (formerly {old})" for old, name in former_names(task_run.config).items()}
     differences = [
         difference
         for metric in (own[-1], *own[:-1])
-        for difference in _differences(former.get(metric, metric), task_run.metrics.get(metric), found.get(metric))
+        for difference in _differences(metric, task_run.metrics.get(metric), found.get(metric))
     ]
     if differences:
         raise LmmsEgoplanError(

@@ -13,7 +13,7 @@ CHECKPOINT = r"(?:checkpoint|ckpt|step|epoch|iter)[-_]?\d+"
 class TaskRun:
     """One task of a run.
 
-    metrics: the harness's own values by the metric's present name (`recompute.former_names`), without standard errors.
+    metrics: the harness's own values by the metric's name, without standard errors.
     config: the task's, as the harness logs it.
     samples: one for each question, as logged, but metrics under their present names, without prompts, raw responses,
         token counts and hashes; with the question itself, as ``doc``, in lm-eval alone. None where there are none that

@@ -16,7 +16,7 @@ from lmms_egoplan.report.benchmark import ReportedBenchmark
 from lmms_egoplan.report.judged import holds_lines, read_judged
 from lmms_egoplan.report.logged_samples import HOW_TO_LOG, SampleFile, model_name, sample_file, short_name, start_time
 from lmms_egoplan.report.provenance import provenance_of
-from lmms_egoplan.report.recompute import aggregations, former_names
+from lmms_egoplan.report.recompute import aggregations
 from lmms_egoplan.report.run import Run, Runs, TaskRun
 from lmms_egoplan.report.run_names import names_of
 from lmms_egoplan.report.task_versions import logged_version
@@ -171,8 +171,7 @@ def _run(path: Path, content: dict[str, Any], logs: Collection[SampleFile], skip
         samples = None
         if task in files:
             try:
-                metrics, former = list(aggregations(task_run.config) or ()), former_names(task_run.config)
-                samples = tuple(_samples(files[task].path, metrics, former))
+                samples = tuple(_samples(files[task].path, list(aggregations(task_run.config) or ())))
             except _UnusableError as error:
                 skipped.append(str(error))
         tasks[task] = replace(task_run, samples=samples)
@@ -207,37 +206,35 @@ def _tasks(content: dict[str, Any]) -> tuple[dict[str, TaskRun], dict[str, TaskR
         config = content["configs"].get(task)
         if config is None:
             continue  # A group of tasks.
-        lists, former = (aggregations(config), former_names(config)) if isinstance(config, dict) else (None, {})
-        metrics = _metrics(entry, former)
+        lists = aggregations(config) if isinstance(config, dict) else None
+        metrics = _metrics(entry)
         is_own = lists and list(lists)[-1] in metrics
         (own if is_own else others)[task] = TaskRun(task, metrics, config, None, logged_version(content, task))
     return own, others
 
 
-def _metrics(entry: Any, former: Mapping[str, str]) -> dict[str, Any]:
-    """By bare present name; ``acc,none`` is the metric ``acc`` behind the filter ``none``."""
+def _metrics(entry: Any) -> dict[str, Any]:
+    """By bare name; ``acc,none`` is the metric ``acc`` behind the filter ``none``."""
     named = entry.items() if isinstance(entry, dict) else ()
     bare = ((*name.partition(","), value) for name, value in named)
-    return {
-        former.get(metric, metric): value for metric, comma, _, value in bare if comma and not _STDERR.fullmatch(metric)
-    }
+    return {metric: value for metric, comma, _, value in bare if comma and not _STDERR.fullmatch(metric)}
 
 
-def _samples(path: Path, metrics: Sequence[str], former: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+def _samples(path: Path, metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The logged lines; the last of the metrics has a value in each."""
     number = 0
     try:
         with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
-                    yield _sample(f"{path}, line {number}", line, metrics, former)
+                    yield _sample(f"{path}, line {number}", line, metrics)
     except OSError as error:
         raise _UnusableError(f"{path}: left out, cannot be read: {error.strerror}") from error
     if not number:
         raise _UnusableError(f"{path}: left out, there are no samples in it; run again")
 
 
-def _sample(where: str, line: bytes, metrics: Sequence[str], former: Mapping[str, str]) -> dict[str, Any]:
+def _sample(where: str, line: bytes, metrics: Sequence[str]) -> dict[str, Any]:
     try:
         sample = _decode(line)
     except ValueError as error:
@@ -246,13 +243,13 @@ def _sample(where: str, line: bytes, metrics: Sequence[str], former: Mapping[str
     if not isinstance(sample, dict):
         raise _UnusableError(f"{where}: the file is left out: expected an object, found {shown(sample)}")
     # On several processes lm-eval logs None for a metric that the question does not have.
-    sample = {name: value for name, value in sample.items() if value is not None or name not in (*former, *metrics)}
-    for metric in (*former, *metrics):
+    sample = {name: value for name, value in sample.items() if value is not None or name not in metrics}
+    for metric in metrics:
         if not isinstance(sample.get(metric, None if metric == metrics[-1] else {}), dict):
             found = shown(sample.get(metric))
             raise _UnusableError(f"{where}: the file is left out: {metric}: expected an object, found {found}")
     sent = {"prompt": _prompt(sample), "tokens": _tokens(sample)}
-    return {former.get(name, name): value for name, value in sample.items() if name not in _LEFT_OUT} | {
+    return {name: value for name, value in sample.items() if name not in _LEFT_OUT} | {
         name: value for name, value in sent.items() if value is not None
     }
 

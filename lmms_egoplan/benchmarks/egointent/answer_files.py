@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lmms_egoplan.benchmarks.egointent.records import has_goalstep_id
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 
 # And the beginning of the names of variants that users make of it, egointent_16.
@@ -40,17 +39,3 @@ def prompt_versions(task: Mapping[str, Any]) -> tuple[str | None, str | None]:
     if '"together": true' in json.dumps(task.get("filter_list")):
         judge_prompt = f"{judge_prompt or 'unknown'} with all fields in one request"
     return prompt, judge_prompt
-
-
-def logged_group(record: Mapping[str, Any], unverified: bool) -> tuple[str, bool]:
-    """Under which name a logged step has its scenario or category, and whether it is a Goal-Step step.
-
-    Before version 1.2 of the task a category was logged as a scenario.
-
-    Args:
-        record: what a sample has under ``overall``.
-    """
-    if record.get("scenario") is None and record.get("category") is not None:
-        return "category", True
-    ids = record.get("step_id"), record.get("video_id")
-    return "scenario", all(isinstance(text, str) for text in ids) and has_goalstep_id(*ids, unverified)

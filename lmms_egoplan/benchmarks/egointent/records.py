@@ -94,17 +94,6 @@ def step_prefix(video_uid: str) -> str:
     return hashlib.sha256(video_uid.encode()).hexdigest()[:8]
 
 
-def has_goalstep_id(step_id: str, video_id: str, unverified: bool) -> bool:
-    """Whether a step bears the id that `goalstep.build_records` gives to a step of a published video.
-
-    Files, prepared data and runs made before version 1.2 of the tasks have the goal category of such steps under
-    ``scenario``. A user's own unverified steps, ``5002_1`` of the video ``5002``, are none.
-    """
-    if unverified is not True or not _GOALSTEP_VIDEO_ID.fullmatch(video_id):
-        return False
-    return re.fullmatch(rf"{re.escape(video_id[:8])}_[1-9]\d*", step_id) is not None
-
-
 def read_annotations(path: str | Path) -> list[Record]:
     """Read an annotation file and check every record of it.
 
@@ -218,7 +207,4 @@ def _read(values: dict[str, Any]) -> tuple[Record | None, list[str]]:
     if values.get("scenario") is None and values.get("category") is not None:
         return check_record(Record, values)
     # A category beside a scenario is one of the other keys, which are left out.
-    record, problems = check_record(Record, values | {"category": None})
-    if record and has_goalstep_id(record.step_id, record.video_id, record.unverified):
-        record = record.model_copy(update={"scenario": None, "category": record.scenario})
-    return record, problems
+    return check_record(Record, values | {"category": None})

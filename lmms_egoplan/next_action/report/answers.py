@@ -6,8 +6,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any, ClassVar
 
-from lmms_egoplan.coverage import RENDERED_SCENES
-from lmms_egoplan.next_action.records import LETTERS, RENDERED
+from lmms_egoplan.next_action.records import LETTERS
 from lmms_egoplan.next_action.visuals import shown_frames
 from lmms_egoplan.ranking.audits import METRICS, inexact
 from lmms_egoplan.report.document import Value
@@ -55,13 +54,6 @@ class ChoiceSeries(ScoredTask):
     def is_ranked(self) -> bool:
         """By likelihood; else a letter was written."""
         return shared_file(self.task_run.config) == self.RANKING
-
-    @property
-    def question_set(self) -> str:
-        """As logged; of runs of earlier versions, by the samples' videos."""
-        videos = [answer.cluster for answer in (self.answers or {}).values() if answer.cluster]
-        is_rendered = bool(videos) and all(video.startswith(RENDERED) for video in videos)
-        return self.text("question_set") or (RENDERED_SCENES if is_rendered else super().question_set)
 
     @property
     def whole(self) -> int:

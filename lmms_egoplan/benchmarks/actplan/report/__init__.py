@@ -144,8 +144,6 @@ class ActPlanReport(BenchmarkReport[Planned]):
     def flaws(self, task: Planned) -> Iterator[str]:
         """Of instances, answers and samples."""
         asked, prepared = task.number("num_plans"), task.number("split_size")
-        if prepared is None and asked:  # A run of an earlier version, whose coverage is the share of the prepared ones.
-            prepared = round(asked / (task.number("coverage") or 1))
         if task.number("lcs_norm") is None:
             yield note("no_lcs")
         if prepared and asked < prepared:

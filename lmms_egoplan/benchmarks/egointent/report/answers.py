@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lmms_egoplan.benchmarks.egointent.answer_files import TASK, LoggedStep, logged_group, prompt_versions
+from lmms_egoplan.benchmarks.egointent.answer_files import TASK, LoggedStep, prompt_versions
 from lmms_egoplan.benchmarks.egointent.prepare import PAPER
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
@@ -27,8 +27,6 @@ OFFICIAL = PAPER["steps"]
 SHARES = {name: name for name in ("coverage", "parsed", "judged", "truncated", "unverified", "suspect")}
 SHARES["judged"] = "judge_coverage"
 SCORES = ("overall", *FIELDS, *ENVIRONMENTS)
-# Versions of the task that logged a Goal-Step step's category as its scenario.
-_CATEGORY_AS_SCENARIO = ("1.0", "1.1")
 
 
 class _LoggedDoc(Checked):
@@ -69,11 +67,8 @@ class Graded(ScoredTask):
 
     @property
     def annotated(self) -> int | None:
-        """Steps of the annotation file that the run's are of; None where the harness does not tell."""
-        if self.text("question_set"):
-            return self.number("split_size")
-        asked, coverage = self.number("num_steps"), self.number("coverage")
-        return round(asked / coverage) if asked and coverage else None
+        """Steps of the annotation file that the run's are of; None if unknown."""
+        return self.number("split_size")
 
     @property
     def main(self) -> Mean:
@@ -85,7 +80,7 @@ class Graded(ScoredTask):
 
     @property
     def coverage(self) -> float | None:
-        """Fields without a rating are not covered. Earlier versions logged the share of the file instead."""
+        """Fields without a rating are not covered."""
         asked, whole = self.number("num_steps"), OFFICIAL if self.is_official else self.annotated
         unjudged = (self.number("parsed") or 0) * (1 - (self.number("judge_coverage") or 0))
         return None if asked is None or whole is None else min(1.0, asked / whole) * (1 - unjudged)
@@ -164,17 +159,15 @@ def _is_goalstep(task_run: TaskRun, answers: Mapping[Any, Answer] | None) -> boo
     """Whether a task of a run is over Goal-Step steps; by its scores where it has no samples."""
     if answers:
         return any(answer.record.is_goalstep for answer in answers.values())
-    scores = task_run.metrics
-    was_scenario = task_run.version in _CATEGORY_AS_SCENARIO and scores.get("unverified") == 1
-    return was_scenario or isinstance(scores.get("category"), Mapping)
+    return isinstance(task_run.metrics.get("category"), Mapping)
 
 
 def _answer(sample: Mapping[str, Any]) -> Answer:
     values, doc = sample.get("overall", {}), sample.get("doc")
     graded = logged(GradedStep, values)
     unverified = sample.get("unverified") == {"unverified": True}
-    kind, is_goalstep = logged_group(values, unverified)
-    names = ("video_id", kind, "environment")
+    is_goalstep = values.get("scenario") is None and values.get("category") is not None
+    names = ("video_id", "category" if is_goalstep else "scenario", "environment")
     video, group, environment = places = [values.get(name) for name in names]
     if not all(isinstance(place, str) for place in places):
         raise ValueError(f"step {graded.step_id}: {', '.join(names)} must be texts, got {places}")

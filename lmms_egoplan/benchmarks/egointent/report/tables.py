@@ -99,6 +99,5 @@ def _groups(graded: Sequence[Graded], is_goalstep: bool) -> Table:
 
 
 def _by_group(run: Graded) -> Mapping[str, float]:
-    """Scores by scenario or category; before version 1.2 of the task both were logged as scenarios."""
-    scores = (run.task_run.metrics.get(name) for name in ("category", "scenario"))
-    return next((found for found in scores if isinstance(found, Mapping)), {})
+    scores = run.task_run.metrics.get("category" if run.is_goalstep else "scenario")
+    return scores if isinstance(scores, Mapping) else {}
