@@ -4,15 +4,15 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, TypeVar
 
 from lmms_egoplan.media.sampling import VisualInput
 from lmms_egoplan.next_action.records import LETTERS
 from lmms_egoplan.next_action.report.answers import CHANCE, ChoiceSeries
 from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared
-from lmms_egoplan.report.compact_tables import Cell, number, scored, share_cell
-from lmms_egoplan.report.document import Headline, ShownAnswer, Verdict
+from lmms_egoplan.report.compact_tables import Cell, compact_table, number, score_notes, scored, share_cell
+from lmms_egoplan.report.document import Headline, ShownAnswer, Table, Verdict
 from lmms_egoplan.report.notes import read_notes
 from lmms_egoplan.report.numbers import show
 from lmms_egoplan.report.scored import Answer, Key
@@ -32,6 +32,8 @@ class ChoiceReport(BenchmarkReport[Series]):
 
     PREPARED, SPLIT: its prepared questions.
     OFFICIAL, OFFICIAL_NAME: how many there are in the official file, and what that is called.
+    PARTS: names of the accuracies over a part of the questions.
+    RANKED: a note on accuracies of ranked choices.
     """
 
     METRIC = "accuracy"
@@ -43,6 +45,8 @@ class ChoiceReport(BenchmarkReport[Series]):
     SPLIT: ClassVar[str]
     OFFICIAL: ClassVar[int]
     OFFICIAL_NAME: ClassVar[str]
+    PARTS: ClassVar[tuple[str, ...]]
+    RANKED: ClassVar[str]
 
     @abstractmethod
     def facts(self, key: Key, doc: Mapping[str, Any] | None, domain: str | None) -> Facts:
@@ -115,6 +119,13 @@ class ChoiceReport(BenchmarkReport[Series]):
         unread = "no clear letter in the reply" if choice.text is not None and choice.chosen is None else None
         return ShownAnswer(_VERDICTS[answer.scores["acc"]], choice.text, choice.logprobs, choice.chosen, unread)
 
+    def compact_table(self) -> Table:
+        """Accuracies in per cent."""
+        ranked = [self.RANKED] if any(task.is_ranked for task in self.tasks) else []
+        notes = (*ranked, *score_notes(self.tasks))
+        title, measures = f"{self.TITLE}: accuracy in per cent", partial(_choice_measures, parts=self.PARTS)
+        return compact_table(f"{self.NAME}_compact", title, self.tasks, measures, notes)
+
     def flaws(self, task: Series) -> Iterator[str]:
         """Of questions and samples."""
         size, asked, scored = task.number("split_size"), task.number("num_questions"), task.questions
@@ -139,7 +150,7 @@ class ChoiceReport(BenchmarkReport[Series]):
             yield note("missing", count=len(missing), why=why)
 
 
-def choice_measures(series: Sequence[ChoiceSeries], parts: Iterable[str]) -> dict[str, Cell]:
+def _choice_measures(series: Sequence[ChoiceSeries], parts: Iterable[str]) -> dict[str, Cell]:
     """What a compact table shows: accuracies in per cent, and what they are over.
 
     Args:

@@ -1,6 +1,6 @@
 """What runs answered to questions which action comes next, and their accuracies."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
@@ -129,14 +129,12 @@ class ChoiceSeries(ScoredTask):
         return {"low": low, "high": high, "questions": self.questions, "coverage": in_percent(self.coverage)}
 
 
-def read_choice(
-    sample: Mapping[str, Any], id_of: Callable[[Any], Any], domain_of: Callable[[Collection[str]], str | None]
-) -> Answer:
+def read_choice(sample: Mapping[str, Any], id_of: Callable[[Any], Any], domain_metrics: Mapping[str, str]) -> Answer:
     """The answer in a logged line.
 
     Args:
         id_of: the sample id as keys have it.
-        domain_of: of the names of the line's values, `Choice.domain`.
+        domain_metrics: by domain, the metric that a question of the domain alone has.
 
     Raises:
         ValueError: it is not of the form that the tasks log.
@@ -155,7 +153,7 @@ def read_choice(
         chosen=None if predicted["prediction"] is None else LETTERS.index(predicted["prediction"]),
         logprobs=ranked and tuple(None if choice["loss"] is None else -choice["loss"] for choice in ranked),
         text=_reply(sample) if ranked is None else None,
-        domain=domain_of(sample),
+        domain=next((domain for domain, metric in domain_metrics.items() if metric in sample), None),
     )
     scores = {metric: _score(sample.get(metric)) for metric in ("acc", "acc_sum")}
     video = scored and str(scored["video_id"])
@@ -189,4 +187,47 @@ def score_rows(series: Iterable[ChoiceSeries], metrics: Collection[str]) -> list
         | task.counts()
         | {"asked": task.number("num_questions")}
         for task in series
+    ]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A series' accuracies over one group of questions, per cent."""
+
+    series: ChoiceSeries
+    acc: Mean
+    acc_sum: float | None
+
+
+Groups = Mapping[str, Sequence[Part]]
+"""By group, the series that have questions in it."""
+
+
+def grouped(
+    series: Sequence[ChoiceSeries], groups: Mapping[Key, str | None], names: Iterable[str]
+) -> dict[str, list[Part]]:
+    """The series' accuracies by group, in the order of `names`; groups without a question are left out.
+
+    Args:
+        groups: the group of each question.
+    """
+    parts = {
+        name: [
+            Part(task, task.mean_over(own), task.by_sum(own))
+            for task in series
+            if (own := [key for key in task.answers or () if groups.get(key) == name])
+        ]
+        for name in names
+    }
+    return {name: of_group for name, of_group in parts.items() if of_group}
+
+
+def group_rows(groups: Groups, column: str = "group") -> list[dict[str, Value]]:
+    """A row for each series in each group, whose name stands in this column."""
+    return [
+        {column: group, "run": part.series.run.name, "task": part.series.task}
+        | {"acc_sum": part.acc_sum, "questions": part.acc.questions}
+        | part.acc.cells("acc")
+        for group, parts in groups.items()
+        for part in parts
     ]

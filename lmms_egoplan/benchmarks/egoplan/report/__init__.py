@@ -10,15 +10,15 @@ from lmms_egoplan.benchmarks.egoplan.records import SOURCE_METRIC
 from lmms_egoplan.benchmarks.egoplan.report.answers import OFFICIAL, Series, read_series
 from lmms_egoplan.benchmarks.egoplan.report.figures import accuracies_figure, lines_figure
 from lmms_egoplan.benchmarks.egoplan.report.people import AGREED, Checked, read_checked
-from lmms_egoplan.benchmarks.egoplan.report.tables import Groups, Part, all_tables, note
+from lmms_egoplan.benchmarks.egoplan.report.tables import all_tables, note
 from lmms_egoplan.benchmarks.egoplan.similarity import LEVELS, levels, similarities
 from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
 from lmms_egoplan.benchmarks.egoplan.visuals import uniform_images
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.sampling import VisualInput
 from lmms_egoplan.next_action.records import EGO4D, EPIC_KITCHENS
-from lmms_egoplan.next_action.report import ChoiceReport, choice_measures
-from lmms_egoplan.report.compact_tables import compact_table, score_notes
+from lmms_egoplan.next_action.report import ChoiceReport
+from lmms_egoplan.next_action.report.answers import Groups, grouped
 from lmms_egoplan.report.document import Figure, Reference, Table
 from lmms_egoplan.report.published import reference_of
 from lmms_egoplan.report.run import Run
@@ -41,6 +41,8 @@ class EgoPlanReport(ChoiceReport[Series]):
     SPLIT = "val"
     OFFICIAL = OFFICIAL
     OFFICIAL_NAME = "EgoPlan-Val"
+    PARTS = tuple(SOURCE_METRIC.values())
+    RANKED = note("ranked")
 
     def read(self, runs: Sequence[Run]) -> list[Series]:
         """The tasks with a score, ``egoplan_val`` first."""
@@ -87,23 +89,11 @@ class EgoPlanReport(ChoiceReport[Series]):
 
     @cached_property
     def _by_past_actions(self) -> Groups:
-        return self._grouped({key: _bin_of(doc) for key, doc in self.docs[0].items()}, list(_BINS))
+        return grouped(self.tasks, {key: _bin_of(doc) for key, doc in self.docs[0].items()}, _BINS)
 
     @cached_property
     def _by_similarity(self) -> Groups:
-        return self._grouped({key: LEVELS[level] for key, level in self._similarity[0].items()}, LEVELS)
-
-    def _grouped(self, groups: Mapping[Key, str], names: Sequence[str]) -> Groups:
-        """Groups without a question are left out."""
-        parts = {
-            name: [
-                Part(task, task.mean_over(own), task.by_sum(own))
-                for task in self.tasks
-                if (own := [key for key in task.answers or () if groups.get(key) == name])
-            ]
-            for name in names
-        }
-        return {name: of_group for name, of_group in parts.items() if of_group}
+        return grouped(self.tasks, {key: LEVELS[level] for key, level in self._similarity[0].items()}, LEVELS)
 
     @cached_property
     def _similarity(self) -> tuple[dict[Key, int], str, str | None]:
@@ -123,13 +113,6 @@ class EgoPlanReport(ChoiceReport[Series]):
                 raise
             return {}, "", str(error)
         return levels({key: similar.values[pair] for key, pair in pairs.items()}), similar.measure, None
-
-    def compact_table(self) -> Table:
-        """Accuracies in per cent."""
-        ranked = [note("ranked")] if any(task.is_ranked for task in self.tasks) else []
-        notes = (*ranked, *score_notes(self.tasks))
-        measures = partial(choice_measures, parts=SOURCE_METRIC.values())
-        return compact_table("egoplan_compact", "EgoPlan: accuracy in per cent", self.tasks, measures, notes)
 
     def facts(self, key: Key, doc: Mapping[str, Any] | None, domain: str | None) -> dict[str, str]:
         """The video source, what people said, and of a question at hand its past actions and similarity."""

@@ -1,15 +1,15 @@
 """What runs answered to EgoPlan's questions, and their accuracies."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from lmms_egoplan.benchmarks.egoplan import splits
 from lmms_egoplan.benchmarks.egoplan.records import SOURCE_METRIC
 from lmms_egoplan.next_action.report.answers import ChoiceSeries, read_choice
 from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.run import Run, TaskRun
-from lmms_egoplan.report.scored import Answer, read_tasks
+from lmms_egoplan.report.scored import read_tasks
 
 MAIN_TASK = "egoplan_val"
 UNSEEN = ("_blind", "_narrated")
@@ -21,6 +21,8 @@ OFFICIAL = splits.OFFICIAL["val"]
 # The files in ``tasks/shared`` that score a choice.
 _RANKING = "egoplan_ranking"
 _FILES = (_RANKING, "egoplan_replies")
+
+_answer = partial(read_choice, id_of=int, domain_metrics=SOURCE_METRIC)
 
 
 @dataclass(frozen=True)
@@ -87,10 +89,3 @@ def _models(runs: Sequence[Run]) -> dict[str, str]:
 def _is_main(task_run: TaskRun) -> bool:
     """Whether choices were ranked behind the video, as in the paper."""
     return shared_file(task_run.config) == _RANKING and not task_run.task.endswith(UNSEEN)
-
-
-def _answer(sample: Mapping[str, Any]) -> Answer:
-    def source(values: Mapping[str, Any]) -> str | None:
-        return next((source for source, metric in SOURCE_METRIC.items() if metric in values), None)
-
-    return read_choice(sample, int, source)

@@ -5,8 +5,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egoplan.report.answers import Series
-from lmms_egoplan.benchmarks.egoplan.report.tables import Groups, note
-from lmms_egoplan.next_action.report.answers import CHANCE
+from lmms_egoplan.benchmarks.egoplan.report.tables import note
+from lmms_egoplan.next_action.report.answers import CHANCE, Groups
 from lmms_egoplan.report.charts import NOTE, draw_lines, finish, line, marker, new_figure, shade, spoken
 from lmms_egoplan.report.document import Figure
 from lmms_egoplan.report.scored import Mean

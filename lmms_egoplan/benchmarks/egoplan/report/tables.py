@@ -1,18 +1,17 @@
 """EgoPlan's tables: accuracies beside the published ones, all scores, by group, and run against run."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from lmms_egoplan.benchmarks.egoplan.published import load
 from lmms_egoplan.benchmarks.egoplan.report.answers import MAIN_TASK, Series
 from lmms_egoplan.next_action.report import DECIMALS
-from lmms_egoplan.next_action.report.answers import CHANCE, score_rows
+from lmms_egoplan.next_action.report.answers import CHANCE, Groups, group_rows, score_rows
 from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
 from lmms_egoplan.report.notes import read_columns, read_notes
 from lmms_egoplan.report.published_with_runs import published_with_runs
-from lmms_egoplan.report.scored import Mean, compared, interval_note
+from lmms_egoplan.report.scored import compared, interval_note
 
 note = read_notes(__file__, chance=CHANCE)
 _COLUMNS = read_columns(__file__)
@@ -20,19 +19,6 @@ _DOMAINS = {"id": "acc_epic_kitchens", "od": "acc_ego4d", "all": "acc"}
 _PERCENT = ("acc", "acc_sum", "acc_bytes", "acc_epic_kitchens", "acc_ego4d", "unparsed")
 _PROTOCOL_NOTE = f"{note('score')} {note('frames')}"
 _INTERVAL_NOTE = interval_note("videos", "questions")
-
-
-@dataclass(frozen=True)
-class Part:
-    """A series' accuracies over one group of questions, per cent."""
-
-    series: Series
-    acc: Mean
-    acc_sum: float | None
-
-
-Groups = Mapping[str, Sequence[Part]]
-"""By group, the series that have questions in it."""
 
 
 def all_tables(
@@ -91,17 +77,10 @@ def _scores_table(series: Sequence[Series]) -> Table:
 
 def _grouped_table(key: str, by: str, head: str, groups: Groups, measure: str = "") -> Table | None:
     """Accuracy by group, None without any; `measure` tells by what the groups are levels."""
-    rows = [
-        {"group": group, "run": part.series.run.name, "task": part.series.task}
-        | {"acc_sum": part.acc_sum, "questions": part.acc.questions}
-        | part.acc.cells("acc")
-        for group, parts in groups.items()
-        for part in parts
-    ]
     told = [note("levels", measure=measure)] if measure else []
     notes = (*told, note("score"), _INTERVAL_NOTE)
     columns = (Column("group", head), *_COLUMNS["by_group"])
-    return table_of_runs(key, f"Accuracy by {by}", columns, rows, notes) if rows else None
+    return table_of_runs(key, f"Accuracy by {by}", columns, group_rows(groups), notes) if groups else None
 
 
 def _pairs(series: Sequence[Series]) -> Iterator[Table | None]:

@@ -11,13 +11,11 @@ from lmms_egoplan.benchmarks.egoplan_bench2.report.tables import all_tables, not
 from lmms_egoplan.benchmarks.egoplan_bench2.splits import PREPARED, SPLIT
 from lmms_egoplan.benchmarks.egoplan_bench2.visuals import uniform_images
 from lmms_egoplan.media.sampling import VisualInput
-from lmms_egoplan.next_action.report import ChoiceReport, choice_measures
-from lmms_egoplan.report.compact_tables import compact_table, score_notes
+from lmms_egoplan.next_action.report import ChoiceReport
+from lmms_egoplan.next_action.report.answers import grouped
 from lmms_egoplan.report.document import Table
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scored import Key
-
-_SCENARIO = "scenario"
 
 
 class EgoPlanBench2Report(ChoiceReport[Series]):
@@ -30,6 +28,8 @@ class EgoPlanBench2Report(ChoiceReport[Series]):
     SPLIT = SPLIT
     OFFICIAL = OFFICIAL
     OFFICIAL_NAME = "EgoPlan-Bench2"
+    PARTS = tuple(DOMAIN_METRIC.values())
+    RANKED = note("ranked")
 
     def read(self, runs: Sequence[Run]) -> list[Series]:
         """The tasks, ``egoplan_bench2`` first."""
@@ -41,19 +41,14 @@ class EgoPlanBench2Report(ChoiceReport[Series]):
 
     def tables(self) -> Iterator[Table | None]:
         """All scores, by scenario, and run against run."""
-        return all_tables(self.tasks, lambda key: self.questions[key]["facts"].get(_SCENARIO))
-
-    def compact_table(self) -> Table:
-        """Accuracies in per cent."""
-        notes = ([note("ranked")] if any(task.is_ranked for task in self.tasks) else []) + score_notes(self.tasks)
-        title, measures = "EgoPlan-Bench2: accuracy in per cent", partial(choice_measures, parts=DOMAIN_METRIC.values())
-        return compact_table("egoplan_bench2_compact", title, self.tasks, measures, notes)
+        scenarios = {key: doc["scenario"] for key, doc in self.docs[0].items()}
+        return all_tables(self.tasks, grouped(self.tasks, scenarios, sorted({*scenarios.values()} - {""})))
 
     def facts(self, key: Key, doc: Mapping[str, Any] | None, domain: str | None) -> dict[str, str]:
         """Domain, and scenario of a question that is at hand."""
         domain = doc["domain"] if doc else domain
         facts = {"domain": domain} if domain else {}
-        return facts | ({_SCENARIO: doc["scenario"]} if doc else {})
+        return facts | ({"scenario": doc["scenario"]} if doc else {})
 
     def images(self, doc: Mapping[str, Any]) -> Callable[[], VisualInput]:
         """Evenly spaced frames."""

@@ -1,14 +1,14 @@
 """What runs answered to EgoPlan-Bench2's questions, and their accuracies."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from lmms_egoplan.benchmarks.egoplan_bench2 import splits
 from lmms_egoplan.benchmarks.egoplan_bench2.metrics import DOMAIN_METRIC
 from lmms_egoplan.next_action.report.answers import ChoiceSeries, read_choice
 from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.scored import Answer, read_tasks
+from lmms_egoplan.report.scored import read_tasks
 
 MAIN_TASK = "egoplan_bench2"
 OFFICIAL = splits.OFFICIAL[splits.SPLIT]
@@ -16,6 +16,8 @@ OFFICIAL = splits.OFFICIAL[splits.SPLIT]
 # The files in ``tasks/shared`` that score a choice.
 _RANKING = "egoplan_bench2_ranking"
 _FILES = (_RANKING, "egoplan_bench2_replies")
+
+_answer = partial(read_choice, id_of=str, domain_metrics=DOMAIN_METRIC)
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,3 @@ def read_series(runs: Sequence[Run]) -> list[Series]:
     series = [Series(*task) for task in read_tasks(runs, _FILES, MAIN_TASK, _answer)]
     order = [run.name for run in runs]
     return sorted(series, key=lambda task: (order.index(task.run.name), task.task != MAIN_TASK))
-
-
-def _answer(sample: Mapping[str, Any]) -> Answer:
-    def domain(values: Mapping[str, Any]) -> str | None:
-        return next((name for name, metric in DOMAIN_METRIC.items() if metric in values), None)
-
-    return read_choice(sample, str, domain)
