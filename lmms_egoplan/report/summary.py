@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lmms_egoplan.report.document import DEMO_NOTE, Column, Headline, Row, Section, Table
+from lmms_egoplan.report.document import DEMO_NOTE, Column, Headline, Row, Section, Table, table_of_runs
 from lmms_egoplan.report.findings import shared_reasons
 from lmms_egoplan.report.numbers import percent, with_interval
+from lmms_egoplan.report.scored import in_percent
 
 KEY = "summary"
 _PUBLISHED = (
@@ -67,16 +68,15 @@ def demo_runs(sections: Iterable[Section]) -> list[str]:
 
 def summary_table(sections: Sequence[Section]) -> Table | None:
     """Every headline with what it is over; None without any."""
-    rows = []
-    for card in cards(sections):
-        for line in card.lines:
-            low, high = line.interval or (None, None)
-            rank = f"{_places(line)} of {line.ranked}" if line.rank else None
-            rows.append((
-                line.run, line.benchmark, line.task, line.metric, line.value, low, high, line.no_interval or None, rank,
-                line.questions, None if line.coverage is None else 100 * line.coverage,
-                None if line.truncated is None else 100 * line.truncated, "; ".join(line.apart) or None,
-            ))  # fmt: skip
+    rows = [
+        vars(line)
+        | dict(zip(("low", "high"), line.interval or (), strict=False))
+        | {"no_interval": line.no_interval or None, "rank": rank_text(line) or None}
+        | {"coverage": in_percent(line.coverage), "truncated": in_percent(line.truncated)}
+        | {"why": "; ".join(line.apart) or None}
+        for card in cards(sections)
+        for line in card.lines
+    ]
     if not rows:
         return None
     columns = (
@@ -90,7 +90,7 @@ def summary_table(sections: Sequence[Section]) -> Table | None:
         "their differences. Coverage: share of the benchmark's official questions, or of the prepared ones "
         "if the questions are not the benchmark's.",
     )
-    return Table(KEY, "Summary", columns, tuple(Row(row, is_own=True) for row in rows), "the runs", notes)
+    return table_of_runs(KEY, "Summary", columns, rows, notes)
 
 
 def short_table(sections: Sequence[Section]) -> Table | None:
@@ -167,11 +167,9 @@ def score_text(line: Headline) -> str:
     return f"{shown} (no interval: {line.no_interval})" if has_reason else shown
 
 
-def _places(line: Headline) -> str:
-    first, last = line.rank or (0, 0)
-    return str(first) if first == last else f"{first} to {last}"
-
-
 def rank_text(line: Headline) -> str:
     """``1 to 2 of 4``; "" without a rank."""
-    return f"{_places(line)} of {line.ranked}" if line.rank else ""
+    if line.rank is None:
+        return ""
+    first, last = line.rank
+    return f"{first if first == last else f'{first} to {last}'} of {line.ranked}"
