@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from lmms_egoplan import __version__
-from lmms_egoplan.report.document import Section, Table
+from lmms_egoplan.report.document import Group, Headline, Section, Table
 from lmms_egoplan.report.provenance import task_provenance
 from lmms_egoplan.report.run import Run
 
@@ -28,45 +28,26 @@ def json_of(sections: Sequence[Section], runs: Sequence[Run], skipped: Sequence[
         "questions": questions,
         "runs": [_run(run) for run in runs],
         "benchmarks": [_section(section) for section in sections],
-        "skipped": list(skipped),
+        "skipped": skipped,
     }
     return json.dumps(_known(content), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
 
 
 def _run(run: Run) -> dict[str, Any]:
     return {
-        "name": run.name,
-        "model": run.model,
-        "harness": run.harness,
-        "time": run.time,
-        "provenance": run.provenance,
+        **{name: getattr(run, name) for name in ("name", "model", "harness", "time", "provenance")},
         "tasks": {name: task_provenance(task) for name, task in run.tasks.items()},
     }
 
 
 def _section(section: Section) -> dict[str, Any]:
-    scores = []
-    for line in section.headlines:
-        told = asdict(line)
-        ends = _ends(told.pop("interval"))
-        scores.append(told | ends | {"beside": dict(line.beside), "rank": list(line.rank) if line.rank else None})
     return {
-        "key": section.key,
-        "title": section.title,
-        "unit": section.unit,
-        "finding": list(section.finding),
-        "remarks": list(section.remarks),
-        "scores": scores,
+        **{name: getattr(section, name) for name in ("key", "title", "unit", "finding", "remarks")},
+        "scores": [_with_ends(line) | {"beside": dict(line.beside)} for line in section.headlines],
         "differences": [asdict(pair) for pair in section.differences],
         "reference": None if section.reference is None else asdict(section.reference),
         "slices": [
-            {
-                "attribute": part.attribute,
-                "groups": [
-                    {name: value for name, value in asdict(group).items() if name != "interval"} | _ends(group.interval)
-                    for group in part.groups
-                ],
-            }
+            {"attribute": part.attribute, "groups": [_with_ends(group) for group in part.groups]}
             for part in section.slices
         ],
         "changes": [asdict(change) for change in section.changes],
@@ -79,19 +60,16 @@ def _section(section: Section) -> dict[str, Any]:
 
 def _table(table: Table) -> dict[str, Any]:
     return {
-        "key": table.key,
-        "title": table.title,
-        "role": table.role,
-        "source": table.source,
-        "notes": list(table.notes),
+        **{name: getattr(table, name) for name in ("key", "title", "role", "source", "notes")},
         "columns": [asdict(column) for column in table.columns],
-        "rows": [{"values": list(row.values), "own": row.is_own} for row in table.rows],
+        "rows": [{"values": row.values, "own": row.is_own} for row in table.rows],
     }
 
 
-def _ends(interval: Sequence[float] | None) -> dict[str, float | None]:
-    low, high = interval or (None, None)
-    return {"low": low, "high": high}
+def _with_ends(scored: Headline | Group) -> dict[str, Any]:
+    low, high = scored.interval or (None, None)
+    told = {name: value for name, value in asdict(scored).items() if name != "interval"}
+    return told | {"low": low, "high": high}
 
 
 def _known(value: Any) -> Any:
