@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES, TITLES
+from lmms_egoplan.benchmarks.egointent.protocol import RELEASE_NAMES, TITLES
 from lmms_egoplan.benchmarks.egointent.published import load
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.report.answers import OFFICIAL, SCORES, Graded, fields_of
@@ -24,34 +24,24 @@ _INTERVAL_NOTE = interval_note("videos", "steps")
 
 def all_tables(graded: Sequence[Graded]) -> Iterator[Table | None]:
     """In the section's order."""
-    yield _table3(graded)
-    yield _leaderboard(graded)
+    yield _beside("Semantic consistency, beside Table 3", "table3", graded, {name: name for name in SCORES})
+    title = "Semantic consistency and diagnostics, beside the leaderboard of August 2026"
+    of_release = [run for run in graded if run.is_release]
+    yield _beside(title, "leaderboard", of_release, {"overall": "overall", **RELEASE_NAMES})
     yield _score_table(graded)
     yield from _scenario_tables(graded)
     told = ("egointent_comparisons", "Every pair of runs: overall", DECIMALS, "videos", note("comparisons"))
     yield compared(graded, "overall", *told)
 
 
-def _table3(graded: Sequence[Graded]) -> Table:
-    """Scores of each run among the published ones."""
+def _beside(title: str, published: str, graded: Sequence[Graded], columns: Mapping[str, str]) -> Table:
+    """Scores of each run among published ones, whose columns these are by the name of the score."""
     own = []
     for run in graded:
-        scores = {name: mean.value for name, mean in run.means.items()} | run.main.cells("overall")
-        own.append({"model": run.name, "apart": run.apart} | scores | run.shares())
-    notes = (note("protocol"), note("official", steps=OFFICIAL), _INTERVAL_NOTE, note("shares"))
-    title = "Semantic consistency, beside Table 3"
-    return published_with_runs(title, load("table3"), own, _COLUMNS["table3"], notes)
-
-
-def _leaderboard(graded: Sequence[Graded]) -> Table:
-    """Scores of each run of version 2 among those of the release's leaderboard."""
-    own = []
-    for run in (run for run in graded if run.is_release):
-        scores = {RELEASE_NAMES.get(name, name): run.means[name].value for name in ("overall", *FIELDS)}
+        scores = {column: run.means[name].value for name, column in columns.items()}
         own.append({"model": run.name, "apart": run.apart} | scores | run.main.cells("overall") | run.shares())
     notes = (note("protocol"), note("official", steps=OFFICIAL), _INTERVAL_NOTE, note("shares"))
-    title = "Semantic consistency and diagnostics, beside the leaderboard of August 2026"
-    return published_with_runs(title, load("leaderboard"), own, _COLUMNS["table3"], notes)
+    return published_with_runs(title, load(published), own, _COLUMNS["table3"], notes)
 
 
 def _score_table(graded: Sequence[Graded]) -> Table:
