@@ -316,23 +316,14 @@ class BenchmarkReport(ABC, Generic[Task]):
         if not self.tasks:
             filled = [table for table in self.tables() if table is not None and any(row.is_own for row in table.rows)]
             figures = tuple(figure for figure in self.figures() if figure is not None)
-            return Section(self.NAME, self.TITLE, self.LEAD, (), tuple(filled), figures, ()) if filled else None
-        return Section(
-            self.NAME,
-            self.TITLE,
-            self.LEAD,
-            tuple(self.headlines),
-            tuple(self._marked(part) for table in self.tables() if table is not None for part in table.parted()),
-            tuple(self._marked(figure) for figure in self.figures() if figure is not None),
-            tuple(self.remarks()),
-            finding(self.TITLE, self.headlines, self.differences, self.reference(), self.UNIT),
-            self.UNIT,
-            self.TOP,
-            self.reference(),
-            self.differences,
-            tuple(self.slices()),
-            tuple(changes(self.main_tasks(), self.difference, self.gallery_name)),
-            self._further(),
+            return Section(self.NAME, self.TITLE, self.LEAD, (), tuple(filled), figures) if filled else None
+        return replace(
+            self.scores_section(),
+            tables=tuple(self._marked(part) for table in self.tables() if table is not None for part in table.parted()),
+            figures=tuple(self._marked(figure) for figure in self.figures() if figure is not None),
+            remarks=tuple(self.remarks()),
+            slices=tuple(self.slices()),
+            changes=tuple(changes(self.main_tasks(), self.difference, self.gallery_name)),
         )
 
     def _marked(self, part: Part) -> Part:
@@ -344,15 +335,21 @@ class BenchmarkReport(ABC, Generic[Task]):
         drawn = {"draw": partial(_draw_marked, part.draw)} if isinstance(part, Figure) else {}
         return replace(part, title=f"{part.title} ({DEMO})", **drawn)
 
-    def scores_section(self) -> Section | None:
-        """The section without tables, figures and slices, for a terminal; None without one of the tasks."""
-        if not self.tasks:
-            return None
-        told = finding(self.TITLE, self.headlines, self.differences, self.reference(), self.UNIT)
-        return Section(self.NAME, self.TITLE, self.LEAD, tuple(self.headlines), finding=told, further=self._further())
-
-    def _further(self) -> tuple[Headline, ...]:
-        return tuple(self.headline(task) for task in self.further_tasks())
+    def scores_section(self) -> Section:
+        """The section without tables, figures, remarks, slices and changes, for a terminal."""
+        reference = self.reference()
+        return Section(
+            self.NAME,
+            self.TITLE,
+            self.LEAD,
+            tuple(self.headlines),
+            finding=finding(self.TITLE, self.headlines, self.differences, reference, self.UNIT),
+            unit=self.UNIT,
+            top=self.TOP,
+            reference=reference,
+            differences=self.differences,
+            further=tuple(self.headline(task) for task in self.further_tasks()),
+        )
 
     def items(self) -> list[Item]:
         """The questions for the gallery, with what the runs with samples answered."""
@@ -376,10 +373,6 @@ class BenchmarkReport(ABC, Generic[Task]):
             shown = self.questions[key]
             items.append(Item(key=f"{self.NAME}/{name}{again}", benchmark=self.NAME, answers=answers, **shown))
         return items
-
-    def compact(self) -> Table | None:
-        """`compact_table`; None where no run has one of the benchmark's tasks."""
-        return self.compact_table() if self.tasks else None
 
 
 def _draw_marked(draw: "Callable[[], Drawing]") -> "Drawing":

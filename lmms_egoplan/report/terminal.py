@@ -1,6 +1,7 @@
 """Compact tables of runs on a terminal."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -20,6 +21,7 @@ from lmms_egoplan.report.versions import parts_of
 
 # A run's column: its name and its cells go on in the next line where they are longer.
 _WIDEST = 26
+_LOOKS: dict[str, Any] = {"box": box.SIMPLE_HEAD, "show_edge": False, "pad_edge": False, "collapse_padding": True}
 
 
 def print_runs(runs: Sequence[Run], console: Console, benchmarks: Sequence[ReportedBenchmark]) -> None:
@@ -57,7 +59,7 @@ def print_summary(sections: Sequence[Section], console: Console) -> None:
         shown = RichTable(
             RichColumn("Run", overflow="fold"), RichColumn("Score, 95 % interval", overflow="fold"),
             RichColumn("Rank"), RichColumn("Questions", justify="right"), RichColumn("Coverage", justify="right"),
-            box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True,
+            **_LOOKS,
         )  # fmt: skip
         for line in card.lines:
             score = score_text(line)
@@ -77,13 +79,12 @@ def sections_of(runs: Sequence[Run], benchmarks: Sequence[ReportedBenchmark]) ->
     Raises:
         LmmsEgoplanError: see `BenchmarkReport`.
     """
-    found = []
-    for benchmark in benchmarks:
-        for part in parts_of(benchmark.name, runs):
-            section = benchmark.load_report()(part.runs).scores_section()
-            if section is not None:
-                found.append(part.section(section))
-    return found
+    return [
+        part.section(report.scores_section())
+        for benchmark in benchmarks
+        for part in parts_of(benchmark.name, runs)
+        if (report := benchmark.load_report()(part.runs)).tasks
+    ]
 
 
 def compact_tables(runs: Sequence[Run], benchmarks: Sequence[ReportedBenchmark]) -> Iterator[Table]:
@@ -95,7 +96,8 @@ def compact_tables(runs: Sequence[Run], benchmarks: Sequence[ReportedBenchmark])
     for benchmark in benchmarks:
         for part in parts_of(benchmark.name, runs):
             try:
-                table = benchmark.load_report()(part.runs).compact()
+                report = benchmark.load_report()(part.runs)
+                table = report.compact_table() if report.tasks else None
             except LmmsEgoplanError:
                 raise
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -127,10 +129,7 @@ def _print_table(table: Table, console: Console) -> None:
                 RichColumn(Text(names[place]), width=widths[place], justify="right", overflow="fold")
                 for place in places
             ),
-            box=box.SIMPLE_HEAD,
-            show_edge=False,
-            pad_edge=False,
-            collapse_padding=True,
+            **_LOOKS,
         )
         for cells in _told([(row[0], *(row[place + 1] for place in places)) for row in rows]):
             shown.add_row(*map(Text, cells))

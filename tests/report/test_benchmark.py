@@ -79,9 +79,9 @@ def test_one_class_gives_section_gallery_and_compact_table(tmp_path):
     assert all(headline.interval[0] <= headline.value <= headline.interval[1] for headline in section.headlines)
     assert [item.key for item in report.items()] == [f"letters/{number}" for number in range(1, COUNT + 1)]
     assert {*report.items()[0].answers} == {*told}
-    assert report.compact().rows[1].values == ("  acc", *(f"{value:.2f}" for value in told.values()))
+    assert report.compact_table().rows[1].values == ("  acc", *(f"{value:.2f}" for value in told.values()))
 
 
 def test_runs_without_its_tasks_have_no_part():
     report = LettersReport([])
-    assert (report.section(), report.items(), report.compact()) == (None, [], None)
+    assert (report.tasks, report.section(), report.items()) == ([], None, [])

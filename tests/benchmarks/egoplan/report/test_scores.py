@@ -180,7 +180,7 @@ def test_a_run_beyond_its_tolerance_is_neither_ranked_nor_compared(runs, section
     assert not any(table is not None and table.key == "egoplan_comparisons" for table in report.tables())
     assert all("0.002" in pair.why for pair in report.differences if "Small" in (pair.first, pair.second))
     assert any("Small" in text and "0.002" in text for text in report.remarks())
-    (row,) = (row for row in report.compact().rows if row.values[0].strip() == "not compared")
+    (row,) = (row for row in report.compact_table().rows if row.values[0].strip() == "not compared")
     assert [("0.002" in cell) for cell in row.values[1:]].count(True) == 1
 
 
@@ -195,7 +195,7 @@ def test_near_ties_and_the_backends_note_are_shown(runs):
     text = "vLLM not compared with transformers for this model"
     report = with_metrics(runs, "Small", {"near_ties": 3, "ranking_note": text})
     assert any(text in remark for remark in report.remarks())
-    cells = {row.values[0].strip(): row.values[1:] for row in report.compact().rows}
+    cells = {row.values[0].strip(): row.values[1:] for row in report.compact_table().rows}
     assert text in cells["ranking"]
     assert "3" in cells["near ties"]
     assert not any(text in reason for line in report.headlines for reason in line.apart)
