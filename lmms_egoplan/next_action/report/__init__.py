@@ -2,7 +2,7 @@
 
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, TypeVar
@@ -34,6 +34,7 @@ class ChoiceReport(BenchmarkReport[Series]):
     OFFICIAL, OFFICIAL_NAME: how many there are in the official file, and what that is called.
     PARTS: names of the accuracies over a part of the questions.
     RANKED: a note on accuracies of ranked choices.
+    SHOWN: reads what the gallery shows of a question.
     """
 
     METRIC = "accuracy"
@@ -47,6 +48,7 @@ class ChoiceReport(BenchmarkReport[Series]):
     OFFICIAL_NAME: ClassVar[str]
     PARTS: ClassVar[tuple[str, ...]]
     RANKED: ClassVar[str]
+    SHOWN: ClassVar["staticmethod[[Mapping[str, Any]], VisualInput]"]
 
     @abstractmethod
     def facts(self, key: Key, doc: Mapping[str, Any] | None, domain: str | None) -> Facts:
@@ -56,10 +58,6 @@ class ChoiceReport(BenchmarkReport[Series]):
             doc: the question; None where it is not at hand.
             domain: `Choice.domain`, as logged.
         """
-
-    @abstractmethod
-    def images(self, doc: Mapping[str, Any]) -> Callable[[], VisualInput]:
-        """Reads what the gallery shows of a question."""
 
     def headline(self, task: Series) -> Headline:
         """With chance and, where choices were ranked, the accuracy by sum."""
@@ -110,7 +108,7 @@ class ChoiceReport(BenchmarkReport[Series]):
             "title": f"To {doc['task_goal'][:1].lower()}{doc['task_goal'][1:]}: what next?" if doc["task_goal"] else "",
             "choices": tuple(doc["choices"]),
             "references": {"Goal": doc["task_goal"], f"Past actions ({len(doc['past_actions'])})": done or "none"},
-            "images": self.images(doc) if _is_there(doc["media_path"]) else None,
+            "images": partial(self.SHOWN, doc) if _is_there(doc["media_path"]) else None,
         }
 
     def shown(self, answer: Answer) -> ShownAnswer:

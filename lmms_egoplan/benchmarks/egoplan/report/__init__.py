@@ -1,7 +1,7 @@
 """EgoPlan's part of reports: accuracies by past actions and by goal-answer similarity, and the questions."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
@@ -15,7 +15,6 @@ from lmms_egoplan.benchmarks.egoplan.similarity import LEVELS, levels, similarit
 from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
 from lmms_egoplan.benchmarks.egoplan.visuals import uniform_images
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.media.sampling import VisualInput
 from lmms_egoplan.next_action.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.next_action.report import ChoiceReport
 from lmms_egoplan.next_action.report.answers import Groups, grouped
@@ -43,6 +42,7 @@ class EgoPlanReport(ChoiceReport[Series]):
     OFFICIAL_NAME = "EgoPlan-Val"
     PARTS = tuple(SOURCE_METRIC.values())
     RANKED = note("ranked")
+    SHOWN = staticmethod(uniform_images)
 
     def read(self, runs: Sequence[Run]) -> list[Series]:
         """The tasks with a score, ``egoplan_val`` first."""
@@ -121,10 +121,6 @@ class EgoPlanReport(ChoiceReport[Series]):
         facts = {"source": _DOMAIN_NAMES[domain]} if domain in _DOMAIN_NAMES else {}
         facts |= {_CHECKED: checked} if checked else {}
         return facts | {"past actions": _bin_of(doc)} | self._similar(key) if doc else facts
-
-    def images(self, doc: Mapping[str, Any]) -> Callable[[], VisualInput]:
-        """Evenly spaced frames."""
-        return partial(uniform_images, doc)
 
     @cached_property
     def _checked(self) -> Checked:

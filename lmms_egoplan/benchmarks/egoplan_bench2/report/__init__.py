@@ -1,7 +1,6 @@
 """EgoPlan-Bench2's part of reports: accuracies by domain and scenario, and the questions."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan_bench2.metrics import DOMAIN_METRIC
@@ -10,7 +9,6 @@ from lmms_egoplan.benchmarks.egoplan_bench2.report.answers import OFFICIAL, Seri
 from lmms_egoplan.benchmarks.egoplan_bench2.report.tables import all_tables, note
 from lmms_egoplan.benchmarks.egoplan_bench2.splits import PREPARED, SPLIT
 from lmms_egoplan.benchmarks.egoplan_bench2.visuals import uniform_images
-from lmms_egoplan.media.sampling import VisualInput
 from lmms_egoplan.next_action.report import ChoiceReport
 from lmms_egoplan.next_action.report.answers import grouped
 from lmms_egoplan.report.document import Table
@@ -30,6 +28,7 @@ class EgoPlanBench2Report(ChoiceReport[Series]):
     OFFICIAL_NAME = "EgoPlan-Bench2"
     PARTS = tuple(DOMAIN_METRIC.values())
     RANKED = note("ranked")
+    SHOWN = staticmethod(uniform_images)
 
     def read(self, runs: Sequence[Run]) -> list[Series]:
         """The tasks, ``egoplan_bench2`` first."""
@@ -49,7 +48,3 @@ class EgoPlanBench2Report(ChoiceReport[Series]):
         domain = doc["domain"] if doc else domain
         facts = {"domain": domain} if domain else {}
         return facts | ({"scenario": doc["scenario"]} if doc else {})
-
-    def images(self, doc: Mapping[str, Any]) -> Callable[[], VisualInput]:
-        """Evenly spaced frames."""
-        return partial(uniform_images, doc)
