@@ -223,14 +223,8 @@ def _template() -> "Template":
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, finalize=safe, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {
-        "breakable": breakable,
-        "counted": counted,
-        "known": known,
-        "percent": percent,
-        "show": show,
-    }
     environment.globals |= {"axis_of_slice": _slice_axis, "gallery_link": gallery_link, "rank_text": rank_text}
+    environment.filters |= {function.__name__: function for function in (breakable, counted, known, percent, show)}
     environment.filters |= {
         "grouped": lambda groups: [(name, [*of_name]) for name, of_name in groupby(groups, lambda group: group.name)],
         "diagnostics": lambda tables: [table for table in tables if table.role == "scores" and not _is_apart(table)],

@@ -164,11 +164,6 @@ class Scored(ABC):
         return f"not the benchmark's questions ({self.question_set}): coverage is the share of the prepared questions."
 
     @property
-    def compares(self) -> bool:
-        """Whether the main score compares with the published ones."""
-        return not self.apart
-
-    @property
     def conditions(self) -> dict[str, str | None]:
         """What must be the same in two runs whose scores are compared, by name in the plural."""
         return {"tasks": self.task, "judges": self.judge}
