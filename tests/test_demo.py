@@ -165,7 +165,7 @@ def test_dimensions_are_of_the_official_layout(asked, dimension: Dimension):
         assert question["question"].endswith("?")
         assert {"I", "my", "me"} & set(question["question"].strip("?").replace(",", "").split())
         assert question["answer"].strip()
-        assert (len(question["answer"].split()) > 10) == dimension.is_planning
+        assert (len(question["answer"].split()) > 10) == (dimension.capability == "planning")
         with Image.open(folder / "images" / question["image_path"][0]) as image:
             assert (image.format, image.mode, image.size) == ("JPEG", "RGB", (160, 120))
             # Drawn with many colours, not a blank.
@@ -179,7 +179,7 @@ def test_questions_have_the_published_fields(asked, dimension: Dimension):
         json.loads((root / dimension.folder / "annotations.json").read_text()) for root in (asked, EGOTHINK)
     )
     assert rendered[0].keys() == published[0].keys()
-    assert not {question["answer"] for question in rendered if dimension.is_planning} & {
+    assert not {question["answer"] for question in rendered if dimension.capability == "planning"} & {
         question["answer"] for question in published
     }
 

@@ -200,28 +200,25 @@ def mean_of_ratings(values: Sequence[Mapping[str, Any]], key: str, names: Collec
     return fmean(_score([(value[key][name], name in value["missing"]) for value in values]) for name in names)
 
 
-def scenario_scores(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """`overall` of each scenario's steps, from the hardest to the easiest (Fig. 7); those without a score last.
+def group_scores(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """`overall` of the steps of each scenario (Fig. 7) or goal category, lowest first; those without a score last.
 
     >>> ratings = {"local_intent": 90.0, "global_intent": 60.0, "next_step_plan": 30.0}
     >>> values = [
     ...     {"ratings": ratings, "missing": [], "scenario": "cooking"},
     ...     {"ratings": dict.fromkeys(ratings, 40.0), "missing": [], "scenario": "gardening"},
     ... ]
-    >>> scenario_scores(values)
+    >>> group_scores(values)
     {'gardening': 40.0, 'cooking': 60.0}
-    """
-    return _group_scores(values, "scenario")
-
-
-def category_scores(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """As `scenario_scores`, of the goal categories of Goal-Step steps.
-
-    >>> ratings = {"local_intent": 90.0, "global_intent": 60.0, "next_step_plan": 30.0}
-    >>> category_scores([{"ratings": ratings, "missing": [], "category": "COOKING:MAKE_OMELET"}])
+    >>> group_scores([{"ratings": ratings, "missing": [], "category": "COOKING:MAKE_OMELET"}])
     {'COOKING:MAKE_OMELET': 60.0}
     """
-    return _group_scores(values, "category")
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for value in values:
+        (group,) = group_of(value).values()
+        groups.setdefault(group, []).append(value)
+    scores = {group: overall(steps) for group, steps in groups.items()}
+    return dict(sorted(scores.items(), key=lambda item: (math.isnan(item[1]), item[1], item[0])))
 
 
 def group_of(doc: Mapping[str, Any]) -> dict[str, str]:
@@ -279,14 +276,6 @@ def judge_models(values: Sequence[Mapping[str, Any]]) -> str:
     'Qwen3-32B'
     """
     return names([{"judge": judge} for value in values for judge in value["judges"]])
-
-
-def _group_scores(values: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    for value in values:
-        groups.setdefault(value[name], []).append(value)
-    scores = {group: overall(steps) for group, steps in groups.items()}
-    return dict(sorted(scores.items(), key=lambda item: (math.isnan(item[1]), item[1], item[0])))
 
 
 def _score(ratings: Sequence[tuple[float | None, bool]]) -> float:

@@ -37,11 +37,6 @@ class Dimension:
         """Name of its task, in both harnesses."""
         return f"egothink_{self.capability}_{self.name}"
 
-    @property
-    def is_planning(self) -> bool:
-        """Whether answers are detailed plans, not a few words (appendix C)."""
-        return self.capability == "planning"
-
 
 DIMENSIONS = TypeAdapter(tuple[Dimension, ...]).validate_python(rows_beside(__file__))
 """In the order of Tables 3 and 4."""

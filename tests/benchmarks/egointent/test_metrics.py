@@ -159,7 +159,7 @@ def test_aggregations_equal_slow_ones(steps):
         there = [step for step in steps if step[3] == place]
         if there:
             assert aggregate(metrics.overall, place, values) == pytest.approx(slow_overall(there), nan_ok=True)
-    scenarios = aggregate(metrics.scenario_scores, "scenario", values)
+    scenarios = aggregate(metrics.group_scores, "scenario", values)
     assert scenarios.keys() == {step[2] for step in steps}
     for scenario, number in scenarios.items():
         assert number == pytest.approx(slow_overall([step for step in steps if step[2] == scenario]), nan_ok=True)
@@ -190,7 +190,7 @@ def test_unjudged_run_has_no_score_though_fields_are_missing():
     for field in FIELDS:
         assert math.isnan(aggregate(metrics.field_score, field, values))
     assert math.isnan(aggregate(metrics.overall, "overall", values))
-    assert list(map(math.isnan, aggregate(metrics.scenario_scores, "scenario", values).values())) == [True]
+    assert list(map(math.isnan, aggregate(metrics.group_scores, "scenario", values).values())) == [True]
 
 
 def test_run_without_any_field_scores_0():
@@ -214,7 +214,7 @@ def test_suspect_fields():
 def test_scenarios_from_hardest_to_easiest():
     scores = {"b": 50.0, "easy": 90.0, "a": 50.0, "hard": 10.0, "unjudged": None}
     values = [score(graded((number,) * 3), scenario=name) for name, number in scores.items()]
-    found = aggregate(metrics.scenario_scores, "scenario", values)
+    found = aggregate(metrics.group_scores, "scenario", values)
     assert list(found) == ["hard", "a", "b", "easy", "unjudged"]
     assert found["easy"] == 90
 
