@@ -211,7 +211,7 @@ class JudgementCache:
         return found
 
     def _check(self) -> None:
-        """Make the tables that are absent; leave damage as it is."""
+        """Make the tables that are absent, and bring those of earlier versions up to date; damage is left as it is."""
         state = self._database.execute("PRAGMA quick_check(1)").fetchone()[0]
         if state != "ok":
             raise sqlite3.DatabaseError(state)
@@ -219,6 +219,8 @@ class JudgementCache:
             for table, columns in _COLUMNS.items():
                 kinds = ", ".join(f"{name} {kind}" for name, kind in columns.items())
                 self._database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({kinds})")
+            if self._columns("judgements") == [*_COLUMNS["judgements"]][:-1]:  # before it had the last one
+                self._database.execute("ALTER TABLE judgements ADD COLUMN finish TEXT")
             for trigger in _TRIGGERS:
                 self._database.execute(f"CREATE TRIGGER IF NOT EXISTS {trigger}")
             for table, columns in _COLUMNS.items():

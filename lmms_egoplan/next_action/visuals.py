@@ -41,10 +41,6 @@ VIDEO_FPS = 4
 VIDEO_FRAMES = 256
 # Of frames by rate, as teams report them.
 MOST_FRAMES = 256
-# Part of their names: videos written before damaged frames were refused may show patched ones.
-_WRITTEN = "intact"
-# Of EPIC-KITCHENS' newer videos, which progress videos were once written of as if they had 60.
-_NEWER_FPS = 50
 
 Segment = tuple[int, int]
 
@@ -229,8 +225,6 @@ class Visuals:
         name = f"{doc['video_source']}_{doc['video_id']}_{first}_{observation}_{version}"
         if _is_clip(doc):
             name = f"clip_{doc['sample_id']}_{name}"
-        elif progress.fps == _NEWER_FPS:  # Those that were written at another pace have no rate in their name.
-            name = f"{name}_{progress.fps}"
         path = resolve_inside(folder, f"{name}.mp4")
         if not path.exists():
             span = Fraction(observation - first) / progress.fps
@@ -317,4 +311,4 @@ def _version(doc: Doc, first: int, last: int) -> str:
         versions = [file_version(file.stat()) for file in files]
     except OSError as error:
         raise FrameError(f"{error.filename}: no such frame or video: {error.strerror}") from error
-    return sha256(" ".join([_WRITTEN, *versions]).encode()).hexdigest()[:16]
+    return sha256(" ".join(versions).encode()).hexdigest()[:16]

@@ -27,7 +27,6 @@ class RunFolder:
     """A folder for one run: a new one, or one that the same command has made before.
 
     settings: all that decides the outcome, JSON values by name; written to ``run.json``.
-    earlier: settings of runs that have none of that name there; they go on with these alone.
     free: names of settings that may differ.
     resume: how to go on with another run; by default the command's options, which are named as the settings.
 
@@ -40,7 +39,6 @@ class RunFolder:
         self,
         path: Path,
         settings: Mapping[str, Any],
-        earlier: Mapping[str, Any] | None = None,
         free: Collection[str] = (),
         resume: str | None = None,
     ) -> None:
@@ -50,7 +48,6 @@ class RunFolder:
         if stored is None:
             write_whole(path / SETTINGS, json.dumps(settings, indent=1) + "\n")
             return
-        stored = {**(earlier or {}), **stored}
         if names := [
             name for name in {**stored, **settings} if name not in free and stored.get(name) != settings.get(name)
         ]:

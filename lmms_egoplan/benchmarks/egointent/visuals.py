@@ -24,9 +24,6 @@ from lmms_egoplan.storage import file_version, resolve_inside
 # Frames per second (sec. 4.1).
 FPS = 6
 
-# Part of the names of clip files: those written before damaged frames were refused may show patched ones.
-_WRITTEN = "intact"
-
 # Sample times on a frame's time are sums of floats that may miss it; in seconds.
 _ROUNDING = 1e-6
 
@@ -148,7 +145,7 @@ def visual_input(doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
         shown = thin(sampled, max_frames)
         rate = clip_rate(frame_times(doc["video_path"]), sampled, shown)
         if media == "video":
-            return [_clip_file(doc, sampled, shown, rate or Fraction(FPS))]
+            return [_clip_file(doc, shown, rate or Fraction(FPS))]
         images = read_video_frames(doc["video_path"], shown)
     except DamagedFrameError as error:
         raise DamagedFrameError(
@@ -173,12 +170,10 @@ def _checked(settings: Mapping[str, Any]) -> tuple[str, int]:
     return media, count_setting(settings, "max_frames")
 
 
-def _clip_file(doc: Doc, sampled: Sequence[int], positions: Sequence[int], rate: Fraction) -> str:
+def _clip_file(doc: Doc, positions: Sequence[int], rate: Fraction) -> str:
     video = Path(doc["video_path"])
-    # Earlier files of videos with fewer frames per second have another pace.
-    pace = "" if rate * (len(sampled) - 1) == FPS * (len(positions) - 1) or len(positions) == 1 else f" at {rate}"
     try:
-        version = sha256(f"{_WRITTEN} {file_version(video.stat())}{pace}".encode()).hexdigest()[:16]
+        version = sha256(f"{file_version(video.stat())} at {rate}".encode()).hexdigest()[:16]
     except OSError as error:
         raise FrameError(f"{video}: cannot open the video: {error.strerror}") from error
     name = f"{doc['video_id']}_{doc['start_sec']}_{doc['end_sec']}_{version}_{len(positions)}.mp4"

@@ -199,22 +199,6 @@ def test_a_file_holds_the_benchmarks_steps_or_goalsteps(tmp_path):
         read(tmp_path, json.dumps(mixed))
 
 
-@pytest.mark.parametrize(
-    ("video_id", "is_goalstep"),
-    [
-        ("f20fb254-9648-40ea-a500-5493a1ad9eac", True),
-        ("grp-9648f20f-9648-40ea-a500-5493a1ad9eac", True),
-        ("5002", False),
-        ("kitchen-morning", False),
-    ],
-)
-def test_a_users_own_unverified_steps_keep_their_scenario(tmp_path, video_id, is_goalstep):
-    raw = raw_record(step_id=f"{video_id[:8]}_1", video_id=video_id, unverified=True)
-    (record,) = read(tmp_path, json.dumps([raw]))
-    assert record.is_goalstep is is_goalstep
-    assert (record.category if is_goalstep else record.scenario) == "Assemble Furniture"
-
-
 def test_the_documented_example(tmp_path):
     (example,) = re.findall("```json\n(.*?)```", FORMAT.read_text(encoding="utf-8"), re.DOTALL)
     (record,) = read(tmp_path, f"[{example}]")

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from lmms_egoplan.benchmarks.actplan.bleurt.recipe import EARLIER_PAIRS, Positives, Shuffled
+from lmms_egoplan.benchmarks.actplan.bleurt.recipe import Positives, Shuffled
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.text import clean_text
 from lmms_egoplan.validation import shown
@@ -78,8 +78,7 @@ def new_model(encoder: str, max_length: int, seed: int) -> NewModel:
 def load_model(folder: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     """A trained model with its tokenizer.
 
-    Its config has ``max_pair_length``, the tokens of a pair, and ``positives`` and ``shuffled`` as in `Recipe`; where a
-    classifier was stored without these two, `EARLIER_PAIRS`.
+    Its config has ``max_pair_length``, the tokens of a pair, and ``positives`` and ``shuffled`` as in `Recipe`.
 
     Raises:
         LmmsEgoplanError: the folder has none, or a damaged one.
@@ -98,12 +97,11 @@ def load_model(folder: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]
             raise LmmsEgoplanError(
                 f"{folder}: holds {', '.join(config.architectures or ['another model'])}, no plan classifier; {_HOW}"
             )
-        for (name, earlier), known in zip(EARLIER_PAIRS.items(), map(get_args, (Positives, Shuffled)), strict=True):
-            if (stored := getattr(config, name, earlier)) not in known:
+        for name, known in (("positives", get_args(Positives)), ("shuffled", get_args(Shuffled))):
+            if (stored := getattr(config, name, None)) not in known:
                 raise LmmsEgoplanError(
                     f"{folder / 'config.json'}: {name}: expected {' or '.join(known)}, found {shown(stored)}; {_HOW}"
                 )
-            setattr(config, name, stored)
         tokenizer = AutoTokenizer.from_pretrained(folder)
         model, lacking = _load_weights(folder, config)
     except LmmsEgoplanError:

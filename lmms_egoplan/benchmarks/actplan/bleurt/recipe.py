@@ -6,9 +6,6 @@ from typing import Literal
 Positives = Literal["mixed", "gold-first"]
 Shuffled = Literal["activity", "instance"]
 
-# How pairs were made for classifiers and runs that do not tell it.
-EARLIER_PAIRS: dict[str, str] = {"positives": "mixed", "shuffled": "instance"}
-
 _LARGE = 1024
 
 

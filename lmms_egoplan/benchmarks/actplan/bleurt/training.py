@@ -19,7 +19,7 @@ from lmms_egoplan.benchmarks.actplan.bleurt.pairs import (
     labelled_pairs,
     unknown_activities,
 )
-from lmms_egoplan.benchmarks.actplan.bleurt.recipe import EARLIER_PAIRS, Recipe, paper_learning_rate
+from lmms_egoplan.benchmarks.actplan.bleurt.recipe import Recipe, paper_learning_rate
 from lmms_egoplan.benchmarks.actplan.labelled_plans import read_activities, read_labelled_plans
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import yaml_beside
@@ -66,14 +66,12 @@ def train_bleurt(
     learning_rate = recipe.learning_rate or paper_learning_rate(new.model.config.hidden_size)
     recipe = replace(recipe, learning_rate=learning_rate, max_length=new.max_length)
     contents = {"plans": _digest(plans), "activities": _digest(activities), "encoder": new.digest}
-    folder = RunFolder(
-        out, asdict(recipe) | {f"{name}_sha256": digest for name, digest in contents.items()}, EARLIER_PAIRS
-    )
+    folder = RunFolder(out, asdict(recipe) | {f"{name}_sha256": digest for name, digest in contents.items()})
     scores = folder.scores()
     if scores is not None:
         tell(f"{out}: this run is finished")
         return scores
-    new.model.config.update({name: getattr(recipe, name) for name in EARLIER_PAIRS})
+    new.model.config.update({"positives": recipe.positives, "shuffled": recipe.shuffled})
     trainer, seconds = _fit(folder, new, train, val, recipe, tell)
     arguments, best = trainer.args, trainer.state.best_global_step
     model, tokenizer = load_model(folder.checkpoint(best))

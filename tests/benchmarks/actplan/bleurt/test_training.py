@@ -148,52 +148,22 @@ def test_killed_and_resumed_ends_the_same(whole, inputs, tmp_path):
     assert same_end(out, whole[0])
 
 
-@pytest.fixture(scope="module")
-def earlier(tmp_path_factory, inputs):
-    """A finished run from before pairs could be chosen, and one that was stopped before its end."""
-    recipe, folder = replace(RECIPE, shuffled="instance"), tmp_path_factory.mktemp("earlier")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lmms_egoplan.benchmarks.actplan.bleurt.training.model_card", lambda _: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            train_bleurt(*inputs, folder / "stopped", recipe, print)
-    shutil.copytree(folder / "stopped", folder / "finished")
-    train_bleurt(*inputs, folder / "finished", recipe, print)
-    for file in (*folder.rglob("run.json"), *folder.rglob("config.json")):
-        content = json.loads(file.read_text())
-        assert (content.pop("positives"), content.pop("shuffled")) == ("mixed", "instance")
-        file.write_text(json.dumps(content))
-    for file in folder.rglob("complete.json"):
-        complete = json.loads(file.read_text())
-        complete["files"]["config.json"] = (file.parent / "config.json").stat().st_size
-        file.write_text(json.dumps(complete))
-    return folder
+def test_a_finished_run_goes_on_with_its_own_recipe_alone(whole, inputs):
+    out = whole[0]
+    with pytest.raises(LmmsEgoplanError, match=r"'activity' there, 'instance' now\); .* run: --shuffled activity$"):
+        train_bleurt(*inputs, out, replace(RECIPE, shuffled="instance"), print)
+    remarks = []
+    train_bleurt(*inputs, out, RECIPE, remarks.append)
+    assert remarks[-1] == f"{out}: this run is finished"
 
 
-def test_an_earlier_run_goes_on_as_it_began(earlier, inputs, tmp_path):
-    stopped, finished = shutil.copytree(earlier / "stopped", tmp_path / "stopped"), earlier / "finished"
-    for out in (stopped, finished):
-        before = sorted(path.name for path in out.rglob("*"))
-        refusal = r"shuffled: 'instance' there, 'activity' now\); .* go on with that run: --shuffled instance$"
-        with pytest.raises(LmmsEgoplanError, match=refusal):
-            train_bleurt(*inputs, out, RECIPE, print)
-        with pytest.raises(LmmsEgoplanError, match=r"that run: --positives mixed$"):
-            train_bleurt(*inputs, out, replace(RECIPE, shuffled="instance", positives="gold-first"), print)
-        assert sorted(path.name for path in out.rglob("*")) == before
-    recipe, remarks = replace(RECIPE, shuffled="instance"), []
-    train_bleurt(*inputs, stopped, recipe, remarks.append)
-    assert remarks[-1] == f"Going on from {stopped / 'checkpoints' / 'checkpoint-9'}"
-    assert same_end(stopped, finished)
-    train_bleurt(*inputs, finished, recipe, remarks.append)
-    assert remarks[-1] == f"{finished}: this run is finished"
-
-
-def test_an_earlier_classifier_is_read_as_it_was_trained(earlier, inputs):
-    classifier = load_classifier(earlier / "finished")
-    scores_by_model, _ = evaluate_bleurt(classifier, *inputs[:2], "val")
-    assert scores_by_model
-    assert classifier.pairs == (
-        "positive pairs: two correct plans in any order; shuffled gold plans: of the same instance"
-    )
+def test_a_classifier_that_does_not_name_its_pairs_is_refused(whole, tmp_path):
+    folder = shutil.copytree(whole[0], tmp_path / "classifier")
+    config = json.loads((folder / "config.json").read_text())
+    del config["shuffled"]
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(LmmsEgoplanError, match=r"config\.json: shuffled: expected activity or instance, found nothing"):
+        load_classifier(folder)
 
 
 def test_gold_first_is_recorded_and_scored_alike(inputs, tmp_path):

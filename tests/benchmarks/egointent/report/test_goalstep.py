@@ -15,32 +15,28 @@ from report.synthetic import write_run
 NAME = "Goal-7B (Goal-Step steps)"
 
 
-def goalstep_answers(as_before=False):
-    """Over Goal-Step steps; `as_before` with their category as scenario, as versions before 1.2 logged it."""
+def goalstep_answers():
+    """Over Goal-Step steps."""
     answers = egointent_answers(COUNT, 60, 4)
     docs, responses = [], []
     for number, (doc, (text,)) in enumerate(zip(answers.docs, answers.responses, strict=True), 1):
         video_id = f"{doc['video_id'][-1]:0>8}-9648-40ea-a500-5493a1ad9eac"
         step_id = f"{video_id[:8]}_{number}"
-        named = {} if as_before else {"scenario": None, "category": doc["scenario"].lower()}
-        docs.append(doc | {"step_id": step_id, "video_id": video_id, "unverified": True} | named)
+        named = {"scenario": None, "category": doc["scenario"].lower(), "unverified": True}
+        docs.append(doc | {"step_id": step_id, "video_id": video_id} | named)
         responses.append([text.replace(f'"{doc["step_id"]}"', f'"{step_id}"')])
     return Answers(docs, responses)
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["now", "as_before"])
-def runs(request, tmp_path_factory):
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
     tmp_path = tmp_path_factory.mktemp("runs")
     write_run(tmp_path / "own", "lmms-eval", "org/Own-7B", {"egointent": egointent_answers(COUNT, 70, 1)})
-    write_run(tmp_path / "goal", "lmms-eval", "org/Goal-7B", {"egointent": goalstep_answers(request.param)})
+    write_run(tmp_path / "goal", "lmms-eval", "org/Goal-7B", {"egointent": goalstep_answers()})
     found = sorted(read_runs([tmp_path]).runs, key=lambda run: run.name)
     for run in found:
         check(run, run.tasks["egointent"])
-    goalstep, own = found
-    if request.param:
-        task = replace(goalstep.tasks["egointent"], version="1.1")
-        goalstep = replace(goalstep, tasks={"egointent": task})
-    return [goalstep, own]
+    return found
 
 
 @pytest.fixture(scope="module")
