@@ -10,9 +10,7 @@ DEFAULT_ANNOTATORS, DEFAULT_PER_ITEM = 3, 2
 Db = Annotated[
     Path,
     typer.Option(
-        metavar="FILE",
-        help="The database of labels. It is made at the first start; later starts go on with it.",
-        show_default=False,
+        metavar="FILE", help="The database of labels. It is made at the first start; later starts go on with it."
     ),
 ]
 Annotators = Annotated[
@@ -21,7 +19,6 @@ Annotators = Annotated[
         min=1,
         max=500,
         help=f"How many people label; {DEFAULT_ANNOTATORS} at first by default. A later start may give more.",
-        show_default=False,
     ),
 ]
 PerItem = Annotated[
@@ -29,7 +26,6 @@ PerItem = Annotated[
     typer.Option(
         min=1,
         help=f"How many of them label each item; {DEFAULT_PER_ITEM} by default. It stays as it was at the first start.",
-        show_default=False,
     ),
 ]
 Host = Annotated[str, typer.Option(help="Address to listen on. Others than this let other machines in.")]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 _LABELLED = tuple(benchmark for benchmark in BENCHMARKS if benchmark.is_labelled)
 _NAMES = tuple(benchmark.name for benchmark in _LABELLED)
-_Db = Annotated[Path, typer.Option(metavar="FILE", help="The database of labels.", show_default=False)]
+_Db = Annotated[Path, typer.Option(metavar="FILE", help="The database of labels.")]
 
 
 @app.command()
@@ -59,7 +59,7 @@ def status(db: _Db) -> None:
 @app.command()
 def export(
     db: _Db,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the files.", show_default=False)],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the files.")],
     label_studio: Annotated[
         bool,
         typer.Option("--label-studio", help="Write tasks and configuration for Label Studio instead of labels."),
@@ -84,9 +84,7 @@ def export(
 
 
 @app.command()
-def backup(
-    db: _Db, out: Annotated[Path, typer.Option(metavar="FILE", help="The copy to write.", show_default=False)]
-) -> None:
+def backup(db: _Db, out: Annotated[Path, typer.Option(metavar="FILE", help="The copy to write.")]) -> None:
     """Copy a database of labels, also while its page is open.
 
     Images and clips are not in the database: they stay in the folder `labels.sqlite.media`.

@@ -26,9 +26,7 @@ _Model = Annotated[str, typer.Option(help="Checkpoint: any vision-language model
 _Out = Annotated[
     Path, typer.Option(metavar="DIR", help="Folder for the episode; files of an earlier one are replaced.")
 ]
-_Peft = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Adapter of `lmms-egoplan train egoplan`.", show_default=False)
-]
+_Peft = Annotated[Path | None, typer.Option(metavar="DIR", help="Adapter of `lmms-egoplan train egoplan`.")]
 _Method = Annotated[
     Literal["generate", "rank"],
     typer.Option(help="Write freely, meaning the nearest action; or rank all actions by likelihood."),
@@ -56,7 +54,6 @@ def kitchen(
         typer.Option(
             "--element",
             help="For a goal in your own words: an element of the kitchen that it needs. Repeat for several.",
-            show_default=False,
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the kitchen's noise.")] = 0,
@@ -132,18 +129,10 @@ def video(
     out: _Out = Path("episodes"),
     goalstep: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Goal-Step's annotations, in place of EgoPlan's prepared questions.",
-            show_default=False,
-        ),
+        typer.Option(metavar="FILE", help="Goal-Step's annotations, in place of EgoPlan's prepared questions."),
     ] = None,
-    ego4d: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder with Goal-Step's videos.", show_default=False)
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Replay only the first so many videos.", show_default=False)
-    ] = None,
+    ego4d: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder with Goal-Step's videos.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Replay only the first so many videos.")] = None,
     peft: _Peft = None,
     method: _Method = "generate",
     beams: _Beams = 5,

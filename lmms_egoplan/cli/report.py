@@ -39,7 +39,6 @@ def report(
                     *helps("report RUNS"),
                 ]
             ),
-            show_default=False,
         ),
     ],
     out: Annotated[
@@ -47,18 +46,15 @@ def report(
         typer.Option(
             metavar="DIR",
             help="Folder for the report. An earlier report there is replaced; its pictures are used again.",
-            show_default=False,
         ),
     ],
     name: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="DIR=NAME", help="Name for the run at or below DIR. May be given several times.", show_default=False
-        ),
+        typer.Option(metavar="DIR=NAME", help="Name for the run at or below DIR. May be given several times."),
     ] = None,
     similarity: Annotated[
         str | None,
-        typer.Option(metavar="MODEL", help=" ".join(helps("report --similarity")), show_default=False),
+        typer.Option(metavar="MODEL", help=" ".join(helps("report --similarity"))),
     ] = None,
     form: Annotated[
         Literal["text", "md"],

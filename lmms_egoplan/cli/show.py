@@ -16,7 +16,6 @@ def show(
             metavar="RUNS",
             help="The `--output_path` of runs of lmms-eval or lm-eval, folders with several of these at any depth, "
             "results files, or files that `lmms-egoplan judge` wrote.",
-            show_default=False,
         ),
     ],
     form: Annotated[

@@ -42,7 +42,6 @@ Prices = Annotated[
     typer.Option(
         metavar="FILE",
         help='With --estimate: JSON file with prices of a million tokens: `{"MODEL": {"input": 2.5, "output": 10}}`.',
-        show_default=False,
     ),
 ]
 

@@ -19,9 +19,7 @@ Out = Annotated[
         metavar="FILE",
     ),
 ]
-Concurrency = Annotated[
-    int | None, typer.Option(min=1, max=1000, help="Requests at a time; 32 by default.", show_default=False)
-]
+Concurrency = Annotated[int | None, typer.Option(min=1, max=1000, help="Requests at a time; 32 by default.")]
 
 
 def judge_for(default_model: str, concurrency: int | None, asking: Asking) -> JudgeSettings:

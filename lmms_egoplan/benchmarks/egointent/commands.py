@@ -16,9 +16,7 @@ def prepare(
     videos: Annotated[Path, typer.Option(help="Folder with `<video_id>.mp4`.")],
     annotations: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[ANNOTATIONS]", help="The annotated steps: JSON, JSON Lines, CSV or parquet.", show_default=False
-        ),
+        typer.Argument(metavar="[ANNOTATIONS]", help="The annotated steps: JSON, JSON Lines, CSV or parquet."),
     ] = None,
     source: Annotated[
         str | None,
@@ -26,7 +24,6 @@ def prepare(
             metavar="hub|DIR",
             help="In place of ANNOTATIONS: the dataset py2279105943/EgoIntent on the hub, or a folder that holds it. "
             "Write `./hub` for a folder of that name.",
-            show_default=False,
         ),
     ] = None,
     keys: Annotated[
@@ -34,7 +31,6 @@ def prepare(
         typer.Option(
             metavar="FIELD=KEY",
             help="The key that the file has for a field of FORMAT.md, such as `start_sec=begin`. Repeat for several.",
-            show_default=False,
         ),
     ] = None,
     skip_missing: SkipMissing = False,
@@ -82,11 +78,9 @@ def prepare(
 def list_videos(
     annotations: Annotated[
         str,
-        typer.Option(
-            metavar="FILE", help="The annotated steps, a file or a folder; `hub` for the hub's.", show_default=False
-        ),
+        typer.Option(metavar="FILE", help="The annotated steps, a file or a folder; `hub` for the hub's."),
     ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The list of videos to write.", show_default=False)],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The list of videos to write.")],
 ) -> None:
     """List the videos that EgoIntent's steps need, as Ego4D's downloader reads them (`--video_uid_file`).
 
@@ -116,7 +110,6 @@ def build(
         typer.Option(
             metavar="FILE",
             help="Ego4D's `narration.json`: make steps at the times of narrations, as the paper makes them.",
-            show_default=False,
         ),
     ] = None,
     llm: Annotated[
@@ -125,15 +118,11 @@ def build(
             metavar="MODEL",
             help="With --narrations: the language model, as the endpoint names it. Without it, that of "
             "LMMS_EGOPLAN_JUDGE_MODEL, else gpt-4o-2024-11-20.",
-            show_default=False,
         ),
     ] = None,
     before_end: Annotated[
         float | None,
-        typer.Option(
-            help="Without --narrations: seconds before the end of a step at which it is cut; 0.5 by default.",
-            show_default=False,
-        ),
+        typer.Option(help="Without --narrations: seconds before the end of a step at which it is cut; 0.5 by default."),
     ] = None,
     retry_rejected: RetryRejected = False,
     estimate: EstimateOnly = False,
@@ -210,10 +199,9 @@ def annotate(
         typer.Option(
             metavar="ANNOTATIONS",
             help="Steps to revise, in the form of FORMAT.md, such as `data build egointent` makes.",
-            show_default=False,
         ),
     ],
-    videos: Annotated[Path, typer.Option(help="Folder with `<video_id>.mp4`.", show_default=False)],
+    videos: Annotated[Path, typer.Option(help="Folder with `<video_id>.mp4`.")],
     db: Db,
     annotators: Annotators = None,
     host: Host = "127.0.0.1",
@@ -240,7 +228,6 @@ def judge(
             help="Answers: a folder with runs, their files `*_samples_egointent*.jsonl`, JSON lines with step_id and "
             "answer, or files that this command wrote.",
             metavar="SAMPLES",
-            show_default=False,
         ),
     ],
     out: Out,

@@ -65,10 +65,8 @@ def prepare(
 
 @also_writes(*ALSO_LISTED)
 def list_videos(
-    annotations: Annotated[
-        Path, typer.Option(metavar="FILE", help="EgoPlan's annotation file, of either split.", show_default=False)
-    ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The list of Ego4D's videos to write.", show_default=False)],
+    annotations: Annotated[Path, typer.Option(metavar="FILE", help="EgoPlan's annotation file, of either split.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The list of Ego4D's videos to write.")],
     frames: Annotated[
         bool, typer.Option("--frames", help="Also list the frames that tasks may read, as `*_frames.csv` beside it.")
     ] = False,
@@ -89,7 +87,7 @@ def list_videos(
 def cut(
     annotations: Annotated[Path, typer.Argument(metavar="ANNOTATIONS", help="EgoPlan's annotation file.")],
     split: Split,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the clips.", show_default=False)],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the clips.")],
     epic_kitchens: EpicKitchens = None,
     ego4d: Ego4d = None,
     epic_video_info: EpicVideoInfo = None,
@@ -230,17 +228,16 @@ def annotate(
         typer.Option(
             metavar="ANNOTATIONS",
             help="Questions to verify, in the form of EgoPlan_validation.json, such as `data build egoplan` makes.",
-            show_default=False,
         ),
     ],
     db: Db,
     epic_kitchens: Annotated[
         Path | None,
-        typer.Option(help="Folder with EPIC-KITCHENS' RGB frames: `P01/rgb_frames/` and so on.", show_default=False),
+        typer.Option(help="Folder with EPIC-KITCHENS' RGB frames: `P01/rgb_frames/` and so on."),
     ] = None,
     ego4d: Annotated[
         Path | None,
-        typer.Option(help="Folder with Ego4D's videos, `<video_id>.mp4`.", show_default=False),
+        typer.Option(help="Folder with Ego4D's videos, `<video_id>.mp4`."),
     ] = None,
     annotators: Annotators = None,
     per_item: PerItem = None,

@@ -14,7 +14,6 @@ Annotations = Annotated[
     typer.Option(
         metavar="FILE|hub",
         help="EgoPlan-Bench2's annotation file; `hub` for that of qiulu66/EgoPlan-Bench2 on the hub.",
-        show_default=False,
     ),
 ]
 Ego4d = Annotated[Path | None, typer.Option(help="Folder with Ego4D's videos, `<video_id>.mp4`.")]
@@ -50,7 +49,7 @@ def prepare(
 @also_writes(*ALSO_LISTED)
 def list_videos(
     annotations: Annotations,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The list of videos to write.", show_default=False)],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The list of videos to write.")],
     frames: Annotated[
         bool, typer.Option("--frames", help="Also list the frames that tasks may read, as `*_frames.csv` beside it.")
     ] = False,
@@ -68,7 +67,7 @@ def list_videos(
 
 def cut(
     annotations: Annotations,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the clips.", show_default=False)],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the clips.")],
     ego4d: Ego4d = None,
     skip_missing: SkipMissing = False,
 ) -> None:

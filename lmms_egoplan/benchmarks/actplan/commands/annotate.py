@@ -12,7 +12,6 @@ Instances = Annotated[
     typer.Option(
         metavar="DIR",
         help="The folder `annotation` of the release, for tasks and images. Without it, the prepared data.",
-        show_default=False,
     ),
 ]
 
@@ -23,7 +22,6 @@ def annotate(
         typer.Option(
             metavar="PLANS",
             help="Plans, as `score actplan` takes them. A file whose lines have no model is named after its model.",
-            show_default=False,
         ),
     ],
     db: Db,
@@ -48,9 +46,7 @@ def annotate(
 def annotate_circumstances(
     items: Annotated[
         Path,
-        typer.Option(
-            metavar="FILE", help="`circumstances.jsonl`, as `data build actplan` writes it.", show_default=False
-        ),
+        typer.Option(metavar="FILE", help="`circumstances.jsonl`, as `data build actplan` writes it."),
     ],
     db: Db,
     annotators: Annotators = None,
@@ -72,7 +68,7 @@ def annotate_circumstances(
 def annotate_plans(
     items: Annotated[
         Path,
-        typer.Option(metavar="FILE", help="`instances.jsonl`, as `data build actplan` writes it.", show_default=False),
+        typer.Option(metavar="FILE", help="`instances.jsonl`, as `data build actplan` writes it."),
     ],
     db: Db,
     annotators: Annotators = None,
@@ -81,7 +77,6 @@ def annotate_plans(
         typer.Option(
             min=2,
             help="How many people write a plan of each instance; 2 by default. It stays as it was at the first start.",
-            show_default=False,
         ),
     ] = None,
     host: Host = "127.0.0.1",

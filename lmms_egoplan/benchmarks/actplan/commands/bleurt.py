@@ -38,9 +38,7 @@ def train(
     epochs: Annotated[int, typer.Option(min=1, help="Each epoch shows every training instance once.")] = 70,
     learning_rate: Annotated[
         float | None,
-        typer.Option(
-            help="Constant. Default: 5e-6 for an encoder of BERT-large's size or more, else 1e-6.", show_default=False
-        ),
+        typer.Option(help="Constant. Default: 5e-6 for an encoder of BERT-large's size or more, else 1e-6."),
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Pairs per update.")] = 12,
     max_length: Annotated[int, typer.Option(min=8, help="Tokens of a pair. The longer plan is cut first.")] = 512,

@@ -17,17 +17,15 @@ def build(
         typer.Option(
             metavar="DIR",
             help="Activities: `<activity>/problem0.bddl`, as in ActPlan-1K's `bddl/activity_definitions`.",
-            show_default=False,
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for what is made.", show_default=False)],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for what is made.")],
     images: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
             help="Tours: videos `<scene>/<activity>/<n>/sample_<k>.mp4`, or folders of images `.../sample_<k>/`. "
             "Without it, there are descriptions and circumstances only.",
-            show_default=False,
         ),
     ] = None,
     llm: Annotated[
@@ -36,7 +34,6 @@ def build(
             metavar="MODEL",
             help="The language model, as the endpoint names it; it must read images. Without it, that of "
             "LMMS_EGOPLAN_JUDGE_MODEL, else gpt-4o-2024-11-20.",
-            show_default=False,
         ),
     ] = None,
     examples: Annotated[
@@ -45,12 +42,11 @@ def build(
             metavar="DIR",
             help="Activities with a `task_description_<n>.txt` beside each problem, which the model is shown as "
             "examples. Without it, those of --bddl.",
-            show_default=False,
         ),
     ] = None,
     circumstances: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="The export of the chosen circumstances.", show_default=False),
+        typer.Option(metavar="DIR", help="The export of the chosen circumstances."),
     ] = None,
     views: Annotated[
         Path | None,
@@ -58,12 +54,9 @@ def build(
             metavar="FILE",
             help="Views chosen by hand: CSV with id and view, a row for each (seconds in the video, or the image's "
             "name), or a JSON object of lists. The model chooses the views of all other tours.",
-            show_default=False,
         ),
     ] = None,
-    plans: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The export of the written gold plans.", show_default=False)
-    ] = None,
+    plans: Annotated[Path | None, typer.Option(metavar="DIR", help="The export of the written gold plans.")] = None,
     retry_rejected: RetryRejected = False,
     estimate: EstimateOnly = False,
     prices: Prices = None,

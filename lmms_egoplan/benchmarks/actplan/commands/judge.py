@@ -19,12 +19,9 @@ def judge(
             metavar="PLANS",
             help="Plans, as `score actplan` takes them. Those that people called correct are passed over. With "
             "`plans.jsonl` of `annotate export`, the judge is compared with people's types of errors.",
-            show_default=False,
         ),
     ],
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder for what the judge says; `report` takes it.", show_default=False)
-    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for what the judge says; `report` takes it.")],
     instances: Instances = None,
     retry_rejected: RetryRejected = False,
     estimate: EstimateOnly = False,

@@ -21,7 +21,6 @@ def prepare(
             metavar="DIR",
             help="Folder with the activities' BDDL problems, for instances without `problem<n>.bddl` beside the task "
             "description: bddl/activity_definitions of ActPlan-1K's repository. The goal check needs them.",
-            show_default=False,
         ),
     ] = None,
 ) -> None:

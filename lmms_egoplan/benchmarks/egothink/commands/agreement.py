@@ -67,8 +67,7 @@ def agreement(
         list[Path] | None,
         typer.Argument(
             help="Files that `lmms-egoplan judge` wrote, sample files of lmms-eval, or folders with those. Each is one "
-            "judge; all have judged the same answers.",
-            show_default=False,
+            "judge; all have judged the same answers."
         ),
     ] = None,
     human: Annotated[

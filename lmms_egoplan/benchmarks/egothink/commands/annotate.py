@@ -14,7 +14,6 @@ def annotate(
         typer.Option(
             metavar="SAMPLES",
             help="Answers, as `judge egothink` takes them; one for each model, named after the file or folder.",
-            show_default=False,
         ),
     ],
     db: Db,
@@ -26,7 +25,6 @@ def annotate(
             metavar="FILE",
             help="The same answers as `judge egothink` wrote them. The lead sees how far people and the judge agree; "
             "annotators see nothing of a judge. Any start may bring it.",
-            show_default=False,
         ),
     ] = None,
     host: Host = "127.0.0.1",

@@ -25,7 +25,6 @@ def judge(
             help="Answers: a folder with runs, their files `*_samples_egothink_*.jsonl`, JSON lines with id and "
             "answer, or files that this command wrote. Answers are judged as they are: remove the model's thinking.",
             metavar="SAMPLES",
-            show_default=False,
         ),
     ],
     out: Out,
