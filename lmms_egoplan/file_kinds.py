@@ -13,8 +13,8 @@ _KINDS: list[dict[str, Any]] = yaml_beside(__file__)
 def kind_of(record: Any) -> dict[str, Any]:
     """Return the entry of ``file_kinds.yaml`` for a file's first record; an empty one for an unknown kind.
 
-    >>> kind_of({"sample_id": 1, "choice_a": "open the door"})["name"]
-    "EgoPlan-Bench's annotation file"
+    >>> kind_of({"doc_id": 0, "resps": []})["name"]
+    'samples of a harness; give their folder, or the results file next to them'
     """
     keys = set(record) if isinstance(record, Mapping) else set()
     return next((kind for kind in _KINDS if keys.issuperset(kind["keys"])), {})

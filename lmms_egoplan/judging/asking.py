@@ -30,6 +30,14 @@ class _Price(Checked):
     output: _Amount
 
 
+Llm = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODEL",
+        help="The language model, as the endpoint names it. Without it, that of LMMS_EGOPLAN_JUDGE_MODEL, else "
+        "gpt-4o-2024-11-20.",
+    ),
+]
 RetryRejected = Annotated[
     bool,
     typer.Option("--retry-rejected", help="Ask again for replies in the cache that were rejected; keep all others."),

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from lmms_egoplan.annotation.options import Annotators, Db, Host, Port
-from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, RetryRejected
+from lmms_egoplan.judging.asking import Asking, EstimateOnly, Llm, Prices, RetryRejected
 from lmms_egoplan.judging.later import Concurrency, Out, end, judge_for, written_path
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.prepared_counts import SkipMissing, Verify, print_summary
@@ -112,14 +112,7 @@ def build(
             help="Ego4D's `narration.json`: make steps at the times of narrations, as the paper makes them.",
         ),
     ] = None,
-    llm: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="With --narrations: the language model, as the endpoint names it. Without it, that of "
-            "LMMS_EGOPLAN_JUDGE_MODEL, else gpt-4o-2024-11-20.",
-        ),
-    ] = None,
+    llm: Llm = None,
     before_end: Annotated[
         float | None,
         typer.Option(help="Without --narrations: seconds before the end of a step at which it is cut; 0.5 by default."),

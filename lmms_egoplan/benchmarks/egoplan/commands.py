@@ -231,14 +231,8 @@ def annotate(
         ),
     ],
     db: Db,
-    epic_kitchens: Annotated[
-        Path | None,
-        typer.Option(help="Folder with EPIC-KITCHENS' RGB frames: `P01/rgb_frames/` and so on."),
-    ] = None,
-    ego4d: Annotated[
-        Path | None,
-        typer.Option(help="Folder with Ego4D's videos, `<video_id>.mp4`."),
-    ] = None,
+    epic_kitchens: EpicKitchens = None,
+    ego4d: Ego4d = None,
     annotators: Annotators = None,
     per_item: PerItem = None,
     qualification: Annotated[

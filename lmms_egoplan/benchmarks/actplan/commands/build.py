@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, RetryRejected
+from lmms_egoplan.judging.asking import Asking, EstimateOnly, Llm, Prices, RetryRejected
 
 if TYPE_CHECKING:
     from lmms_egoplan.benchmarks.actplan.construction.build import Built
@@ -28,14 +28,7 @@ def build(
             "Without it, there are descriptions and circumstances only.",
         ),
     ] = None,
-    llm: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="The language model, as the endpoint names it; it must read images. Without it, that of "
-            "LMMS_EGOPLAN_JUDGE_MODEL, else gpt-4o-2024-11-20.",
-        ),
-    ] = None,
+    llm: Llm = None,
     examples: Annotated[
         Path | None,
         typer.Option(
@@ -45,8 +38,7 @@ def build(
         ),
     ] = None,
     circumstances: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The export of the chosen circumstances."),
+        Path | None, typer.Option(metavar="DIR", help="The export of the chosen circumstances.")
     ] = None,
     views: Annotated[
         Path | None,
@@ -63,11 +55,11 @@ def build(
 ) -> None:
     """Make instances of ActPlan-1K's form from BDDL activities and tours of rooms, as the paper makes them.
 
-    A language model, set as a judge is set (LMMS_EGOPLAN_JUDGE_BASE_URL, LMMS_EGOPLAN_JUDGE_API_KEY), describes the
-    activities, tells what might happen during them, and says what views show. People choose the circumstances and write
-    the gold plans. Each run goes as far as their answers reach, and prints the next command. Replies and views are
-    kept: after a kill, the same command goes on, and pays for no reply twice. If more than 10 % of the prompts have no
-    usable reply, the exit code is 1; the output is written anyway.
+    A language model that reads images, set as a judge is set (LMMS_EGOPLAN_JUDGE_BASE_URL,
+    LMMS_EGOPLAN_JUDGE_API_KEY), describes the activities, tells what might happen during them, and says what views
+    show. People choose the circumstances and write the gold plans. Each run goes as far as their answers reach, and
+    prints the next command. Replies and views are kept: after a kill, the same command goes on, and pays for no reply
+    twice. If more than 10 % of the prompts have no usable reply, the exit code is 1; the output is written anyway.
 
     Example: `lmms-egoplan data build actplan --bddl bddl/activity_definitions --images tours --llm gpt-4o-2024-11-20
     --out built`

@@ -32,11 +32,9 @@ def train(
     ] = False,
     recognition: Annotated[
         bool | None,
-        typer.Option(
-            "--recognition/--no-recognition",
-            help="Mix in action recognition on the same clips, or leave it out. Default: mixed in.",
-        ),
+        typer.Option("--recognition", help="Mix in action recognition on the same clips. This is the default."),
     ] = None,
+    no_recognition: Annotated[bool, typer.Option("--no-recognition", help="Leave action recognition out.")] = False,
     recognition_data: Annotated[
         Path | None,
         typer.Option(
@@ -56,18 +54,18 @@ def train(
     no_instructions: Annotated[
         bool, typer.Option("--no-instructions", help="Leave out the configuration's instruction data.")
     ] = False,
-    contrastive: Annotated[
-        bool | None, typer.Option(" /--no-contrastive", help="Leave out the contrastive loss: learn the answers alone.")
-    ] = None,
+    no_contrastive: Annotated[
+        bool, typer.Option("--no-contrastive", help="Leave out the contrastive loss: learn the answers alone.")
+    ] = False,
     no_lora: Annotated[
         bool,
         typer.Option(
             "--no-lora", help="Leave the language model as it is: train only what joins it with the image encoder."
         ),
     ] = False,
-    check: Annotated[
-        bool | None, typer.Option(" /--no-check", help="Do not read all images and videos before the first update.")
-    ] = None,
+    no_check: Annotated[
+        bool, typer.Option("--no-check", help="Do not read all images and videos before the first update.")
+    ] = False,
     epochs: Annotated[int | None, typer.Option(min=1, help="Default: 2, as in the paper.")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Updates, in place of epochs.")] = None,
     batch_size: Annotated[
@@ -99,8 +97,8 @@ def train(
     from lmms_egoplan.benchmarks.egoplan.tuning.tuning import tune_egoplan
     from lmms_egoplan.training.settings import read_settings
 
-    if recognition is False and recognition_data:
-        raise typer.BadParameter("given together with --recognition-data", param_hint="--no-recognition")
+    if no_recognition and (recognition or recognition_data):
+        raise typer.BadParameter("given together with --recognition", param_hint="--no-recognition")
     if no_instructions and instructions:
         raise typer.BadParameter("given together with --instructions", param_hint="--no-instructions")
     given = {
@@ -108,8 +106,9 @@ def train(
     }
     if recognition_data:
         given["recognition"] = True
+    given |= {name: False for name in ("recognition", "contrastive", "check") if context.params[f"no_{name}"]}
     settings = read_settings(EgoPlanTuning, config, given)
-    without = {RECOGNITION} if recognition is False else set()
+    without = {RECOGNITION} if no_recognition else set()
     if no_instructions:
         without |= {path.stem for path in settings.instructions}
         settings = settings.model_copy(update={"instructions": []})
