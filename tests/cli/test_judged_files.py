@@ -242,6 +242,7 @@ def test_each_task_is_judged_by_its_own_prompts(judge, tmp_path):
     lines = {line["kind"]: line for line in map(json.loads, out.read_text().splitlines())}
     assert lines["egointent"]["ratings"] == lines["egointent_v1"]["ratings"] == dict.fromkeys(FIELDS, 40.0)
     assert lines["egointent"]["judge_prompt"] != lines["egointent_v1"]["judge_prompt"]
-    for kind in lines:
-        assert sum(line.startswith(f"{kind}: ") and "40.0" in line for line in result.stdout.splitlines()) == 1
-    assert "(egointent_v1)" in command("show", out).stdout
+    assert "40.00" in result.stdout
+    shown = command("show", out).stdout
+    assert "(egointent_v1)" in shown
+    assert "40.00" in shown

@@ -1,6 +1,7 @@
 """EgoIntent's own subcommands of ``lmms-egoplan``."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated
 
 import typer
@@ -241,15 +242,14 @@ def judge(
 
     Example: `lmms-egoplan judge egointent runs/my-model --out judged.jsonl`
     """
+    from rich.console import Console
+
+    from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
     from lmms_egoplan.benchmarks.egointent.scoring import DEFAULT_JUDGE
-    from lmms_egoplan.benchmarks.egointent.stored_steps import (
-        judge_stored,
-        read_stored,
-        rows_of,
-        summaries,
-        write_judged,
-    )
+    from lmms_egoplan.benchmarks.egointent.stored_steps import judge_stored, read_stored, rows_of, write_judged
     from lmms_egoplan.judging import probe
+    from lmms_egoplan.report.judged import read_judged
+    from lmms_egoplan.report.terminal import print_runs
 
     settings = judge_for(DEFAULT_JUDGE, concurrency, Asking(retry_rejected, estimate, prices))
     stored = read_stored(samples)
@@ -261,8 +261,8 @@ def judge(
     unjudged = sum(None in step.rated.values() for step in judged)
     written = written_path(out, unjudged)
     write_judged(written, stored, judged)
-    for line in summaries(stored, rows, judged):
-        typer.echo(line)
+    own = [SimpleNamespace(name="egointent", load_report=lambda: EgoIntentReport)]
+    print_runs([read_judged(written, own)], Console(), own)
     end(written, unjudged, len(judged))
 
 

@@ -8,15 +8,7 @@ from typing import Any, Literal
 
 from lmms_egoplan.benchmarks.egointent.answer_files import TASK
 from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION, RELEASE_JUDGE_VERSION
-from lmms_egoplan.benchmarks.egointent.metrics import (
-    field_score,
-    judge_coverage,
-    judge_models,
-    overall,
-    score_release_step,
-    score_step,
-)
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.metrics import score_release_step, score_step
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep, Prediction, grade
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -118,22 +110,6 @@ def write_judged(path: Path, stored: Sequence[StoredStep], judged: Sequence[Grad
         for step, answer in zip(stored, judged, strict=True)
     )
     write_lines(path, lines, [step.run for step in stored])
-
-
-def summaries(
-    stored: Sequence[StoredStep], rows: Sequence[Mapping[str, Any]], judged: Sequence[GradedStep]
-) -> Iterator[str]:
-    """Return one line for each task: its score, how much of it is judged, and by whom."""
-    for kind in _VERSIONS:
-        steps = zip(stored, rows, judged, strict=True)
-        values = [score_step(row, [answer.to_text()]) for step, row, answer in steps if step.kind == kind]
-        if values:
-            scores = (f"{field} {field_score([value[field] for value in values]):.1f}" for field in FIELDS)
-            yield (
-                f"{kind}: mean {overall([value['overall'] for value in values]):.1f} ({', '.join(scores)}), "
-                f"{len(values)} steps, {judge_coverage([value['judge_coverage'] for value in values]):.1%} of what "
-                f"was found is judged, by {judge_models([value['judge_model'] for value in values])}"
-            )
 
 
 def judged_samples(path: Path) -> Iterator[Judged]:
