@@ -244,20 +244,19 @@ def test_an_error_of_a_batch_comes_after_what_was_before_it(stage):
         next(batches)
 
 
-def test_batches_are_encoded_while_the_consumer_works():
+def test_batches_are_encoded_while_an_earlier_one_is():
     encoded = [threading.Event() for _ in range(4)]
 
     def encode(batch):
-        encoded[batch[0][0] // 2].set()
+        number = batch[0][0] // 2
+        encoded[number].set()
+        return number != 1 or all(event.wait(FOREVER_S) for event in encoded)
 
     def load(item):
         RESERVE.get()(1)
         return ("a",)
 
-    batches = batched(range(8), load, 2, encode, weight=lambda _: 1)
-    next(batches)  # which is computed alone, since nothing is known of its size
-    for _ in batches:
-        assert all(event.wait(FOREVER_S) for event in encoded)
+    assert all(batched(range(8), load, 2, encode, weight=lambda _: 1))
 
 
 def test_workers_compute_in_one_thread_each_and_the_consumer_as_before():
