@@ -257,6 +257,8 @@ class Database:
                 )
             self._connection.execute("PRAGMA foreign_keys = ON")
             _check_whole(self._connection)
+            if self._guard is not None:  # A database with a write-ahead log becomes one file.
+                self._connection.execute("PRAGMA journal_mode = DELETE")
             self._place = _place(self.path)
             self._reader = _connect(self.path)
             self._reader.execute("PRAGMA query_only = ON")
