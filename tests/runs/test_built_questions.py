@@ -31,9 +31,9 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("built")
 
 
-def command(*arguments):
+def command(*arguments, exit_code=0):
     result = CliRunner().invoke(app, list(map(str, arguments)))
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == exit_code, result.output
     return result.output
 
 
@@ -55,7 +55,9 @@ def prepared(folder):
         records = []
         for source, narrations in (("epic-kitchens", EPIC), ("ego4d", ego4d)):
             out = folder / source
-            command("data", "build", "egoplan", "--narrations", narrations, "--source", source, "--out", out)
+            built = ("data", "build", "egoplan", "--narrations", narrations, "--source", source, "--out", out)
+            # More than 10 % of the prompts have no usable reply.
+            assert "prompts have no usable reply" in command(*built, exit_code=1)
             records += spread(json.loads((out / "EgoPlan_validation.json").read_text(encoding="utf-8")))
         records = [record | {"sample_id": number} for number, record in enumerate(records)]
         media = render_media(records, folder / "media")

@@ -28,6 +28,7 @@ def write_encoder(folder, positions=512, hidden_size=32):
 def write_classifier(folder, encoder, seed=0, max_length=512):
     """A classifier of plans on an encoder, as untrained as its head; the folder."""
     new = new_model(str(encoder), max_length, seed)
+    new.model.config.update({"positives": "mixed", "shuffled": "instance"})
     new.model.save_pretrained(folder)
     new.tokenizer.save_pretrained(folder)
     return folder
