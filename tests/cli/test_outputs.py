@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, get_args, get_origin
 
 import pytest
+import typer
 from typer.models import ArgumentInfo
 from typer.testing import CliRunner
 
@@ -46,7 +47,8 @@ def run(path, function, out, inputs):
     (inputs / "file").write_text("{}")
     arguments = []
     for name, parameter in inspect.signature(function).parameters.items():
-        if name != "out" and parameter.default is inspect.Parameter.empty:
+        is_asked = name != "out" and parameter.annotation is not typer.Context
+        if is_asked and parameter.default is inspect.Parameter.empty:
             (_, option) = get_args(parameter.annotation)
             names = [] if isinstance(option, ArgumentInfo) else [next(iter(option.param_decls or []), f"--{name}")]
             arguments += [*names, value_of(parameter.annotation, inputs)]

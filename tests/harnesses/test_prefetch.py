@@ -320,7 +320,14 @@ def test_images_and_videos_of_random_sizes_stay_within_the_limit_and_one_item(se
 @pytest.mark.whole
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
 def test_each_process_of_a_machine_keeps_to_its_share_though_another_one_ends(sent):
-    start = partial(subprocess.Popen, env=EXACT | {"LOCAL_WORLD_SIZE": "2"}, stdout=PIPE, stderr=PIPE, text=True)
+    start = partial(
+        subprocess.Popen,
+        env=EXACT | {"LOCAL_WORLD_SIZE": "2"},
+        stdout=PIPE,
+        stderr=PIPE,
+        text=True,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # which a shell's jobs ignore
+    )
     processes = [start([*READING, "--seed", str(seed)]) for seed in (1, 2)]
     assert processes[0].stderr.readline() == "reading\n"
     processes[0].send_signal(sent)
