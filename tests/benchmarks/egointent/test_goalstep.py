@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.egointent.source import goalstep_video, segment, write_annotations, write_goalstep
+from benchmarks.egointent.source import goalstep_video, segment, write_goalstep
 from lmms_egoplan.benchmarks.egointent import goalstep as building
 from lmms_egoplan.benchmarks.egointent.goalstep import build_records, write_records
 from lmms_egoplan.benchmarks.egointent.records import Record, read_annotations
@@ -269,17 +269,3 @@ def test_every_record_is_read_back(tmp_path_factory, steps, category, goal, befo
     for record in built.records:
         assert record.unverified
         assert len({getattr(record, name) for name in ("local_intent", "global_intent", "next_step_plan")}) == 3
-
-
-def test_a_file_of_an_earlier_version_is_read_with_its_scenarios_as_categories(tmp_path):
-    video = goalstep_video(UID, segment(0, 2, "a"), segment(3, 4, "b"), segment(5, 8, "c"))
-    records = build(tmp_path, video).records
-    lines = [record.model_dump() for record in records]
-    for line in lines:
-        line["scenario"] = line.pop("category")
-    old = write_annotations(tmp_path / "old.jsonl", lines)
-    assert read_annotations(old) == records
-    revised = [line | {"unverified": False} for line in lines]
-    assert [record.scenario for record in read_annotations(write_annotations(tmp_path / "revised.jsonl", revised))] == [
-        "make flatbread"
-    ] * 2
