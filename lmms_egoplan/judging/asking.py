@@ -64,6 +64,7 @@ class Asking:
         prices: File with prices by model, in JSON.
         asked: Prompts that need a reply in JSON.
         lost: Those of them without a usable reply.
+        models: By the prompt's name, the model that answered.
         steps: Of an estimate: title, requests, prompt tokens, most reply tokens, and model of each step.
 
     Raises:
@@ -75,6 +76,7 @@ class Asking:
     prices: Path | None = None
     asked: int = 0
     lost: int = 0
+    models: dict[str, str] = field(default_factory=dict)
     steps: list[tuple[str, int, int, int, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -10,7 +10,6 @@ from lmms_egoplan.judging.cache import JudgementCache, Outcome, cache_key
 from lmms_egoplan.judging.claims import Claims
 from lmms_egoplan.judging.endpoint import (
     JUDGING,
-    PARAMETERS,
     Endpoint,
     NoAnswerError,
     RefusedError,
@@ -58,7 +57,7 @@ class Dispatcher:
         self._prompts, self._scale, self._settings = prompts, scale, settings
         self._cache, self._progress = cache, progress
         self._model = "the language model" if scale is None else "the judge"
-        self._keys = {cache_key(settings.model, PARAMETERS, prompt): prompt for prompt in prompts}
+        self._keys = {cache_key(settings.model, settings.parameters, prompt): prompt for prompt in prompts}
         self._started = time.time()
         self._asked = self._without_reply = 0
         self._first_refusals: list[str] = []

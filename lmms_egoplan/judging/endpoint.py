@@ -10,13 +10,22 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from email.utils import mktime_tz, parsedate_tz
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies
 
 from lmms_egoplan.jsonl import decode
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.redaction import Redactor
 from lmms_egoplan.judging.reply import Reply, is_out_of_credit, read_reply
-from lmms_egoplan.judging.settings import MAX_TOKENS, NO_KEY, TIMEOUT, JudgeSettings
+from lmms_egoplan.judging.settings import (
+    LIMIT_NAMES,
+    MAX_MIB,
+    MAX_TOKENS,
+    NO_KEY,
+    PARAMETERS,
+    TIMEOUT,
+    JudgeSettings,
+)
 from lmms_egoplan.text import clean_text
 
 if TYPE_CHECKING:
@@ -24,19 +33,17 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-# What is sent beside model and prompt, and tells a question from others; newer models refuse more.
-PARAMETERS: dict[str, Any] = {"temperature": 0}
-
 _CONNECT_S = 10.0
 # The waits before a request is sent again double from the first to the last of these, less up to a quarter.
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 8.0
 # Characters of an endpoint's message; some answer with a whole page.
 _LONGEST_MESSAGE = 300
+_DAY_S = 86_400.0
 # Content filters, prompts that are too long, malformed contents: the next request may be fine.
 _OF_ONE_REQUEST = (400, 413, 422)
-# OpenAI's newer models know the second alone, most other servers the first.
-_LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
-# Which of them an endpoint's model takes, as this process has learnt it.
+# Statuses that are worth another try: timeouts, conflicts, early and too many requests.
+_SENT_AGAIN = (408, 409, 425, 429)
+# Which limit's name an endpoint's model accepts, as this process has learnt it.
 _learnt_names: dict[tuple[str, str], str] = {}
 # Which of such endpoints' models refuse a JSON schema for their reply.
 _without_schema: set[tuple[str, str]] = set()
@@ -133,15 +140,21 @@ class Endpoint:
         for name, value in headers.items():
             if not (value.isascii() and value.isprintable()):
                 raise ClientError(f"the header {name} has other characters than printable ASCII")
-        self._redactor = Redactor(_secrets(settings.api_key, headers))
+        proxies = [*_proxy_users()]
+        secrets = (text for _, user_info, password in proxies for text in (user_info, password))
+        users = (user for user, _, _ in proxies)
+        self._redactor = Redactor([*_secrets(settings.api_key, headers), *secrets], users)
 
     def _open(self) -> "AsyncOpenAI":
         from openai import AsyncAzureOpenAI, AsyncOpenAI, Timeout
+
+        from lmms_egoplan.judging.bounded import BoundedClient
 
         options: dict[str, Any] = {
             "api_key": self._settings.api_key,
             "max_retries": 0,  # how often, and for how long, is told by `Patience`
             "timeout": Timeout(self._read_s, connect=_CONNECT_S),
+            "http_client": BoundedClient(self._settings.max_mib * 2**20),
         }
         if self._settings.azure_endpoint is None:
             return AsyncOpenAI(base_url=self._settings.where, **options)
@@ -190,6 +203,8 @@ class Endpoint:
     async def _patiently(self, send: Callable[[], Awaitable[Answer]]) -> Answer:
         from openai import APIConnectionError, APIStatusError
 
+        from lmms_egoplan.judging.bounded import BodyError
+
         retries = timeouts = 0
         waited = 0.0
         while True:
@@ -201,6 +216,9 @@ class Endpoint:
                 if isinstance(failure, RefusedError | RefusedRequestError) or not _may_be_sent_again(error):
                     raise failure from None
             except APIConnectionError as error:
+                if isinstance(error.__cause__, BodyError):
+                    hint = f"; {MAX_MIB} sets the limit, {self._settings.max_mib} MiB now"
+                    raise NoAnswerError(f"{error.__cause__}{hint}") from None
                 cause = type(error.__cause__).__name__
                 timeouts += cause == "ReadTimeout"
                 failure = self._lost(f"{error} ({str(error.__cause__) or cause})", cause == "ReadTimeout")
@@ -258,6 +276,8 @@ class Endpoint:
         """One request; once more with the limit under its other name where the endpoint refuses the first."""
         from openai import APIStatusError
 
+        if self._settings.limit_name is not None:
+            return await self._create(prompt, self._settings.limit_name)
         name = _learnt_names.get(place) or _first_name(self._settings)
         try:
             return await self._create(prompt, name)
@@ -265,7 +285,7 @@ class Endpoint:
             if not _names(error, name):
                 raise
             refusal = error
-        other = next(each for each in _LIMIT_NAMES if each != name)
+        other = next(each for each in LIMIT_NAMES if each != name)
         self._on_retry()
         try:
             answer = await self._create(prompt, other)
@@ -282,7 +302,7 @@ class Endpoint:
         body = {
             "model": self._settings.model,
             "messages": [{"role": "user", "content": _content(prompt)}],
-            **PARAMETERS,
+            **self._settings.parameters,
             limit_name: self._settings.max_tokens,
         }
         if prompt.schema is not None:
@@ -301,15 +321,21 @@ class Endpoint:
         status, body = error.status_code, error.response.text
         words = " ".join(self._redactor.in_error(clean_text(_endpoint_message(error))).split())
         message = f"HTTP {status}: {words[:_LONGEST_MESSAGE]}"
-        if status < 500 and (status not in (408, 409, 429) or is_out_of_credit(body)):
-            if any(_names(error, name) for name in _LIMIT_NAMES):
+        if error.response.has_redirect_location:
+            target = urlsplit(error.response.headers["location"])
+            place = self._redactor.in_error(f"{target.scheme}://{target.hostname}" if target.hostname else "itself")
+            message = f"HTTP {status}: it redirects to {place}, and no redirect is followed"
+        if status < 500 and (status not in _SENT_AGAIN or is_out_of_credit(body)):
+            if any(_names(error, name) for name in LIMIT_NAMES):
                 message += f" ({MAX_TOKENS} sets the limit, {self._settings.max_tokens} tokens now)"
+            elif named := [name for name in self._settings.parameters if _names(error, name)]:
+                message += f" ({PARAMETERS} can change or remove {', '.join(named)})"
             is_of_one = status in _OF_ONE_REQUEST and not is_out_of_credit(body)
             return (RefusedRequestError if is_of_one else RefusedError)(message), None
         kind = BusyError if status == 429 else NoAnswerError
         wait = retry_after_s(error.response.headers)
         if wait is not None and wait > self._patience.retry_after_s:
-            message += f" (Retry-After: {wait:.0f} s)"
+            message += f" (Retry-After: {f'{wait:.0f} s' if wait < _DAY_S else 'a day or more'})"
         return kind(message), wait
 
     def _lost(self, message: str, is_late: bool) -> NoAnswerError:
@@ -340,9 +366,18 @@ def _secrets(key: str, headers: Mapping[str, str]) -> Iterator[str]:
             yield value.partition(" ")[2]
 
 
+def _proxy_users() -> Iterator[tuple[str, str, str]]:
+    """User, both, and password of the environment's proxies, as they are written and as they are sent."""
+    for url in getproxies().values():
+        user_info = url.rpartition("@")[0].rpartition("//")[2]
+        for text in (user_info, unquote(user_info)):
+            user, _, password = text.partition(":")
+            yield user, text, password
+
+
 def _first_name(settings: JudgeSettings) -> str:
     host = urlsplit(settings.where).hostname or ""
-    return _LIMIT_NAMES[settings.azure_endpoint is None and f".{host}".endswith(".openai.com")]
+    return LIMIT_NAMES[settings.azure_endpoint is None and f".{host}".endswith(".openai.com")]
 
 
 def _names(error: "APIStatusError", parameter: str) -> bool:

@@ -54,7 +54,8 @@ def ask_json(
 
     The second request has a cache key of its own.
     Replies in the cache are read by the same rules as new ones. `settings.asking` counts the prompts and those without
-    a usable reply; its `retry_rejected` requests rejected replies again that were in the cache.
+    a usable reply, and names the models that answered. Its `retry_rejected` requests rejected replies again that were
+    in the cache.
 
     Args:
         step: see `Rejection`.
@@ -79,6 +80,7 @@ def ask_json(
         found: dict[str, tuple[Any, bool]] = {}
         for words in (title, f"{title}, once more"):
             replies = complete_all(some, settings, title=words, show_progress=show_progress)
+            settings.asking.models |= {name: reply.judge for name, reply in replies.items() if reply.reply is not None}
             new = {name: _value(step, name, reply, kind, read) for name, reply in replies.items()}
             found |= {name: (new[name], reply.cached) for name, reply in replies.items()}
             some = {

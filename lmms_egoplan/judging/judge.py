@@ -1,6 +1,7 @@
 """Ask a judge, or any language model, about many things at once; from the cache what was asked before."""
 
 import asyncio
+import functools
 from collections import defaultdict
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -141,9 +142,14 @@ def _ask_all(
                     unasked = Judgement(None, None, settings.model, error="not sent: this is an estimate")
                     judgements |= dict.fromkeys(unanswered, unasked)
                 elif unanswered:
+                    announce(settings)
                     _run_apart(dispatcher.run())
             finally:
-                progress.close()
+                progress.close({each.judge for each in judgements.values() if each.reply is not None})
+                judgements |= {
+                    prompt: replace(judgement, judge=settings.name(judgement.judge))
+                    for prompt, judgement in judgements.items()
+                }
     except CacheError as error:
         failure = str(error)
     except EndpointError as error:
@@ -155,6 +161,12 @@ def _ask_all(
         return [judgements[prompt] for prompt in prompts]
     unasked = Judgement(None, None, settings.model, error=f"not {progress.words[2]}: {failure}")
     raise JudgeError(failure, [judgements.get(prompt, unasked) for prompt in prompts])
+
+
+@functools.cache
+def announce(settings: JudgeSettings) -> None:
+    """Log once in a process which model is asked, and where."""
+    logger.info(f"Asking {settings.name(settings.model)} at {settings.where}")
 
 
 def probe(settings: JudgeSettings) -> str:
@@ -171,14 +183,14 @@ def probe(settings: JudgeSettings) -> str:
     """
     if settings.model == DEMO:
         return DEMO
-    logger.info(f"Trying the judge {settings.model} at {settings.where}")
+    announce(settings)
 
     async def ask() -> str:
         async with Endpoint(settings, lambda: None, PROBING) as endpoint:
             reply, _ = await endpoint.ask(_PROBE)
             if reply.problem:
                 raise NoAnswerError(f"its reply cannot be used: {reply.problem}")
-            return reply.model or settings.model
+            return settings.name(reply.model or settings.model)
 
     try:
         return _run_apart(ask())

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,18 +92,23 @@ class Progress:
         if self._waits():
             self._bar.refresh()
 
-    def close(self) -> None:
-        """Close the bar and log the summary."""
+    def close(self, judges: Collection[str] = ()) -> None:
+        """Close the bar and log the summary.
+
+        Args:
+            judges: names of the models that answered.
+        """
         self._waiting.clear()
         self.asked_elsewhere = 0
         self._bar.close()
         elsewhere = "".join(f" ({number} of them asked at {where})" for where, number in self.elsewhere.items())
         counts, (doing, answers, judged) = self.counts, self.words
         through = counts["judged"] + counts["cached"]
+        names = ", ".join(sorted(judges)) or self.judge
         more = {f"{answers} refused by the endpoint": "refused", "replies cut off at the limit on tokens": "cut"}
         told = "".join(f", {counts[name]} {what}" for what, name in more.items() if counts[name])
         logger.info(
-            f"{self.title or doing}: {through} of {self.total} {answers} {judged} by {self.judge} in "
+            f"{self.title or doing}: {through} of {self.total} {answers} {judged} by {names} in "
             f"{time.monotonic() - self._started:.1f} s: {counts['judged']} now, {counts['cached']} from the cache"
             f"{elsewhere}; {counts['failed']} failed, {self.total - through - counts['failed']} not reached; "
             f"{counts['retried']} retries, {counts['tokens']} tokens{told}"

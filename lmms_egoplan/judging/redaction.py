@@ -1,4 +1,4 @@
-"""Keys and headers that the user set, taken out of what an endpoint says."""
+"""Remove keys, headers and proxies' passwords that the user set from what an endpoint says."""
 
 import base64
 import html
@@ -10,15 +10,16 @@ from urllib.parse import quote
 _SHOWN = "[API key]"
 # Shorter ones are placeholders of local servers ("EMPTY"), which may well be words of a reply.
 _SHORTEST_IN_REPLIES = 8
+_SHORTEST_IN_BASE64 = 4
 _RATING = re.compile(r"(\[\[\s*[0-9]{1,3}(?:\.[0-9]*)?\s*\]\])")
 
 
 class Redactor:
-    """Replaces secrets, as they are and as JSON, URLs, HTML and base64 spell them."""
+    """Replaces secrets, as they are and as JSON, URLs, HTML and base64 spell them; and names, in errors alone."""
 
-    def __init__(self, secrets: Iterable[str]) -> None:
+    def __init__(self, secrets: Iterable[str], names: Iterable[str] = ()) -> None:
         kept = {secret for secret in secrets if secret.strip()}
-        self._all = _pattern(kept)
+        self._all = _pattern(kept | {name for name in names if name.strip()})
         long = [secret for secret in kept if len(secret) >= _SHORTEST_IN_REPLIES]
         self._long = _pattern(long)
         self._escaped = re.compile("|".join(map(_with_escapes, long)) or r"(?!)", re.IGNORECASE)
@@ -49,7 +50,7 @@ def _pattern(secrets: Iterable[str]) -> re.Pattern[str]:
 
 def _spellings(secret: str) -> Iterable[str]:
     yield from (secret, json.dumps(secret)[1:-1], quote(secret), quote(secret, safe=""), html.escape(secret))
-    if len(secret) >= _SHORTEST_IN_REPLIES:
+    if len(secret) >= _SHORTEST_IN_BASE64:
         for encode in (base64.b64encode, base64.urlsafe_b64encode):
             yield encode(secret.encode()).decode().rstrip("=")
 

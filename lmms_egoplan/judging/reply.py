@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from lmms_egoplan.jsonl import decode
+from lmms_egoplan.jsonl import decode, decode_objects, repeated_keys
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.text import clean_text
 
@@ -25,6 +25,7 @@ _END_OF_THINKING = re.compile(
 _REASONS = re.compile(r"\s*<\s*(analysis|reasoning|reflection|thoughts?)\s*>", re.IGNORECASE)
 # The reasons for which replies end, as OpenAI and others tell them: by the model, at a limit on tokens, or stopped.
 _FINISH = {how: frozenset(reasons) for how, reasons in yaml_beside(__file__).items()}
+_LONGEST_ERROR = 300
 _OUT_OF_CREDIT = ("insufficient_quota", "billing_not_active", "billing_hard_limit_reached")
 
 
@@ -50,10 +51,15 @@ class Reply:
 def read_reply(body: str) -> Reply:
     """Read the body of a chat completion, whatever it holds; nothing in it is taken for granted."""
     try:
-        completion = decode(body)
+        completion = decode_objects(body)
     except ValueError:
         return Reply(None, f"the body is not JSON: {clean_text(body[:80])!r}")
+    if keys := repeated_keys(completion):
+        return Reply(None, f"its body repeats the keys {clean_text(', '.join(keys))[:80]}")
     choice = _get(_get(completion, "choices"), 0)
+    if error := _get(completion, "error") or _get(choice, "error"):
+        words = _get(error, "message") or error
+        return Reply(None, f"it has an error: {clean_text(str(words))[:_LONGEST_ERROR]}")
     text = _get(_get(choice, "message"), "content")
     if isinstance(text, list):  # of parts; others are a model's thinking
         parts = [_get(part, "text") for part in text if _get(part, "type") in ("text", "output_text")]

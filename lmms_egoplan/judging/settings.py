@@ -1,14 +1,18 @@
 """Which judge to ask, from the environment."""
 
 import functools
+import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
+from typing import Any
 from urllib.parse import urlsplit
 
 from loguru import logger
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import parse_record
 from lmms_egoplan.judging.asking import Asking
 from lmms_egoplan.judging.demo import DEMO
 
@@ -21,11 +25,20 @@ _AZURE_ENDPOINT = ("AZURE_ENDPOINT",)
 _AZURE_VERSION = ("AZURE_API_VERSION", "API_VERSION")
 TIMEOUT = "LMMS_EGOPLAN_JUDGE_TIMEOUT"
 MAX_TOKENS = "LMMS_EGOPLAN_JUDGE_MAX_TOKENS"
+MAX_MIB = "LMMS_EGOPLAN_JUDGE_MAX_MIB"
+PARAMETERS = "LMMS_EGOPLAN_JUDGE_PARAMETERS"
+# Parameters of a request that the user can change or remove; with others, the question is another one.
+DEFAULT_PARAMETERS: Mapping[str, Any] = {"temperature": 0}
+# OpenAI's newer models accept only the second, most other servers only the first. The limit is no part of a question.
+LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
+# Parameters that would change what is asked or how the reply arrives.
+_FIXED = {"model", "messages", "n", "stream", "stream_options", "response_format", "tools", "functions"}
 # Of each number its variable, and the highest.
 _NUMBERS = {
     "concurrency": ("LMMS_EGOPLAN_JUDGE_CONCURRENCY", 1000),  # the openai library keeps no more connections
     "timeout": (TIMEOUT, 86_400),
     "max_tokens": (MAX_TOKENS, 1_000_000),
+    "max_mib": (MAX_MIB, 1024),
 }
 # What lmms-eval's Azure judge takes where none is set.
 _DEFAULT_AZURE_VERSION = "2024-02-15-preview"
@@ -49,6 +62,9 @@ class JudgeSettings:
     azure_endpoint, azure_api_version: both set for Azure, `base_url` then being None.
     timeout: seconds that one request may take, at least 1.
     max_tokens: most tokens of a reply, reasoning included, at least 1.
+    limit_name: one of `LIMIT_NAMES`, under which `max_tokens` is sent; None for the one that the endpoint accepts.
+    max_mib: most MiB of a response's body, decompressed, at least 1.
+    parameters: sent with each request, by name; they distinguish a question from others.
     asking: the options and counts of the command that asks.
     is_afresh: whether replies in the cache are replaced.
     """
@@ -61,6 +77,9 @@ class JudgeSettings:
     azure_api_version: str | None = None
     timeout: int = 300
     max_tokens: int = 4096
+    limit_name: str | None = None
+    max_mib: int = 16
+    parameters: Mapping[str, Any] = field(default_factory=lambda: dict(DEFAULT_PARAMETERS), hash=False)
     asking: Asking = field(default_factory=Asking, compare=False, repr=False)
     is_afresh: bool = False
 
@@ -68,6 +87,21 @@ class JudgeSettings:
     def where(self) -> str:
         """The endpoint's address, for messages."""
         return self.azure_endpoint or self.base_url or "https://api.openai.com/v1"
+
+    def name(self, model: str) -> str:
+        """The name of a model that answered, with the parameters that are not the default ones.
+
+        >>> JudgeSettings("o3", parameters={"reasoning_effort": "high"}).name("o3-2025-04-16")
+        'o3-2025-04-16 (reasoning_effort=high; no temperature)'
+        """
+        default = DEFAULT_PARAMETERS
+        changed = [
+            f"{name}={value if isinstance(value, str) else json.dumps(value)}"
+            for name, value in sorted(self.parameters.items())
+            if name not in default or value != default[name]
+        ]
+        changed += [f"no {name}" for name in default if name not in self.parameters]
+        return f"{model} ({'; '.join(changed)})" if changed else model
 
     def shared_by(self, processes: int) -> "JudgeSettings":
         """The same judge with one process's share of the concurrency, at least 1."""
@@ -82,17 +116,18 @@ def judge_settings(default_model: str) -> JudgeSettings | None:
     address or a key, or the model is ``demo``. ``API_TYPE=azure`` without an address of our own takes
     ``AZURE_ENDPOINT``, ``AZURE_API_KEY`` and ``AZURE_API_VERSION``, as lmms-eval's judges do. Where an address of our
     own, on another machine and not OpenAI's, gets ``OPENAI_API_KEY`` for want of a key of our own, a warning tells.
-    ``LMMS_EGOPLAN_JUDGE_CONCURRENCY`` is 32 by default, ``_TIMEOUT`` 300 (seconds), ``_MAX_TOKENS`` 4096.
+    ``LMMS_EGOPLAN_JUDGE_CONCURRENCY`` is 32 by default, ``_TIMEOUT`` 300 (seconds), ``_MAX_TOKENS`` 4096, ``_MAX_MIB``
+    16. ``_PARAMETERS`` is a JSON object of parameters that are sent with each request; null removes one.
 
     Args:
         default_model: asked where no model is set.
 
     Raises:
-        LmmsEgoplanError: an address, key or number is malformed, or Azure's are incomplete.
+        LmmsEgoplanError: an address, key, number or parameter is malformed, or Azure's are incomplete.
     """
     model = _first(_MODEL) or default_model
     if model == DEMO:
-        return JudgeSettings(DEMO, **_numbers())
+        return JudgeSettings(DEMO, **_limits())
     if os.environ.get("API_TYPE", "").strip().lower() == "azure" and not _first(_BASE_URL[:1]):
         endpoint, key = _url(_AZURE_ENDPOINT), _key(_AZURE_KEY)
         if endpoint is None and key is None:
@@ -100,13 +135,13 @@ def judge_settings(default_model: str) -> JudgeSettings | None:
         if endpoint is None or key is None:
             raise LmmsEgoplanError("API_TYPE=azure needs both AZURE_ENDPOINT and AZURE_API_KEY; one of them is not set")
         version = _first(_AZURE_VERSION) or _DEFAULT_AZURE_VERSION
-        return JudgeSettings(model, api_key=key, azure_endpoint=endpoint, azure_api_version=version, **_numbers())
+        return JudgeSettings(model, api_key=key, azure_endpoint=endpoint, azure_api_version=version, **_limits())
     base_url, key = _url(_BASE_URL), _key(_API_KEY)
     if base_url is None and key is None:
         return None
     if base_url and key and _first(_BASE_URL[:1]) and not _first(_API_KEY[:1]):
         _tell_of_borrowed_key(urlsplit(base_url).hostname or "", f"from {_BASE_URL[0]}", _API_KEY[0])
-    return JudgeSettings(model, base_url, key or NO_KEY, **_numbers())
+    return JudgeSettings(model, base_url, key or NO_KEY, **_limits())
 
 
 def server_settings(base_url: str, model: str) -> JudgeSettings:
@@ -124,8 +159,8 @@ def server_settings(base_url: str, model: str) -> JudgeSettings:
     key = _key(_SERVER_KEY)
     if key and not _first(_SERVER_KEY[:1]):
         _tell_of_borrowed_key(urlsplit(address).hostname or "", "from base_url", _SERVER_KEY[0])
-    # No limit of a judge's: a context takes as long as it takes.
-    return JudgeSettings(model, address, key or NO_KEY, timeout=_NUMBERS["timeout"][1])
+    # None of a judge's limits: a long context takes its time, and the log-probabilities of its tokens much room.
+    return JudgeSettings(model, address, key or NO_KEY, timeout=_NUMBERS["timeout"][1], max_mib=_NUMBERS["max_mib"][1])
 
 
 def model_variable() -> str | None:
@@ -201,13 +236,48 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _numbers() -> dict[str, int]:
-    """The numbers that are set, by the names of their settings."""
-    numbers = {}
+def _limits() -> dict[str, Any]:
+    """The numbers and parameters that are set, by the names of their settings."""
+    limits: dict[str, Any] = {}
     for setting, (name, highest) in _NUMBERS.items():
         if text := _first((name,)):
-            number = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
-            if not 1 <= number <= highest:
-                raise LmmsEgoplanError(f"{name} is {text!r}; set a whole number from 1 to {highest}")
-            numbers[setting] = number
-    return numbers
+            limits[setting] = _number(name, text, highest)
+    if text := _first((PARAMETERS,)):
+        parameters = _parameters(text)
+        names = {name: parameters.pop(name) for name in LIMIT_NAMES if name in parameters}
+        # A name that is null is not sent.
+        usable = [name for name in names if names[name] is not None] or [n for n in LIMIT_NAMES if n not in names]
+        if names and len(usable) != 1:
+            raise LmmsEgoplanError(f"{PARAMETERS} must leave one of {' and '.join(LIMIT_NAMES)}, found {names}")
+        if names:
+            (limits["limit_name"],) = usable
+        if (limit := names.get(usable[0])) is not None:
+            number = _number(f"{PARAMETERS}, {usable[0]}", json.dumps(limit), _NUMBERS["max_tokens"][1])
+            if limits.setdefault("max_tokens", number) != number:
+                raise LmmsEgoplanError(
+                    f"{MAX_TOKENS} is {limits['max_tokens']}, and {PARAMETERS} sets {number}; unset one"
+                )
+        limits["parameters"] = {name: value for name, value in parameters.items() if value is not None}
+    return limits
+
+
+def _parameters(text: str) -> dict[str, Any]:
+    """The default parameters with those of a JSON object, None for those that it removes."""
+    how = 'set a JSON object such as {"temperature": null}'
+    given = parse_record(PARAMETERS, text, how)
+    if not isinstance(given, dict) or "" in given:
+        raise LmmsEgoplanError(f"{PARAMETERS} is no JSON object with names; {how}")
+    if fixed := sorted(_FIXED & given.keys()):
+        raise LmmsEgoplanError(f"{PARAMETERS}: remove {', '.join(fixed)}, which cannot be set")
+    try:
+        json.dumps(given, allow_nan=False)
+    except ValueError as error:
+        raise LmmsEgoplanError(f"{PARAMETERS}: {error}; {how}") from error
+    return {**DEFAULT_PARAMETERS, **given}
+
+
+def _number(name: str, text: str, highest: int) -> int:
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
+    if not 1 <= number <= highest:
+        raise LmmsEgoplanError(f"{name} is {text!r}; set a whole number from 1 to {highest}")
+    return number

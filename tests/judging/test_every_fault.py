@@ -45,7 +45,7 @@ def at_once(reply):
 
 # What comes before the good reply, once: a fault that passes.
 PASSING = {
-    **{f"status {n}": (lambda _, n=n: at_once(Reply("busy", status=n))) for n in (408, 409, 429, 500, 502, 503)},
+    **{f"status {n}": (lambda _, n=n: at_once(Reply("busy", status=n))) for n in (408, 409, 425, 429, 500, 502, 503)},
     "dropped": lambda _: Reply(drop=True),
     "cut": lambda rating: Reply(f"It would get {wrong(rating)}. But let me compare", finish="length"),
     "cut at a rating": lambda rating: Reply(f"It gets {wrong(rating)}", finish="max_tokens"),

@@ -82,6 +82,41 @@ def test_headers_that_the_user_set_are_in_no_error(monkeypatch):
     assert "application/json" in error
 
 
+_PROXIES = {  # as written, and what a proxy that echoes its credentials may say
+    "http://kitchen-lab:s3cr3t-pass@{}": ("s3cr3t-pass", "kitchen-lab:s3cr3t-pass"),
+    "http://kitchen-lab:s3c%40r3t%2Fpass@{}": ("s3c%40r3t%2Fpass", "s3c@r3t/pass", "kitchen-lab:s3c@r3t/pass"),
+    "http://tok-en-of-me@{}": ("tok-en-of-me", "tok-en-of-me:"),
+    "http://u:pw@{}": ("u:pw", "pw"),  # too short to be removed from replies
+}
+
+
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "FTP_PROXY"])
+@pytest.mark.parametrize(("proxy", "secrets"), _PROXIES.items())
+def test_a_proxy_that_echoes_its_credentials(monkeypatch, variable, proxy, secrets, log, data):
+    encoded = [base64.b64encode(secret.encode()).decode() for secret in secrets if len(secret) >= 4]
+    spelled = [*secrets, *encoded]
+    echo = " ; ".join(["(", *spelled, ")"])
+
+    def reply(prompt, _):
+        return Reply(echo, status=400) if prompt == "refused" else Reply(f"{echo} [[1]]", model=echo, finish=echo)
+
+    with JudgeServer(reply) as server:
+        # The server is its own proxy: it serves by paths alone.
+        host = server.url.removeprefix("http://").removesuffix("/v1")
+        for name in ("NO_PROXY", "no_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv(variable, proxy.format(host))
+        settings = JudgeSettings("judge", server.url, "none")
+        judged = judge_all([request("refused"), request("a")], SCALE, settings, show_progress=False)
+    outputs = "".join([repr(judged), *log])
+    for text in spelled:
+        assert text not in judged[0].error.split()
+        if len(secrets[-1]) >= 8:
+            assert text not in outputs
+            assert text.encode() not in default_cache_path().read_bytes()
+    assert "kitchen-lab" not in judged[0].error
+
+
 @pytest.mark.parametrize("header", ["api-key", "Authorization"])
 def test_azures_key_is_in_no_error(header):
     with JudgeServer(lambda *_: Reply(f"bad {header}: Bearer k3y or k3y", status=401)) as server:

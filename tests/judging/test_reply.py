@@ -36,6 +36,11 @@ def test_reads_a_completion():
         ('{"choices": []}', "no choices"),
         ('{"choices": [{"message": {"content": null}}]}', "no text"),
         ('{"choices": [{"message": {"content": [{"text": "x"}]}}]}', "no text"),
+        ('{"error": {"message": "overloaded"}, "choices": [{"message": {"content": "x"}}]}', "error: overloaded"),
+        ('{"error": "overloaded", "choices": [{"message": {"content": "x"}}]}', "error: overloaded"),
+        ('{"choices": [{"error": {"code": 502}, "message": {"content": "x"}}]}', "502"),
+        ('{"choices": [{"message": {"content": "x"}}], "choices": [{"message": {"content": "y"}}]}', "choices"),
+        ('{"choices": [{"message": {"content": "x", "content": "y"}}]}', "choices[0].message.content"),
     ],
 )
 def test_says_why_there_is_no_text(body, problem):
@@ -48,6 +53,10 @@ def test_says_why_there_is_no_text(body, problem):
 def test_reads_any_body(body):
     reply = read_reply(body)
     assert (reply.text is None) == (reply.problem is not None)
+
+
+def test_an_empty_error_is_none():
+    assert read_reply('{"error": null, "choices": [{"error": {}, "message": {"content": "x"}}]}').text == "x"
 
 
 def test_texts_can_be_stored():

@@ -9,7 +9,7 @@ from lmms_egoplan.judging.settings import _tell_of_borrowed_key
 _VARIABLES = (
     *(
         f"LMMS_EGOPLAN_JUDGE_{name}"
-        for name in ("MODEL", "BASE_URL", "API_KEY", "CONCURRENCY", "TIMEOUT", "MAX_TOKENS")
+        for name in ("MODEL", "BASE_URL", "API_KEY", "CONCURRENCY", "TIMEOUT", "MAX_TOKENS", "MAX_MIB", "PARAMETERS")
     ),
     *("MODEL_VERSION", "OPENAI_API_URL", "OPENAI_BASE_URL", "OPENAI_API_KEY"),
     *("API_TYPE", "AZURE_ENDPOINT", "AZURE_API_KEY", "AZURE_API_VERSION", "API_VERSION"),
@@ -118,7 +118,7 @@ def test_malformed_addresses_are_named_and_not_shown(settings, name, url):
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "2.5", "many", "1000001", "²", "9" * 5000])
-@pytest.mark.parametrize(("name", "highest"), [("CONCURRENCY", 1000), ("TIMEOUT", 86400), ("MAX_TOKENS", 1000000)])
+@pytest.mark.parametrize(("name", "highest"), [("CONCURRENCY", 1000), ("TIMEOUT", 86400), ("MAX_TOKENS", 1000000), ("MAX_MIB", 1024)])
 def test_malformed_numbers_are_named(settings, name, highest, number):
     with pytest.raises(LmmsEgoplanError, match=rf"LMMS_EGOPLAN_JUDGE_{name} is .* from 1 to {highest}"):
         settings(JUDGE_API_KEY="k", **{f"JUDGE_{name}": number})
@@ -131,6 +131,72 @@ def test_limits_of_a_request(settings):
     for judge in ({"JUDGE_API_KEY": "k"}, {"JUDGE_MODEL": "demo"}, azure):
         read = settings(**judge, JUDGE_TIMEOUT="900", JUDGE_MAX_TOKENS=" 16000 ")
         assert (read.timeout, read.max_tokens) == (900, 16000)
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters", "limit", "name"),
+    [
+        ("{}", {"temperature": 0}, (4096, None), "m"),
+        ('{"temperature": 0}', {"temperature": 0}, (4096, None), "m"),
+        ('{"temperature": null}', {}, (4096, None), "m (no temperature)"),
+        ('{"temperature": 1.0}', {"temperature": 1.0}, (4096, None), "m (temperature=1.0)"),
+        (
+            '{"reasoning_effort": "low", "seed": 7}',
+            {"temperature": 0, "reasoning_effort": "low", "seed": 7},
+            (4096, None),
+            "m (reasoning_effort=low; seed=7)",
+        ),
+        (
+            '{"chat_template_kwargs": {"enable_thinking": false}}',
+            {"temperature": 0, "chat_template_kwargs": {"enable_thinking": False}},
+            (4096, None),
+            'm (chat_template_kwargs={"enable_thinking": false})',
+        ),
+        ('{"max_completion_tokens": 9000}', {"temperature": 0}, (9000, "max_completion_tokens"), "m"),
+        ('{"max_tokens": 1, "max_completion_tokens": null}', {"temperature": 0}, (1, "max_tokens"), "m"),
+        ('{"max_tokens": null}', {"temperature": 0}, (4096, "max_completion_tokens"), "m"),
+    ],
+)
+def test_parameters(settings, text, parameters, limit, name):
+    read = settings(JUDGE_MODEL="m", JUDGE_API_KEY="k", JUDGE_PARAMETERS=text)
+    assert (read.parameters, (read.max_tokens, read.limit_name)) == (parameters, limit)
+    assert read.name("m") == name
+    hash(read)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "temperature",
+        "[]",
+        "0",
+        '{"temperature": NaN}',
+        '{"temperature": 1e999}',
+        '{"temperature": 0, "temperature": 1}',
+        '{"": 1}',
+        '{"model": "x"}',
+        '{"messages": []}',
+        '{"stream": true}',
+        '{"n": 2}',
+        '{"max_tokens": 5, "max_completion_tokens": 5}',
+        '{"max_tokens": null, "max_completion_tokens": null}',
+        '{"max_tokens": true}',
+        '{"max_tokens": 0}',
+        '{"max_tokens": "100"}',
+        '{"max_tokens": 1.5}',
+        "[" * 10_000,
+    ],
+)
+def test_malformed_parameters_are_named(settings, text):
+    with pytest.raises(LmmsEgoplanError, match="LMMS_EGOPLAN_JUDGE_PARAMETERS"):
+        settings(JUDGE_API_KEY="k", JUDGE_PARAMETERS=text)
+
+
+def test_limits_that_differ_are_an_error(settings):
+    limit = {"JUDGE_API_KEY": "k", "JUDGE_PARAMETERS": '{"max_completion_tokens": 100}'}
+    assert settings(**limit, JUDGE_MAX_TOKENS="100").max_tokens == 100
+    with pytest.raises(LmmsEgoplanError, match="MAX_TOKENS is 200.* 100"):
+        settings(**limit, JUDGE_MAX_TOKENS="200")
 
 
 @given(st.text(min_size=1))

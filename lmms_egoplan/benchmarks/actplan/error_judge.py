@@ -46,7 +46,7 @@ class JudgedPlan:
     images: whether the plan's model was shown images.
     people: None where people marked none of the plan.
     judge: None where the judge gave no usable reply; `error` tells why.
-    judge_model: that was asked.
+    judge_model: that answered; without a reply, one that answered about another plan, or that was asked.
     prompt: version of what the judge was asked; "1" showed square brackets in plans as round ones.
     """
 
@@ -109,6 +109,8 @@ def judge_errors(
     replies, rejections = ask_json(
         "errors", prompts, settings, "types of errors", show_progress, schema=_SCHEMA, read=read
     )
+    models = settings.asking.models
+    silent = next(iter(models.values()), settings.name(settings.model))
     failures = {rejection.where: f"{rejection.reason}: {rejection.detail}" for rejection in rejections}
     return [
         JudgedPlan(
@@ -118,7 +120,7 @@ def judge_errors(
             stored.images,
             stored.errors,
             replies.get(name),
-            settings.model,
+            models.get(name, silent),
             failures.get(name),
         )
         for (model, stored), name in zip(plans, prompts, strict=True)

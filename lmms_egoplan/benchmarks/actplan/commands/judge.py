@@ -84,6 +84,7 @@ def _print(judged: "list[JudgedPlan]") -> None:
     Console().print(table)
     both = sum(plan.people is not None and plan.judge is not None for plan in judged)
     rated = sum(plan.judge is not None for plan in judged)
+    names = ", ".join(dict.fromkeys(plan.judge_model for plan in judged))
     if both:
         typer.echo(f"kappa n/a: fewer than {MIN_ITEMS} plans that both marked, or one of them marks all plans alike")
-    typer.echo(f"Plans judged: {rated} of {len(judged)}; marked by people, too: {both}. Judge: {judged[0].judge_model}")
+    typer.echo(f"Plans judged: {rated} of {len(judged)}; marked by people, too: {both}. Judge: {names}")

@@ -1,0 +1,82 @@
+"""Endpoints that redirect, answer without end, or pack their answers."""
+
+import gzip
+import json
+import resource
+import zlib
+
+import pytest
+
+from judge_server import JudgeServer, Reply
+from judging.asked import KEY, SCALE, judge, request
+from lmms_egoplan.judging import JudgeError, JudgeSettings, judge_all, probe
+
+pytestmark = pytest.mark.usefixtures("data")
+
+GOOD = {"model": "judge", "choices": [{"message": {"content": "[[1]]"}, "finish_reason": "stop"}]}
+BODY = json.dumps(GOOD).encode()
+LARGE = json.dumps(GOOD | {"filler": "x" * 20 * 2**20}).encode()
+
+
+def packed(body, encoding):
+    return Reply(body=body, headers={"Content-Encoding": encoding})
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_redirects_are_not_followed(status):
+    with JudgeServer(lambda *_: Reply()) as elsewhere:
+        target = elsewhere.url.replace("//", "//me:s3cret@")
+        with JudgeServer(lambda *_: Reply("", status, {"Location": f"{target}/chat/completions?k={KEY}"})) as server:
+            with pytest.raises(JudgeError, match=f"HTTP {status}: .*127.0.0.1") as raised:
+                judge(server.url, ["a"])
+        assert elsewhere.prompts == []
+        assert not [word for word in (KEY, "s3cret") if word in str(raised.value)]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(body=LARGE),
+        packed(gzip.compress(LARGE), "gzip"),
+        packed(zlib.compress(LARGE), "deflate"),
+        packed(gzip.compress(gzip.compress(BODY)), "gzip, gzip"),
+        packed(BODY, "br"),
+        packed(BODY, "zstd"),
+    ],
+)
+def test_bodies_that_are_large_or_packed_otherwise_are_no_answers(reply):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with JudgeServer(lambda prompt, _: reply if prompt == "large" else Reply()) as server:
+        large, small = judge(server.url, ["large", "small"])
+        assert server.prompts.count("large") == 1
+        with pytest.raises(JudgeError, match="LMMS_EGOPLAN_JUDGE_MAX_MIB"):
+            server.reply = lambda *_: reply
+            probe(JudgeSettings("judge", server.url))
+    assert (large.rating, small.rating) == (None, 1)
+    assert "no answer" in large.error
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 * 1024
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "identity", "GZIP"])
+def test_bodies_within_the_limit_are_read(encoding):
+    body = {"gzip": gzip.compress, "deflate": zlib.compress}.get(encoding.lower(), bytes)(BODY)
+    with JudgeServer(lambda *_: packed(body, encoding)) as server:
+        (judgement,) = judge(server.url, ["a"])
+        assert server.headers[0]["Accept-Encoding"] == "gzip, deflate"
+    assert (judgement.rating, judgement.reply) == (1, "[[1]]")
+    assert judgement.seconds > 0
+
+
+def test_a_larger_limit_lets_a_large_body_through():
+    with JudgeServer(lambda *_: Reply(body=LARGE)) as server:
+        settings = JudgeSettings("judge", server.url, max_mib=32)
+        (judgement,) = judge_all([request("a")], SCALE, settings, show_progress=False)
+    assert judgement.rating == 1
+
+
+@pytest.mark.parametrize(("wait", "shown"), [("1800.4", "1800 s"), ("1e300", "day"), ("9" * 300, "day")])
+def test_long_waits_are_shown_in_few_characters(wait, shown):
+    with JudgeServer(lambda *_: Reply("busy", status=503, headers={"Retry-After": wait})) as server:
+        with pytest.raises(JudgeError, match=shown) as raised:
+            probe(JudgeSettings("judge", server.url))
+    assert len(str(raised.value)) < 400
