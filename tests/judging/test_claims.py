@@ -20,9 +20,9 @@ from lmms_egoplan.judging import JudgeError, JudgeSettings, default_cache_path, 
 from lmms_egoplan.judging import cache as cache_module
 from lmms_egoplan.judging import claims as claims_module
 from lmms_egoplan.judging.cache import JudgementCache, cache_key
-from lmms_egoplan.judging.endpoint import PARAMETERS
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.progress import Progress
+from lmms_egoplan.judging.settings import DEFAULT_PARAMETERS
 
 pytestmark = pytest.mark.usefixtures("data")
 
@@ -60,7 +60,7 @@ def stored_prompts():
 
 
 def claim(prompt, owner, expires):
-    key = cache_key("judge", PARAMETERS, Prompt(prompt))
+    key = cache_key("judge", DEFAULT_PARAMETERS, Prompt(prompt))
     with JudgementCache(default_cache_path()) as cache:
         cache.claim([key], owner, expires)
 
@@ -287,7 +287,7 @@ def test_a_claim_lasts_from_when_the_file_was_free():
 @pytest.mark.parametrize(("owner", "expires"), [(b"\xff", None), ("someone else", "never")])
 def test_a_claim_that_is_damaged_is_none(owner, expires):
     JudgementCache(default_cache_path()).__exit__()
-    key = cache_key("judge", PARAMETERS, Prompt("a"))
+    key = cache_key("judge", DEFAULT_PARAMETERS, Prompt("a"))
     with closing(sqlite3.connect(default_cache_path(), isolation_level=None)) as database:
         database.execute("INSERT INTO claims VALUES (?, ?, ?)", [key, owner, expires or time.time() + 100])
     with JudgeServer(lambda *_: Reply()) as server:

@@ -24,13 +24,15 @@ def packed(body, encoding):
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_redirects_are_not_followed(status):
-    with JudgeServer(lambda *_: Reply()) as elsewhere:
+    def reply(*_):
+        return Reply("", status, {"Location": f"{target}/chat/completions?k={KEY}"})
+
+    with JudgeServer(lambda *_: Reply()) as elsewhere, JudgeServer(reply) as server:
         target = elsewhere.url.replace("//", "//me:s3cret@")
-        with JudgeServer(lambda *_: Reply("", status, {"Location": f"{target}/chat/completions?k={KEY}"})) as server:
-            with pytest.raises(JudgeError, match=f"HTTP {status}: .*127.0.0.1") as raised:
-                judge(server.url, ["a"])
+        with pytest.raises(JudgeError, match=f"HTTP {status}: .*127.0.0.1") as raised:
+            judge(server.url, ["a"])
         assert elsewhere.prompts == []
-        assert not [word for word in (KEY, "s3cret") if word in str(raised.value)]
+    assert not [word for word in (KEY, "s3cret") if word in str(raised.value)]
 
 
 @pytest.mark.parametrize(
@@ -49,8 +51,8 @@ def test_bodies_that_are_large_or_packed_otherwise_are_no_answers(reply):
     with JudgeServer(lambda prompt, _: reply if prompt == "large" else Reply()) as server:
         large, small = judge(server.url, ["large", "small"])
         assert server.prompts.count("large") == 1
+        server.reply = lambda *_: reply
         with pytest.raises(JudgeError, match="LMMS_EGOPLAN_JUDGE_MAX_MIB"):
-            server.reply = lambda *_: reply
             probe(JudgeSettings("judge", server.url))
     assert (large.rating, small.rating) == (None, 1)
     assert "no answer" in large.error
@@ -76,7 +78,7 @@ def test_a_larger_limit_lets_a_large_body_through():
 
 @pytest.mark.parametrize(("wait", "shown"), [("1800.4", "1800 s"), ("1e300", "day"), ("9" * 300, "day")])
 def test_long_waits_are_shown_in_few_characters(wait, shown):
-    with JudgeServer(lambda *_: Reply("busy", status=503, headers={"Retry-After": wait})) as server:
-        with pytest.raises(JudgeError, match=shown) as raised:
-            probe(JudgeSettings("judge", server.url))
+    server = JudgeServer(lambda *_: Reply("busy", status=503, headers={"Retry-After": wait}))
+    with server, pytest.raises(JudgeError, match=shown) as raised:
+        probe(JudgeSettings("judge", server.url))
     assert len(str(raised.value)) < 400

@@ -29,7 +29,7 @@ def test_judgements_come_in_order(log):
         assert (judgement.prompt_tokens, judgement.completion_tokens) == (2, 2)
         assert 0 <= judgement.seconds < FOREVER_S
     assert again == [replace(judgement, cached=True) for judgement in judgements[::-1]]
-    assert "Judging: 30 of 30 answers judged by judge" in log[-2]
+    assert "Judging: 30 of 30 answers judged by m-1" in log[-2]
     assert "30 now, 0 from the cache; 0 failed, 0 not reached; 0 retries, 120 tokens" in log[-2]
     assert "0 now, 30 from the cache" in log[-1]
 
@@ -41,6 +41,31 @@ def test_sends_one_user_message_at_temperature_0():
     assert server.bodies == [{"model": "judge", "messages": [message], "temperature": 0, "max_tokens": 4096}]
     headers = {name.lower(): value for name, value in server.headers[0].items()}
     assert headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_parameters_are_sent_and_make_another_question(log):
+    def reply(*_):
+        body = server.bodies[-1]
+        if "temperature" in body:
+            return Reply("Unsupported value: 'temperature' does not support 0 with this model.", status=400)
+        return Reply(f"[[{int(body['reasoning_effort'] == 'high')}]]", model="o-1")
+
+    def ratings(**changes):
+        settings = replace(JudgeSettings("judge", server.url), **changes)
+        return judge_all([request("a")], SCALE, settings, show_progress=False)[0]
+
+    with JudgeServer(reply) as server:
+        assert "LMMS_EGOPLAN_JUDGE_PARAMETERS can change or remove temperature" in ratings().error
+        for _ in range(2):
+            for effort in ("low", "high"):
+                judgement = ratings(parameters={"reasoning_effort": effort}, limit_name="max_completion_tokens")
+                assert judgement.rating == (effort == "high")
+                assert judgement.judge == f"o-1 (reasoning_effort={effort}; no temperature)"
+        # Another limit is no other question.
+        assert ratings(parameters={"reasoning_effort": "low"}, max_tokens=9).cached
+    sent = [{"model": "judge", "max_completion_tokens": 4096, "reasoning_effort": effort} for effort in ("low", "high")]
+    assert [{k: v for k, v in body.items() if k != "messages"} for body in server.bodies[1:]] == sent
+    assert sum("reasoning_effort=low; no temperature) at http" in line for line in log) == 1
 
 
 def test_sends_images_before_the_text():

@@ -61,7 +61,7 @@ def test_probe_says_whom_it_asks_before_it_does(log):
     seen = []
     with JudgeServer(lambda *_: seen.extend(log) or Reply()) as server:
         probe(JudgeSettings("judge", server.url, KEY))
-    assert f"Trying the judge judge at {server.url}" in seen[0]
+    assert f"Asking judge at {server.url}" in seen[0]
 
 
 def test_a_silent_endpoint_is_told(monkeypatch):

@@ -118,7 +118,9 @@ def test_malformed_addresses_are_named_and_not_shown(settings, name, url):
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "2.5", "many", "1000001", "²", "9" * 5000])
-@pytest.mark.parametrize(("name", "highest"), [("CONCURRENCY", 1000), ("TIMEOUT", 86400), ("MAX_TOKENS", 1000000), ("MAX_MIB", 1024)])
+@pytest.mark.parametrize(
+    ("name", "highest"), [("CONCURRENCY", 1000), ("TIMEOUT", 86400), ("MAX_TOKENS", 1000000), ("MAX_MIB", 1024)]
+)
 def test_malformed_numbers_are_named(settings, name, highest, number):
     with pytest.raises(LmmsEgoplanError, match=rf"LMMS_EGOPLAN_JUDGE_{name} is .* from 1 to {highest}"):
         settings(JUDGE_API_KEY="k", **{f"JUDGE_{name}": number})
@@ -195,7 +197,7 @@ def test_malformed_parameters_are_named(settings, text):
 def test_limits_that_differ_are_an_error(settings):
     limit = {"JUDGE_API_KEY": "k", "JUDGE_PARAMETERS": '{"max_completion_tokens": 100}'}
     assert settings(**limit, JUDGE_MAX_TOKENS="100").max_tokens == 100
-    with pytest.raises(LmmsEgoplanError, match="MAX_TOKENS is 200.* 100"):
+    with pytest.raises(LmmsEgoplanError, match=r"MAX_TOKENS is 200.* 100"):
         settings(**limit, JUDGE_MAX_TOKENS="200")
 
 

@@ -69,10 +69,15 @@ JUDGE = {
 def test_a_judge_beside_people(release, tmp_path, monkeypatch):
     labels = write_plans(tmp_path / "labels", release, PEOPLE)
     out = tmp_path / "judged"
-    with JudgeServer(lambda prompt, _: Reply(JUDGE[int(re.search(r"2\. grab\(cup_(\d)\)", prompt)[1])])) as server:
+
+    def reply(prompt, _):
+        return Reply(JUDGE[int(re.search(r"2\. grab\(cup_(\d)\)", prompt)[1])], model="judge-of-may")
+
+    with JudgeServer(reply) as server:
         arguments = ("judge", "actplan", labels / "plans.jsonl", "--instances", release, "--out", out)
         code, output = run(server, monkeypatch, *arguments)
         assert code == 1
+        assert "Judge: judge-of-may" in output
         assert "2 of 5 plans are not judged" in output
         assert "Passed over, as people called them correct: 1 of 6 plans" in output
         assert "Plans judged: 3 of 5; marked by people, too: 3" in output
@@ -96,7 +101,7 @@ def test_a_judge_beside_people(release, tmp_path, monkeypatch):
     assert done.exit_code == 0, done.output
     page = (tmp_path / "report" / "index.html").read_text()
     assert "mine, people" in page
-    assert "mine, judge seeing-judge" in page
+    assert "mine, judge judge-of-may" in page
     assert "Types of errors: judges and people" in page
     assert (tmp_path / "report" / "figures" / "actplan_errors.png").is_file()
 
