@@ -39,6 +39,8 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 8.0
 # Characters of an endpoint's message; some answer with a whole page.
 _LONGEST_MESSAGE = 300
 _DAY_S = 86_400.0
+# Scheme and host of an address.
+_HOST = re.compile(r"(https?://)(?:[^/?#]*@)?([^/?#]*)", re.IGNORECASE)
 # Content filters, prompts that are too long, malformed contents: the next request may be fine.
 _OF_ONE_REQUEST = (400, 413, 422)
 # Statuses that are worth another try: timeouts, conflicts, early and too many requests.
@@ -322,8 +324,8 @@ class Endpoint:
         words = " ".join(self._redactor.in_error(clean_text(_endpoint_message(error))).split())
         message = f"HTTP {status}: {words[:_LONGEST_MESSAGE]}"
         if error.response.has_redirect_location:
-            target = urlsplit(error.response.headers["location"])
-            place = self._redactor.in_error(f"{target.scheme}://{target.hostname}" if target.hostname else "itself")
+            target = _HOST.match(error.response.headers["location"])
+            place = self._redactor.in_error(target[1] + target[2]) if target else "another path"
             message = f"HTTP {status}: it redirects to {place}, and no redirect is followed"
         if status < 500 and (status not in _SENT_AGAIN or is_out_of_credit(body)):
             if any(_names(error, name) for name in LIMIT_NAMES):

@@ -22,14 +22,23 @@ def packed(body, encoding):
     return Reply(body=body, headers={"Content-Encoding": encoding})
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_redirects_are_not_followed(status):
+@pytest.mark.parametrize(
+    ("status", "location", "place"),
+    [
+        *((status, "http://me:s3cret@{}/v1/chat/completions?k={}", "http://127.0.0.1:") for status in (301, 302, 303)),
+        (307, "http://{}?k={}@x", "http://127.0.0.1:"),
+        (308, "//{}/v1?k={}", "another path"),
+        (307, "/v2?k={1}", "another path"),
+        (307, "HTTPS://a:s3cret@{1}/", "HTTPS://"),
+    ],
+)
+def test_redirects_are_not_followed(status, location, place):
     def reply(*_):
-        return Reply("", status, {"Location": f"{target}/chat/completions?k={KEY}"})
+        host = elsewhere.url.removeprefix("http://").removesuffix("/v1")
+        return Reply("", status, {"Location": location.format(host, KEY)})
 
     with JudgeServer(lambda *_: Reply()) as elsewhere, JudgeServer(reply) as server:
-        target = elsewhere.url.replace("//", "//me:s3cret@")
-        with pytest.raises(JudgeError, match=f"HTTP {status}: .*127.0.0.1") as raised:
+        with pytest.raises(JudgeError, match=f"HTTP {status}: .*{place}") as raised:
             judge(server.url, ["a"])
         assert elsewhere.prompts == []
     assert not [word for word in (KEY, "s3cret") if word in str(raised.value)]

@@ -73,6 +73,8 @@ def test_a_judge_beside_people(release, tmp_path, monkeypatch):
     def reply(prompt, _):
         return Reply(JUDGE[int(re.search(r"2\. grab\(cup_(\d)\)", prompt)[1])], model="judge-of-may")
 
+    monkeypatch.setenv("FTP_PROXY", "http://me:proxy-s3cret@127.0.0.1:1")
+
     with JudgeServer(reply) as server:
         arguments = ("judge", "actplan", labels / "plans.jsonl", "--instances", release, "--out", out)
         code, output = run(server, monkeypatch, *arguments)
@@ -104,6 +106,8 @@ def test_a_judge_beside_people(release, tmp_path, monkeypatch):
     assert "mine, judge judge-of-may" in page
     assert "Types of errors: judges and people" in page
     assert (tmp_path / "report" / "figures" / "actplan_errors.png").is_file()
+    written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [content for content in written if KEY.encode() in content or b"proxy-s3cret" in content]
 
 
 def test_an_estimate_and_a_retry_of_a_judge(release, tmp_path, monkeypatch):
