@@ -4,7 +4,7 @@ vLLM returns log-probabilities as they were before it. A server takes it by name
 ``--logits-processors lmms_egoplan.ranking.engine.forced:ForcedTokens``.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from vllm.v1.sample.logits_processor import AdapterLogitsProcessor
@@ -13,31 +13,53 @@ from lmms_egoplan.ranking.engine.requests import ARGUMENT
 
 
 class ForcedTokens(AdapterLogitsProcessor):
-    """Forces the tokens that a request's ``extra_args`` name as `ARGUMENT`, in order."""
+    """Forces the tokens that a request's ``extra_args`` name as `ARGUMENT`, in order.
+
+    An exception in a step would end the engine for all of its users, so nothing here raises but `validate_params`.
+    """
+
+    _vocabulary: ClassVar[int] = 2**31
+    """Size of the vocabulary where it is known: a server checks requests in a process without the engine."""
+
+    def __init__(self, vllm_config: Any, *others: Any) -> None:
+        super().__init__(vllm_config, *others)
+        type(self)._vocabulary = vllm_config.model_config.get_vocab_size()
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
-        """Refuse a request whose argument is no list of token ids.
+        """Refuse a request whose argument is no list of token ids, or has more than it may generate.
 
         Raises:
             ValueError: it is none.
         """
         tokens = (sampling_params.extra_args or {}).get(ARGUMENT)
-        if tokens is not None and not (isinstance(tokens, list) and all(type(token) is int for token in tokens)):
-            raise ValueError(f"{ARGUMENT} must be a list of token ids, got {tokens!r:.100}")
+        if tokens is None:
+            return
+        if not cls._has_tokens(tokens):
+            raise ValueError(f"{ARGUMENT} must be a list of token ids of the model's vocabulary, got {tokens!r:.100}")
+        if sampling_params.max_tokens is not None and len(tokens) > sampling_params.max_tokens:
+            raise ValueError(
+                f"{ARGUMENT} has {len(tokens)} token ids, and max_tokens, which the server or the model's generation "
+                f"config may limit, is {sampling_params.max_tokens}"
+            )
 
     def is_argmax_invariant(self) -> bool:
         return False
 
     def new_req_logits_processor(self, params: Any) -> Any:
         tokens = (params.extra_args or {}).get(ARGUMENT)
-        if not tokens:
-            return None
+        if not tokens or not self._has_tokens(tokens):
+            return None  # The client sees that other tokens come.
 
         def force(output_ids: list[int], logits: torch.Tensor) -> torch.Tensor:
-            if len(output_ids) < len(tokens):
+            token = tokens[len(output_ids)] if len(output_ids) < len(tokens) else len(logits)
+            if token < len(logits):
                 logits.fill_(-torch.inf)
-                logits[tokens[len(output_ids)]] = 0.0
+                logits[token] = 0.0
             return logits
 
         return force
+
+    @classmethod
+    def _has_tokens(cls, tokens: Any) -> bool:
+        return isinstance(tokens, list) and all(type(token) is int and 0 <= token < cls._vocabulary for token in tokens)
