@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from loguru import logger
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 # sentence-transformers brings timm, which imports wandb if it is there: many seconds in a process that has loaded the
@@ -61,3 +62,12 @@ def pytest_collection_modifyitems(items):
     items.sort(
         key=lambda item: item.path.parent.name != "runs" and item.path.stem not in ("test_demo", "test_upstream")
     )
+
+
+@pytest.fixture
+def log():
+    """Everything that is logged through loguru, line by line."""
+    lines: list[str] = []
+    sink = logger.add(lines.append, level="TRACE", diagnose=True)
+    yield lines
+    logger.remove(sink)

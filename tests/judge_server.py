@@ -49,12 +49,12 @@ class JudgeServer:
     prompts: all that were asked, in order of arrival; `headers` and `bodies` are those of the same requests.
     answered: prompts whose reply was sent, in this order.
     peak: most requests in flight at once.
-    model: what the list of models says of the only one.
+    models: the list of models.
     """
 
     def __init__(self, reply: Callable[[str, int], Reply], port: int = 0) -> None:
         self.reply = reply
-        self.model: dict[str, Any] = {"id": "judge", "object": "model", "created": 0, "owned_by": "tests"}
+        self.models: list[dict[str, Any]] = [{"id": "judge", "object": "model", "created": 0, "owned_by": "tests"}]
         self.prompts: list[str] = []
         self.headers: list[dict[str, str]] = []
         self.bodies: list[dict[str, Any]] = []
@@ -149,7 +149,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path != "/v1/models":
             return self._send_error(404, f"no such path: {self.path}")
-        return self._send(200, {}, _json({"object": "list", "data": [self.server.judge.model]}))
+        return self._send(200, {}, _json({"object": "list", "data": self.server.judge.models}))
 
     def do_POST(self) -> None:
         content = self.rfile.read(length := int(self.headers["Content-Length"]))

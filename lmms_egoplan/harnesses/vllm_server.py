@@ -2,12 +2,15 @@
 
 import asyncio
 import queue
+import re
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from loguru import logger
 from pydantic import BaseModel, ValidationError
 
 from lmms_egoplan.judging.endpoint import (
@@ -17,17 +20,24 @@ from lmms_egoplan.judging.endpoint import (
     Patience,
     RefusedRequestError,
 )
-from lmms_egoplan.judging.settings import JudgeSettings, server_settings
+from lmms_egoplan.judging.settings import NO_KEY, SERVER_KEY, JudgeSettings, server_settings
+from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
 from lmms_egoplan.ranking.engine.chat import (
     ChatQuestion,
     UnreadableError,
     body_of,
     chat_question,
-    forces,
     probe_body,
+    read_probe,
     response_of,
 )
-from lmms_egoplan.ranking.engine.requests import PROCESSOR, EngineError, EngineRequest, EngineResponse
+from lmms_egoplan.ranking.engine.requests import (
+    PROCESSOR,
+    EngineError,
+    EngineRequest,
+    EngineResponse,
+    NotForcedError,
+)
 from lmms_egoplan.ranking.question import RankingError
 
 Result = TypeVar("Result")
@@ -38,7 +48,16 @@ PATIENCE = Patience(retries=12, read_s=600.0, retry_after_s=120.0, longer_s=1800
 _TRIES = 3
 """Of a request whose answers are no chat completions."""
 
-_CHECK = "base_url, model and LMMS_EGOPLAN_SERVER_API_KEY"
+_CHECK = f"base_url, model and {SERVER_KEY}"
+
+_PROBED = 64
+"""Tokens that the probe has forced: more than almost all candidates have."""
+
+_CAP = re.compile(r"max_tokens, .* is (\d+)")
+"""What `ForcedTokens` says of a server that generates fewer tokens."""
+
+_MISSES = 3
+"""So many requests without images that a server refuses, before it takes one, show that it stores none."""
 
 
 class ServedEngine:
@@ -47,7 +66,7 @@ class ServedEngine:
     Args:
         base_url: of the server; ``/v1`` is added where it has no path.
         model: the checkpoint, as in ``vllm serve``, or the name under which it is served.
-        probe: two token ids, for the request that shows whether the server forces tokens.
+        probe: token ids, for the request that shows whether the server forces tokens.
 
     Raises:
         LmmsEgoplanError: the address or the key is malformed.
@@ -55,7 +74,6 @@ class ServedEngine:
     """
 
     is_float32 = False
-    to_question = staticmethod(chat_question)
     how_to_force = f"this server forces no tokens. Start it with --logits-processors {PROCESSOR}"
 
     def __init__(self, base_url: str, model: str, probe: Sequence[int]) -> None:
@@ -66,14 +84,30 @@ class ServedEngine:
         self._responses: queue.SimpleQueue[tuple[str, EngineResponse | RankingError]] = queue.SimpleQueue()
         self._sent: dict[str, Future[None]] = {}
         self._loop = asyncio.new_event_loop()
+        self._requests = self._image_bytes = self._hits = self._misses = 0
         threading.Thread(target=self._loop.run_forever, name="vllm server", daemon=True).start()
         try:
             self._endpoint = self._wait(_opened(settings, PROBING))
             self.name, self.limit = self._wait(self._served(model))
-            self.forces = self._wait(self._probed(probe))
+            tokens = [*probe] * _PROBED
+            self.forces, self._most = self._wait(self._probed(tokens[: min(_PROBED, self.limit // 2)]))
             self._endpoint = self._wait(_opened(settings, PATIENCE))
         except EndpointError as error:
             raise EngineError(self._told(error)) from None
+        forced = "forces tokens" if self.forces else f"every candidate takes a prefill: {self.how_to_force}"
+        most = "" if self._most is None else f", at most {self._most} of them"
+        key = "without a key" if settings.api_key == NO_KEY else f"with the key of {SERVER_KEY}"
+        logger.info(
+            f"The server at {self.where}, asked {key}, serves {self.name} ({self.limit} tokens); {forced}{most}"
+        )
+
+    def to_question(
+        self, encoder: QuestionEncoder, messages: Sequence[Message], candidates: Sequence[str], question_id: str
+    ) -> ChatQuestion:
+        """As of `Engine`."""
+        question = chat_question(encoder, messages, candidates, question_id)
+        is_short = self._most is None or question.longest_candidate - question.surplus <= self._most
+        return replace(question, can_force=question.can_force and is_short)
 
     def submit(self, name: str, question: ChatQuestion, request: EngineRequest) -> None:
         """As of `Engine`."""
@@ -96,20 +130,58 @@ class ServedEngine:
             if (sent := self._sent.pop(name, None)) is not None:
                 sent.cancel()
         self._responses = queue.SimpleQueue()  # names may come again, and late answers to these must not
+        if self._image_bytes:
+            logger.info(f"Sent {self._image_bytes / 2**20:,.1f} MiB of images in {self._requests:,} requests")
+            self._image_bytes = self._requests = 0
 
     async def _answered(self, question: ChatQuestion, request: EngineRequest) -> EngineResponse | RankingError:
         name = f"question {question.question_id}"
+        failure = EngineError if request.takes_prompt_logprobs else NotForcedError
         try:
-            body = body_of(question, request, self.name)
-            return await self._read(body, lambda answer: response_of(question, request, answer))
+            return await self._ask(question, request)
+        except UnreadableError as error:
+            return error
+        except EngineError as error:
+            return failure(str(error))
         except RankingError as error:
             return error
         except RefusedRequestError as error:
-            return EngineError(f"{name}: the server refuses this question: {error}")
+            return failure(f"{name}: the server refuses this question: {error}")
         except EndpointError as error:
             return EngineError(f"{name}: {self._told(error)}. With --use_cache, what was ranked is kept")
         except Exception as error:  # which `poll` would wait for in vain
             return EngineError(f"{name}: {type(error).__name__}: {error}")
+
+    async def _ask(self, question: ChatQuestion, request: EngineRequest) -> EngineResponse:
+        """Send a request: with the images where the server has not stored them, or has forgotten them."""
+
+        async def send(is_stored: bool) -> EngineResponse:
+            self._requests += 1
+            self._image_bytes += 0 if is_stored else question.image_bytes
+            body = body_of(question, request, self.name, is_stored)
+            return await self._read(body, lambda answer: response_of(question, request, answer))
+
+        if not question.media or (self._misses >= _MISSES and not self._hits):
+            return await send(is_stored=False)
+        if not question.stored:
+            stored = self._loop.create_future()
+            question.stored.append(stored)
+            try:
+                response = await send(is_stored=False)
+                stored.set_result(True)
+            finally:
+                if not stored.done():
+                    stored.set_result(False)
+            return response
+        if await asyncio.shield(question.stored[0]):
+            try:
+                response = await send(is_stored=True)
+                self._hits += 1
+            except RefusedRequestError:
+                self._misses += 1
+            else:
+                return response
+        return await send(is_stored=False)
 
     async def _read(self, body: dict[str, Any], read: Callable[[str], Result]) -> Result:
         for left in reversed(range(_TRIES)):
@@ -129,15 +201,21 @@ class ServedEngine:
             raise EngineError(f"{self.where}/models is no list of models of vLLM's server; check base_url") from None
         chosen = [each for each in models if model in (each.id, each.root)]
         if not chosen:
-            names = ", ".join(sorted(each.id for each in models))
+            names = ", ".join(sorted(each.id for each in models)) or "no model"
             raise EngineError(f"The server at {self.where} serves {names}, not {model}; set model to what it serves")
         return chosen[0].id, chosen[0].max_model_len
 
-    async def _probed(self, tokens: Sequence[int]) -> bool:
+    async def _probed(self, tokens: Sequence[int]) -> tuple[bool, int | None]:
+        """Whether the server forces tokens, and the most that it generates, if fewer than these."""
         try:
-            return await self._read(probe_body(self.name, tokens), lambda answer: forces(tokens, answer))
-        except RefusedRequestError:  # versions that do not know such arguments
-            return False
+            return await self._read(probe_body(self.name, tokens), lambda answer: read_probe(tokens, answer))
+        except RefusedRequestError as error:
+            if (most := _CAP.search(str(error))) and len(tokens) > int(most[1]) > 1:
+                forces, _ = await self._probed(tokens[: int(most[1])])
+                return forces, int(most[1])
+            return False, None  # versions that do not know such arguments
+        except EngineError as error:
+            raise EngineError(f"The server at {self.where}: {error}") from None
 
     def _told(self, error: EndpointError) -> str:
         return f"The server at {self.where} {error.WHAT}: {error}. Check {_CHECK}"

@@ -19,7 +19,7 @@ from lmms_egoplan.judging.demo import DEMO
 _MODEL = ("LMMS_EGOPLAN_JUDGE_MODEL", "MODEL_VERSION")
 _BASE_URL = ("LMMS_EGOPLAN_JUDGE_BASE_URL", "OPENAI_API_URL", "OPENAI_BASE_URL")
 _API_KEY = ("LMMS_EGOPLAN_JUDGE_API_KEY", "OPENAI_API_KEY")
-_SERVER_KEY = ("LMMS_EGOPLAN_SERVER_API_KEY", "OPENAI_API_KEY")
+SERVER_KEY = "LMMS_EGOPLAN_SERVER_API_KEY"
 _AZURE_KEY = ("LMMS_EGOPLAN_JUDGE_API_KEY", "AZURE_API_KEY")
 _AZURE_ENDPOINT = ("AZURE_ENDPOINT",)
 _AZURE_VERSION = ("AZURE_API_VERSION", "API_VERSION")
@@ -140,14 +140,12 @@ def judge_settings(default_model: str) -> JudgeSettings | None:
     if base_url is None and key is None:
         return None
     if base_url and key and _first(_BASE_URL[:1]) and not _first(_API_KEY[:1]):
-        _tell_of_borrowed_key(urlsplit(base_url).hostname or "", f"from {_BASE_URL[0]}", _API_KEY[0])
+        _tell_of_borrowed_key(urlsplit(base_url).hostname or "")
     return JudgeSettings(model, base_url, key or NO_KEY, **_limits())
 
 
 def server_settings(base_url: str, model: str) -> JudgeSettings:
-    """A server at an address that a user gives in a command; its key is ``LMMS_EGOPLAN_SERVER_API_KEY``.
-
-    Where that is not set, ``OPENAI_API_KEY`` is sent, with a warning as of `judge_settings`.
+    """A server at an address that a user gives in a command; its key is ``LMMS_EGOPLAN_SERVER_API_KEY``, or none.
 
     Args:
         model: as the server names it.
@@ -156,9 +154,7 @@ def server_settings(base_url: str, model: str) -> JudgeSettings:
         LmmsEgoplanError: the address or the key is malformed.
     """
     address = _address("base_url", base_url.strip())
-    key = _key(_SERVER_KEY)
-    if key and not _first(_SERVER_KEY[:1]):
-        _tell_of_borrowed_key(urlsplit(address).hostname or "", "from base_url", _SERVER_KEY[0])
+    key = _key((SERVER_KEY,))
     # None of a judge's limits: a long context takes its time, and the log-probabilities of its tokens much room.
     return JudgeSettings(model, address, key or NO_KEY, timeout=_NUMBERS["timeout"][1], max_mib=_NUMBERS["max_mib"][1])
 
@@ -215,16 +211,11 @@ def _key(names: tuple[str, ...]) -> str | None:
 
 
 @functools.cache
-def _tell_of_borrowed_key(host: str, where: str, own: str) -> None:
-    """Warn once that the key for OpenAI goes to another machine.
-
-    Args:
-        where: tells what names the machine.
-        own: the variable of its own key.
-    """
+def _tell_of_borrowed_key(host: str) -> None:
+    """Warn once that the key for OpenAI goes to another machine."""
     if not (_is_loopback(host) or host.endswith(".openai.com")):
         logger.warning(
-            f"{_API_KEY[1]} is sent to {host} ({where}), because {own} is not set. Set it "
+            f"{_API_KEY[1]} is sent to {host} (from {_BASE_URL[0]}), because {_API_KEY[0]} is not set. Set it "
             "to the key of this endpoint, or to any word if it needs none"
         )
 

@@ -11,7 +11,13 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.vllm_server import ServedEngine
 from lmms_egoplan.ranking import ContextTooLongError, RankingError
 from lmms_egoplan.ranking.engine.ranker import EngineRanker
-from lmms_egoplan.ranking.engine.requests import FORCED, PROMPT_LOGPROBS, EngineError
+from lmms_egoplan.ranking.engine.requests import (
+    FORCED,
+    PROCESSOR,
+    PROMPT_LOGPROBS,
+    EngineError,
+    ranking_arguments,
+)
 from ranking.engine.chat_server import MODEL, ChatServer
 from ranking.engine.table import expected
 from zoo import build
@@ -207,6 +213,136 @@ def test_a_context_that_does_not_fit_is_never_sent(processor):
 def test_another_model_is_named(processor):
     with ChatServer(processor) as server, pytest.raises(EngineError, match="serves served, not other/model"):
         ServedEngine(server.url, "other/model", [5, 6])
+
+
+def test_a_server_without_models(processor):
+    with ChatServer(processor) as server:
+        server.models = []
+        with pytest.raises(EngineError, match="serves no model, not other/model"):
+            ServedEngine(server.url, "other/model", [5, 6])
+
+
+@pytest.mark.parametrize("key", [KEY, None])
+def test_what_a_server_can_do_is_logged_and_no_other_key_is_sent(processor, monkeypatch, log, key):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-somebody-else")
+    if key is None:
+        monkeypatch.delenv("LMMS_EGOPLAN_SERVER_API_KEY")
+    with ChatServer(processor, most=3) as server:
+        ranker(server, processor)
+    (line,) = [line for line in log if server.url in line]
+    assert "forces tokens, at most 3" in line
+    assert ("LMMS_EGOPLAN_SERVER_API_KEY" in line) == (key is not None)
+    assert {headers["authorization"] for headers in server.headers} == {f"Bearer {key or 'none'}"}
+    assert not [word for word in (KEY, "sk-of-somebody-else") if word in "".join(log)]
+
+
+def paths(server, processor, count=3, method="auto", edit=lambda: None):
+    """The rows of questions, with what they should be, and the path of each question."""
+    ranked = ranker(server, processor, method)
+    edit()
+    questions = [ranked.encode(*question(number)) for number in range(count)]
+    rows = [*ranked.scores(questions)]
+    assert [[each.token_logprobs for each in row] for row in rows] == [expected(asked) for asked in questions]
+    return [row[0].use.path for row in rows]
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+@pytest.mark.parametrize("is_late", [False, True], ids=["at the start", "later"])
+def test_a_server_that_generates_few_tokens_reads_prompts_of_longer_candidates(processor, most, is_late, log):
+    longest = max(len(each) for each in processor.tokenizer(CANDIDATES, add_special_tokens=False)["input_ids"])
+    assert longest > 5
+    with ChatServer(processor, most=None if is_late else most) as server:
+        limit = lambda: setattr(server, "most", most)  # noqa: E731
+        assert paths(server, processor, edit=limit) == [PROMPT_LOGPROBS] * 3
+        server.most = None if is_late else most
+        with pytest.raises(RankingError, match="question q0: |forces no tokens"):
+            paths(server, processor, method=FORCED, edit=limit)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_one_question_that_a_server_does_not_force_reads_prompts(processor, number, log):
+    def fault(body, before):
+        is_forced = "vllm_xargs" in body and f"{number}: next?" in json.dumps(body)
+        return Reply("forced_token_ids must be of the vocabulary", status=400) if is_forced else None
+
+    with ChatServer(processor, fault) as server:
+        right = [PROMPT_LOGPROBS if each == number else FORCED for each in range(4)]
+        assert paths(server, processor, 4) == right
+        with pytest.raises(EngineError, match=f"question q{number}: .*vocabulary"):
+            paths(server, processor, 4, FORCED)
+
+
+@pytest.mark.parametrize("shift", [60.0, 700.0])
+def test_a_server_that_returns_logits_is_refused_at_the_start(processor, shift):
+    def edit(answer):
+        for each in answer["choices"][0]["logprobs"]["content"]:
+            each["logprob"] += shift
+            for top in each["top_logprobs"]:
+                top["logprob"] += shift
+
+    with ChatServer(processor, edit=edit) as server:
+        with pytest.raises(EngineError, match=rf"{server.url}: .*--logprobs-mode"):
+            ranker(server, processor)
+        assert len(server.bodies) == 1
+
+
+def with_data(bodies):
+    """Those of requests that send images."""
+    return [body for body in bodies if '"url": "data:' in json.dumps(body)]
+
+
+@pytest.mark.parametrize("method", ["auto", FORCED, PROMPT_LOGPROBS])
+def test_each_image_is_sent_once(processor, method, log):
+    with ChatServer(processor) as server:
+        paths(server, processor, 3, method)
+        assert len(with_data(server.bodies)) == 3
+        paths(server, processor, 3, method)
+        names = {item["uuid"] for body in server.bodies for item in body["messages"][0]["content"] if "uuid" in item}
+        assert len(names) == 6
+    assert sum("MiB of images in" in line for line in log) == 2
+
+
+def test_an_image_that_the_server_has_forgotten_is_sent_again(processor):
+    def fault(body, before):
+        if len(server.bodies) % 4 == 0:
+            server.stored.clear()
+
+    with ChatServer(processor, fault) as server:
+        paths(server, processor, 5)
+        assert 5 < len(with_data(server.bodies)) < len(server.bodies)
+
+
+def test_a_server_that_stores_no_images_gets_them_with_each_request(processor):
+    def fault(body, before):
+        return Reply("url", status=400) if '"image_url": null' in json.dumps(body) else None
+
+    with ChatServer(processor, fault) as server:
+        paths(server, processor, 6)
+        without = [body for body in server.bodies if '"image_url": null' in json.dumps(body)]
+        assert 0 < len(without) <= 8 * len(CANDIDATES)
+
+
+@pytest.mark.parametrize(
+    ("given", "processors"),
+    [
+        ({}, []),
+        ({"enable_prefix_caching": True, "logits_processors": ["a:B"]}, ["a:B"]),
+        ({"logits_processors": "a:B"}, ["a:B"]),
+    ],
+)
+def test_a_users_logits_processors_stay(given, processors):
+    arguments = ranking_arguments(given | {"dtype": "float32"})
+    assert arguments == {
+        "dtype": "float32",
+        "enable_prefix_caching": True,
+        "logits_processors": [*processors, PROCESSOR],
+    }
+
+
+@pytest.mark.parametrize("value", [False, "False", "false", 0])
+def test_a_prefix_cache_that_is_switched_off_is_an_error(value):
+    with pytest.raises(RankingError, match="enable_prefix_caching"):
+        ranking_arguments({"enable_prefix_caching": value})
 
 
 def test_an_address_without_a_server(processor):

@@ -47,7 +47,7 @@ def test_all_choices_are_those_of_transformers(tmp_path, monkeypatch):
         "hf-vlm-ranker", f"pretrained={checkpoint},dtype=float32"
     )
     with ChatServer(AutoProcessor.from_pretrained(checkpoint)) as server:
-        server.model["id"] = str(checkpoint)
+        server.models[0]["id"] = str(checkpoint)
         assert len(by_lm_eval("vllm-vlm-ranker", f"pretrained={checkpoint},base_url={server.url}", "served")) == 9
         assert len(server.bodies) == 1 + 9 * 5 + 4 * 4  # a probe; contexts and candidates; four questions both ways
 

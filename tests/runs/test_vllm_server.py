@@ -35,7 +35,7 @@ def test_a_run_goes_on_where_the_server_was_gone(tmp_path):
         return Reply("no such key", status=401) if len(set(asked)) > 4 else None  # the probe is one of them
 
     with ChatServer(build("qwen2_5_vl")[1], gone) as server:
-        server.model |= {"id": str(checkpoint), "root": MODEL}
+        server.models[0] |= {"id": str(checkpoint), "root": MODEL}
         process = start(data, *arguments(server, tmp_path / "cache"), "--output_path", tmp_path / "none")
         process.wait()
         assert "question egoplan_val/3 (sample_id 103): The server at" in log(data)

@@ -23,7 +23,7 @@ from lmms_egoplan.harnesses.requirements import require_vllm
 from lmms_egoplan.harnesses.vllm_server import ServedEngine
 from lmms_egoplan.ranking.engine.families import engine_note
 from lmms_egoplan.ranking.engine.ranker import IN_FLIGHT, EngineRanker
-from lmms_egoplan.ranking.engine.requests import EngineQuestion
+from lmms_egoplan.ranking.engine.requests import EngineQuestion, ranking_arguments
 from lmms_egoplan.ranking.engine.schedule import AUTO
 from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.loglikelihood import LoglikelihoodPair
@@ -55,7 +55,7 @@ class VLLMVLMRanker(WithChatPrompts, vllm_vlm()):
         workers: int | None = None,
         **kwargs: Any,
     ) -> None:
-        from lmms_egoplan.ranking.engine.local import ARGUMENTS, LocalEngine
+        from lmms_egoplan.ranking.engine.local import LocalEngine
 
         self._workers = num_workers(workers)
         self._base_url = base_url
@@ -66,7 +66,7 @@ class VLLMVLMRanker(WithChatPrompts, vllm_vlm()):
         self._config, self.processor = load_config(NAME, pretrained, **loading)
         note = engine_note(self._config)
         if base_url is None:
-            super().__init__(pretrained, **(kwargs | ARGUMENTS))
+            super().__init__(pretrained, **ranking_arguments(kwargs))
             if self.data_parallel_size > 1:
                 raise RankingError(f"{NAME}: data_parallel_size must be 1; use tensor_parallel_size")
             engine = LocalEngine(self.model)

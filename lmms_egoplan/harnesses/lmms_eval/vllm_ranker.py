@@ -24,7 +24,7 @@ from lmms_egoplan.harnesses.vllm_server import ServedEngine
 from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.ranking.engine.families import engine_note
 from lmms_egoplan.ranking.engine.ranker import IN_FLIGHT, EngineRanker
-from lmms_egoplan.ranking.engine.requests import EngineQuestion
+from lmms_egoplan.ranking.engine.requests import EngineQuestion, ranking_arguments
 from lmms_egoplan.ranking.engine.schedule import AUTO
 from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
@@ -104,9 +104,7 @@ class VLLMRanker(VLLM):
 
     def _start(self, model: str, kwargs: dict[str, Any]) -> None:
         """Start vLLM in this process, or in those that it starts."""
-        from lmms_egoplan.ranking.engine.local import ARGUMENTS
-
-        super().__init__(model, **(kwargs | ARGUMENTS))
+        super().__init__(model, **ranking_arguments(kwargs))
         if self._world_size > 1 and self.tensor_parallel_size > 1:
             raise LmmsEgoplanError(
                 f"{NAME}: start one process; vLLM itself starts those of "

@@ -1,9 +1,13 @@
 """Requests of a ranking as chat completions of a vLLM server, and what its answers say; nothing is sent here."""
 
+import asyncio
 import base64
 import io
+import math
+import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 from PIL import Image
@@ -19,6 +23,12 @@ from lmms_egoplan.ranking.engine.requests import (
     Token,
     media_of,
 )
+
+_ROUNDING = 1e-3
+"""What rounding may add to log-probabilities and sums of probabilities."""
+
+_RUN = secrets.token_bytes(32)
+"""In the IDs of images: a server silently uses what it has stored under a known ID, so no other client may know one."""
 
 _LOWEST = -9999.0
 """vLLM's servers write this for minus infinity, which JSON does not have."""
@@ -38,6 +48,7 @@ class ChatQuestion(EngineQuestion):
     is_closed: whether a candidate's turn ends within what is scored (``score_eos``).
     adds_special_tokens: whether the tokenizer sets special ones before the text of the template.
     surplus: tokens of the prompt for an answer beyond the prefix, which candidates share; may be negative.
+    stored: in it, once the first request is sent, whether the server has stored the images.
     """
 
     messages: tuple[Message, ...] = ()
@@ -45,6 +56,13 @@ class ChatQuestion(EngineQuestion):
     is_closed: bool = False
     adds_special_tokens: bool = False
     surplus: int = 0
+    stored: list[asyncio.Future[bool]] = field(default_factory=list, compare=False)
+
+    @property
+    def image_bytes(self) -> int:
+        """Of the images as they are sent."""
+        contents = (message["content"] for message in self.messages if not isinstance(message["content"], str))
+        return sum(len(item["image_url"]["url"]) for items in contents for item in items if "image_url" in item)
 
 
 class UnreadableError(EngineError):
@@ -84,30 +102,46 @@ def probe_body(model: str, forced: Sequence[int]) -> dict[str, Any]:
     return _body(model, [{"role": "user", "content": "What next?"}]) | _forced(forced)
 
 
-def forces(forced: Sequence[int], answer: str) -> bool:
-    """Whether the answer to `probe_body` has these tokens, with log-probabilities from before they were forced.
+def read_probe(forced: Sequence[int], answer: str) -> tuple[bool, int | None]:
+    """What the answer to `probe_body` shows of a server.
+
+    Returns:
+        Whether it has these tokens, with log-probabilities from before they were forced. And how many tokens the server
+        generates at most, if it generated fewer than asked for.
 
     Raises:
         UnreadableError: it is no chat completion.
+        EngineError: it has logits in place of log-probabilities.
     """
     (choice, *_) = _read(answer, "the first request").choices
     content = (choice.logprobs.content if choice.logprobs else None) or []
-    return choice.token_ids == list(forced) and any(each.logprob < 0 for each in content)
+    for each in content:
+        tops = [top.logprob for top in each.top_logprobs]
+        highest = max([each.logprob, *tops])
+        if highest > _ROUNDING or sum(map(math.exp, tops)) > 1 + _ROUNDING:
+            raise EngineError(
+                f"the log-probability of a token is {highest:.4g}, a logit; start the server without --logprobs-mode"
+            )
+    tokens = choice.token_ids or []
+    is_forced = len(tokens) > 1 and tokens == list(forced[: len(tokens)]) and any(each.logprob < 0 for each in content)
+    return is_forced, len(tokens) if len(tokens) < len(forced) else None
 
 
-def body_of(question: ChatQuestion, request: EngineRequest, model: str) -> dict[str, Any]:
+def body_of(question: ChatQuestion, request: EngineRequest, model: str, is_stored: bool = False) -> dict[str, Any]:
     """The body of a chat completion.
 
     Args:
         model: as the server names it.
+        is_stored: whether images are sent as their IDs alone.
     """
     settings = {"add_special_tokens": question.adds_special_tokens}
+    messages = [_without_images(message) for message in question.messages] if is_stored else question.messages
     if not request.takes_prompt_logprobs:
-        return _body(model, question.messages) | settings | _forced(_prompt_and_rest(question, request)[1])
+        return _body(model, messages) | settings | _forced(_prompt_and_rest(question, request)[1])
     assert request.candidate is not None
     answer = {"role": "assistant", "content": question.texts[request.candidate]}
     return (
-        _body(model, [*question.messages, answer])
+        _body(model, [*messages, answer])
         | settings
         | {
             "add_generation_prompt": False,
@@ -184,6 +218,7 @@ class _Choice(BaseModel):
 
 
 class _Answer(BaseModel):
+    error: Any = None
     choices: list[_Choice]
     prompt_token_ids: list[int] | None = None
     prompt_logprobs: list[dict[int, _Entry] | None] | None = None
@@ -198,6 +233,8 @@ def _read(answer: str, name: str) -> _Answer:
         raise UnreadableError(
             f"{name}: the server's answer is no chat completion of vLLM: {place}{': ' if place else ''}{first['msg']}"
         ) from None
+    if read.error:
+        raise UnreadableError(f"{name}: the server's answer has an error: {read.error!s:.300}")
     if not read.choices:
         raise UnreadableError(f"{name}: the server's answer has no choices")
     return read
@@ -254,10 +291,20 @@ def _rank(generated: _Generated) -> int:
 def _content(content: str | list[dict[str, Any]]) -> str | list[dict[str, Any]]:
     if isinstance(content, str):
         return content
-    return [
-        {"type": "image_url", "image_url": {"url": _data_url(item["image"])}} if item["type"] == "image" else item
-        for item in content
-    ]
+    return [_image(_data_url(item["image"])) if item["type"] == "image" else item for item in content]
+
+
+def _image(url: str) -> dict[str, Any]:
+    """An image that the server stores under an ID of its bytes and of this run."""
+    return {"type": "image_url", "image_url": {"url": url}, "uuid": sha256(_RUN + url.encode()).hexdigest()}
+
+
+def _without_images(message: Message) -> Message:
+    """A message with the IDs of its images alone."""
+    if isinstance(message["content"], str):
+        return message
+    items = [item | {"image_url": None} if item["type"] == "image_url" else item for item in message["content"]]
+    return {**message, "content": items}
 
 
 def _data_url(image: Image.Image) -> str:

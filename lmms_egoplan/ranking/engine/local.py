@@ -13,7 +13,6 @@ from vllm.v1.engine.exceptions import EngineDeadError
 
 from lmms_egoplan.ranking.engine.requests import (
     ARGUMENT,
-    PROCESSOR,
     EngineError,
     EngineQuestion,
     EngineRequest,
@@ -23,14 +22,11 @@ from lmms_egoplan.ranking.engine.requests import (
 )
 from lmms_egoplan.ranking.question import RankingError
 
-ARGUMENTS = {"enable_prefix_caching": True, "logits_processors": [PROCESSOR]}
-"""What an ``LLM`` must be built with."""
-
 _TOO_LONG = re.compile(r"length (?:of )?(\d+).*max(?:imum)?.model.len", re.IGNORECASE | re.DOTALL)
 
 
 class LocalEngine:
-    """An ``LLM`` that was built with `ARGUMENTS`.
+    """An ``LLM`` that was built with `ranking_arguments`.
 
     Raises:
         RankingError: it returns other than raw log-probabilities.

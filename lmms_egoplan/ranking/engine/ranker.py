@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
-from lmms_egoplan.ranking.engine.requests import FORCED, EngineQuestion, EngineRequest, EngineResponse
+from lmms_egoplan.ranking.engine.requests import FORCED, EngineQuestion, EngineRequest, EngineResponse, NotForcedError
 from lmms_egoplan.ranking.engine.schedule import AUTO, Schedule
 from lmms_egoplan.ranking.question import RankingError
 from lmms_egoplan.ranking.scores import CandidateScore
@@ -166,12 +166,14 @@ class EngineRanker:
                 if number > first and first not in done:
                     for name, response in self._engine.poll():
                         place, request, question = requests.pop(name)
-                        if place in done:
-                            continue
-                        if isinstance(response, RankingError):
-                            done[place] = response
+                        if place in done or place < first:
                             continue
                         try:
+                            if isinstance(response, NotForcedError):
+                                submit(place, question, self._schedule.fall_back(place, request, response))
+                                continue
+                            if isinstance(response, RankingError):
+                                raise response
                             planned, scores = self._schedule.receive(place, request, response)
                             submit(place, question, planned)
                             if scores is not None:

@@ -1,6 +1,6 @@
 """What an engine is asked for one question, and how its log-probabilities become scores; no engine is needed for it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,10 @@ Token = tuple[float, int]
 
 class EngineError(RankingError):
     """An engine has answered a request in a way that cannot be scored."""
+
+
+class NotForcedError(EngineError):
+    """An engine does not generate the tokens of a request; it may still give log-probabilities of a prompt."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,19 @@ class EngineResponse:
     tokens: list[int]
     logprobs: list[Token]
     prompt_logprobs: list[tuple[int, Token]]
+
+
+def ranking_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A user's arguments of an ``LLM`` with those that ranking needs.
+
+    Raises:
+        RankingError: the user switches the prefix cache off.
+    """
+    if str(given.get("enable_prefix_caching", True)).lower() in ("false", "0"):
+        raise RankingError("enable_prefix_caching=False: candidates share a context in the prefix cache; remove it")
+    processors = given.get("logits_processors") or []
+    others = [processors] if isinstance(processors, str) else [*processors]
+    return {**given, "enable_prefix_caching": True, "logits_processors": [*others, PROCESSOR]}
 
 
 def token_question(

@@ -11,6 +11,7 @@ from lmms_egoplan.ranking.engine.requests import (
     EngineQuestion,
     EngineRequest,
     EngineResponse,
+    NotForcedError,
     candidate_requests,
     check_room,
     context_request,
@@ -92,6 +93,7 @@ class Schedule:
         self._note, self._is_float32 = note, is_float32
         self._kinds: dict[str, _Kind] = {}
         self._open: dict[int, _Open] = {}
+        self._fell_back = False
 
     @property
     def methods(self) -> dict[str, str]:
@@ -120,7 +122,8 @@ class Schedule:
             if self._method == FORCED:
                 raise RankingError(
                     f"question {question.question_id}: method=forced: the chat template ends the context in other "
-                    "tokens than those before an answer. Leave method out, or set method=prompt_logprobs"
+                    "tokens than those before an answer, or the server generates fewer tokens than a candidate has. "
+                    "Leave method out, or set method=prompt_logprobs"
                 )
             self._open[number] = _Open(question, [PROMPT_LOGPROBS])
             return candidate_requests(question, PROMPT_LOGPROBS)
@@ -157,6 +160,23 @@ class Schedule:
         del self._open[number]
         scores = [[state.scores[name][index] for index in range(len(question.candidates))] for name in state.methods]
         return [], self._decided(question, state.methods, scores)
+
+    def fall_back(self, number: int, request: EngineRequest, error: NotForcedError) -> list[EngineRequest]:
+        """The requests for a question whose tokens the engine does not force, as far as they are not planned yet.
+
+        Raises:
+            NotForcedError: the method is ``forced``.
+        """
+        if self._method == FORCED:
+            raise error
+        state = self._open[number]
+        if not self._fell_back:
+            logger.warning("%s. Such questions are ranked by prompt_logprobs, a prefill for each candidate", error)
+        self._fell_back = True
+        self._kind(state.question).is_settling = False
+        is_planned = request.candidate is not None and PROMPT_LOGPROBS in state.methods
+        state.methods = [PROMPT_LOGPROBS]
+        return [] if is_planned else candidate_requests(state.question, PROMPT_LOGPROBS)
 
     def _decided(
         self, question: EngineQuestion, methods: Sequence[str], scores: list[list[CandidateScore]]

@@ -19,14 +19,23 @@ class ChatServer(JudgeServer):
     fault: what it sends instead, or None; gets the request's body and how often this very request came before.
     edit: changes an answer before it is sent.
     forces: whether it generates the tokens that a request names.
+    most: tokens that it generates at most.
+    stored: images by their IDs; what is stored is used, whatever is sent under a known ID.
     """
 
     def __init__(
-        self, processor: Any, fault=lambda body, before: None, edit=lambda answer: None, forces=True, limit=4096
+        self,
+        processor: Any,
+        fault=lambda body, before: None,
+        edit=lambda answer: None,
+        forces=True,
+        limit=4096,
+        most=None,
     ):
         super().__init__(self._reply)
-        self.processor, self.fault, self.edit, self.forces = processor, fault, edit, forces
-        self.model = {"id": "served", "root": MODEL, "object": "model", "max_model_len": limit}
+        self.processor, self.fault, self.edit, self.forces, self.most = processor, fault, edit, forces, most
+        self.stored: dict[str, str] = {}
+        self.models = [{"id": "served", "root": MODEL, "object": "model", "max_model_len": limit}]
 
     @staticmethod
     def prompt_of(body):
@@ -36,7 +45,10 @@ class ChatServer(JudgeServer):
         body = json.loads(prompt)
         if (fault := self.fault(body, before)) is not None:
             return fault
-        answer = self.answer(body)
+        try:
+            answer = self.answer(body)
+        except KeyError:
+            return Reply("Cache miss for image at index 0 but data is not provided.", status=400)
         self.edit(answer)
         return Reply(body=json.dumps(answer).encode())
 
@@ -46,7 +58,7 @@ class ChatServer(JudgeServer):
         if "prompt_logprobs" in body:
             answer["prompt_logprobs"] = [self._row(ids, place) if place else None for place in range(len(ids))]
         forced = body.get("vllm_xargs", {}).get("forced_token_ids", [])
-        generated = forced if self.forces and forced else [7] * body["max_tokens"]
+        generated = (forced if self.forces and forced else [7] * body["max_tokens"])[: self.most]
         content = []
         for place, token in enumerate(generated):
             value, rank = logprob(ids + generated[:place], token)
@@ -77,7 +89,9 @@ class ChatServer(JudgeServer):
         items = []
         for item in message["content"]:
             if item["type"] == "image_url":
-                data = base64.b64decode(item["image_url"]["url"].partition(",")[2])
+                if item["image_url"] is not None:
+                    self.stored.setdefault(item["uuid"], item["image_url"]["url"])
+                data = base64.b64decode(self.stored[item["uuid"]].partition(",")[2])
                 item = {"type": "image", "image": Image.open(io.BytesIO(data))}
             items.append(item)
         return {**message, "content": items}

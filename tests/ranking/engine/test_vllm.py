@@ -11,7 +11,7 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from lmms_egoplan.ranking import CandidateRanker, ContextTooLongError
 from lmms_egoplan.ranking.engine.ranker import EngineRanker
-from lmms_egoplan.ranking.engine.requests import FORCED, PROMPT_LOGPROBS, EngineError
+from lmms_egoplan.ranking.engine.requests import FORCED, PROMPT_LOGPROBS, EngineError, ranking_arguments
 from ranking.engine.checkpoints import save
 
 vllm = pytest.importorskip("vllm", reason="needs vLLM; .ci/vllm runs this")
@@ -23,8 +23,6 @@ CANDIDATES = ["put mug", "put mug on the counter", "open the fridge, take the mi
 
 
 def start(folder, cache):
-    from lmms_egoplan.ranking.engine.local import ARGUMENTS
-
     return vllm.LLM(
         str(folder),
         dtype="float32",
@@ -32,7 +30,7 @@ def start(folder, cache):
         max_model_len=512,
         kv_cache_memory_bytes=cache,
         limit_mm_per_prompt={"image": 8},
-        **ARGUMENTS,
+        **ranking_arguments({}),
     )
 
 
