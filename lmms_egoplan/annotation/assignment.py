@@ -4,9 +4,10 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from lmms_egoplan.annotation.database import Database, now
-from lmms_egoplan.annotation.flow import ADJUDICATION, QUALIFICATION, Item
+from lmms_egoplan.annotation.flow import ADJUDICATION, QUALIFICATION, Item, Stage
 from lmms_egoplan.annotation.forms import Values
 from lmms_egoplan.errors import LmmsEgoplanError
 
@@ -38,6 +39,11 @@ class Slot:
 class Assignments(Database):
     """What each person of a database has to label."""
 
+    def __init__(self, path: Path, stages: Sequence[Stage], *, alone: bool = False) -> None:
+        super().__init__(path, stages, alone=alone)
+        # By person, stage and query, an item before which nothing is free for them.
+        self._first_free: dict[tuple[str, str, str], int] = {}
+
     def item(self, position: int) -> Item:
         """An item by its place.
 
@@ -58,14 +64,13 @@ class Assignments(Database):
             if number is None:
                 # Not waited for: a label of it, which is, brings it to the disk.
                 with self._writing(is_waited_for=False) as connection:
-                    free = self._free(connection, person)
+                    free = self._free(person)
                     number = None if free is None else take(connection, *free, person)
         return None if number is None else self.slot(number, person)
 
     def upcoming(self, person: str) -> tuple[Item, tuple[Values, ...]] | None:
         """What a person would take if they had nothing open, with what stages before have made of it; not taken."""
-        with self._reading() as connection:
-            free = self._free(connection, person)
+        free = self._free(person)
         return None if free is None else (self.item(free[0]), self._earlier(*free))
 
     def slot(self, number: int, person: str) -> Slot:
@@ -97,8 +102,7 @@ class Assignments(Database):
         """Labels that an item needs in a stage."""
         if stage == QUALIFICATION:
             return self.settings.annotators
-        own = next((known.per_item for known in self._stages if known.name == stage), 1)
-        return self.settings.per_item if own is None else own
+        return next((self.settings.needed(known) for known in self._stages if known.name == stage), 1)
 
     def release(self, person: str) -> int:
         """Give back what is open for a person, for others to take; returns how many items.
@@ -106,9 +110,10 @@ class Assignments(Database):
         Open is what has no label, or one that was withdrawn.
         """
         with self._writing() as connection:
+            self._first_free.clear()
             return connection.execute(
-                "UPDATE slots SET released = ? WHERE person = ? AND released IS NULL AND NOT EXISTS "
-                "(SELECT 1 FROM counting WHERE counting.slot = slots.id)",
+                "UPDATE slots SET released = ? WHERE person = ? AND released IS NULL AND label IS NULL AND "
+                "skipped IS NULL",
                 (now(), person),
             ).rowcount
 
@@ -122,63 +127,54 @@ class Assignments(Database):
         standing = self.standing(person)
         if standing in ("waiting", "failed"):
             return standing
-        with self._reading() as connection:
-            is_busy = self._open_slot(person) is not None or self._free(connection, person) is not None
-            return "working" if is_busy else "finished"
+        is_busy = self._open_slot(person) is not None or self._free(person) is not None
+        return "working" if is_busy else "finished"
 
     def _open_slot(self, person: str) -> int | None:
         rows = self._rows(
-            "SELECT id FROM taken WHERE person = ? AND stage != ? AND item NOT IN (SELECT item FROM decided) AND "
-            "NOT EXISTS (SELECT 1 FROM counting WHERE counting.slot = taken.id) ORDER BY id LIMIT 1",
+            "SELECT id FROM taken WHERE person = ? AND label IS NULL AND stage != ? AND NOT EXISTS "
+            "(SELECT 1 FROM decided WHERE decided.item = taken.item) ORDER BY id LIMIT 1",
             person,
             ADJUDICATION,
         )
         return rows[0][0] if rows else None
 
-    def _free(self, connection: sqlite3.Connection, person: str) -> tuple[int, str] | None:
-        """The item and stage that a person takes next: later stages first, items that others have begun first."""
+    def _free(self, person: str) -> tuple[int, str] | None:
+        """The item and stage that a person takes next: later stages first, and last what they have given back."""
         standing = self.standing(person)
         if standing in ("waiting", "failed"):
             return None
+        stages = [(stage.name, "main") for stage in reversed(self._stages)]
         if standing == "unqualified":
-            return self._free_in(connection, person, QUALIFICATION, QUALIFICATION, ())
-        for index in reversed(range(len(self._stages))):
-            before = [stage.name for stage in self._stages[:index]]
-            if found := self._free_in(connection, person, "main", self._stages[index].name, before):
-                return found
+            stages = [(QUALIFICATION, QUALIFICATION)]
+        with self._lock:
+            for own in ("", " AND slots.released IS NULL"):
+                for stage, part in stages:
+                    place = (person, stage, own)
+                    query = (
+                        "SELECT item FROM places WHERE is_free AND stage = ? AND part = ? AND item >= ? AND NOT EXISTS "
+                        f"(SELECT 1 FROM slots WHERE slots.item = places.item AND slots.person = ?{own}) "
+                        "ORDER BY item LIMIT 1"
+                    )
+                    rows = self._rows(query, stage, part, self._first_free.get(place, 0), person)
+                    if rows:
+                        self._first_free[place] = rows[0][0]
+                        return rows[0][0], stage
         return None
 
-    def _free_in(
-        self, connection: sqlite3.Connection, person: str, part: str, stage: str, before: Sequence[str]
-    ) -> tuple[int, str] | None:
-        ready = " AND (SELECT count(*) FROM counting WHERE counting.item = items.position AND counting.stage = ?) >= ?"
-        counts = [value for name in before[-1:] for value in (name, self.num_needed(name))]
-        fits = (
-            "items.part = ? AND items.position NOT IN (SELECT item FROM decided) AND NOT EXISTS (SELECT 1 FROM slots "
-            "WHERE slots.item = items.position AND slots.person = ? AND slots.released IS NULL)"
-            f"{ready if counts else ''}"
-        )
-        row = connection.execute(
-            "SELECT items.position FROM (SELECT item, count(*) AS number FROM taken WHERE stage = ? GROUP BY item "
-            f"HAVING number < ?) JOIN items ON items.position = item WHERE {fits} "
-            "ORDER BY number DESC, items.position LIMIT 1",
-            (stage, self.num_needed(stage), part, person, *counts),
-        ).fetchone()
-        row = (
-            row
-            or connection.execute(
-                f"SELECT items.position FROM items WHERE {fits} AND NOT EXISTS (SELECT 1 FROM taken WHERE "
-                "taken.item = items.position AND taken.stage = ?) ORDER BY items.position LIMIT 1",
-                (part, person, *counts, stage),
-            ).fetchone()
-        )
-        return None if row is None else (row[0], stage)
+    def _count_from(self, position: int) -> None:
+        """An item has changed: whoever looks for a free one must not begin after it."""
+        self._first_free = {place: min(first, position) for place, first in self._first_free.items()}
 
     def standing(self, person: str) -> str:
         """``passed``, ``unqualified`` (still at it), ``waiting`` for the seniors, or ``failed``."""
         if not self.settings.qualification:
             return "passed"
-        ((done,),) = self._rows("SELECT count(*) FROM counting WHERE person = ? AND stage = ?", person, QUALIFICATION)
+        ((done,),) = self._rows(
+            "SELECT count(*) FROM slots WHERE person = ? AND stage = 'qualification' AND released IS NULL AND "
+            "(label IS NOT NULL OR skipped IS NOT NULL)",
+            person,
+        )
         if done < self.settings.qualification:
             return "unqualified"
         verdicts = self.verdicts(person)

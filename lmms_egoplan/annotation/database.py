@@ -25,7 +25,7 @@ from lmms_egoplan.storage import hold, write_whole
 from lmms_egoplan.text import clean_text
 
 # Raised when the tables change.
-_FORMAT = 2
+_FORMAT = 3
 _APPLICATION_ID = 0x4C45414E
 _BUSY_S = 30.0
 _NOT_READ, _NOT_SAVED = "the database cannot be read", "nothing was saved now"
@@ -39,14 +39,22 @@ CREATE TABLE items (
 );
 CREATE TABLE slots (
     id INTEGER PRIMARY KEY AUTOINCREMENT, item INTEGER NOT NULL REFERENCES items, stage TEXT NOT NULL,
-    person TEXT NOT NULL REFERENCES people, since TEXT NOT NULL, released TEXT
+    person TEXT NOT NULL REFERENCES people, since TEXT NOT NULL, released TEXT, label INTEGER, skipped TEXT
 );
 CREATE UNIQUE INDEX live_slots ON slots (item, person) WHERE released IS NULL;
-CREATE INDEX slots_of ON slots (person);
-CREATE INDEX adjudications ON slots (item) WHERE stage = 'adjudication';
+CREATE INDEX slots_of ON slots (person, label);
+CREATE INDEX open_slots ON slots (person) WHERE label IS NULL AND skipped IS NULL AND released IS NULL;
+CREATE INDEX slots_on ON slots (item, person);
+CREATE INDEX qualifying ON slots (person) WHERE stage = 'qualification';
+CREATE TABLE places (
+    item INTEGER NOT NULL REFERENCES items, stage TEXT NOT NULL, part TEXT NOT NULL, after TEXT,
+    needed INTEGER NOT NULL, taken INTEGER NOT NULL DEFAULT 0, given INTEGER NOT NULL DEFAULT 0, is_free INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (item, stage)
+) WITHOUT ROWID;
+CREATE INDEX free_places ON places (stage, part, item) WHERE is_free;
 CREATE TABLE labels (
     id INTEGER PRIMARY KEY AUTOINCREMENT, slot INTEGER NOT NULL REFERENCES slots, form TEXT NOT NULL,
-    choices TEXT, comment TEXT NOT NULL, seconds REAL, at TEXT NOT NULL
+    choices TEXT, comment TEXT NOT NULL, seconds REAL, at TEXT NOT NULL, skipped TEXT
 );
 CREATE INDEX labels_of ON labels (slot);
 CREATE TABLE verdicts (
@@ -54,17 +62,40 @@ CREATE TABLE verdicts (
     passed INTEGER NOT NULL, comment TEXT NOT NULL, at TEXT NOT NULL
 );
 CREATE VIEW counting AS
-    SELECT labels.*, slots.item, slots.stage, slots.person FROM labels JOIN slots ON slots.id = labels.slot
-    WHERE labels.choices IS NOT NULL AND labels.id = (SELECT max(id) FROM labels AS own WHERE own.slot = slots.id);
+    SELECT labels.*, slots.item, slots.stage, slots.person FROM slots JOIN labels ON labels.id = slots.label;
 CREATE VIEW decided AS SELECT item FROM counting WHERE stage = 'adjudication';
 CREATE VIEW failed AS
     SELECT DISTINCT person FROM verdicts WHERE NOT passed AND id = (
         SELECT max(id) FROM verdicts AS own WHERE own.person = verdicts.person AND own.senior = verdicts.senior
     );
-CREATE VIEW taken AS SELECT * FROM slots WHERE released IS NULL AND person NOT IN (SELECT person FROM failed);
+CREATE VIEW taken AS
+    SELECT * FROM slots WHERE released IS NULL AND skipped IS NULL AND person NOT IN (SELECT person FROM failed);
+CREATE TRIGGER labelled AFTER INSERT ON labels BEGIN
+    UPDATE slots SET label = iif(NEW.choices IS NULL, NULL, NEW.id), skipped = NEW.skipped WHERE id = NEW.slot;
+END;
+CREATE TRIGGER judged AFTER INSERT ON verdicts BEGIN UPDATE slots SET since = since WHERE person = NEW.person; END;
 CREATE TRIGGER labels_stay BEFORE UPDATE ON labels BEGIN SELECT raise(ABORT, 'labels are only appended'); END;
 CREATE TRIGGER labels_are_kept BEFORE DELETE ON labels BEGIN SELECT raise(ABORT, 'labels are only appended'); END;
 """
+# After each change of a slot: how many people have each stage of its item, and whether one more may take it.
+_COUNT = """
+CREATE TRIGGER count_at_{event} AFTER {event} ON slots BEGIN
+    UPDATE places SET
+        taken = (SELECT count(*) FROM taken WHERE taken.item = places.item AND taken.stage = places.stage),
+        given = (SELECT count(*) FROM counting WHERE counting.item = places.item AND counting.stage = places.stage)
+    WHERE item = NEW.item;
+    UPDATE places SET is_free = taken < needed
+        AND (after IS NULL OR EXISTS (
+            SELECT 1 FROM places AS b WHERE b.item = NEW.item AND b.stage = places.after AND b.given >= b.needed))
+        AND NOT EXISTS (SELECT 1 FROM decided WHERE decided.item = NEW.item)
+    WHERE item = NEW.item;
+END;
+"""
+_NEW_PLACES = (
+    "INSERT INTO places (stage, item, part, after, needed, is_free) SELECT ?, position, part, ?, ?, ? FROM items "
+    "WHERE part = ?"
+)
+_TABLES += _COUNT.format(event="INSERT") + _COUNT.format(event="UPDATE")
 
 
 class StoreError(LmmsEgoplanError):
@@ -88,6 +119,10 @@ class Settings:
     qualification: int = 0
     seniors: int = 0
     options: Mapping[str, Any] | None = None
+
+    def needed(self, stage: Stage) -> int:
+        """Labels that an item needs in a stage."""
+        return self.per_item if stage.per_item is None else stage.per_item
 
 
 def create(path: Path, settings: Settings, items: Sequence[Item], stages: Sequence[Stage], seed: int = 0) -> None:
@@ -139,6 +174,10 @@ def create(path: Path, settings: Settings, items: Sequence[Item], stages: Sequen
                 ],
             )
             add_people(connection, settings.annotators, settings.seniors)
+            for stage, after in zip(stages, (None, *stages), strict=False):
+                row = (stage.name, after and after.name, settings.needed(stage), after is None, "main")
+                connection.execute(_NEW_PLACES, row)
+            connection.execute(_NEW_PLACES, (QUALIFICATION, None, settings.annotators, True, QUALIFICATION))
             connection.execute("COMMIT")
         try:
             os.link(unfinished, path)
@@ -329,7 +368,7 @@ def _check(settings: Settings, items: Sequence[Item], stages: Sequence[Stage]) -
     if len({item.id for item in items}) < len(items):
         twice = next(item.id for index, item in enumerate(items) if item.id in {other.id for other in items[:index]})
         raise LmmsEgoplanError(f"item {twice!r} is there twice; remove one")
-    needed = sum(settings.per_item if stage.per_item is None else stage.per_item for stage in stages)
+    needed = sum(map(settings.needed, stages))
     if settings.per_item < 1 or needed > settings.annotators:
         raise LmmsEgoplanError(f"each item needs {needed} annotators and there are {settings.annotators}; give more")
     if settings.qualification and len(stages) > 1:

@@ -78,6 +78,9 @@ class Store(Assignments):
             )
         with self._writing() as connection:
             add_people(connection, annotators, self.settings.seniors)
+            renewed = (annotators, annotators, QUALIFICATION)
+            connection.execute("UPDATE places SET needed = ?, is_free = taken < ? WHERE stage = ?", renewed)
+            self._first_free.clear()
             connection.execute("UPDATE settings SET value = ? WHERE name = 'annotators'", (json.dumps(annotators),))
         self.settings = self._settings()
 
@@ -102,7 +105,7 @@ class Store(Assignments):
 
     def num_labelled(self, person: str) -> int:
         """Labels of a person that count."""
-        return self._rows("SELECT count(*) FROM counting WHERE person = ?", person)[0][0]
+        return self._rows("SELECT count(*) FROM slots WHERE person = ? AND label IS NOT NULL", person)[0][0]
 
     def positions(self) -> dict[str, int]:
         """By item id, its place."""
@@ -131,6 +134,7 @@ class Store(Assignments):
                 "INSERT INTO labels (slot, form, choices, comment, seconds, at) VALUES (?, ?, ?, ?, ?, ?)",
                 (slot.id, *sent, seconds, now()),
             )
+            self._count_from(slot.position)
         return True
 
     def undo(self, person: str) -> bool:
@@ -143,7 +147,9 @@ class Store(Assignments):
             NotYoursError: the lead has decided, or a later stage of the item has begun.
         """
         rows = self._rows(
-            "SELECT slot FROM counting WHERE person = ? AND stage != ? ORDER BY id DESC LIMIT 1", person, ADJUDICATION
+            "SELECT id FROM slots WHERE person = ? AND stage != ? AND label IS NOT NULL ORDER BY label DESC LIMIT 1",
+            person,
+            ADJUDICATION,
         )
         if not rows:
             return False
@@ -151,6 +157,7 @@ class Store(Assignments):
         with self._writing() as connection:
             self.check_open(connection, slot)
             _withdraw(connection, slot.id)
+            self._count_from(slot.position)
         return True
 
     def undo_decision(self, position: int) -> bool:
@@ -165,6 +172,7 @@ class Store(Assignments):
             ).fetchall()
             for (slot,) in rows:
                 _withdraw(connection, slot)
+            self._count_from(position)
         return bool(rows)
 
     def adjudicate(self, position: int, lead: str) -> Slot:
@@ -195,6 +203,7 @@ class Store(Assignments):
                 "INSERT INTO verdicts (person, senior, passed, comment, at) VALUES (?, ?, ?, ?, ?)",
                 (person, senior, passed, comment, now()),
             )
+            self._first_free.clear()
 
     def labelled(self) -> Labelled:
         """All items with the labels that count."""

@@ -255,7 +255,7 @@ def test_a_server_that_generates_few_tokens_reads_prompts_of_longer_candidates(p
         limit = lambda: setattr(server, "most", most)  # noqa: E731
         assert paths(server, processor, edit=limit) == [PROMPT_LOGPROBS] * 3
         server.most = None if is_late else most
-        with pytest.raises(RankingError, match="question q0: |forces no tokens"):
+        with pytest.raises(RankingError, match=r"question q0: |forces no tokens"):
             paths(server, processor, method=FORCED, edit=limit)
 
 
