@@ -26,7 +26,7 @@ from transformers import PreTrainedModel, ProcessorMixin
 
 from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.engine.ranker import EngineRanker
-from lmms_egoplan.ranking.engine.requests import FORCED, PROMPT_LOGPROBS
+from lmms_egoplan.ranking.engine.requests import FORCED, PROMPT_LOGPROBS, ranking_arguments
 from lmms_egoplan.ranking.scores import CandidateScore
 
 Question = tuple[list[dict[str, Any]], list[str], str]
@@ -74,7 +74,7 @@ def start(folder: str, dtype: str, images: int) -> Any:
     """vLLM on a checkpoint, for questions of so many images."""
     from vllm import LLM
 
-    from lmms_egoplan.ranking.engine.local import ARGUMENTS, LocalEngine
+    from lmms_egoplan.ranking.engine.local import LocalEngine
 
     return LocalEngine(
         LLM(
@@ -84,7 +84,7 @@ def start(folder: str, dtype: str, images: int) -> Any:
             max_model_len=4096,
             kv_cache_memory_bytes=2**31,
             limit_mm_per_prompt={"image": images, "video": 0},
-            **ARGUMENTS,
+            **ranking_arguments({}),
         )
     )
 

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import fmean
 from typing import Any
@@ -30,6 +30,7 @@ class Agreement:
         in [-1, 1].
     cohen_pairs: how many pairs that are.
     cohen_smallest_overlap: items that the pair shares that shares fewest; None without a pair.
+    items_skipped: that somebody could not judge; other people's labels of them count.
     cohen_pairs_skipped: pairs that share fewer items, or one of whom gives one level to all of them: no kappa then.
     """
 
@@ -43,18 +44,19 @@ class Agreement:
     cohen_pairs: int
     cohen_smallest_overlap: int | None
     cohen_pairs_skipped: int
+    items_skipped: int = 0
 
 
 def agreements(flow: Flow, labelled: Labelled) -> list[Agreement]:
     """Agreement on every scale of a flow, by the labels of its first stage."""
     stage = flow.stages[0].name
-    return [
-        measure(
-            scale,
-            [{label.person: scale.of(label.values) for label in labelled.of(item, stage)} for item in labelled.items],
-        )
+    skipped = len({skip.item for skip in labelled.skips if skip.stage == stage})
+    labels = [labelled.of(item, stage) for item in labelled.items]
+    found = [
+        measure(scale, [{label.person: scale.of(label.values) for label in own} for own in labels])
         for scale in flow.scales().values()
     ]
+    return [replace(one, items_skipped=skipped) for one in found]
 
 
 def measure(scale: Scale, labels: Units) -> Agreement:

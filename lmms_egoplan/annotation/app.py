@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import Annotated
 from urllib.parse import parse_qs
 
-from fastapi import Depends, FastAPI, Path, Request
+from fastapi import Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from loguru import logger
@@ -23,7 +23,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lmms_egoplan.annotation import pages
-from lmms_egoplan.annotation.assignment import NotYoursError, Slot
+from lmms_egoplan.annotation.assignment import NewerLabelError, NotYoursError, Slot
 from lmms_egoplan.annotation.clips import KeptImage, Media, MediaFolder
 from lmms_egoplan.annotation.database import ANNOTATOR, LEAD, SENIOR, StoreError
 from lmms_egoplan.annotation.flow import Flow
@@ -156,10 +156,11 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
 
     @app.exception_handler(LmmsEgoplanError)
     def tell(request: Request, error: LmmsEgoplanError) -> HTMLResponse:
-        status = 403 if isinstance(error, NotYoursError) else 507 if isinstance(error, StoreError) else 500
+        statuses = {NotYoursError: 403, NewerLabelError: 409, StoreError: 507}
+        status = next((number for kind, number in statuses.items() if isinstance(error, kind)), 500)
         title = "Not saved" if request.method == "POST" else "Not shown"
         advice = " Tell whoever started the server; then go back in your browser and send the form again."
-        text = "" if isinstance(error, NotYoursError) else advice
+        text = "" if status < 500 else advice
         # Paths of this machine are nobody's business on another one.
         what = str(error).replace(str(store.path), store.path.name)
         return HTMLResponse(pages.message_page(title, f"{what}.{text}", is_known(request)), status)
@@ -202,12 +203,36 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
         if not nonce:
             raise HTTPException(400, "The form cannot be read.")
         form = form_of(slot)
+        kept = replace(slot, values=pages.as_sent(form, sent), comment=comment)
         try:
             values = flow.check(slot.item.shown, read_values(form, sent))
+            seen = replace(slot, last=_whole(_one(sent, "seen")))
+            store.save(seen, nonce, values, comment, _seconds(_one(sent, "seconds")))
         except FormError as error:
-            kept = replace(slot, values=pages.as_sent(form, sent), comment=comment)
             return HTMLResponse(item_page(person, kept, str(error), nonce), 422)
-        store.save(slot, nonce, values, comment, _seconds(_one(sent, "seconds")))
+        except NewerLabelError as error:
+            newer = [f"{title}: {text}" for title, text in pages.described(form, slot.values or {})]
+            told = f"{error}. It has: {slot.skipped or '; '.join(newer)}. Save again to replace that"
+            return HTMLResponse(item_page(person, kept, told, nonce), 409)
+        return RedirectResponse("/", 303)
+
+    @app.get("/label/{number}")
+    def own_label(number: Number, person: Who) -> HTMLResponse:
+        return HTMLResponse(item_page(person, store.slot(number, person.name)))
+
+    @app.get("/mine")
+    def mine(person: Who, words: str = "", page: Annotated[int, Query(ge=0, lt=2**31)] = 0) -> HTMLResponse:
+        only(person, ANNOTATOR)
+        return HTMLResponse(shown.mine(person, words.strip(), page))
+
+    @app.post("/skip/{number}")
+    def skip(number: Number, person: Who, sent: Checked) -> Response:
+        only(person, ANNOTATOR)
+        slot = store.slot(number, person.name)
+        nonce, reason = _one(sent, "form"), " ".join(_one(sent, "reason").split())[:_COMMENT]
+        if not (nonce and reason):
+            return HTMLResponse(item_page(person, slot, "Skip: write why you cannot judge this item"), 422)
+        store.save(replace(slot, last=_whole(_one(sent, "seen"))), nonce, None, skipped=reason)
         return RedirectResponse("/", 303)
 
     @app.post("/undo")
@@ -295,6 +320,11 @@ class _AddHeaders:
 
 def _one(sent: Sent, name: str) -> str:
     return sent.get(name, [""])[0]
+
+
+def _whole(text: str) -> int:
+    """A whole number that a browser sent back; -1 for anything else."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
 
 
 def _seconds(text: str) -> float | None:

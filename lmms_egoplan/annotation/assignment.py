@@ -18,12 +18,18 @@ class NotYoursError(LmmsEgoplanError):
     """A person asks for something that is not theirs, or no longer open."""
 
 
+class NewerLabelError(LmmsEgoplanError):
+    """A label was saved after the form was shown that would replace it."""
+
+
 @dataclass(frozen=True)
 class Slot:
     """One item that one person labels in one stage.
 
     earlier: of each stage before, the values that count.
     values, comment: of the person's last label, be it withdrawn; None and "" before the first.
+    last: number of what the person last saved of it, be it a label, a skip or a withdrawal; 0 before the first.
+    skipped: why the person skipped it; None if they did not.
     """
 
     id: int
@@ -34,6 +40,8 @@ class Slot:
     earlier: tuple[Values, ...]
     values: Values | None
     comment: str
+    last: int = 0
+    skipped: str | None = None
 
 
 class Assignments(Database):
@@ -80,14 +88,15 @@ class Assignments(Database):
             NotYoursError: there is none of theirs with this number.
         """
         rows = self._rows(
-            "SELECT slots.released, slots.stage, items.position, items.id, items.shown, items.hidden FROM slots JOIN "
-            "items ON items.position = slots.item WHERE slots.id = ? AND slots.person = ?",
+            "SELECT slots.released, slots.skipped, (SELECT max(id) FROM labels WHERE slot = slots.id), slots.stage, "
+            "items.position, items.id, items.shown, items.hidden FROM slots JOIN items ON items.position = slots.item "
+            "WHERE slots.id = ? AND slots.person = ?",
             number,
             person,
         )
         if not rows:
             raise NotYoursError("this item is not yours to label")
-        ((released, stage, position, *item),) = rows
+        ((released, skipped, newest, stage, position, *item),) = rows
         if released:
             raise NotYoursError(_GIVEN_BACK)
         last = self._rows(
@@ -96,7 +105,7 @@ class Assignments(Database):
         )
         values, comment = (json.loads(last[0][0]), last[0][1]) if last else (None, "")
         earlier = self._earlier(position, stage)
-        return Slot(number, position, as_item(*item), stage, person, earlier, values, comment)
+        return Slot(number, position, as_item(*item), stage, person, earlier, values, comment, newest or 0, skipped)
 
     def num_needed(self, stage: str) -> int:
         """Labels that an item needs in a stage."""
@@ -207,6 +216,9 @@ class Assignments(Database):
             raise NotYoursError("the seniors have not let your qualification pass, so your labels are not taken")
         if connection.execute("SELECT 1 FROM decided WHERE item = ?", (slot.position,)).fetchone():
             raise NotYoursError("the lead has decided on this item, so its labels stay as they are")
+        full = "SELECT 1 FROM places WHERE item = ? AND stage = ? AND taken >= needed"
+        if slot.skipped and connection.execute(full, (slot.position, slot.stage)).fetchone():
+            raise NotYoursError("you skipped this item, and another person has it now")
         names = [stage.name for stage in self._stages]
         later = names[names.index(slot.stage) + 1 :] if slot.stage in names else []
         marks = ", ".join("?" * len(later))
@@ -215,11 +227,14 @@ class Assignments(Database):
             raise NotYoursError("another person works on this item already, so your label stays as it is")
 
     def check_complete(self, connection: sqlite3.Connection, position: int) -> None:
-        """Check that an item has all of its labels, by people who have not failed, so that the lead may decide.
+        """Check that an item has all of its labels, by people who have not failed, or was skipped: the lead may decide.
 
         Raises:
             NotYoursError: it does not.
         """
+        skipped = "SELECT 1 FROM slots WHERE item = ? AND skipped IS NOT NULL AND released IS NULL"
+        if connection.execute(skipped, (position,)).fetchone():
+            return
         number = (
             "SELECT count(*) FROM counting WHERE item = ? AND stage = ? AND person NOT IN (SELECT person FROM failed)"
         )

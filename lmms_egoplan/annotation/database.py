@@ -48,7 +48,8 @@ CREATE INDEX slots_on ON slots (item, person);
 CREATE INDEX qualifying ON slots (person) WHERE stage = 'qualification';
 CREATE TABLE places (
     item INTEGER NOT NULL REFERENCES items, stage TEXT NOT NULL, part TEXT NOT NULL, after TEXT,
-    needed INTEGER NOT NULL, taken INTEGER NOT NULL DEFAULT 0, given INTEGER NOT NULL DEFAULT 0, is_free INTEGER NOT NULL DEFAULT 0,
+    needed INTEGER NOT NULL, taken INTEGER NOT NULL DEFAULT 0, given INTEGER NOT NULL DEFAULT 0,
+    is_free INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (item, stage)
 ) WITHOUT ROWID;
 CREATE INDEX free_places ON places (stage, part, item) WHERE is_free;

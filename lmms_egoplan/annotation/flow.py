@@ -49,6 +49,16 @@ class Label:
 
 
 @dataclass(frozen=True)
+class Skip:
+    """An item that a person cannot judge in a stage, with their reason; another person gets it."""
+
+    item: str
+    stage: str
+    person: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Stage:
     """A round of labels; the next begins on an item when it has all of its labels of this one.
 
@@ -85,6 +95,7 @@ class Labelled:
     qualification: ids of the items that served for it.
     per_item: labels that an item needs.
     options: of the command that made the database.
+    skips: items that people could not judge.
     """
 
     items: Sequence[Item]
@@ -94,6 +105,7 @@ class Labelled:
     qualification: frozenset[str]
     per_item: int
     options: Mapping[str, Any]
+    skips: Sequence[Skip] = ()
 
     def of(self, item: Item, stage: str) -> list[Label]:
         """An item's labels of a stage, by people whose labels count."""

@@ -12,7 +12,7 @@ from lmms_egoplan.annotation.assignment import Slot
 from lmms_egoplan.annotation.database import ANNOTATOR
 from lmms_egoplan.annotation.flow import ADJUDICATION, QUALIFICATION, Flow, Labelled
 from lmms_egoplan.annotation.forms import Choice, Form, FormError, Marks, Values
-from lmms_egoplan.annotation.store import Person, Store
+from lmms_egoplan.annotation.store import PAGE, Person, Store
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -59,6 +59,11 @@ class Pages:
         titles = {stage.name: stage.title for stage in self._flow.stages}
         stage = titles.get(slot.stage, slot.stage.capitalize())
         return self._render("item", person, slot=slot, form=form, nonce=nonce, stage=stage, error=error, others=others)
+
+    def mine(self, person: Person, words: str, page: int) -> str:
+        """What a person labelled or skipped, to be opened and changed."""
+        rows = self._store.own_labels(person.name, words, page)
+        return self._render("mine", person, words=words, page=page, rows=rows[:PAGE], is_last=len(rows) <= PAGE)
 
     def idle(self, person: Person) -> str:
         """What an annotator sees where there is nothing to do."""

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from lmms_egoplan.annotation.assignment import Assignments, NotYoursError, Slot, as_item, take
+from lmms_egoplan.annotation.assignment import Assignments, NewerLabelError, NotYoursError, Slot, as_item, take
 from lmms_egoplan.annotation.database import ANNOTATOR, LEAD, SENIOR, StoreError, add_people, as_json, digest, now
-from lmms_egoplan.annotation.flow import ADJUDICATION, QUALIFICATION, Item, Label, Labelled
+from lmms_egoplan.annotation.flow import ADJUDICATION, QUALIFICATION, Item, Label, Labelled, Skip
 from lmms_egoplan.annotation.forms import Values
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.text import clean_text
+
+# Labels, or lines of a list, on a page.
+PAGE = 100
 
 
 @dataclass(frozen=True)
@@ -111,27 +114,44 @@ class Store(Assignments):
         """By item id, its place."""
         return dict(self._rows("SELECT id, position FROM items"))
 
-    def save(self, slot: Slot, form: str, values: Values, comment: str = "", seconds: float | None = None) -> bool:
+    def save(
+        self,
+        slot: Slot,
+        form: str,
+        values: Values | None,
+        comment: str = "",
+        seconds: float | None = None,
+        *,
+        skipped: str | None = None,
+    ) -> bool:
         """Append a label; it is on the disk when this returns.
 
         Args:
+            slot: as it was when the form was shown, by its `last`.
             form: a text of the form that was sent. If it comes twice in a row with the same values and comment, the
                 second is not stored; with others, it is a correction.
+            values: None if the item is skipped.
+            skipped: why it is.
 
         Returns:
             Whether it was stored.
 
         Raises:
             NotYoursError: the slot is gone, the lead has decided, or a later stage of the item has begun.
+            NewerLabelError: another form has saved a label meanwhile.
         """
-        sent = (form, as_json(values), clean_text(comment))
+        sent = (form, None if values is None else as_json(values), clean_text(comment), skipped and clean_text(skipped))
         with self._writing() as connection:
-            last = "SELECT form, choices, comment FROM labels WHERE slot = ? ORDER BY id DESC LIMIT 1"
-            if connection.execute(last, (slot.id,)).fetchone() == sent:
+            newest = "SELECT id, form, choices, comment, skipped FROM labels WHERE slot = ? ORDER BY id DESC LIMIT 1"
+            last, *saved = connection.execute(newest, (slot.id,)).fetchone() or (0, "", None, "", None)
+            if tuple(saved) == sent:
                 return False
             self.check_open(connection, slot)
+            is_withdrawn = saved[1] is None and saved[3] is None
+            if slot.last != last and saved[0] != form and not is_withdrawn:
+                raise NewerLabelError("this item was saved in another tab or window after this page was opened")
             connection.execute(
-                "INSERT INTO labels (slot, form, choices, comment, seconds, at) VALUES (?, ?, ?, ?, ?, ?)",
+                "INSERT INTO labels (slot, form, choices, comment, skipped, seconds, at) VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (slot.id, *sent, seconds, now()),
             )
             self._count_from(slot.position)
@@ -205,6 +225,36 @@ class Store(Assignments):
             )
             self._first_free.clear()
 
+    def own_labels(self, person: str, words: str, page: int) -> list[tuple[int, str, str, str | None, str]]:
+        """What a person labelled or skipped, the newest first, `PAGE` at a time.
+
+        Args:
+            words: of the item's id, or of the label, its comment or the reason of a skip.
+            page: from 0.
+
+        Returns:
+            Slot, item, stage, reason of a skip, and time.
+        """
+        return self._rows(
+            "SELECT slots.id, items.id, slots.stage, slots.skipped, labels.at FROM slots "
+            "JOIN items ON items.position = slots.item "
+            "JOIN labels ON labels.id = (SELECT max(id) FROM labels WHERE slot = slots.id) "
+            "WHERE person = ? AND released IS NULL AND (label IS NOT NULL OR slots.skipped IS NOT NULL) AND "
+            "instr(lower(items.id || ' ' || coalesce(choices, labels.skipped) || ' ' || comment), lower(?)) "
+            "ORDER BY slots.id DESC LIMIT ? OFFSET ?",
+            *(person, words, PAGE + 1, page * PAGE),
+        )
+
+    def skips(self) -> list[Skip]:
+        """Items that people skipped and have not labelled since."""
+        return [
+            Skip(*row)
+            for row in self._rows(
+                "SELECT items.id, stage, person, skipped FROM slots JOIN items ON items.position = slots.item "
+                "WHERE skipped IS NOT NULL AND released IS NULL ORDER BY slots.id"
+            )
+        ]
+
     def labelled(self) -> Labelled:
         """All items with the labels that count."""
         with self._snapshot():
@@ -225,6 +275,7 @@ class Store(Assignments):
                 served,
                 self.settings.per_item,
                 self.settings.options or {},
+                self.skips(),
             )
 
     def progress(self) -> list[Progress]:
