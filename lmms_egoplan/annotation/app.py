@@ -49,6 +49,7 @@ _HEADERS = {
 Sent = dict[str, list[str]]
 # As SQLite counts.
 Number = Annotated[int, Path(ge=0, lt=2**63)]
+PageNumber = Annotated[int, Query(ge=0, lt=2**31)]
 
 
 def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
@@ -181,10 +182,15 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
             raise HTTPException(404, "There is no such page.")
         return FileResponse(path)
 
+    @app.get("/agreement")
+    def agreement(person: Who) -> HTMLResponse:
+        only(person, LEAD)
+        return HTMLResponse(shown.agreement(person))
+
     @app.get("/")
-    def index(person: Who) -> HTMLResponse:
+    def index(person: Who, page: PageNumber = 0) -> HTMLResponse:
         if person.role == LEAD:
-            return HTMLResponse(shown.lead(person))
+            return HTMLResponse(shown.lead(person, page))
         if person.role == SENIOR:
             return HTMLResponse(shown.senior(person))
         slot = store.next_slot(person.name)
@@ -221,7 +227,7 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
         return HTMLResponse(item_page(person, store.slot(number, person.name)))
 
     @app.get("/mine")
-    def mine(person: Who, words: str = "", page: Annotated[int, Query(ge=0, lt=2**31)] = 0) -> HTMLResponse:
+    def mine(person: Who, words: str = "", page: PageNumber = 0) -> HTMLResponse:
         only(person, ANNOTATOR)
         return HTMLResponse(shown.mine(person, words.strip(), page))
 

@@ -92,8 +92,13 @@ class Pages:
         item = self._store.item(position)
         return self._render("view", person, item=item, form=self._flow.form(item.shown, (), 0), position=position)
 
-    def lead(self, person: Person) -> str:
-        """Progress, agreement, disagreements and comments."""
+    def agreement(self, person: Person) -> str:
+        """Agreement, whose intervals take their time."""
+        found = agreements(self._flow, self._store.labelled())
+        return self._render("agreement", person, agreements=found, when_undefined=WHEN_UNDEFINED)
+
+    def lead(self, person: Person, page: int) -> str:
+        """Progress, disagreements, skipped items and comments, `PAGE` of each."""
         labelled = self._store.labelled()
         positions = self._store.positions()
         comments = [
@@ -103,19 +108,22 @@ class Pages:
             if label.comment
         ]
         differing = {item.id for item in disputed(self._flow, labelled, self._store)}
+        decided = [
+            (positions[item.id], item.id, labelled.adjudicated(item))
+            for item in labelled.items
+            if item.id in differing or labelled.adjudicated(item)
+        ]
+        skips = [(positions[skip.item], skip) for skip in labelled.skips]
+        lists = {"disputed": decided, "comments": comments, "skips": skips}
         return self._render(
             "lead",
             person,
             counts=stage_counts(self._flow, labelled, self._store),
-            agreements=agreements(self._flow, labelled),
-            when_undefined=WHEN_UNDEFINED,
-            disputed=[
-                (positions[item.id], item.id, labelled.adjudicated(item))
-                for item in labelled.items
-                if item.id in differing or labelled.adjudicated(item)
-            ],
-            comments=comments,
+            page=page,
+            numbers={name: len(lines) for name, lines in lists.items()},
+            is_last=all(len(lines) <= (page + 1) * PAGE for lines in lists.values()),
             remarks=self._flow.remarks(labelled),
+            **{name: lines[page * PAGE : (page + 1) * PAGE] for name, lines in lists.items()},
         )
 
     def _render(self, name: str, person: Person, **context: Any) -> str:
