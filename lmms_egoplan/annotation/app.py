@@ -5,20 +5,22 @@ alone, so none reaches the file system.
 """
 
 import hmac
+import re
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
-from typing import Annotated
-from urllib.parse import parse_qs
+from ipaddress import ip_address
+from typing import Annotated, Literal
+from urllib.parse import parse_qs, urlsplit
 
 from fastapi import Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from loguru import logger
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -31,10 +33,12 @@ from lmms_egoplan.annotation.forms import Form, FormError, majority, read_values
 from lmms_egoplan.annotation.store import Person, Store
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError
+from lmms_egoplan.text import clean_text
 
 # Bytes of a form.
 _LARGEST = 200_000
 _COMMENT = 2000
+_NAME = 100
 _LONGEST_S = 86_400.0
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; img-src 'self' data:; media-src 'self'; style-src 'self'; "
@@ -46,19 +50,23 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 
+# What stands before the paths of a person's pages; `Person.base`.
+_BASE = re.compile(r"(/p/[0-9a-f]{12})/")
+
 Sent = dict[str, list[str]]
 # As SQLite counts.
 Number = Annotated[int, Path(ge=0, lt=2**63)]
 PageNumber = Annotated[int, Query(ge=0, lt=2**31)]
 
 
-def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
+def make_app(store: Store, flow: Flow, folder: MediaFolder, hosts: Collection[str] = ()) -> FastAPI:
     """The server of one database.
 
     Args:
         store: open, alone.
         flow: of its benchmark.
         folder: with its media.
+        hosts: names under which the server is asked; addresses and ``localhost`` are, too.
     """
     # Cuts clips before they are asked for, one at a time.
     ahead = ThreadPoolExecutor(1)
@@ -70,16 +78,21 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
     secret = store.secret.encode()
-    # By the tokens' digests, so that the time of a look-up tells nothing of a token.
-    people = {sha256(person.token.encode()).digest(): person for person in store.people()}
     # Cookies do not tell ports apart: servers of two databases must not take each other's.
     cookie = f"annotate-{store.mark}"
+
+    def read_people() -> dict[bytes, Person]:
+        # By the tokens' digests, so that the time of a look-up tells nothing of a token.
+        return {sha256(person.token.encode()).digest(): person for person in store.people() if not person.is_closed}
+
+    people = read_people()
 
     def look_up(token: str) -> Person | None:
         return people.get(sha256(token.encode("utf-8", "replace")).digest())
 
-    def is_known(request: Request) -> bool:
-        return look_up(request.cookies.get(cookie, "")) is not None
+    def base_of(request: Request) -> str | None:
+        person = look_up(request.cookies.get(cookie, ""))
+        return person and person.base
 
     def find(token: str) -> Person:
         person = look_up(token)
@@ -88,7 +101,10 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
         return person
 
     async def who(request: Request) -> Person:
-        return find(request.cookies.get(cookie, ""))
+        person = find(request.cookies.get(cookie, ""))
+        if request.scope["base"] != person.base:
+            raise HTTPException(403, "This page is not yours.")
+        return person
 
     def csrf(person: Person) -> str:
         return hmac.new(secret, f"csrf {person.token}".encode(), sha256).hexdigest()
@@ -138,22 +154,22 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
                 for media in flow.form(item.shown, earlier, 0).media:
                     folder.file(media)
 
-    app.add_middleware(_AddHeaders)
+    app.add_middleware(_Guard, hosts={"localhost", *(host.lower() for host in hosts)})
 
     @app.exception_handler(HTTPException)
     def tell_http(request: Request, error: HTTPException) -> HTMLResponse:
-        return HTMLResponse(pages.message_page("Not shown", error.detail, is_known(request)), error.status_code)
+        return HTMLResponse(pages.message_page("Not shown", error.detail, base_of(request)), error.status_code)
 
     @app.exception_handler(RequestValidationError)
     def tell_wrong_address(request: Request, _: RequestValidationError) -> HTMLResponse:
-        return HTMLResponse(pages.message_page("Not shown", "There is no such page.", is_known(request)), 404)
+        return HTMLResponse(pages.message_page("Not shown", "There is no such page.", base_of(request)), 404)
 
     @app.exception_handler(OSError)
     def tell_failure(request: Request, error: OSError) -> HTMLResponse:
         # Paths are for whoever started the server alone.
         logger.error(f"{request.url.path} cannot be answered: {error}")
         text = f"The server cannot use one of its files: {error.strerror}. Tell whoever started it."
-        return HTMLResponse(pages.message_page("Not shown", text, is_known(request)), 500)
+        return HTMLResponse(pages.message_page("Not shown", text, base_of(request)), 500)
 
     @app.exception_handler(LmmsEgoplanError)
     def tell(request: Request, error: LmmsEgoplanError) -> HTMLResponse:
@@ -164,15 +180,21 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
         text = "" if status < 500 else advice
         # Paths of this machine are nobody's business on another one.
         what = str(error).replace(str(store.path), store.path.name)
-        return HTMLResponse(pages.message_page(title, f"{what}.{text}", is_known(request)), status)
+        return HTMLResponse(pages.message_page(title, f"{what}.{text}", base_of(request)), status)
 
     @app.get("/enter/{token}")
     def enter(token: str, request: Request) -> Response:
         person = find(token)
-        response = RedirectResponse("/", 303)
-        is_encrypted = request.url.scheme == "https"
-        lasting = 180 * 86_400
-        response.set_cookie(cookie, person.token, max_age=lasting, secure=is_encrypted, httponly=True, samesite="lax")
+        response = RedirectResponse(f"{person.base}/", 303)
+        response.set_cookie(
+            cookie,
+            person.token,
+            max_age=180 * 86_400,
+            path=person.base,
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="lax",
+        )
         return response
 
     @app.get("/static/{name}")
@@ -247,6 +269,20 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
         store.undo(person.name)
         return RedirectResponse("/", 303)
 
+    @app.post("/people/{change}")
+    def change_person(change: Literal["name", "close", "renew"], person: Who, sent: Checked) -> Response:
+        nonlocal people
+        only(person, LEAD)
+        name = _one(sent, "person")
+        if name not in [other.name for other in store.people() if other.role != LEAD]:
+            raise HTTPException(400, "The form cannot be read.")
+        if change == "name":
+            store.call(name, clean_text(" ".join(_one(sent, "called").split())[:_NAME]))
+        else:
+            store.change_link(name, is_closed=change == "close")
+        people = read_people()
+        return RedirectResponse("/", 303)
+
     @app.post("/release")
     def release(person: Who, sent: Checked) -> Response:
         only(person, LEAD)
@@ -257,7 +293,7 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
     def qualify(person: Who, sent: Checked) -> Response:
         only(person, SENIOR)
         name, verdict = _one(sent, "person"), _one(sent, "verdict")
-        if verdict not in ("pass", "fail") or name not in [known.name for known in people.values()]:
+        if verdict not in ("pass", "fail") or name not in [known.name for known in store.people()]:
             raise HTTPException(400, "The form cannot be read.")
         store.judge_qualification(name, person.name, verdict == "pass", _one(sent, "comment").strip()[:_COMMENT])
         return RedirectResponse("/", 303)
@@ -307,21 +343,44 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder) -> FastAPI:
     return app
 
 
-class _AddHeaders:
-    """Adds `_HEADERS` to every answer; its own value of one stays."""
+class _Guard:
+    """Refuses unknown hosts, whose pages could read ours, and reads the base of a person's paths.
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    Every answer gets `_HEADERS`; its own value of one stays.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+        self._app, self._hosts = app, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        found = _BASE.match(scope["path"])
+        base = found[1] if found else ""
+        scope = scope | {"base": base, "path": scope["path"].removeprefix(base)}
+
         async def send_more(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
+                if base and "location" in headers:
+                    headers["location"] = base + headers["location"]
             await send(message)
 
-        await self._app(scope, receive, send_more)
+        if self._is_known(Headers(scope=scope).get("host", "")):
+            await self._app(scope, receive, send_more)
+        else:
+            text = "This server has another name. Open the link as it was given to you."
+            await HTMLResponse(pages.message_page("Not shown", text, None), 421)(scope, receive, send_more)
+
+    def _is_known(self, host: str) -> bool:
+        try:
+            name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
+            return name in self._hosts or bool(ip_address(name))
+        except ValueError:
+            return False
 
 
 def _one(sent: Sent, name: str) -> str:

@@ -33,7 +33,10 @@ LEAD, SENIOR, ANNOTATOR = "lead", "senior", "annotator"
 
 _TABLES = """
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE people (name TEXT PRIMARY KEY, role TEXT NOT NULL, token TEXT NOT NULL UNIQUE) WITHOUT ROWID;
+CREATE TABLE people (
+    name TEXT PRIMARY KEY, role TEXT NOT NULL, token TEXT NOT NULL UNIQUE, called TEXT UNIQUE,
+    is_closed INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
 CREATE TABLE items (
     position INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, part TEXT NOT NULL, shown TEXT NOT NULL, hidden TEXT NOT NULL
 );
@@ -358,7 +361,7 @@ def add_people(connection: sqlite3.Connection, annotators: int, seniors: int) ->
     people += [(f"senior-{number}", SENIOR) for number in range(1, seniors + 1)]
     people += [(f"annotator-{number}", ANNOTATOR) for number in range(1, annotators + 1)]
     connection.executemany(
-        "INSERT INTO people VALUES (?, ?, ?) ON CONFLICT (name) DO NOTHING",
+        "INSERT INTO people (name, role, token) VALUES (?, ?, ?) ON CONFLICT (name) DO NOTHING",
         [(name, role, secrets.token_urlsafe(24)) for name, role in people],
     )
 

@@ -127,13 +127,14 @@ class Pages:
         )
 
     def _render(self, name: str, person: Person, **context: Any) -> str:
-        shared = {"flow": self._flow, "store": self._store, "person": person, "csrf": self._csrf(person)}
+        shared = {"flow": self._flow, "store": self._store, "person": person, "base": person.base}
+        shared["csrf"] = self._csrf(person)
         return _environment().get_template(f"{name}.html.jinja").render(shared | context)
 
 
-def message_page(title: str, text: str, is_known: bool) -> str:
-    """A page that says one thing; with style sheets and a way on for those who may have them."""
-    return _environment().get_template("message.html.jinja").render(title=title, text=text, is_known=is_known)
+def message_page(title: str, text: str, base: str | None) -> str:
+    """A page that says one thing; with style sheets and a way on, below `base`, for those who may have them."""
+    return _environment().get_template("message.html.jinja").render(title=title, text=text, base=base)
 
 
 def disputed(flow: Flow, labelled: Labelled, store: Store) -> list:

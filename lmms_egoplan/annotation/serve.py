@@ -88,12 +88,12 @@ def serve(store: Store, flow: Flow, host: str, port: int) -> None:
     name = f"[{host}]" if ":" in host else socket.gethostname() if host == "0.0.0.0" else host
     typer.echo("Give each person their own link; whoever has it can label under their name.")
     for person in store.people():
-        typer.echo(f"  {person.name}: http://{name}:{port}/enter/{person.token}")
+        link = "closed" if person.is_closed else f"http://{name}:{port}/enter/{person.token}"
+        typer.echo(f"  {person.title}: {link}")
     typer.echo(f"Labels are in {store.path}. Stop with Ctrl+C; the same command goes on.")
     # No log of requests: links are in it.
-    config = uvicorn.Config(
-        make_app(store, flow, media_folder(store.path)), log_level="warning", access_log=False, server_header=False
-    )
+    page = make_app(store, flow, media_folder(store.path), {host, socket.gethostname(), socket.getfqdn()})
+    config = uvicorn.Config(page, log_level="warning", access_log=False, server_header=False)
     try:
         uvicorn.Server(config).run(sockets=[listening])
     finally:

@@ -1,9 +1,11 @@
 """Labels, every one an appended row, the people who gave them, and how far they are."""
 
 import json
+import secrets
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from statistics import median
 
 from lmms_egoplan.annotation.assignment import Assignments, NewerLabelError, NotYoursError, Slot, as_item, take
@@ -23,11 +25,25 @@ class Person:
 
     role: `LEAD`, `SENIOR` or `ANNOTATOR`.
     token: what their link holds; a secret.
+    called: the name that the lead gave them; None for none.
+    is_closed: whether their link opens nothing.
     """
 
     name: str
     role: str
     token: str
+    called: str | None = None
+    is_closed: bool = False
+
+    @property
+    def title(self) -> str:
+        """What people see."""
+        return f"{self.called} ({self.name})" if self.called else self.name
+
+    @property
+    def base(self) -> str:
+        """The path of their pages; each has a cookie of its own, so that one browser can hold several links."""
+        return f"/p/{sha256(self.token.encode()).hexdigest()[:12]}"
 
 
 @dataclass(frozen=True)
@@ -89,11 +105,30 @@ class Store(Assignments):
 
     def people(self) -> list[Person]:
         """The lead, seniors and annotators, in this order."""
-        rows = self._rows("SELECT name, role, token FROM people")
+        rows = self._rows("SELECT name, role, token, called, is_closed FROM people")
         roles = (LEAD, SENIOR, ANNOTATOR)
         return sorted(
-            (Person(*row) for row in rows), key=lambda person: (roles.index(person.role), len(person.name), person.name)
+            (Person(*row[:4], bool(row[4])) for row in rows),
+            key=lambda person: (roles.index(person.role), len(person.name), person.name),
         )
+
+    def call(self, person: str, called: str) -> None:
+        """Give a person a name that people see; "" for none.
+
+        Raises:
+            LmmsEgoplanError: somebody else has it.
+        """
+        taken = [other.title for other in self.people() if called in (other.called, other.name)]
+        if called and taken:
+            raise LmmsEgoplanError(f"the name {called!r} is that of {taken[0]}; give another one")
+        with self._writing() as connection:
+            connection.execute("UPDATE people SET called = ? WHERE name = ?", (called or None, person))
+
+    def change_link(self, person: str, *, is_closed: bool) -> None:
+        """Make a person's link invalid; without `is_closed`, they get a new one."""
+        with self._writing() as connection:
+            row = (secrets.token_urlsafe(24), is_closed, person)
+            connection.execute("UPDATE people SET token = ?, is_closed = ? WHERE name = ?", row)
 
     def _annotators(self) -> list[str]:
         return [person.name for person in self.people() if person.role == ANNOTATOR]

@@ -29,17 +29,28 @@ def served(store, flow, port=0):
         thread.join()
 
 
+class Client(httpx.Client):
+    """Finds paths below the base of a person's pages."""
+
+    base = ""
+
+    def build_request(self, method, url, **options):
+        is_page = isinstance(url, str) and url.startswith("/") and not url.startswith(("/p/", "/enter/"))
+        return super().build_request(method, self.base + url if is_page else url, **options)
+
+
 def enter(address, store, name):
     """A client with the cookie that a person's link gives."""
     (token,) = (person.token for person in store.people() if person.name == name)
-    client = httpx.Client(base_url=address, follow_redirects=True, timeout=FOREVER_S)
+    client = Client(base_url=address, follow_redirects=True, timeout=FOREVER_S)
     client.page = client.get(f"/enter/{token}")
+    client.base = client.page.url.path.rstrip("/")
     return client
 
 
 def form_in(page, action="/label/"):
     """Where the page's form goes, and its hidden fields."""
-    found = re.search(rf'<form method="post" action="({action}[^"]*)".*?</form>', page, re.DOTALL)
+    found = re.search(rf'<form method="post" action="([^"]*{action}[^"]*)".*?</form>', page, re.DOTALL)
     hidden = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', found[0])
     return found[1], {name: unescape(value) for name, value in hidden}
 
