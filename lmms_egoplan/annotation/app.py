@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 from fastapi import Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from joblib import cpu_count
 from loguru import logger
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -68,8 +69,8 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder, hosts: Collection[st
         folder: with its media.
         hosts: names under which the server is asked; addresses and ``localhost`` are, too.
     """
-    # Cuts clips before they are asked for, one at a time.
-    ahead = ThreadPoolExecutor(1)
+    # Cuts clips before they are asked for.
+    ahead = ThreadPoolExecutor(cpu_count())
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

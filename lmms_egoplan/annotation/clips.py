@@ -1,6 +1,7 @@
 """Images and clips that annotators are shown: kept by content, and never with a frame after the cut."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
 from io import BytesIO
@@ -8,15 +9,20 @@ from itertools import islice
 from pathlib import Path
 from threading import Lock
 
+from joblib import cpu_count
 from PIL import Image
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError, frame_path, read_frame_folder, read_video_frames, write_video
 from lmms_egoplan.media.image_files import write_jpeg
+from lmms_egoplan.progress import counting
 from lmms_egoplan.storage import file_version, write_whole
 
 # Frames that are in memory at a time.
 _BATCH = 32
+HEIGHT = 480
+# Of each clip's encoder: on every machine the same, so that clips are.
+_THREADS = 2
 _SUFFIXES = {"JPEG": ".jpg", "PNG": ".png", "WEBP": ".webp", "GIF": ".gif"}
 
 
@@ -58,8 +64,13 @@ Media = KeptImage | Still | Cut
 class MediaFolder:
     """The media of a database, in a folder beside it; all of it can be made again but the kept images."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, height: int = HEIGHT) -> None:
+        """Make nothing yet.
+
+        Args:
+            height: of clips at most, pixels.
+        """
+        self._folder, self._height = folder, height
         self._locks: dict[str, Lock] = {}
         self._guard = Lock()
 
@@ -75,6 +86,7 @@ class MediaFolder:
                 suffix = _SUFFIXES[image.format]
         except (OSError, KeyError) as error:
             raise LmmsEgoplanError(f"an image is none that browsers show: {error}") from error
+        self._own()
         name = sha256(content).hexdigest()[:32] + suffix
         if not (self._folder / name).is_file():
             write_whole(self._folder / name, content)
@@ -93,23 +105,52 @@ class MediaFolder:
                 raise FrameError(f"{path}: the image is gone; put it back, or begin with a new database")
             return path
         frames = (media.frame,) if isinstance(media, Still) else media.frames
-        key = sha256(repr((media, _version(media.source, frames[-1]))).encode()).hexdigest()[:32]
+        size = (self._height,) if isinstance(media, Cut) else ()
+        key = sha256(repr((media, _version(media.source, frames[-1]), *size)).encode()).hexdigest()[:32]
         path = self._folder / f"{key}{'.jpg' if isinstance(media, Still) else '.mp4'}"
         with self._guard:
             lock = self._locks.setdefault(path.name, Lock())
         with lock:
             if not path.is_file():
-                _make(path, media)
+                self._own()
+                _make(path, media, self._height)
         return path
 
+    def make_all(self, media: Collection[Media]) -> list[str]:
+        """Make all files that are missing, several at once, with a progress bar; returns what cannot be made, and why."""
+        problems = []
 
-def _make(path: Path, media: Still | Cut) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+        def make(one: Media) -> None:
+            try:
+                self.file(one)
+            except FrameError as error:
+                problems.append(str(error))
+            done()
+
+        with counting(len(media), "Cutting") as done, ThreadPoolExecutor(cpu_count()) as pool:
+            all(pool.map(make, media))
+        return sorted(set(problems))
+
+    def _own(self) -> None:
+        """Make the folder, for nobody else on this machine."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder.chmod(0o700)
+
+
+def _make(path: Path, media: Still | Cut, height: int) -> None:
     if isinstance(media, Cut):
-        write_video(path, _read_in_batches(media.source, media.frames), media.fps)
+        images = (_scaled(image, height) for image in _read_in_batches(media.source, media.frames))
+        write_video(path, images, media.fps, threads=_THREADS)
         return
     (image,) = _read(media.source, (media.frame,))
     write_jpeg(path, image, quality=92)
+
+
+def _scaled(image: Image.Image, height: int) -> Image.Image:
+    """An image of at most this height."""
+    if image.height <= height:
+        return image
+    return image.resize((max(1, round(image.width * height / image.height)), height), Image.Resampling.BICUBIC)
 
 
 def _read_in_batches(source: str, frames: Sequence[int]) -> Iterator[Image.Image]:

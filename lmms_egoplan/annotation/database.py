@@ -300,6 +300,11 @@ class Database:
                 )
             self._connection.execute("PRAGMA foreign_keys = ON")
             _check_whole(self._connection)
+            if self._guard is not None and self.path.stat().st_nlink > 1:
+                raise StoreError(
+                    f"{self.path}: the file has another name, a hard link, by which a second server could open it. "
+                    f"Delete the other one (find . -samefile {self.path.name}), or serve a copy"
+                )
             if self._guard is not None:  # A database with a write-ahead log becomes one file.
                 self._connection.execute("PRAGMA journal_mode = DELETE")
             self._place = _place(self.path)

@@ -28,5 +28,9 @@ PerItem = Annotated[
         help=f"How many of them label each item; {DEFAULT_PER_ITEM} by default. It stays as it was at the first start.",
     ),
 ]
+CutFirst = Annotated[
+    bool, typer.Option("--cut", help="Make all clips before the page opens, on all cores. Clips that exist stay.")
+]
+Height = Annotated[int, typer.Option(min=16, help="Height of clips at most, in pixels.")]
 Host = Annotated[str, typer.Option(help="Address to listen on. Others than this let other machines in.")]
 Port = Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")]

@@ -212,6 +212,7 @@ def write_video(
     key_every: int = 250,
     odd_sizes: bool = False,
     comment: str | None = None,
+    threads: int = 0,
 ) -> None:
     """Write frames as H.264 (yuv420p) at a constant rate; the file appears complete or not at all.
 
@@ -224,6 +225,7 @@ def write_video(
         key_every: most frames from one key frame to the next.
         odd_sizes: write images of an odd width or height whole, as yuv444p, which fewer players show.
         comment: for `read_comment`.
+        threads: of the encoder, on whose number the file's bytes depend; 0 for as many as there are cores.
 
     Raises:
         FrameError: no frames, or frames of different sizes.
@@ -240,6 +242,7 @@ def write_video(
             options = {"crf": str(crf), "preset": "veryfast", "g": str(key_every)}
             stream = container.add_stream("libx264", rate=rate, options=options)
             stream.pix_fmt = "yuv420p"
+            stream.codec_context.thread_count = threads
             if comment is not None:
                 container.metadata["comment"] = comment
             for image in frames:

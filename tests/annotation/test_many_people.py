@@ -28,7 +28,7 @@ PEOPLE = 10
 def label_all(address, store, name):
     """Labels all that is served to a person; the slots that the browser was told, and the seconds of each answer."""
     client, slots, times = enter(address, store, name), [], []
-    while 'action="/label/' in client.page.text:
+    while 'id="label"' in client.page.text:
         where, _ = form_in(client.page.text)
         began = time.perf_counter()
         assert post(client, rating=random.choice("01")).status_code == 200
@@ -94,11 +94,11 @@ def label_until_it_dies(address, token, saved):
     try:
         with httpx.Client(base_url=address, timeout=FOREVER_S) as client:
             page = client.get(f"/enter/{token}", follow_redirects=True).text
-            while 'action="/label/' in page:
+            while 'id="label"' in page:
                 where, hidden = form_in(page)
                 if client.post(where, data=hidden | {"rating": "1"}).status_code == 303:
                     saved.append(int(where.rpartition("/")[2]))
-                page = client.get("/").text
+                page = client.get(where.partition("label/")[0]).text
     except httpx.HTTPError:
         return
 
@@ -144,7 +144,7 @@ def test_nothing_is_saved_once_the_database_is_not_in_its_place(tmp_path, lose):
         for number in range(20):
             where, hidden = form_in(page)
             assert client.post(where, data=hidden | {"rating": "1"}).status_code == 303
-            page = client.get("/").text
+            page = client.get(where.partition("label/")[0]).text
             if number == 10:
                 # A copy lacks nothing, whoever makes it.
                 shutil.copy(path, tmp_path / "copy.sqlite")

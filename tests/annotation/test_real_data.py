@@ -62,9 +62,9 @@ def label(store, flow, values_of):
             busy = False
             for name, client in clients.items():
                 client.page = client.get("/")
-                if 'action="/label/' in client.page.text:
+                if 'id="label"' in client.page.text:
                     busy = True
-                    number = int(re.search('action="/label/([0-9]+)"', client.page.text)[1])
+                    number = int(re.search('/label/([0-9]+)"', client.page.text)[1])
                     values = values_of(store.slot(number, name).item, client.page.text)
                     assert post(client, **values).status_code == 200
         store.close()

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lmms_egoplan.annotation.options import Annotators, Db, Host, Port
+from lmms_egoplan.annotation.options import Annotators, CutFirst, Db, Height, Host, Port
 from lmms_egoplan.judging.asking import Asking, EstimateOnly, Llm, Prices, RetryRejected
 from lmms_egoplan.judging.later import Concurrency, Out, end, judge_for, written_path
 from lmms_egoplan.outputs import also_writes
@@ -198,6 +198,8 @@ def annotate(
     videos: Annotated[Path, typer.Option(help="Folder with `<video_id>.mp4`.")],
     db: Db,
     annotators: Annotators = None,
+    cut_first: CutFirst = False,
+    height: Height = 480,
     host: Host = "127.0.0.1",
     port: Port = 8350,
 ) -> None:
@@ -211,7 +213,7 @@ def annotate(
     from lmms_egoplan.benchmarks.egointent.annotation import FLOW, read_items
 
     store = open_store(FLOW, db, lambda folder: read_items(items, videos), str(items), annotators)
-    serve(store, FLOW, host, port)
+    serve(store, FLOW, host, port, cuts=cut_first, height=height)
 
 
 @also_writes("{name}.partial")

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from lmms_egoplan.annotation.options import Annotators, Db, Host, PerItem, Port
+from lmms_egoplan.annotation.options import Annotators, CutFirst, Db, Height, Host, PerItem, Port
 from lmms_egoplan.benchmarks.egoplan.tuning import commands as tuning
 from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, RetryRejected
 from lmms_egoplan.next_action.commands import ALSO_LISTED, print_cut, print_needed, print_prepared
@@ -236,13 +236,15 @@ def annotate(
     annotators: Annotators = None,
     per_item: PerItem = None,
     qualification: Annotated[
-        int,
+        int | None,
         typer.Option(
             min=0,
-            help="Questions that every annotator labels first, until two seniors let them go on; 0 for none. They are "
-            "not verified then.",
+            help="Questions that every annotator labels first, until two seniors let them go on; 50 by default, 0 for "
+            "none. They are not verified then. It stays as it was at the first start.",
         ),
-    ] = 50,
+    ] = None,
+    cut_first: CutFirst = False,
+    height: Height = 480,
     host: Host = "127.0.0.1",
     port: Port = 8350,
 ) -> None:
@@ -264,10 +266,10 @@ def annotate(
         str(items),
         annotators,
         per_item,
-        qualification=qualification,
-        seniors=SENIORS if qualification else 0,
+        qualification if db.exists() or qualification is not None else 50,
+        seniors=0 if qualification == 0 else SENIORS,
     )
-    serve(store, FLOW, host, port)
+    serve(store, FLOW, host, port, cuts=cut_first, height=height)
 
 
 COMMANDS = {

@@ -30,7 +30,7 @@ def label(store, change):
             busy = False
             for client in clients:
                 client.page = client.get("/")
-                if 'action="/label/' in client.page.text:
+                if 'id="label"' in client.page.text:
                     busy = True
                     values = unchanged(client.page.text)
                     stage = "review" if "boundary" in values else "revise"

@@ -40,7 +40,15 @@ def serve(checkpoint, tmp_path_factory):
         port = free_port()
         command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(checkpoint)]
         command += ["--dtype", "float32", "--enforce-eager", "--host", "127.0.0.1", "--port", str(port)]
-        command += ["--max-model-len", "1024", "--kv-cache-memory-bytes", str(2**26), *options]
+        command += [
+            "--chat-template-content-format",
+            "openai",
+            "--max-model-len",
+            "1024",
+            "--kv-cache-memory-bytes",
+            str(2**26),
+            *options,
+        ]
         log = tmp_path_factory.mktemp("log") / "log"
         with log.open("wb") as file:
             process = subprocess.Popen(command, stdout=file, stderr=file)
