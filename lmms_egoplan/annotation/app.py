@@ -264,12 +264,6 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder, hosts: Collection[st
         store.save(replace(slot, last=_whole(_one(sent, "seen"))), nonce, None, skipped=reason)
         return RedirectResponse("/", 303)
 
-    @app.post("/undo")
-    def undo(person: Who, sent: Checked) -> Response:
-        only(person, ANNOTATOR)
-        store.undo(person.name)
-        return RedirectResponse("/", 303)
-
     @app.post("/people/{change}")
     def change_person(change: Literal["name", "close", "renew"], person: Who, sent: Checked) -> Response:
         nonlocal people

@@ -117,7 +117,7 @@ class MediaFolder:
         return path
 
     def make_all(self, media: Collection[Media]) -> list[str]:
-        """Make all files that are missing, several at once, with a progress bar; returns what cannot be made, and why."""
+        """Make all files that are missing, several at once, with a progress bar; returns why some cannot be made."""
         problems = []
 
         def make(one: Media) -> None:

@@ -192,29 +192,6 @@ class Store(Assignments):
             self._count_from(slot.position)
         return True
 
-    def undo(self, person: str) -> bool:
-        """Withdraw a person's last label: a row is appended that says so, and the item is open for them again.
-
-        Returns:
-            Whether there was one.
-
-        Raises:
-            NotYoursError: the lead has decided, or a later stage of the item has begun.
-        """
-        rows = self._rows(
-            "SELECT id FROM slots WHERE person = ? AND stage != ? AND label IS NOT NULL ORDER BY label DESC LIMIT 1",
-            person,
-            ADJUDICATION,
-        )
-        if not rows:
-            return False
-        slot = self.slot(rows[0][0], person)
-        with self._writing() as connection:
-            self.check_open(connection, slot)
-            _withdraw(connection, slot.id)
-            self._count_from(slot.position)
-        return True
-
     def undo_decision(self, position: int) -> bool:
         """Withdraw what the lead has decided on an item; its annotators may change their labels again.
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import queue
-import re
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
@@ -52,9 +51,6 @@ _CHECK = f"base_url, model and {SERVER_KEY}"
 
 _PROBED = 64
 """Tokens that the probe has forced: more than almost all candidates have."""
-
-_CAP = re.compile(r"max_tokens, .* is (\d+)")
-"""What `ForcedTokens` says of a server that generates fewer tokens."""
 
 _MISSES = 3
 """So many requests without images that a server refuses, before it takes one, show that it stores none."""
@@ -209,11 +205,8 @@ class ServedEngine:
         """Whether the server forces tokens, and the most that it generates, if fewer than these."""
         try:
             return await self._read(probe_body(self.name, tokens), lambda answer: read_probe(tokens, answer))
-        except RefusedRequestError as error:
-            if (most := _CAP.search(str(error))) and len(tokens) > int(most[1]) > 1:
-                forces, _ = await self._probed(tokens[: int(most[1])])
-                return forces, int(most[1])
-            return False, None  # versions that do not know such arguments
+        except RefusedRequestError:  # versions that do not know such arguments
+            return False, None
         except EngineError as error:
             raise EngineError(f"The server at {self.where}: {error}") from None
 

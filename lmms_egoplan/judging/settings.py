@@ -235,19 +235,11 @@ def _limits() -> dict[str, Any]:
             limits[setting] = _number(name, text, highest)
     if text := _first((PARAMETERS,)):
         parameters = _parameters(text)
-        names = {name: parameters.pop(name) for name in LIMIT_NAMES if name in parameters}
-        # A name that is null is not sent.
-        usable = [name for name in names if names[name] is not None] or [n for n in LIMIT_NAMES if n not in names]
-        if names and len(usable) != 1:
-            raise LmmsEgoplanError(f"{PARAMETERS} must leave one of {' and '.join(LIMIT_NAMES)}, found {names}")
-        if names:
-            (limits["limit_name"],) = usable
-        if (limit := names.get(usable[0])) is not None:
-            number = _number(f"{PARAMETERS}, {usable[0]}", json.dumps(limit), _NUMBERS["max_tokens"][1])
-            if limits.setdefault("max_tokens", number) != number:
-                raise LmmsEgoplanError(
-                    f"{MAX_TOKENS} is {limits['max_tokens']}, and {PARAMETERS} sets {number}; unset one"
-                )
+        for name in LIMIT_NAMES:
+            if name in parameters:
+                number = _number(f"{PARAMETERS}: {name}", json.dumps(parameters.pop(name)), _NUMBERS["max_tokens"][1])
+                if limits.setdefault("max_tokens", number) != number or limits.setdefault("limit_name", name) != name:
+                    raise LmmsEgoplanError(f"{PARAMETERS} sets {name} to {number}, but another limit is set; unset one")
         limits["parameters"] = {name: value for name, value in parameters.items() if value is not None}
     return limits
 

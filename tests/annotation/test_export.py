@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -44,10 +45,15 @@ def test_what_a_former_export_wrote_goes(store, tmp_path):
         assert f"{out / 'ratings.json'}: ratings" in export(Rating(), store.labelled(), out)
     assert names(out) == sorted([*COMMON, "ratings.json"])
     (out / "notes.txt").write_text("one's own")
-    store.undo("annotator-2")
+    slot = store.slot(store.own_labels("annotator-2", "", 0)[0][0], "annotator-2")
+    store.save(slot, "skip", None, skipped="too dark")
     with claimed_folder(out, "annotate export"):
-        export(Rating(), store.labelled(), out)
-    assert names(out) == sorted([*COMMON, "notes.txt"])
+        assert "Skipped by somebody: 1 items, 1 times" in export(Rating(), store.labelled(), out)
+    assert names(out) == sorted([*COMMON, "notes.txt", "skipped.jsonl"])
+    skipped = {"item": "text/0", "stage": "rate", "person": "annotator-2", "reason": "too dark"}
+    assert json.loads((out / "skipped.jsonl").read_text()) == skipped
+    header, row = (out / "agreement.csv").read_text().splitlines()
+    assert dict(zip(header.split(","), row.split(","), strict=True))["items_skipped"] == "1"
 
 
 def test_an_export_that_fails_leaves_the_former_one(store, tmp_path):
@@ -55,9 +61,9 @@ def test_an_export_that_fails_leaves_the_former_one(store, tmp_path):
     label(store, "annotator-1", "annotator-2")
     export(Rating(), store.labelled(), out)
     before = {path.name: path.read_bytes() for path in out.iterdir()}
-    store.undo("annotator-1"), store.undo("annotator-2")
+    none = replace(store.labelled(), labels={})
     with pytest.raises(LmmsEgoplanError, match="no labels yet"):
-        export(Rating(), store.labelled(), out)
+        export(Rating(), none, out)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
 
 

@@ -36,13 +36,15 @@ def press(page, key):
         page.keyboard.press(key)
 
 
-def test_keys_save_undo_and_comment(browser, start):
+def test_keys_save_open_and_comment(browser, start):
     store = start(texts(3))
     with served(store, Rating()) as address, browser.tab(address, store, "annotator-1") as page:
         for _ in range(2):
             page.keyboard.press("1")
             press(page, "Enter")
         press(page, "z")
+        with page.expect_navigation():
+            page.click("main ul a")
         assert page.locator("input[value='1']").is_checked()
         page.keyboard.press("n")
         page.keyboard.type("2 odd")
@@ -58,7 +60,6 @@ def test_nothing_is_sent_before_it_is_chosen(browser, start):
     store = start(texts(1))
     with served(store, Rating()) as address, browser.tab(address, store, "annotator-1") as page:
         page.keyboard.press("Enter")
-        press(page, "z")
         assert page.locator("#label").count() == 1
     assert store.labelled().labels == {}
 

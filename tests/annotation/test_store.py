@@ -1,14 +1,17 @@
+import random
 import sqlite3
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
 from annotation.rating import Rating, Reviewed, texts
-from lmms_egoplan.annotation.assignment import NotYoursError
+from lmms_egoplan.annotation.assignment import NewerLabelError, NotYoursError
 from lmms_egoplan.annotation.database import Settings, StoreError, create
-from lmms_egoplan.annotation.flow import Item
+from lmms_egoplan.annotation.flow import Item, Stage
 from lmms_egoplan.annotation.store import Store
 from lmms_egoplan.errors import LmmsEgoplanError
 
@@ -92,8 +95,6 @@ def test_the_same_form_with_other_values_is_a_correction(open_store):
     assert store.save(slot, "form", {"rating": "1"}, "a comment")
     ((given,),) = store.labelled().labels.values()
     assert (given.values, given.comment) == ({"rating": "1"}, "a comment")
-    store.undo("annotator-1")
-    assert store.save(slot, "form", {"rating": "1"}, "a comment")
     assert store.num_labelled("annotator-1") == 1
 
 
@@ -104,28 +105,145 @@ def test_the_median_of_two_times_lies_between_them(open_store):
     assert store.progress()[0].seconds == 55.0
 
 
-def test_undo_withdraws_and_keeps_the_row(open_store):
-    store = open_store()
-    slot = label(store, "annotator-1", "0")
-    assert store.undo("annotator-1")
-    assert store.labelled().labels == {}
-    again = store.next_slot("annotator-1")
-    assert (again.id, again.values) == (slot.id, {"rating": "0"})
-    store.save(again, "second", {"rating": "1"})
-    (label_,) = store.labelled().labels[slot.item.id]
-    assert label_.values == {"rating": "1"}
+def change(store, person, rating="0"):
+    """Save another label in place of a person's newest one."""
+    (number, *_), *_ = store.own_labels(person, "", 0)
+    slot = store.slot(number, person)
+    return store.save(slot, f"changed {slot.last}", {"rating": rating})
+
+
+def skip(store, person, reason="too dark"):
+    slot = store.next_slot(person)
+    assert store.save(slot, f"skip {slot.id}", None, skipped=reason)
+    return slot
+
+
+def test_own_labels_are_found_and_changed_and_rows_stay(open_store):
+    store = open_store(count=5)
+    first = label(store, "annotator-1", "0")
+    skip(store, "annotator-1", "Too 100% dark_")
+    label(store, "annotator-1"), label(store, "annotator-2")
+    assert len(store.own_labels("annotator-1", "", 0)) == 3
+    (found,) = store.own_labels("annotator-1", "100% DARK_", 0)
+    assert found[3] == "Too 100% dark_"
+    assert store.own_labels("annotator-1", "%", 1) == store.own_labels("annotator-1", "nothing of it", 0) == []
+    assert store.save(store.slot(first.id, "annotator-1"), "later", {"rating": "1"})
+    assert store.labelled().labels[first.item.id][0].values == {"rating": "1"}
     with sqlite3.connect(store.path) as connection:
-        assert connection.execute("SELECT count(*) FROM labels").fetchone() == (3,)
+        assert connection.execute("SELECT count(*) FROM labels").fetchone() == (5,)
 
 
-def test_undo_twice_goes_back_twice(open_store):
+def test_a_skipped_item_goes_to_another_person_and_never_back(open_store):
+    store = open_store(count=1, annotators=3, per_item=2)
+    slot = skip(store, "annotator-1")
+    assert store.next_slot("annotator-1") is None
+    assert (store.state("annotator-1"), store.num_labelled("annotator-1")) == ("finished", 0)
+    label(store, "annotator-2")
+    assert store.save(store.slot(slot.id, "annotator-1"), "after all", {"rating": "1"})  # nobody has it yet
+    assert store.labelled().skips == []
+    again = store.slot(slot.id, "annotator-1")
+    store.save(again, "no, I cannot", None, skipped="too dark")
+    assert label(store, "annotator-3") is not None
+    with pytest.raises(NotYoursError, match="another person has it now"):
+        store.save(store.slot(slot.id, "annotator-1"), "yes, I can", {"rating": "1"})
+    assert [(each.item, each.person, each.reason) for each in store.labelled().skips] == [
+        ("text/0", "annotator-1", "too dark")
+    ]
+
+
+def test_the_lead_may_decide_on_an_item_that_all_skipped(open_store):
+    store = open_store(count=1, annotators=2, per_item=2)
+    skip(store, "annotator-1"), skip(store, "annotator-2")
+    assert [store.state(f"annotator-{number}") for number in (1, 2)] == ["finished"] * 2
+    decide(store, 0)
+    assert store.labelled().adjudicated(store.item(0)).values == {"rating": "1"}
+
+
+def test_an_item_that_was_given_back_goes_to_another_person_first(open_store):
+    store = open_store(count=3, annotators=2, per_item=1)
+    slot = store.next_slot("annotator-1")
+    assert store.release("annotator-1") == 1
+    with pytest.raises(NotYoursError, match="given back"):
+        store.save(slot, "late", {"rating": "1"})
+    others = [label(store, "annotator-1").item.id for _ in range(2)]
+    assert slot.item.id not in others
+    assert store.next_slot("annotator-2").item == slot.item
+    assert store.release("annotator-2") == 1
+    assert store.next_slot("annotator-1").item == slot.item
+
+
+def test_an_older_form_replaces_no_newer_label(open_store):
     store = open_store()
-    first, second = label(store, "annotator-1"), label(store, "annotator-1")
-    store.undo("annotator-1"), store.undo("annotator-1")
-    assert store.next_slot("annotator-1").id == first.id
-    store.save(store.next_slot("annotator-1"), "again", {"rating": "0"})
-    assert store.next_slot("annotator-1").id == second.id
-    assert not open_store(name="other.sqlite").undo("annotator-1")
+    slot = store.next_slot("annotator-1")
+    store.save(slot, "one tab", {"rating": "1"})
+    for values, skipped in (({"rating": "0"}, None), (None, "too dark")):
+        with pytest.raises(NewerLabelError):
+            store.save(slot, "another tab", values, skipped=skipped)
+    assert store.save(store.slot(slot.id, "annotator-1"), "another tab", {"rating": "0"})
+
+
+def recount(connection, stages, settings):
+    """Free places by slow queries of one's own, by stage and item."""
+    failed = {row[0] for row in connection.execute("SELECT person FROM failed")}
+    newest = dict(connection.execute("SELECT slot, max(id) FROM labels GROUP BY slot"))
+    rows = dict(connection.execute("SELECT id, choices IS NOT NULL FROM labels"))
+    skips = dict(connection.execute("SELECT id, skipped IS NOT NULL FROM labels"))
+    free = {}
+    for item, part in connection.execute("SELECT position, part FROM items"):
+        slots = connection.execute("SELECT id, stage, person FROM slots WHERE item = ? AND released IS NULL", (item,))
+        given, taken = Counter(), Counter()
+        for slot, stage, person in slots:
+            row = newest.get(slot)
+            given[stage] += bool(row and rows[row])
+            taken[stage] += person not in failed and not (row and skips[row])
+        before = None
+        for stage in stages if part == "main" else (Stage("qualification", "", settings.annotators),):
+            needed = settings.needed(stage)
+            is_ready = before is None or given[before.name] >= settings.needed(before)
+            free[stage.name, item] = taken[stage.name] < needed and is_ready and not given["adjudication"]
+            before = stage
+    return free
+
+
+@pytest.mark.parametrize("flow", [Rating, Reviewed])
+@pytest.mark.parametrize("seed", range(4))
+def test_free_places_are_those_of_a_slow_count(open_store, flow, seed):
+    source = random.Random(seed)
+    qualification = 2 if flow is Rating else 0
+    settings = {"qualification": qualification, "seniors": 1} if qualification else {}
+    per_item = 2 if flow is Rating else 1
+    store = open_store(count=8, annotators=5, per_item=per_item, flow=flow, **settings)
+    people = [f"annotator-{number}" for number in range(1, 6)]
+    for step in range(150):
+        person = source.choice(people)
+        kind = source.choice(["label"] * 6 + ["skip", "change", "release", "verdict", "decide", "take back", "more"])
+        with suppress(LmmsEgoplanError):
+            slot = store.next_slot(person) if kind in ("label", "skip") else None
+            if slot is not None:
+                skipped = "dark" if kind == "skip" else None
+                store.save(slot, f"form {step}", None if skipped else {"rating": "1"}, skipped=skipped)
+            elif kind == "change":
+                change(store, person, source.choice("01")) if store.own_labels(person, "", 0) else None
+            elif kind == "release":
+                store.release(person)
+            elif kind == "verdict":
+                store.judge_qualification(person, "senior-1", source.random() < 0.8, "")
+            elif kind == "decide":
+                decide(store, source.randrange(8))
+            elif kind == "take back":
+                store.undo_decision(source.randrange(8))
+            elif kind == "more" and len(people) < 7:
+                store.add_annotators(len(people) + 1)
+                people.append(f"annotator-{len(people) + 1}")
+        with sqlite3.connect(store.path) as connection:
+            places = connection.execute("SELECT stage, item, is_free FROM places")
+            stored = {(stage, item): bool(is_free) for stage, item, is_free in places}
+            assert stored == recount(connection, flow.stages, store.settings)
+        for name in people:
+            # What is remembered of where to look hides nothing.
+            remembered = store._free(name)
+            store._first_free.clear()
+            assert store._free(name) == remembered
 
 
 @pytest.mark.parametrize("change", ["UPDATE labels SET choices = '{}'", "DELETE FROM labels"])
@@ -142,7 +260,7 @@ def test_a_review_comes_after_and_by_another_person(open_store):
     review = store.next_slot("annotator-2")
     assert (review.stage, review.item, review.earlier) == ("review", first.item, ({"rating": "1"},))
     with pytest.raises(NotYoursError, match="another person works on this item"):
-        store.undo("annotator-1")
+        change(store, "annotator-1")
     label_all(store, ["annotator-1", "annotator-2"])
     for labels in store.labelled().labels.values():
         assert [given.stage for given in labels] == ["rate", "review"]
@@ -162,7 +280,7 @@ def test_qualification_comes_first_and_seniors_let_pass(open_store):
     store.judge_qualification("annotator-2", "senior-1", False, "too fast")
     assert store.state("annotator-2") == "failed"
     with pytest.raises(NotYoursError, match="has been reviewed"):
-        store.undo("annotator-1")
+        change(store, "annotator-1")
     label_all(store, ["annotator-1", "annotator-2"])
     labelled = store.labelled()
     assert labelled.qualified == ["annotator-1"]
@@ -178,30 +296,6 @@ def test_what_is_given_back_is_free_for_others(open_store):
     assert store.next_slot("annotator-3") is not None
 
 
-def test_what_was_withdrawn_is_given_back_too(open_store):
-    store = open_store(count=1, annotators=3, per_item=2)
-    label(store, "annotator-1"), label(store, "annotator-2")
-    store.undo("annotator-1")
-    slot = store.next_slot("annotator-1")
-    assert store.next_slot("annotator-3") is None
-    assert store.release("annotator-1") == 1
-    with pytest.raises(NotYoursError, match="given back"):
-        store.save(slot, "late", {"rating": "1"})
-    assert label(store, "annotator-3", "0") is not None
-    assert [given.person for given in store.labelled().labels["text/0"]] == ["annotator-2", "annotator-3"]
-    assert store.release("annotator-2") == 0
-
-
-def test_one_gets_back_what_was_given_back_for_them(open_store):
-    store = open_store(count=1, annotators=1, per_item=1)
-    slot = label(store, "annotator-1")
-    store.undo("annotator-1"), store.release("annotator-1")
-    again = store.next_slot("annotator-1")
-    assert (again.item, again.values) == (slot.item, None)
-    store.save(again, "again", {"rating": "0"})
-    assert store.num_labelled("annotator-1") == 1
-
-
 def decide(store, position, rating="1"):
     slot = store.adjudicate(position, "lead")
     store.save(slot, f"lead {slot.id} {rating}", {"rating": rating})
@@ -214,13 +308,10 @@ def test_the_lead_decides_when_an_item_has_all_of_its_labels(open_store):
         store.adjudicate(0, "lead")
     label(store, "annotator-1", "0"), label(store, "annotator-2", "1")
     slot = store.adjudicate(0, "lead")
-    store.undo("annotator-1")
-    with pytest.raises(NotYoursError, match="1 of 2 labels"):
-        store.save(slot, "decision", {"rating": "1"})
-    assert label(store, "annotator-1", "0", form="again") is not None
+    assert change(store, "annotator-1", "1")
     assert store.save(slot, "decision", {"rating": "1"})
     with pytest.raises(NotYoursError, match="the lead has decided"):
-        store.undo("annotator-1")
+        change(store, "annotator-1")
     assert store.next_slot("annotator-1") is None
 
 
@@ -231,8 +322,7 @@ def test_a_decision_is_taken_back_and_labels_change_again(open_store):
     decide(store, 0)
     assert store.undo_decision(0)
     assert store.labelled().adjudicated(store.item(0)) is None
-    assert store.undo("annotator-1")
-    label(store, "annotator-1", "1", form="changed")
+    assert change(store, "annotator-1", "1")
     assert store.adjudicate(0, "lead").values == {"rating": "1"}
     assert [given.values["rating"] for given in store.labelled().labels["text/0"]] == ["1", "1"]
 

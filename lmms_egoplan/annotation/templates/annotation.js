@@ -98,7 +98,7 @@ function moments() {
 function keys() {
   document.addEventListener("keydown", (event) => {
     const target = event.target;
-    // A key that is held down repeats itself, on the next page too: it would undo or save one item after another.
+    // A key that is held down repeats itself, on the next page too: it would open or save one item after another.
     if (event.repeat && event.key !== "," && event.key !== ".") return;
     const isText = target.matches("textarea, input:not([type=radio], [type=checkbox], [type=range])");
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && form) { event.preventDefault(); form.requestSubmit(); return; }
@@ -107,7 +107,7 @@ function keys() {
     const key = event.key.toLowerCase();
     const guide = document.getElementById("guide");
     const video = document.querySelector("video");
-    if (key === "z") document.getElementById("undo")?.requestSubmit();
+    if (key === "z") document.getElementById("mine")?.click();
     else if (key === "g" && guide) guide.open = !guide.open;
     else if (!form) return;
     else if (key === "n") form.elements.comment.focus();
@@ -148,4 +148,4 @@ function draft() {
 
 keys();
 if (form) { draft(); timed(); dependent(); marks(); candidates(); moments(); }
-else if (document.getElementById("undo")) sessionStorage.clear();
+else sessionStorage.clear();

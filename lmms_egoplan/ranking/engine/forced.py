@@ -11,6 +11,9 @@ from vllm.v1.sample.logits_processor import AdapterLogitsProcessor
 
 from lmms_egoplan.ranking.engine.requests import ARGUMENT
 
+_MOST = 4096
+"""Tokens of a request; candidates have far fewer."""
+
 
 class ForcedTokens(AdapterLogitsProcessor):
     """Forces the tokens that a request's ``extra_args`` name as `ARGUMENT`, in order.
@@ -27,20 +30,15 @@ class ForcedTokens(AdapterLogitsProcessor):
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
-        """Refuse a request whose argument is no list of token ids, or has more than it may generate.
+        """Refuse a request whose argument is no list of token ids.
 
         Raises:
             ValueError: it is none.
         """
         tokens = (sampling_params.extra_args or {}).get(ARGUMENT)
-        if tokens is None:
-            return
-        if not cls._has_tokens(tokens):
-            raise ValueError(f"{ARGUMENT} must be a list of token ids of the model's vocabulary, got {tokens!r:.100}")
-        if sampling_params.max_tokens is not None and len(tokens) > sampling_params.max_tokens:
+        if tokens is not None and not cls._has_tokens(tokens):
             raise ValueError(
-                f"{ARGUMENT} has {len(tokens)} token ids, and max_tokens, which the server or the model's generation "
-                f"config may limit, is {sampling_params.max_tokens}"
+                f"{ARGUMENT} must be at most {_MOST} token ids of the model's vocabulary, got {tokens!r:.100}"
             )
 
     def is_argmax_invariant(self) -> bool:
@@ -62,4 +60,5 @@ class ForcedTokens(AdapterLogitsProcessor):
 
     @classmethod
     def _has_tokens(cls, tokens: Any) -> bool:
-        return isinstance(tokens, list) and all(type(token) is int and 0 <= token < cls._vocabulary for token in tokens)
+        is_short = isinstance(tokens, list) and len(tokens) <= _MOST
+        return is_short and all(type(token) is int and 0 <= token < cls._vocabulary for token in tokens)
