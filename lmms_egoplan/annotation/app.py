@@ -5,7 +5,6 @@ alone, so none reaches the file system.
 """
 
 import hmac
-import re
 import secrets
 from collections.abc import AsyncIterator, Collection
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,7 @@ from ipaddress import ip_address
 from typing import Annotated, Literal
 from urllib.parse import parse_qs, urlsplit
 
-from fastapi import Depends, FastAPI, Path, Query, Request
+from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from joblib import cpu_count
@@ -51,9 +50,6 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 
-# What stands before the paths of a person's pages; `Person.base`.
-_BASE = re.compile(r"(/p/[0-9a-f]{12})/")
-
 Sent = dict[str, list[str]]
 # As SQLite counts.
 Number = Annotated[int, Path(ge=0, lt=2**63)]
@@ -78,6 +74,7 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder, hosts: Collection[st
         ahead.shutdown(wait=False, cancel_futures=True)
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
+    own = APIRouter(prefix="/p/{base}")
     secret = store.secret.encode()
     # Cookies do not tell ports apart: servers of two databases must not take each other's.
     cookie = f"annotate-{store.mark}"
@@ -103,7 +100,7 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder, hosts: Collection[st
 
     async def who(request: Request) -> Person:
         person = find(request.cookies.get(cookie, ""))
-        if request.scope["base"] != person.base:
+        if not request.url.path.startswith(f"{person.base}/"):
             raise HTTPException(403, "This page is not yours.")
         return person
 
@@ -174,7 +171,7 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder, hosts: Collection[st
 
     @app.exception_handler(LmmsEgoplanError)
     def tell(request: Request, error: LmmsEgoplanError) -> HTMLResponse:
-        statuses = {NotYoursError: 403, NewerLabelError: 409, StoreError: 507}
+        statuses = {FormError: 400, NotYoursError: 403, NewerLabelError: 409, StoreError: 507}
         status = next((number for kind, number in statuses.items() if isinstance(error, kind)), 500)
         title = "Not saved" if request.method == "POST" else "Not shown"
         advice = " Tell whoever started the server; then go back in your browser and send the form again."
@@ -187,30 +184,23 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder, hosts: Collection[st
     def enter(token: str, request: Request) -> Response:
         person = find(token)
         response = RedirectResponse(f"{person.base}/", 303)
-        response.set_cookie(
-            cookie,
-            person.token,
-            max_age=180 * 86_400,
-            path=person.base,
-            secure=request.url.scheme == "https",
-            httponly=True,
-            samesite="lax",
-        )
+        secure, lasting = request.url.scheme == "https", 180 * 86_400
+        response.set_cookie(cookie, person.token, lasting, None, person.base, secure=secure, httponly=True)
         return response
 
-    @app.get("/static/{name}")
+    @own.get("/static/{name}")
     def static(name: str, person: Who) -> Response:
         path = pages.static_file(name)
         if path is None:
             raise HTTPException(404, "There is no such page.")
         return FileResponse(path)
 
-    @app.get("/agreement")
+    @own.get("/agreement")
     def agreement(person: Who) -> HTMLResponse:
         only(person, LEAD)
         return HTMLResponse(shown.agreement(person))
 
-    @app.get("/")
+    @own.get("/")
     def index(person: Who, page: PageNumber = 0) -> HTMLResponse:
         if person.role == LEAD:
             return HTMLResponse(shown.lead(person, page))
@@ -223,7 +213,7 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder, hosts: Collection[st
             ahead.submit(cut_next, person)
         return HTMLResponse(item_page(person, slot))
 
-    @app.post("/label/{number}")
+    @own.post("/label/{number}")
     def label(number: Number, person: Who, sent: Checked) -> Response:
         only(person, ANNOTATOR, LEAD)
         slot = store.slot(number, person.name)
@@ -243,18 +233,18 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder, hosts: Collection[st
             newer = [f"{title}: {text}" for title, text in pages.described(form, slot.values or {})]
             told = f"{error}. It has: {slot.skipped or '; '.join(newer)}. Save again to replace that"
             return HTMLResponse(item_page(person, kept, told, nonce), 409)
-        return RedirectResponse("/", 303)
+        return RedirectResponse(f"{person.base}/", 303)
 
-    @app.get("/label/{number}")
+    @own.get("/label/{number}")
     def own_label(number: Number, person: Who) -> HTMLResponse:
         return HTMLResponse(item_page(person, store.slot(number, person.name)))
 
-    @app.get("/mine")
+    @own.get("/mine")
     def mine(person: Who, words: str = "", page: PageNumber = 0) -> HTMLResponse:
         only(person, ANNOTATOR)
         return HTMLResponse(shown.mine(person, words.strip(), page))
 
-    @app.post("/skip/{number}")
+    @own.post("/skip/{number}")
     def skip(number: Number, person: Who, sent: Checked) -> Response:
         only(person, ANNOTATOR)
         slot = store.slot(number, person.name)
@@ -262,9 +252,9 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder, hosts: Collection[st
         if not (nonce and reason):
             return HTMLResponse(item_page(person, slot, "Skip: write why you cannot judge this item"), 422)
         store.save(replace(slot, last=_whole(_one(sent, "seen"))), nonce, None, skipped=reason)
-        return RedirectResponse("/", 303)
+        return RedirectResponse(f"{person.base}/", 303)
 
-    @app.post("/people/{change}")
+    @own.post("/people/{change}")
     def change_person(change: Literal["name", "close", "renew"], person: Who, sent: Checked) -> Response:
         nonlocal people
         only(person, LEAD)
@@ -276,24 +266,24 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder, hosts: Collection[st
         else:
             store.change_link(name, is_closed=change == "close")
         people = read_people()
-        return RedirectResponse("/", 303)
+        return RedirectResponse(f"{person.base}/", 303)
 
-    @app.post("/release")
+    @own.post("/release")
     def release(person: Who, sent: Checked) -> Response:
         only(person, LEAD)
         store.release(_one(sent, "person"))
-        return RedirectResponse("/", 303)
+        return RedirectResponse(f"{person.base}/", 303)
 
-    @app.post("/qualify")
+    @own.post("/qualify")
     def qualify(person: Who, sent: Checked) -> Response:
         only(person, SENIOR)
         name, verdict = _one(sent, "person"), _one(sent, "verdict")
         if verdict not in ("pass", "fail") or name not in [known.name for known in store.people()]:
             raise HTTPException(400, "The form cannot be read.")
         store.judge_qualification(name, person.name, verdict == "pass", _one(sent, "comment").strip()[:_COMMENT])
-        return RedirectResponse("/", 303)
+        return RedirectResponse(f"{person.base}/", 303)
 
-    @app.get("/adjudicate/{position}")
+    @own.get("/adjudicate/{position}")
     def adjudicate(position: Number, person: Who) -> HTMLResponse:
         only(person, LEAD)
         if not flow.is_adjudicated:
@@ -304,13 +294,13 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder, hosts: Collection[st
             slot = replace(slot, values=majority(form_of(slot), [label.values for label in labels]))
         return HTMLResponse(item_page(person, slot))
 
-    @app.post("/undecide/{position}")
+    @own.post("/undecide/{position}")
     def undecide(position: Number, person: Who, sent: Checked) -> Response:
         only(person, LEAD)
         store.undo_decision(position)
-        return RedirectResponse("/", 303)
+        return RedirectResponse(f"{person.base}/", 303)
 
-    @app.get("/item/{position}")
+    @own.get("/item/{position}")
     def item(position: Number, person: Who) -> HTMLResponse:
         only(person, LEAD, SENIOR)
         return HTMLResponse(shown.view(person, position))
@@ -326,23 +316,26 @@ def make_app(store: Store, flow: Flow, folder: MediaFolder, hosts: Collection[st
             raise HTTPException(404, "The picture or clip cannot be shown. Tell whoever started the server.") from error
         return FileResponse(path, headers={"Cache-Control": "private, max-age=3600"})
 
-    @app.get("/item/{position}/{place}")
+    @own.get("/item/{position}/{place}")
     def item_media(position: Number, place: Number, person: Who) -> Response:
         only(person, LEAD, SENIOR)
         return send(flow.form(store.item(position).shown, (), 0).media, place)
 
-    @app.get("/media/{number}/{place}")
+    @own.get("/media/{number}/{place}")
     def media(number: Number, place: Number, person: Who) -> Response:
         return send(form_of(store.slot(number, person.name)).media, place)
+
+    app.include_router(own)
+
+    @app.get("/{elsewhere:path}")
+    def refuse() -> None:
+        find("")
 
     return app
 
 
 class _Guard:
-    """Refuses unknown hosts, whose pages could read ours, and reads the base of a person's paths.
-
-    Every answer gets `_HEADERS`; its own value of one stays.
-    """
+    """Refuses unknown hosts, whose pages could read ours; adds `_HEADERS` to answers that do not have them."""
 
     def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
         self._app, self._hosts = app, hosts
@@ -351,17 +344,12 @@ class _Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        found = _BASE.match(scope["path"])
-        base = found[1] if found else ""
-        scope = scope | {"base": base, "path": scope["path"].removeprefix(base)}
 
         async def send_more(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
-                if base and "location" in headers:
-                    headers["location"] = base + headers["location"]
             await send(message)
 
         if self._is_known(Headers(scope=scope).get("host", "")):

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 
 from joblib import cpu_count
-from PIL import Image
+from PIL import Image, ImageOps
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError, frame_path, read_frame_folder, read_video_frames, write_video
@@ -139,18 +139,12 @@ class MediaFolder:
 
 def _make(path: Path, media: Still | Cut, height: int) -> None:
     if isinstance(media, Cut):
-        images = (_scaled(image, height) for image in _read_in_batches(media.source, media.frames))
+        frames = _read_in_batches(media.source, media.frames)
+        images = (ImageOps.contain(image, (image.width, height)) for image in frames)
         write_video(path, images, media.fps, threads=_THREADS)
         return
     (image,) = _read(media.source, (media.frame,))
     write_jpeg(path, image, quality=92)
-
-
-def _scaled(image: Image.Image, height: int) -> Image.Image:
-    """An image of at most this height."""
-    if image.height <= height:
-        return image
-    return image.resize((max(1, round(image.width * height / image.height)), height), Image.Resampling.BICUBIC)
 
 
 def _read_in_batches(source: str, frames: Sequence[int]) -> Iterator[Image.Image]:

@@ -11,7 +11,7 @@ from statistics import median
 from lmms_egoplan.annotation.assignment import Assignments, NewerLabelError, NotYoursError, Slot, as_item, take
 from lmms_egoplan.annotation.database import ANNOTATOR, LEAD, SENIOR, StoreError, add_people, as_json, digest, now
 from lmms_egoplan.annotation.flow import ADJUDICATION, QUALIFICATION, Item, Label, Labelled, Skip
-from lmms_egoplan.annotation.forms import Values
+from lmms_egoplan.annotation.forms import FormError, Values
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.text import clean_text
 
@@ -116,11 +116,11 @@ class Store(Assignments):
         """Give a person a name that people see; "" for none.
 
         Raises:
-            LmmsEgoplanError: somebody else has it.
+            FormError: somebody else has it.
         """
         taken = [other.title for other in self.people() if called in (other.called, other.name)]
         if called and taken:
-            raise LmmsEgoplanError(f"the name {called!r} is that of {taken[0]}; give another one")
+            raise FormError(f"the name {called!r} is that of {taken[0]}; give another one")
         with self._writing() as connection:
             connection.execute("UPDATE people SET called = ? WHERE name = ?", (called or None, person))
 

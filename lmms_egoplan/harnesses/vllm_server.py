@@ -5,6 +5,7 @@ import queue
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -12,13 +13,7 @@ from urllib.parse import urlsplit
 from loguru import logger
 from pydantic import BaseModel, ValidationError
 
-from lmms_egoplan.judging.endpoint import (
-    PROBING,
-    Endpoint,
-    EndpointError,
-    Patience,
-    RefusedRequestError,
-)
+from lmms_egoplan.judging.endpoint import PROBING, Endpoint, EndpointError, Patience, RefusedRequestError
 from lmms_egoplan.judging.settings import NO_KEY, SERVER_KEY, JudgeSettings, server_settings
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
 from lmms_egoplan.ranking.engine.chat import (
@@ -30,13 +25,7 @@ from lmms_egoplan.ranking.engine.chat import (
     read_probe,
     response_of,
 )
-from lmms_egoplan.ranking.engine.requests import (
-    PROCESSOR,
-    EngineError,
-    EngineRequest,
-    EngineResponse,
-    NotForcedError,
-)
+from lmms_egoplan.ranking.engine.requests import PROCESSOR, EngineError, EngineRequest, EngineResponse, NotForcedError
 from lmms_egoplan.ranking.question import RankingError
 
 Result = TypeVar("Result")
@@ -51,9 +40,6 @@ _CHECK = f"base_url, model and {SERVER_KEY}"
 
 _PROBED = 64
 """Tokens that the probe has forced: more than almost all candidates have."""
-
-_MISSES = 3
-"""So many requests without images that a server refuses, before it takes one, show that it stores none."""
 
 
 class ServedEngine:
@@ -80,7 +66,7 @@ class ServedEngine:
         self._responses: queue.SimpleQueue[tuple[str, EngineResponse | RankingError]] = queue.SimpleQueue()
         self._sent: dict[str, Future[None]] = {}
         self._loop = asyncio.new_event_loop()
-        self._requests = self._image_bytes = self._hits = self._misses = 0
+        self._requests = self._image_bytes = 0
         threading.Thread(target=self._loop.run_forever, name="vllm server", daemon=True).start()
         try:
             self._endpoint = self._wait(_opened(settings, PROBING))
@@ -157,26 +143,16 @@ class ServedEngine:
             body = body_of(question, request, self.name, is_stored)
             return await self._read(body, lambda answer: response_of(question, request, answer))
 
-        if not question.media or (self._misses >= _MISSES and not self._hits):
-            return await send(is_stored=False)
-        if not question.stored:
-            stored = self._loop.create_future()
-            question.stored.append(stored)
+        if question.media and not question.first_answer:
+            question.first_answer.append(self._loop.create_future())
             try:
-                response = await send(is_stored=False)
-                stored.set_result(True)
+                return await send(is_stored=False)
             finally:
-                if not stored.done():
-                    stored.set_result(False)
-            return response
-        if await asyncio.shield(question.stored[0]):
-            try:
-                response = await send(is_stored=True)
-                self._hits += 1
-            except RefusedRequestError:
-                self._misses += 1
-            else:
-                return response
+                question.first_answer[0].set_result(None)
+        if question.media:
+            await asyncio.shield(question.first_answer[0])
+            with suppress(RefusedRequestError):
+                return await send(is_stored=True)
         return await send(is_stored=False)
 
     async def _read(self, body: dict[str, Any], read: Callable[[str], Result]) -> Result:

@@ -8,13 +8,7 @@ from dataclasses import replace
 
 from lmms_egoplan.judging.cache import JudgementCache, Outcome, cache_key
 from lmms_egoplan.judging.claims import Claims
-from lmms_egoplan.judging.endpoint import (
-    JUDGING,
-    Endpoint,
-    NoAnswerError,
-    RefusedError,
-    RefusedRequestError,
-)
+from lmms_egoplan.judging.endpoint import JUDGING, Endpoint, NoAnswerError, RefusedError, RefusedRequestError
 from lmms_egoplan.judging.judgement import Judgement, Prompt, RatingScale
 from lmms_egoplan.judging.progress import Progress
 from lmms_egoplan.judging.reading import is_unclear, read_rating

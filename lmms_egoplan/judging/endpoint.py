@@ -17,15 +17,7 @@ from lmms_egoplan.jsonl import decode
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.redaction import Redactor
 from lmms_egoplan.judging.reply import Reply, is_out_of_credit, read_reply
-from lmms_egoplan.judging.settings import (
-    LIMIT_NAMES,
-    MAX_MIB,
-    MAX_TOKENS,
-    NO_KEY,
-    PARAMETERS,
-    TIMEOUT,
-    JudgeSettings,
-)
+from lmms_egoplan.judging.settings import LIMIT_NAMES, MAX_MIB, MAX_TOKENS, NO_KEY, PARAMETERS, TIMEOUT, JudgeSettings
 from lmms_egoplan.text import clean_text
 
 if TYPE_CHECKING:

@@ -92,16 +92,13 @@ class JudgeSettings:
         """The name of a model that answered, with the parameters that are not the default ones.
 
         >>> JudgeSettings("o3", parameters={"reasoning_effort": "high"}).name("o3-2025-04-16")
-        'o3-2025-04-16 (reasoning_effort=high; no temperature)'
+        'o3-2025-04-16 (reasoning_effort="high", temperature=null)'
         """
-        default = DEFAULT_PARAMETERS
+        sent = dict.fromkeys(DEFAULT_PARAMETERS) | self.parameters
         changed = [
-            f"{name}={value if isinstance(value, str) else json.dumps(value)}"
-            for name, value in sorted(self.parameters.items())
-            if name not in default or value != default[name]
+            f"{name}={json.dumps(sent[name])}" for name in sorted(sent) if sent[name] != DEFAULT_PARAMETERS.get(name)
         ]
-        changed += [f"no {name}" for name in default if name not in self.parameters]
-        return f"{model} ({'; '.join(changed)})" if changed else model
+        return f"{model} ({', '.join(changed)})" if changed else model
 
     def shared_by(self, processes: int) -> "JudgeSettings":
         """The same judge with one process's share of the concurrency, at least 1."""

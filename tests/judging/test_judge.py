@@ -60,12 +60,12 @@ def test_parameters_are_sent_and_make_another_question(log):
             for effort in ("low", "high"):
                 judgement = ratings(parameters={"reasoning_effort": effort}, limit_name="max_completion_tokens")
                 assert judgement.rating == (effort == "high")
-                assert judgement.judge == f"o-1 (reasoning_effort={effort}; no temperature)"
+                assert judgement.judge == f'o-1 (reasoning_effort="{effort}", temperature=null)'
         # Another limit is no other question.
         assert ratings(parameters={"reasoning_effort": "low"}, max_tokens=9).cached
     sent = [{"model": "judge", "max_completion_tokens": 4096, "reasoning_effort": effort} for effort in ("low", "high")]
     assert [{k: v for k, v in body.items() if k != "messages"} for body in server.bodies[1:]] == sent
-    assert sum("reasoning_effort=low; no temperature) at http" in line for line in log) == 1
+    assert sum('reasoning_effort="low", temperature=null) at http' in line for line in log) == 1
 
 
 def test_sends_images_before_the_text():

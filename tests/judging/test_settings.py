@@ -140,13 +140,13 @@ def test_limits_of_a_request(settings):
     [
         ("{}", {"temperature": 0}, (4096, None), "m"),
         ('{"temperature": 0}', {"temperature": 0}, (4096, None), "m"),
-        ('{"temperature": null}', {}, (4096, None), "m (no temperature)"),
+        ('{"temperature": null}', {}, (4096, None), "m (temperature=null)"),
         ('{"temperature": 1.0}', {"temperature": 1.0}, (4096, None), "m (temperature=1.0)"),
         (
             '{"reasoning_effort": "low", "seed": 7}',
             {"temperature": 0, "reasoning_effort": "low", "seed": 7},
             (4096, None),
-            "m (reasoning_effort=low; seed=7)",
+            'm (reasoning_effort="low", seed=7)',
         ),
         (
             '{"chat_template_kwargs": {"enable_thinking": false}}',

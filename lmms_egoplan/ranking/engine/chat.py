@@ -48,7 +48,7 @@ class ChatQuestion(EngineQuestion):
     is_closed: whether a candidate's turn ends within what is scored (``score_eos``).
     adds_special_tokens: whether the tokenizer sets special ones before the text of the template.
     surplus: tokens of the prompt for an answer beyond the prefix, which candidates share; may be negative.
-    stored: in it, once the first request is sent, whether the server has stored the images.
+    first_answer: in it, once the first request is sent, what is done when it is answered and the images are stored.
     """
 
     messages: tuple[Message, ...] = ()
@@ -56,7 +56,7 @@ class ChatQuestion(EngineQuestion):
     is_closed: bool = False
     adds_special_tokens: bool = False
     surplus: int = 0
-    stored: list[asyncio.Future[bool]] = field(default_factory=list, compare=False)
+    first_answer: list[asyncio.Future[None]] = field(default_factory=list, compare=False)
 
     @property
     def image_bytes(self) -> int:
