@@ -205,19 +205,12 @@ def benchmark_of(path: Path) -> str:
 
 def digest(items: Sequence[Item]) -> str:
     """Another text for other items; their order and what is `Item.changing` do not matter."""
-    contents = sorted(
-        json.dumps(
-            [
-                item.id,
-                *(
-                    {name: value for name, value in values.items() if name not in item.changing}
-                    for values in (item.shown, item.hidden)
-                ),
-            ],
-            sort_keys=True,
-        )
-        for item in items
-    )
+
+    def fixed(item: Item, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in values.items() if name not in item.changing}
+
+    rows = [[item.id, fixed(item, item.shown), fixed(item, item.hidden)] for item in items]
+    contents = sorted(json.dumps(row, sort_keys=True) for row in rows)
     return sha256("\n".join(contents).encode()).hexdigest()
 
 

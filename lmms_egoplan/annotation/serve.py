@@ -28,6 +28,7 @@ def open_store(
     annotators: int | None = None,
     per_item: int | None = None,
     qualification: int | None = None,
+    skip_missing: bool = False,
     **settings: int,
 ) -> Store:
     """Open a database for a server; make it where it is absent.
@@ -35,6 +36,7 @@ def open_store(
     Args:
         read_items: the items as they are now, which must be those that the database was made of but for what is
             `Item.changing`; not called for a database that cannot be used.
+        skip_missing: they may be some of these, since media can be missing now that were there, or the reverse.
         where: names their file in messages.
         settings: more of `Settings`, for a new database.
 
@@ -56,7 +58,7 @@ def open_store(
     try:
         if store.settings.benchmark != flow.name:
             raise StoreError(f"{db}: holds labels of {store.settings.benchmark}, not of {flow.name}; give another --db")
-        store.renew_items(read_items(media_folder(db)) if items is None else items, where)
+        store.renew_items(read_items(media_folder(db)) if items is None else items, where, skip_missing)
         fixed = {"--per-item": (per_item, store.settings.per_item)}
         fixed |= {"--qualification": (qualification, store.settings.qualification)}
         for option, (given, stored) in fixed.items():

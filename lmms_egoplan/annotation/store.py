@@ -4,7 +4,7 @@ import json
 import secrets
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from statistics import median
 
@@ -67,18 +67,28 @@ class Store(Assignments):
     All methods raise `StoreError` where the database cannot be read or written.
     """
 
-    def renew_items(self, items: Sequence[Item], where: str) -> None:
+    def renew_items(self, items: Sequence[Item], where: str, skip_missing: bool = False) -> None:
         """Check that the database was made of these items, and take over what is `Item.changing` in them.
+
+        Args:
+            where: names their file in messages.
+            skip_missing: some of them are enough, and others are left out.
 
         Raises:
             StoreError: it was made of others.
         """
-        if digest(items) != self._setting("items"):
+        kept = {item.id: item for item in self.items()}
+        known = self._setting("items")
+        if skip_missing:
+            items = [item for item in items if clean_text(item.id) in kept]
+            known = items and digest(
+                [replace(kept[clean_text(one.id)], id=one.id, changing=one.changing) for one in items]
+            )
+        if digest(items) != known:
             raise StoreError(
                 f"{where}: the items are not those that {self.path} was made of. Its labels are untouched. Give the "
                 "items as they were, or another --db for the new ones"
             )
-        kept = {item.id: item for item in self.items()}
         renewed = [(as_json(item.shown), as_json(item.hidden), clean_text(item.id)) for item in items]
         changed = [row for row in renewed if row[:2] != (as_json(kept[row[2]].shown), as_json(kept[row[2]].hidden))]
         if changed:
@@ -97,8 +107,8 @@ class Store(Assignments):
             )
         with self._writing() as connection:
             add_people(connection, annotators, self.settings.seniors)
-            renewed = (annotators, annotators, QUALIFICATION)
-            connection.execute("UPDATE places SET needed = ?, is_free = taken < ? WHERE stage = ?", renewed)
+            connection.execute("UPDATE places SET needed = ? WHERE stage = ?", (annotators, QUALIFICATION))
+            connection.execute("UPDATE slots SET since = since WHERE stage = ?", (QUALIFICATION,))  # counts again
             self._first_free.clear()
             connection.execute("UPDATE settings SET value = ? WHERE name = 'annotators'", (json.dumps(annotators),))
         self.settings = self._settings()

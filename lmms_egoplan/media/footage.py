@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from loguru import logger
+
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError, check_frame_folder, check_video_frames
 from lmms_egoplan.progress import counting, track
@@ -34,6 +36,12 @@ class Lost(NamedTuple):
     video: Any
     reason: str
     ids: list[Any]
+
+
+def tell_of_lost(lost: Sequence[Lost]) -> None:
+    """Log how many items are left out for want of footage."""
+    if lost:
+        logger.warning(f"Left out, without footage: {sum(len(each.ids) for each in lost)}. First: {lost[0].reason}")
 
 
 def find_footage(

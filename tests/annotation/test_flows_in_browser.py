@@ -23,12 +23,12 @@ ITEMS = {"egoplan": 3, "egothink": 2, "egointent": 1, "actplan": 2}
 SETTINGS = {"egoplan": {"qualification": 1, "seniors": 2}}
 
 
-@pytest.fixture(scope="module")
 def base_of(page):
     """The address before a person's paths."""
     return re.match(r".*/p/[0-9a-f]+", page.url)[0]
 
 
+@pytest.fixture(scope="module")
 def demo(tmp_path_factory):
     """The folder with the demo's sets."""
     folder = tmp_path_factory.mktemp("demo")
@@ -236,7 +236,7 @@ def test_egothink(start, hand, tmp_path):
 
     def look(own):
         assert "66.7" not in own.page.inner_text("main")
-        own.follow("li a[href^='/item/']")
+        own.follow("li a[href*='/item/']")
         assert own.page.locator("#label").count() == 0
 
     with served(store, flow) as address:
@@ -264,16 +264,16 @@ def test_actplan(start, hand, tmp_path):
     def decide(own):
         """On both plans, and once more on the first, whose decision is taken back."""
         for place in (1, 2):
-            own.follow(f"li:nth-of-type({place}) > a[href^='/adjudicate/']")
+            own.follow(f"li:nth-of-type({place}) > a[href*='/adjudicate/']")
             assert "annotator-2" in own.page.inner_text("main")
             # Marks are those that both people made.
             assert own.page.locator("details.marks[open]").count() == 2
             own.choose("correct", "0")
             own.save()
         assert own.page.inner_text("main").count("decided") == 2
-        own.follow("form[action^='/undecide/'] button")
+        own.follow("form[action*='/undecide/'] button")
         assert own.page.inner_text("main").count("decided") == 1
-        own.follow("li:nth-of-type(1) > a[href^='/adjudicate/']")
+        own.follow("li:nth-of-type(1) > a[href*='/adjudicate/']")
         own.save()
 
     with served(store, flow) as address:

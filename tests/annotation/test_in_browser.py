@@ -83,18 +83,15 @@ def test_what_is_not_sent_yet_survives_a_reload_but_stays_with_its_item(browser,
 def test_a_key_that_is_held_down_acts_once(browser, start):
     store = start(texts(6))
     with served(store, Rating()) as address, browser.tab(address, store, "annotator-1") as page:
-        for _ in range(4):
-            page.keyboard.press("1")
-            press(page, "Enter")
         with page.expect_navigation():
             page.keyboard.down("z")
         page.wait_for_load_state()
+        page.evaluate("document.body.dataset.here = 1")
         for _ in range(5):
             page.keyboard.down("z")  # As a system repeats it.
         page.keyboard.up("z")
-        page.keyboard.press("g")
-        assert page.locator("#guide[open]").count() == 1
-        assert store.num_labelled("annotator-1") == 3
+        page.wait_for_timeout(500)
+        assert page.locator("body[data-here]").count() == 1
 
 
 def test_a_draft_stays_with_its_database_and_keeps_its_time(browser, start, tmp_path):
@@ -143,7 +140,7 @@ def test_two_tabs_of_one_person_make_one_label_of_an_item(browser, start):
     with (
         served(store, Rating()) as address,
         browser.tab(address, store, "annotator-1") as one,
-        browser.tab(address, store, "annotator-1") as other,
+        browser.tab(address, store, "annotator-1", refused="409") as other,
     ):
         for page, key in ((one, "0"), (other, "1")):
             page.keyboard.press(key)
@@ -169,6 +166,7 @@ def test_texts_are_no_scripts(browser, start):
                 page.keyboard.press("0")
                 press(page, "Enter")
             press(page, "z")
+            press(page, "Enter")
             assert page.input_value("[name=comment]") == f"</textarea>{HOSTILE}"
             page.keyboard.press("0")
             press(page, "Enter")

@@ -30,21 +30,23 @@ _ENVIRONMENT, _SCENARIO = "environment", "scenario"
 _ENVIRONMENTS = tuple(Option(environment, environment.capitalize()) for environment in ENVIRONMENTS)
 
 
-def read_items(annotations: Path, videos: Path) -> list[Item]:
+def read_items(annotations: Path, videos: Path, skip_missing: bool = False) -> list[Item]:
     """Steps to revise.
 
     Args:
         annotations: in the form of FORMAT.md; a key such as ``next_step_candidates`` has other texts for its label. Of
             steps that have such a key, or no place, the place is asked, too.
         videos: folder with ``<video_id>.mp4``.
+        skip_missing: leave out steps without frames.
 
     Raises:
         LmmsEgoplanError: the annotations are wrong, or frames are missing.
     """
     records = read_annotations(annotations)
-    paths = check_videos(records, videos)
+    paths = check_videos(records, videos, skip_missing)
     raws = read_raw(annotations)
-    return [_item(record, paths[record.step_id], raw) for record, raw in zip(records, raws, strict=True)]
+    whole = zip(records, raws, strict=True)
+    return [_item(record, paths[record.step_id], raw) for record, raw in whole if record.step_id in paths]
 
 
 class RevisedSteps(Flow):

@@ -198,6 +198,7 @@ def annotate(
     videos: Annotated[Path, typer.Option(help="Folder with `<video_id>.mp4`.")],
     db: Db,
     annotators: Annotators = None,
+    skip_missing: SkipMissing = False,
     cut_first: CutFirst = False,
     height: Height = 480,
     host: Host = "127.0.0.1",
@@ -212,7 +213,9 @@ def annotate(
     from lmms_egoplan.annotation.serve import open_store, serve
     from lmms_egoplan.benchmarks.egointent.annotation import FLOW, read_items
 
-    store = open_store(FLOW, db, lambda folder: read_items(items, videos), str(items), annotators)
+    store = open_store(
+        FLOW, db, lambda _: read_items(items, videos, skip_missing), str(items), annotators, skip_missing=skip_missing
+    )
     serve(store, FLOW, host, port, cuts=cut_first, height=height)
 
 

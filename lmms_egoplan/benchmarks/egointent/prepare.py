@@ -12,7 +12,7 @@ from lmms_egoplan.benchmarks.egointent.records import UNKNOWN, Record, check_rec
 from lmms_egoplan.benchmarks.egointent.splits import OFFICIAL, PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.media.footage import Footage, Lost, find_footage
+from lmms_egoplan.media.footage import Footage, Lost, find_footage, tell_of_lost
 from lmms_egoplan.media.frames import FrameError, frame_times
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.storage import compare_counts, file_version, fingerprint, refusal, resolve_inside
@@ -95,15 +95,16 @@ class Cut(Protocol):
     end_sec: float
 
 
-def check_videos(records: Sequence[Record], root: str | Path) -> dict[str, Path]:
+def check_videos(records: Sequence[Record], root: str | Path, skip_missing: bool) -> dict[str, Path]:
     """By step id, its video, which has the step's frames.
 
     Raises:
-        LmmsEgoplanError: the folder, videos or frames are missing.
+        LmmsEgoplanError: the folder, videos or frames are missing; with `skip_missing`, those of all steps.
     """
     footage, lost = find_step_footage(records, root, verify=False)
-    if lost:
-        raise LmmsEgoplanError(_missing_message(lost, len(records), skip_missing=False, verify=False))
+    if lost and not (skip_missing and footage):
+        raise LmmsEgoplanError(_missing_message(lost, len(records), skip_missing, verify=False))
+    tell_of_lost(lost)
     return {step_id: found.path for step_id, found in footage.items()}
 
 

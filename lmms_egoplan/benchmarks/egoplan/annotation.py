@@ -39,20 +39,22 @@ OPEN, SERVED, SKIPPED, DISAGREE, OTHER = (
 )
 
 
-def read_items(annotations: Path, roots: Roots) -> list[Item]:
+def read_items(annotations: Path, roots: Roots, skip_missing: bool = False) -> list[Item]:
     """Questions to verify.
 
     Args:
         annotations: of the split val, in the official form.
         roots: by source, the folder with its frames or videos.
+        skip_missing: leave out questions without frames.
 
     Raises:
         LmmsEgoplanError: the annotations are wrong, or frames are missing.
     """
     records = read_annotations(annotations, "val")
-    media = check_media(records, roots)
+    media = check_media(records, roots, skip_missing)
     raw = load_list(annotations, LIST_KEYS["val"])
-    return [_item(record, whole, media[record.sample_id]) for record, whole in zip(records, raw, strict=True)]
+    whole = zip(records, raw, strict=True)
+    return [_item(record, fields, media[record.sample_id]) for record, fields in whole if record.sample_id in media]
 
 
 class VerifiedQuestions(Flow):

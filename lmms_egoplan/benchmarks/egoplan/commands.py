@@ -243,6 +243,7 @@ def annotate(
             "none. They are not verified then. It stays as it was at the first start.",
         ),
     ] = None,
+    skip_missing: SkipMissing = False,
     cut_first: CutFirst = False,
     height: Height = 480,
     host: Host = "127.0.0.1",
@@ -262,11 +263,12 @@ def annotate(
     store = open_store(
         FLOW,
         db,
-        lambda folder: read_items(items, {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}),
+        lambda _: read_items(items, {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}, skip_missing),
         str(items),
         annotators,
         per_item,
         qualification if db.exists() or qualification is not None else 50,
+        skip_missing,
         seniors=0 if qualification == 0 else SENIORS,
     )
     serve(store, FLOW, host, port, cuts=cut_first, height=height)

@@ -12,7 +12,7 @@ from lmms_egoplan.benchmarks.egoplan.records import Record, Split, read_annotati
 from lmms_egoplan.benchmarks.egoplan.sources import find_video
 from lmms_egoplan.benchmarks.egoplan.splits import OFFICIAL, PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.media.footage import Footage, Lost, find_footage
+from lmms_egoplan.media.footage import Footage, Lost, find_footage, tell_of_lost
 from lmms_egoplan.media.frames import FrameError
 from lmms_egoplan.next_action.prepare import find_clips, missing_message, rows_of, save_questions
 from lmms_egoplan.next_action.records import EGO4D, EPIC_KITCHENS
@@ -103,16 +103,17 @@ def find_sources(
     return footage, message
 
 
-def check_media(records: Sequence[Record], roots: Roots) -> dict[int, Path]:
+def check_media(records: Sequence[Record], roots: Roots, skip_missing: bool) -> dict[int, Path]:
     """By sample id, the video file or frame folder that has all frames of the question.
 
     Raises:
-        LmmsEgoplanError: a folder or frames are missing.
+        LmmsEgoplanError: a folder or frames are missing; with `skip_missing`, those of all questions.
     """
-    _check_roots(records, roots, skip_missing=False)
+    _check_roots(records, roots, skip_missing)
     footage, lost = _find_footage(records, roots, verify=False)
-    if lost:
-        raise LmmsEgoplanError(missing_message(lost, len(records), _OPTIONS, skip_missing=False, verify=False))
+    if lost and not (skip_missing and footage):
+        raise LmmsEgoplanError(missing_message(lost, len(records), _OPTIONS, skip_missing, verify=False))
+    tell_of_lost(lost)
     return {sample_id: found.path for sample_id, found in footage.items()}
 
 
