@@ -125,11 +125,11 @@ class MediaFolder:
                 self.file(one)
             except FrameError as error:
                 problems.append(str(error))
-            done()
 
         with counting(len(media), "Cutting") as done, ThreadPoolExecutor(cpu_count()) as pool:
-            all(pool.map(make, media))
-        return sorted(set(problems))
+            for _ in pool.map(make, media):
+                done()
+        return sorted(problems)
 
     def _own(self) -> None:
         """Make the folder, for nobody else on this machine."""

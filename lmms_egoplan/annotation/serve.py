@@ -105,7 +105,7 @@ def serve(store: Store, flow: Flow, host: str, port: int, *, cuts: bool = False,
         typer.echo(
             f"Pictures and clips: {len(made):,}, of which {len(problems)} cannot be shown. Annotators can skip these"
         )
-        for problem in problems:
+        for problem in dict.fromkeys(problems):
             typer.echo(f"  {problem}")
     name = f"[{host}]" if ":" in host else socket.gethostname() if host == "0.0.0.0" else host
     typer.echo("Give each person their own link; whoever has it can label under their name.")

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from annotation.rating import Rating, texts
 from annotation.serving import enter, form_in, post, served
-from lmms_egoplan.annotation.database import Settings, create
+from lmms_egoplan.annotation.database import Settings, StoreError, create
 from lmms_egoplan.annotation.store import Store
 from lmms_egoplan.cli import app
 from lmms_egoplan.outputs import MANIFEST
@@ -156,6 +156,16 @@ def test_nothing_is_saved_once_the_database_is_not_in_its_place(tmp_path, lose):
         assert "labels.sqlite: moved, deleted or replaced" in answer.text
     left = [each for each in (path, path.with_suffix(".old")) if each.exists()]
     assert [num_labels(each) for each in left] == [20] * len(left)
+
+
+@pytest.mark.whole
+def test_no_second_server_opens_a_database_by_another_name(tmp_path):
+    path, other = tmp_path / "labels.sqlite", tmp_path / "other.sqlite"
+    new_database(path, 2)
+    with server_of(path):
+        other.hardlink_to(path)
+        with pytest.raises(StoreError, match=r"other\.sqlite.*hard link"):
+            Store(other, Rating.stages, alone=True)
 
 
 @pytest.mark.whole

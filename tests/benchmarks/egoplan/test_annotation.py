@@ -1,18 +1,23 @@
 import json
 import re
+import signal
+import subprocess
+import sys
 from collections import Counter
+from functools import partial
 
 import pytest
 from typer.testing import CliRunner
 
 from annotation.serving import enter, form_in, post, served
+from annotation.test_many_people import free_port
 from example_record import RECORD
 from lmms_egoplan.annotation.serve import media_folder, open_store
-from lmms_egoplan.benchmarks.egoplan.annotation import DISAGREE, FLOW, OTHER, SERVED, read_items
+from lmms_egoplan.benchmarks.egoplan.annotation import DISAGREE, FLOW, OPEN, OTHER, SERVED, read_items
 from lmms_egoplan.benchmarks.egoplan.records import read_annotations
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.media.frames import count_video_frames, read_video_frames
+from lmms_egoplan.media.frames import count_video_frames, frame_path, read_video_frames
 from lmms_egoplan.next_action.records import EGO4D, EPIC_KITCHENS
 from media.files import read_number, write_epic_folder, write_numbered_video
 from patience import wait_until
@@ -45,11 +50,13 @@ def source(tmp_path, monkeypatch):
     return tmp_path
 
 
-def start(folder, annotators=2, per_item=2, **settings):
+def start(folder, annotators=2, per_item=2, skip_missing=False, **settings):
     roots = {EPIC_KITCHENS: folder / "epic", EGO4D: folder / "ego4d"}
     items = folder / "built.json"
     db = folder / "labels.sqlite"
-    return open_store(FLOW, db, lambda _: read_items(items, roots), str(items), annotators, per_item, **settings)
+    settings |= {"skip_missing": skip_missing}
+    read = partial(read_items, items, roots, skip_missing)
+    return open_store(FLOW, db, lambda _: read(), str(items), annotators, per_item, **settings)
 
 
 def verify(store, choose):
@@ -206,8 +213,84 @@ def test_all_of_it_can_be_moved(source, tmp_path_factory):
 
 def test_missing_frames_are_told(source):
     (source / "ego4d" / "0a1b-2c.mp4").unlink()
-    with pytest.raises(LmmsEgoplanError, match=r"0a1b-2c\.mp4"):
+    with pytest.raises(LmmsEgoplanError, match=r"0a1b-2c\.mp4(.|\n)*--skip-missing"):
         start(source)
+
+
+def test_missing_media_block_nobody(source, log):
+    video = source / "ego4d" / "0a1b-2c.mp4"
+    frame = frame_path(source / "epic" / "P01" / "rgb_frames" / "P01_02", 30)
+    video.rename(source / "away.mp4")
+    start(source, skip_missing=True).close()
+    assert any("Left out, without footage: 1" in line and "0a1b-2c.mp4" in line for line in log)
+    (source / "away.mp4").rename(video)
+    frame.unlink()
+    with pytest.raises(LmmsEgoplanError, match="--skip-missing"):
+        start(source)
+    store = start(source, skip_missing=True)
+    assert {item.id for item in store.items()} == {"1", "2", "3", "4", "5"}
+    with served(store, FLOW) as address:
+        for name in ("annotator-1", "annotator-2"):
+            client, kinds = enter(address, store, name), Counter()
+            while 'id="label"' in client.page.text:
+                pictures = re.findall(r'src="([^"]+/media/[^"]+)"', client.page.text)
+                is_seen = all(client.get(picture).status_code == 200 for picture in pictures)
+                kinds[is_seen] += 1
+                sent = {"choice": RECORD["golden_choice_idx"]} if is_seen else {"reason": "cannot be seen"}
+                assert post(client, "/label/" if is_seen else "/skip/", **sent).status_code == 200
+            assert (kinds[True], kinds[False]) == (4, 1)
+    store.close()
+    rejected, output = export(store)
+    assert (rejected, "Questions kept: 4 of 5" in output) == ({4: OPEN}, True)
+    assert len((source / "out" / "skipped.jsonl").read_text().splitlines()) == 2
+
+
+def command(source, *options):
+    items, db = source / "built.json", source / "labels.sqlite"
+    roots = ["--epic-kitchens", source / "epic", "--ego4d", source / "ego4d"]
+    return [str(word) for word in ("annotate", "egoplan", "--items", items, "--db", db, *roots, *options)]
+
+
+@pytest.mark.parametrize("given", ["0", "3"])
+def test_a_qualification_stays_as_it_was(source, given):
+    start(source, qualification=2, seniors=2).close()
+    refused = CliRunner().invoke(app, command(source, "--qualification", given))
+    assert refused.exit_code == 1
+    assert f"--qualification {given}" in refused.output
+    assert "made with 2" in refused.output
+
+
+@pytest.mark.whole
+def test_all_clips_are_cut_before_the_page_opens(source):
+    frame = frame_path(source / "epic" / "P01" / "rgb_frames" / "P01_02", 30)
+    frame.write_bytes(frame.read_bytes()[:50])
+    options = ["--qualification", 0, "--annotators", 2, "--cut", "--height", 32, "--port", free_port()]
+    words = [sys.executable, "-m", "lmms_egoplan", *command(source, *options)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
+        lines = []
+        while "Stop with" not in "".join(lines):
+            lines.append(server.stdout.readline())
+        made = list((source / "labels.sqlite.media").iterdir())
+        server.send_signal(signal.SIGINT)
+    assert sum("/enter/" in line for line in lines) == 3
+    # Five questions have a clip; the observation and the clip of one are damaged.
+    assert lines[0].startswith("Pictures and clips: 11, of which 2 cannot be shown")
+    assert frame.name in lines[1]
+    assert len(made) == 9
+
+
+def test_the_items_of_another_file_are_refused_without_media_too(source):
+    start(source).close()
+    built = json.loads((source / "built.json").read_text())
+    built["EgoPlan_validation"][2]["task_goal"] = "another goal"
+    (source / "built.json").write_text(json.dumps(built))
+    with pytest.raises(LmmsEgoplanError, match="the items are not those"):
+        start(source, skip_missing=True)
+    for index, question in enumerate(built["EgoPlan_validation"]):
+        question["sample_id"] += 100 + index
+    (source / "built.json").write_text(json.dumps(built))
+    with pytest.raises(LmmsEgoplanError, match="the items are not those"):
+        start(source, skip_missing=True)
 
 
 def test_the_next_clip_is_cut_ahead(source):

@@ -1,0 +1,65 @@
+"""Pictures and clips that people are shown."""
+
+import os
+import subprocess
+import sys
+from hashlib import sha256
+
+import pytest
+
+from lmms_egoplan.annotation.clips import Cut, MediaFolder, Still
+from lmms_egoplan.media.frames import count_video_frames, read_video_frames, write_video
+from media.files import number_image, read_number, write_numbered_video
+
+_MAKE = """
+import sys
+from pathlib import Path
+from lmms_egoplan.annotation.clips import Cut, MediaFolder
+MediaFolder(Path(sys.argv[1])).make_all([Cut(sys.argv[2], tuple(range(40)), 10.0)])
+"""
+
+
+@pytest.fixture
+def video(tmp_path):
+    return str(write_numbered_video(tmp_path / "video.mp4", 60))
+
+
+def test_all_are_made_and_what_exists_stays(video, tmp_path):
+    folder = MediaFolder(tmp_path / "labels.sqlite.media")
+    good = [Cut(video, tuple(range(first, first + 5)), 10.0) for first in range(9)] + [Still(video, 7)]
+    lost = [Still(str(tmp_path / "gone.mp4"), 3), Cut(video, (58, 59, 60), 10.0)]
+    before = folder.file(good[3]).stat().st_mtime_ns
+    problems = folder.make_all([*good, *lost])
+    assert len(problems) == 2
+    assert any("gone.mp4" in problem for problem in problems)
+    assert len(list((tmp_path / "labels.sqlite.media").iterdir())) == len(good)
+    assert folder.file(good[3]).stat().st_mtime_ns == before
+    assert (tmp_path / "labels.sqlite.media").stat().st_mode & 0o777 == 0o700
+    for first, clip in enumerate(good[:9]):
+        path = folder.file(clip)
+        frames = read_video_frames(path, range(count_video_frames(path)))
+        assert [read_number(frame) for frame in frames] == list(range(first, first + 5))
+
+
+def test_clips_are_as_high_as_asked_at_most(video, tmp_path):
+    (whole,) = read_video_frames(video, [0])
+    for height, expected in ((whole.height // 2, whole.height // 2), (whole.height * 2, whole.height)):
+        folder = MediaFolder(tmp_path / "media", height)
+        (frame,) = read_video_frames(folder.file(Cut(video, (1,), 10.0)), [0])
+        assert (frame.width, frame.height) == (whole.width * expected // whole.height, expected)
+        assert folder.file(Cut(video, (1,), 10.0)) != MediaFolder(tmp_path / "media", 17).file(Cut(video, (1,), 10.0))
+
+
+@pytest.mark.skipif(os.cpu_count() == 1, reason="one core")
+def test_the_bytes_of_a_clip_do_not_depend_on_the_number_of_cores(tmp_path):
+    video, found = str(tmp_path / "large.mp4"), set()
+    write_video(tmp_path / "large.mp4", [number_image(number).resize((640, 480)) for number in range(40)], 10.0)
+    for name, cores in (("one", {0}), ("all", os.sched_getaffinity(0))):
+        subprocess.run(
+            [sys.executable, "-c", _MAKE, tmp_path / name, video],
+            check=True,
+            preexec_fn=lambda cores=cores: os.sched_setaffinity(0, cores),
+        )
+        (clip,) = (tmp_path / name).iterdir()
+        found.add(sha256(clip.read_bytes()).hexdigest())
+    assert len(found) == 1
