@@ -1,12 +1,19 @@
-"""How long a label's answer takes: ten people at once on 500 items, over HTTP, the server in a process of its own."""
+"""How long a label's answer takes: ten people at once on 500 items, over HTTP, the server in a process of its own.
+
+With ``--labels``, once in an empty database and once in one with so many labels.
+"""
 
 import argparse
+import json
 import random
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -16,7 +23,7 @@ import httpx
 from annotation.rating import Rating, texts
 from annotation.serving import form_in
 from annotation.test_many_people import _SERVER, free_port
-from lmms_egoplan.annotation.database import ANNOTATOR, Settings, create
+from lmms_egoplan.annotation.database import ANNOTATOR, LEAD, Settings, create
 from lmms_egoplan.annotation.store import Store
 
 
@@ -36,31 +43,76 @@ def label_all(address: str, token: str) -> list[float]:
     return times
 
 
+def fill(path: Path, people: Sequence[str], labels: int) -> None:
+    """Label the first items of a database, each by two people, without the page."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for number in range(labels):
+            item, person, at = number // 2, people[number % len(people)], "2026-01-01T00:00:00.000+00:00"
+            row = (item, Rating.stages[0].name, person, at)
+            slot = connection.execute("INSERT INTO slots (item, stage, person, since) VALUES (?, ?, ?, ?)", row)
+            row = (slot.lastrowid, f"form {number}", json.dumps({"rating": random.choice("01")}), "", 10.0, at)
+            connection.execute(
+                "INSERT INTO labels (slot, form, choices, comment, seconds, at) VALUES (?, ?, ?, ?, ?, ?)", row
+            )
+
+
+def measure(folder: Path, people: int, items: int, labels: int) -> list[float]:
+    """Sorted seconds of all answers, beside so many labels; prints them, and those of the lead's pages."""
+    path = folder / f"labels-{labels}.sqlite"
+    create(path, Settings(Rating.name, people, 2), texts(items), Rating.stages)
+    store = Store(path, Rating.stages)
+    lead = next(person.token for person in store.people() if person.role == LEAD)
+    tokens = {person.name: person.token for person in store.people() if person.role == ANNOTATOR}
+    store.close()
+    fill(path, [*tokens], labels)
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-c", _SERVER, path, str(port)]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[1] / "tests")
+    while b"Stop with" not in server.stdout.readline():
+        pass
+    try:
+        with ThreadPoolExecutor(people) as pool:
+            found = pool.map(lambda token: label_all(address, token), tokens.values())
+            times = sorted(seconds for own in found for seconds in own)
+        with httpx.Client(base_url=address, timeout=600, follow_redirects=True) as client:
+            base = str(client.get(f"/enter/{lead}").url)
+            lead_s = {
+                page or "lead": seconds_of(lambda page=page: client.get(base + page)) for page in ("", "agreement")
+            }
+    finally:
+        server.kill()
+        server.wait()
+    middle, most = (1000 * times[int(share * len(times))] for share in (0.5, 0.95))
+    print(
+        f"{labels} labels before: {len(times)} labels, median {middle:.0f} ms, 95 % under {most:.0f} ms, all under "
+        f"{1000 * times[-1]:.0f} ms; " + ", ".join(f"{page} page {seconds:.2f} s" for page, seconds in lead_s.items())
+    )
+    return times
+
+
+def seconds_of(do: Callable[[], object]) -> float:
+    """How long a call takes."""
+    began = time.perf_counter()
+    do()
+    return time.perf_counter() - began
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--people", type=int, default=10)
-    parser.add_argument("--items", type=int, default=500)
+    parser.add_argument("--items", type=int, default=500, help="that are labelled over HTTP, each by two people")
+    parser.add_argument("--labels", type=int, default=0, help="that are there before; compared with none")
     arguments = parser.parse_args()
+    items = arguments.items + arguments.labels // 2
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "labels.sqlite"
-        create(path, Settings(Rating.name, arguments.people, 2), texts(arguments.items), Rating.stages)
-        store = Store(path, Rating.stages)
-        tokens = [person.token for person in store.people() if person.role == ANNOTATOR]
-        store.close()
-        port = free_port()
-        command = [sys.executable, "-c", _SERVER, path, str(port)]
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[1] / "tests")
-        while b"Stop with" not in server.stdout.readline():
-            pass
-        try:
-            with ThreadPoolExecutor(len(tokens)) as pool:
-                found = pool.map(lambda token: label_all(f"http://127.0.0.1:{port}", token), tokens)
-                times = sorted(seconds for own in found for seconds in own)
-        finally:
-            server.kill()
-            server.wait()
-    middle, most = (1000 * times[int(share * len(times))] for share in (0.5, 0.95))
-    print(f"{len(times)} labels: median {middle:.0f} ms, 95 % under {most:.0f} ms, all under {1000 * times[-1]:.0f} ms")
+        counts = dict.fromkeys((0, arguments.labels))
+        found = [
+            measure(Path(folder), arguments.people, items if count else arguments.items, count) for count in counts
+        ]
+    if arguments.labels:
+        empty, full = (own[int(0.95 * len(own))] for own in found)
+        print(f"95 % with {arguments.labels} labels / with none: {full / empty:.2f}")
 
 
 if __name__ == "__main__":

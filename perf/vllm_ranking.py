@@ -2,9 +2,12 @@
 
     VLLM_CPU_KVCACHE_SPACE=2 python perf/vllm_ranking.py
     VLLM_CPU_KVCACHE_SPACE=2 python perf/vllm_ranking.py --part noise
+    python perf/vllm_ranking.py --part server
 
 The checkpoint's language model, not its vision encoder, is the cost: Qwen2.5-VL-shaped, 10 layers of width 768. Images
 are new for each question. On a machine of two cores vLLM computes on one; transformers gets one thread here.
+
+With ``--part server``: bytes sent to a vLLM server, and time, with each image sent once and with every request.
 
 With ``--part noise``: how far mean losses in bfloat16 are from transformers' in float32, on vLLM and on transformers.
 """
@@ -12,21 +15,27 @@ With ``--part noise``: how far mean losses in bfloat16 are from transformers' in
 import argparse
 import copy
 import itertools
+import json
+import socket
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import httpx
 import numpy as np
 import torch
 from models import build_qwen
 from PIL import Image
 from transformers import PreTrainedModel, ProcessorMixin
 
+from lmms_egoplan.harnesses import vllm_server
 from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.engine.ranker import EngineRanker
-from lmms_egoplan.ranking.engine.requests import FORCED, PROMPT_LOGPROBS, ranking_arguments
+from lmms_egoplan.ranking.engine.requests import FORCED, PROCESSOR, PROMPT_LOGPROBS, ranking_arguments
 from lmms_egoplan.ranking.scores import CandidateScore
 
 Question = tuple[list[dict[str, Any]], list[str], str]
@@ -42,7 +51,7 @@ ACTIONS = [
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", default="speed", choices=["speed", "noise"])
+    parser.add_argument("--part", default="speed", choices=["speed", "noise", "server"])
     parser.add_argument("--questions", type=int, default=4, help="Of each measurement.")
     parser.add_argument("--repeats", type=int, default=3, help="Of each measurement; the median counts.")
     parser.add_argument("--prefix", type=int, default=2000, help="Tokens of a context, about.")
@@ -62,6 +71,9 @@ def main() -> None:
                 (_messages(next(seeds), images), ACTIONS[:count], f"q{number}") for number in range(arguments.questions)
             ]
 
+        if arguments.part == "server":
+            measure_server(folder, processor, questions, images, arguments.repeats)
+            return
         is_noise = arguments.part == "noise"
         engine = Recorded(start(folder, "bfloat16" if is_noise else arguments.dtype, images))
         if is_noise:
@@ -149,6 +161,76 @@ def measure_speed(
         for name, seconds in medians.items():
             print(f"{count:10}  {name:31} {seconds:12.2f}  {medians['prompt_logprobs'] / seconds:18.2f}", flush=True)
         print(f"{count:10}  forced: {early}", flush=True)
+
+
+def measure_server(
+    folder: str, processor: ProcessorMixin, questions: Callable[[int], list[Question]], images: int, repeats: int
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", folder, "--port", str(port)]
+    command += ["--host", "127.0.0.1", "--dtype", "float32", "--enforce-eager", "--max-model-len", "4096"]
+    command += ["--kv-cache-memory-bytes", str(2**31), "--logits-processors", PROCESSOR]
+    command += ["--limit-mm-per-prompt", json.dumps({"image": images, "video": 0})]
+    with tempfile.TemporaryFile() as log, subprocess.Popen(command, stdout=log, stderr=log) as server:
+        try:
+            while not _is_ready(port):
+                if server.poll() is not None:
+                    log.seek(0)
+                    raise SystemExit(log.read().decode(errors="replace")[-3000:])
+                time.sleep(1)
+            _compare_sending(f"http://127.0.0.1:{port}", folder, processor, questions, repeats)
+        finally:
+            server.terminate()
+
+
+def _is_ready(port: int) -> bool:
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/health", timeout=5).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def _compare_sending(
+    address: str,
+    folder: str,
+    processor: ProcessorMixin,
+    questions: Callable[[int], list[Question]],
+    repeats: int,
+) -> None:
+    once = vllm_server.body_of
+
+    def always(question: Any, request: Any, model: str, is_stored: bool = False) -> dict[str, Any]:
+        """A request as it was before images had IDs."""
+        body = copy.deepcopy(once(question, request, model))
+        for item in body["messages"][0]["content"]:
+            item.pop("uuid", None)
+        return body
+
+    engine = vllm_server.ServedEngine(address, folder, processor.tokenizer("put")["input_ids"])
+    sent = [0]
+
+    def rank(count: int, body_of: Callable[..., dict[str, Any]]) -> tuple[float, float]:
+        def counted(*given: Any) -> dict[str, Any]:
+            body = body_of(*given)
+            sent[0] += len(json.dumps(body))
+            return body
+
+        vllm_server.body_of = counted
+        ranker = EngineRanker(engine, processor, method=FORCED)
+        encoded = [ranker.encode(*asked) for asked in questions(count)]
+        sent[0] = 0
+        seconds = _seconds(lambda: list(ranker.scores(encoded)))
+        return seconds / len(encoded), sent[0] / len(encoded) / 2**20
+
+    rank(COUNTS[0], once)
+    print("candidates  images sent         s a question  MiB a question", flush=True)
+    for count in COUNTS:
+        arms = {"with every request": always, "once": once}
+        found = {name: [rank(count, body_of) for _ in range(repeats)] for name, body_of in arms.items()}
+        for name, rows in found.items():
+            seconds, size = map(statistics.median, zip(*rows, strict=True))
+            print(f"{count:10}  {name:18} {seconds:13.2f}  {size:14.2f}", flush=True)
 
 
 def measure_noise(

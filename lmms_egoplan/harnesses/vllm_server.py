@@ -76,12 +76,10 @@ class ServedEngine:
             self._endpoint = self._wait(_opened(settings, PATIENCE))
         except EndpointError as error:
             raise EngineError(self._told(error)) from None
-        forced = "forces tokens" if self.forces else f"every candidate takes a prefill: {self.how_to_force}"
-        most = "" if self._most is None else f", at most {self._most} of them"
+        most = "" if self._most is None else f", at most {self._most} at once"
+        forced = f"forces tokens{most}" if self.forces else f"every candidate takes a prefill: {self.how_to_force}"
         key = "without a key" if settings.api_key == NO_KEY else f"with the key of {SERVER_KEY}"
-        logger.info(
-            f"The server at {self.where}, asked {key}, serves {self.name} ({self.limit} tokens); {forced}{most}"
-        )
+        logger.info(f"The server at {self.where}, asked {key}, serves {self.name} ({self.limit} tokens); {forced}")
 
     def to_question(
         self, encoder: QuestionEncoder, messages: Sequence[Message], candidates: Sequence[str], question_id: str
