@@ -1,5 +1,6 @@
 """The pages that annotators, seniors and the lead see, as HTML."""
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -11,7 +12,7 @@ from lmms_egoplan.annotation.agreement import WHEN_UNDEFINED, agreements
 from lmms_egoplan.annotation.assignment import Slot
 from lmms_egoplan.annotation.database import ANNOTATOR
 from lmms_egoplan.annotation.flow import ADJUDICATION, QUALIFICATION, Flow, Labelled
-from lmms_egoplan.annotation.forms import Choice, Form, FormError, Marks, Values
+from lmms_egoplan.annotation.forms import Choice, Form, FormError, Marks, Prose, Values
 from lmms_egoplan.annotation.store import PAGE, Person, Store
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 # An option whose text begins with a number has its last digit as key: "0.5: partly right" is 5.
 _KEYS = ("1234567890", "qwertyuiop", "asdfhjkl", "xcvbm", "67890")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+# Characters of an item in a list.
+_EXCERPT = 120
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -62,8 +65,12 @@ class Pages:
 
     def mine(self, person: Person, words: str, page: int) -> str:
         """What a person labelled or skipped, to be opened and changed."""
-        rows = self._store.own_labels(person.name, words, page)
-        return self._render("mine", person, words=words, page=page, rows=rows[:PAGE], is_last=len(rows) <= PAGE)
+        found = self._store.own_labels(person.name, words, page)
+        rows = []
+        for number, shown, *others in found[:PAGE]:
+            texts = [part.text for part in self._flow.form(json.loads(shown), (), 0).shown if isinstance(part, Prose)]
+            rows.append((number, " · ".join(texts)[:_EXCERPT] or f"Item {number}", *others))
+        return self._render("mine", person, words=words, page=page, rows=rows, is_last=len(found) <= PAGE)
 
     def idle(self, person: Person) -> str:
         """What an annotator sees where there is nothing to do."""

@@ -102,9 +102,7 @@ def serve(store: Store, flow: Flow, host: str, port: int, *, cuts: bool = False,
         media = dict.fromkeys(part for item in items for part in flow.form(item.shown, (), 0).media)
         made = [part for part in media if not isinstance(part, KeptImage)]
         problems = folder.make_all(made)
-        typer.echo(
-            f"Pictures and clips: {len(made):,}, of which {len(problems)} cannot be shown. Annotators can skip these"
-        )
+        typer.echo(f"Pictures and clips: {len(made):,}, of which {len(problems)} cannot be shown and can be skipped")
         for problem in dict.fromkeys(problems):
             typer.echo(f"  {problem}")
     name = f"[{host}]" if ":" in host else socket.gethostname() if host == "0.0.0.0" else host

@@ -251,18 +251,18 @@ class Store(Assignments):
         """What a person labelled or skipped, the newest first, `PAGE` at a time.
 
         Args:
-            words: of the item's id, or of the label, its comment or the reason of a skip.
+            words: of what is shown of the item, or of the label, its comment or the reason of a skip.
             page: from 0.
 
         Returns:
-            Slot, item, stage, reason of a skip, and time.
+            Slot, what is shown (JSON; the item's id may name a model), stage, reason of a skip, and time.
         """
         return self._rows(
-            "SELECT slots.id, items.id, slots.stage, slots.skipped, labels.at FROM slots "
+            "SELECT slots.id, items.shown, slots.stage, slots.skipped, labels.at FROM slots "
             "JOIN items ON items.position = slots.item "
             "JOIN labels ON labels.id = (SELECT max(id) FROM labels WHERE slot = slots.id) "
             "WHERE person = ? AND released IS NULL AND (label IS NOT NULL OR slots.skipped IS NOT NULL) AND "
-            "instr(lower(items.id || ' ' || coalesce(choices, labels.skipped) || ' ' || comment), lower(?)) "
+            "instr(lower(items.shown || ' ' || coalesce(choices, labels.skipped) || ' ' || comment), lower(?)) "
             "ORDER BY slots.id DESC LIMIT ? OFFSET ?",
             *(person, words, PAGE + 1, page * PAGE),
         )

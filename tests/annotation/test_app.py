@@ -249,6 +249,8 @@ def test_ones_own_labels_are_found_and_changed(make):
         post(client, rating="0", comment=f"comment {number}")
     page = client.get("/mine", params={"words": "Comment 1"}).text
     (found,) = re.findall(r'href="(/p/[^"]+/label/[0-9]+)"', page)
+    assert "&lt;b&gt;text " in page
+    assert "text/" not in page  # An item's id may name the model.
     client.page = client.get(found)
     assert 'value="0" required checked' in client.page.text
     assert post(client, rating="1").status_code == 200
