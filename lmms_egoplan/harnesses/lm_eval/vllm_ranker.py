@@ -62,7 +62,7 @@ class VLLMVLMRanker(WithChatPrompts, vllm_vlm()):
         served = ""
         loading = {name: kwargs[name] for name in ("revision", "trust_remote_code") if name in kwargs}
         if base_url is None:
-            check_vllm_arguments(NAME, kwargs, VLLMVLMRanker, vllm_vlm())
+            check_vllm_arguments(NAME, kwargs.keys() - WITHOUT_EFFECT, VLLMVLMRanker, *vllm_vlm().__mro__[:2])
         self._config, self.processor = load_config(NAME, pretrained, **loading)
         note = engine_note(self._config)
         if base_url is None:
