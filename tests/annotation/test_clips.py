@@ -50,6 +50,7 @@ def test_clips_are_as_high_as_asked_at_most(video, tmp_path):
         assert folder.file(Cut(video, (1,), 10.0)) != MediaFolder(tmp_path / "media", 17).file(Cut(video, (1,), 10.0))
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(os.cpu_count() == 1, reason="one core")
 def test_the_bytes_of_a_clip_do_not_depend_on_the_number_of_cores(tmp_path):
     video, found = str(tmp_path / "large.mp4"), set()

@@ -287,6 +287,7 @@ def test_actplan(start, hand, tmp_path):
         assert labels == (False, True, {"missing_actions": [0], "form": [2]})
 
 
+@pytest.mark.whole
 def test_egointent(start, hand, tmp_path):
     store, flow = start("egointent")
     (item,) = store.items()

@@ -206,7 +206,7 @@ def recount(connection, stages, settings):
 
 
 @pytest.mark.parametrize("flow", [Rating, Reviewed])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_free_places_are_those_of_a_slow_count(open_store, flow, seed):
     source = random.Random(seed)
     qualification = 2 if flow is Rating else 0
