@@ -186,8 +186,8 @@ def test_a_demo_ends_its_commands(tmp_path, to_group):
 
 
 @pytest.mark.whole
-def test_a_page_that_is_served():
-    command = Command(sys.executable, "-m", "lmms_egoplan", "annotate", "demo", "egothink")
+def test_a_page_that_is_served(tmp_path):
+    command = Command(sys.executable, "-m", "lmms_egoplan", "annotate", "demo", "egothink", "--out", tmp_path / "demo")
     for line in command.process.stdout:
         if "Ctrl+C" in line:
             break
