@@ -162,9 +162,7 @@ def test_a_limit_that_does_not_fit_is_told_with_its_variable():
     assert judgement.error.endswith("(LMMS_EGOPLAN_JUDGE_MAX_TOKENS sets the limit, 4096 tokens now)")
 
 
-def test_a_server_that_knows_neither_name_gives_the_first_refusal(monkeypatch):
-    # An earlier server may have had the same port.
-    monkeypatch.setattr("lmms_egoplan.judging.endpoint._learnt_names", {})
+def test_a_server_that_knows_neither_name_gives_the_first_refusal():
     with JudgeServer(lambda *_: unknown(next(name for name in server.bodies[-1] if name[:4] == "max_"))) as server:
         (judgement,) = judge(server.url, ["a"])
     assert "'max_tokens' is not supported" in judgement.error
