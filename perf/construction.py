@@ -69,8 +69,8 @@ def _build(narrations: Path, source: str, out: Path, environment: dict[str, str]
 
 def _as_ego4d(path: Path) -> Path:
     sys.path.insert(0, str(TESTS))
-    from benchmarks.egoplan.construction.small import as_ego4d, write_ego4d
-    from lmms_egoplan.benchmarks.egoplan.construction.narrations import read_epic_kitchens
+    from construction.egoplan.small import as_ego4d, write_ego4d
+    from lmms_egoplan.construction.egoplan.narrations import read_epic_kitchens
 
     return write_ego4d(path, as_ego4d(read_epic_kitchens(NARRATIONS)[0]))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from lmms_egoplan.benchmarks.egoplan.tuning.demo import (
+from lmms_egoplan.training.egoplan.demo import (
     BEFORE,
     BLIND,
     CHANCE,

@@ -116,8 +116,8 @@ def _take_images(questions: "list[Instance]", arm: str) -> Iterator[tuple[float,
 def _opened(doc: Mapping[str, Any]) -> "list[Image.Image]":
     from PIL import Image
 
+    from lmms_egoplan.benchmarks.egoplan.visuals import uniform_frames
     from lmms_egoplan.media.frames import frame_path
-    from lmms_egoplan.next_action.visuals import uniform_frames
 
     past = [(action["start_frame"], action["stop_frame"]) for action in doc["past_actions"]]
     numbers = uniform_frames(past, doc["current_observation_frame"], FRAMES)

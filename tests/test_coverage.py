@@ -5,9 +5,9 @@ import pytest
 from lmms_egoplan.benchmarks.actplan.splits import official_instances
 from lmms_egoplan.benchmarks.egointent.metrics import score_step
 from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
-from lmms_egoplan.benchmarks.egoplan.metrics import score_ranking, score_reply, score_test_ranking
-from lmms_egoplan.benchmarks.egoplan.report.answers import Series
-from lmms_egoplan.benchmarks.egoplan_bench2.metrics import score_planning_letter
+from lmms_egoplan.benchmarks.egoplan.bench1.metrics import score_ranking, score_reply, score_test_ranking
+from lmms_egoplan.benchmarks.egoplan.bench1.report.answers import Series
+from lmms_egoplan.benchmarks.egoplan.bench2.metrics import score_planning_letter
 from lmms_egoplan.benchmarks.egothink.metrics import score_answer
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.coverage import coverage, covered, question_sets

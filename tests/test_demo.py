@@ -23,8 +23,9 @@ from lmms_egoplan.benchmarks.egointent import demo as egointent
 from lmms_egoplan.benchmarks.egointent import records as egointent_records
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES, prompt_text
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames
-from lmms_egoplan.benchmarks.egoplan import demo as egoplan
-from lmms_egoplan.benchmarks.egoplan.records import Record, read_annotations
+from lmms_egoplan.benchmarks.egoplan.bench1 import demo as egoplan
+from lmms_egoplan.benchmarks.egoplan.bench1.records import Record, read_annotations
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egothink import demo as egothink
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
@@ -33,7 +34,6 @@ from lmms_egoplan.demo.checkpoint import write_checkpoint
 from lmms_egoplan.demo.encoder import write_encoder
 from lmms_egoplan.demo.scenes import FPS, SCENES, Scene
 from lmms_egoplan.media.frames import count_video_frames, read_frame_folder, read_video_frames
-from lmms_egoplan.next_action.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.outputs import MANIFEST
 
 EGOTHINK = Path(__file__).parents[2] / "shared" / "data" / "egothink"

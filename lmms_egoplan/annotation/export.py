@@ -1,21 +1,14 @@
 """What is written of every database, whichever benchmark it is of."""
 
 import json
-import shutil
-from collections.abc import Mapping
 from dataclasses import asdict, astuple, fields
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from lmms_egoplan.annotation.agreement import Agreement, agreements
 from lmms_egoplan.annotation.flow import ExportedFile, Flow, Labelled
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.outputs import check_own, delete
-from lmms_egoplan.report.labelled import MARK, read_mark
-from lmms_egoplan.storage import write_whole
+from lmms_egoplan.report.labelled import write_folder
 from lmms_egoplan.text import csv_text
-
-_UNFINISHED = ".export."
 
 
 def export(flow: Flow, labelled: Labelled, out: Path) -> list[str]:
@@ -58,32 +51,3 @@ def _agreement_rows(flow: Flow, labelled: Labelled) -> str:
     header = [field.name for field in fields(Agreement)]
     rows = [["n/a" if value is None else value for value in astuple(found)] for found in agreements(flow, labelled)]
     return csv_text([header, *rows])
-
-
-def write_folder(out: Path, benchmark: str, texts: Mapping[str, str]) -> None:
-    """Write files into a folder that a report knows as the benchmark's, in place of what an earlier export wrote.
-
-    Killed on its way, the folder tells that it is not finished.
-
-    Raises:
-        LmmsEgoplanError: the folder has another benchmark's labels, or a file that no export wrote.
-        OSError: the folder cannot be written.
-    """
-    mark = read_mark(out)
-    if mark is not None and mark.benchmark != benchmark:
-        raise LmmsEgoplanError(f"--out {out}: holds labels of {mark.benchmark}, not of {benchmark}; name a new folder")
-    former = (mark and mark.files) or ()
-    out.mkdir(parents=True, exist_ok=True)
-    for left in out.glob(f"{_UNFINISHED}*"):  # by a process that was killed
-        shutil.rmtree(left)
-    with TemporaryDirectory(prefix=_UNFINISHED, dir=out) as folder:
-        for name, text in texts.items():
-            (Path(folder) / name).write_bytes(text.encode())
-        # Tells the report whose labels the folder holds.
-        told = {"benchmark": benchmark, "files": sorted({*texts, *former}), "finished": False}
-        write_whole(out / MARK, json.dumps(told) + "\n")
-        delete(out / name for name in {*former} - texts.keys())
-        for name in texts:
-            check_own(out / name)
-            (Path(folder) / name).replace(out / name)
-    write_whole(out / MARK, json.dumps(told | {"files": sorted(texts), "finished": True}) + "\n")

@@ -5,38 +5,20 @@ Light to import: what a benchmark brings stands in modules of fixed names in its
 """
 
 import csv
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
 from lmms_egoplan.paths import yaml_beside
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from lmms_egoplan.annotation.flow import Flow
     from lmms_egoplan.demo.rendered_set import RenderedSet
     from lmms_egoplan.report.benchmark import BenchmarkReport
     from lmms_egoplan.storage import PreparedData
-
-
-class Commands(Protocol):
-    """A benchmark's subcommands: its module ``commands``.
-
-    COMMANDS: by what is typed after ``lmms-egoplan``: groups and name.
-    HELPS: what helps of shared commands tell of the benchmark. By the name of a group, an example;
-        ``judge, defaults``: the judges that its tasks ask by default;
-        ``tasks-path --tasks``: a task for lm-eval's text-only models;
-        ``report RUNS``: which other files a report takes; ``report --similarity``: what that option is for.
-    """
-
-    COMMANDS: Mapping[str, Callable[..., None]]
-    HELPS: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -55,10 +37,7 @@ class Benchmark:
     suite_thinking: the same for models that think before they answer; those of `suite` where empty.
     suite_splits: the splits that these need; all where empty.
     scorers: its function that loads what scores answers, to fail before a model loads; "" for none.
-    training_demo: its function that shows its training; "" for none.
-
-    What else it brings stands in its modules ``splits``, ``commands``, ``demo`` and, where people label it,
-    ``annotation``.
+    package: of its modules ``splits``, ``report`` and ``demo``, below this one; `name` by default.
     """
 
     name: str
@@ -73,15 +52,11 @@ class Benchmark:
     suite_thinking: tuple[str, ...] = ()
     suite_splits: tuple[str, ...] = ()
     scorers: str = ""
-    training_demo: str = ""
+    package: str = ""
 
     def load_splits(self) -> "PreparedData":
         """Its prepared splits, with their official sizes."""
         return self._load("splits:PREPARED")
-
-    def load_commands(self) -> Commands:
-        """Its subcommands."""
-        return self._load("commands")
 
     def load_report(self) -> "type[BenchmarkReport]":
         """Its part of reports."""
@@ -96,26 +71,8 @@ class Benchmark:
         modules = [self._load(module) for tasks, module in self.judges.items() if tasks in names]
         return [(module.DEFAULT_JUDGE, getattr(module, "OTHERWISE", "")) for module in modules]
 
-    def load_training_demo(self) -> "Callable[[Path, Console], None]":
-        """Trains in a folder, and prints what comes of it."""
-        return self._load(self.training_demo)
-
-    @property
-    def is_labelled(self) -> bool:
-        """Whether people label something of it."""
-        return find_spec(f"{__package__}.{self.name}.annotation") is not None
-
-    def load_annotation(self) -> "Flow":
-        """What people label of it."""
-        return self._load("annotation:FLOW")
-
-    def load_flows(self) -> "tuple[Flow, ...]":
-        """All that people do for it; what its construction asks of them stands in ``annotation:MORE_FLOWS``."""
-        module = self._load("annotation")
-        return (module.FLOW, *getattr(module, "MORE_FLOWS", ()))
-
     def _load(self, part: str) -> Any:
-        return resolve_name(f"{__package__}.{self.name}.{part}")
+        return resolve_name(f"{__package__}.{self.package or self.name}.{part}")
 
 
 def published_together() -> list[dict[str, str]]:

@@ -1,4 +1,4 @@
-"""``lmms-egoplan data status``: what is prepared; the benchmarks bring the commands that prepare it."""
+"""``lmms-egoplan data status``: what is prepared."""
 
 from datetime import datetime, timezone
 
@@ -12,10 +12,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import data_root
 from lmms_egoplan.storage import load_summary, prepared_splits
 
-app = typer.Typer(no_args_is_help=True)
 
-
-@app.command()
 def status() -> None:
     """Show which splits are prepared, and how complete they are.
 

@@ -15,10 +15,6 @@ def demo(
         Path,
         typer.Option(metavar="DIR", help="Folder for all files of the demo; those of an earlier demo are replaced."),
     ] = Path("lmms-egoplan-demo"),
-    train: Annotated[
-        bool,
-        typer.Option("--train", help="Show tuning instead: a tiny model learns to plan, in 6 minutes."),
-    ] = False,
 ) -> None:
     """Run an evaluation from images to scores, in lmms-eval itself, with a tiny model.
 
@@ -28,17 +24,8 @@ def demo(
     nothing.
 
     Example: `lmms-egoplan demo --out /tmp/demo`
-
-    With `--train`, a tiny model is trained on captions of rendered scenes, then tuned on answers and wrong answers to
-    questions about their next steps. lmms-eval measures it before and after, with the video and without it.
     """
     require("lmms_eval", "lmms-eval", "lmms-egoplan")
-    if train:
-        require("peft", "peft", "lmms-egoplan[train]")
-        for benchmark in BENCHMARKS:
-            if benchmark.training_demo:
-                benchmark.load_training_demo()(out, Console())
-        return
     from lmms_egoplan.demo.run import run_demo
     from lmms_egoplan.report.runs import read_scores
     from lmms_egoplan.report.terminal import print_runs

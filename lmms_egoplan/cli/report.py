@@ -7,23 +7,6 @@ from typing import Annotated, Literal
 import typer
 
 from lmms_egoplan.benchmarks.registry import BENCHMARKS, published_together
-from lmms_egoplan.cli.groups import helps
-from lmms_egoplan.text import join_list
-
-_TABLES = [f"{benchmark.title}'s {benchmark.tables}" for benchmark in BENCHMARKS if benchmark.tables]
-_FIGURES = [f"{benchmark.title}'s Fig. {benchmark.figures}" for benchmark in BENCHMARKS if benchmark.figures]
-HELP = f"""Write a page that puts runs beside the scores in the papers' tables.
-
-These are {join_list(_TABLES).replace("'s ", "'s Tables ", 1)}. {join_list(_FIGURES)} are drawn for the runs alone: the
-papers print no numbers.
-
-`index.html` opens from disk: what came out in sentences, scores with intervals and by any attribute of the questions,
-figures, comparisons, the papers' tables with the runs above them, and a gallery of the questions. `report.json` has all
-numbers. Every table is also a CSV and a Markdown file, every figure an SVG and a PNG file. The summary is printed, too.
-Scores are recomputed from the samples; a difference from the harness's own is an error.
-
-Example: `lmms-egoplan report runs/qwen runs/llava --name runs/qwen=Qwen2.5-VL-7B --out report`
-"""
 
 
 def report(
@@ -36,7 +19,7 @@ def report(
                     "Folders with runs of lmms-eval or lm-eval (`--output_path DIR --log_samples`), at any depth.",
                     "Files of judged answers that `lmms-egoplan judge` wrote.",
                     "Folders that `lmms-egoplan annotate export` wrote add people's labels.",
-                    *helps("report RUNS"),
+                    "Files of `lmms-egoplan judge egothink --repeats N` add a table of judge noise.",
                 ]
             ),
         ),
@@ -54,14 +37,31 @@ def report(
     ] = None,
     similarity: Annotated[
         str | None,
-        typer.Option(metavar="MODEL", help=" ".join(helps("report --similarity"))),
+        typer.Option(
+            metavar="MODEL",
+            help="BERT-like model (a name or a folder). Its BERTScore measures how similar EgoPlan's goals and answers "
+            "are, as in the paper's Fig. 7. Without it, a sentence encoder does.",
+        ),
     ] = None,
     form: Annotated[
         Literal["text", "md"],
         typer.Option("--format", help="What is printed beside the page: the summary, or Markdown for a model card."),
     ] = "text",
 ) -> None:
-    """Write a report; `HELP` is the help."""
+    """Write a page that puts runs beside the scores in the papers' tables.
+
+    These are EgoPlan's Tables 1, 3 and 4, EgoThink's 3 and 9 to 11, EgoIntent's 3 and ActPlan-1K's 3 to 7. EgoPlan's
+    Fig. 7 and 8, EgoIntent's Fig. 7 and ActPlan-1K's Fig. 5 and 6 are drawn for the runs alone: the papers print no
+    numbers.
+
+    `index.html` opens from disk: what came out in sentences, scores with intervals and by any attribute of the
+    questions, figures, comparisons, the papers' tables with the runs above them, and a gallery of the questions.
+    `report.json` has all numbers. Every table is also a CSV and a Markdown file, every figure an SVG and a PNG file.
+    The summary is printed, too. Scores are recomputed from the samples; a difference from the harness's own is an
+    error.
+
+    Example: `lmms-egoplan report runs/qwen runs/llava --name runs/qwen=Qwen2.5-VL-7B --out report`
+    """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

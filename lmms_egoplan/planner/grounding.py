@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from lmms_egoplan.benchmarks.egoplan.construction.narrations import normalised
+from lmms_egoplan.construction.egoplan.narrations import normalised
 from lmms_egoplan.encoder import load_encoder
 
 # The project's own: below, a text is none of the actions.

@@ -7,7 +7,7 @@ from transformers import AutoModelForImageTextToText, AutoProcessor, PreTrainedM
 
 from lmms_egoplan.encoder import default_device
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.training.adapter import load_adapter
+from lmms_egoplan.harnesses.adapter import load_adapter
 
 
 def load_model(name: str, peft: Path | None) -> tuple[PreTrainedModel, Any]:

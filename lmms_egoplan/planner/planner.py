@@ -14,11 +14,11 @@ from typing import Any, Protocol
 from PIL import Image
 from transformers import PreTrainedModel
 
-from lmms_egoplan.benchmarks.egoplan.construction.questions import QUESTION
+from lmms_egoplan.benchmarks.egoplan.visuals import FRAMES_PER_CLIP, NUM_CLIPS
+from lmms_egoplan.construction.egoplan.questions import QUESTION
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.clip import Clip
 from lmms_egoplan.media.sampling import evenly_spaced
-from lmms_egoplan.next_action.visuals import FRAMES_PER_CLIP, NUM_CLIPS
 from lmms_egoplan.planner.environment import Environment, Outcome
 from lmms_egoplan.planner.proposals import GENERATE, RANK, Proposal, Proposer
 

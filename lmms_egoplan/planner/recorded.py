@@ -11,16 +11,16 @@ from typing import Any
 
 from PIL import Image
 
-from lmms_egoplan.benchmarks.egointent.goalstep import read_goalstep
-from lmms_egoplan.benchmarks.egoplan.construction.narrations import normalised
-from lmms_egoplan.benchmarks.egoplan.construction.questions import SECONDS_BEFORE
-from lmms_egoplan.benchmarks.egoplan.visuals import read_frames
+from lmms_egoplan.benchmarks.egoplan.bench1.visuals import read_frames
+from lmms_egoplan.benchmarks.egoplan.clock import EGO4D_FPS
+from lmms_egoplan.benchmarks.egoplan.records import FIRST_FRAME
+from lmms_egoplan.benchmarks.egoplan.visuals import clip_frames, frame_rate, progress_of
+from lmms_egoplan.construction.egointent.goalstep import read_goalstep
+from lmms_egoplan.construction.egoplan.narrations import normalised
+from lmms_egoplan.construction.egoplan.questions import SECONDS_BEFORE
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.clip import Clip
 from lmms_egoplan.media.frames import FrameError, frame_times, read_video_frames
-from lmms_egoplan.next_action.clock import EGO4D_FPS
-from lmms_egoplan.next_action.records import FIRST_FRAME
-from lmms_egoplan.next_action.visuals import clip_frames, frame_rate, progress_of
 from lmms_egoplan.planner.environment import Outcome
 from lmms_egoplan.planner.planner import Episode
 from lmms_egoplan.storage import resolve_inside

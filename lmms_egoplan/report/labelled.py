@@ -1,14 +1,20 @@
 """Folders of labels by people, as ``lmms-egoplan annotate export`` writes them."""
 
-from collections.abc import Iterable
+import json
+import shutil
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_json
+from lmms_egoplan.outputs import check_own, delete
+from lmms_egoplan.storage import write_whole
 
 # The file that tells the benchmark of such a folder.
 MARK = "annotation.json"
+_UNFINISHED = ".export."
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,35 @@ def read_mark(folder: Path) -> Mark | None:
     if files is not None and not (isinstance(files, list) and all(map(_is_name, files))):
         raise LmmsEgoplanError(f"{path}: files: expected names of files; export the labels again into another folder")
     return Mark(mark["benchmark"], None if files is None else tuple(files), mark.get("finished", True) is True)
+
+
+def write_folder(out: Path, benchmark: str, texts: Mapping[str, str]) -> None:
+    """Write files into a folder that a report knows as the benchmark's, in place of what an earlier export wrote.
+
+    Killed on its way, the folder tells that it is not finished.
+
+    Raises:
+        LmmsEgoplanError: the folder has another benchmark's labels, or a file that no export wrote.
+        OSError: the folder cannot be written.
+    """
+    mark = read_mark(out)
+    if mark is not None and mark.benchmark != benchmark:
+        raise LmmsEgoplanError(f"--out {out}: holds labels of {mark.benchmark}, not of {benchmark}; name a new folder")
+    former = (mark and mark.files) or ()
+    out.mkdir(parents=True, exist_ok=True)
+    for left in out.glob(f"{_UNFINISHED}*"):  # by a process that was killed
+        shutil.rmtree(left)
+    with TemporaryDirectory(prefix=_UNFINISHED, dir=out) as folder:
+        for name, text in texts.items():
+            (Path(folder) / name).write_bytes(text.encode())
+        # Tells the report whose labels the folder holds.
+        told = {"benchmark": benchmark, "files": sorted({*texts, *former}), "finished": False}
+        write_whole(out / MARK, json.dumps(told) + "\n")
+        delete(out / name for name in {*former} - texts.keys())
+        for name in texts:
+            check_own(out / name)
+            (Path(folder) / name).replace(out / name)
+    write_whole(out / MARK, json.dumps(told | {"files": sorted(texts), "finished": True}) + "\n")
 
 
 def labelled_folders(paths: Iterable[Path]) -> dict[Path, str]:

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from annotation.serving import served
 from axe import flaws, skip_without_axe
+from lmms_egoplan.annotation.egointent import read_items
 from lmms_egoplan.annotation.serve import media_folder, open_store
-from lmms_egoplan.benchmarks.egointent.annotation import read_items
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.cli import app
 from lmms_egoplan.jsonl import read_text

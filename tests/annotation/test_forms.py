@@ -4,11 +4,11 @@ import re
 
 import pytest
 
+from lmms_egoplan.annotation.actplan import FLOW as ACTPLAN
+from lmms_egoplan.annotation.egoplan import FLOW as EGOPLAN
+from lmms_egoplan.annotation.egothink import FLOW as EGOTHINK
 from lmms_egoplan.annotation.forms import Choice, Form, Marks, Moment, Option, Words, majority
 from lmms_egoplan.annotation.pages import field_keys
-from lmms_egoplan.benchmarks.actplan.annotation import FLOW as ACTPLAN
-from lmms_egoplan.benchmarks.egoplan.annotation import FLOW as EGOPLAN
-from lmms_egoplan.benchmarks.egothink.annotation import FLOW as EGOTHINK
 
 TEXTS = [
     ("open drawer", "2 eggs", "take 3 cups", "1 more"),

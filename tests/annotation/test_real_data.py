@@ -10,23 +10,23 @@ from typer.testing import CliRunner
 
 from annotation.serving import enter, post, served
 from benchmarks.egoplan.derived_questions import render_media
+from lmms_egoplan.annotation.egointent import FLOW as STEPS
+from lmms_egoplan.annotation.egointent import read_items as read_steps
+from lmms_egoplan.annotation.egoplan import FLOW as QUESTIONS
+from lmms_egoplan.annotation.egoplan import read_items as read_questions
+from lmms_egoplan.annotation.egothink import FLOW as ANSWERS
+from lmms_egoplan.annotation.egothink import read_items as read_answers
 from lmms_egoplan.annotation.serve import media_folder, open_store
-from lmms_egoplan.benchmarks.egointent.annotation import FLOW as STEPS
-from lmms_egoplan.benchmarks.egointent.annotation import read_items as read_steps
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.records import read_annotations
-from lmms_egoplan.benchmarks.egoplan.annotation import FLOW as QUESTIONS
-from lmms_egoplan.benchmarks.egoplan.annotation import read_items as read_questions
-from lmms_egoplan.benchmarks.egoplan.construction.goals import SUBGOAL, Goal
-from lmms_egoplan.benchmarks.egoplan.construction.narrations import read_epic_kitchens
-from lmms_egoplan.benchmarks.egoplan.construction.questions import evaluation_records, make_questions
-from lmms_egoplan.benchmarks.egothink.annotation import FLOW as ANSWERS
-from lmms_egoplan.benchmarks.egothink.annotation import read_items as read_answers
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.cli import app
+from lmms_egoplan.construction.egoplan.goals import SUBGOAL, Goal
+from lmms_egoplan.construction.egoplan.narrations import read_epic_kitchens
+from lmms_egoplan.construction.egoplan.questions import evaluation_records, make_questions
 from lmms_egoplan.media.frames import count_video_frames, read_video_frames
-from lmms_egoplan.next_action.records import EGO4D, EPIC_KITCHENS
 from media.files import read_number, write_numbered_video
 from shared_data import DATA
 

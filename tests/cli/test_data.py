@@ -20,7 +20,7 @@ from benchmarks.egointent.source import write_videos as write_egointent_videos
 from benchmarks.egothink.source import write_source
 from example_record import RECORD
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED as EGOINTENT
-from lmms_egoplan.benchmarks.egoplan.splits import DATA_FORMAT
+from lmms_egoplan.benchmarks.egoplan.bench1.splits import DATA_FORMAT
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.cli import app
 from lmms_egoplan.storage import split_dir
@@ -328,7 +328,7 @@ def test_data_of_another_format_are_shown_with_the_command_that_renews_them(fold
 
 def test_help_imports_nothing_heavy():
     program = (
-        "import sys, lmms_egoplan.cli, lmms_egoplan.media.frames, lmms_egoplan.benchmarks.egointent.goalstep\n"
+        "import sys, lmms_egoplan.cli, lmms_egoplan.media.frames, lmms_egoplan.construction.egointent.goalstep\n"
         "from importlib import import_module\n"
         "from lmms_egoplan.benchmarks.registry import BENCHMARKS\n"
         "for benchmark in BENCHMARKS:\n"

@@ -6,10 +6,10 @@ import sys
 
 import pytest
 import typer
+from lmms_egoplan.cli.errors import TellingErrors
 from typer.testing import CliRunner
 
 from lmms_egoplan.cli import app
-from lmms_egoplan.cli.errors import TellingErrors
 from lmms_egoplan.errors import LmmsEgoplanError
 
 

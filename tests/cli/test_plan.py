@@ -10,7 +10,7 @@ import pytest
 from datasets import Dataset
 from typer.testing import CliRunner
 
-from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
+from lmms_egoplan.benchmarks.egoplan.bench1.splits import PREPARED
 from lmms_egoplan.cli import app
 from lmms_egoplan.demo.checkpoint import write_checkpoint
 from lmms_egoplan.media.frames import frame_path

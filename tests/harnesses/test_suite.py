@@ -5,8 +5,8 @@ from lm_eval.tasks import TaskManager
 from lmms_eval.tasks import TaskManager as LMMSTaskManager
 from loguru import logger
 
-from lmms_egoplan.benchmarks.egoplan_bench2 import demo
-from lmms_egoplan.benchmarks.egoplan_bench2.prepare import prepare_egoplan_bench2
+from lmms_egoplan.benchmarks.egoplan.bench2 import demo
+from lmms_egoplan.benchmarks.egoplan.bench2.prepare import prepare_egoplan_bench2
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import suite

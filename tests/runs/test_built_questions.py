@@ -5,14 +5,14 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.egoplan.construction.language_model import reply
-from benchmarks.egoplan.construction.small import as_ego4d, write_ego4d
 from benchmarks.egoplan.derived_questions import DATA, available, render_media
+from construction.egoplan.language_model import reply
+from construction.egoplan.small import as_ego4d, write_ego4d
 from judge_server import JudgeServer
-from lmms_egoplan.benchmarks.egoplan.construction.narrations import read_epic_kitchens
-from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
+from lmms_egoplan.benchmarks.egoplan.bench1.splits import PREPARED
+from lmms_egoplan.benchmarks.egoplan.visuals import clip_frames, uniform_frames
 from lmms_egoplan.cli import app
-from lmms_egoplan.next_action.visuals import clip_frames, uniform_frames
+from lmms_egoplan.construction.egoplan.narrations import read_epic_kitchens
 from runs.harness import metric, run
 from runs.prepared_set import save_letter_lover
 

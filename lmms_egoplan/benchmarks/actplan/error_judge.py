@@ -11,7 +11,7 @@ from typing import Any
 from PIL import Image
 
 from lmms_egoplan.benchmarks.actplan.answer_files import StoredPlan
-from lmms_egoplan.benchmarks.actplan.error_types import ERRORS
+from lmms_egoplan.benchmarks.actplan.labels import ERRORS
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
 from lmms_egoplan.benchmarks.actplan.shown_instances import ShownInstance, instance_key
 from lmms_egoplan.jsonl import parse_record, read_lines

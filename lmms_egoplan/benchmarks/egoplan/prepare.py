@@ -1,165 +1,168 @@
-"""From EgoPlan's annotation file and the videos to a dataset that the tasks load."""
+"""From records and their footage to a dataset that the tasks load."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lmms_egoplan.benchmarks.egoplan.clock import VideoInfo, read_video_info, record_problem
-from lmms_egoplan.benchmarks.egoplan.records import Record, Split, read_annotations
-from lmms_egoplan.benchmarks.egoplan.sources import find_video
-from lmms_egoplan.benchmarks.egoplan.splits import OFFICIAL, PREPARED
+from lmms_egoplan.benchmarks.egoplan.clips import READY_CLIPS, ReadyClip, find_clip
+from lmms_egoplan.benchmarks.egoplan.records import CHOICES, VIDEO_URLS, Question
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.media.footage import Footage, Lost, find_footage, tell_of_lost
-from lmms_egoplan.media.frames import FrameError
-from lmms_egoplan.next_action.prepare import find_clips, missing_message, rows_of, save_questions
-from lmms_egoplan.next_action.records import EGO4D, EPIC_KITCHENS
-from lmms_egoplan.next_action.sources import check_roots
-from lmms_egoplan.storage import compare_counts
+from lmms_egoplan.media.footage import Footage, Lost, find_footage
+from lmms_egoplan.storage import PreparedData, fingerprint, refusal
 
-# What the paper counts: questions and task goals in Table 2, the sources of the validation split in sec. 5.1.
-PAPER_COUNTS: dict[str, dict[str, int]] = {
-    "val": {"questions": OFFICIAL["val"], "task_goals": 2407, EPIC_KITCHENS: 2432, EGO4D: 923},
-    "test": {"questions": OFFICIAL["test"], "task_goals": 902},
-}
-_OPTIONS = {EPIC_KITCHENS: "--epic-kitchens", EGO4D: "--ego4d"}
+if TYPE_CHECKING:
+    from datasets import Dataset
 
-Roots = dict[str, str | Path | None]
+Id = int | str
 
 
-def prepare_egoplan(
-    annotations: str | Path,
-    split: Split,
-    epic_kitchens: str | Path | None,
-    ego4d: str | Path | None,
-    skip_missing: bool = False,
-    verify: bool = False,
-    clips: str | Path | None = None,
-    epic_video_info: str | Path | None = None,
-) -> dict[str, Any]:
-    """Check annotations and media, and write the split below the data root.
+def find_clips(
+    records: Sequence[Question], root: str | Path, verify: bool, unfit: Mapping[Id, str] = MappingProxyType({})
+) -> tuple[dict[Id, Footage], list[Lost]]:
+    """The ready-cut clip of each question that has one, and the others.
 
     Args:
-        annotations: the official file; see `read_annotations`.
-        split: ``"val"`` or ``"test"``.
-        epic_kitchens: holds ``P01/rgb_frames/P01_13/frame_0000000760.jpg``; None if no question needs it.
-        ego4d: holds ``<video_id>.mp4``; None if no question needs it.
-        skip_missing: leave out questions whose frames are not there or damaged, instead of refusing.
-        verify: decode every frame from a question's first past action to its observation, which are all that any
-            layout and frame count may read; of a ready clip, those that may be shown.
-        clips: holds a ready-cut clip of each question (`clips.find_clip`), in place of both sources.
-        epic_video_info: EPIC-KITCHENS-100's official list of videos (`clock.read_video_info`). With it, ids that it
-            lacks, observations behind a video's end and frames that were extracted at another rate count as missing.
+        root: holds the clips, see `find_clip`.
+        verify: decode all frames that may be shown.
+        unfit: by sample id, why a question cannot be shown, whatever its clip.
+
+    Raises:
+        LmmsEgoplanError: there is no such folder.
+    """
+    if not Path(root).is_dir():
+        raise LmmsEgoplanError(f"--clips {root}: no such folder; it holds <sample_id>.mp4")
+
+    def find(group: Sequence[Question]) -> dict[Id, Footage | str]:
+        (record,) = group
+        return {record.sample_id: unfit.get(record.sample_id) or find_clip(root, record)}
+
+    return find_footage(records, attrgetter("sample_id"), attrgetter("video_source", "sample_id"), find, verify)
+
+
+def missing_message(
+    missing: Sequence[Lost],
+    split_size: int,
+    options: Mapping[str, str],
+    skip_missing: bool,
+    verify: bool,
+    clips: str | Path | None = None,
+) -> str:
+    """About questions without footage.
+
+    Args:
+        options: by source of videos, the option of the command that gives its folder.
+        clips: the folder of ready-cut clips, where these are taken.
+    """
+    per_source: Counter[str] = Counter()
+    for (source, _), _, sample_ids in missing:
+        per_source[source] += len(sample_ids)
+    state = "missing or damaged" if verify else "missing"
+    if clips is not None:
+        found = f"the clips of {per_source.total()} of {split_size} questions in {clips} are {state} or do not fit:"
+        clip_problems = [f"sample_id {lost.video[1]}: {lost.reason}" for lost in missing]
+        return refusal(found, clip_problems, "add them, or go on without their questions", "question", skip_missing)
+    lines = [f"the frames of {per_source.total()} of {split_size} questions are {state}:"]
+    for source, count in per_source.items():
+        lines.append(f"  {count} from {source} ({options[source]}; download: {VIDEO_URLS[source]})")
+    lines.append(f"in {len({lost.video for lost in missing})} videos:")
+    videos = [f"{lost.video[1]} (questions: {len(lost.ids)}): {lost.reason}" for lost in missing]
+    return refusal("\n".join(lines), videos, "add them, or go on without them", "question", skip_missing)
+
+
+def rows_of(records: Sequence[Question], footage: Mapping[Id, Footage], split_size: int) -> list[dict[str, Any]]:
+    """The rows of the dataset, with all fields of the records."""
+    without = {*CHOICES} | ({"origin"} if all(record.origin is None for record in records) else set())
+    return [
+        record.model_dump(exclude=without)
+        | {"choices": record.choices, "media_path": str(footage[record.sample_id].path), "split_size": split_size}
+        | _clip_columns(footage[record.sample_id])
+        for record in records
+    ]
+
+
+def save_questions(
+    prepared: PreparedData,
+    split: str,
+    annotations: str | Path,
+    rows: Sequence[dict[str, Any]],
+    footage: Mapping[Id, Footage],
+    lost: Sequence[Lost],
+    counts: Mapping[str, Any],
+    verify: bool = False,
+    warnings: Sequence[str] = (),
+    columns: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """Write a split of questions.
+
+    Args:
+        annotations: where the records are from, for the summary.
+        rows: at least one, see `rows_of`.
+        lost: the questions without footage.
+        counts: of the summary.
+        verify: all frames were decoded.
+        warnings: what seems wrong and may not be.
+        columns: the type of each column that not all such datasets have, ``string`` or ``int64``.
 
     Returns:
-        The summary, see `save_questions`. ``counts`` has, for questions, task_goals and each source, the numbers
-        ``prepared``, ``annotations``, ``paper`` (None where the paper does not tell) and ``matches``, whether file and
-        paper agree (None likewise).
-
-    Raises:
-        LmmsEgoplanError: the annotations are wrong, or a folder or frames are missing; nothing is written.
+        The summary, which is also stored with the split: ``benchmark``, ``split``, ``prepared`` (UTC, ISO
+        8601), ``annotations``, ``split_size`` (questions in the file), ``questions`` (prepared),
+        ``fingerprint`` (another text once a prepared question or its media have changed, see `Footage.version`),
+        ``missing`` (for each video that lacks frames its ``video_source``, ``video``, ``reason`` and the
+        ``sample_ids`` that it concerns), ``counts``, ``verified`` (true, where all frames were decoded), ``warnings``
+        (absent without), ``media`` and ``clips`` (with ready clips alone: `READY_CLIPS`, and how many questions' clips
+        have each `clips.Fit`, with the ids of those that are cut off under ``cut_off_ids``).
     """
-    if clips is not None and (epic_kitchens is not None or ego4d is not None):
-        raise LmmsEgoplanError("--clips stands in place of --epic-kitchens and --ego4d: give either")
-    records = read_annotations(annotations, split)
-    videos = None if epic_video_info is None else read_video_info(Path(epic_video_info))
-    warnings: list[str] = []
-    unfit = _record_problems(annotations, records, videos)
-    if clips is None:
-        roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
-        _check_roots(records, roots, skip_missing)
-        footage, lost = _find_footage(records, roots, verify, unfit, videos, warnings.append)
-    else:
-        footage, lost = find_clips(records, clips, verify, unfit)
-    if lost and not (skip_missing and footage):
-        raise LmmsEgoplanError(missing_message(lost, len(records), _OPTIONS, skip_missing, verify, clips))
-    kept = [record for record in records if record.sample_id in footage]
-    counts = compare_counts(_counts(kept), _counts(records), "annotations", PAPER_COUNTS[split])
-    rows = rows_of(kept, footage, len(records))
-    return save_questions(PREPARED, split, Path(annotations).resolve(), rows, footage, lost, counts, verify, warnings)
+    return prepared.save(
+        split,
+        _dataset(rows, columns),
+        annotations=str(annotations),
+        split_size=rows[0]["split_size"],
+        questions=len(rows),
+        fingerprint=fingerprint([row, footage[row["sample_id"]].version] for row in rows),
+        missing=[
+            {"video_source": source, "video": str(video), "reason": reason, "sample_ids": sample_ids}
+            for (source, video), reason, sample_ids in lost
+        ],
+        counts=counts,
+        **({"verified": True} if verify else {}),
+        **({"warnings": list(warnings)} if warnings else {}),
+        **_clips_summary(footage),
+    )
 
 
-def find_sources(
-    annotations: str | Path,
-    records: Sequence[Record],
-    roots: Roots,
-    skip_missing: bool,
-    epic_video_info: str | Path | None = None,
-) -> tuple[dict[int, Footage], str | None]:
-    """By sample id, the footage of the questions in the source videos, and the message about the others.
-
-    Raises:
-        LmmsEgoplanError: a folder is missing, or frames are and `skip_missing` is false.
-    """
-    videos = None if epic_video_info is None else read_video_info(Path(epic_video_info))
-    _check_roots(records, roots, skip_missing)
-    unfit = _record_problems(annotations, records, videos)
-    footage, lost = _find_footage(records, roots, False, unfit, videos)
-    message = missing_message(lost, len(records), _OPTIONS, skip_missing, False) if lost else None
-    if message is not None and not (skip_missing and footage):
-        raise LmmsEgoplanError(message)
-    return footage, message
+def _clip_columns(footage: Footage) -> dict[str, Any]:
+    return {"clip_frames": len(footage.frames)} if isinstance(footage, ReadyClip) else {}
 
 
-def check_media(records: Sequence[Record], roots: Roots, skip_missing: bool) -> dict[int, Path]:
-    """By sample id, the video file or frame folder that has all frames of the question.
-
-    Raises:
-        LmmsEgoplanError: a folder or frames are missing; with `skip_missing`, those of all questions.
-    """
-    _check_roots(records, roots, skip_missing)
-    footage, lost = _find_footage(records, roots, verify=False)
-    if lost and not (skip_missing and footage):
-        raise LmmsEgoplanError(missing_message(lost, len(records), _OPTIONS, skip_missing, verify=False))
-    tell_of_lost(lost)
-    return {sample_id: found.path for sample_id, found in footage.items()}
+def _clips_summary(footage: Mapping[Id, Footage]) -> dict[str, Any]:
+    clips = {sample_id: clip for sample_id, clip in footage.items() if isinstance(clip, ReadyClip)}
+    if not clips:
+        return {}
+    cut_off = [sample_id for sample_id, clip in clips.items() if clip.fit == "cut off"]
+    counts = dict(Counter(clip.fit for clip in clips.values()))
+    return {"media": READY_CLIPS, "clips": counts, **({"cut_off_ids": cut_off} if cut_off else {})}
 
 
-def _record_problems(
-    annotations: str | Path, records: Sequence[Record], videos: Mapping[str, VideoInfo] | None
-) -> dict[int, str]:
-    """By sample id, what is wrong with EPIC-KITCHENS' records by the official list of videos."""
-    return {
-        record.sample_id: f"{annotations}: record {index}, sample_id {record.sample_id}, {problem}"
-        for index, record in enumerate(records)
-        if videos is not None
-        and record.video_source == EPIC_KITCHENS
-        and (problem := record_problem(record.video_id, record.current_observation_frame, videos))
-    }
+def _dataset(rows: Sequence[dict[str, Any]], columns: Mapping[str, str]) -> "Dataset":
+    from datasets import Dataset, Features, Value
 
-
-def _find_footage(
-    records: Sequence[Record],
-    roots: Roots,
-    verify: bool,
-    unfit: Mapping[int, str] = MappingProxyType({}),
-    videos: Mapping[str, VideoInfo] | None = None,
-    warn: Callable[[str], None] = lambda text: None,
-) -> tuple[dict[int, Footage], list[Lost]]:
-    def find(group: Sequence[Record]) -> dict[int, Footage | str]:
-        fit = [record for record in group if record.sample_id not in unfit]
-        found = {record.sample_id: unfit[record.sample_id] for record in group if record.sample_id in unfit}
-        if not fit:
-            return found
-        source = group[0].video_source
-        if (root := roots[source]) is None:
-            raise FrameError(f"{_OPTIONS[source]} is not given")
-        return found | find_video(root, fit, videos, warn)
-
-    return find_footage(records, attrgetter("sample_id"), attrgetter("video_source", "video_id"), find, verify)
-
-
-def _check_roots(records: Sequence[Record], roots: Roots, skip_missing: bool) -> None:
-    check_roots(Counter(record.video_source for record in records), roots, _OPTIONS, skip_missing)
-
-
-def _counts(records: Sequence[Record]) -> dict[str, int]:
-    sources = Counter(record.video_source for record in records)
-    return {
-        "questions": len(records),
-        "task_goals": len({record.task_goal for record in records}),
-        EPIC_KITCHENS: sources[EPIC_KITCHENS],
-        EGO4D: sources[EGO4D],
-    }
+    text, integer = Value("string"), Value("int64")
+    features = Features(
+        {
+            "sample_id": text if isinstance(rows[0]["sample_id"], str) else integer,
+            **dict.fromkeys(("video_source", "video_id", "task_goal", "question"), text),
+            "choices": [text],
+            **dict.fromkeys(("golden_choice_idx", "answer"), text),
+            "current_observation_frame": integer,
+            "past_actions": [{"narration_text": text, "start_frame": integer, "stop_frame": integer}],
+            "media_path": text,
+            "split_size": integer,
+            **{name: Value(kind) for name, kind in columns.items()},
+            **({"clip_frames": integer} if "clip_frames" in rows[0] else {}),
+            **({"origin": text} if "origin" in rows[0] else {}),
+        }
+    )
+    return Dataset.from_list([{name: row[name] for name in features} for row in rows], features=features)

@@ -1,123 +1,68 @@
 """The questions' videos on disk: whether the frames are there, and what tells versions of a file apart."""
 
-import os
-import re
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from hashlib import sha256
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lmms_egoplan.benchmarks.egoplan.clock import VideoInfo, has_own_rate, too_many_frames
+from lmms_egoplan.benchmarks.egoplan.clips import progress_span
+from lmms_egoplan.benchmarks.egoplan.records import VIDEO_URLS, Shown
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.footage import Footage
-from lmms_egoplan.media.frames import FrameError, frame_path
-from lmms_egoplan.next_action.clock import frames_per_second
-from lmms_egoplan.next_action.records import EPIC_KITCHENS, FIRST_FRAME, Shown
-from lmms_egoplan.next_action.sources import find_video_file, needed_frames
+from lmms_egoplan.media.frames import count_video_frames
 from lmms_egoplan.storage import file_version, resolve_inside
 
 
-def find_video(
-    root: str | Path,
-    records: Sequence[Shown],
-    videos: Mapping[str, VideoInfo] | None = None,
-    warn: Callable[[str], None] = lambda text: None,
-) -> dict[int, Footage | str]:
-    """Look for all frames of a video that any layout may read: from the first past action's start to the observation.
+def needed_frames(record: Shown) -> range:
+    """All frames of a question that any task may read."""
+    first, last = progress_span(record)
+    return range(first, last + 1)
+
+
+def find_video_file(root: str | Path, records: Sequence[Shown]) -> dict[int | str, Footage | str]:
+    """Look for all frames of one of Ego4D's videos that the questions on it may read.
 
     Args:
-        root: of Epic-Kitchens (``P01/rgb_frames/P01_13/frame_0000000760.jpg``) or Ego4D (``<video_id>.mp4``).
+        root: holds ``<video_id>.mp4``.
         records: the questions on one video, at least one.
-        videos: EPIC-KITCHENS' official ones, with which the number of frames must agree; not checked without.
-        warn: told what seems wrong and may not be.
 
     Returns:
         By sample id the footage, or, with the same text for all questions that lack frames, which ones are not there.
 
     Raises:
-        FrameError: the video is absent or cannot be read; frames that are not numbered from 1, or were extracted at
-            another rate than the records count by.
-        LmmsEgoplanError: the video, or a frame file that a question needs, lies outside `root`.
+        FrameError: the video is absent or cannot be read.
+        LmmsEgoplanError: the video lies outside `root`.
     """
-    if records[0].video_source != EPIC_KITCHENS:
-        return find_video_file(root, records)
-    video_id = records[0].video_id
     needed = {record.sample_id: needed_frames(record) for record in records}
-    video = None if videos is None else videos.get(video_id)
-    return _find_folder(root, (video_id.split("_")[0], "rgb_frames", video_id), needed, video, warn)
-
-
-def _find_folder(
-    root: str | Path,
-    parts: tuple[str, ...],
-    needed: dict[int, range],
-    video: VideoInfo | None,
-    warn: Callable[[str], None],
-) -> dict[int, Footage | str]:
-    folder = resolve_inside(root, *parts)
-    files: dict[int, str] = {}
-    count, lowest, highest = 0, sys.maxsize, -1
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                number = _frame_number(folder, entry.name)
-                if number is None:
-                    continue
-                count, lowest, highest = count + 1, min(lowest, number), max(highest, number)
-                if not any(number in span for span in needed.values()) or not entry.is_file():
-                    continue
-                if entry.is_symlink():
-                    resolve_inside(root, *parts, entry.name)
-                files[number] = file_version(entry.stat())
-    except OSError as error:
-        raise FrameError(f"{folder}: cannot read the frame folder: {error.strerror}") from error
-    if count:
-        _check_numbers(folder, parts[-1], lowest, highest, count, video, warn)
-    version = sha256(repr(sorted(files.items())).encode()).hexdigest()
-    first_missing = {
-        sample_id: next((number for number in span if number not in files), None) for sample_id, span in needed.items()
-    }
-    gaps = {sample_id: number for sample_id, number in first_missing.items() if number is not None}
-    reason = ""
-    if gaps:
-        spans = [needed[sample_id] for sample_id in gaps]
-        reason = (
-            f"{frame_path(folder, min(gaps.values()))}: no such frame; questions need all from "
-            f"{min(span.start for span in spans)} to {max(span.stop for span in spans) - 1}"
-        )
+    path = resolve_inside(root, f"{records[0].video_id}.mp4")
+    length = count_video_frames(path)
+    version = file_version(path.stat())
+    last = max(span[-1] for span in needed.values())
+    reason = f"{path}: {length} frames, but questions need them up to frame {last} (counted from 0)"
     return {
-        sample_id: reason if sample_id in gaps else Footage(folder, version, span) for sample_id, span in needed.items()
+        sample_id: reason if span[-1] >= length else Footage(path, version, span) for sample_id, span in needed.items()
     }
 
 
-def _check_numbers(
-    folder: Path,
-    video_id: str,
-    lowest: int,
-    highest: int,
-    count: int,
-    video: VideoInfo | None,
-    warn: Callable[[str], None],
+def check_roots(
+    counts: Mapping[str, int], roots: Mapping[str, str | Path | None], options: Mapping[str, str], skip_missing: bool
 ) -> None:
-    first = FIRST_FRAME[EPIC_KITCHENS]
-    if lowest < first:
-        raise FrameError(
-            f"{frame_path(folder, lowest)}: the frames are numbered from {lowest}, and EgoPlan counts EPIC-KITCHENS' "
-            f"from {first}; rename them, or take EPIC-KITCHENS' own"
-        )
-    if video is None:
-        return
-    if problem := too_many_frames(video_id, highest, video):
-        raise FrameError(f"{folder}: {problem}")
-    if count == highest and has_own_rate(video_id, highest, video):
-        warn(
-            f"{folder}: {highest} frames in {video.seconds:.2f} s are the video's own {video.fps:.2f} a second, and "
-            f"EgoPlan counts {frames_per_second(EPIC_KITCHENS, video_id)}. If they were extracted at its own rate, "
-            "other frames than the annotated ones are shown"
-        )
+    """Check that each source of videos that questions need has a folder.
 
+    Args:
+        counts: by source, the questions that need it.
+        roots: by source, its folder; None where it is not given.
+        options: by source, the option of the command that gives it.
+        skip_missing: questions of a source without a folder may be left out.
 
-def _frame_number(folder: Path, name: str) -> int | None:
-    digits = re.search("[0-9]+", name)
-    if digits is None or frame_path(folder, int(digits[0])).name != name:
-        return None
-    return int(digits[0])
+    Raises:
+        LmmsEgoplanError: one has none.
+    """
+    total = sum(counts.values())
+    for source, count in counts.items():
+        root = roots[source]
+        if root is None and not skip_missing:
+            raise LmmsEgoplanError(
+                f"{count} of {total} questions need videos of {source}: give their folder with "
+                f"{options[source]} DIR (download: {VIDEO_URLS[source]}), or --skip-missing to go without them"
+            )
+        if root is not None and not Path(root).is_dir():
+            raise LmmsEgoplanError(f"{options[source]} {root}: no such folder (download: {VIDEO_URLS[source]})")

@@ -1,11 +1,314 @@
-"""What a model is shown of a question (sec. 3.3, C.1): see `Visuals`."""
+"""What a model is shown of one question: frames of the progress as images, clips or a video file.
 
-from lmms_egoplan.next_action.visuals import Visuals
+Never anything after the current observation.
+"""
 
-_VISUALS = Visuals("egoplan")
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from hashlib import sha256
+from itertools import chain
+from pathlib import Path
+from typing import Any
 
-visual_input = _VISUALS.visual_input
-uniform_images = _VISUALS.uniform_images
-clip_images = _VISUALS.clip_images
-progress_video = _VISUALS.progress_video
-read_frames = _VISUALS.read_frames
+from PIL import Image
+
+from lmms_egoplan.benchmarks.egoplan.clock import frames_per_second
+from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.clip import Clip
+from lmms_egoplan.media.frames import (
+    DamagedFrameError,
+    FrameError,
+    frame_path,
+    read_frame_folder,
+    read_video_frames,
+    write_video,
+)
+from lmms_egoplan.media.sampling import Doc, VisualInput, count_setting, evenly_spaced, read_in_batches
+from lmms_egoplan.paths import data_root
+from lmms_egoplan.storage import file_version, resolve_inside
+
+# The project's default for models without multi-clip input.
+UNIFORM_FRAMES = 8
+# The most recent N = 4 action segments with K = 8 keyframes each (arXiv 2312.06722, C.1).
+NUM_CLIPS = 4
+FRAMES_PER_CLIP = 8
+# The project's own limits for progress videos.
+VIDEO_FPS = 4
+VIDEO_FRAMES = 256
+# Of frames by rate, as teams report them.
+MOST_FRAMES = 256
+
+Segment = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What may be shown of a question, in the numbers of the frames of its file or folder.
+
+    past: (start, stop) of the past actions, in order of their starts; may be empty.
+    first, observation: the first and the last frame.
+    fps: frames per second.
+    """
+
+    past: list[Segment]
+    first: int
+    observation: int
+    fps: Fraction
+
+    def uniform_frames(self, num_frames: int) -> list[int]:
+        """As the function of this name, from the first frame."""
+        return uniform_frames([(self.first, self.observation)], self.observation, num_frames)
+
+
+def shown_frames(settings: Mapping[str, Any]) -> str:
+    """The frames that settings of the media ``frames`` ask for, in words.
+
+    >>> shown_frames({"num_frames": 8}), shown_frames({"fps": 2, "max_frames": 256})
+    ('8', '2 a second, at most 256')
+    """
+    fps = settings.get("fps")
+    return str(settings["num_frames"]) if fps is None else f"{fps:g} a second, at most {settings.get('max_frames')}"
+
+
+def _frames_of(progress: Progress, settings: Mapping[str, Any]) -> list[int]:
+    """Evenly spaced frames, by number or by rate."""
+    fps = settings.get("fps")
+    if fps is None:
+        return progress.uniform_frames(count_setting(settings, "num_frames"))
+    if isinstance(fps, bool) or not isinstance(fps, int | float) or not 0 < fps < math.inf:
+        raise LmmsEgoplanError(f"visual settings: fps must be a number above 0, got {fps!r}")
+    seconds = Fraction(progress.observation - progress.first) / progress.fps
+    return progress.uniform_frames(min(count_setting(settings, "max_frames"), int(seconds * Fraction(fps)) + 1))
+
+
+def num_images(doc: Doc, settings: Mapping[str, Any]) -> int:
+    """How many images the media ``frames`` show of a question; reads no frame.
+
+    Args:
+        settings: as for `Visuals.visual_input`.
+    """
+    return len(_frames_of(progress_of(doc), {"media": "frames", **settings}))
+
+
+def progress_of(doc: Doc) -> Progress:
+    """The progress of a row of the prepared dataset: from its ``first_frame``, or else the first past action's start.
+
+    In a ready clip, the frames that may be shown stand evenly for those of the source; where they are as many, frame by
+    frame.
+    """
+    observation = doc["current_observation_frame"]
+    past = [(action["start_frame"], action["stop_frame"]) for action in doc["past_actions"]]
+    first = doc.get("first_frame")
+    if first is None:
+        first = past[0][0] if past else observation
+    fps = Fraction(frames_per_second(doc["video_source"], doc["video_id"]))
+    source = Progress(past, first, observation, fps)
+    frames, span = doc.get("clip_frames"), observation - first
+    if frames is None:
+        return source
+
+    def position(number: int) -> int:
+        ahead = max(min(number, observation) - first, 0)
+        return (2 * ahead * (frames - 1) + span) // (2 * span) if span else 0
+
+    segments = [(position(start), position(stop)) for start, stop in past]
+    return Progress(segments, 0, frames - 1, fps * (frames - 1) / span if span and frames > 1 else fps)
+
+
+def uniform_frames(past: Sequence[Segment], observation: int, num_frames: int = UNIFORM_FRAMES) -> list[int]:
+    """Evenly spaced frames of the whole progress, from the first past action's start to the observation.
+
+    Args:
+        past: (start, stop) frame numbers of the past actions, in order of their starts; may be empty.
+        observation: number of the current observation's frame.
+        num_frames: at least 1.
+
+    Returns:
+        At most `num_frames` strictly increasing numbers that end with `observation`; fewer where the span has
+        fewer frames, and the observation alone without past actions.
+
+    Raises:
+        ValueError: `num_frames` below 1, or a past action that starts after the observation.
+    """
+    _check(past, observation, num_frames=num_frames)
+    first = past[0][0] if past else observation
+    return evenly_spaced(first, observation, min(num_frames, observation - first + 1))
+
+
+def clip_frames(
+    past: Sequence[Segment],
+    observation: int,
+    num_clips: int = NUM_CLIPS,
+    frames_per_clip: int = FRAMES_PER_CLIP,
+) -> list[list[int]]:
+    """Evenly spaced frames of each of the last past actions (arXiv 2312.06722, C.1).
+
+    The observation is an image of its own and no clip here, though the last action may end with that frame.
+    An action that goes on after the observation is cut there.
+
+    Args:
+        past, observation: as for `uniform_frames`.
+        num_clips, frames_per_clip: at least 1.
+
+    Returns:
+        At most `num_clips` lists, oldest action first, each of `frames_per_clip` non-decreasing numbers from
+        the action's start to its stop; an action with fewer frames repeats some, so that all clips of a
+        question have one length, as models with video input need.
+
+    Raises:
+        ValueError: as for `uniform_frames`, or an action that stops before it starts.
+    """
+    _check(past, observation, num_clips=num_clips, frames_per_clip=frames_per_clip)
+    return [evenly_spaced(start, min(stop, observation), frames_per_clip) for start, stop in past[-num_clips:]]
+
+
+@dataclass(frozen=True)
+class Visuals:
+    """What models are shown of a benchmark's questions.
+
+    benchmark: its name, of the folder of its progress videos and in messages.
+    """
+
+    benchmark: str
+
+    def uniform_images(self, doc: Doc, num_frames: int = UNIFORM_FRAMES) -> list[Image.Image]:
+        """RGB images of the whole progress, evenly spaced, the last being the current observation.
+
+        Args:
+            doc: a row of the prepared dataset.
+            num_frames: upper bound, at least 1.
+
+        Raises:
+            FrameError: a frame is absent or cannot be decoded.
+        """
+        return self.read_frames(doc, progress_of(doc).uniform_frames(num_frames))
+
+    def clip_images(
+        self, doc: Doc, num_clips: int = NUM_CLIPS, frames_per_clip: int = FRAMES_PER_CLIP
+    ) -> tuple[list[Clip], Image.Image]:
+        """Clips of the last past actions, oldest first, and an image of the observation (arXiv 2312.06722, C.1).
+
+        A clip's frame rate is that of its frames in the source. A clip of one image has none.
+
+        Args:
+            doc: a row of the prepared dataset.
+            num_clips: upper bound, at least 1.
+            frames_per_clip: images of each clip, at least 1.
+
+        Raises:
+            FrameError: a frame is absent or cannot be decoded.
+        """
+        progress = progress_of(doc)
+        clips = clip_frames(progress.past, progress.observation, num_clips, frames_per_clip)
+        images = iter(self.read_frames(doc, [number for clip in clips for number in clip] + [progress.observation]))
+        return [Clip((next(images) for _ in clip), frame_rate(clip, progress.fps)) for clip in clips], next(images)
+
+    def progress_video(self, doc: Doc) -> str:
+        """Path of an H.264 file that shows the progress up to the current observation and nothing after it.
+
+        For backends that take a video file: the source file itself goes on and shows the answer. At most
+        `VIDEO_FPS` frames per second and `VIDEO_FRAMES` in all, evenly spaced, at the pace of the source; the
+        last frame is the observation. Written once, under ``<data root>/<benchmark>/progress_videos``, and used
+        again while the video, or the first and the last frame file of the progress, have the same size and time.
+
+        Raises:
+            FrameError: a frame is absent or cannot be decoded.
+        """
+        progress = progress_of(doc)
+        first, observation = progress.first, progress.observation
+        folder = data_root() / self.benchmark / "progress_videos"
+        version = _version(doc, first, observation)
+        name = f"{doc['video_source']}_{doc['video_id']}_{first}_{observation}_{version}"
+        if _is_clip(doc):
+            name = f"clip_{doc['sample_id']}_{name}"
+        path = resolve_inside(folder, f"{name}.mp4")
+        if not path.exists():
+            span = Fraction(observation - first) / progress.fps
+            numbers = progress.uniform_frames(min(VIDEO_FRAMES, int(span * VIDEO_FPS) + 1))
+            fps = (len(numbers) - 1) / span if len(numbers) > 1 else VIDEO_FPS
+            write_video(path, read_in_batches(partial(self.read_frames, doc), numbers), fps)
+        return str(path)
+
+    def visual_input(self, doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
+        """What a model is shown of a question, never anything after the current observation.
+
+        Args:
+            doc: a row of the prepared dataset.
+            settings: ``media`` and the counts that it takes, each at least 1:
+                ``frames``: up to ``num_frames`` images of the whole progress, the observation last. With ``fps``, a
+                number above 0, so many images a second instead, and up to ``max_frames``.
+                ``clips``: one list of ``frames_per_clip`` images for each of the last ``num_clips`` past actions,
+                and the observation as an image of its own (C.1).
+                ``clip_frames``: the images of ``clips`` in one flat list.
+                ``video``: path of an H.264 file of the progress.
+                Other entries are left alone.
+
+        Raises:
+            LmmsEgoplanError: an unknown ``media``, or a count that is absent or no positive integer.
+            FrameError: a frame is absent or cannot be decoded.
+        """
+        match settings.get("media"):
+            case "frames":
+                return list(self.read_frames(doc, _frames_of(progress_of(doc), settings)))
+            case "clips" | "clip_frames" as media:
+                clips, observation = self.clip_images(
+                    doc, count_setting(settings, "num_clips"), count_setting(settings, "frames_per_clip")
+                )
+                return [*(clips if media == "clips" else chain.from_iterable(clips)), observation]
+            case "video":
+                return [self.progress_video(doc)]
+            case other:
+                raise LmmsEgoplanError(
+                    f"visual settings: media must be frames, clips, clip_frames or video, got {other!r}"
+                )
+
+    def read_frames(self, doc: Doc, numbers: Sequence[int]) -> list[Image.Image]:
+        """Frames of a prepared question's video, by the numbers that its records use.
+
+        Raises:
+            FrameError: a frame is absent or cannot be decoded.
+        """
+        read = read_frame_folder if _is_folder(doc) else read_video_frames
+        try:
+            return read(doc["media_path"], numbers)
+        except DamagedFrameError as error:
+            raise DamagedFrameError(
+                f"sample_id {doc['sample_id']}: {error}, or find all damaged frames and go on without their questions: "
+                f"lmms-egoplan data prepare {self.benchmark} ... --verify --skip-missing"
+            ) from error
+
+
+def _check(past: Sequence[Segment], observation: int, **counts: int) -> None:
+    for name, count in counts.items():
+        if count < 1:
+            raise ValueError(f"{name} must be at least 1, got {count}")
+    for start, stop in past:
+        if start > min(stop, observation):
+            raise ValueError(f"past action {start}-{stop} must start by its stop and by the observation, {observation}")
+
+
+def frame_rate(frames: Sequence[int], fps: Fraction | float) -> float | None:
+    """Frames per second of evenly spaced frames; an action that is one frame long takes the time of one frame."""
+    return float((len(frames) - 1) * fps / max(1, frames[-1] - frames[0])) if len(frames) > 1 else None
+
+
+def _is_clip(doc: Doc) -> bool:
+    return doc.get("clip_frames") is not None
+
+
+def _is_folder(doc: Doc) -> bool:
+    return doc["video_source"] == EPIC_KITCHENS and not _is_clip(doc)
+
+
+def _version(doc: Doc, first: int, last: int) -> str:
+    media = Path(doc["media_path"])
+    files = [frame_path(media, number) for number in (first, last)] if _is_folder(doc) else [media]
+    try:
+        versions = [file_version(file.stat()) for file in files]
+    except OSError as error:
+        raise FrameError(f"{error.filename}: no such frame or video: {error.strerror}") from error
+    return sha256(" ".join(versions).encode()).hexdigest()[:16]

@@ -6,10 +6,10 @@ from typing import Any
 
 from loguru import logger
 
+from lmms_egoplan.benchmarks.egoplan.visuals import MOST_FRAMES, num_images, shown_frames
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name
 from lmms_egoplan.harnesses.lm_eval.task import Answered, PreparedTask, RankedTask, TogetherScoredTask
 from lmms_egoplan.media.sampling import VisualInput
-from lmms_egoplan.next_action.visuals import MOST_FRAMES, num_images, shown_frames
 
 Doc = Mapping[str, Any]
 

@@ -16,14 +16,6 @@ RANKERS = {
 }
 
 _TASK = BENCHMARKS[0].tasks[0]
-HELP = f"""Run lm-eval with `--model hf-vlm-ranker` or `vllm-vlm-ranker`, which score continuations after images.
-
-All arguments are lm-eval's and go to it unchanged. lm-eval finds tasks by itself, but model classes only if they are
-registered before it starts.
-
-Example: `lmms-egoplan lm-eval --include_path $(lmms-egoplan tasks-path --harness lm-eval) --tasks {_TASK}
---model hf-vlm-ranker --model_args pretrained=Qwen/Qwen2.5-VL-7B-Instruct --apply_chat_template`
-"""
 _BEFORE_ITS_OWN = f"""lmms-egoplan lm-eval is lm-eval's own command with two more model classes:
 hf-vlm-ranker, a Hugging Face model that can score continuations after images,
 and vllm-vlm-ranker, the same on vLLM.
@@ -37,7 +29,14 @@ All arguments go to lm-eval unchanged. Its own help:
 
 
 def lm_eval(context: typer.Context) -> None:
-    """Run lm-eval; `HELP` is the help."""
+    """Run lm-eval with `--model hf-vlm-ranker` or `vllm-vlm-ranker`, which score continuations after images.
+
+    All arguments are lm-eval's and go to it unchanged. lm-eval finds tasks by itself, but model classes only if they
+    are registered before it starts.
+
+    Example: `lmms-egoplan lm-eval --include_path $(lmms-egoplan tasks-path --harness lm-eval) --tasks egoplan_val
+    --model hf-vlm-ranker --model_args pretrained=Qwen/Qwen2.5-VL-7B-Instruct --apply_chat_template`
+    """
     if not context.args or {"-h", "--help"}.intersection(context.args):
         typer.echo(_BEFORE_ITS_OWN)
     require("lm_eval", "lm-eval", "lmms-egoplan[lm-eval]")

@@ -19,6 +19,7 @@ from tqdm import tqdm
 from transformers import AutoModelForImageTextToText
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.adapter import load_adapter
 from lmms_egoplan.harnesses.checkpoints import check_arguments, load_config
 from lmms_egoplan.harnesses.generation import AnswerGenerator, Question
 from lmms_egoplan.harnesses.lmms_eval import response_cache
@@ -34,7 +35,6 @@ from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
 from lmms_egoplan.ranking.question import EncodedQuestion
 from lmms_egoplan.ranking.ranker import AUTO, RANKING_VERSION
 from lmms_egoplan.ranking.weights import weights_version
-from lmms_egoplan.training.adapter import load_adapter
 
 
 class HFVLM(lmms):

@@ -1,9 +1,9 @@
 """EgoPlan in lm-eval's shape: the classes and functions that this folder's YAML files name."""
 
-from lmms_egoplan.benchmarks.egoplan import protocol
-from lmms_egoplan.benchmarks.egoplan.protocol import narrated_question  # noqa: F401
-from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
-from lmms_egoplan.benchmarks.egoplan.visuals import visual_input
+from lmms_egoplan.benchmarks.egoplan.bench1 import protocol
+from lmms_egoplan.benchmarks.egoplan.bench1.protocol import narrated_question  # noqa: F401
+from lmms_egoplan.benchmarks.egoplan.bench1.splits import PREPARED
+from lmms_egoplan.benchmarks.egoplan.bench1.visuals import visual_input
 from lmms_egoplan.harnesses.lm_eval import choices
 from lmms_egoplan.harnesses.lm_eval.choices import Doc, behind_frames, doc_to_text, frames  # noqa: F401
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages

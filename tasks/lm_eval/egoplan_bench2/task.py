@@ -1,8 +1,8 @@
 """EgoPlan-Bench2 in lm-eval's shape: the classes and functions that this folder's YAML files name."""
 
-from lmms_egoplan.benchmarks.egoplan_bench2 import protocol
-from lmms_egoplan.benchmarks.egoplan_bench2.splits import PREPARED
-from lmms_egoplan.benchmarks.egoplan_bench2.visuals import visual_input
+from lmms_egoplan.benchmarks.egoplan.bench2 import protocol
+from lmms_egoplan.benchmarks.egoplan.bench2.splits import PREPARED
+from lmms_egoplan.benchmarks.egoplan.bench2.visuals import visual_input
 from lmms_egoplan.harnesses.lm_eval import choices
 from lmms_egoplan.harnesses.lm_eval.choices import Doc, behind_frames, doc_to_text, frames  # noqa: F401
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages

@@ -10,15 +10,15 @@ from lmms_eval.tasks._task_utils.file_utils import generate_submission_file
 from loguru import logger
 
 from lmms_egoplan.benchmarks.aggregations import count, num_asked, split_size  # noqa: F401
-from lmms_egoplan.benchmarks.egoplan.metrics import score_test_ranking  # noqa: F401
-from lmms_egoplan.benchmarks.egoplan.protocol import lettered_question, thinking_question
-from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
+from lmms_egoplan.benchmarks.egoplan.bench1.metrics import score_test_ranking  # noqa: F401
+from lmms_egoplan.benchmarks.egoplan.bench1.protocol import lettered_question, thinking_question
+from lmms_egoplan.benchmarks.egoplan.bench1.splits import PREPARED
+from lmms_egoplan.benchmarks.egoplan.bench1.visuals import visual_input
+from lmms_egoplan.benchmarks.egoplan.metrics import num_predictions
 from lmms_egoplan.benchmarks.egoplan.submission import write_predictions
-from lmms_egoplan.benchmarks.egoplan.visuals import visual_input
 from lmms_egoplan.coverage import coverage, question_sets  # noqa: F401
 from lmms_egoplan.harnesses.lmms_eval.filters import AsTheyAre  # noqa: F401
 from lmms_egoplan.media.sampling import VisualInput
-from lmms_egoplan.next_action.metrics import num_predictions
 
 _SPLITS = {
     "VAL": partial(PREPARED.folder, "val"),

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan_bench2.protocol import lettered_question, thinking_question
-from lmms_egoplan.benchmarks.egoplan_bench2.splits import PREPARED, SPLIT
-from lmms_egoplan.benchmarks.egoplan_bench2.visuals import visual_input
+from lmms_egoplan.benchmarks.egoplan.bench2.protocol import lettered_question, thinking_question
+from lmms_egoplan.benchmarks.egoplan.bench2.splits import PREPARED, SPLIT
+from lmms_egoplan.benchmarks.egoplan.bench2.visuals import visual_input
 from lmms_egoplan.harnesses.lmms_eval.filters import AsTheyAre  # noqa: F401
 from lmms_egoplan.media.sampling import VisualInput
 

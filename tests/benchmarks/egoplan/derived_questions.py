@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from PIL import Image, ImageDraw
 
-from lmms_egoplan.benchmarks.egoplan.construction.goals import FEWEST_ACTIONS, MOST_ACTIONS, OVERALL, SUBGOAL, Goal
-from lmms_egoplan.benchmarks.egoplan.construction.narrations import (
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, FIRST_FRAME
+from lmms_egoplan.construction.egoplan.goals import FEWEST_ACTIONS, MOST_ACTIONS, OVERALL, SUBGOAL, Goal
+from lmms_egoplan.construction.egoplan.narrations import (
     Action,
     Video,
     by_start,
@@ -22,9 +23,8 @@ from lmms_egoplan.benchmarks.egoplan.construction.narrations import (
     tidy,
     verb_and_object,
 )
-from lmms_egoplan.benchmarks.egoplan.construction.questions import evaluation_records, make_questions
+from lmms_egoplan.construction.egoplan.questions import evaluation_records, make_questions
 from lmms_egoplan.media.frames import frame_path, write_video
-from lmms_egoplan.next_action.records import EGO4D, FIRST_FRAME
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 SIZE = (64, 48)

@@ -13,17 +13,17 @@ from typer.testing import CliRunner
 
 from benchmarks.egoplan.test_prepare import question
 from lmms_egoplan.benchmarks.aggregations import media_used
-from lmms_egoplan.benchmarks.egoplan.cutting import cut_clips
-from lmms_egoplan.benchmarks.egoplan.metrics import score_ranking, score_reply, score_test_ranking
-from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
-from lmms_egoplan.benchmarks.egoplan.records import read_annotations
-from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
-from lmms_egoplan.benchmarks.egoplan.visuals import visual_input
+from lmms_egoplan.benchmarks.egoplan.bench1.cutting import cut_clips
+from lmms_egoplan.benchmarks.egoplan.bench1.metrics import score_ranking, score_reply, score_test_ranking
+from lmms_egoplan.benchmarks.egoplan.bench1.prepare import prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.bench1.records import read_annotations
+from lmms_egoplan.benchmarks.egoplan.bench1.splits import PREPARED
+from lmms_egoplan.benchmarks.egoplan.bench1.visuals import visual_input
+from lmms_egoplan.benchmarks.egoplan.clips import Label, find_clip, read_label
+from lmms_egoplan.benchmarks.egoplan.visuals import num_images, progress_of
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import count_video_frames, frame_path, frame_times, read_video_frames, write_video
-from lmms_egoplan.next_action.clips import Label, find_clip, read_label
-from lmms_egoplan.next_action.visuals import num_images, progress_of
 from media.files import damage_packet, number_image, read_numbers, write_epic_folder, write_numbered_video
 
 QUESTIONS = [
@@ -184,8 +184,8 @@ def test_cutting_goes_on_where_it_ended_and_cuts_anew_what_has_changed(folder):
 def test_a_killed_cut_leaves_whole_clips_alone(folder):
     annotations = write_sources(folder)
     program = (
-        "import os, sys\nfrom lmms_egoplan.benchmarks.egoplan.cutting import cut_clips\n"
-        "from lmms_egoplan.next_action import cutting\n"
+        "import os, sys\nfrom lmms_egoplan.benchmarks.egoplan.bench1.cutting import cut_clips\n"
+        "from lmms_egoplan.benchmarks.egoplan import cutting\n"
         "write, left = cutting.write_video, [3]\n"
         "def write_some(path, frames, *args, **options):\n"
         "    left[0] -= 1\n"

@@ -3,10 +3,10 @@
 import pytest
 
 from benchmarks.egoplan.derived_questions import DATA, available, derive, render_media
-from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
-from lmms_egoplan.benchmarks.egoplan.splits import PREPARED
-from lmms_egoplan.benchmarks.egoplan.visuals import clip_images, uniform_images
-from lmms_egoplan.next_action.records import EGO4D, EPIC_KITCHENS
+from lmms_egoplan.benchmarks.egoplan.bench1.prepare import prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.bench1.splits import PREPARED
+from lmms_egoplan.benchmarks.egoplan.bench1.visuals import clip_images, uniform_images
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 
 pytestmark = pytest.mark.skipif(not available(), reason=f"needs the public annotations in {DATA}")
 

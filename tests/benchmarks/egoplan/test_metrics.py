@@ -6,9 +6,9 @@ import math
 import pytest
 
 from lmms_egoplan.benchmarks import aggregations
-from lmms_egoplan.benchmarks.egoplan import metrics
+from lmms_egoplan.benchmarks.egoplan import metrics as shared_metrics
+from lmms_egoplan.benchmarks.egoplan.bench1 import metrics
 from lmms_egoplan.coverage import coverage as share_covered
-from lmms_egoplan.next_action import metrics as shared_metrics
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText, of_sum
 
 CHOICES = ["put", "take cereal bag", "éplucher l'oignon", "open cupboard"]

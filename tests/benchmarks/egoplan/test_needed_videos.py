@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.egoplan.test_prepare import question
-from lmms_egoplan.benchmarks.egoplan.records import read_annotations
+from lmms_egoplan.benchmarks.egoplan.bench1.records import read_annotations
+from lmms_egoplan.benchmarks.egoplan.needed_videos import hours, needed_spans
 from lmms_egoplan.cli import app
-from lmms_egoplan.next_action.needed_videos import hours, needed_spans
 from lmms_egoplan.outputs import MANIFEST
 
 QUESTIONS = [

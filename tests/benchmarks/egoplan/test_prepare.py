@@ -7,9 +7,9 @@ import pytest
 from datasets import load_from_disk
 
 from example_record import RECORD
-from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
-from lmms_egoplan.benchmarks.egoplan.splits import DATA_FORMAT, PREPARED
-from lmms_egoplan.benchmarks.egoplan.visuals import uniform_images
+from lmms_egoplan.benchmarks.egoplan.bench1.prepare import prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.bench1.splits import DATA_FORMAT, PREPARED
+from lmms_egoplan.benchmarks.egoplan.bench1.visuals import uniform_images
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import frame_path
 from lmms_egoplan.storage import load_summary, split_dir

@@ -1,7 +1,7 @@
 """What a model is asked."""
 
-from lmms_egoplan.benchmarks.egoplan.protocol import lettered_question, narrated_question
-from lmms_egoplan.next_action.reply import parse_letter
+from lmms_egoplan.benchmarks.egoplan.bench1.protocol import lettered_question, narrated_question
+from lmms_egoplan.benchmarks.egoplan.reply import parse_letter
 
 DOC = {
     "question": "What next?",

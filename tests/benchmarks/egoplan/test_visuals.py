@@ -11,10 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from PIL import Image
 
-from lmms_egoplan.benchmarks.egoplan.visuals import clip_images, progress_video, uniform_images, visual_input
+from lmms_egoplan.benchmarks.egoplan.bench1.visuals import clip_images, progress_video, uniform_images, visual_input
+from lmms_egoplan.benchmarks.egoplan.visuals import clip_frames, uniform_frames
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import DamagedFrameError, FrameError, count_video_frames, frame_path, read_video_frames
-from lmms_egoplan.next_action.visuals import clip_frames, uniform_frames
 from media.files import damage_packet, number_image, read_number, read_numbers, write_epic_folder, write_numbered_video
 
 EXAMPLES = Path(__file__).parents[4] / "shared" / "data" / "egoplan" / "examples.json"

@@ -10,8 +10,8 @@ from benchmarks.egointent.source import raw_records, write_annotations, write_vi
 from benchmarks.egothink.source import write_source
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
-from lmms_egoplan.benchmarks.egoplan_bench2 import demo
-from lmms_egoplan.benchmarks.egoplan_bench2.prepare import prepare_egoplan_bench2
+from lmms_egoplan.benchmarks.egoplan.bench2 import demo
+from lmms_egoplan.benchmarks.egoplan.bench2.prepare import prepare_egoplan_bench2
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.paths import LM_EVAL_TASKS

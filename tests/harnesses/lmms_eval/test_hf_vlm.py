@@ -11,7 +11,7 @@ from PIL import Image
 
 from benchmarks.egoplan.test_visuals import row
 from harnesses.lmms_eval.small_requests import generate, generation_requests, ranking_requests
-from lmms_egoplan.benchmarks.egoplan.visuals import visual_input
+from lmms_egoplan.benchmarks.egoplan.bench1.visuals import visual_input
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.generation import AnswerGenerator
 from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM

@@ -30,6 +30,11 @@ PREDICATES = {
 """All predicates by name; ``check.yaml`` names their source."""
 
 
+def predicates_text() -> str:
+    """The predicates that exist, with their arguments."""
+    return ", ".join(f"({name} {' '.join(known.arguments)})" for name, known in PREDICATES.items())
+
+
 def problems_in(problem: Problem) -> list[str]:
     """What is wrong with a problem, a line for each; with the line in the file where that is known.
 

@@ -11,7 +11,6 @@ from loguru import logger
 
 from lmms_egoplan.benchmarks.actplan.bleurt.model import encode_pair, load_model
 from lmms_egoplan.benchmarks.actplan.bleurt.pairs import joined
-from lmms_egoplan.benchmarks.actplan.bleurt.recipe import pairs_text
 from lmms_egoplan.encoder import default_device
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.progress import track
@@ -48,7 +47,7 @@ class PlanClassifier:
     @property
     def pairs(self) -> str:
         """How the pairs that it was trained on were made, in words."""
-        return pairs_text(self._model.config.positives, self._model.config.shuffled)
+        return _pairs_text(self._model.config.positives, self._model.config.shuffled)
 
     def judge(self, pairs: Sequence[tuple[str, str]], show_progress: bool = True) -> list[Verdict]:
         """Say of each candidate whether it is correct, given a gold plan of the same instance.
@@ -104,7 +103,7 @@ def classifier_path(setting: str | None = None) -> str | None:
 
 
 def load_classifier(folder: str | Path) -> PlanClassifier:
-    """Load what ``lmms-egoplan train bleurt`` has written; once per process.
+    """Load what ``lmms-egoplan train actplan-bleurt`` has written; once per process.
 
     Raises:
         LmmsEgoplanError: the folder has no classifier, or a damaged one.
@@ -112,6 +111,12 @@ def load_classifier(folder: str | Path) -> PlanClassifier:
     path = Path(folder).resolve()
     weights = path / "model.safetensors"
     return _load(path, file_version(weights.stat()) if weights.is_file() else "")
+
+
+def _pairs_text(positives: str, shuffled: str) -> str:
+    """How training pairs were made, in words."""
+    first = {"mixed": "two correct plans in any order", "gold-first": "a gold plan first, then another correct plan"}
+    return f"positive pairs: {first[positives]}; shuffled gold plans: of the same {shuffled}"
 
 
 @cache

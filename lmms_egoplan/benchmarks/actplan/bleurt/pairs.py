@@ -1,23 +1,10 @@
-"""Pairs of a gold plan and another plan: those that the classifier learns from, and those it is measured on."""
+"""Pairs of a gold plan and another plan, and those that the classifier is measured on."""
 
-import random
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import factorial, prod
 
-from lmms_egoplan.benchmarks.actplan.activities import parse_id
-from lmms_egoplan.benchmarks.actplan.bleurt.recipe import Recipe
 from lmms_egoplan.benchmarks.actplan.labelled_plans import LabelledInstance
-from lmms_egoplan.benchmarks.actplan.reply import one_per_line
-
-# Shares of the kinds of training pairs that are tried first; the rest is shuffled gold plans.
-POSITIVE_SHARE = 0.3
-WRONG_SHARE = 0.5
-
-_KINDS = ("positive", "wrong", "shuffled")
-
-_Steps = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -62,98 +49,3 @@ def labelled_pairs(instances: Sequence[LabelledInstance]) -> list[PlanPair]:
         for plan in instance.plans
         for gold in [instance.golds[-1 if plan.model == "GPT-4V" else 0]]
     ]
-
-
-class TrainingPairs:
-    """Training instances, each of which gives one pair per epoch (sec. 4.2.2).
-
-    With probability 0.3 that is a positive pair: two different plans out of the gold plans and both models' correct
-    plans, the first of them a gold plan where the recipe says so. With 0.5 it is a gold plan with a wrong plan, else a
-    gold plan with a shuffled one: the steps of a gold plan of the same activity or instance, whichever the recipe says,
-    in an order that is no gold plan's of these and no correct plan's of the instance. What an instance does not have
-    gives way to the next of wrong, shuffled and positive. Equal plans count as one. A draw depends on seed, epoch, the
-    instance and, with shuffled plans of the activity, the other instances of its activity.
-
-    An activity is a name and a setting: the paper's 153 activities are 100 normal and 53 counterfactual ones.
-
-    without_pair: ids of the instances that have none: one plan, of equal steps. They are left out.
-    """
-
-    def __init__(self, instances: Sequence[LabelledInstance], recipe: Recipe) -> None:
-        pools: dict[Hashable, list[_Steps]] = {}
-        for instance in instances:
-            pools.setdefault(_pool(instance, recipe), []).extend(map(_steps, instance.golds))
-        if recipe.shuffled == "activity":  # The same draws in whichever order the file has the instances.
-            pools = {key: sorted(set(pool)) for key, pool in pools.items()}
-        sources = [_Plans(instance, pools[_pool(instance, recipe)], recipe) for instance in instances]
-        self._sources = [source for source in sources if source.kinds]
-        self._seed = recipe.seed
-        self.without_pair = [source.id for source in sources if not source.kinds]
-
-    def __len__(self) -> int:
-        return len(self._sources)
-
-    def epoch(self, epoch: int) -> list[PlanPair]:
-        """An epoch's pairs in the order of the instances; epochs are counted from 0."""
-        return [source.draw(random.Random(f"{self._seed}/{epoch}/{source.id}")) for source in self._sources]
-
-
-class _Plans:
-    """An instance's plans by what they serve for; `pool`: the gold plans that may be shuffled for it."""
-
-    def __init__(self, instance: LabelledInstance, pool: Sequence[_Steps], recipe: Recipe) -> None:
-        self.id = instance.id
-        self._recipe = recipe
-        golds = instance.golds
-        correct = [*golds, *(plan.text for plan in instance.plans if plan.correct)]
-        self._golds = _different(golds)
-        self._correct = _different(correct)
-        self._wrong = _different([plan.text for plan in instance.plans if not plan.correct])
-        self._in_order = {*pool, *map(_steps, correct)}
-        self._sequences = [steps for steps in pool if self._can_be_shuffled(steps)]
-        serves = (len(self._correct) > 1, bool(self._wrong), bool(self._sequences))
-        self.kinds = {kind for kind, there in zip(_KINDS, serves, strict=True) if there}
-
-    def draw(self, generator: random.Random) -> PlanPair:
-        number = generator.random()
-        first = 0 if number < POSITIVE_SHARE else 1 if number < POSITIVE_SHARE + WRONG_SHARE else 2
-        kind = next(kind for kind in (_KINDS[first], "wrong", "shuffled", "positive") if kind in self.kinds)
-        if kind == "positive":
-            gold, candidate = self._positive(generator)
-        elif kind == "wrong":
-            gold, candidate = generator.choice(self._golds), generator.choice(self._wrong)
-        else:
-            gold, candidate = self._shuffled(generator)
-        return PlanPair(gold, candidate, kind == "positive", kind)
-
-    def _positive(self, generator: random.Random) -> Sequence[str]:
-        if self._recipe.positives == "mixed":
-            return generator.sample(self._correct, 2)
-        gold = generator.choice(self._golds)
-        return gold, generator.choice([plan for plan in self._correct if plan != gold])
-
-    def _shuffled(self, generator: random.Random) -> tuple[str, str]:
-        first = generator.choice(self._golds) if self._recipe.shuffled == "activity" else None
-        steps = generator.choice(self._sequences)
-        order = list(steps)
-        while tuple(order) in self._in_order:
-            generator.shuffle(order)
-        return first or " ".join(steps), " ".join(order)
-
-    def _can_be_shuffled(self, steps: _Steps) -> bool:
-        orders = factorial(len(steps)) // prod(map(factorial, Counter(steps).values()))
-        return orders > sum(sorted(other) == sorted(steps) for other in self._in_order)
-
-
-def _pool(instance: LabelledInstance, recipe: Recipe) -> Hashable:
-    """What the instances have in common whose gold plans are shuffled for one another."""
-    place = parse_id(instance.id)
-    return (place.activity, place.setting) if recipe.shuffled == "activity" else instance.id
-
-
-def _steps(plan: str) -> _Steps:
-    return tuple(step for step in map(joined, one_per_line(plan).splitlines()) if step)
-
-
-def _different(plans: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(map(joined, plans)))

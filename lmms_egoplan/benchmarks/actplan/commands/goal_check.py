@@ -1,4 +1,4 @@
-"""``lmms-egoplan evaluate goal-check``: how far the goal check agrees with people."""
+"""``lmms-egoplan evaluate actplan-goal-check``: how far the goal check agrees with people."""
 
 from pathlib import Path
 from typing import Annotated
@@ -46,7 +46,7 @@ def goal_check(
 
     The check's words come from the plans of the train and val activities, so its figures on these are in-sample.
 
-    Example: `lmms-egoplan evaluate goal-check finetuning_data.jsonl --bddl bddl/activity_definitions`
+    Example: `lmms-egoplan evaluate actplan-goal-check finetuning_data.jsonl --bddl bddl/activity_definitions`
     """
     from lmms_egoplan.benchmarks.actplan.activities import SETTINGS
     from lmms_egoplan.benchmarks.actplan.goal_check.agreement import agreement, check_labelled

@@ -5,11 +5,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lmms_egoplan.benchmarks.actplan.commands.annotate import Instances
 from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, RetryRejected
 
 if TYPE_CHECKING:
     from lmms_egoplan.benchmarks.actplan.error_judge import JudgedPlan
+
+Instances = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="The folder `annotation` of the release, for tasks and images. Without it, the prepared data.",
+    ),
+]
 
 
 def judge(
@@ -35,12 +42,12 @@ def judge(
 
     Example: `lmms-egoplan judge actplan labels/plans.jsonl --out judged-errors`
     """
-    from lmms_egoplan.annotation.export import write_folder
     from lmms_egoplan.benchmarks.actplan.answer_files import read_plans
     from lmms_egoplan.benchmarks.actplan.error_judge import DEFAULT_JUDGE, JUDGED_ERRORS, judge_errors, judged_lines
     from lmms_egoplan.benchmarks.actplan.shown_instances import instances_of
     from lmms_egoplan.errors import LmmsEgoplanError
     from lmms_egoplan.judging.json_replies import language_model
+    from lmms_egoplan.report.labelled import write_folder
 
     settings = language_model(DEFAULT_JUDGE, asking=Asking(retry_rejected, estimate, prices))
     stored = [(plan.model or path.stem, plan) for path in plans for plan in read_plans(path)]
@@ -67,7 +74,7 @@ def _print(judged: "list[JudgedPlan]") -> None:
     from rich.table import Column, Table
 
     from lmms_egoplan.benchmarks.actplan.error_judge import agreements
-    from lmms_egoplan.benchmarks.actplan.error_types import ERRORS
+    from lmms_egoplan.benchmarks.actplan.labels import ERRORS
     from lmms_egoplan.judging.agreement import MIN_ITEMS
 
     found = agreements(judged)

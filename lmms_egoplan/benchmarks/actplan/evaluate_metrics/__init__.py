@@ -1,7 +1,7 @@
 """Metrics of Hugging Face's library evaluate: ``evaluate.load(f"{folder}/actplan_lcs")``.
 
-The folder is what ``lmms-egoplan metrics-path`` prints. evaluate takes a folder NAME that holds NAME.py, copies that
-file and imports the copy.
+The folder is what ``lmms-egoplan metrics-path actplan`` prints. evaluate takes a folder NAME that holds NAME.py,
+copies that file and imports the copy.
 """
 
 from pathlib import Path

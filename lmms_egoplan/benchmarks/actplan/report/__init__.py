@@ -6,9 +6,8 @@ from pathlib import PurePath
 from typing import Any
 
 from lmms_egoplan.benchmarks.actplan.activities import parse_id
-from lmms_egoplan.benchmarks.actplan.annotation import VERDICTS
 from lmms_egoplan.benchmarks.actplan.error_judge import JudgedPlan
-from lmms_egoplan.benchmarks.actplan.error_types import ERRORS
+from lmms_egoplan.benchmarks.actplan.labels import ERRORS, VERDICTS
 from lmms_egoplan.benchmarks.actplan.prepare import SPLIT
 from lmms_egoplan.benchmarks.actplan.published import load
 from lmms_egoplan.benchmarks.actplan.reply import official_steps

@@ -8,7 +8,7 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.actplan.activities import parse_id
 from lmms_egoplan.benchmarks.actplan.error_judge import JUDGED_ERRORS, Errors, JudgedPlan, agreements, read_judged
-from lmms_egoplan.benchmarks.actplan.error_types import ERRORS
+from lmms_egoplan.benchmarks.actplan.labels import ERRORS
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
 from lmms_egoplan.benchmarks.actplan.report.answers import INSTANCES
 from lmms_egoplan.benchmarks.actplan.report.people import Judged

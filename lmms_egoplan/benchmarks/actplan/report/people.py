@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.benchmarks.actplan.activities import SETTINGS, parse_id
-from lmms_egoplan.benchmarks.actplan.annotation import PLANS, VERDICTS
+from lmms_egoplan.benchmarks.actplan.labels import PLANS, VERDICTS
 from lmms_egoplan.benchmarks.actplan.reply import official_steps, parsed_steps
 from lmms_egoplan.benchmarks.actplan.report.answers import INSTANCES, Planned
 from lmms_egoplan.jsonl import parse_record, read_lines

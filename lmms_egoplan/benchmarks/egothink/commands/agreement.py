@@ -1,4 +1,4 @@
-"""``lmms-egoplan agreement``: measure how far judges and people agree.
+"""``lmms-egoplan agreement egothink``: measure how far judges and people agree.
 
 The paper gives Pearson's r between judges and people put together (Table 9), the people's mean (Table 10: thirds of a
 point over 50 questions) and a kappa among three people (sec. 5.2).
@@ -90,7 +90,7 @@ def agreement(
     and overall, with 95 % bootstrap intervals. Coefficients are from -1 to 1; the paper's Table 9 prints Pearson's r
     times 100. Fewer than ten questions, or a rater whose ratings are all equal, give no coefficient.
 
-    Example: `lmms-egoplan agreement gpt-4o.jsonl qwen.jsonl --human annotators.csv --out agreement.csv`
+    Example: `lmms-egoplan agreement egothink gpt-4o.jsonl qwen.jsonl --human annotators.csv --out agreement.csv`
     """
     from lmms_egoplan.benchmarks.egothink.rating_files import read_raters
     from lmms_egoplan.errors import LmmsEgoplanError

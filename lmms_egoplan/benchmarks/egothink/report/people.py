@@ -3,12 +3,9 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated
 
-from pydantic import Field
-
-from lmms_egoplan.benchmarks.egothink.annotation import PEOPLE
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, dimension_of
+from lmms_egoplan.benchmarks.egothink.labels import PEOPLE, RatedAnswer
 from lmms_egoplan.benchmarks.egothink.published import load
 from lmms_egoplan.benchmarks.egothink.report.answers import Graded
 from lmms_egoplan.jsonl import parse_record, read_lines
@@ -17,20 +14,11 @@ from lmms_egoplan.report.document import Table, Value
 from lmms_egoplan.report.labelled import check_once
 from lmms_egoplan.report.notes import read_columns
 from lmms_egoplan.report.published_with_runs import published_with_runs
-from lmms_egoplan.validation import AnyText, Checked, Expected, Text, read_as
+from lmms_egoplan.validation import read_as
 
 _COLUMNS = read_columns(__file__)
 # Of Tables 9 to 11.
 _CAPABILITIES = ("object", "planning")
-
-
-class RatedAnswer(Checked):
-    """An answer with the mean of people's ratings, 0 to 1."""
-
-    id: Text
-    model: Text
-    answer: AnyText
-    rating: Annotated[float, Field(ge=0, le=1), Expected("a number from 0 to 1")]
 
 
 def read_rated(folders: Sequence[Path]) -> list[RatedAnswer]:

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.actplan.report.synthetic_runs import GOOD, near, rows
-from lmms_egoplan.benchmarks.actplan.error_types import ERRORS
+from lmms_egoplan.benchmarks.actplan.labels import ERRORS
 from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError

@@ -16,7 +16,7 @@ from benchmarks.egoplan.report.synthetic_runs import (
     scores,
     task_of,
 )
-from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
+from lmms_egoplan.benchmarks.egoplan.bench1.report import EgoPlanReport
 from media.files import read_numbers
 
 pytestmark = pytest.mark.usefixtures("folder")

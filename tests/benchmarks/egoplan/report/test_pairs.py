@@ -13,7 +13,7 @@ from benchmarks.egoplan.report.synthetic_runs import (
     scores,
 )
 from benchmarks.egoplan.synthetic import egoplan_answers
-from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
+from lmms_egoplan.benchmarks.egoplan.bench1.report import EgoPlanReport
 from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.statistics import compare, holm

@@ -16,7 +16,7 @@ from benchmarks.egoplan.report.synthetic_runs import (
     scores,
     task_of,
 )
-from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
+from lmms_egoplan.benchmarks.egoplan.bench1.report import EgoPlanReport
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import Inputs
 from report.report_json import attributes, benchmark_of, ends, groups

@@ -48,7 +48,7 @@ def egoplan_doc_to_target(doc: dict[str, Any]) -> int:
     return LETTERS.index(doc["golden_choice_idx"])
 
 
-# source: lmms_egoplan.next_action.visuals: UNIFORM_FRAMES, uniform_frames, _check
+# source: lmms_egoplan.benchmarks.egoplan.visuals: UNIFORM_FRAMES, uniform_frames, _check
 
 
 # source: lmms_egoplan.media.sampling: evenly_spaced

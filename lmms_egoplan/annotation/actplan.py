@@ -1,0 +1,164 @@
+"""ActPlan-1K's plans labelled by people: correctness and commonsense (arXiv 2410.03907, sec. 4.1), errors (5.6)."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lmms_egoplan.annotation import actplan_plans as actplan_plans
+from lmms_egoplan.annotation.actplan_plans import pictures
+from lmms_egoplan.annotation.clips import MediaFolder
+from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
+from lmms_egoplan.annotation.forms import Choice, Form, Marks, Option, Prose, Steps, Values, majority
+from lmms_egoplan.benchmarks.actplan import demo
+from lmms_egoplan.benchmarks.actplan.answer_files import StoredPlan, read_plans
+from lmms_egoplan.benchmarks.actplan.labels import ERRORS, PLANS, VERDICTS
+from lmms_egoplan.benchmarks.actplan.records import find_instances, read_instance
+from lmms_egoplan.benchmarks.actplan.reply import official_steps
+from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan
+from lmms_egoplan.benchmarks.actplan.shown_instances import instance_key, instances_of
+from lmms_egoplan.text import csv_text
+
+_STAGE = "label"
+_YES_NO = (Option("1", "1: yes"), Option("0", "0: no"))
+
+
+def read_items(plans: Sequence[Path], folder: MediaFolder, instances: Path | None) -> list[Item]:
+    """Plans to label; several of one model and instance get numbers.
+
+    Args:
+        plans: what `read_plans` reads; a file whose plans tell no model is named after its model.
+        folder: gets the instances' images.
+        instances: the release's folder; None for the prepared data.
+
+    Raises:
+        LmmsEgoplanError: a file is wrong, or the instance of a plan is not there.
+    """
+    return _items([(plan.model or path.stem, plan) for path in plans for plan in read_plans(path)], folder, instances)
+
+
+def _items(stored: Sequence[tuple[str, StoredPlan]], folder: MediaFolder, instances: Path | None) -> list[Item]:
+    """Of each model's plans."""
+    names = [f"{plan.plan.id} of {model}" for model, plan in stored]
+    counts = Counter(names)
+    used = Counter()
+    found = instances_of({plan.plan.id for _, plan in stored}, instances)
+    kept = {name: [folder.keep(image).name for image in instance.images] for name, instance in found.items()}
+    items = []
+    for name, (model, plan) in zip(names, stored, strict=True):
+        used[name] += 1
+        own = f"{name}, plan {used[name]}" if counts[name] > 1 else name
+        key = instance_key(plan.plan.id)
+        shown = {"description": found[key].description, "images": kept[key], "plan": plan.plan.text}
+        hidden = {"id": plan.plan.id, "model": model, "images": plan.images}
+        hidden["references"] = ["\n".join(gold) for gold in plan.plan.references]
+        items.append(Item(own, shown, hidden))
+    return items
+
+
+class LabelledPlans(Flow):
+    """Plans with correctness, commonsense and errors; the model is hidden."""
+
+    name = "actplan"
+    title = "ActPlan-1K: label plans"
+    guide = (
+        "Read the task, look at the pictures, then go through the plan step by step.",
+        "Correct: 1 if the whole plan reaches the goal of the activity, in whatever order; else 0.",
+        "Commonsense: 1 if every step is plausible, whether or not the goal is reached; 0 if one step is not.",
+        "Errors: mark the types that the plan has, with the steps concerned, or the whole plan. "
+        "Missing actions: between two steps, something is not done. "
+        "Object property or function: an object is used for what it cannot do or is not fit for. "
+        "Event cause or effect: the activity is not done as such activities are. "
+        "Incorrect form: a step is not action(object). "
+        "Extra tools: a tool that neither task nor pictures have. "
+        "Image understanding: what the pictures show is misread.",
+        "Definitions are those of ActPlan-1K (arXiv 2410.03907, sec. 4.1 and 5.6), in our own words.",
+    )
+    stages = (Stage(_STAGE, "Labels"),)
+
+    def form(self, shown: Mapping[str, Any], earlier: Sequence[Values], order: int) -> Form:
+        """Task, images and numbered steps; two verdicts and six types of errors."""
+        steps = tuple(official_steps(shown["plan"]))
+        plan = Steps("Plan", steps) if steps else Prose("Plan", "(The plan is empty.)")
+        return Form(
+            (Prose("Task", shown["description"]), plan, *pictures(shown["images"])),
+            (
+                Choice("correct", "Correct: does the plan reach the goal?", _YES_NO),
+                Choice("commonsense", "Commonsense: is every step plausible?", _YES_NO),
+                Marks(
+                    "errors",
+                    "Errors",
+                    tuple(Option(key, title) for key, title in ERRORS.items()),
+                    len(steps),
+                    "Open a type and mark its steps.",
+                ),
+            ),
+        )
+
+    def scales(self) -> Mapping[str, Scale]:
+        """The verdicts, and whether a type of error is there."""
+        verdicts = {
+            name: Scale(name.capitalize(), (0, 1), lambda values, name=name: int(values[name])) for name in VERDICTS
+        }
+        errors = {
+            key: Scale(f"Error: {title}", (0, 1), lambda values, key=key: int(key in values["errors"]))
+            for key, title in ERRORS.items()
+        }
+        return verdicts | errors
+
+    def differ(self, item: Item, labels: Sequence[Values]) -> bool:
+        """Whether the verdicts differ."""
+        return len({tuple(values[name] for name in VERDICTS) for values in labels}) > 1
+
+    def export(self, labelled: Labelled) -> Export:
+        """``plans.jsonl``, which ``score actplan`` and the report read, and ``errors.csv``."""
+        settled, left_out = labelled.settled(self, _STAGE, "verdicts")
+        lines = [_record(item, labels) for item, labels in settled]
+        told = [f"Plans labelled: {len(lines)} of {len(labelled.items)}", *left_out]
+        if not lines:
+            return Export(told, {})
+        plans = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
+        return Export(
+            told,
+            {
+                PLANS: ExportedFile(plans, "for score actplan and report"),
+                "errors.csv": ExportedFile(csv_text(_error_rows(lines)), "types of errors"),
+            },
+        )
+
+    def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
+        """The plans of two made-up models: gold plan 2, and gold plan 1 without its first steps."""
+        root = source / demo.FOLDER
+        stored = []
+        for instance in find_instances(root)[0]:
+            record = read_instance(root, instance)
+            golds = (record.gold_plan_1, record.gold_plan_2)
+            for model, steps in (("gold", golds[1]), ("late", golds[0][2:])):
+                plan = GeneratedPlan(str(instance), "\n".join(steps), golds)
+                stored.append((model, StoredPlan(plan, dict.fromkeys(VERDICTS))))
+        return _items(stored, folder, root)
+
+
+FLOW = LabelledPlans()
+
+
+def _record(item: Item, labels: Sequence[Label]) -> dict[str, Any]:
+    """Make one record of a plan's labels, with the errors that more than half of the annotators marked."""
+    errors = majority(FLOW.form(item.shown, (), 0), [label.values for label in labels])["errors"]
+    verdicts = {name: labels[0].values[name] == "1" for name in VERDICTS}
+    told = {"id": item.hidden["id"], "model": item.hidden["model"], "candidate": item.shown["plan"]}
+    told["images"] = item.hidden["images"]
+    return told | {"references": item.hidden["references"]} | verdicts | {"errors": errors}
+
+
+def _error_rows(records: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+    """For each model, plans with an error of each type, and its share of all errors as in Fig. 6."""
+    rows: list[list[Any]] = [["model", "error", "plans", "plans_with_error", "share_of_errors_percent"]]
+    for model in dict.fromkeys(record["model"] for record in records):
+        own = [record["errors"] for record in records if record["model"] == model]
+        total = sum(map(len, own))
+        for key, title in ERRORS.items():
+            count = sum(key in errors for errors in own)
+            rows.append([model, title, len(own), count, round(100 * count / total, 1) if total else "n/a"])
+    return rows

@@ -1,0 +1,139 @@
+"""Circumstances of counterfactual activities chosen by people (sec. 3.3, step 2, and appendix A)."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
+from lmms_egoplan.annotation.forms import Choice, Form, Option, Prose, Steps, Values, Words
+from lmms_egoplan.benchmarks.actplan.bddl.check import predicates_text
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import parse_record, read_lines
+from lmms_egoplan.validation import Checked, Text, read_as
+
+# What `data build actplan` reads of an export, and what it writes for the page.
+CIRCUMSTANCES = "circumstances.jsonl"
+_STAGE = "select"
+_YES, _NO, _OTHERWISE = (Option("yes", "Yes"), Option("no", "No"), Option("otherwise", "Yes, in other words"))
+_SCALES = {"plausible": ("no", "yes"), "expressible": ("no", "yes", "otherwise")}
+
+
+@dataclass(frozen=True)
+class Circumstance:
+    """Something that might happen during an activity.
+
+    id: ``<activity>/<number>``.
+    task: the activity's description.
+    procedure: the common one, step by step.
+    """
+
+    id: str
+    activity: str
+    task: str
+    procedure: tuple[str, ...]
+    circumstance: str
+
+
+class _Line(Checked):
+    id: Text
+    activity: Text
+    task: Text
+    procedure: list[Text]
+    circumstance: Text
+
+
+def circumstance_lines(circumstances: Iterable[Circumstance]) -> str:
+    """A JSON object in a line for each, which `read_items` reads."""
+    return "".join(f"{json.dumps(vars(one), ensure_ascii=False)}\n" for one in circumstances)
+
+
+def read_items(path: Path) -> list[Item]:
+    """Circumstances to choose from, as ``data build actplan`` wrote them.
+
+    Raises:
+        LmmsEgoplanError: the file cannot be read, holds something else, or nothing; names the line.
+    """
+    lines = [read_as(_Line, where, parse_record(where, line)) for where, line in read_lines(path)]
+    if not lines:
+        raise LmmsEgoplanError(f"{path}: no circumstance in it; lmms-egoplan data build actplan writes such a file")
+    return [Item(line.id, line.model_dump(exclude={"id"})) for line in lines]
+
+
+class SelectedCircumstances(Flow):
+    """Circumstances that are plausible, and that BDDL can say."""
+
+    name = "actplan-circumstances"
+    title = "ActPlan-1K: choose circumstances"
+    guide = (
+        "A language model has told how an activity is usually done, and what might happen meanwhile.",
+        "Plausible: could it happen in a home like this, and would one then have to act otherwise? It should be "
+        "reasonable and acceptable by what people know of the world.",
+        "Expressible: can objects, places and states say it that exist in BDDL? Cookies that have gone bad cannot be "
+        "said. Where another state does as well, as burnt cookies that are no gift either, write it so.",
+        "After ActPlan-1K's construction (arXiv 2410.03907, sec. 3.3 and appendix A), in our own words.",
+    )
+    stages = (Stage(_STAGE, "Selection"),)
+
+    def form(self, shown: Mapping[str, Any], earlier: Sequence[Values], order: int) -> Form:
+        """Task, procedure and circumstance; whether it is plausible, and expressible."""
+        return Form(
+            (
+                Prose("Task", shown["task"]),
+                Steps("Common procedure", tuple(shown["procedure"])),
+                Prose("Circumstance", shown["circumstance"]),
+                Prose("Predicates", predicates_text()),
+            ),
+            (
+                Choice("plausible", "Is the circumstance plausible, by common sense?", (_YES, _NO)),
+                Choice(
+                    "expressible",
+                    "Can BDDL say it, with the predicates that exist?",
+                    (_YES, _OTHERWISE, _NO),
+                    applies=("plausible", ("yes",)),
+                ),
+                Words(
+                    "rewritten",
+                    "The circumstance as BDDL can say it",
+                    shown["circumstance"],
+                    applies=("expressible", ("otherwise",)),
+                ),
+            ),
+        )
+
+    def scales(self) -> Mapping[str, Scale]:
+        """The two questions; the second is not asked where the first is denied."""
+        return {
+            name: Scale(name.capitalize(), levels, lambda values, name=name: values.get(name))
+            for name, levels in _SCALES.items()
+        }
+
+    def differ(self, item: Item, labels: Sequence[Values]) -> bool:
+        """Whether some accept the circumstance, and some do not, or in other words."""
+        return len({_accepted(item, values) for values in labels}) > 1
+
+    def export(self, labelled: Labelled) -> Export:
+        """``circumstances.jsonl``: each that is decided, with whether it is accepted."""
+        settled, left_out = labelled.settled(self, _STAGE, "labels")
+        lines: list[dict[str, Any]] = []
+        for item, labels in settled:
+            text = _accepted(item, labels[0].values)
+            told = {"proposed": item.shown["circumstance"], "circumstance": text or item.shown["circumstance"]}
+            lines.append({"id": item.id, **item.shown, **told, "accepted": text is not None})
+        accepted = sum(line["accepted"] for line in lines)
+        remarks = [f"Circumstances decided: {len(lines)} of {len(labelled.items)}, accepted: {accepted}", *left_out]
+        if not lines:
+            return Export(remarks, {})
+        text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
+        return Export(remarks, {CIRCUMSTANCES: ExportedFile(text, "for data build actplan --circumstances")})
+
+
+FLOW = SelectedCircumstances()
+
+
+def _accepted(item: Item, values: Values) -> str | None:
+    """The circumstance in the words in which somebody accepts it; None where they do not."""
+    if values["plausible"] == "no" or values["expressible"] == "no":
+        return None
+    return values.get("rewritten", item.shown["circumstance"])

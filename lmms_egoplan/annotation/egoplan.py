@@ -1,0 +1,184 @@
+"""EgoPlan's questions verified by people (arXiv 2312.06722, sec. 3.3 and appendix A.3)."""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lmms_egoplan.annotation.clips import Cut, MediaFolder, Still
+from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
+from lmms_egoplan.annotation.forms import Choice, Film, Form, Option, Picture, Prose, Shown, Values
+from lmms_egoplan.benchmarks.egoplan.bench1 import demo
+from lmms_egoplan.benchmarks.egoplan.bench1.prepare import Roots, check_media
+from lmms_egoplan.benchmarks.egoplan.bench1.records import LIST_KEYS, Record, read_annotations
+from lmms_egoplan.benchmarks.egoplan.clock import frames_per_second
+from lmms_egoplan.benchmarks.egoplan.labels import DISAGREE, KEPT, OPEN, OTHER, REJECTED, SERVED, SKIPPED
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, LETTERS, load_list
+from lmms_egoplan.text import csv_text
+
+# Sec. 3.3: 50 samples, reviewed by two senior annotators; pairs.
+QUALIFICATION, SENIORS, PER_ITEM = 50, 2, 2
+SKIP = "skip"
+SKIP_REASONS = {
+    "unclear": "Unclear picture: what is seen does not tell how far the task is",
+    "ambiguous": "Ambiguous: the goal is, or no choice fits, or several do",
+}
+
+_STAGE = "verify"
+# Of clips: about so many frames per second, and so many frames at most.
+_FPS, _MOST = 10, 1200
+
+
+def read_items(annotations: Path, roots: Roots, skip_missing: bool = False) -> list[Item]:
+    """Questions to verify.
+
+    Args:
+        annotations: of the split val, in the official form.
+        roots: by source, the folder with its frames or videos.
+        skip_missing: leave out questions without frames.
+
+    Raises:
+        LmmsEgoplanError: the annotations are wrong, or frames are missing.
+    """
+    records = read_annotations(annotations, "val")
+    media = check_media(records, roots, skip_missing)
+    raw = load_list(annotations, LIST_KEYS["val"])
+    whole = zip(records, raw, strict=True)
+    return [_item(record, fields, media[record.sample_id]) for record, fields in whole if record.sample_id in media]
+
+
+class VerifiedQuestions(Flow):
+    """Questions that two annotators answer without seeing the record's answer."""
+
+    name = "egoplan"
+    title = "EgoPlan: verify questions"
+    guide = (
+        "Read the goal. Watch the clip, which shows what has been done so far, and see how the things that matter for "
+        "the goal change. Then look at the observation, the last moment that is seen.",
+        "Choose the next action that brings the goal forward and can be done in what the observation shows. It serves "
+        "this goal and no other, and the things that it needs are to be seen. Where several fit, take the one that has "
+        "to come first.",
+        "Skip the question if no choice fits, if several do, if the goal is ambiguous, or if one cannot tell how far "
+        "the task is; and say why.",
+        "After EgoPlan-Bench's instructions for verification (arXiv 2312.06722, sec. 3.3 and appendix A.3), in our own "
+        "words.",
+    )
+    stages = (Stage(_STAGE, "Verification"),)
+    is_adjudicated = False
+
+    def form(self, shown: Mapping[str, Any], earlier: Sequence[Values], order: int) -> Form:
+        """Goal, clip and observation; the choices in an order of the person's own, and skip."""
+        letters = list(LETTERS)
+        random.Random(order).shuffle(letters)
+        parts: list[Shown] = [Prose("Goal", shown["goal"])]
+        if shown["frames"]:
+            cut = Cut(shown["video"], tuple(shown["frames"]), shown["fps"])
+            parts.append(Film("Progress so far", cut))
+        parts.append(Picture("Observation now", Still(shown["video"], shown["observation"])))
+        return Form(
+            tuple(parts),
+            (
+                Choice(
+                    "choice",
+                    "What comes next?",
+                    (*(Option(letter, shown["choices"][letter]) for letter in letters), Option(SKIP, "Skip")),
+                ),
+                Choice(
+                    "reason",
+                    "Why skip?",
+                    tuple(Option(key, title) for key, title in SKIP_REASONS.items()),
+                    applies=("choice", (SKIP,)),
+                ),
+            ),
+        )
+
+    def scales(self) -> Mapping[str, Scale]:
+        """The choice, skip among them."""
+        return {"choice": Scale("Choice", (*LETTERS, SKIP), lambda values: values["choice"])}
+
+    def differ(self, item: Item, labels: Sequence[Values]) -> bool:
+        """Whether annotators chose differently, or otherwise than the record."""
+        return {values["choice"] for values in labels} != {item.hidden["golden"]}
+
+    def expected(self, item: Item) -> str:
+        """The record's answer."""
+        return item.shown["choices"][item.hidden["golden"]]
+
+    def export(self, labelled: Labelled) -> Export:
+        """The verified annotations, as ``data prepare egoplan`` reads them, and what was rejected and why."""
+        kept, rejected = [], []
+        for item in labelled.items:
+            choices, reason = _verdict(item, labelled)
+            if reason is None:
+                kept.append(item.hidden["record"])
+            else:
+                rejected.append([item.hidden["record"]["sample_id"], reason, *_told(choices)])
+        lines = [f"Questions kept: {len(kept)} of {len(labelled.items)}"]
+        counts = Counter(row[1].partition(":")[0] for row in rejected)
+        lines += [f"  rejected, {reason}: {count}" for reason, count in counts.items()]
+        files = {}
+        if kept:
+            text = json.dumps({"EgoPlan_validation": kept}, indent=1, ensure_ascii=False) + "\n"
+            files[KEPT] = ExportedFile(text, "the verified questions, for data prepare egoplan")
+        header = ["sample_id", "reason", "choices", "record"]
+        golden = {item.hidden["record"]["sample_id"]: item.hidden["golden"] for item in labelled.items}
+        rows = csv_text([header, *([*row, golden[row[0]]] for row in rejected)])
+        return Export(lines, files | {REJECTED: ExportedFile(rows, "the others, with reasons")})
+
+    def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
+        """All questions of the set."""
+        root = source / demo.FOLDER
+        roots: Roots = {EPIC_KITCHENS: root / demo.EPIC_KITCHENS_FOLDER, EGO4D: root / demo.EGO4D_FOLDER}
+        return read_items(root / demo.ANNOTATIONS, roots)
+
+
+FLOW = VerifiedQuestions()
+
+
+def clip_frames(record: Record) -> tuple[list[int], float]:
+    """Frames of the progress, from the first past action's start to exactly the observation, and their rate.
+
+    Every frame or every n-th, counted back from the observation, so that the clip keeps the pace of the source with at
+    most about 10 frames per second; none where nothing was done before.
+    """
+    if not record.past_actions:
+        return [], float(_FPS)
+    observation, first = record.current_observation_frame, record.past_actions[0].start_frame
+    rate = frames_per_second(record.video_source, record.video_id)
+    stride = max(1, rate // _FPS, -(-(observation - first + 1) // _MOST))
+    return list(range(observation, first - 1, -stride))[::-1], rate / stride
+
+
+def _item(record: Record, raw: Mapping[str, Any], video: Path) -> Item:
+    frames, fps = clip_frames(record)
+    shown = {
+        "goal": record.task_goal,
+        "choices": dict(zip(LETTERS, record.choices, strict=True)),
+        "video": str(video),
+        "frames": frames,
+        "fps": fps,
+        "observation": record.current_observation_frame,
+    }
+    return Item(str(record.sample_id), shown, {"golden": record.golden_choice_idx, "record": raw}, ("video",))
+
+
+def _verdict(item: Item, labelled: Labelled) -> tuple[list[Values], str | None]:
+    """An item's labels, and why it is not kept; None if it is."""
+    if item.id in labelled.qualification:
+        return [], SERVED
+    values = [label.values for label in labelled.of(item, _STAGE)]
+    choices = {value["choice"] for value in values}
+    if len(values) < labelled.per_item:
+        return values, OPEN
+    if SKIP in choices:
+        reasons = sorted({value["reason"] for value in values if value["choice"] == SKIP})
+        return values, f"{SKIPPED}: {', '.join(reasons)}"
+    if len(choices) > 1:
+        return values, DISAGREE
+    return values, None if choices == {item.hidden["golden"]} else OTHER
+
+
+def _told(values: Sequence[Values]) -> list[str]:
+    return [" ".join(value["choice"] for value in values)]

@@ -1,0 +1,170 @@
+r"""Read the one letter that a written answer claims.
+
+    read letter = marked (``\boxed{B}``), or stated ("the answer is B"), or the first or last line itself ("B. text")
+
+The patterns of claims expect lines as `_lines` makes them: half-width signs, single blanks, round brackets, no
+emphasis.
+"""
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+
+from lmms_egoplan.benchmarks.egoplan.records import LETTERS
+from lmms_egoplan.judging.reply import without_thinking
+from lmms_egoplan.paths import yaml_beside
+
+# Marks around an answer, all made into LaTeX commands; GLM's box is one of them.
+_TAGS = {"<|begin_of_box|>": r"\boxed{", "<|end_of_box|>": "}", "<answer>": r"\answer{", "</answer>": "}"}
+_TAG = re.compile("|".join(map(re.escape, _TAGS)), re.IGNORECASE)
+# Brackets, full stops, quotation marks and dashes have one form each in what is read.
+_SIGNS = dict(
+    zip(map(ord, "[{【「『\u3014]}】」』\u3015。、\u2018\u2019\u2013\u2014"), "(((((())))))..''--", strict=True)
+)
+_LOOK_BACK = 300
+
+
+def _compiled() -> dict[str, re.Pattern[str]]:
+    """The patterns of ``reply.yaml``; each may use those above it, as ``<name>``."""
+    patterns: dict[str, str] = {}
+    for name, pattern in yaml_beside(__file__).items():
+        patterns[name] = re.sub(r"(?<!\?P)<([a-z_]+)>", lambda used: f"(?:{patterns[used[1]]})", pattern)
+    return {name: re.compile(pattern) for name, pattern in patterns.items()}
+
+
+_RE = SimpleNamespace(**_compiled())
+_Texts = Mapping[str, str]
+"""Texts of the choices by letter, in small letters; none is empty."""
+
+
+def parse_letter(reply: str, choices: Sequence[str] = ()) -> str | None:
+    r"""Read the one letter that a reply claims; None if it claims none or several.
+
+    Thoughts are no part of it; those that do not end leave nothing. Where the reply has ``\boxed{B}`` or GLM's box, or
+    else ``<answer>B</answer>``, these alone are read. Several must agree, and so must what is claimed around them.
+
+    Else a claim is one of these:
+
+    * The last line states the answer: ``The answer is B.``, ``The best choice is therefore B. text``. Other letters may
+      stand before it.
+    * The first line is the letter, marked as an option or followed by its choice's text, or states the answer: ``B``,
+      ``B.``, ``(B)``, ``B) text``, ``Option B``. No other letter stands alone anywhere, as ``A or B`` or ``A cat``.
+    * Another line states the answer, and no other letter stands alone anywhere.
+    * The last line is the letter with its choice's text, and no other line begins with a letter.
+
+    Claims of different letters leave none, and so does a letter with another choice's text.
+
+    Args:
+        choices: texts of the choices, in the letters' order.
+
+    >>> parse_letter("The drawer is closed.\nThe best choice is therefore **B. open it**.", ["cut it", "open it"])
+    'B'
+    >>> parse_letter("B open it", ["cut it", "open it"]), parse_letter("B. cut it", ["cut it", "open it"])
+    ('B', None)
+    """
+    spoken = without_thinking(reply)
+    # A thought may begin after other text, too.
+    if spoken is None or any(without_thinking(part) is None for part in re.split(r"(?=[<\[◁])", spoken)):
+        return None
+    spoken = _TAG.sub(lambda tag: _TAGS[tag[0].lower()], unicodedata.normalize("NFKC", spoken))
+    texts = (" ".join(_plain(choice).split()).rstrip(" .").lower() for choice in choices)
+    return _read(spoken, {letter: text for letter, text in zip(LETTERS, texts, strict=False) if text})
+
+
+def _read(spoken: str, texts: _Texts) -> str | None:
+    for marked in (_RE.boxed, _RE.answer):
+        if answers := marked.findall(spoken):
+            letters = {_claimed(_RE.small.sub(lambda small: small[0].upper(), _plain(text)), texts) for text in answers}
+            around = marked.sub(" ", spoken)
+            letters |= ({_read(around, texts)} - {None}) | _mentioned(_lines(_plain(around)))
+            return letters.pop() if len(letters) == 1 else None
+    return _claimed(_plain(spoken), texts)
+
+
+def _plain(text: str) -> str:
+    return _RE.noise.sub("", _RE.command.sub(r"\1", text).translate(_SIGNS))
+
+
+def _lines(plain: str) -> list[str]:
+    """Lines that are not empty, each with the one that it announces."""
+    lines: list[str] = []
+    for line in filter(None, (" ".join(line.split()) for line in plain.split("\n"))):
+        announcement = f"{lines[-1].rstrip(' :')}: " if lines and len(lines[-1]) < _LOOK_BACK else ""
+        if _RE.announcement.search(announcement):
+            lines[-1] = announcement + line
+        else:
+            lines.append(line)
+    return lines
+
+
+def _claimed(plain: str, texts: _Texts) -> str | None:
+    lines = _lines(plain)
+    if not lines:
+        return None
+    whole, first, last = "\n".join(lines), _RE.line.match(lines[0]), _RE.line.match(lines[-1])
+    stated = [claim for line in lines for claim in list(_RE.statement.finditer(line))[-1:] if _holds(claim, texts)]
+    claims = _mentioned(lines) | (set() if _lists_all(whole, texts) else _options(lines[:1], texts))
+    if len(claims) > 1:
+        return None
+    if stated and stated[-1].string == lines[-1]:
+        return stated[-1]["letter"]
+    if stated or (claims and first and _after(first, texts) is not None):
+        (letter,) = claims
+        others = re.sub(rf"(?i)(?<!\w){re.escape(texts.get(letter, ''))}(?!\w)", "", whole)
+        return letter if {*_RE.standalone.findall(others)} <= {letter} else None
+    if last is None or len(lines) == 1 or not claims | _options(lines[:-1], texts) <= {last["letter"]}:
+        return None
+    after, own = _after(last, texts), texts.get(last["letter"], "\n")
+    is_whole = after is not None and not after.strip(" .!") and lines[-1].lower().rstrip(" .!").endswith(own)
+    return last["letter"] if is_whole and not _RE.listing.search(lines[-2]) else None
+
+
+def _mentioned(lines: Sequence[str]) -> set[str]:
+    """Letters that are called the answer, whatever is said of that."""
+    return {claim["letter"] for line in lines for how in (_RE.mention, _RE.statement) for claim in how.finditer(line)}
+
+
+def _options(lines: Sequence[str], texts: _Texts) -> set[str]:
+    """Letters with which lines begin as options."""
+    claims = filter(None, map(_RE.line.match, lines))
+    return {claim["letter"] for claim in claims if _is_marked(claim) or _after(claim, texts) is not None}
+
+
+def _lists_all(whole: str, texts: _Texts) -> bool:
+    """Whether every choice is quoted with its letter."""
+    quotes = (rf"\b{letter}\W{{1,3}}(?i:{re.escape(text)})" for letter, text in texts.items())
+    return len(texts) > 1 and all(re.search(quote, whole) for quote in quotes)
+
+
+def _holds(statement: re.Match[str], texts: _Texts) -> bool:
+    """Whether a statement is no condition, and no other letter follows it in its line."""
+    after = _after(statement, texts)
+    before = statement.string[max(0, statement.start() - _LOOK_BACK) : statement.start()]
+    return after is not None and not _RE.standalone.search(after) and not _RE.condition.search(before)
+
+
+def _is_marked(claim: re.Match[str]) -> bool:
+    rest = claim.string[claim.end() :]
+    return bool(_RE.mark.match(rest) or (claim["open"] and _RE.mark_after_bracket.match(rest)))
+
+
+def _after(claim: re.Match[str], texts: _Texts) -> str | None:
+    """What follows a claimed letter and its choice's text; None if what follows makes the letter no claim."""
+    rest, is_marked = claim.string[claim.end() :], _is_marked(claim)
+    tail = rest.lstrip(" .,:;!()-")
+    text = _leading(tail, texts)
+    after = tail[len(text) :]
+    if not is_marked and len(_leading(claim.string[claim.start("letter") :], texts)) > 1:
+        return None
+    if text and (text != texts.get(claim["letter"]) or rest[:1].isalnum()):
+        return None
+    if is_marked or (text and (_RE.end.match(after) or _RE.end_of_text.match(after))):
+        return None if _RE.denial.match(after) else after
+    return rest if _RE.end.match(rest) else None
+
+
+def _leading(line: str, texts: _Texts) -> str:
+    """The longest choice with which a line begins."""
+    starts = (text for text in texts.values() if re.match(rf"{re.escape(text)}(?!\w)", line.lower()))
+    return max(starts, key=len, default="")

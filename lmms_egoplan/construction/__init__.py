@@ -1,0 +1,1 @@
+"""New questions of the benchmarks' forms, built from other data."""

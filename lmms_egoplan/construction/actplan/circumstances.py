@@ -1,0 +1,180 @@
+"""Counterfactual activities: what might happen, as a language model tells it, and the changed problems (sec. 3.3)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from annotated_types import MinLen
+
+from lmms_egoplan.annotation.actplan_circumstances import CIRCUMSTANCES, Circumstance
+from lmms_egoplan.benchmarks.actplan.bddl.check import PREDICATES
+from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
+from lmms_egoplan.benchmarks.actplan.bddl.problems import Problem, literals_of
+from lmms_egoplan.construction.actplan.prompts import SCHEMAS, change_prompt, circumstances_prompt
+from lmms_egoplan.construction.actplan.soundness import flaws_in
+from lmms_egoplan.construction.actplan.sources import Activity
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import parse_record, read_lines
+from lmms_egoplan.judging import JudgeSettings
+from lmms_egoplan.judging.json_replies import ask_json
+from lmms_egoplan.rejections import Rejection
+from lmms_egoplan.validation import Checked, Text, is_text, read_as, shown
+
+# Sec. 3.3.
+CATEGORIES = ("object property", "object function", "event causality")
+
+REPEATED = "circumstance that the activity has had before"
+NOT_ACCEPTED = "circumstance that people did not accept"
+UNKNOWN_ACTIVITY = "accepted circumstance of an activity without a normal problem"
+NO_PROBLEM = "reply without a changed problem and its category"
+BAD_BDDL = "changed problem that is no valid BDDL, or contradicts itself"
+UNKNOWN_PREDICATE = "changed problem with a predicate that does not exist"
+UNCHANGED = "changed problem that is the normal one"
+NOT_NEEDED = "accepted circumstance of an activity that has its counterfactual problem from another one"
+
+
+class _Circumstance(Checked):
+    circumstance: Text
+    step: Any = None
+
+
+class _Proposal(Checked):
+    procedure: Annotated[list[Text], MinLen(1)]
+    circumstances: Annotated[list[_Circumstance], MinLen(1)]
+
+
+class _Verdict(Checked):
+    id: Text
+    activity: Text
+    circumstance: Text
+    accepted: bool
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """What people said of circumstances: those that they accepted, and the others."""
+
+    accepted: Sequence[tuple[str, str]]
+    others: Sequence[Rejection]
+
+
+def propose(
+    activities: Sequence[Activity], texts: Mapping[str, str], settings: JudgeSettings, show_progress: bool
+) -> tuple[list[Circumstance], list[Rejection]]:
+    """Ask what might happen during normal activities that have a text and no counterfactual problem (step 1).
+
+    Raises:
+        JudgeError: the language model cannot be asked.
+    """
+    have = {activity.name for activity in activities if activity.description}
+    chosen = [a for a in activities if not a.description and a.name not in have and a.key in texts]
+    prompts = {activity.name: circumstances_prompt(activity.name, texts[activity.key]) for activity in chosen}
+    circumstances: list[Circumstance] = []
+    schema, read = SCHEMAS["circumstances"], partial(read_as, _Proposal)
+    proposals, rejections = ask_json(
+        "circumstance", prompts, settings, "circumstances", show_progress, schema=schema, read=read
+    )
+    for name, proposal in proposals.items():
+        procedure = tuple(" ".join(step.split()) for step in proposal.procedure)
+        seen: set[str] = set()
+        for number, found in enumerate(proposal.circumstances, 1):
+            text = " ".join(found.circumstance.split())
+            if text.casefold() in seen:
+                rejections.append(Rejection("circumstance", REPEATED, f"{name}, {number}", shown(text)))
+                continue
+            seen.add(text.casefold())
+            circumstances.append(Circumstance(f"{name}/{number}", name, texts[f"{name}/0"], procedure, text))
+    return circumstances, rejections
+
+
+def read_verdicts(folder: Path) -> Verdicts:
+    """What people said, as ``annotate export`` wrote it, in the order in which it was proposed (step 2).
+
+    Raises:
+        LmmsEgoplanError: the folder has no such file, or a wrong one.
+    """
+    path = folder / CIRCUMSTANCES
+    if not path.is_file():
+        raise LmmsEgoplanError(
+            f"--circumstances {folder}: no {CIRCUMSTANCES} in it; give the folder that lmms-egoplan annotate export "
+            "wrote of labelled circumstances"
+        )
+    accepted: list[tuple[str, str]] = []
+    others: list[Rejection] = []
+    verdicts = [read_as(_Verdict, where, parse_record(where, line)) for where, line in read_lines(path)]
+    # As they were proposed: the page mixes them.
+    for verdict in sorted(verdicts, key=lambda one: (one.activity, len(one.id), one.id)):
+        if verdict.accepted:
+            accepted.append((verdict.activity, verdict.circumstance))
+        else:
+            others.append(Rejection("circumstance", NOT_ACCEPTED, verdict.activity, shown(verdict.circumstance)))
+    return Verdicts(accepted, others)
+
+
+def change(
+    activities: Sequence[Activity], accepted: Sequence[tuple[str, str]], settings: JudgeSettings, show_progress: bool
+) -> tuple[list[Activity], list[Rejection]]:
+    """Ask for the problems of accepted circumstances (step 3); an activity gets the first that is valid.
+
+    Raises:
+        JudgeError: the language model cannot be asked.
+    """
+    normal = {activity.name: activity.problem for activity in activities if not activity.description}
+    have = {activity.name for activity in activities if activity.description}
+    prompts: dict[str, str] = {}
+    asked: dict[str, tuple[str, str]] = {}
+    rejections: list[Rejection] = []
+    for number, (name, circumstance) in enumerate(accepted, 1):
+        if name not in normal:
+            rejections.append(Rejection("change", UNKNOWN_ACTIVITY, name, shown(circumstance)))
+            continue
+        key = f"{name}, circumstance {number}"
+        prompts[key] = change_prompt(normal[name], circumstance)
+        asked[key] = (name, circumstance)
+    changed: list[Activity] = []
+    replies, rejected = ask_json(
+        "change", prompts, settings, "changed problems", show_progress, schema=SCHEMAS["change"]
+    )
+    rejections += rejected
+    for key in prompts if settings.asking.is_estimate else replies:
+        name, circumstance = asked[key]
+        if settings.asking.is_estimate:  # the next step asks about a problem of about this length
+            found = replace(normal[name], name=f"{name}_1"), CATEGORIES[0]
+        else:
+            found = _read(replies[key], key, name, normal[name])
+        if isinstance(found, Rejection):
+            rejections.append(found)
+        elif name in have:
+            rejections.append(Rejection("change", NOT_NEEDED, key, shown(circumstance)))
+        else:
+            have.add(name)
+            problem, category = found
+            changes = tuple(fact for fact in problem.init if fact not in normal[name].init)
+            changed.append(Activity(name, 1, problem, circumstance, category, changes))
+    return changed, rejections
+
+
+def _read(reply: dict[str, Any], where: str, name: str, normal: Problem) -> tuple[Problem, str] | Rejection:
+    """The problem of a reply, and its category."""
+    bddl, category = reply.get("problem"), reply.get("category")
+    if not is_text(bddl) or category not in CATEGORIES:
+        return Rejection("change", NO_PROBLEM, where, shown(reply))
+    try:
+        problem = parse_problem(bddl, where)
+    except LmmsEgoplanError as error:
+        return Rejection("change", BAD_BDDL, where, str(error))
+    atoms = [atom for part in (*problem.init, *problem.goal) for atom, _, _ in literals_of(part)]
+    wrong = flaws_in(problem)
+    if any(atom.predicate not in PREDICATES for atom in atoms):
+        return Rejection("change", UNKNOWN_PREDICATE, where, "; ".join(wrong))
+    if wrong:
+        return Rejection("change", BAD_BDDL, where, "; ".join(wrong))
+    if _content(problem) == _content(normal):
+        return Rejection("change", UNCHANGED, where)
+    return replace(problem, name=f"{name}_1", domain=normal.domain), category
+
+
+def _content(problem: Problem) -> tuple[frozenset, ...]:
+    return frozenset(problem.objects), frozenset(problem.init), frozenset(problem.conditions)

@@ -1,0 +1,113 @@
+"""``lmms-egoplan data build actplan``: instances of BDDL activities and tours, with a language model and people."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lmms_egoplan.judging.asking import Asking, EstimateOnly, Llm, Prices, RetryRejected
+
+if TYPE_CHECKING:
+    from lmms_egoplan.construction.actplan.build import Built
+
+
+def build(
+    bddl: Annotated[
+        Path,
+        typer.Argument(
+            metavar="BDDL",
+            help="Folder of activities: `<activity>/problem0.bddl`, as in ActPlan-1K's `bddl/activity_definitions`.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for what is made.")],
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Tours: videos `<scene>/<activity>/<n>/sample_<k>.mp4`, or folders of images `.../sample_<k>/`. "
+            "Without it, there are descriptions and circumstances only.",
+        ),
+    ] = None,
+    llm: Llm = None,
+    examples: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Activities with a `task_description_<n>.txt` beside each problem, which the model is shown as "
+            "examples. Without it, those of BDDL.",
+        ),
+    ] = None,
+    circumstances: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The export of the chosen circumstances.")
+    ] = None,
+    views: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Views chosen by hand: CSV with id and view, a row for each (seconds in the video, or the image's "
+            "name), or a JSON object of lists. The model chooses the views of all other tours.",
+        ),
+    ] = None,
+    plans: Annotated[Path | None, typer.Option(metavar="DIR", help="The export of the written gold plans.")] = None,
+    retry_rejected: RetryRejected = False,
+    estimate: EstimateOnly = False,
+    prices: Prices = None,
+) -> None:
+    """Make instances of ActPlan-1K's form from BDDL activities and tours of rooms, as the paper makes them.
+
+    A language model that reads images, set as a judge is set (LMMS_EGOPLAN_JUDGE_BASE_URL,
+    LMMS_EGOPLAN_JUDGE_API_KEY), describes the activities, tells what might happen during them, and says what views
+    show. People choose the circumstances and write the gold plans. Each run goes as far as their answers reach, and
+    prints the next command. Replies and views are kept: after a kill, the same command goes on, and pays for no reply
+    twice. If more than 10 % of the prompts have no usable reply, the exit code is 1; the output is written anyway.
+
+    Example: `lmms-egoplan data build actplan bddl/activity_definitions --images tours --llm gpt-4o-2024-11-20
+    --out built`
+
+    In the end, `data prepare actplan built/annotation` prepares the instances. `rejections.jsonl` has a line for all
+    that was left out.
+    """
+    from lmms_egoplan.construction.actplan.build import REJECTIONS
+    from lmms_egoplan.construction.actplan.build import build as make
+
+    asking = Asking(retry_rejected, estimate, prices)
+    built = make(bddl, out, images, examples, llm, circumstances, views, plans, asking=asking)
+    for reason, count in built.left_out():
+        typer.echo(f"Left out: {count}: {reason}")
+    typer.echo(f"A line for each is in {out / REJECTIONS}")
+    for key, conditions in built.unreached.items():
+        typer.echo(f"No plan found that reaches the goal of {key}; check it by hand: {'; '.join(conditions)}")
+    for line in _next(built, out, images, circumstances, plans):
+        typer.echo(line)
+    changed = sum(bool(activity.circumstance) for activity in built.activities)
+    typer.echo(
+        f"{len(built.activities)} activities described, {changed} of them changed by a circumstance; "
+        f"{len(built.instances)} instances with views, {built.finished} with gold plans; written to {out}"
+    )
+    asking.check_losses()
+
+
+def _next(built: "Built", out: Path, images: Path | None, circumstances: Path | None, plans: Path | None) -> list[str]:
+    """What is to be done next."""
+    from lmms_egoplan.annotation.actplan_circumstances import CIRCUMSTANCES
+    from lmms_egoplan.construction.actplan.build import INSTANCES
+    from lmms_egoplan.construction.actplan.layout import ANNOTATION
+
+    lines = []
+    if built.waiting and circumstances is None:
+        lines.append(
+            f"Next: people choose among {len(built.waiting)} circumstances: lmms-egoplan annotate "
+            f"actplan-circumstances {out / CIRCUMSTANCES} --db circumstances.sqlite"
+        )
+    if images is None:
+        lines.append(f"Next: give tours of the {len(built.activities)} activities with --images")
+    elif built.untoured:
+        lines.append(f"Without a tour: {len(built.untoured)} activities, {built.untoured[0]} for one")
+    if built.instances and plans is None:
+        lines.append(
+            f"Next: people write gold plans of {len(built.instances)} instances: lmms-egoplan annotate actplan-plans "
+            f"{out / INSTANCES} --db plans.sqlite"
+        )
+    if built.finished:
+        lines.append(f"Next: lmms-egoplan data prepare actplan {out / ANNOTATION}")
+    return lines

@@ -1,0 +1,151 @@
+"""The activities that instances are made of: folders of BDDL problems, with descriptions where there are some."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from lmms_egoplan.benchmarks.actplan.bddl.description import unnamed
+from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem, read_problem
+from lmms_egoplan.benchmarks.actplan.bddl.problems import Formula, Problem
+from lmms_egoplan.construction.actplan.soundness import flaws_in
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import read_text
+from lmms_egoplan.rejections import Rejection
+from lmms_egoplan.validation import is_text
+
+LAYOUT = "DIR/<activity>/problem0.bddl, as in bddl/activity_definitions of ActPlan-1K's repository"
+# How the released descriptions end; 134 of 153 in these words.
+INSTRUCTION = (
+    "Generate admissible procedural plans using the planning steps described with action(object). The available "
+    "actions include walk_to, place_on_top, grab, place_inside, open/close, and switch-on/off."
+)
+_INSTRUCTION_BEGINS = "Generate admissible procedural plans"
+
+INVALID = "problem that is no valid BDDL, or contradicts itself"
+NOT_COUNTERFACTUAL = "problem1.bddl without a task_description_1.txt beside it, which nobody calls counterfactual"
+
+
+@dataclass(frozen=True)
+class Activity:
+    """An activity's problem.
+
+    name: as ``making_tea``.
+    description: 0 for the normal activity, 1 for the counterfactual one.
+    circumstance: that the problem was made for; "" for one that was read.
+    changes: facts of its start that the normal activity does not have.
+    category: of a circumstance; "" for a problem that was read.
+    """
+
+    name: str
+    description: int
+    problem: Problem
+    circumstance: str = ""
+    category: str = ""
+    changes: tuple[Formula, ...] = ()
+
+    @property
+    def key(self) -> str:
+        return f"{self.name}/{self.description}"
+
+
+@dataclass(frozen=True)
+class Example:
+    """A problem with a description that people have checked; both are shown to a language model.
+
+    is_complete: whether the description names all objects and goal conditions; some released ones do not.
+    """
+
+    activity: str
+    description: int
+    bddl: str
+    text: str
+    is_complete: bool
+
+
+def read_activities(folder: Path) -> tuple[list[Activity], list[Rejection]]:
+    """The activities of a folder, by name.
+
+    ``problem0.bddl`` is the normal activity. ``problem1.bddl`` is the counterfactual one where
+    ``task_description_1.txt`` stands beside it: the release has others, of BEHAVIOR-100.
+
+    Raises:
+        LmmsEgoplanError: there is no such folder, or no problem in it that can be used.
+    """
+    paths = _problem_paths(folder)
+    activities: list[Activity] = []
+    rejections: list[Rejection] = []
+    for path in paths:
+        name, number = path.parent.name, int(path.stem.removeprefix("problem"))
+        where = f"{name}/{path.name}"
+        if number and not _text_path(path).is_file():
+            rejections.append(Rejection("problem", NOT_COUNTERFACTUAL, where))
+            continue
+        try:
+            problem = read_problem(path)
+        except LmmsEgoplanError as error:
+            rejections.append(Rejection("problem", INVALID, where, str(error)))
+            continue
+        if wrong := flaws_in(problem):
+            rejections.append(Rejection("problem", INVALID, where, "; ".join(wrong)))
+            continue
+        activities.append(Activity(name, number, problem))
+    if not activities:
+        first = next((f"{left.where}: {left.detail}" for left in rejections), "")
+        raise LmmsEgoplanError(f"{folder}: none of its {len(paths)} problems can be used. The first: {first}")
+    return activities, rejections
+
+
+def read_examples(folder: Path) -> list[Example]:
+    """The problems of a folder that have a description, without its instruction.
+
+    Raises:
+        LmmsEgoplanError: there is no such folder, no pair in it, or a file that cannot be read.
+    """
+    examples = []
+    for path in _problem_paths(folder):
+        if _text_path(path).is_file():
+            text = read_text(_text_path(path)).partition(_INSTRUCTION_BEGINS)[0].strip()
+            if is_text(text):
+                number, bddl = int(path.stem.removeprefix("problem")), read_text(path).strip()
+                examples.append(Example(path.parent.name, number, bddl, text, _is_complete(bddl, text)))
+    if not examples:
+        raise LmmsEgoplanError(
+            f"{folder}: no problem<n>.bddl has a task_description_<n>.txt beside it, to show a language model as an "
+            "example. Give ActPlan-1K's bddl/activity_definitions with --examples"
+        )
+    return examples
+
+
+def examples_for(activity: Activity, examples: Sequence[Example], count: int) -> list[tuple[str, str]]:
+    """Definitions and descriptions of other activities, always the same ones.
+
+    Complete descriptions come before others, and those of the same setting before those of the other one.
+    """
+    others = [example for example in examples if example.activity != activity.name]
+
+    def order(example: Example) -> tuple[bool, bool, str]:
+        drawn = sha256(f"{activity.key} {example.activity}/{example.description}".encode()).hexdigest()
+        return not example.is_complete, example.description != activity.description, drawn
+
+    return [(example.bddl, example.text) for example in sorted(others, key=order)[:count]]
+
+
+def _is_complete(bddl: str, text: str) -> bool:
+    try:
+        return not unnamed(parse_problem(bddl, "example"), text)
+    except LmmsEgoplanError:
+        return False
+
+
+def _problem_paths(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        raise LmmsEgoplanError(f"{folder}: no such folder; expected {LAYOUT}")
+    paths = sorted(path for number in (0, 1) for path in folder.glob(f"*/problem{number}.bddl"))
+    if not paths:
+        raise LmmsEgoplanError(f"{folder}: no BDDL problem; expected {LAYOUT}")
+    return paths
+
+
+def _text_path(problem: Path) -> Path:
+    return problem.with_name(f"task_description_{problem.stem.removeprefix('problem')}.txt")

@@ -1,0 +1,139 @@
+"""From narrations to steps of EgoIntent's form, which nobody has verified."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lmms_egoplan.benchmarks.egointent.prepare import find_step_footage
+from lmms_egoplan.construction.egointent.candidates import PROPOSED, Candidates, propose, supported
+from lmms_egoplan.construction.egointent.goalstep import NO_VIDEO, absent_videos, read_goalstep
+from lmms_egoplan.construction.egointent.narrations import read_narrations
+from lmms_egoplan.construction.egointent.places import Place, find_places
+from lmms_egoplan.construction.egointent.steps import Step, find_steps
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.judging.asking import Asking
+from lmms_egoplan.judging.json_replies import language_model
+from lmms_egoplan.rejections import Rejection, counted, rejection_lines
+from lmms_egoplan.storage import write_whole
+from lmms_egoplan.text import clean_text
+from lmms_egoplan.validation import listing
+
+# The paper names no language model that proposes candidates: ours.
+DEFAULT_MODEL = "gpt-4o-2024-11-20"
+NO_FOOTAGE = "step without footage"
+# Keys that hold a field's candidates beside its first one.
+CANDIDATE_KEYS = {name: f"{name}_candidates" for name in PROPOSED}
+
+
+@dataclass(frozen=True)
+class Built:
+    """What was made of narrations.
+
+    steps: records of FORMAT.md's form, unverified, with the candidates of `CANDIDATE_KEYS` beside the labels.
+    unplaced: how many have neither scenario nor environment.
+    """
+
+    steps: Sequence[dict[str, Any]]
+    unplaced: int
+    rejections: Sequence[Rejection]
+
+    def num_videos(self) -> int:
+        return len({step["video_id"] for step in self.steps})
+
+    def left_out(self) -> list[tuple[str, int]]:
+        """How much was left out, by reason, in the order of the steps."""
+        return counted(self.rejections)
+
+
+def build(
+    narrations: Path,
+    goalstep: Path,
+    videos: Path,
+    llm: str | None = None,
+    show_progress: bool = True,
+    asking: Asking | None = None,
+) -> Built:
+    """Make steps of narrated videos, as sec. 3.3 makes them, up to what people do there.
+
+    A language model is asked where each video was taken, for candidates of each step, and which of these are supported
+    before the cut; see `ask_json`. What it replies is kept in the cache of judgements.
+
+    Args:
+        narrations: Ego4D's ``narration.json``.
+        goalstep: Goal-Step's annotations of the same videos.
+        videos: folder with ``<video_uid>.mp4``; videos that are not there are left out.
+        llm: the language model; by default that of the environment, else `DEFAULT_MODEL`.
+        asking: how the language model is asked.
+
+    Raises:
+        LmmsEgoplanError: a file is wrong, no step comes out, or the language model is not set or cannot be asked.
+    """
+    settings = language_model(DEFAULT_MODEL, llm, asking)
+    loaded = read_goalstep(goalstep)
+    absent = absent_videos(loaded, videos)
+    there = [video for video in loaded if video.video_uid not in absent]
+    rejections = [Rejection("video", NO_VIDEO, uid) for uid in absent]
+    narrated, unread = read_narrations(narrations, [video.video_uid for video in there])
+    steps, unmade = find_steps(there, narrated)
+    footage, lost = find_step_footage(steps, videos, verify=False)
+    rejections += [*unread, *unmade]
+    for found in lost:
+        first = found.ids[0]
+        told = f"first of this video's steps without footage, {first}: {found.reason}"
+        rejections += [
+            Rejection("step", NO_FOOTAGE, step_id, found.reason if step_id == first else told) for step_id in found.ids
+        ]
+    steps = [step for step in steps if step.step_id in footage]
+    proposed, unproposed = propose(steps, settings, show_progress) if steps else ({}, [])
+    kept, unkept = supported(steps, proposed, settings, show_progress) if proposed else ({}, [])
+    with_steps = {step.video_id for step in steps if step.step_id in kept}
+    asked = [video for video in there if video.video_uid in with_steps]
+    places, nowhere = find_places(asked, narrated, videos, settings, show_progress) if kept else ({}, [])
+    settings.asking.finish_estimate()
+    rejections += [*unproposed, *unkept, *nowhere]
+    made = [_record(step, kept[step.step_id], places[step.video_id]) for step in steps if step.step_id in kept]
+    built = Built(made, sum(step["environment"] is None for step in made), rejections)
+    if not made:
+        reasons = [f"{reason}: {count}" for reason, count in built.left_out()]
+        first = [f"{left.where}: {left.reason}: {left.detail}" for left in rejections]
+        raise LmmsEgoplanError(
+            f"{narrations}: no step comes out. Left out: {'; '.join(reasons)}. The first:\n{listing(first, 3)}"
+        )
+    return built
+
+
+def rejections_path(out: Path) -> Path:
+    """Where what was left out is written, beside the steps."""
+    return out.with_name(f"{out.stem}.rejections.jsonl")
+
+
+def write(built: Built, out: Path) -> None:
+    """Write the steps as JSON Lines, and what was left out beside them; each file whole or not at all.
+
+    Raises:
+        OSError: the files cannot be written.
+    """
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(rejections_path(out), clean_text(rejection_lines(built.rejections)))
+    lines = (json.dumps(step, ensure_ascii=False) + "\n" for step in built.steps)
+    write_whole(out, clean_text("".join(lines)))
+
+
+def _record(step: Step, candidates: Candidates, place: Place) -> dict[str, Any]:
+    return {
+        "step_id": step.step_id,
+        "video_id": step.video_id,
+        "start_sec": step.start_sec,
+        "end_sec": step.end_sec,
+        "local_intent": step.narration.action,
+        **{name: texts[0] for name, texts in candidates.items()},
+        "scenario": place.scenario,
+        "environment": place.environment,
+        "event": step.video.event,
+        "goal": step.video.goal_description,
+        "unverified": True,
+        "origin": "built",
+        **{CANDIDATE_KEYS[name]: texts for name, texts in candidates.items()},
+    }

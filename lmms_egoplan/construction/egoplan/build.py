@@ -1,0 +1,170 @@
+"""From narrations to EgoPlan's questions, and to EgoPlan-IT's samples."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from lmms_egoplan.benchmarks.egoplan.video_info import read_video_info
+from lmms_egoplan.construction.ego4d import UNSURE
+from lmms_egoplan.construction.egoplan.goals import DEFAULT_MODEL, identify_goals, pool_goals, read_goals
+from lmms_egoplan.construction.egoplan.narrations import (
+    Video,
+    narration_rows,
+    read_ego4d,
+    read_epic_kitchens,
+)
+from lmms_egoplan.construction.egoplan.phrases import to_phrases
+from lmms_egoplan.construction.egoplan.questions import (
+    Question,
+    evaluation_records,
+    instruction_records,
+    make_questions,
+    recognition_records,
+)
+from lmms_egoplan.construction.egoplan.statistics import statistics, write_statistics
+from lmms_egoplan.construction.egoplan.summary import KINDS, accuracies, counts
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.judging.asking import Asking
+from lmms_egoplan.judging.json_replies import language_model
+from lmms_egoplan.outputs import check_own, delete
+from lmms_egoplan.rejections import Rejection, counted, rejection_lines
+from lmms_egoplan.text import clean_text, csv_text
+from lmms_egoplan.validation import listing
+
+Source = Literal["epic-kitchens", "ego4d"]
+
+EVALUATION, INSTRUCTION, RECOGNITION = (
+    "EgoPlan_validation.json",
+    "EgoPlan_IT.json",
+    "EgoPlan_IT_action_recognition.json",
+)
+_UNFINISHED = ".unfinished."
+NARRATIONS, GOALS, REJECTIONS, SUMMARY = "narrations.csv", "goals.json", "rejections.jsonl", "summary.json"
+
+
+@dataclass(frozen=True)
+class Built:
+    """What was made of narrations.
+
+    goals: by video id, in Figure 10's form, unchecked. recognition: samples of the same clips as the questions; None
+    without instruction data. summary: counts, and accuracies without the video.
+    """
+
+    videos: Sequence[Video]
+    goals: dict[str, Any]
+    questions: Sequence[Question]
+    recognition: Sequence[dict[str, Any]] | None
+    rejections: Sequence[Rejection]
+    summary: dict[str, Any]
+
+
+def build(
+    narrations: Path,
+    source: Source,
+    goals: Path | None = None,
+    instruction_data: bool = False,
+    seed: int = 0,
+    mean_gap: float | None = None,
+    show_progress: bool = True,
+    drop: Sequence[str] = (),
+    epic_video_info: Path | None = None,
+    asking: Asking | None = None,
+) -> Built:
+    """Make questions of narrated videos.
+
+    A language model is asked for the goals, unless `goals` has them, and for Ego4D's verb-object phrases; see
+    `complete_all`. What it replies is kept in the cache of judgements.
+
+    Args:
+        narrations: EPIC-KITCHENS-100's CSV or Ego4D's ``narration.json``.
+        goals: see `read_goals`.
+        instruction_data: make samples for action recognition, too.
+        seed: of wrong choices and of the order of choices.
+        mean_gap: of Ego4D's narrations, see `segments`.
+        drop: some of `KINDS`.
+        epic_video_info: EPIC-KITCHENS-100's list of videos, with which the narrations must agree.
+        asking: how the language model is asked.
+
+    Raises:
+        LmmsEgoplanError: a kind is unknown, a file is wrong, no question comes out, or the language model is not set or
+            cannot be asked.
+    """
+    if not set(drop) <= set(KINDS):
+        raise LmmsEgoplanError(f"--drop {','.join(drop)}: expected some of {','.join(KINDS)}")
+    if source == "epic-kitchens":
+        videos, unread = read_epic_kitchens(narrations, read_video_info(epic_video_info) if epic_video_info else {})
+        unphrased: list[Rejection] = []
+    else:
+        sentences, unknown, unread = read_ego4d(narrations, mean_gap, drop)
+        settings = language_model(DEFAULT_MODEL, asking=asking)
+        videos, unphrased = to_phrases(sentences, unknown, settings, show_progress)
+    if goals is None or not videos:  # of no videos nothing is asked
+        found, unfound = identify_goals(videos, language_model(DEFAULT_MODEL, asking=asking), show_progress)
+    else:
+        found, unfound = read_goals(goals, videos)
+    if asking is not None:
+        asking.finish_estimate()
+    kept, unkept = pool_goals(videos, found, drop)
+    questions, unasked = make_questions(kept, seed, drop)
+    recognition, inactive = recognition_records(questions) if instruction_data else (None, [])
+    rejections = [*unread, *unphrased, *unfound, *unkept, *unasked, *inactive]
+    left_out = counted(rejections)
+    if not questions:
+        reasons = [f"{reason}: {count}" for reason, count in left_out]
+        first = [f"{left.where}: {left.reason}: {left.detail}" for left in rejections]
+        raise LmmsEgoplanError(
+            f"{narrations}: no question comes out. Left out: {'; '.join(reasons)}. The first:\n{listing(first, 3)}"
+        )
+    summary = {
+        "questions": len(questions),
+        "task_goals": len(kept),
+        "videos": len({question.goal.video.video_id for question in questions}),
+        "dropped": list(drop),
+        "left_out": dict(left_out),
+        "kinds_to_drop": counts(questions) | {"unsure-actions": dict(left_out).get(UNSURE, 0)},
+        "accuracy_without_video": accuracies(questions),
+    }
+    return Built(videos, found, questions, recognition, rejections, summary)
+
+
+def write(built: Built, out: Path) -> None:
+    """Write questions, goals, narrations, rejections and statistics into a folder, each file whole or not at all.
+
+    Instruction data of an earlier build, which this one has not, are deleted (`outputs.delete`).
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    for left in out.glob(f"{_UNFINISHED}*"):  # by a process that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    rows = list(narration_rows(built.videos))
+    texts = {
+        NARRATIONS: csv_text([rows[0].keys(), *(row.values() for row in rows)]),
+        GOALS: json.dumps(built.goals, indent=1, ensure_ascii=False) + "\n",
+        REJECTIONS: rejection_lines(built.rejections),
+        SUMMARY: json.dumps(built.summary, indent=1) + "\n",
+        EVALUATION: _json_list(evaluation_records(built.questions)),
+    }
+    if built.recognition is not None:
+        texts[INSTRUCTION] = _json_list(instruction_records(built.questions))
+        texts[RECOGNITION] = _json_list(built.recognition)
+    with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=out) as scratch:
+        unfinished = Path(scratch)
+        for name, text in texts.items():
+            (unfinished / name).write_text(clean_text(text), encoding="utf-8", newline="")
+        write_statistics(statistics(built.questions), unfinished)
+        for path in sorted(unfinished.iterdir()):
+            check_own(out / path.name)
+            path.replace(out / path.name)
+    delete(out / name for name in {INSTRUCTION, RECOGNITION} - texts.keys())
+
+
+def _json_list(records: Sequence[dict[str, Any]]) -> str:
+    """A record in a line; json's own indentation takes ten times as long."""
+    lines = ",\n".join(json.dumps(record, ensure_ascii=False) for record in records)
+    return f"[\n{lines}\n]\n"

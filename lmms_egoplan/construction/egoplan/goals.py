@@ -1,0 +1,258 @@
+"""Task goals of narrated videos, identified by a language model in three levels (sec. 3.2, A.1)."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lmms_egoplan.construction.ego4d import is_latin
+from lmms_egoplan.construction.egoplan.narrations import (
+    Action,
+    Video,
+    hundredths,
+    normalised,
+    tidy,
+    timestamp,
+)
+from lmms_egoplan.construction.egoplan.wording import named_in_order
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import read_json, repetition
+from lmms_egoplan.judging import JudgeSettings
+from lmms_egoplan.judging.json_replies import NOT_JSON, ask_json
+from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.rejections import Rejection
+from lmms_egoplan.validation import is_text, shown
+
+# Sec. 3.2 and A.1 name GPT-4. `gpt-4` has 8,192 tokens for prompt and reply, too few for long videos; this model has
+# 128,000, and is the default of the other builders.
+DEFAULT_MODEL = "gpt-4o-2024-11-20"
+# A moderate complexity (sec. 3.2).
+FEWEST_ACTIONS, MOST_ACTIONS = 4, 20
+# The paper sets no limit. A longer text reports what happens, and is not a goal.
+MOST_CHARACTERS = 300
+# Figure 10, to the letter: lines break as printed there, and a bracket that the printed form does not close stays open.
+PROMPT = """\
+### The following provides timestamped narrations about actions from an ego-centric video.
+Your tasks are:
+
+1. Carefully read the provided narrations of this ego-centric video, and connect the narrations
+by timestamps. While reading the narrations, please pay attention to inferring the temporal
+relationships of actions, pre- and post- conditions of actions, object affordance, object states,
+and possible changes of functional zones that support different activities, etc.
+
+2. Recognize the overall goal of the actions in this ego-centric video.
+
+3. Temporally segment this video into clips. Actions in the same clip complete the same
+subgoal that is helpful for achieving the overall goal.
+
+4. Further segment each clip into more fine-grained sub-clips. Actions in the same sub-clip are
+likely to take place in a compact space of the same functional zone without moving around,
+and focus on a secondary subgoal that is helpful for achieving the corresponding parent-level
+subgoal.
+
+### All the related timestamps in the output should be copied from the given timestamped
+narrations; the descriptions of the overall goal, subgoals, and secondary subgoals should be
+detailed with related essential objects; and the output must follow the JSON format:
+
+{"overall_goal": ... , "clips": [{"subgoal": ..., "start_timestamp": ..., "stop_timestamp": ...,
+"sub_clips": [{"secondary_subgoal": ..., "start_timestamp": ..., "stop_timestamp": ...}, ...]}
+
+-----
+Begin!
+
+### Timestamped narrations are:
+
+start_timestamp      |      stop_timestamp      |      narration
+"""
+# A line of the narrations there.
+_ROW = "{start}         |      {stop}         |      {narration}"
+
+_SCHEMA: dict[str, Any] = yaml_beside(__file__)
+
+OVERALL, SUBGOAL, SECONDARY = "overall_goal", "subgoal", "secondary_subgoal"
+
+UNKNOWN_VIDEO = "goals of a video that is not in the narrations"
+NO_GOALS = "video without goals in the file"
+NO_GOAL = "goal that is no text in Latin letters"
+WRONG_FORM = "goal of another form than Figure 10's"
+INVENTED_TIME = "time that is not copied from the narrations"
+BACKWARDS = "goal that does not end after its start"
+OUTSIDE = "secondary subgoal that reaches out of its subgoal"
+OVERLAP = "goal with an action of another goal of its level"
+UNKNOWN_ACTION = "goal with an action whose narration cannot be used"
+TOO_LONG = f"goal of more than {MOST_CHARACTERS} characters"
+LISTING = "goal that names its actions in their order"
+TOO_FEW = f"goal of fewer than {FEWEST_ACTIONS} actions"
+TOO_MANY = f"goal of more than {MOST_ACTIONS} actions"
+REPEATED = "same goal of the same actions at another level"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A task goal of a video.
+
+    level: of the hierarchy; the levels are pooled. actions: those that lie within it as a whole, by start.
+    """
+
+    video: Video
+    level: str
+    text: str
+    actions: tuple[Action, ...]
+
+    def lists_actions(self) -> bool:
+        """Whether the goal names at least three of its distinct actions, and at least half, in their order."""
+        texts = dict.fromkeys(normalised(action.text) for action in self.actions)
+        return named_in_order(self.text, texts) >= max(3, len(texts) / 2)
+
+
+@dataclass(frozen=True)
+class _Span:
+    """A goal before it is known whether it can be kept; without times, it is the whole video's."""
+
+    level: str
+    text: Any
+    place: str
+    start: int | None = None
+    stop: int | None = None
+
+    def holds(self, action: Action) -> bool:
+        return self.start is None or self.stop is None or (self.start <= action.start and action.stop <= self.stop)
+
+
+def goal_prompt(video: Video) -> str:
+    """What a language model is asked about a video (Figure 10)."""
+    rows = (
+        _ROW.format(start=timestamp(action.start), stop=timestamp(action.stop), narration=action.text)
+        for action in video.actions
+    )
+    return PROMPT + "\n".join(rows)
+
+
+def identify_goals(
+    videos: Sequence[Video], settings: JudgeSettings, show_progress: bool
+) -> tuple[dict[str, Any], list[Rejection]]:
+    """Ask a language model for the goals of videos; by video id, the JSON that it gave, unchecked.
+
+    Raises:
+        JudgeError: the language model cannot be asked.
+    """
+    prompts = {video.video_id: goal_prompt(video) for video in videos}
+    return ask_json("goal", prompts, settings, "task goals", show_progress, schema=_SCHEMA)
+
+
+def read_goals(path: Path, videos: Sequence[Video]) -> tuple[dict[str, Any], list[Rejection]]:
+    """Read goals that were made elsewhere: a JSON object with an object of Figure 10's form for each video id.
+
+    Raises:
+        LmmsEgoplanError: the file cannot be read, is of another form, or holds none of the videos.
+    """
+    content = read_json(path, "goals")
+    if not isinstance(content, dict):
+        raise LmmsEgoplanError(f"{path}: expected an object with goals by video id, found {shown(content)}")
+    if problem := repetition(content):
+        raise LmmsEgoplanError(f"{path}: {problem}")
+    known = {video.video_id for video in videos}
+    others = [video_id for video_id in content if video_id not in known]
+    if len(others) == len(content):
+        raise LmmsEgoplanError(
+            f"{path}: goals of {', '.join(map(shown, others[:3])) or 'no video'}, and of none of the videos in the "
+            f"narrations, such as {', '.join(video.video_id for video in videos[:3])}"
+        )
+    goals = {video.video_id: content[video.video_id] for video in videos if video.video_id in content}
+    rejections = [Rejection("goal", UNKNOWN_VIDEO, f"{path}, {shown(video_id)}") for video_id in others]
+    rejections += [Rejection("goal", NO_GOALS, video.video_id) for video in videos if video.video_id not in content]
+    return goals, rejections
+
+
+def pool_goals(
+    videos: Sequence[Video], goals: Mapping[str, Any], drop: Collection[str] = ()
+) -> tuple[list[Goal], list[Rejection]]:
+    """The goals of all levels together, of 4 to 20 actions each; what is wrong is left out (sec. 3.2).
+
+    Times must be some of the video's narrations. A secondary subgoal lies within its subgoal, and goals of one level
+    share no action; of two that do, the later in the reply is left out.
+
+    Args:
+        drop: "listing-goals", to drop goals that list their actions.
+    """
+    kept: list[Goal] = []
+    rejections: list[Rejection] = []
+    for video in videos:
+        distinct: set[tuple[str, tuple[Action, ...]]] = set()
+        for found in _goals(video, goals[video.video_id]) if video.video_id in goals else ():
+            if isinstance(found, Rejection):
+                rejections.append(found)
+            elif (key := (normalised(found.text), found.actions)) in distinct:
+                rejections.append(Rejection("goal", REPEATED, f"{video.video_id}, {found.level}", shown(found.text)))
+            elif "listing-goals" in drop and found.lists_actions():
+                rejections.append(Rejection("goal", LISTING, f"{video.video_id}, {found.level}", shown(found.text)))
+            else:
+                distinct.add(key)
+                kept.append(found)
+    return kept, rejections
+
+
+def _goals(video: Video, reply: Any) -> Iterator[Goal | Rejection]:
+    """Each goal of a reply, or why it cannot be kept."""
+    if not isinstance(reply, dict):
+        yield Rejection("goal", NOT_JSON, video.video_id, f"expected an object, found {shown(reply)}")
+        return
+    yield _checked(video, _Span(OVERALL, reply.get(OVERALL), f"{video.video_id}, {OVERALL}"))
+    times = {time for action in video.actions for time in (action.start, action.stop)}
+    seen: dict[str, set[Action]] = {SUBGOAL: set(), SECONDARY: set()}
+    for span in _spans(reply, SUBGOAL, f"{video.video_id}, ", times):
+        if isinstance(span, Rejection):
+            yield span
+            continue
+        actions = {action for action in video.actions if span.holds(action)}
+        if actions & seen[span.level]:
+            yield Rejection("goal", OVERLAP, span.place, shown(span.text))
+            continue
+        goal = _checked(video, span)
+        seen[span.level] |= actions if isinstance(goal, Goal) else set()
+        yield goal
+
+
+_LISTS = {SUBGOAL: "clips", SECONDARY: "sub_clips"}
+
+
+def _spans(parent: Any, level: str, place: str, times: set[int]) -> Iterator[_Span | Rejection]:
+    """A reply's clips with their sub-clips behind each."""
+    clips = parent.get(_LISTS[level])
+    place = f"{place}{_LISTS[level]}"
+    if not isinstance(clips, list):
+        yield Rejection("goal", WRONG_FORM, place, f"expected a list, found {shown(clips)}")
+        return
+    for number, clip in enumerate(clips):
+        where = f"{place}[{number}]"
+        if not isinstance(clip, dict):
+            yield Rejection("goal", WRONG_FORM, where, f"expected an object, found {shown(clip)}")
+            continue
+        start, stop = (hundredths(clip.get(field)) for field in ("start_timestamp", "stop_timestamp"))
+        outer = [hundredths(parent.get(field)) for field in ("start_timestamp", "stop_timestamp")]
+        is_inner = level == SECONDARY and times.issuperset(outer) and outer[0] < outer[1]
+        told = f"{shown(clip.get('start_timestamp'))} to {shown(clip.get('stop_timestamp'))}"
+        if start not in times or stop not in times:
+            yield Rejection("goal", INVENTED_TIME, where, told)
+        elif start >= stop:
+            yield Rejection("goal", BACKWARDS, where, told)
+        elif is_inner and not outer[0] <= start < stop <= outer[1]:
+            yield Rejection("goal", OUTSIDE, where, told)
+        else:
+            yield _Span(level, clip.get(level), where, start, stop)
+        if level == SUBGOAL:
+            yield from _spans(clip, SECONDARY, f"{where}.", times)
+
+
+def _checked(video: Video, span: _Span) -> Goal | Rejection:
+    if not is_text(span.text) or not any(map(str.isalpha, span.text)) or not is_latin(span.text):
+        return Rejection("goal", NO_GOAL, span.place, shown(span.text))
+    if len(text := tidy(span.text)) > MOST_CHARACTERS:
+        return Rejection("goal", TOO_LONG, span.place, f"{len(text)}: {shown(span.text)}")
+    actions = tuple(action for action in video.actions if span.holds(action))
+    if any(span.start is None or (span.start < stop and start < span.stop) for start, stop in video.unknown):
+        return Rejection("goal", UNKNOWN_ACTION, span.place, shown(span.text))
+    if not FEWEST_ACTIONS <= len(actions) <= MOST_ACTIONS:
+        reason = TOO_FEW if len(actions) < FEWEST_ACTIONS else TOO_MANY
+        return Rejection("goal", reason, span.place, f"{len(actions)}: {shown(span.text)}")
+    return Goal(video, span.level, text, actions)

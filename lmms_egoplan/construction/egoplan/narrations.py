@@ -1,0 +1,327 @@
+"""Narrated videos as timed actions: EPIC-KITCHENS-100's and Ego4D's files (sec. 3.1)."""
+
+import csv
+import io
+import math
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from lmms_egoplan.benchmarks.egoplan.clock import EGO4D_FPS, frames_per_second
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, FIRST_FRAME, VIDEO_ID
+from lmms_egoplan.benchmarks.egoplan.video_info import VideoInfo, record_problem
+from lmms_egoplan.construction.ego4d import (
+    NO_NARRATIONS,
+    NO_TEXT,
+    NO_TIME,
+    OTHER_LETTERS,
+    UNSURE,
+    is_time,
+    narrated_passes,
+    read_narrated_videos,
+    segments,
+    sentence_problem,
+    text_problem,
+    without_wearer,
+)
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import read_text
+from lmms_egoplan.rejections import Rejection
+from lmms_egoplan.text import cell_text
+from lmms_egoplan.validation import shown
+
+# Official frame numbers are at most one frame from their times. The visual input ends 0.5 s before the answer.
+_SECONDS_OFF = 0.1
+_COLUMNS = ("video_id", "start_timestamp", "stop_timestamp", "start_frame", "stop_frame", "narration")
+_TIMESTAMP = re.compile(r"(\d{1,3}):([0-5]\d):([0-5]\d(?:\.\d{1,6})?)", re.ASCII)
+_ARTICLES = frozenset(("a", "an", "the"))
+# Words before which an object ends, and which may stand between a verb and its object: "put down plate on table".
+NO_OBJECTS = _ARTICLES.union(
+    ("about", "across", "against", "and", "around", "at", "away", "back", "behind", "beside", "between", "by", "down"),
+    ("for", "from", "in", "inside", "into", "near", "of", "off", "on", "onto", "out", "over", "through", "to"),
+    ("together", "towards", "under", "up", "using", "with"),
+)
+
+NO_FRAMES = "narration without frame numbers"
+NO_LENGTH = "narration that does not end after its start"
+NO_RATE = "narration whose frame numbers and times do not fit those of its video"
+UNKNOWN_VIDEO = "narration without a video id of the source"
+NO_GAP = "video whose narrations are all of one time"
+
+
+@dataclass(frozen=True)
+class Action:
+    """A narrated action.
+
+    text: a brief verb-object phrase. start, stop: hundredths of a second. start_frame, stop_frame: both included.
+    verb, object: root verb and object of the text; "" for no object.
+    """
+
+    text: str
+    start: int
+    stop: int
+    start_frame: int
+    stop_frame: int
+    verb: str
+    object: str
+
+
+@dataclass(frozen=True)
+class Video:
+    """A narrated video.
+
+    fps: by which its frames are numbered. actions: by start. unknown: start and stop, in hundredths of a second, of
+    actions whose narrations cannot be used. scene: where it was taken; None if unknown.
+    """
+
+    source: str
+    video_id: str
+    fps: float
+    actions: tuple[Action, ...]
+    unknown: tuple[tuple[int, int], ...] = ()
+    scene: str | None = None
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A narration of Ego4D's with its segment, in seconds."""
+
+    where: str
+    text: str
+    start: float
+    stop: float
+
+
+def read_epic_kitchens(path: Path, official: Mapping[str, VideoInfo] = {}) -> tuple[list[Video], list[Rejection]]:
+    """Read a CSV file in EPIC-KITCHENS-100's layout; its rows may be in any order.
+
+    Verbs and objects are those of the columns ``verb`` and ``noun``, if present. A scene is a participant's kitchen.
+
+    Args:
+        official: EPIC-KITCHENS' videos, in which the narrations must lie; not checked if empty.
+
+    Raises:
+        LmmsEgoplanError: the file cannot be read, lacks columns, or no narration of it can be used; most narrations of
+            a video have frame numbers that contradict their times (see `frames_per_second`) or the video.
+    """
+    reader = csv.DictReader(io.StringIO(read_text(path, "narrations"), newline=""), strict=True)
+    absent = [column for column in _COLUMNS if column not in (reader.fieldnames or ())]
+    if absent:
+        raise LmmsEgoplanError(
+            f"{path}: no column {', '.join(absent)}; is it in the layout of EPIC_100_validation.csv?"
+        )
+    if twice := [column for column, count in Counter(reader.fieldnames or ()).items() if count > 1]:
+        raise LmmsEgoplanError(
+            f"{path}: column {', '.join(map(shown, twice))} is there more than once; remove all but one"
+        )
+    rejections: list[Rejection] = []
+    scenes: dict[str, str] = {}
+    rows: dict[str, list[tuple[str, Action]]] = defaultdict(list)
+    unknown: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    try:
+        for row in reader:
+            where = f"{path}, line {reader.line_num}"
+            start, stop = (hundredths(row[f"{end}_timestamp"]) for end in ("start", "stop"))
+            problem, detail = _epic_problem(row, start, stop)
+            if problem or start is None or stop is None:
+                rejections.append(Rejection("narration", problem, where, detail))
+                times = [time for time in (start, stop) if time is not None]
+                if times and problem != UNKNOWN_VIDEO:
+                    unknown[row["video_id"]].append((min(times), max(max(times), min(times) + 1)))
+                continue
+            text = tidy(cell_text(row["narration"]))
+            verb, thing = verb_and_object(text)
+            if row.get("verb") and row.get("noun"):
+                # "liquid:washing:up": the head first.
+                head, *before = cell_text(row["noun"]).split(":")
+                verb, thing = cell_text(row["verb"]).split("-")[0], " ".join([*before, head])
+            frames = int(row["start_frame"]), int(row["stop_frame"])
+            rows[row["video_id"]].append((where, Action(text, start, stop, *frames, verb, thing)))
+            scenes[row["video_id"]] = row.get("participant_id") or row["video_id"].split("_")[0]
+    except csv.Error as error:
+        raise LmmsEgoplanError(f"{path}, line {reader.line_num}: no CSV: {error}") from error
+    videos: list[Video] = []
+    for video_id, group in rows.items():
+        fps = frames_per_second(EPIC_KITCHENS, video_id)
+        misfits = {where: problem for where, action in group if (problem := _misfit(action, fps, video_id, official))}
+        rejections += [Rejection("narration", NO_RATE, where, problem) for where, problem in misfits.items()]
+        if 2 * len(misfits) > len(group):
+            raise LmmsEgoplanError(
+                f"{': '.join(next(iter(misfits.items())))}. {len(misfits)} of {len(group)} narrations of {video_id} "
+                f"have such a mistake. Use EPIC-KITCHENS-100's own videos and frame numbers: {fps} times the seconds"
+            )
+        unknown[video_id] += [(action.start, action.stop) for where, action in group if where in misfits]
+        actions = by_start(action for where, action in group if where not in misfits)
+        videos.append(Video(EPIC_KITCHENS, video_id, fps, actions, tuple(unknown[video_id]), scenes[video_id]))
+    if not videos:
+        raise LmmsEgoplanError(f"{path}: {_none_left(rejections)}")
+    return videos, rejections
+
+
+def _misfit(action: Action, fps: int, video_id: str, official: Mapping[str, VideoInfo]) -> str | None:
+    """How an action's frame numbers contradict its times or its video; None if they do not."""
+    for end in ("start", "stop"):
+        frame, time = getattr(action, f"{end}_frame"), getattr(action, end)
+        if abs(frame - time * fps / 100) > _SECONDS_OFF * fps:
+            return f"{end}_frame: {frame}, expected {time * fps // 100} at {timestamp(time)}"
+    return record_problem(video_id, action.stop_frame, official, "stop_frame") if official else None
+
+
+def _epic_problem(row: dict[str, str], start: int | None, stop: int | None) -> tuple[str, str]:
+    """Why a row cannot be used, and what was found; "" for nothing."""
+    if not VIDEO_ID[EPIC_KITCHENS].fullmatch(row["video_id"] or ""):
+        return UNKNOWN_VIDEO, f"video_id: {shown(row['video_id'])}"
+    if start is None or stop is None:
+        field = "start_timestamp" if start is None else "stop_timestamp"
+        return NO_TIME, f"{field}: {shown(row[field])}"
+    first = FIRST_FRAME[EPIC_KITCHENS]
+    for field in ("start_frame", "stop_frame"):
+        if not re.fullmatch(r"\d{1,15}", row[field] or "", re.ASCII) or int(row[field]) < first:
+            return NO_FRAMES, f"{field}: {shown(row[field])}"
+    if start >= stop or int(row["start_frame"]) > int(row["stop_frame"]):
+        return NO_LENGTH, f"stop_timestamp: {row['stop_timestamp']}, stop_frame: {row['stop_frame']}"
+    return text_problem("narration", row["narration"])
+
+
+def read_ego4d(
+    path: Path, mean_gap: float | None, drop: Collection[str] = ()
+) -> tuple[dict[str, list[Sentence]], dict[str, list[tuple[int, int]]], list[Rejection]]:
+    """Read Ego4D's ``narration.json``: the camera wearer's narrations, each with its segment, by video.
+
+    Of a video's passes, which narrate the same, the first counts that has narrations. They may be in any order.
+
+    Args:
+        mean_gap: see `segments`; None for that of the file's videos.
+        drop: "unsure-actions", to drop `#unsure` actions alone, and not the goals around them.
+
+    Returns:
+        The sentences by time; start and stop in hundredths of a second of actions that are unknown; rejections.
+
+    Raises:
+        LmmsEgoplanError: the file cannot be read or is of another form, or no narration of it can be used.
+    """
+    videos = read_narrated_videos(path, "EPIC-KITCHENS' CSV needs --source epic-kitchens")
+    rejections: list[Rejection] = []
+    timed = {uid: _timed(path, uid, video, rejections) for uid, video in videos.items()}
+    segmented = segments({uid: [time for time, _, _ in found] for uid, found in timed.items() if found}, mean_gap)
+    sentences: dict[str, list[Sentence]] = {}
+    unknown: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for uid, found in timed.items():
+        if found and uid not in segmented:
+            rejections.append(Rejection("narration", NO_GAP, f"{path}, {uid}"))
+            continue
+        for (start, stop), (_, where, text) in zip(segmented.get(uid, ()), found, strict=True):
+            problem, detail = sentence_problem(text)
+            if problem or start is None or stop is None:
+                rejections.append(Rejection("narration", problem, where, detail))
+                if problem in (OTHER_LETTERS, NO_TEXT) or (problem == UNSURE and "unsure-actions" not in drop):
+                    unknown[uid].append((round(100 * start), round(100 * stop)))
+            else:
+                words = without_wearer(text)
+                sentences.setdefault(uid, []).append(Sentence(where, words, start, stop))
+    if not sentences:
+        raise LmmsEgoplanError(f"{path}: {_none_left(rejections)}")
+    return sentences, unknown, rejections
+
+
+def _timed(path: Path, uid: str, video: Any, rejections: list[Rejection]) -> list[tuple[float, str, Any]]:
+    """Time, place and text of a video's narrations that have a time, by time."""
+    where = f"{path}, {uid}"
+    if not VIDEO_ID[EGO4D].fullmatch(uid):
+        rejections.append(Rejection("narration", UNKNOWN_VIDEO, f"{path}, {shown(uid)}"))
+        return []
+    name, narrations = next(narrated_passes(video), ("", []))
+    if not narrations:
+        rejections.append(Rejection("narration", NO_NARRATIONS, where))
+    timed: list[tuple[float, str, Any]] = []
+    for number, narration in enumerate(narrations):
+        place = f"{where}, {name}.narrations[{number}]"
+        time = narration.get("timestamp_sec") if isinstance(narration, dict) else None
+        if not is_time(time):
+            rejections.append(Rejection("narration", NO_TIME, place, f"timestamp_sec: {shown(time)}"))
+        else:
+            timed.append((float(time), place, narration.get("narration_text")))
+    return sorted(timed, key=lambda narration: narration[0])
+
+
+def ego4d_action(sentence: Sentence, phrase: str) -> Action:
+    """A sentence with the phrase that was made of it."""
+    text = tidy(phrase)
+    frames = (math.floor(seconds * EGO4D_FPS) for seconds in (sentence.start, sentence.stop))
+    return Action(text, round(100 * sentence.start), round(100 * sentence.stop), *frames, *verb_and_object(text))
+
+
+def _none_left(rejections: Sequence[Rejection]) -> str:
+    """One line that says why nothing of a file can be used, with the first of each kind."""
+    counts = Counter(rejection.reason for rejection in rejections)
+    first = {rejection.reason: rejection for rejection in reversed(rejections)}
+    told = (f"{reason}: {n}, as {first[reason].where}, {first[reason].detail}" for reason, n in counts.items())
+    return f"no narration can be used. {'; '.join(told) or 'There is none'}"
+
+
+def tidy(text: str) -> str:
+    """A phrase in one line, without a full stop."""
+    visible = "".join(sign for sign in text if unicodedata.category(sign) not in ("Cc", "Cf") or sign.isspace())
+    return " ".join(unicodedata.normalize("NFC", visible).split()).rstrip(" .")
+
+
+@cache
+def normalised(text: str) -> str:
+    """What two spellings of an action have in common: lower case, without punctuation and articles."""
+    plain = unicodedata.normalize("NFKC", tidy(text))
+    return " ".join(word for word in re.findall(r"\w+", plain.casefold()) if word not in _ARTICLES)
+
+
+def verb_and_object(phrase: str) -> tuple[str, str]:
+    """The first word of a phrase, and its object.
+
+    >>> verb_and_object("put down the chopping board on counter")
+    ('put', 'chopping board')
+    """
+    verb, *words = re.findall(r"[\w'-]+", phrase.casefold()) or [""]
+    while words and words[0] in NO_OBJECTS:
+        words.pop(0)
+    end = next((place for place, word in enumerate(words) if word in NO_OBJECTS), len(words))
+    return verb, " ".join(words[:end])
+
+
+def hundredths(timestamp: Any) -> int | None:
+    """Hundredths of a second of a text such as ``00:01:08.70``; None for anything else."""
+    parts = _TIMESTAMP.fullmatch(timestamp.strip()) if isinstance(timestamp, str) else None
+    return None if parts is None else round(100 * (3600 * int(parts[1]) + 60 * int(parts[2]) + float(parts[3])))
+
+
+def timestamp(time: int) -> str:
+    """The text for hundredths of a second.
+
+    >>> timestamp(6870)
+    '00:01:08.70'
+    """
+    seconds, rest = divmod(time, 100)
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{rest:02}"
+
+
+def by_start(actions: Iterable[Action]) -> tuple[Action, ...]:
+    """The actions in the order of their starts."""
+    return tuple(sorted(actions, key=lambda action: (action.start_frame, action.stop_frame)))
+
+
+def narration_rows(videos: Iterable[Video]) -> Iterator[dict[str, Any]]:
+    """The actions as rows in the layout of EPIC-KITCHENS-100's CSV."""
+    for video in videos:
+        for action in video.actions:
+            yield {
+                "video_id": video.video_id,
+                "start_timestamp": timestamp(action.start),
+                "stop_timestamp": timestamp(action.stop),
+                "start_frame": action.start_frame,
+                "stop_frame": action.stop_frame,
+                "narration": action.text,
+                "verb": action.verb,
+                "noun": action.object,
+            }

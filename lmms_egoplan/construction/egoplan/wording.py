@@ -1,0 +1,74 @@
+"""Compare the words of goals and actions; inflections and determiners do not count."""
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from itertools import accumulate
+
+from nltk.stem.snowball import SnowballStemmer
+
+from lmms_egoplan.construction.egoplan.narrations import NO_OBJECTS, normalised
+
+_STEM = cache(SnowballStemmer("english").stem)
+_DETERMINERS = frozenset(("his", "her", "its", "my", "our", "some", "that", "their", "these", "this", "those", "your"))
+# Plurals that the stemmer does not know.
+_IRREGULAR = {"halves": "half", "knives": "knife", "leaves": "leaf", "loaves": "loaf", "shelves": "shelf"}
+# Words that may open another part of a phrase: "on" in "put plate on rack".
+_LINKS = frozenset(_STEM(word) for word in NO_OBJECTS - {"and", "using"})
+
+
+@cache
+def stems(text: str) -> tuple[str, ...]:
+    """Stems of a text's words, without determiners.
+
+    >>> stems("Putting the knives on those shelves.")
+    ('put', 'knife', 'on', 'shelf')
+    """
+    return tuple(_STEM(_IRREGULAR.get(word, word)) for word in normalised(text).split() if word not in _DETERMINERS)
+
+
+@cache
+def content(text: str) -> tuple[str, ...]:
+    """Stems of a text's words, without determiners, prepositions and conjunctions."""
+    return tuple(stem for stem in stems(text) if stem not in _LINKS and stem not in ("and", "then"))
+
+
+@cache
+def near_key(text: str) -> tuple[tuple[int, str], ...]:
+    """Key that near-equal actions share: they differ only in inflection, determiners or the order of words.
+
+    Words keep their side of a preposition. One that follows the verb or ends the phrase belongs to the verb.
+
+    >>> near_key("put mix meat") == near_key("put the meat mix")
+    True
+    >>> near_key("put down plate") == near_key("put plates down")
+    True
+    >>> near_key("put cup on plate") == near_key("put plate on cup")
+    False
+    """
+    words = stems(text)
+    if words[2:] and words[-1] in _LINKS:
+        words = (words[0], words[-1], *words[1:-1])
+    parts = accumulate(place > 1 and word in _LINKS for place, word in enumerate(words))
+    return tuple(sorted(zip(parts, words, strict=True)))
+
+
+@cache
+def _occurrence(action: str) -> re.Pattern[str]:
+    """An action's words with at most two other words between each: "open the wooden tea box" for "open box"."""
+    # An action of prepositions alone is never named.
+    return re.compile(r"\b" + r"\b(?: \S+){0,2}? \b".join(map(re.escape, content(action) or "-")) + r"\b")
+
+
+def named_in_order(goal: str, actions: Iterable[str]) -> int:
+    """Count the actions that a goal names one after the other, in the longest such sequence.
+
+    >>> named_in_order("Taking the big cup, then opening a box", ["take cup", "fill kettle", "open box", "take cup"])
+    2
+    """
+    ends = [0]  # where the first sequence of 0, 1, 2 ... named actions ends
+    for action in actions:
+        for length, start in reversed(list(enumerate(ends, 1))):
+            if match := _occurrence(action).search(" ".join(content(goal)), start):
+                ends[length : length + 1] = [min([match.end(), *ends[length : length + 1]])]
+    return len(ends) - 1

@@ -1,0 +1,203 @@
+"""``lmms-egoplan plan``: a model guides an agent, in a simulated kitchen, VirtualHome or a recorded video."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from lmms_egoplan.errors import LmmsEgoplanError
+
+if TYPE_CHECKING:
+    from lmms_egoplan.planner.environment import Environment
+    from lmms_egoplan.planner.planner import Episode, Planner, Step
+
+_Model = Annotated[str, typer.Option(help="Checkpoint: any vision-language model of transformers.")]
+_Out = Annotated[
+    Path, typer.Option(metavar="DIR", help="Folder for the episode; files of an earlier one are replaced.")
+]
+_Peft = Annotated[Path | None, typer.Option(metavar="DIR", help="Adapter of `lmms-egoplan train egoplan`.")]
+_Method = Annotated[
+    Literal["generate", "rank"],
+    typer.Option(help="Write freely, meaning the nearest action; or rank all actions by likelihood."),
+]
+_Beams = Annotated[int, typer.Option(min=1, help="Width of the beam search: proposals a step.")]
+_MaxSteps = Annotated[int, typer.Option(min=1, help="The episode ends after so many steps.")]
+
+
+def _list_goals(is_wanted: bool) -> None:
+    if is_wanted:
+        from lmms_egoplan.planner.kitchen import GOALS
+
+        for name, parts in GOALS.items():
+            typer.echo(f"{name}: {', '.join(parts)}")
+        raise typer.Exit
+
+
+def kitchen(
+    goal: Annotated[str, typer.Option(help='What is to be reached, such as "heat water"; see --list.')] = "",
+    model: _Model = "",
+    out: _Out = Path("episode"),
+    elements: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--element",
+            help="For a goal in your own words: an element of the kitchen that it needs. Repeat for several.",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the kitchen's noise.")] = 0,
+    peft: _Peft = None,
+    method: _Method = "generate",
+    beams: _Beams = 5,
+    max_steps: _MaxSteps = 20,
+    list_goals: Annotated[
+        bool,
+        typer.Option("--list", callback=_list_goals, is_eager=True, help="Print goals with their elements, and exit."),
+    ] = False,
+) -> None:
+    """Guide a robot in a simulated kitchen (Franka Kitchen).
+
+    The simulator comes with `pip install "lmms-egoplan[kitchen]"`. Without a screen, set `MUJOCO_GL=egl` (GPU) or
+    `MUJOCO_GL=osmesa`. How an action is carried out is scripted; whether the goal is reached, the simulator tells.
+
+    Example: `lmms-egoplan plan kitchen --goal "heat water" --model Qwen/Qwen2.5-VL-7B-Instruct --out episode`
+    """
+    from lmms_egoplan.planner.kitchen import GOALS, Kitchen
+
+    if not model:
+        raise LmmsEgoplanError("--model is missing: give the name or folder of a vision-language checkpoint")
+    wanted = elements or GOALS.get(goal)
+    if not goal or wanted is None:
+        raise LmmsEgoplanError(
+            f"--goal {goal!r} is none of the kitchen's goals, which --list prints; for others give their --element, too"
+        )
+    place = Kitchen(wanted, seed)
+    try:
+        planner = _planner(model, peft, method, beams)
+        _check(_run(planner, place, goal, max_steps, out, model=_name(model, peft), method=method, seed=seed))
+    finally:
+        place.close()
+
+
+def virtualhome(
+    goal: Annotated[str, typer.Option(help='What is to be reached, such as "heat the stove".')],
+    until: Annotated[
+        list[str],
+        typer.Option(metavar="OBJECT=STATE", help="A state that the goal needs, such as stove=ON. Repeat for several."),
+    ],
+    model: _Model,
+    out: _Out = Path("episode"),
+    url: Annotated[str, typer.Option(help="The simulator's address.")] = "http://127.0.0.1:8080",
+    camera: Annotated[int, typer.Option(min=0, help="Number of the camera that the character sees with.")] = 0,
+    peft: _Peft = None,
+    method: _Method = "generate",
+    beams: _Beams = 5,
+    max_steps: _MaxSteps = 20,
+) -> None:
+    """Guide a character in VirtualHome, whose simulator you run yourself. Not tried against the simulator.
+
+    Example: `lmms-egoplan plan virtualhome --goal "heat the stove" --until stove=ON --model NAME --out episode`
+    """
+    from lmms_egoplan.planner.virtualhome import VirtualHome
+
+    states = [tuple(one.split("=", 1)) for one in until]
+    if wrong := [one for one, state in zip(until, states, strict=True) if len(state) != 2 or not all(state)]:
+        raise LmmsEgoplanError(f"--until {wrong[0]}: expected OBJECT=STATE, such as stove=ON")
+    place = VirtualHome(url, states, camera)
+    try:
+        planner = _planner(model, peft, method, beams)
+        _check(_run(planner, place, goal, max_steps, out, model=_name(model, peft), method=method))
+    finally:
+        place.close()
+
+
+def video(
+    model: _Model,
+    out: _Out = Path("episodes"),
+    goalstep: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Goal-Step's annotations, in place of EgoPlan's prepared questions."),
+    ] = None,
+    ego4d: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder with Goal-Step's videos.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Replay only the first so many videos.")] = None,
+    peft: _Peft = None,
+    method: _Method = "generate",
+    beams: _Beams = 5,
+) -> None:
+    """Replay narrated videos: how often the best proposal is what the video shows next.
+
+    These are the goals of EgoPlan's prepared validation split, or the videos of Goal-Step's annotations. Each gets a
+    folder of its own. Two baselines that see nothing are printed with the result: a guess among all actions of the goal
+    ("by chance"), and one among those that the video has not shown before ("not done yet").
+
+    Example: `lmms-egoplan plan video --model Qwen/Qwen2.5-VL-7B-Instruct --limit 20 --out episodes`
+    """
+    from lmms_egoplan.planner.recorded import egoplan_videos, goalstep_videos, guesses, step_accuracy
+
+    if (goalstep is None) != (ego4d is None):
+        raise LmmsEgoplanError("--goalstep and --ego4d are given together, or neither")
+    if goalstep is not None and ego4d is not None:
+        videos = goalstep_videos(goalstep, ego4d)
+    else:
+        from lmms_egoplan.benchmarks.egoplan.bench1.splits import PREPARED
+
+        videos = egoplan_videos(PREPARED.load("val"))
+    planner = _planner(model, peft, method, beams)
+    episodes, guessed = [], []
+    for number, recorded in enumerate(videos[:limit], start=1):
+        steps = recorded.num_actions
+        told = {"model": _name(model, peft), "method": method}
+        episode = _run(planner, recorded, recorded.goal, steps, out / f"{number:04d}", **told)
+        episodes.append(episode)
+        guessed.append(guesses(episode, recorded.actions()))
+        if episode.interrupt:
+            break
+    right, steps = step_accuracy(episodes)
+    if steps:
+        chance, not_done = (sum(some) / steps for some in zip(*guessed, strict=True))
+        typer.echo(
+            f"Next action right: {right} of {steps} steps ({right / steps:.3f}; by chance {chance:.3f}, not done yet "
+            f"{not_done:.3f}) in {len(episodes)} videos"
+        )
+    if episodes and episodes[-1].interrupt:
+        raise episodes[-1].interrupt
+    if failed := [episode for episode in episodes if episode.problem]:
+        raise LmmsEgoplanError(
+            f"{len(failed)} of {len(episodes)} videos could not be replayed to their end; steps before that count. "
+            f"The first: {failed[0].problem}"
+        )
+
+
+def _planner(model: str, peft: Path | None, method: str, beams: int) -> "Planner":
+    from lmms_egoplan.encoder import load_encoder
+    from lmms_egoplan.planner.loading import load_model
+    from lmms_egoplan.planner.planner import Planner
+
+    if method == "generate":
+        load_encoder()  # what free text means; it fails sooner than the model loads
+    return Planner(*load_model(model, peft), beams=beams, method=method)
+
+
+def _run(planner: "Planner", place: "Environment", goal: str, max_steps: int, out: Path, **run: str | int) -> "Episode":
+    """Guide an agent, and write the episode, whatever its end."""
+    from lmms_egoplan.planner.episode_files import write_episode
+
+    episode = planner.run(place, goal, max_steps, on_step=_print)
+    page = write_episode(episode, out, **run)
+    number = len(episode.steps)
+    typer.echo(f"{goal}: {episode.end} after {number} step{'' if number == 1 else 's'}; {page}")
+    return episode
+
+
+def _check(episode: "Episode") -> None:
+    if episode.interrupt:
+        raise episode.interrupt
+    if episode.problem:
+        raise LmmsEgoplanError(episode.problem)
+
+
+def _print(step: "Step") -> None:
+    typer.echo(f"{step.number:3d}. {step.tried.action or step.tried.text}: {step.outcome.message}")
+
+
+def _name(model: str, peft: Path | None) -> str:
+    return model if peft is None else f"{model} with {peft}"

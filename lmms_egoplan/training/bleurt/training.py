@@ -1,0 +1,238 @@
+"""Training the classifier (sec. 4.2.2): one run in one folder, which the same command goes on with."""
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lmms_egoplan.benchmarks.actplan.bleurt.classifier import PlanClassifier
+from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import score_by_source, score_verdicts
+from lmms_egoplan.benchmarks.actplan.bleurt.model import encode_pair, load_model
+from lmms_egoplan.benchmarks.actplan.bleurt.pairs import PlanPair, in_split, labelled_pairs, unknown_activities
+from lmms_egoplan.benchmarks.actplan.labelled_plans import read_activities, read_labelled_plans
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.storage import write_whole
+from lmms_egoplan.training.bleurt.network import NewModel, new_model
+from lmms_egoplan.training.bleurt.pairs import TrainingPairs
+from lmms_egoplan.training.bleurt.recipe import Recipe, paper_learning_rate
+from lmms_egoplan.training.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from transformers import EvalPrediction, Trainer, TrainerCallback, TrainingArguments
+
+
+def train_bleurt(
+    plans: Path, activities: Path, encoder: str, out: Path, recipe: Recipe, tell: Callable[[str], None] = print
+) -> dict[str, Any]:
+    """Train a classifier and write the epoch that is best on val, with its scores and a model card.
+
+    A run that was interrupted goes on after its last epoch and ends as if it had not been. A finished one is not
+    repeated.
+
+    Args:
+        plans, activities: files as for `read_labelled_plans` and `read_activities`.
+        encoder: as for `new_model`.
+        out: folder of the run.
+        tell: takes remarks for the user.
+
+    Returns:
+        What is in ``scores.json``: ``settings``; ``data`` (numbers of instances and plans); ``best_epoch``, from 1;
+        ``train``, the scores on the first epoch's pairs; ``val``, those on val by model; ``val_accuracy`` over both;
+        ``history``, with ``epoch``, ``train_loss``, ``val_loss`` and ``val_accuracy`` (in [0, 1]) of every epoch; and
+        ``seconds`` of all epochs, without what an interruption has lost. Scores are as in `SourceScores`.
+
+    Raises:
+        LmmsEgoplanError: one of the files cannot be read or holds something else, there is no usable encoder or data,
+            the folder is another run's, or training diverges.
+        OSError: the folder cannot be written.
+    """
+    train, val, counts = _read(plans, activities, recipe)
+    for activity, count in counts["unknown_activities"].items():
+        tell(f"Left out: {count} instances of {activity}, which {activities} does not name")
+    if train.without_pair:
+        tell(f"Left out: instances that give no pair to learn from: {', '.join(train.without_pair)}")
+    new = new_model(encoder, recipe.max_length, recipe.seed)
+    if new.max_length < recipe.max_length:
+        tell(f"Pairs are cut to {new.max_length} tokens, not {recipe.max_length}: the encoder has no more positions")
+    learning_rate = recipe.learning_rate or paper_learning_rate(new.model.config.hidden_size)
+    recipe = replace(recipe, learning_rate=learning_rate, max_length=new.max_length)
+    contents = {"plans": _digest(plans), "activities": _digest(activities), "encoder": new.digest}
+    folder = RunFolder(out, asdict(recipe) | {f"{name}_sha256": digest for name, digest in contents.items()})
+    scores = folder.scores()
+    if scores is not None:
+        tell(f"{out}: this run is finished")
+        return scores
+    new.model.config.update({"positives": recipe.positives, "shuffled": recipe.shuffled})
+    trainer, seconds = _fit(folder, new, train, val, recipe, tell)
+    arguments, best = trainer.args, trainer.state.best_global_step
+    model, tokenizer = load_model(folder.checkpoint(best))
+    scores = {
+        "settings": {"encoder": encoder, **asdict(recipe), "device": arguments.device.type, "bf16": arguments.bf16},
+        "data": counts,
+        "best_epoch": best * recipe.epochs // trainer.state.max_steps,
+        **_scores(PlanClassifier(model, tokenizer), train.epoch(0), val),
+        "history": _history(trainer),
+        "seconds": seconds,
+    }
+    model.save_pretrained(out)
+    tokenizer.save_pretrained(out)
+    write_whole(out / "README.md", model_card(scores))
+    folder.finish(scores)
+    return scores
+
+
+def _read(plans: Path, activities: Path, recipe: Recipe) -> tuple[TrainingPairs, list[PlanPair], dict[str, Any]]:
+    """Training instances, the labelled pairs of val, and what is told of both."""
+    instances, splits = read_labelled_plans(plans), read_activities(activities)
+    train, val = (in_split(instances, splits, split) for split in ("train", "val"))
+    pairs, labelled = TrainingPairs(train, recipe), labelled_pairs(val)
+    for split, usable in (("train", pairs), ("val", labelled)):
+        if not len(usable):
+            raise LmmsEgoplanError(f"{plans}: no usable instances of the split {split} in it, going by {activities}")
+    counts = {
+        "train_instances": len(train),
+        "without_pair": pairs.without_pair,
+        "val_instances": len(val),
+        "val_plans": len(labelled),
+        "unknown_activities": unknown_activities(instances, splits),
+    }
+    return pairs, labelled, counts
+
+
+def _scores(classifier: PlanClassifier, train: list[PlanPair], val: list[PlanPair]) -> dict[str, Any]:
+    verdicts = classifier.judge([(pair.gold, pair.candidate) for pair in train + val])
+    on_train, on_val = verdicts[: len(train)], verdicts[len(train) :]
+    return {
+        "train": asdict(score_verdicts([pair.correct for pair in train], on_train)),
+        "val": {model: asdict(scores) for model, scores in score_by_source(val, on_val).items()},
+        "val_accuracy": score_verdicts([pair.correct for pair in val], on_val).accuracy,
+    }
+
+
+def model_card(scores: Mapping[str, Any]) -> str:
+    """The card of a trained classifier as Markdown; `scores` as `train_bleurt` returns them."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader(__package__, "")
+    environment = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
+    return environment.get_template("card.md").render(scores)
+
+
+def _fit(
+    folder: RunFolder,
+    new: NewModel,
+    train: TrainingPairs,
+    val: Sequence[PlanPair],
+    recipe: Recipe,
+    tell: Callable[[str], None],
+) -> "tuple[Trainer, float]":
+    """Train from the last whole checkpoint, or from the start, to the last epoch.
+
+    The best epoch has the highest accuracy on val, the first of equal ones.
+
+    Args:
+        recipe: with a learning rate.
+        tell: is told where the run goes on.
+
+    Returns:
+        The Trainer at its end, and the seconds of all epochs.
+
+    Raises:
+        LmmsEgoplanError: more than one GPU or process, or training diverges.
+    """
+    from transformers import Trainer
+
+    last = folder.last_checkpoint()
+    if last is not None:
+        tell(f"Going on from {last}")
+    start = time.monotonic() - (folder.seconds(last) if last else 0.0)
+    dataset = _Pairs(new, train.epoch(0))
+    trainer = Trainer(
+        new.model,
+        _arguments(folder, recipe),
+        train_dataset=dataset,
+        eval_dataset=_Pairs(new, val),
+        processing_class=new.tokenizer,
+        compute_metrics=_accuracy,
+        callbacks=[_epochs(folder, train, dataset, start)],
+    )
+    trainer.train(resume_from_checkpoint=str(last) if last else None)
+    return trainer, round(time.monotonic() - start, 1)
+
+
+def _arguments(folder: RunFolder, recipe: Recipe) -> "TrainingArguments":
+    import torch
+    from transformers import TrainingArguments
+
+    arguments = TrainingArguments(
+        output_dir=str(folder.checkpoints),
+        num_train_epochs=recipe.epochs,
+        per_device_train_batch_size=recipe.batch_size,
+        per_device_eval_batch_size=recipe.batch_size,
+        learning_rate=recipe.learning_rate,
+        dataloader_pin_memory=torch.cuda.is_available(),
+        bf16=torch.cuda.is_available() and torch.cuda.is_bf16_supported(),
+        seed=recipe.seed,
+        data_seed=recipe.seed,
+        **yaml_beside(__file__),
+    )
+    if max(arguments.n_gpu, arguments.world_size) > 1:
+        raise LmmsEgoplanError("training uses one GPU in one process; choose one: CUDA_VISIBLE_DEVICES=0")
+    return arguments
+
+
+class _Pairs:
+    """A dataset of pairs, encoded when asked for; `pairs` may be replaced by others of the same number."""
+
+    def __init__(self, new: NewModel, pairs: Sequence[PlanPair]) -> None:
+        self.pairs = pairs
+        self._new = new
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        pair = self.pairs[index]
+        tokens, _ = encode_pair(self._new.tokenizer, self._new.max_length, pair.gold, pair.candidate)
+        return tokens | {"labels": int(pair.correct)}
+
+
+def _epochs(folder: RunFolder, train: TrainingPairs, dataset: _Pairs, start: float) -> "TrainerCallback":
+    from transformers import TrainerCallback
+
+    class Epochs(TrainerCallback):
+        """Gives every epoch its pairs, going by the updates before it, and marks checkpoints once they are whole."""
+
+        def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            dataset.pairs = train.epoch(state.global_step * int(args.num_train_epochs) // state.max_steps)
+
+        def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            folder.complete(state.global_step, state.best_global_step, time.monotonic() - start)
+
+    return Epochs()
+
+
+def _accuracy(prediction: "EvalPrediction") -> dict[str, float]:
+    if not np.isfinite(prediction.predictions).all():
+        raise LmmsEgoplanError("training has diverged (NaN); remove --out and train with a smaller --learning-rate")
+    return {"accuracy": float((prediction.predictions.argmax(-1) == prediction.label_ids).mean())}
+
+
+def _history(trainer: "Trainer") -> list[dict[str, float]]:
+    """One entry per epoch out of the Trainer's log, which has the training loss and the evaluation apart."""
+    epochs: dict[int, dict[str, float]] = {}
+    names = {"loss": "train_loss", "eval_loss": "val_loss", "eval_accuracy": "val_accuracy"}
+    for entry in trainer.state.log_history:
+        values = {name: entry[key] for key, name in names.items() if key in entry}
+        if values:
+            epochs.setdefault(round(entry["epoch"]), {}).update(values)
+    return [{"epoch": epoch, **values} for epoch, values in sorted(epochs.items())]
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

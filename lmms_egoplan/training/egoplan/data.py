@@ -1,0 +1,149 @@
+"""EgoPlan-IT's records as samples: questions with negatives, action recognition on the same clips, held-out goals."""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+from lmms_egoplan.benchmarks.egoplan.bench1.records import InstructionRecord, RecognitionRecord
+from lmms_egoplan.benchmarks.egoplan.bench1.sources import find_video
+from lmms_egoplan.benchmarks.egoplan.bench1.visuals import visual_input
+from lmms_egoplan.benchmarks.egoplan.records import VIDEO_URLS, PastAction
+from lmms_egoplan.construction.egoplan.questions import RECOGNITION_QUESTION
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.footage import Footage, find_footage
+from lmms_egoplan.media.frames import DamagedFrameError
+from lmms_egoplan.training.samples import Sample
+from lmms_egoplan.validation import listing
+
+
+def find_frames(
+    records: Sequence[RecognitionRecord], roots: dict[str, Path | None], num_clips: int, where: str
+) -> dict[int, Footage]:
+    """The footage of each record by its sample id, with all frames from its first clip to its observation.
+
+    Args:
+        roots: folders by source; None where none is given.
+        num_clips: how many past actions are shown, the last ones.
+        where: names the records' file.
+
+    Raises:
+        LmmsEgoplanError: frames are missing, or a source's folder is not given; names the first 20 videos.
+    """
+
+    def find(group: Sequence[RecognitionRecord]) -> dict[int, Footage | str]:
+        source = group[0].video_source
+        if (root := roots[source]) is None:
+            raise LmmsEgoplanError(f"the folder of {source} is not given (download: {VIDEO_URLS[source]})")
+        clips = [record.model_copy(update={"past_actions": record.past_actions[-num_clips:]}) for record in group]
+        return find_video(root, clips)
+
+    footage, lost = find_footage(
+        records, attrgetter("sample_id"), attrgetter("video_source", "video_id"), find, verify=False
+    )
+    if lost:
+        problems = [f"{video} (sample_id {', '.join(map(str, ids[:3]))}): {reason}" for (_, video), reason, ids in lost]
+        if len(problems) == 1:
+            raise LmmsEgoplanError(f"{where}: the frames of {problems[0]}")
+        raise LmmsEgoplanError(f"{where}: the frames of {len(problems)} videos are missing:\n{listing(problems)}")
+    return footage
+
+
+def plan_samples(
+    records: Sequence[InstructionRecord], footage: dict[int, Footage], visuals: dict[str, Any], where: str
+) -> list[Sample]:
+    """A sample of each record: its question, its answer, all its negatives, its clips and the observation.
+
+    Args:
+        visuals: settings of `visual_input`.
+        where: names the file.
+    """
+    return [_sample(record, footage, visuals, where, record.negative_answers) for record in records]
+
+
+def recognition_samples(
+    records: Sequence[RecognitionRecord], footage: dict[int, Footage], visuals: dict[str, Any], where: str
+) -> list[Sample]:
+    """A sample of each record that has a clip."""
+    return [_sample(record, footage, visuals, where, ()) for record in records if record.past_actions]
+
+
+def recognition_of(records: Sequence[InstructionRecord], num_clips: int) -> list[RecognitionRecord]:
+    """Action recognition on the same clips (sec. 5.1): the answer lists the actions that the clips show, in order."""
+    return [
+        record.model_copy(
+            update={"question": RECOGNITION_QUESTION, "answer": _listed(record.past_actions[-num_clips:])}
+        )
+        for record in records
+    ]
+
+
+def hold_out(
+    records: Sequence[InstructionRecord], share: float, seed: int
+) -> tuple[list[InstructionRecord], list[InstructionRecord]]:
+    """Set some videos' records apart, so that no clip stands on both sides.
+
+    Args:
+        share: of the records, in [0, 1); whole videos are set apart as long as they fit it, or one, the smallest.
+
+    Returns:
+        The records to train on, and those set apart.
+
+    Raises:
+        LmmsEgoplanError: there is one video only, so that none can be set apart.
+    """
+    counts = Counter((record.video_source, record.video_id) for record in records)
+    names = sorted(counts)
+    random.Random(seed).shuffle(names)
+    wanted, apart = share * len(records), set()
+    if wanted and len(names) < 2:
+        raise LmmsEgoplanError(
+            f"held_out: {share:g}: all records are of one video, so that none can be held out; set held_out to 0"
+        )
+    for name in names:
+        if sum(counts[other] for other in apart) + counts[name] <= wanted and len(apart) < len(names) - 1:
+            apart.add(name)
+    if wanted and not apart:
+        apart.add(min(names, key=counts.__getitem__))
+    return (
+        [record for record in records if (record.video_source, record.video_id) not in apart],
+        [record for record in records if (record.video_source, record.video_id) in apart],
+    )
+
+
+def _listed(actions: Sequence[PastAction]) -> str:
+    listed = ", ".join(action.narration_text.strip() for action in actions)
+    return f"{listed[:1].upper()}{listed[1:]}."
+
+
+def _sample(
+    record: RecognitionRecord,
+    footage: dict[int, Footage],
+    visuals: dict[str, Any],
+    where: str,
+    negatives: Sequence[str],
+) -> Sample:
+    doc = record.model_dump(
+        include={"sample_id", "video_source", "video_id", "current_observation_frame", "past_actions"}
+    )
+    doc["media_path"] = str(footage[record.sample_id].path)
+    clips = min(len(record.past_actions), visuals["num_clips"])
+    return Sample(
+        name=f"{where}, sample_id {record.sample_id}",
+        turns=((record.question, record.answer.strip()),),
+        negatives=tuple(negative.strip() for negative in negatives),
+        visuals=partial(_shown, doc, visuals),
+        num_visuals=clips * visuals["frames_per_clip"] + 1,
+        fields=("question", "answer", *(f"negative_answers[{index}]" for index in range(len(negatives)))),
+    )
+
+
+def _shown(doc: dict[str, Any], visuals: dict[str, Any]) -> Sequence[Any]:
+    """As `visual_input`, without its advice, which is about prepared questions."""
+    try:
+        return visual_input(doc, visuals)
+    except DamagedFrameError as error:
+        raise DamagedFrameError(str(error.__cause__)) from error

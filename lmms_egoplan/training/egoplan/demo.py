@@ -1,0 +1,155 @@
+"""``lmms-egoplan train demo``: a tiny model learns to plan in rendered scenes, as lmms-eval measures it."""
+
+import random
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from lmms_egoplan.benchmarks.egoplan.bench1.demo import FOLDER
+from lmms_egoplan.benchmarks.egoplan.bench1.records import SOURCE_METRIC
+from lmms_egoplan.demo.folder import LOG, OWN_COMMAND, DemoFolder
+from lmms_egoplan.training.egoplan import rendered
+
+STEPS = (
+    "Train a tiny LLaVA whole on captions of rendered scenes",
+    "Render a small EgoPlan-IT, and questions about other scenes",
+    "Prepare the questions (lmms-egoplan data prepare)",
+    "Ask the model before it is tuned (lmms-eval)",
+    "Tune it with the contrastive loss (lmms-egoplan train egoplan)",
+    "Ask the tuned model, with the video and without it (lmms-eval)",
+    "Write the report (lmms-egoplan report)",
+)
+TASK, BLIND = "egoplan_val", "egoplan_val_blind"
+BEFORE, TUNED, WITHOUT_VIDEO = "before tuning", "tuned", "tuned, without the video"
+CHANCE = dict.fromkeys(("id", "od", "all"), 25.0)
+
+_BASE, _DATA, _RESULTS, _REPORT = "base", "data", "results", "report"
+_CAPTION_UPDATES = (700, 250)
+# Two layers have little for LoRA to change, so it stands on all of their projections.
+_TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+_SETTINGS = {
+    "lora": {"targets": _TARGETS},
+    "num_clips": 4,
+    "frames_per_clip": 2,
+    "steps": 220,
+    "batch_size": 16,
+    "per_device_batch_size": 16,
+    "contrastive_group": 16,  # the whole batch
+    "learning_rate": 3e-3,
+    "final_learning_rate": 5e-5,
+    "precision": "float32",
+    "workers": 1,
+    "held_out": 0.1,
+    "evaluate_every": 50,
+}
+_NOTE = (
+    "A tiny model is trained on captions of rendered scenes, and then tuned on a rendered EgoPlan-IT. The questions "
+    "are about other scenes. Its scores compare with each other, and with no published ones.\n"
+)
+
+Accuracies = Mapping[str, float]
+"""Per cent, by ``id``, ``od`` and ``all``, as in Table 3."""
+
+
+class LearningDemo:
+    """The steps of the demo, each in the same folder.
+
+    Args:
+        out: as for `DemoFolder`.
+        seed: of weights, scenes and training.
+    """
+
+    def __init__(self, out: Path, console: Console, seed: int, steps: Sequence[str]) -> None:
+        environment = {"HF_HUB_OFFLINE": "1", "LMMS_EGOPLAN_DATA": _DATA, "OMP_NUM_THREADS": "1"}
+        contents = (_BASE, _DATA, _RESULTS, _REPORT, FOLDER, "tuned")
+        self.folder = DemoFolder(out, contents, console, steps, environment)
+        self._seed = seed
+
+    def train_base(self) -> None:
+        """Train a LLaVA whole on captions."""
+        code = f"from {__name__} import write_base; write_base({_BASE!r}, {self._seed})"
+        self.folder.run([sys.executable, "-c", code])
+
+    def render(self) -> None:
+        """Write EgoPlan-IT and questions of other worlds."""
+        root = self.folder.path / FOLDER
+        root.mkdir()
+        rendered.write_tuning_data(root, self._seed)
+        rendered.write_questions(root, self._seed)
+
+    def prepare(self) -> None:
+        """Prepare the questions."""
+        media = ("--epic-kitchens", f"{FOLDER}/epic-kitchens", "--ego4d", f"{FOLDER}/ego4d")
+        annotations = f"{FOLDER}/{rendered.ANNOTATIONS}"
+        self.folder.run([*OWN_COMMAND, "data", "prepare", "egoplan", annotations, "--split", "val", *media])
+
+    def tune(self, name: str, options: Sequence[str] = ()) -> None:
+        """Tune into ``tuned/NAME``, with options of ``train egoplan``."""
+        settings = _SETTINGS | {"model": _BASE, "data": f"{FOLDER}/{rendered.TUNING_DATA}", "seed": self._seed}
+        settings |= {"epic_kitchens": f"{FOLDER}/epic-kitchens", "instructions": [f"{FOLDER}/{rendered.CAPTIONS}"]}
+        config = self.folder.path / "tuned" / f"{name}.yaml"
+        config.parent.mkdir(exist_ok=True)
+        config.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
+        out = f"tuned/{name}"
+        self.folder.run([*OWN_COMMAND, "train", "egoplan", "--config", f"{out}.yaml", "--out", out, *options])
+
+    def ask(self, name: str | None = None, tasks: Sequence[str] = (TASK,)) -> list[Accuracies]:
+        """The accuracies of the base, or of what was tuned under a name, in each task."""
+        adapter = f",peft=tuned/{name}" if name else ""
+        arguments = f"pretrained={_BASE},dtype=float32{adapter}"
+        results = f"{_RESULTS}/{name or _BASE}"
+        _, _, metrics = self.folder.evaluate(tasks, arguments, results, dict.fromkeys(tasks, "acc"))
+        names = dict(zip(("id", "od"), SOURCE_METRIC.values(), strict=True)) | {"all": "acc"}
+        return [{key: 100 * metrics[task][metric] for key, metric in names.items()} for task in tasks]
+
+    def report(self) -> Path:
+        """Write the report of all runs; its page."""
+        self.folder.run([*OWN_COMMAND, "report", _RESULTS, "--out", _REPORT])
+        return self.folder.path / _REPORT / "index.html"
+
+
+def run_learning_demo(out: Path, console: Console, seed: int = 0) -> None:
+    """Train, tune and measure a tiny model, and print its accuracies before and after, blind, and by chance.
+
+    Raises:
+        LmmsEgoplanError: as for `DemoFolder`, or a command failed; then with the end of the log.
+        OSError: `out` cannot be written to.
+    """
+    demo = LearningDemo(out, console, seed, STEPS)
+    folder = demo.folder
+    console.print(_NOTE, markup=False, highlight=False)
+    rows: dict[str, Accuracies] = {"chance": CHANCE}
+    with folder.status:
+        for step in (demo.train_base, demo.render, demo.prepare):
+            folder.begin_step()
+            step()
+        folder.begin_step()
+        (rows[BEFORE],) = demo.ask()
+        folder.begin_step()
+        demo.tune("tuned")
+        folder.begin_step()
+        rows[TUNED], rows[WITHOUT_VIDEO] = demo.ask("tuned", (TASK, BLIND))
+        folder.begin_step()
+        page = demo.report()
+    console.print(accuracies_table(rows, "rendered scenes"))
+    for line in (f"Log of all commands: {folder.path / LOG}", f"Report, to open in a browser: {page}"):
+        console.print(line, soft_wrap=True, markup=False, highlight=False)
+
+
+def accuracies_table(rows: Mapping[str, Accuracies], what: str) -> Table:
+    """In-domain, out-of-domain and all, as Table 3 has them."""
+    table = Table("", "ID %", "OD %", "all %", title=f"Accuracy in {TASK}: {what}")
+    for name, accuracies in rows.items():
+        table.add_row(name, *(f"{accuracies[key]:.1f}" for key in ("id", "od", "all")))
+    return table
+
+
+def write_base(folder: str, seed: int) -> None:
+    """Train the model that is tuned."""
+    from lmms_egoplan.training.egoplan.captions import train_on_captions
+
+    train_on_captions(Path(folder), rendered.QUESTIONS, _CAPTION_UPDATES, random.Random(seed).randrange(2**31))

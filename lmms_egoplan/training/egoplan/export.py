@@ -1,0 +1,92 @@
+"""EgoPlan-IT as preference data for other trainers."""
+
+import json
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+from lmms_egoplan.benchmarks.egoplan.bench1.records import read_instructions
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
+from lmms_egoplan.benchmarks.egoplan.visuals import FRAMES_PER_CLIP, NUM_CLIPS
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import read_json
+from lmms_egoplan.media.image_files import write_jpeg
+from lmms_egoplan.progress import track
+from lmms_egoplan.storage import fingerprint, write_whole
+from lmms_egoplan.text import clean_text
+from lmms_egoplan.training.egoplan.data import find_frames, plan_samples
+from lmms_egoplan.training.samples import Sample, draw
+
+PAIRS, IMAGES = "preferences.jsonl", "images"
+_IDENTITY = "export.json"
+_VISUALS = {"media": "clip_frames", "num_clips": NUM_CLIPS, "frames_per_clip": FRAMES_PER_CLIP}
+
+
+def export_preferences(
+    data: Path, form: Literal["trl", "ms-swift"], out: Path, epic_kitchens: Path | None, ego4d: Path | None, seed: int
+) -> int:
+    """Write a line of JSON for each record: what is shown, the question, the answer and one negative.
+
+    All clips' frames and the observation are images (C.1), written as JPEG below ``images``. Paths are relative to
+    the folder for TRL, absolute for ms-swift.
+
+    Returns:
+        The number of pairs.
+
+    Raises:
+        LmmsEgoplanError: the data are wrong, frames are missing, or `out` holds an export of other data or frames.
+    """
+    records = read_instructions(data)
+    footage = find_frames(records, {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}, NUM_CLIPS, str(data))
+    versions = sorted((record, footage[record].version) for record in footage)
+    identity = fingerprint([sha256(data.read_bytes()).hexdigest(), form, seed, _VISUALS, versions])
+    if (out / _IDENTITY).is_file() and read_json(out / _IDENTITY, "export") != {"identity": identity}:
+        raise LmmsEgoplanError(
+            f"{out}: holds an export of other data, settings or frames; give another --out, or remove the folder"
+        )
+    write_whole(out / _IDENTITY, json.dumps({"identity": identity}) + "\n")
+    lines = []
+    samples = plan_samples(records, footage, _VISUALS, str(data))
+    for number, sample in track(list(enumerate(samples)), "Writing images"):
+        paths = list(_write_images(sample, out, f"{records[number].sample_id}"))
+        negative = draw(sample, f"{seed} {number}").negative
+        row = _ROWS[form](out, paths, *sample.turns[0], negative)
+        lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+    write_whole(out / PAIRS, clean_text("".join(lines)))
+    return len(lines)
+
+
+def _write_images(sample: Sample, out: Path, name: str) -> Iterator[str]:
+    for index, image in enumerate(sample.visuals()):
+        path = f"{IMAGES}/{name}_{index:02}.jpg"
+        if not (out / path).exists():
+            write_jpeg(out / path, image, quality=95)
+        yield path
+
+
+def _trl(out: Path, images: list[str], question: str, answer: str, negative: str) -> dict[str, Any]:
+    """TRL's conversational preference format, with explicit prompt; the images' places are content items."""
+    content = [*({"type": "image"} for _ in images), {"type": "text", "text": question}]
+    return {
+        "images": images,
+        "prompt": [{"role": "user", "content": content}],
+        "chosen": [_assistant([{"type": "text", "text": answer}])],
+        "rejected": [_assistant([{"type": "text", "text": negative}])],
+    }
+
+
+def _ms_swift(out: Path, images: list[str], question: str, answer: str, negative: str) -> dict[str, Any]:
+    """ms-swift's standard form: messages, of which the last is the chosen answer, and the rejected one."""
+    return {
+        "messages": [{"role": "user", "content": "<image>" * len(images) + question}, _assistant(answer)],
+        "rejected_response": negative,
+        "images": [str((out / image).resolve()) for image in images],
+    }
+
+
+def _assistant(content: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": content}
+
+
+_ROWS = {"trl": _trl, "ms-swift": _ms_swift}

@@ -1,0 +1,110 @@
+"""One run of EgoPlan-IT's tuning, from files to an adapter with its model card."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from accelerate import PartialState
+
+from lmms_egoplan.benchmarks.egoplan.bench1.records import InstructionRecord, read_instructions, read_recognition
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.footage import Footage
+from lmms_egoplan.storage import write_whole
+from lmms_egoplan.training import instructions
+from lmms_egoplan.training.egoplan.card import model_card
+from lmms_egoplan.training.egoplan.data import (
+    find_frames,
+    hold_out,
+    plan_samples,
+    recognition_of,
+    recognition_samples,
+)
+from lmms_egoplan.training.egoplan.settings import PLAN, RECOGNITION, EgoPlanTuning
+from lmms_egoplan.training.run import tune
+from lmms_egoplan.training.samples import Sample
+from lmms_egoplan.training.settings import TuningSettings, settings_text
+
+CONFIG = "config.yaml"
+
+
+def tune_egoplan(
+    settings: EgoPlanTuning, out: Path, resume: bool = False, tell: Callable[[str], None] = print
+) -> dict[str, Any]:
+    """Tune a model on EgoPlan-IT (sec. 5.2).
+
+    Args:
+        out: folder of the run: the adapter, ``config.yaml`` with all settings, ``history.json`` and a model card.
+        resume, tell: as for `tune`.
+
+    Returns:
+        ``samples`` by part, ``held_out`` questions, and what is in `Tuned`.
+
+    Raises:
+        LmmsEgoplanError: a file is wrong, frames are missing, or as `tune`.
+    """
+    records = read_instructions(settings.data)
+    if not PartialState().is_main_process:
+        tell = _silent
+    where = str(settings.data)
+    roots = {EPIC_KITCHENS: settings.epic_kitchens, EGO4D: settings.ego4d}
+    footage = find_frames(records, roots, settings.num_clips, where)
+    trained, apart = hold_out(records, settings.held_out, settings.seed)
+    if apart:
+        tell(f"Held out: {len(apart)} of {len(records)} questions ({len(apart) / len(records):.1%}), whole videos")
+    parts = {PLAN: plan_samples(trained, footage, settings.visuals, where)}
+    if settings.recognition:
+        parts[RECOGNITION] = _recognition(settings, trained, apart, roots, footage)
+    for path in settings.instructions:
+        parts[_part(path, parts)] = instructions.read_instructions(path, settings.instruction_media)
+    held_out = plan_samples(apart, footage, settings.visuals, where)
+    shared = TuningSettings.model_validate({name: getattr(settings, name) for name in TuningSettings.model_fields})
+    tuned = tune(settings.model, parts, held_out, shared, out, _identity(settings), settings.proportions, resume, tell)
+    counts = {name: len(samples) for name, samples in parts.items()}
+    summary = {"samples": counts, "held_out": len(held_out), **asdict(tuned)}
+    if PartialState().is_main_process:
+        write_whole(out / CONFIG, settings_text(settings))
+        write_whole(out / "README.md", model_card(settings, summary))
+    accuracies = [entry["eval_accuracy"] for entry in tuned.history if "eval_accuracy" in entry]
+    if accuracies:
+        tell(f"Held-out questions: {accuracies[0]:.1%} at first, {accuracies[-1]:.1%} at the end")
+    tell(f"Written to {out}")
+    return summary
+
+
+def _recognition(
+    settings: EgoPlanTuning,
+    trained: Sequence[InstructionRecord],
+    apart: Sequence[InstructionRecord],
+    roots: dict[str, Path | None],
+    footage: dict[int, Footage],
+) -> list[Sample]:
+    """Action recognition on the clips that are not held out, of its own file where one is given."""
+    path = settings.recognition_data
+    if path is None:
+        records = recognition_of(trained, settings.num_clips)
+        return recognition_samples(records, footage, settings.visuals, f"{settings.data}, recognition")
+    held_out = {(record.video_source, record.video_id) for record in apart}
+    recorded = [record for record in read_recognition(path) if (record.video_source, record.video_id) not in held_out]
+    own = find_frames(recorded, roots, settings.num_clips, str(path))
+    return recognition_samples(recorded, own, settings.visuals, str(path))
+
+
+def _part(path: Path, parts: dict[str, list[Sample]]) -> str:
+    if path.stem in parts:
+        raise LmmsEgoplanError(f"instructions: {path}: another part of the mix is named {path.stem}; rename the file")
+    return path.stem
+
+
+def _identity(settings: EgoPlanTuning) -> dict[str, Any]:
+    """What a run is of, beside the settings of any tuning: files by their contents."""
+    paths = (settings.data, *filter(None, [settings.recognition_data]), *settings.instructions)
+    files = {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+    shown = {name: getattr(settings, name) for name in ("num_clips", "frames_per_clip", "recognition", "held_out")}
+    return {"files": files, **shown}
+
+
+def _silent(remark: str) -> None:
+    pass

@@ -1,0 +1,208 @@
+import json
+import re
+from html import unescape
+
+import pytest
+from typer.testing import CliRunner
+
+from annotation.serving import enter, form_in, post, served
+from benchmarks.actplan.release import write_release
+from lmms_egoplan.annotation.actplan import FLOW, read_items
+from lmms_egoplan.annotation.serve import open_store
+from lmms_egoplan.benchmarks.actplan.labels import ERRORS
+from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
+from lmms_egoplan.benchmarks.actplan.records import find_instances, read_instance
+from lmms_egoplan.cli import app
+from lmms_egoplan.errors import LmmsEgoplanError
+from shared_data import DATA
+
+PLAN = "walk_to(table)\ngrab(cup)\nplace_inside(sink, cup)"
+
+
+@pytest.fixture
+def release(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    write_release(tmp_path / "release", instances=4)
+    return tmp_path / "release"
+
+
+def write_plans(path, source, plan=PLAN, **more):
+    lines = []
+    for instance in find_instances(source)[0]:
+        gold = "\n".join(read_instance(source, instance).gold_plan_1)
+        lines.append({"id": str(instance), "candidate": plan, "references": [gold]} | more)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def start(tmp_path, plans, instances, annotators=2, per_item=2):
+    db = tmp_path / "labels.sqlite"
+    return open_store(FLOW, db, lambda folder: read_items(plans, folder, instances), "plans", annotators, per_item)
+
+
+def label(store, choose):
+    with served(store, FLOW) as address:
+        for known in store.progress():
+            client = enter(address, store, known.person)
+            while 'id="label"' in client.page.text:
+                assert post(client, **choose(known.person, client.page.text)).status_code == 200
+
+
+def run(*arguments):
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return done.exit_code, done.output
+
+
+def export(store, tmp_path):
+    code, output = run("annotate", "export", "--db", store.path, "--out", tmp_path / "out")
+    assert code == 0, output
+    plans = tmp_path / "out" / "plans.jsonl"
+    return [json.loads(line) for line in plans.read_text().splitlines()] if plans.exists() else [], output
+
+
+def test_the_page_has_task_pictures_and_numbered_steps(release, tmp_path):
+    store = start(tmp_path, [write_plans(tmp_path / "secret-model.jsonl", release)], release)
+    with served(store, FLOW) as address:
+        client = enter(address, store, "annotator-1")
+        page = client.page.text
+        assert [unescape(step) for step in re.findall("<code>(.*?)</code>", page)] == PLAN.split("\n")
+        assert "secret-model" not in page
+        pictures = re.findall(r'src="([^"]+/media/[^"]+)"', page)
+        assert len(pictures) >= 2
+        assert all(client.get(picture).headers["content-type"].startswith("image/") for picture in pictures)
+    store.close()
+
+
+def test_labels_are_read_by_score_actplan(release, tmp_path, real_encoder):
+    samples = [write_plans(tmp_path / f"{name}.jsonl", release) for name in ("one", "two")]
+    store = start(tmp_path, samples, release)
+    label(store, lambda person, page: {"correct": "1", "commonsense": "0", "errors": ["object:2", "form:0"]})
+    store.close()
+    records, output = export(store, tmp_path)
+    assert "Plans labelled: 8 of 8" in output
+    assert {(record["model"], record["correct"], record["commonsense"]) for record in records} == {
+        ("one", True, False),
+        ("two", True, False),
+    }
+    assert records[0]["errors"] == {"object": [2], "form": [0]}
+    code, output = run("score", "actplan", tmp_path / "out" / "plans.jsonl", "--out", tmp_path / "scores.json")
+    assert code == 0, output
+    summary = json.loads((tmp_path / "scores.json").read_text())["summary"]
+    assert (summary["correct"], summary["commonsense"], summary["repeated_ids"]) == (1.0, 0.0, 0)
+    assert summary["by_model"]["one"]["labelled"] == {"correct": 4, "commonsense": 4}
+    errors = (tmp_path / "out" / "errors.csv").read_text().splitlines()
+    assert f"one,{ERRORS['form']},4,4,50.0" in errors
+
+
+def test_where_verdicts_differ_the_lead_decides(release, tmp_path):
+    store = start(tmp_path, [write_plans(tmp_path / "one.jsonl", release)], release)
+    label(store, lambda person, page: {"correct": person[-1].replace("2", "0"), "commonsense": "1"})
+    assert export(store, tmp_path)[0] == []
+    with served(store, FLOW) as address:
+        lead = enter(address, store, "lead")
+        lead.page = lead.get("/adjudicate/2")
+        post(lead, correct="0", commonsense="1", errors=["image:3"])
+    store.close()
+    records, output = export(store, tmp_path)
+    assert "the lead has not decided: 3" in output
+    assert [(record["correct"], record["errors"]) for record in records] == [(False, {"image": [3]})]
+
+
+def sent_by(page):
+    """What a browser sends of a form that nobody has touched."""
+    inputs = re.findall(r'<input type="(?:radio|checkbox)"[^>]* name="([^"]+)" value="([^"]+)"[^>]* checked', page)
+    return {name: [value for other, value in inputs if other == name] for name, _ in inputs}
+
+
+@pytest.mark.parametrize(("annotators", "given"), [(2, "image:3"), (3, None)])
+def test_the_leads_decision_keeps_the_errors_of_the_majority(release, tmp_path, annotators, given):
+    """Only what the lead changes is another: a verdict, or a mark."""
+    store = start(tmp_path, [write_plans(tmp_path / "one.jsonl", release)], release, annotators, annotators)
+    marks = {"annotator-1": ["event:1", "form:0", "object:2"], "annotator-2": ["event:2", "form:0"], "annotator-3": []}
+    correct = {"annotator-1": "0", "annotator-2": "1", "annotator-3": "0"}
+    label(store, lambda person, page: {"correct": correct[person], "commonsense": "0", "errors": marks[person]})
+    with served(store, FLOW) as address:
+        lead = enter(address, store, "lead")
+        for position in range(4):
+            lead.page = lead.get(f"/adjudicate/{position}")
+            sent = sent_by(lead.page.text)
+            # The verdict on which two people differ is open; that of two of three is not.
+            assert sent.get("correct") == (["0"] if annotators == 3 else None)
+            post(lead, **sent | {"correct": "0", "errors": sent["errors"] + ([given] if given else [])})
+        # A decision that is taken back starts from the lead's own form.
+        lead.page = lead.get("/")
+        post(lead, "/undecide/0")
+        lead.page = lead.get("/adjudicate/0")
+        assert sent_by(lead.page.text)["correct"] == ["0"]
+        post(lead, **sent_by(lead.page.text) | {"commonsense": "1"})
+    store.close()
+    records, _ = export(store, tmp_path)
+    errors = {"event": [1, 2], "form": [0]} | ({"image": [3]} if given else {})
+    assert [(record["correct"], record["errors"]) for record in records] == [(False, errors)] * 4
+    assert sorted(record["commonsense"] for record in records) == [False, False, False, True]
+
+
+def test_an_error_counts_by_majority(release, tmp_path):
+    store = start(tmp_path, [write_plans(tmp_path / "one.jsonl", release)], release, 3, 3)
+    marks = {"annotator-1": ["event:1"], "annotator-2": ["event:2", "form:1"], "annotator-3": []}
+    label(store, lambda person, page: {"correct": "0", "commonsense": "1", "errors": marks[person]})
+    store.close()
+    assert {json.dumps(record["errors"]) for record in export(store, tmp_path)[0]} == {'{"event": [1, 2]}'}
+
+
+@pytest.mark.parametrize("marks", [["event:4"], ["other:1"], ["event:x"], ["event"], ["event:-1"], ["event:\u0663"]])
+def test_steps_that_are_not_there_are_refused(release, tmp_path, marks):
+    store = start(tmp_path, [write_plans(tmp_path / "one.jsonl", release)], release)
+    with served(store, FLOW) as address:
+        client = enter(address, store, "annotator-1")
+        assert post(client, correct="1", commonsense="1", errors=marks).status_code == 422
+        assert form_in(client.page.text)[0]
+    store.close()
+
+
+def test_prepared_data_serve_as_well_as_the_release(release, tmp_path):
+    prepare_actplan(release)
+    store = start(tmp_path, [write_plans(tmp_path / "one.jsonl", release)], None)
+    store.close()
+    start(tmp_path, [tmp_path / "one.jsonl"], release).close()
+
+
+def test_a_plan_with_half_a_surrogate_pair_is_labelled(release, tmp_path):
+    plans = write_plans(tmp_path / "one.jsonl", release, "grab(cup \ud83d)")
+    assert "\\ud83d" in plans.read_text()
+    store = start(tmp_path, [plans], release, 1, 1)
+    label(store, lambda person, page: {"correct": "1", "commonsense": str(int("grab(cup ?)" in page))})
+    store.close()
+    records, _ = export(store, tmp_path)
+    assert {(record["candidate"], record["commonsense"]) for record in records} == {("grab(cup ?)", True)}
+
+
+def test_an_instance_that_is_not_there_is_named(release, tmp_path):
+    plans = write_plans(tmp_path / "one.jsonl", release)
+    plans.write_text(plans.read_text() + json.dumps({"id": "S/x/0/sample_7", "candidate": "", "references": ["a(b)"]}))
+    with pytest.raises(LmmsEgoplanError, match=r"1 of the plans' 5 instances[^*]*S/x/0/sample_7"):
+        start(tmp_path, [plans], release)
+
+
+def test_published_plans(tmp_path, real_encoder):
+    source = DATA / "actplan" / "annotation"
+    if not source.is_dir():
+        pytest.skip(f"{source} is absent")
+    for name in ("gemini", "gpt-4v"):
+        lines = []
+        for instance in find_instances(source)[0]:
+            folder = source / str(instance)
+            golds = [(folder / f"plan_gold_{number}.txt").read_text() for number in (1, 2)]
+            plan = (folder / f"plan_{name}.txt").read_text()
+            lines.append(json.dumps({"id": str(instance), "candidate": plan, "references": golds}))
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+    store = start(tmp_path, [tmp_path / f"{name}.jsonl" for name in ("gemini", "gpt-4v")], source)
+    label(store, lambda person, page: {"correct": "0", "commonsense": "1", "errors": ["missing_actions:1"]})
+    store.close()
+    assert len(export(store, tmp_path)[0]) == 4
+    code, output = run("score", "actplan", tmp_path / "out" / "plans.jsonl", "--out", tmp_path / "scores.json")
+    assert code == 0, output
+    code, output = run("report", tmp_path / "out", "--out", tmp_path / "report")
+    assert code == 0, output
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert all(f"{name} (people)" in page for name in ("gemini", "gpt-4v"))

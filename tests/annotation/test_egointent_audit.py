@@ -1,0 +1,73 @@
+from dataclasses import astuple
+
+import pytest
+
+from lmms_egoplan.annotation.egointent_audit import AUDIT, Revision, audit, audit_csv, read_audit
+from lmms_egoplan.benchmarks.egointent.prepare import PAPER
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.errors import LmmsEgoplanError
+
+LABELS = dict.fromkeys(FIELDS, "as it was")
+
+
+def revision(**changes):
+    """A step with all labels supported and as they were."""
+    values = LABELS | {f"supported_{field}": "yes" for field in FIELDS}
+    return Revision(LABELS, values | changes)
+
+
+def test_rates_are_counted():
+    revisions = [
+        revision(),
+        revision(global_intent="another"),  # supported all the same
+        revision(next_step_plan="another", supported_next_step_plan="no"),
+        revision(supported_next_step_plan="no"),  # left as it was
+    ]
+    supported = [(True, True, True), (True, False, True)]
+    moves, durations = [0.0, -0.1, -0.5, -0.2], [1.0, 2.0, 4.0, 11.0]
+    rates = {rate.rate: rate for rate in audit(revisions, [True, True, False], supported, moves, durations)}
+    assert {name: (rate.value, rate.count, rate.of) for name, rate in rates.items()} == {
+        "candidates_rewritten_for_hindsight_local_intent": (0.0, 0, 4),
+        "candidates_rewritten_for_hindsight_global_intent": (0.0, 0, 4),
+        "candidates_rewritten_for_hindsight_next_step_plan": (25.0, 1, 4),
+        "labels_supported_before_the_cut": (83.3, 5, 6),
+        "steps_with_all_labels_supported": (50.0, 1, 2),
+        "cuts_moved": (75.0, 3, 4),
+        "outcome_not_yet_visible": (66.7, 2, 3),
+        "median_adjustment_sec": (0.2, 3, 4),
+        "mean_adjustment_sec": (0.267, 3, 4),
+        "median_duration_sec": (3.0, 4, 4),
+        "mean_duration_sec": (4.5, 4, 4),
+        "p75_duration_sec": (5.75, 4, 4),
+        "steps_above_10_sec": (25.0, 1, 4),
+    }
+    assert str(rates["cuts_moved"]) == (
+        "cuts moved: 75.0 (3 of 4; paper: 25.2, 761 of 3,014, sec. 3.3, Temporal Truncation Strategy)"
+    )
+    assert str(rates["steps_with_all_labels_supported"]) == (
+        "steps with all labels supported: 50.0 (1 of 2; paper: n/a)"
+    )
+
+
+def test_the_papers_values_stand_beside():
+    rates = {rate.rate: rate for rate in audit([], [], [], [], [])}
+    assert {rate.value for rate in rates.values()} == {"n/a"}
+    assert {rate.paper for rate in rates.values()} == {6.1, 13.7, 94.3, 25.2, 98.4, 0.11, 0.23, 1.87, 3.42, 3.57, "n/a"}
+    assert rates["steps_above_10_sec"].paper == 6.1
+    for name in ("median", "mean", "p75"):
+        assert rates[f"{name}_duration_sec"].paper == PAPER[f"{name}_sec"]
+
+
+@pytest.mark.parametrize("revisions", [[], [revision()]])
+def test_a_file_of_rates_is_read_as_it_was_written(tmp_path, revisions):
+    rates = audit(revisions, [], [], [-0.25], [])
+    (tmp_path / AUDIT).write_text(audit_csv(rates), encoding="utf-8", newline="")
+    assert [astuple(rate) for rate in read_audit(tmp_path)] == [tuple(map(str, astuple(rate))) for rate in rates]
+
+
+@pytest.mark.parametrize("cells", ["1", "cuts_moved,1,2,3,4,5,6,7,8"])
+def test_a_line_of_another_length_is_one_error(tmp_path, cells):
+    text = audit_csv(audit([], [], [], [], []))
+    (tmp_path / AUDIT).write_text(f"{text}{cells}\n", encoding="utf-8")
+    with pytest.raises(LmmsEgoplanError, match=r"audit.csv: a line has more or fewer values than columns"):
+        read_audit(tmp_path)

@@ -1,0 +1,306 @@
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+from functools import partial
+
+import pytest
+from typer.testing import CliRunner
+
+from annotation.serving import enter, form_in, post, served
+from annotation.test_many_people import free_port
+from example_record import RECORD
+from lmms_egoplan.annotation.egoplan import DISAGREE, FLOW, OPEN, OTHER, SERVED, read_items
+from lmms_egoplan.annotation.serve import media_folder, open_store
+from lmms_egoplan.benchmarks.egoplan.bench1.records import read_annotations
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
+from lmms_egoplan.cli import app
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.frames import count_video_frames, frame_path, read_video_frames
+from media.files import read_number, write_epic_folder, write_numbered_video
+from patience import wait_until
+
+
+def question(sample_id, source, video_id, observation, *past):
+    return RECORD | {
+        "sample_id": sample_id,
+        "video_source": source,
+        "video_id": video_id,
+        "task_goal": f"goal {sample_id}",
+        "current_observation_frame": observation,
+        "note": "kept as it is",
+        "task_progress_metadata": [
+            {"narration_text": f"step {i}", "start_frame": start, "stop_frame": stop}
+            for i, (start, stop) in enumerate(past)
+        ],
+    }
+
+
+@pytest.fixture
+def source(tmp_path, monkeypatch):
+    """Six questions with their frames."""
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    write_epic_folder(tmp_path / "epic" / "P01" / "rgb_frames" / "P01_02", 1, 40)
+    write_numbered_video(tmp_path / "ego4d" / "0a1b-2c.mp4", 30)
+    questions = [question(number, "EpicKitchens", "P01_02", 10 + 5 * number, (2, 9), (8, 45)) for number in range(1, 5)]
+    questions += [question(5, "EpicKitchens", "P01_02", 1), question(6, "Ego4D", "0a1b-2c", 20, (4, 12))]
+    (tmp_path / "built.json").write_text(json.dumps({"EgoPlan_validation": questions}))
+    return tmp_path
+
+
+def start(folder, annotators=2, per_item=2, skip_missing=False, **settings):
+    roots = {EPIC_KITCHENS: folder / "epic", EGO4D: folder / "ego4d"}
+    items = folder / "built.json"
+    db = folder / "labels.sqlite"
+    settings |= {"skip_missing": skip_missing}
+    read = partial(read_items, items, roots, skip_missing)
+    return open_store(FLOW, db, lambda _: read(), str(items), annotators, per_item, **settings)
+
+
+def verify(store, choose):
+    with served(store, FLOW) as address:
+        for known in store.progress():
+            client = enter(address, store, known.person)
+            while 'id="label"' in client.page.text:
+                goal = re.search(r"goal (\d+)", client.page.text)[1]
+                assert post(client, **choose(known.person, int(goal))).status_code == 200
+
+
+def export(store):
+    done = CliRunner().invoke(
+        app, ["annotate", "export", "--db", str(store.path), "--out", str(store.path.parent / "out")]
+    )
+    assert done.exit_code == 0, done.output
+    rows = [line.split(",") for line in (store.path.parent / "out" / "rejected.csv").read_text().splitlines()[1:]]
+    return {int(row[0]): row[1] for row in rows}, done.output
+
+
+def test_kept_are_questions_on_which_all_agree_with_the_record(source):
+    golden = RECORD["golden_choice_idx"]
+    other = next(letter for letter in "ABCD" if letter != golden)
+    store = start(source)
+
+    def choose(person, goal):
+        if goal == 1:
+            return {"choice": other}
+        if goal == 2:
+            return {"choice": golden if person == "annotator-1" else other}
+        if goal == 3 and person == "annotator-2":
+            return {"choice": "skip", "reason": "unclear"}
+        return {"choice": golden, "reason": "unclear"}
+
+    verify(store, choose)
+    store.close()
+    rejected, output = export(store)
+    assert rejected == {1: OTHER, 2: DISAGREE, 3: "skipped: unclear"}
+    assert "Questions kept: 3 of 6" in output
+    verified = source / "out" / "EgoPlan_validation.json"
+    assert {record.sample_id for record in read_annotations(verified, "val")} == {4, 5, 6}
+    assert all(record["note"] == "kept as it is" for record in json.loads(verified.read_text())["EgoPlan_validation"])
+    command = ["data", "prepare", "egoplan", str(verified), "--split", "val"]
+    done = CliRunner().invoke(
+        app, [*command, "--epic-kitchens", str(source / "epic"), "--ego4d", str(source / "ego4d")]
+    )
+    assert done.exit_code == 0, done.output
+
+
+def test_the_clip_ends_exactly_at_the_observation(source):
+    store = start(source)
+    folder = media_folder(store.path)
+    for item in store.items():
+        form = FLOW.form(item.shown, (), 0)
+        number = int(item.id)
+        observation = {5: 1, 6: 20}.get(number, 10 + 5 * number)
+        assert len(form.media) == (1 if number == 5 else 2)
+        assert read_number(folder_image(folder.file(form.media[-1]))) == observation
+        if number != 5:
+            path = folder.file(form.media[0])
+            frames = [read_number(frame) for frame in read_video_frames(path, range(count_video_frames(path)))]
+            assert frames[-1] == max(frames) == observation
+            assert frames[0] >= {6: 4}.get(number, 2)
+    store.close()
+
+
+def folder_image(path):
+    from PIL import Image
+
+    return Image.open(path).convert("RGB")
+
+
+def test_the_server_sends_clips_in_ranges_and_no_answer(source):
+    store = start(source)
+    with served(store, FLOW) as address:
+        client = enter(address, store, "annotator-1")
+        while "<video" not in client.page.text:
+            post(client, choice="A")
+        assert "golden" not in client.page.text
+        clip = re.search(r'<video src="([^"]+)"', client.page.text)[1]
+        answer = client.get(clip, headers={"Range": "bytes=0-99"})
+        assert (answer.status_code, len(answer.content), answer.headers["content-type"]) == (206, 100, "video/mp4")
+    store.close()
+
+
+def test_a_video_that_is_gone_is_told_without_its_path(source):
+    store = start(source)
+    (source / "ego4d" / "0a1b-2c.mp4").unlink()
+    with served(store, FLOW) as address:
+        lead = enter(address, store, "lead")
+        answer = lead.get(f"/item/{store.positions()['6']}/0")
+        assert (answer.status_code, "cannot be shown" in answer.text) == (404, True)
+        assert str(source) not in answer.text
+    store.close()
+
+
+def test_the_order_of_choices_is_the_annotators_own_and_stays(source):
+    store = start(source, annotators=6, per_item=6)
+    orders = Counter()
+    with served(store, FLOW) as address:
+        for known in store.progress():
+            client = enter(address, store, known.person)
+            order = tuple(re.findall(r'name="choice" value="([A-D])"', client.page.text))
+            assert sorted(order) == ["A", "B", "C", "D"]
+            assert order == tuple(re.findall(r'name="choice" value="([A-D])"', client.get("/").text))
+            orders[order] += 1
+    assert len(orders) > 1
+    store.close()
+
+
+def test_a_skip_needs_its_reason(source):
+    store = start(source)
+    with served(store, FLOW) as address:
+        client = enter(address, store, "annotator-1")
+        assert post(client, choice="skip").status_code == 422
+        assert form_in(client.page.text)[0]
+        assert post(client, choice="skip", reason="ambiguous").status_code == 200
+    store.close()
+
+
+def test_questions_of_the_qualification_are_not_kept(source):
+    store = start(source, qualification=2, seniors=2)
+    verify(store, lambda person, goal: {"choice": RECORD["golden_choice_idx"]})
+    for person in ("annotator-1", "annotator-2"):
+        for senior in ("senior-1", "senior-2"):
+            store.judge_qualification(person, senior, True, "")
+    verify(store, lambda person, goal: {"choice": RECORD["golden_choice_idx"]})
+    store.close()
+    rejected, output = export(store)
+    assert [*rejected.values()] == [SERVED, SERVED]
+    assert "Questions kept: 4 of 6" in output
+
+
+def test_labels_of_those_who_did_not_pass_do_not_count(source):
+    store = start(source, qualification=2, seniors=2)
+    verify(store, lambda person, goal: {"choice": RECORD["golden_choice_idx"]})
+    for senior in ("senior-1", "senior-2"):
+        store.judge_qualification("annotator-1", senior, True, "")
+        store.judge_qualification("annotator-2", senior, True, "")
+    verify(store, lambda person, goal: {"choice": RECORD["golden_choice_idx"]})
+    store.judge_qualification("annotator-2", "senior-1", False, "seen later")
+    store.close()
+    assert "Questions kept: 0 of 6" in export(store)[1]
+
+
+def test_all_of_it_can_be_moved(source, tmp_path_factory):
+    start(source).close()
+    source = source.rename(tmp_path_factory.mktemp("elsewhere") / "moved")
+    store = start(source)
+    for media in FLOW.form(store.item(0).shown, (), 0).media:
+        assert media_folder(store.path).file(media).is_relative_to(source)
+    store.close()
+
+
+def test_missing_frames_are_told(source):
+    (source / "ego4d" / "0a1b-2c.mp4").unlink()
+    with pytest.raises(LmmsEgoplanError, match=r"0a1b-2c\.mp4(.|\n)*--skip-missing"):
+        start(source)
+
+
+def test_missing_media_block_nobody(source, log):
+    video = source / "ego4d" / "0a1b-2c.mp4"
+    frame = frame_path(source / "epic" / "P01" / "rgb_frames" / "P01_02", 30)
+    video.rename(source / "away.mp4")
+    start(source, skip_missing=True).close()
+    assert any("Left out, without footage: 1" in line and "0a1b-2c.mp4" in line for line in log)
+    (source / "away.mp4").rename(video)
+    frame.unlink()
+    with pytest.raises(LmmsEgoplanError, match="--skip-missing"):
+        start(source)
+    store = start(source, skip_missing=True)
+    assert {item.id for item in store.items()} == {"1", "2", "3", "4", "5"}
+    with served(store, FLOW) as address:
+        for name in ("annotator-1", "annotator-2"):
+            client, kinds = enter(address, store, name), Counter()
+            while 'id="label"' in client.page.text:
+                pictures = re.findall(r'src="([^"]+/media/[^"]+)"', client.page.text)
+                is_seen = all(client.get(picture).status_code == 200 for picture in pictures)
+                kinds[is_seen] += 1
+                sent = {"choice": RECORD["golden_choice_idx"]} if is_seen else {"reason": "cannot be seen"}
+                assert post(client, "/label/" if is_seen else "/skip/", **sent).status_code == 200
+            assert (kinds[True], kinds[False]) == (4, 1)
+    store.close()
+    rejected, output = export(store)
+    assert (rejected, "Questions kept: 4 of 5" in output) == ({4: OPEN}, True)
+    assert len((source / "out" / "skipped.jsonl").read_text().splitlines()) == 2
+
+
+def command(source, *options):
+    items, db = source / "built.json", source / "labels.sqlite"
+    roots = ["--epic-kitchens", source / "epic", "--ego4d", source / "ego4d"]
+    return [str(word) for word in ("annotate", "egoplan", "--items", items, "--db", db, *roots, *options)]
+
+
+@pytest.mark.parametrize("given", ["0", "3"])
+def test_a_qualification_stays_as_it_was(source, given):
+    start(source, qualification=2, seniors=2).close()
+    refused = CliRunner().invoke(app, command(source, "--qualification", given))
+    assert refused.exit_code == 1
+    assert f"--qualification {given}" in refused.output
+    assert "made with 2" in refused.output
+
+
+@pytest.mark.whole
+def test_all_clips_are_cut_before_the_page_opens(source):
+    frame = frame_path(source / "epic" / "P01" / "rgb_frames" / "P01_02", 30)
+    frame.write_bytes(frame.read_bytes()[:50])
+    options = ["--qualification", 0, "--annotators", 2, "--cut", "--height", 32, "--port", free_port()]
+    words = [sys.executable, "-m", "lmms_egoplan", *command(source, *options)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
+        lines = []
+        while "Stop with" not in "".join(lines):
+            lines.append(server.stdout.readline())
+        made = list((source / "labels.sqlite.media").iterdir())
+        server.send_signal(signal.SIGINT)
+    assert sum("/enter/" in line for line in lines) == 3
+    # Five questions have a clip; the observation and the clip of one are damaged.
+    assert lines[0].startswith("Pictures and clips: 11, of which 2 cannot be shown")
+    assert frame.name in lines[1]
+    assert len(made) == 9
+
+
+def test_the_items_of_another_file_are_refused_without_media_too(source):
+    start(source).close()
+    built = json.loads((source / "built.json").read_text())
+    built["EgoPlan_validation"][2]["task_goal"] = "another goal"
+    (source / "built.json").write_text(json.dumps(built))
+    with pytest.raises(LmmsEgoplanError, match="the items are not those"):
+        start(source, skip_missing=True)
+    for index, question in enumerate(built["EgoPlan_validation"]):
+        question["sample_id"] += 100 + index
+    (source / "built.json").write_text(json.dumps(built))
+    with pytest.raises(LmmsEgoplanError, match="the items are not those"):
+        start(source, skip_missing=True)
+
+
+def test_the_next_clip_is_cut_ahead(source):
+    store = start(source)
+    with served(store, FLOW) as address:
+        enter(address, store, "annotator-1")
+        item, _ = store.upcoming("annotator-1")
+        assert item.id != store.next_slot("annotator-1").item.id
+        wait_until(lambda: len(list(media_folder(store.path)._folder.glob("*.mp4"))) == 1)
+        (made,) = media_folder(store.path)._folder.glob("*.mp4")
+        (clip, _) = FLOW.form(item.shown, (), 0).media
+        assert media_folder(store.path).file(clip) == made
+    store.close()

@@ -1,0 +1,174 @@
+"""A loopback language model that describes and changes activities, sees colours in pictures, and fails by rule."""
+
+import base64
+import json
+import re
+from io import BytesIO
+
+from PIL import Image
+
+from construction.actplan.rooms import things_of
+from judge_server import JudgeServer, Reply
+from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
+from lmms_egoplan.benchmarks.actplan.bddl.problems import literals_of
+
+# What a text says of a predicate.
+_WORDS = {"ontop": "on top", "onfloor": "on the floor", "nextto": "next to", "inroom": "in", "toggled_on": "toggled on"}
+_CIRCUMSTANCES = ("{} is burnt", "{} has gone bad", "{} is stained", "{} is stained", "{} is soaked")
+
+
+class LanguageModel(JudgeServer):
+    """Replies to the prompts of a construction.
+
+    faults: by kind of prompt and activity (of its problem's name), what goes wrong; see `_spoil`.
+    """
+
+    def __init__(self, faults=None, meanwhile=lambda prompt: None):
+        self.faults = faults or {}
+        self.meanwhile = meanwhile
+        super().__init__(self._reply)
+
+    @staticmethod
+    def prompt_of(body):
+        """A prompt's text, and behind it what is seen in its picture."""
+        content = body["messages"][-1]["content"]
+        if isinstance(content, str):
+            return content
+        url = next(part["image_url"]["url"] for part in content if part["type"] == "image_url")
+        with Image.open(BytesIO(base64.b64decode(url.partition(",")[2]))) as image:
+            things = things_of(image.convert("RGB"))
+        return JudgeServer.prompt_of(body) + f"\n[{', '.join(things)}]"
+
+    def _reply(self, prompt, before):
+        self.meanwhile(prompt)
+        kind = kind_of(prompt)
+        activity = activity_of(prompt)
+        fault = self.faults.get((kind, activity), "")
+        text = json.dumps(_ANSWERS[kind](prompt))
+        return _spoil(text, fault, kind, before)
+
+
+def kind_of(prompt):
+    """``description``, ``again``, ``circumstances``, ``change`` or ``seen``."""
+    if "Your description was:" in prompt:
+        return "again"
+    for kind, words in (
+        ("seen", "The picture shows"),
+        ("circumstances", "List the common procedure"),
+        ("change", "Change it so that"),
+    ):
+        if words in prompt:
+            return kind
+    return "description"
+
+
+def activity_of(prompt):
+    """The activity that a prompt is about; "" for a picture's."""
+    if match := re.search(r"does this household activity: (.*)\.\n", prompt):
+        return match[1].replace(" ", "_")
+    names = re.findall(r"\(problem (\S+?)(?:_sample)?_[0-9]\)", prompt)
+    return names[-1] if names else ""
+
+
+def problem_of(prompt):
+    """The problem that a prompt asks about: the last one in it."""
+    start = prompt.rindex("(define (problem")
+    depth = 0
+    for end in range(start, len(prompt)):
+        depth += {"(": 1, ")": -1}.get(prompt[end], 0)
+        if depth == 0:
+            return parse_problem(prompt[start : end + 1], "prompt")
+    raise ValueError("no problem")
+
+
+def text_of(problem):
+    """Every object and fact, and every condition with its numbers, one after the other."""
+    kinds = {thing.name: _words(thing.type) for thing in problem.objects}
+    told = [f"There are {', '.join(sorted({*kinds.values()} - {'agent'}))}."]
+    for atom, asked, _ in (literal for fact in problem.init for literal in literals_of(fact)):
+        first, *others = map(_words, atom.arguments)
+        told.append(f"The {first} is {_state(atom, asked)}{''.join(f' the {other}' for other in others)}.")
+    groups = {}
+    for atom, asked, bound in (literal for goal in problem.goal for literal in literals_of(goal)):
+        names = tuple(kinds.get(name) or _words(bound[name]) for name in atom.arguments)
+        things = groups.setdefault((_state(atom, asked), names, bool(bound)), [set() for _ in names])
+        for own, name in zip(things, atom.arguments, strict=True):
+            own.add(name)
+    for (state, names, is_bound), things in groups.items():
+        numbers = [len(own) for own in things]
+        if is_bound:
+            told.append(f"Each {names[0]} must be {state}{''.join(f' the {name}' for name in names[1:])}.")
+        elif len({*names}) < len(names):
+            told.append(f"{len(set.union(*things))} {names[0]}s must be {state} one another.")
+        else:
+            first, *others = (f"{n} {name}{'s' * (n > 1)}" for n, name in zip(numbers, names, strict=True))
+            told.append(f"{first} must be {state} {' '.join(others)}".rstrip() + ".")
+    return " ".join(dict.fromkeys(told))
+
+
+def _words(name):
+    return name.partition(".")[0].replace("_", " ")
+
+
+def _state(atom, asked):
+    return f"{'' if asked else 'not '}{_WORDS.get(atom.predicate, atom.predicate)}"
+
+
+def _describe(prompt):
+    circumstance = re.search("the description must tell it: (.*)", prompt)
+    return {"description": text_of(problem_of(prompt)) + (f" {circumstance[1]}." if circumstance else "")}
+
+
+def _circumstances(prompt):
+    thing = re.search(r"There are ([^,.]+)", prompt)[1]
+    told = [{"step": 1, "circumstance": text.format(f"the {thing}")} for text in _CIRCUMSTANCES]
+    return {"procedure": ["go there", f"take the {thing}", "put it away"], "circumstances": told}
+
+
+def _change(prompt):
+    problem = problem_of(prompt)
+    circumstance = re.search("so that this circumstance holds: (.*)", prompt)[1]
+    predicate = next((name for name in ("burnt", "stained", "soaked") if name in circumstance), "perished")
+    thing = next(one.name for one in problem.objects if not one.name.startswith("agent"))
+    bddl = str(problem).replace("(:init", f"(:init\n        ({predicate} {thing})")
+    assert not any(fact.op == "not" and fact.parts[0].predicate == predicate for fact in problem.init)
+    category = "object property" if predicate == "burnt" else "event causality"
+    return {"category": category, "problem": bddl}
+
+
+def _seen(prompt):
+    asked = re.search("can be seen clearly in it: (.*)\\?", prompt)[1].split(", ")
+    things = re.search(r"\n\[(.*)\]$", prompt)[1].split(", ")
+    return [thing for thing in asked if thing in things]
+
+
+_ANSWERS = {
+    "description": _describe,
+    "again": _describe,
+    "circumstances": _circumstances,
+    "change": _change,
+    "seen": _seen,
+}
+
+
+def _spoil(text, fault, kind, before):
+    if fault == "prose":
+        return Reply("Sure! There is nothing to say about it.")
+    if fault == "incomplete":
+        return Reply(json.dumps({"description": "There is a thing somewhere."}))
+    if fault == "refused":
+        return Reply("the prompt is too long", status=400)
+    if fault == "once 500" and before == 0:
+        return Reply("out of memory", status=500)
+    if fault == "cut off":
+        return Reply(text[: len(text) // 2], finish="length")
+    if fault == "other form":
+        return Reply(json.dumps({"answer": [text]}))
+    if fault == "fenced":
+        return Reply(f"```json\n{text}\n```")
+    if fault in ("bad bddl", "unchanged"):
+        bddl = json.loads(text)["problem"]
+        changed = bddl[:-4] if fault == "bad bddl" else re.sub(r"\(:init\n.*\n", "(:init\n", bddl, count=1)
+        return Reply(json.dumps(json.loads(text) | {"problem": changed}))
+    assert fault in ("", "once 500")
+    return Reply(text)

@@ -1,0 +1,228 @@
+"""Activities read, described, and changed by circumstances: every fault of a language model has its reason."""
+
+import json
+import re
+
+import pytest
+
+from construction.actplan.language_model import LanguageModel, activity_of, kind_of, text_of
+from construction.actplan.rooms import ACTIVITIES, write_activities
+from judge_server import Reply
+from judging.asked import KEY
+from lmms_egoplan.benchmarks.actplan.bddl.description import unnamed
+from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
+from lmms_egoplan.construction.actplan import circumstances, sources, texts
+from lmms_egoplan.construction.actplan.circumstances import change, propose, read_verdicts
+from lmms_egoplan.construction.actplan.sources import examples_for, read_activities, read_examples
+from lmms_egoplan.construction.actplan.texts import describe
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.judging import JudgeSettings
+from lmms_egoplan.judging.json_replies import CUT_OFF, NO_REPLY, NOT_JSON
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    return write_activities(tmp_path / "bddl")
+
+
+def settings(server):
+    return JudgeSettings("model", server.url, KEY, 4)
+
+
+def reasons(rejections):
+    return [(left.where, left.reason) for left in rejections]
+
+
+def test_no_example_is_of_the_activity_itself(folder):
+    activities, examples = read_activities(folder)[0], read_examples(folder)
+    for activity in activities:
+        shown = examples_for(activity, examples, 3)
+        assert len(shown) == 3
+        assert shown == examples_for(activity, examples[::-1], 3)
+        assert not [bddl for bddl, _ in shown if f"(problem {activity.name}_" in bddl]
+        assert not [text for _, text in shown if "Generate" in text]
+
+
+def test_descriptions_lack_nothing_or_have_a_reason(folder):
+    activities, examples = read_activities(folder)[0], read_examples(folder)
+    names = [activity.name for activity in activities]
+    faults = dict(zip(names, ("incomplete", "prose", "cut off", "refused", "other form"), strict=True))
+    with LanguageModel({("description", name): fault for name, fault in faults.items()}) as server:
+        made, rejections = describe(activities, examples, settings(server), False)
+        (again,) = [prompt for prompt in server.prompts if kind_of(prompt) == "again"]
+    assert "\n- (inside ?cup.n.01 ?sink.n.01_1): " in again
+    assert "There is a thing somewhere." in again
+    assert list(made) == [f"{names[0]}/0"]
+    assert not unnamed(activities[0].problem, made[f"{names[0]}/0"])
+    assert reasons(rejections) == [
+        (f"{names[1]}/0", NOT_JSON),
+        (f"{names[2]}/0", CUT_OFF),
+        (f"{names[3]}/0", NO_REPLY),
+        (f"{names[4]}/0", texts.NO_DESCRIPTION),
+    ]
+
+
+def test_a_description_is_asked_for_twice_at_most(folder):
+    activities, examples = read_activities(folder)[0][:1], read_examples(folder)
+    name = activities[0].name
+    with LanguageModel({("description", name): "incomplete", ("again", name): "incomplete"}) as server:
+        made, rejections = describe(activities, examples, settings(server), False)
+        assert len(server.prompts) == 2
+    assert made == {}
+    assert reasons(rejections) == [(f"{name}/0", texts.INCOMPLETE)]
+    assert "cup.n.01" in rejections[0].detail
+
+
+def test_every_wrong_change_has_its_reason(folder):
+    activities = read_activities(folder)[0]
+    faults = ("prose", "bad bddl", "unchanged", "other form", "")
+    with LanguageModel({("change", a.name): fault for a, fault in zip(activities, faults, strict=True)}) as server:
+        accepted = [(activity.name, "the thing is burnt") for activity in activities]
+        accepted += [(activities[-1].name, "the thing has gone bad"), (activities[-1].name, "the thing is soaked")]
+        accepted += [("making_tea", "there is no tea")]
+        changed, rejections = change(activities, accepted, settings(server), False)
+    (made,) = changed
+    assert (made.key, made.category, made.circumstance) == (
+        f"{activities[-1].name}/1",
+        "object property",
+        "the thing is burnt",
+    )
+    assert made.problem.name == f"{activities[-1].name}_1"
+    assert parse_problem(str(made.problem), "again") == made.problem
+    assert [left.reason for left in rejections] == [
+        circumstances.UNKNOWN_ACTIVITY,
+        NOT_JSON,
+        circumstances.BAD_BDDL,
+        circumstances.UNCHANGED,
+        circumstances.NO_PROBLEM,
+        circumstances.UNKNOWN_PREDICATE,
+        circumstances.NOT_NEEDED,
+    ]
+    assert "perished" in rejections[-2].detail
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        (
+            "(forall (?cup.n.01 - cup.n.01) (inside ?cup.n.01 ?shelf.n.01_1))",
+            "(ontop ?cup.n.01_1 ?table.n.02_1)",
+            "start",
+        ),
+        ("(:goal (and", "(:goal (and (frozen ?cup.n.01_1) (not (frozen ?cup.n.01_1))", "(frozen ?cup.n.01_1)"),
+        ("(inroom table.n.02_1 kitchen)", "(inside cup.n.01_1 cup.n.01_1)", "(inside ?cup.n.01_1 ?cup.n.01_1)"),
+        ("(inroom table.n.02_1 kitchen)", "(inside table.n.02_1 cup.n.01_1)", "(inside ?table.n.02_1 ?cup.n.01_1)"),
+        ("(inroom table.n.02_1 kitchen)", "(not (burnt cup.n.01_1))", "(not (burnt ?cup.n.01_1))"),
+        ("agent.n.01_1 - agent.n.01", "", "agent"),
+    ],
+)
+def test_changed_problems_that_contradict_themselves_are_left_out(folder, old, new, named):
+    activities = [activity for activity in read_activities(folder)[0] if activity.name == "storing_cups"]
+    bddl = (folder / "storing_cups/problem0.bddl").read_text().replace("(:init", "(:init (burnt cup.n.01_1)")
+    assert old in bddl
+    reply = {"category": "object property", "problem": bddl.replace(old, new)}
+    with LanguageModel() as server:
+        server.reply = lambda prompt, before: Reply(json.dumps(reply))
+        changed, rejections = change(activities, [("storing_cups", "a cup is burnt")], settings(server), False)
+    assert changed == []
+    (left,) = rejections
+    assert left.reason == circumstances.BAD_BDDL
+    assert named in left.detail
+
+
+def test_nothing_is_proposed_where_a_counterfactual_is_there(folder):
+    for name in list(ACTIVITIES)[:2]:
+        bddl = (folder / name / "problem0.bddl").read_text().replace(f"{name}_0", f"{name}_1")
+        (folder / name / "problem1.bddl").write_text(bddl)
+    (folder / "cleaning_cups" / "task_description_1.txt").write_text("The sink is blocked.\n")
+    activities, rejections = read_activities(folder)
+    assert reasons(rejections) == [("packing_cookies/problem1.bddl", sources.NOT_COUNTERFACTUAL)]
+    assert [activity.key for activity in activities].count("cleaning_cups/1") == 1
+    told = {activity.key: "There are a cup." for activity in activities}
+    with LanguageModel() as server:
+        propose(activities, told, settings(server), False)
+        assert "cleaning_cups" not in map(activity_of, server.prompts)
+        assert len(server.prompts) == 4
+
+
+def test_problems_that_cannot_be_used_are_told(folder):
+    (folder / "cleaning_cups/problem0.bddl").write_text("(define (problem x)")
+    path = folder / "storing_cups/problem0.bddl"
+    path.write_text(path.read_text().replace("(ontop cup.n.01_1", "(perished cup.n.01_1) (ontop cup.n.01_9"))
+    (folder / "filling_sink/problem0.bddl").write_bytes(b"\xff")
+    activities, rejections = read_activities(folder)
+    assert [activity.name for activity in activities] == ["packing_cookies", "putting_away_cookies"]
+    assert [left.reason for left in rejections] == [sources.INVALID] * 3
+    assert "perished" in rejections[2].detail
+    for name in ("packing_cookies", "putting_away_cookies"):
+        (folder / name / "problem0.bddl").write_text("")
+    with pytest.raises(LmmsEgoplanError, match="none of its 5 problems can be used"):
+        read_activities(folder)
+
+
+def test_wrong_folders_are_told(tmp_path, folder):
+    with pytest.raises(LmmsEgoplanError, match="no such folder"):
+        read_activities(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(LmmsEgoplanError, match="no BDDL problem"):
+        read_activities(tmp_path / "empty")
+    for path in folder.glob("*/task_description_0.txt"):
+        path.unlink()
+    with pytest.raises(LmmsEgoplanError, match="--examples"):
+        read_examples(folder)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "line 1"),
+        ('{"id": "a/1", "activity": "a", "circumstance": "b"}', "line 1: accepted"),
+        ('{"id": "a/1", "activity": "a", "circumstance": 3, "accepted": true}', "line 1: circumstance"),
+        (None, re.escape("no circumstances.jsonl in it")),
+    ],
+)
+def test_wrong_exports_are_told(tmp_path, line, message):
+    if line is not None:
+        (tmp_path / "circumstances.jsonl").write_text(line)
+    with pytest.raises(LmmsEgoplanError, match=message):
+        read_verdicts(tmp_path)
+
+
+def test_verdicts_come_in_the_order_of_the_proposals(tmp_path):
+    ids = ("b/10", "b/2", "a/3", "b/1")
+    lines = [{"id": name, "activity": name[0], "circumstance": name, "accepted": name != "b/1"} for name in ids]
+    (tmp_path / "circumstances.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    verdicts = read_verdicts(tmp_path)
+    assert verdicts.accepted == [("a", "a/3"), ("b", "b/2"), ("b", "b/10")]
+    assert reasons(verdicts.others) == [("b", circumstances.NOT_ACCEPTED)]
+
+
+def test_a_description_has_to_tell_what_the_circumstance_changes(folder):
+    activities, examples = read_activities(folder)[0], read_examples(folder)
+    with LanguageModel() as server:
+        (changed,), _ = change(activities, [("storing_cups", "the cup is burnt")], settings(server), False)
+        assert [str(fact) for fact in changed.changes] == ["(burnt ?cup.n.01_1)"]
+
+        def forget(prompt, _):
+            text = text_of(changed.problem)
+            return Reply(
+                json.dumps({"description": text if kind_of(prompt) == "again" else text.replace("burnt", "there")})
+            )
+
+        server.reply = forget
+        made, rejections = describe([changed], examples, settings(server), False)
+        assert "- (burnt ?cup.n.01_1)" in server.prompts[-1]
+    assert rejections == []
+    assert "burnt" in made["storing_cups/1"]
+
+
+def test_examples_are_complete_where_there_are_enough(folder):
+    path = folder / "storing_cups/task_description_0.txt"
+    path.write_text("Store things.\nGenerate admissible procedural plans.")
+    activities, examples = read_activities(folder)[0], read_examples(folder)
+    assert [example.activity for example in examples if not example.is_complete] == ["storing_cups"]
+    for activity in activities:
+        shown = [text for _, text in examples_for(activity, examples, 3)]
+        assert "Store things." not in shown
+    assert "Store things." in [text for _, text in examples_for(activities[0], examples, 4)]

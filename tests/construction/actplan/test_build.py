@@ -1,0 +1,398 @@
+"""The whole way: activities and tours, a language model on loopback that fails, people on the page, prepared data."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections import Counter
+from functools import partial
+from hashlib import sha256
+from html import unescape
+
+import pytest
+from typer.testing import CliRunner
+
+from annotation.serving import enter, post, served
+from construction.actplan.language_model import LanguageModel, kind_of
+from construction.actplan.rooms import room, write_activities, write_folder, write_tour
+from judging.asked import KEY
+from lmms_egoplan.annotation import actplan_circumstances
+from lmms_egoplan.annotation import actplan_plans as actplan_plans
+from lmms_egoplan.annotation.serve import open_store
+from lmms_egoplan.benchmarks.actplan.bddl.description import unnamed
+from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
+from lmms_egoplan.benchmarks.actplan.splits import PREPARED
+from lmms_egoplan.cli import app
+from lmms_egoplan.construction.actplan import circumstances, layout, tours, views
+from lmms_egoplan.construction.actplan import sources as sources_module
+from lmms_egoplan.construction.actplan.build import NO_ACTIVITY
+from lmms_egoplan.construction.actplan.folders import alone
+from lmms_egoplan.construction.actplan.sources import INSTRUCTION
+from lmms_egoplan.judging.json_replies import NOT_JSON, WRONG_FORM
+from lmms_egoplan.outputs import MANIFEST
+from patience import FOREVER_S, wait_until
+from shared_data import DATA
+
+REAL = DATA / "actplan" / "bddl" / "activity_definitions"
+ROOMS = [room("cup", "shelf"), room("sink"), room("table", "carton")]
+
+FAULTS = {
+    ("description", "cleaning_cups"): "incomplete",
+    ("description", "filling_sink"): "once 500",
+    ("description", "storing_cups"): "prose",
+    ("description", "packing_cookies"): "fenced",
+    ("circumstances", "filling_sink"): "other form",
+}
+
+
+@pytest.fixture
+def sources(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    write_activities(tmp_path / "bddl")
+    home = tmp_path / "tours" / "home"
+    write_tour(home / "cleaning_cups/0/sample_0.mp4", [room("cup", "shelf"), room("sink"), room("table", "carton")])
+    write_folder(home / "packing_cookies/0/sample_0", [room("cookie", "table"), room("carton"), room("shelf", "cup")])
+    write_folder(home / "packing_cookies/1/sample_0", [room("cookie", "sink"), room("carton", "table")])
+    return tmp_path
+
+
+def run(*arguments):
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return done.exit_code, done.output
+
+
+def build(folder, server, *more, monkeypatch, lost=False):
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_API_KEY", KEY)
+    options = (
+        "--bddl",
+        folder / "bddl",
+        "--images",
+        folder / "tours",
+        "--llm",
+        "seeing-model",
+        "--out",
+        folder / "built",
+    )
+    code, output = run("data", "build", "actplan", *options, *more)
+    assert (code, "no usable reply" in output) == ((1, True) if lost else (0, False)), output
+    return output
+
+
+def people(flow, db, read_items, answer, out):
+    """Two people label all items on the page, and the labels are exported."""
+    store = open_store(flow, db, read_items, "items", 2, 2)
+    with served(store, flow) as address:
+        for known in store.progress():
+            client = enter(address, store, known.person)
+            while 'id="label"' in client.page.text:
+                reply = post(client, **answer(known.person, unescape(client.page.text)))
+                assert reply.status_code == 200, reply.text
+    store.close()
+    code, output = run("annotate", "export", "--db", db, "--out", out)
+    assert code == 0, output
+    return output
+
+
+def choose(person, page):
+    """Stained things are said to be implausible; things that have gone bad are said to be sayable, wrongly."""
+    stated = re.search(r"Circumstance</h2>.*?>([^<]+)</", page, re.DOTALL)[1]
+    return {"plausible": "no" if "stained" in stated else "yes", "expressible": "yes"}
+
+
+def carried(place, thing, *numbers):
+    """The steps by which some things come into a place."""
+    own = (
+        ("walk_to(table)", f"grab({thing}_{n})", f"walk_to({place})", f"place_inside({place}, {thing}_{n})")
+        for n in numbers
+    )
+    return [step for steps in own for step in steps]
+
+
+def write(person, page):
+    """The first person carries both things, as the goal has it; the second one leaves one on the table."""
+    objects = re.search(r"Objects</h2>.*?>([^<]+)</", page, re.DOTALL)[1].split(", ")
+    (thing,) = {"cup", "cookie"}.intersection(objects)
+    (place,) = {*objects} - {thing, "table"}
+    return {"plan": "\r\n".join(carried(place, thing, *((1, 2) if person.endswith("1") else (1,))))}
+
+
+def rejections(folder):
+    return [json.loads(line) for line in (folder / "built" / "rejections.jsonl").read_text().splitlines()]
+
+
+def reasons(folder):
+    return sorted({(left["step"], left["reason"]) for left in rejections(folder)})
+
+
+def test_from_activities_and_tours_to_prepared_data(sources, monkeypatch):
+    built = sources / "built"
+    with LanguageModel(FAULTS) as server:
+        output = build(sources, server, monkeypatch=monkeypatch, lost=True)
+        assert "lmms-egoplan annotate actplan-circumstances --items" in output
+        assert "4 activities described, 0 of them changed by a circumstance; 2 instances with views" in output
+        told = people(
+            actplan_circumstances.FLOW,
+            sources / "circumstances.sqlite",
+            lambda _: actplan_circumstances.read_items(built / "circumstances.jsonl"),
+            choose,
+            sources / "chosen",
+        )
+        # Three activities with five circumstances each, of which one was told twice and one is implausible.
+        assert "Circumstances decided: 12 of 12, accepted: 9" in told
+        asked = len(server.prompts)
+        build(sources, server, "--circumstances", sources / "chosen", monkeypatch=monkeypatch)
+        assert {kind_of(prompt) for prompt in server.prompts[asked:]} <= {"change", "description", "again", "seen"}
+        told = people(
+            actplan_plans.FLOW,
+            sources / "plans.sqlite",
+            lambda folder: actplan_plans.read_items(built / "instances.jsonl", folder),
+            write,
+            sources / "written",
+        )
+        assert "Goal check (a note): 3 of 6 plans miss a condition; not checkable: 0" in told
+        asked = len(server.prompts)
+        more = ("--circumstances", sources / "chosen", "--plans", sources / "written")
+        output = build(sources, server, *more, monkeypatch=monkeypatch)
+        # Nothing but what got no usable reply is asked again.
+        assert server.prompts[asked:] == []
+        assert "3 instances with views, 3 with gold plans" in output
+        # An earlier command again, without tours and plans: what was made of these stays.
+        before = contents(built)
+        options = ("--bddl", sources / "bddl", "--llm", "seeing-model", "--out", built)
+        code, output = run("data", "build", "actplan", *options, "--circumstances", sources / "chosen")
+        assert code == 0, output
+        assert contents(built).keys() == before.keys()
+        assert {name for name, content in contents(built).items() if content != before[name]} <= {"rejections.jsonl"}
+    code, output = run("data", "prepare", "actplan", built / "annotation")
+    assert code == 0, output
+    rows = {row["id"]: row for row in PREPARED.load("test")}
+    assert set(rows) == {
+        "home/cleaning_cups/0/sample_0",
+        "home/packing_cookies/0/sample_0",
+        "home/packing_cookies/1/sample_0",
+    }
+    changed = rows["home/packing_cookies/1/sample_0"]
+    assert "burnt" in changed["task_description"]
+    assert changed["task_description"].endswith(f"{INSTRUCTION}\n")
+    # The goal check of runs finds each instance's own problem.
+    assert "(burnt cookie.n.01_1)" in changed["problem"]
+    assert all(row["problem"] for row in rows.values())
+    plans = sorted([changed["gold_plan_1"], changed["gold_plan_2"]], key=len)
+    assert plans == [carried("carton", "cookie", 1), carried("carton", "cookie", 1, 2)]
+    assert [len(row["images"]) for row in rows.values()] == [3, 2, 2]
+    line = json.loads((built / "instances.jsonl").read_text().splitlines()[0])
+    # One of each room, sharp, with its time in the video.
+    assert [int(view["time"] // 2) for view in line["views"]] == [0, 1, 2]
+    assert (line["id"], line["unseen"]) == ("home/cleaning_cups/0/sample_0", [])
+    assert reasons(sources) == [
+        ("change", circumstances.NOT_NEEDED),
+        ("change", circumstances.UNKNOWN_PREDICATE),
+        ("circumstance", circumstances.NOT_ACCEPTED),
+        ("circumstance", circumstances.REPEATED),
+        ("circumstance", WRONG_FORM),
+        ("description", NOT_JSON),
+    ]
+    assert (built / "figure_4.csv").read_text().splitlines()[1] == "object property,1,0,1,1,0,0"
+
+
+def test_views_by_hand_and_tours_that_do_not_fit(sources, monkeypatch):
+    (sources / "tours/home/making_tea/0").mkdir(parents=True)
+    (sources / "tours/home/making_tea/0/sample_0.mp4").write_bytes(b"no video")
+    (sources / "tours/home/filling_sink/0").mkdir(parents=True)
+    (sources / "tours/home/filling_sink/0/sample_0.mp4").write_bytes(b"no video")
+    (sources / "views.csv").write_text(
+        "id,view\nhome/cleaning_cups/0/sample_0,0.5\nhome/cleaning_cups/0/sample_0,2.5\n"
+    )
+    with LanguageModel() as server:
+        build(sources, server, "--views", sources / "views.csv", monkeypatch=monkeypatch)
+    assert reasons(sources) == [
+        ("circumstance", circumstances.REPEATED),
+        ("tour", NO_ACTIVITY),
+        ("tour", tours.BAD_VIDEO),
+        ("views", views.TOO_FEW),
+    ]
+    first, *_ = [json.loads(line) for line in (sources / "built/instances.jsonl").read_text().splitlines()]
+    assert [(view["time"], view["objects"]) for view in first["views"]] == [(0.5, None), (2.5, None)]
+
+
+def test_goals_that_no_plan_was_found_for_are_named(sources, monkeypatch):
+    """Their activities are kept: the search may miss a plan."""
+    path = sources / "bddl/storing_cups/problem0.bddl"
+    path.write_text(path.read_text().replace("(:goal (and", "(:goal (and (burnt ?cup.n.01_1)"))
+    with LanguageModel() as server:
+        output = build(sources, server, monkeypatch=monkeypatch)
+    (line,) = [line for line in output.splitlines() if "No plan found" in line]
+    assert "storing_cups/0" in line
+    assert "(burnt ?cup.n.01_1)" in line
+    assert "5 activities described" in output
+
+
+def test_plans_for_other_texts_and_views_are_left_out(sources, monkeypatch):
+    with LanguageModel() as server:
+        build(sources, server, monkeypatch=monkeypatch)
+        lines = [json.loads(line) for line in (sources / "built/instances.jsonl").read_text().splitlines()]
+        names = [line["id"] for line in lines]
+        kept = [
+            [sha256((sources / "built" / image).read_bytes()).hexdigest()[:32] + ".png" for image in line["images"]]
+            for line in lines
+        ]
+        plan = {"plans": [{"steps": ["grab(cup)"]}] * 2}
+        exported = [
+            {"id": names[0], "description": "Another text.", "images": kept[0]} | plan,
+            {"id": names[1], "description": lines[1]["description"], "images": kept[1][::-1]} | plan,
+            {"id": "home/making_tea/0/sample_0", "description": "Make tea.", "images": kept[0]} | plan,
+        ]
+        (sources / "written").mkdir()
+        (sources / "written/gold_plans.jsonl").write_text("".join(json.dumps(line) + "\n" for line in exported))
+        output = build(sources, server, "--plans", sources / "written", monkeypatch=monkeypatch)
+    assert "2 instances with views, 0 with gold plans" in output
+    assert not (sources / "built/annotation").exists()
+    found = [(left["where"], left["reason"]) for left in rejections(sources) if left["step"] == "plan"]
+    assert found == [
+        (names[0], layout.OTHER_TEXT),
+        (names[1], layout.OTHER_IMAGES),
+        ("home/making_tea/0/sample_0", layout.UNKNOWN_INSTANCE),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--circumstances", "bddl"), "no circumstances.jsonl in it"),
+        (("--plans", "bddl"), "no gold_plans.jsonl in it"),
+        (("--images", "bddl"), "no tour in it"),
+        (("--examples", "tours"), "no BDDL problem"),
+        (("--views", "views.csv"), "views of home/x/0/sample_0, of which there is no tour"),
+        (("--out", "views.csv"), "a file is there"),
+        (("--bddl", "built/activities"), "built/activities: no such folder"),
+    ],
+)
+def test_wrong_inputs_are_told_before_anything_is_asked(sources, monkeypatch, more, message):
+    monkeypatch.chdir(sources)
+    (sources / "views.csv").write_text("id,view\nhome/x/0/sample_0,1\nhome/x/0/sample_0,2\n")
+    given = {"--bddl": "bddl", "--images": "tours", "--out": "built"} | dict([more])
+    with LanguageModel() as server:
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
+        code, output = run("data", "build", "actplan", *(part for pair in given.items() for part in pair))
+        assert (code, server.prompts) == (1, [])
+    assert message in " ".join(output.split())
+    assert not (sources / "built").exists()
+
+
+def contents(folder):
+    """All files, without what hangs on the time of the tour's file."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name not in ("views.json", MANIFEST)
+    }
+
+
+def test_one_process_builds_in_a_folder_at_a_time(sources, monkeypatch):
+    """The other one would delete what this one has begun to write."""
+    with LanguageModel() as server:
+        (sources / "built").mkdir()
+        (sources / "built" / MANIFEST).write_text(json.dumps({"command": "data build actplan"}))
+        with alone(sources / "built"):
+            options = ("--bddl", sources / "bddl", "--out", sources / "built")
+            monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
+            monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_API_KEY", KEY)
+            code, output = run("data", "build", "actplan", *options)
+        assert code == 1
+        assert "another process builds in" in " ".join(output.split())
+        assert server.prompts == []
+        build(sources, server, monkeypatch=monkeypatch)
+
+
+@pytest.mark.whole
+def test_same_output_after_a_kill(sources):
+    """Killed twice, while activities are described and while views are looked at."""
+    held, limit = threading.Event(), [None]
+    answered = []
+
+    def meanwhile(prompt):
+        if limit[0] is not None and len(answered) >= limit[0]:
+            held.wait(FOREVER_S)
+        answered.append(prompt)
+
+    def is_reached(process):
+        return len(answered) >= limit[0] or process.poll() is not None
+
+    def start(out, data, server):
+        environment = os.environ | {
+            "LMMS_EGOPLAN_DATA": str(data),
+            "LMMS_EGOPLAN_JUDGE_BASE_URL": server.url,
+            "LMMS_EGOPLAN_JUDGE_CONCURRENCY": "1",
+        }
+        options = ("--bddl", sources / "bddl", "--images", sources / "tours", "--out", out)
+        command = [sys.executable, "-m", "lmms_egoplan", "data", "build", "actplan", *map(str, options)]
+        return subprocess.Popen(command, env=environment)
+
+    with LanguageModel(meanwhile=meanwhile) as server:
+        assert start(sources / "whole", sources / "data-1", server).wait(FOREVER_S) == 0
+        prompts = len(answered)
+        assert prompts == 5 + 5 + 6
+        answered.clear()
+        for limit[0] in (3, 12):
+            held.clear()
+            with start(sources / "killed", sources / "data-2", server) as killed:
+                wait_until(partial(is_reached, killed))
+                killed.kill()
+            held.set()
+            assert not (sources / "killed/instances.jsonl").exists()
+        limit[0] = None
+        assert start(sources / "killed", sources / "data-2", server).wait(FOREVER_S) == 0
+        # What was in flight at a kill was answered to nobody.
+        assert prompts <= len(answered) <= prompts + 4
+    assert contents(sources / "killed") == contents(sources / "whole")
+
+
+@pytest.mark.whole
+@pytest.mark.skipif(not REAL.is_dir(), reason=f"{REAL} is absent")
+def test_all_released_problems(tmp_path, monkeypatch):
+    """From the 153 released problems to prepared data: 149 are valid, and 49 have no counterfactual."""
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    (tmp_path / "bddl").symlink_to(REAL)
+    names = sorted(path.name for path in REAL.iterdir() if path.is_dir())
+    for name in names:
+        for description in (0, 1):
+            write_folder(tmp_path / f"tours/Rs_int/{name}/{description}/sample_0", ROOMS)
+    built = tmp_path / "built"
+    with LanguageModel() as server:
+        output = build(tmp_path, server, monkeypatch=monkeypatch)
+        assert "149 activities described, 0 of them changed by a circumstance; 149 instances with views" in output
+        people(
+            actplan_circumstances.FLOW,
+            tmp_path / "circumstances.sqlite",
+            lambda _: actplan_circumstances.read_items(built / "circumstances.jsonl"),
+            lambda person, page: (
+                {"plausible": "yes", "expressible": "yes"} if "is burnt" in page else {"plausible": "no"}
+            ),
+            tmp_path / "chosen",
+        )
+        output = build(tmp_path, server, "--circumstances", tmp_path / "chosen", monkeypatch=monkeypatch)
+        told = people(
+            actplan_plans.FLOW,
+            tmp_path / "plans.sqlite",
+            lambda folder: actplan_plans.read_items(built / "instances.jsonl", folder),
+            lambda person, _: {"plan": "walk_to(table)"},
+            tmp_path / "written",
+        )
+        more = ("--circumstances", tmp_path / "chosen", "--plans", tmp_path / "written")
+        output = build(tmp_path, server, *more, monkeypatch=monkeypatch)
+    assert "Instances with their gold plans: 198 of 198" in told
+    assert "198 instances with views, 198 with gold plans" in output
+    code, output = run("data", "prepare", "actplan", built / "annotation")
+    assert code == 0, output
+    rows = PREPARED.load("test")
+    lines = [json.loads(line) for line in (built / "instances.jsonl").read_text().splitlines()]
+    assert len(rows) == len(lines) == 149 + 49
+    texts = {row["id"]: row["task_description"] for row in rows}
+    for line in lines:
+        assert texts[line["id"]] == line["description"]
+        assert not unnamed(parse_problem(line["problem"], line["id"]), line["description"])
+    left = Counter(left["reason"] for left in rejections(tmp_path))
+    assert (left[sources_module.INVALID], left[sources_module.NOT_COUNTERFACTUAL]) == (4, 13)

@@ -1,0 +1,187 @@
+"""The two pages of the construction: what people see and may answer, and what is exported."""
+
+import json
+from html import unescape
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from annotation.serving import enter, post, served
+from construction.actplan.rooms import PROBLEM, room
+from lmms_egoplan.annotation import actplan_circumstances
+from lmms_egoplan.annotation import actplan_plans as actplan_plans
+from lmms_egoplan.annotation.forms import FormError, Words
+from lmms_egoplan.annotation.serve import open_store
+from lmms_egoplan.cli import app
+from lmms_egoplan.errors import LmmsEgoplanError
+
+CIRCUMSTANCE = {"activity": "making_tea", "task": "Make tea.", "procedure": ["boil <water>", "pour"]}
+
+
+@given(st.text())
+def test_a_box_of_several_lines_keeps_them_and_no_other_blanks(text):
+    def read(rows):
+        try:
+            return Words("text", "Text", rows=rows).read([text])
+        except FormError:
+            return ""
+
+    assert read(2) == " ".join(text.split())
+    assert read(3).split("\n") == ([" ".join(line.split()) for line in text.splitlines() if line.strip()] or [""])
+
+
+@pytest.fixture
+def circumstances(tmp_path):
+    lines = [{"id": f"making_tea/{n}", **CIRCUMSTANCE, "circumstance": f"thing {n} is burnt"} for n in (1, 2, 3)]
+    path = tmp_path / "circumstances.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return open_store(
+        actplan_circumstances.FLOW,
+        tmp_path / "c.sqlite",
+        lambda _: actplan_circumstances.read_items(path),
+        "items",
+        2,
+        2,
+    )
+
+
+@pytest.fixture
+def instances(tmp_path):
+    room("cup", "table").save(tmp_path / "00001.png")
+    line = {
+        "id": "home/storing_cups/0/sample_0",
+        "description": "Put the cups into the shelf.",
+        "objects": ["cup", "shelf"],
+    }
+    line |= {"problem": PROBLEM.format(name="storing_cups", thing="cup", place="shelf"), "images": ["00001.png"]}
+    path = tmp_path / "instances.jsonl"
+    path.write_text(json.dumps(line) + "\n")
+    return path
+
+
+def start_plans(tmp_path, instances):
+    return open_store(
+        actplan_plans.FLOW,
+        tmp_path / "p.sqlite",
+        lambda folder: actplan_plans.read_items(instances, folder),
+        "items",
+        2,
+        2,
+    )
+
+
+def export(store, out):
+    done = CliRunner().invoke(app, ["annotate", "export", "--db", str(store.path), "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def label_all(store, flow, choose):
+    with served(store, flow) as address:
+        for known in store.progress():
+            client = enter(address, store, known.person)
+            while 'id="label"' in client.page.text:
+                assert post(client, **choose(known.person, unescape(client.page.text))).status_code == 200
+
+
+def test_circumstances_on_which_people_differ_wait_for_the_lead(circumstances, tmp_path):
+    def choose(person, page):
+        assert "1. boil <water>" in page or "boil <water>" in page
+        assert "(burnt object)" in page
+        if "thing 1" in page:
+            return {"plausible": "yes", "expressible": "yes"}
+        if "thing 2" in page:
+            return {"plausible": "no"}
+        assert '"rewritten"' in page
+        return {"plausible": "yes", "expressible": "yes" if person.endswith("1") else "no", "rewritten": "not asked"}
+
+    label_all(circumstances, actplan_circumstances.FLOW, choose)
+    output = export(circumstances, tmp_path / "out")
+    assert "Circumstances decided: 2 of 3, accepted: 1" in output
+    assert "the lead has not decided: 1" in output
+    with served(circumstances, actplan_circumstances.FLOW) as address:
+        lead = enter(address, circumstances, "lead")
+        (position,) = [at for name, at in circumstances.positions().items() if name == "making_tea/3"]
+        lead.page = lead.get(f"/adjudicate/{position}")
+        assert post(lead, plausible="yes", expressible="otherwise").status_code == 422
+        answer = {"plausible": "yes", "expressible": "otherwise", "rewritten": "thing 3 is stained"}
+        assert post(lead, **answer).status_code == 200
+    circumstances.close()
+    assert "Circumstances decided: 3 of 3, accepted: 2" in export(circumstances, tmp_path / "out")
+    lines = [json.loads(line) for line in (tmp_path / "out/circumstances.jsonl").read_text().splitlines()]
+    assert {line["id"]: line["accepted"] for line in lines} == {
+        "making_tea/1": True,
+        "making_tea/2": False,
+        "making_tea/3": True,
+    }
+    assert [line["circumstance"] for line in lines if line["id"] == "making_tea/3"] == ["thing 3 is stained"]
+    status = CliRunner().invoke(app, ["annotate", "status", "--db", str(circumstances.path)])
+    assert status.exit_code == 0, status.output
+    assert "Selection: 6 of 6 labels" in status.output
+
+
+def test_whether_bddl_can_say_it_is_asked_of_plausible_ones_alone(circumstances):
+    with served(circumstances, actplan_circumstances.FLOW) as address:
+        client = enter(address, circumstances, "annotator-1")
+        assert post(client, plausible="yes").status_code == 422
+        assert post(client, plausible="no", expressible="yes").status_code == 200
+    (labels,) = circumstances.labelled().labels.values()
+    assert labels[0].values == {"plausible": "no"}
+    circumstances.close()
+
+
+def test_plans_are_lines_of_the_form_of_steps(instances, tmp_path):
+    store = start_plans(tmp_path, instances)
+    with served(store, actplan_plans.FLOW) as address:
+        client = enter(address, store, "annotator-1")
+        assert 'rows="16"' in client.page.text
+        reply = post(client, plan="walk_to(table)\r\ngrab the cup\r\n(cup)")
+        assert reply.status_code == 422
+        assert "line 2 (grab the cup) and 3 ((cup))" in unescape(reply.text)
+        # What was written stays on the page.
+        assert "walk_to(table)\ngrab the cup" in unescape(reply.text).replace("\r\n", "\n")
+        assert post(client, plan=" \r\n").status_code == 422
+        assert post(client, plan=" walk_to(table) \r\n\r\ngrab(cup_1)\n").status_code == 200
+    (labels,) = store.labelled().labels.values()
+    assert labels[0].values == {"plan": "walk_to(table)\ngrab(cup_1)"}
+    assert "Instances with their gold plans: 0 of 1" in export(store, tmp_path / "out")
+    store.close()
+
+
+def test_notes_of_the_goal_check_veto_nothing(instances, tmp_path):
+    store = start_plans(tmp_path, instances)
+    label_all(store, actplan_plans.FLOW, lambda person, _: {"plan": "walk_to(table)\ngrab(cup_1)"})
+    output = export(store, tmp_path / "out")
+    assert "Instances with their gold plans: 1 of 1" in output
+    assert "2 of 2 plans miss a condition" in output
+    (line,) = map(json.loads, (tmp_path / "out/gold_plans.jsonl").read_text().splitlines())
+    assert [plan["steps"] for plan in line["plans"]] == [["walk_to(table)", "grab(cup_1)"]] * 2
+    rows = (tmp_path / "out/goal_checks.csv").read_text().splitlines()
+    assert rows[1].startswith("home/storing_cups/0/sample_0,annotator-1,2,2,0,2,0,")
+    store.close()
+    # A report says that these labels are not for it.
+    done = CliRunner().invoke(app, ["report", str(tmp_path / "out"), "--out", str(tmp_path / "report")])
+    assert "no report shows labels of actplan-plans" in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("", "no instance in it"),
+        ('{"id": "a"}', "line 1: description"),
+        ('{"id": "a", "description": "b", "objects": [], "problem": "c", "images": ["../x.png"]}', "x.png"),
+        ('{"id": "a", "description": "b", "objects": [], "problem": "c", "images": ["x.png"]}', "cannot read x.png"),
+    ],
+)
+def test_wrong_instances_are_told(tmp_path, line, message):
+    (tmp_path / "instances.jsonl").write_text(line)
+    with pytest.raises(LmmsEgoplanError, match=message):
+        start_plans(tmp_path, tmp_path / "instances.jsonl")
+
+
+def test_a_file_without_circumstances_is_told(tmp_path):
+    (tmp_path / "circumstances.jsonl").write_text("")
+    with pytest.raises(LmmsEgoplanError, match="no circumstance in it"):
+        actplan_circumstances.read_items(tmp_path / "circumstances.jsonl")

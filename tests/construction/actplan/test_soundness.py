@@ -1,0 +1,126 @@
+import pytest
+
+from benchmarks.actplan.bddl.problem_files import RELEASED, described
+from lmms_egoplan.benchmarks.actplan.bddl.check import problems_in
+from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem, read_problem
+from lmms_egoplan.construction.actplan.soundness import flaws_in, unreached
+
+KITCHEN = """(define (problem kitchen_0) (:domain igibson)
+    (:objects jar.n.01_1 jar.n.01_2 - jar.n.01 cherry.n.01_1 cherry.n.01_2 - cherry.n.01 shelf.n.01_1 - shelf.n.01
+        table.n.02_1 - table.n.02 floor.n.01_1 floor.n.01_2 - floor.n.01 agent.n.01_1 - agent.n.01)
+    (:init (ontop jar.n.01_1 table.n.02_1) (inside jar.n.01_2 shelf.n.01_1) (inside cherry.n.01_1 jar.n.01_1)
+        (ontop cherry.n.01_2 table.n.02_1) (frozen cherry.n.01_1) (not (dusty jar.n.01_1))
+        (inroom shelf.n.01_1 kitchen) (inroom floor.n.01_1 kitchen) (inroom floor.n.01_2 hall) {})
+    (:goal {}))"""
+DUSTY = "(dusty ?jar.n.01_1)"
+CHERRIES = "(forall (?cherry.n.01 - cherry.n.01) {})"
+
+
+def kitchen(facts="", goal=DUSTY):
+    return parse_problem(KITCHEN.format(facts, goal), "p.bddl")
+
+
+@pytest.mark.parametrize(
+    ("facts", "names"),
+    [
+        ("(not (frozen cherry.n.01_1))", "(not (frozen ?cherry.n.01_1))"),
+        ("(dusty jar.n.01_1)", "(not (dusty ?jar.n.01_1))"),
+        ("(burnt cherry.n.01_2) (not (burnt cherry.n.01_2))", "(not (burnt ?cherry.n.01_2))"),
+        ("(inside jar.n.01_1 jar.n.01_1)", "jar.n.01_1 would be"),
+        ("(nextto jar.n.01_1 jar.n.01_1)", "jar.n.01_1 would be"),
+        ("(under table.n.02_1 table.n.02_1)", "table.n.02_1 would be"),
+        ("(inside jar.n.01_1 cherry.n.01_1)", "jar.n.01_1 would be"),
+        ("(ontop table.n.02_1 cherry.n.01_1)", "table.n.02_1 would be"),
+        ("(inside cherry.n.01_2 shelf.n.01_1)", "cherry.n.01_2 cannot be"),
+        ("(onfloor cherry.n.01_2 floor.n.01_1)", "cherry.n.01_2 cannot be"),
+        ("(under cherry.n.01_2 table.n.02_1)", "cherry.n.01_2 cannot be"),
+        ("(inroom shelf.n.01_1 hall)", "shelf.n.01_1 cannot be"),
+    ],
+)
+def test_initial_facts_that_contradict_are_named(facts, names):
+    problem = kitchen(facts, "(open ?jar.n.01_1)")
+    assert problems_in(problem) == []
+    flaws = flaws_in(problem)
+    assert flaws
+    assert all(flaw.startswith("initial facts: ") for flaw in flaws)
+    assert names in " ".join(flaws)
+
+
+@pytest.mark.parametrize(
+    ("goal", "names"),
+    [
+        (f"(and {CHERRIES.format('(frozen ?cherry.n.01)')} (not (frozen ?cherry.n.01_2)))", "(not (frozen"),
+        (f"(and (open ?jar.n.01_1) (not (open ?jar.n.01_1)) {DUSTY})", "(not (open ?jar.n.01_1))"),
+        ("(inside ?jar.n.01_1 ?jar.n.01_1)", "jar.n.01_1 would be"),
+        ("(forall (?jar.n.01 - jar.n.01) (nextto ?jar.n.01 ?jar.n.01))", "jar.n.01_1 would be"),
+        ("(and (inside ?jar.n.01_1 ?jar.n.01_2) (ontop ?jar.n.01_2 ?jar.n.01_1))", "jar.n.01_1 would be"),
+        ("(and (inside ?jar.n.01_1 ?shelf.n.01_1) (onfloor ?jar.n.01_1 ?floor.n.01_2))", "cannot be in both"),
+        ("(ontop ?jar.n.01_1 ?table.n.02_1)", "holds at the start"),
+        ("(not (dusty ?jar.n.01_1))", "holds at the start"),
+        ("(exists (?cherry.n.01 - cherry.n.01) (frozen ?cherry.n.01))", "holds at the start"),
+    ],
+)
+def test_goals_that_contradict_or_hold_at_the_start_are_named(goal, names):
+    assert problems_in(kitchen(goal=goal)) == []
+    (flaw, *_) = flaws_in(kitchen(goal=goal))
+    assert flaw.startswith("goal: ")
+    assert names in flaw
+
+
+def test_without_an_agent():
+    text = KITCHEN.format("", DUSTY).replace(" agent.n.01_1 - agent.n.01", "")
+    (flaw,) = flaws_in(parse_problem(text, "p.bddl"))
+    assert "agent" in flaw
+
+
+@pytest.mark.parametrize(
+    ("facts", "goal"),
+    [
+        # What is in a jar on the table is on the table, too.
+        ("(ontop cherry.n.01_1 table.n.02_1)", "(open ?jar.n.01_1)"),
+        ("(nextto jar.n.01_1 cherry.n.01_2) (nextto cherry.n.01_2 jar.n.01_1)", "(open ?jar.n.01_1)"),
+        ("(under jar.n.01_2 table.n.02_1)", "(open ?jar.n.01_1)"),
+        ("", "(and (inside ?jar.n.01_1 ?shelf.n.01_1) (inside ?cherry.n.01_1 ?jar.n.01_1))"),
+        ("", "(or (frozen ?cherry.n.01_2) (not (frozen ?cherry.n.01_1)))"),
+    ],
+)
+def test_what_is_no_contradiction(facts, goal):
+    assert flaws_in(kitchen(facts, goal)) == []
+    assert unreached(kitchen(facts, goal)) == []
+
+
+@pytest.mark.parametrize(
+    ("goal", "is_reached"),
+    [
+        (CHERRIES.format("(and (sliced ?cherry.n.01) (inside ?cherry.n.01 ?jar.n.01_2))"), True),
+        (
+            CHERRIES.format("(exists (?jar.n.01 - jar.n.01) (and (open ?jar.n.01) (inside ?cherry.n.01 ?jar.n.01)))"),
+            True,
+        ),
+        ("(forpairs (?cherry.n.01 - cherry.n.01) (?jar.n.01 - jar.n.01) (inside ?cherry.n.01 ?jar.n.01))", True),
+        ("(forn (0) (?cherry.n.01 - cherry.n.01) (inside ?cherry.n.01 ?jar.n.01_1))", True),
+        ("(and (ontop ?jar.n.01_2 ?table.n.02_1) (nextto ?jar.n.01_2 ?jar.n.01_1))", True),
+        ("(imply (ontop ?cherry.n.01_2 ?table.n.02_1) (cooked ?cherry.n.01_2))", True),
+        # No action burns, and none makes dusty again.
+        ("(burnt ?cherry.n.01_1)", False),
+        (DUSTY, False),
+        ("(and (open ?jar.n.01_1) (forn (3) (?jar.n.01 - jar.n.01) (open ?jar.n.01)))", False),
+        ("(exists (?jar.n.01 - jar.n.01) (and (open ?jar.n.01) (not (open ?jar.n.01))))", False),
+    ],
+)
+def test_a_search_finds_a_plan_or_names_what_it_did_not_reach(goal, is_reached):
+    left = unreached(kitchen(goal=goal))
+    assert (left == []) is is_reached
+    assert all(condition in str(kitchen(goal=goal)) for condition in left)
+
+
+@pytest.mark.whole
+@pytest.mark.skipif(not RELEASED.is_dir(), reason="no published BDDL problems in ../shared/data")
+def test_no_released_problem_is_refused_but_the_damaged_ones():
+    problems = {f"{path.parent.name} {path.stem[-1]}": read_problem(path) for _, path in described()}
+    assert len(problems) == 153
+    damaged = {name for name, problem in problems.items() if problems_in(problem)}
+    assert len(damaged) == 4
+    assert {name for name, problem in problems.items() if flaws_in(problem)} == damaged
+    without_plan = {name for name, problem in problems.items() if name not in damaged and unreached(problem)}
+    assert without_plan == {"filling_a_Christmas_stocking 1", "filling_an_Easter_basket 1"}

@@ -1,0 +1,143 @@
+"""Views: which are chosen, by whom, and that what is kept is not made again."""
+
+import json
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from construction.actplan.language_model import LanguageModel
+from construction.actplan.rooms import room, write_activities, write_folder, write_tour
+from judging.asked import KEY
+from lmms_egoplan.construction.actplan import views as views_module
+from lmms_egoplan.construction.actplan.sources import read_activities
+from lmms_egoplan.construction.actplan.tours import Candidate, find_tours
+from lmms_egoplan.construction.actplan.views import (
+    FEWEST_VIEWS,
+    MOST_VIEWS,
+    choose_views,
+    cover,
+    read_choices,
+)
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.judging import JudgeSettings
+from lmms_egoplan.judging.json_replies import NO_REPLY
+
+OBJECTS = ["cup", "sink", "table", "shelf"]
+
+
+@given(st.lists(st.sets(st.sampled_from(OBJECTS)), min_size=FEWEST_VIEWS, max_size=8))
+def test_views_cover_what_can_be_seen_with_few(shown):
+    candidates = [
+        (Candidate(f"{number:05}", None, Image.new("RGB", (1, 1)), float(number % 3)), sorted(things))
+        for number, things in enumerate(shown)
+    ]
+    chosen, unseen = cover(candidates, OBJECTS)
+    assert FEWEST_VIEWS <= len(chosen) <= MOST_VIEWS
+    assert [one for one in candidates if one in chosen] == chosen
+    seen = {thing for _, things in chosen for thing in things}
+    assert unseen == [thing for thing in OBJECTS if thing not in seen]
+    # With four objects, five views always show what any views show.
+    assert seen == set().union(*shown)
+    fewest = next(
+        size for size in range(len(shown) + 1) if any(set().union(*some) == seen for some in combinations(shown, size))
+    )
+    assert len(chosen) <= max(FEWEST_VIEWS, fewest + 1)
+
+
+@pytest.fixture
+def tours(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    activities = {one.name: one for one in read_activities(write_activities(tmp_path / "bddl"))[0]}
+    home = tmp_path / "tours/home"
+    write_tour(home / "cleaning_cups/0/sample_0.mp4", [room("cup", "shelf"), room("sink"), room("table", "carton")])
+    write_folder(home / "cleaning_cups/0/sample_1", [room("cup", "table"), room("sink"), room("carton")])
+    return lambda: [(tour, activities[tour.id.activity]) for tour in find_tours(tmp_path / "tours")[0]]
+
+
+def choose(tours, tmp_path, server, choices=None, model="model"):
+    return choose_views(tours, choices or {}, tmp_path / "views", JudgeSettings(model, server.url, KEY, 4), False)
+
+
+def told(found):
+    return {str(one.tour.id)[-1]: [view.file for view in one.views] for one in found[0]}
+
+
+def test_views_are_kept_and_made_again_only_for_another_tour_or_choice(tours, tmp_path):
+    with LanguageModel() as server:
+        found = choose(tours(), tmp_path, server)
+        assert told(found) == {"0": ["00000.png", "00009.png", "00018.png"], "1": ["00000.png", "00001.png"]}
+        assert found[1] == []
+        assert len(server.prompts) == 6
+        records = sorted((tmp_path / "views").rglob("views.json"))
+        before = [path.stat().st_mtime_ns for path in records]
+        assert choose(tours(), tmp_path, server) == found
+        assert [path.stat().st_mtime_ns for path in records] == before
+        write_folder(tmp_path / "other", [room("cup", "table"), room("sink"), room("carton", "shelf")])
+        (tmp_path / "other/00002.png").replace(tmp_path / "tours/home/cleaning_cups/0/sample_1/00002.png")
+        assert choose(tours(), tmp_path, server)[0] == found[0]
+        assert [path.stat().st_mtime_ns == time for path, time in zip(records, before, strict=True)] == [True, False]
+        assert len(server.prompts) == 7
+        records[0].write_text("{")
+        (records[1].parent / "00001.png").unlink()
+        assert choose(tours(), tmp_path, server)[0] == found[0]
+        assert len(server.prompts) == 7
+        by_hand = {
+            "home/cleaning_cups/0/sample_0": ["0.5", "2.5"],
+            "home/cleaning_cups/0/sample_1": ["00002.png", "00000.png"],
+        }
+        found = choose(tours(), tmp_path, server, by_hand)
+        assert told(found) == {"0": ["00002.png", "00010.png"], "1": ["00000.png", "00002.png"]}
+        assert {one.unseen for one in found[0]} == {None}
+        assert len(server.prompts) == 7
+    assert not list((tmp_path / "views").rglob(".unfinished*"))
+
+
+def test_a_reply_that_did_not_come_is_asked_for_again(tours, tmp_path):
+    faults = {("seen", ""): "refused"}
+    with LanguageModel(faults) as server:
+        found, wrong = choose(tours(), tmp_path, server)
+        assert found == []
+        assert [left.reason for left in wrong] == ([NO_REPLY] * 3 + [views_module.TOO_FEW]) * 2
+        faults.clear()
+        found, wrong = choose(tours(), tmp_path, server)
+        assert (len(found), wrong) == (2, [])
+
+
+@pytest.mark.parametrize("fault", ["prose", "other form"])
+def test_replies_that_are_no_objects_leave_no_view(tours, tmp_path, fault):
+    with LanguageModel({("seen", ""): fault}) as server:
+        found, wrong = choose(tours(), tmp_path, server)
+    assert found == []
+    assert [left.where for left in wrong if left.reason == views_module.TOO_FEW] == [
+        "home/cleaning_cups/0/sample_0",
+        "home/cleaning_cups/0/sample_1",
+    ]
+    assert len(wrong) == 8
+
+
+def test_views_of_a_file(tmp_path):
+    (tmp_path / "views.csv").write_text("id,view\nh/a/0/sample_0,1.5\nh/a/0/sample_0,3\n")
+    (tmp_path / "views.json").write_text(json.dumps({"h/a/0/sample_0": [1.5, "3"]}))
+    assert read_choices(tmp_path / "views.csv") == {"h/a/0/sample_0": ["1.5", "3"]}
+    assert read_choices(tmp_path / "views.json") == {"h/a/0/sample_0": ["1.5", "3"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "id,view\nx,1\n", "x: expected 2 to 5 different views, found 1"),
+        ("a.csv", "id,view\n" + "x,1\n" * 3, "found 1"),
+        ("a.csv", "id,frame\nx,1\n", "line 2: expected the columns id and view"),
+        ("a.json", "[1]", "expected an object with a list of views"),
+        ("a.json", '{"x": 1}', "expected an object with a list of views"),
+        ("a.json", '{"x": [1, 2', "a.json"),
+        ("a.csv", b"\xff", "UTF-8"),
+    ],
+)
+def test_wrong_files_of_views_are_told(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(LmmsEgoplanError, match=message):
+        read_choices(tmp_path / name)

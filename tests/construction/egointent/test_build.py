@@ -1,0 +1,408 @@
+"""The command, with a loopback language model that replies and fails by rule."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks.egointent.source import segment, write_videos
+from construction.egointent.language_model import fault_of, kind_of, reply
+from construction.egointent.small import TEA, UID, narrated, write_epic, write_small
+from judge_server import JudgeServer, Reply
+from lmms_egoplan.benchmarks.egointent.records import UNKNOWN, read_annotations
+from lmms_egoplan.benchmarks.egointent.splits import PREPARED
+from lmms_egoplan.cli import app
+from lmms_egoplan.construction.ego4d import NO_TIME
+from patience import FOREVER_S, wait_until
+from shared_data import DATA
+
+EPIC = DATA / "epic-kitchens-100" / "EPIC_100_validation.csv"
+KEY = "sk-very-secret-key-456"
+
+
+@pytest.fixture(autouse=True)
+def environment(tmp_path, monkeypatch):
+    for name in list(os.environ):
+        if name.startswith(("LMMS_EGOPLAN_JUDGE", "OPENAI_", "AZURE_", "API_TYPE", "MODEL_VERSION")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("COLUMNS", "300")
+
+
+@pytest.fixture
+def serve(monkeypatch):
+    """Start a language model, and set it."""
+
+    def serve(fault=lambda _: "", answer=None):
+        server = JudgeServer(answer or (lambda prompt, before: reply(prompt, before, fault)))
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_API_KEY", KEY)
+        return server
+
+    return serve
+
+
+def build(folder, *more, out="steps.jsonl"):
+    arguments = [
+        *("data", "build", "egointent", folder / "goalstep.json"),
+        *("--narrations", folder / "narration.json", "--videos", folder / "videos", "--out", folder / out),
+        *more,
+    ]
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def steps_in(folder, name="steps.jsonl"):
+    return [json.loads(line) for line in (folder / name).read_text(encoding="utf-8").splitlines()]
+
+
+def rejections(folder):
+    return steps_in(folder, "steps.rejections.jsonl")
+
+
+def reasons(folder):
+    return Counter(rejection["reason"] for rejection in rejections(folder))
+
+
+def test_narrations_become_steps_that_are_cut_at_their_times(tmp_path, serve):
+    write_small(tmp_path)
+    with serve() as server:
+        result = build(tmp_path, "--llm", "some-model")
+    assert result.exit_code == 0, result.output
+    assert {body["model"] for body in server.bodies} == {"some-model"}
+    assert Counter(map(kind_of, server.prompts)) == {"candidates": 4, "support": 4, "place": 1}
+    steps = steps_in(tmp_path)
+    assert steps[1] == {
+        "step_id": "f20fb254_n2",
+        "video_id": UID,
+        "start_sec": 0.5,
+        "end_sec": 1.1,
+        "local_intent": "fills the kettle",
+        "procedural_intent": "get on with the work that fills the kettle",
+        "next_step": "go on after it fills the kettle",
+        "scenario": "kitchen",
+        "environment": "indoor",
+        "event": "cooking: make flatbread",
+        "goal": "Making tea",
+        "origin": "built",
+        "unverified": True,
+        "procedural_intent_candidates": ["get on with the work that fills the kettle"],
+        "next_step_candidates": ["go on after it fills the kettle"],
+    }
+    assert [step["end_sec"] for step in steps] == [seconds for seconds, _ in TEA[:-1]]
+    assert reasons(tmp_path) == {
+        "no step comes after it": 1,
+        "candidate that is not supported before the cut": 8,
+    }
+    assert "4 steps of 1 videos, which nobody has verified" in result.output
+    assert KEY not in result.output
+    assert len(read_annotations(tmp_path / "steps.jsonl")) == 4
+
+
+def test_the_model_that_judges_support_is_told_nothing_that_comes_later(tmp_path, serve):
+    write_small(tmp_path)
+    with serve() as server:
+        assert build(tmp_path).exit_code == 0
+    said = [text.removeprefix("#C ") for _, text in TEA]
+    for prompt in server.prompts:
+        if kind_of(prompt) == "support":
+            (now,) = (place for place, text in enumerate(said) if f"becomes visible: {text}\n" in prompt)
+            assert all((text in prompt) == (place <= now) for place, text in enumerate(said))
+            assert "Making tea" not in prompt
+        if kind_of(prompt) == "candidates":
+            assert all(text in prompt for text in said)
+            assert "Making tea" in prompt
+
+
+def test_epics_narrations_in_ego4ds_layout_with_faults(tmp_path, serve):
+    if not EPIC.exists():
+        pytest.skip(f"needs {EPIC}")
+    chosen = write_epic(tmp_path, EPIC)
+    with serve(fault_of) as server:
+        result = build(tmp_path)
+        asked = len(server.prompts)
+        first = contents(tmp_path)
+        again = build(tmp_path)
+    # More than 10 % of the prompts have no usable reply.
+    for each in (result, again):
+        assert each.exit_code == 1
+        assert "prompts have no usable reply, more than 10%" in each.stderr
+    # What came once is not asked for again: but for refusals and errors of the server.
+    assert {fault_of(prompt) for prompt in server.prompts[asked:]} <= {"refused", "broken", "cut off"}
+    assert contents(tmp_path) == first
+    steps = steps_in(tmp_path)
+    assert {step["video_id"] for step in steps} <= {*chosen}
+    lost = [rejection for rejection in rejections(tmp_path) if rejection["step"] in ("step", "candidates", "support")]
+    assert len(steps) + len(lost) == sum(map(len, chosen.values()))
+    records = read_annotations(tmp_path / "steps.jsonl")
+    assert {record.environment for record in records} <= {"indoor", None}
+
+
+def test_an_estimate_is_an_upper_bound_and_sends_nothing(tmp_path, serve):
+    write_small(tmp_path)
+    with serve() as server:
+        estimated = build(tmp_path, "--estimate")
+        assert estimated.exit_code == 0, estimated.output
+        assert server.prompts == []
+        assert not (tmp_path / "steps.jsonl").exists()
+        assert build(tmp_path).exit_code == 0
+        kinds = Counter(map(kind_of, server.prompts))
+    lines = [line for line in estimated.stdout.splitlines() if " requests, ~" in line]
+    counts = {line.partition(":")[0]: int(line.partition(": ")[2].split()[0]) for line in lines}
+    assert counts == {
+        "candidates": kinds["candidates"],
+        "support before the cut": kinds["support"],
+        "places": kinds["place"],
+        "Total": kinds.total(),
+    }
+
+
+def contents(folder):
+    return [(folder / name).read_bytes() for name in ("steps.jsonl", "steps.rejections.jsonl")]
+
+
+@pytest.mark.parametrize("bad", ["In a kitchen.", '{"place": "kitchen", "environment": "inside"}'])
+def test_a_place_that_is_no_json_is_asked_again_once(tmp_path, serve, bad):
+    write_small(tmp_path)
+
+    def answer(prompt, before):
+        return (
+            Reply(bad)
+            if kind_of(prompt) == "place" and "earlier reply" not in prompt
+            else reply(prompt, before, lambda _: "")
+        )
+
+    with serve(answer=answer) as server:
+        assert build(tmp_path).exit_code == 0
+    assert sum(kind_of(prompt) == "place" for prompt in server.prompts) == 2
+    assert {step["scenario"] for step in steps_in(tmp_path)} == {"kitchen"}
+
+
+def test_a_place_that_is_never_told_costs_no_step(tmp_path, serve):
+    write_small(tmp_path)
+    with serve(lambda prompt: "bad json" if kind_of(prompt) == "place" else "") as server:
+        result = build(tmp_path)
+    assert sum(kind_of(prompt) == "place" for prompt in server.prompts) == 2
+    assert "Steps without scenario and environment, which people name on the page: 4" in result.output
+    assert reasons(tmp_path)["reply that was cut off"] == 1
+    assert {(step["scenario"], step["environment"]) for step in steps_in(tmp_path)} == {(None, None)}
+    prepared = prepare(tmp_path / "steps.jsonl", tmp_path)
+    assert prepared.exit_code == 0, prepared.output
+    assert {(row["scenario"], row["environment"]) for row in PREPARED.load("test")} == {(UNKNOWN, UNKNOWN)}
+
+
+def prepare(steps, folder):
+    arguments = ["data", "prepare", "egointent", str(steps), "--videos", str(folder / "videos")]
+    return CliRunner().invoke(app, arguments)
+
+
+def test_a_video_without_summaries_is_seen(tmp_path, serve):
+    write_small(tmp_path, {"narration_pass_1": narrated(*TEA, summaries=())})
+    with serve() as server:
+        assert build(tmp_path).exit_code == 0
+    (content,) = [
+        body["messages"][-1]["content"] for body in server.bodies if kind_of(server.prompt_of(body)) == "place"
+    ]
+    assert [part["type"] for part in content] == ["image_url"] * 4 + ["text"]
+
+    def refuse(prompt):
+        return "refused" if kind_of(prompt) == "place" and "images are frames" in prompt else ""
+
+    with serve(refuse) as server:
+        assert build(tmp_path, "--llm", "reads-texts").exit_code == 0
+    assert [prompt for prompt in server.prompts if kind_of(prompt) == "place"][-1].count("\n- C ") == len(TEA)
+    assert {step["scenario"] for step in steps_in(tmp_path)} == {"kitchen"}
+
+
+def test_narrations_without_times_are_rejected(tmp_path, serve):
+    first = narrated(*TEA)
+    del first["narrations"][2]["timestamp_sec"]
+    first["narrations"][3]["timestamp_sec"] = "2.6"
+    first["narrations"][4] = "pours"
+    write_small(tmp_path, {"narration_pass_1": first})
+    with serve():
+        result = build(tmp_path)
+    assert result.exit_code == 0, result.output
+    place = f"{tmp_path / 'narration.json'}, {UID}, narration_pass_1.narrations"
+    untimed = {rejection["where"]: rejection for rejection in rejections(tmp_path) if rejection["step"] == "narration"}
+    assert list(untimed) == [f"{place}[{number}]" for number in (2, 3, 4)]
+    assert {rejection["reason"] for rejection in untimed.values()} == {NO_TIME}
+    assert "'2.6'" in untimed[f"{place}[3]"]["detail"]
+    assert "'pours'" in untimed[f"{place}[4]"]["detail"]
+    assert re.search(rf"{NO_TIME}\D*3\b|\b3\D*{NO_TIME}", result.output), result.output
+    assert [step["end_sec"] for step in steps_in(tmp_path)] == [TEA[0][0]]
+
+
+def test_unreadable_videos_cost_their_own_steps(tmp_path, serve):
+    other = "0b0b0b0b-9648-40ea-a500-5493a1ad9eac"
+    write_small(tmp_path, uids=(UID, other))
+    (tmp_path / "videos" / f"{other}.mp4").write_bytes(b"no video")
+    with serve():
+        assert build(tmp_path).exit_code == 0
+    assert {step["video_id"] for step in steps_in(tmp_path)} == {UID}
+    lost = [rejection for rejection in rejections(tmp_path) if rejection["reason"] == "step without footage"]
+    assert [rejection["where"] for rejection in lost] == [f"0b0b0b0b_n{number}" for number in range(1, 5)]
+    assert all(f"{other}.mp4" in rejection["detail"] for rejection in lost)
+    (tmp_path / "videos" / f"{UID}.mp4").write_bytes(b"")
+    former = contents(tmp_path)
+    with serve() as server:
+        result = build(tmp_path)
+    assert result.exit_code == 1
+    assert "no step comes out. Left out:" in result.output
+    assert server.prompts == []
+    assert contents(tmp_path) == former
+
+
+def test_a_narration_behind_the_videos_end_is_left_out(tmp_path, serve):
+    write_small(tmp_path, frames=60)
+    with serve():
+        assert build(tmp_path).exit_code == 0
+    assert [step["end_sec"] for step in steps_in(tmp_path)] == [0.5, 1.1, 1.9]
+    assert reasons(tmp_path)["step without footage"] == 1
+
+
+def test_a_refused_key_ends_it_and_the_same_command_goes_on(tmp_path, serve, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_CONCURRENCY", "1")
+    write_small(tmp_path)
+    left = [6]
+
+    def answer(prompt, before):
+        left[0] -= 1
+        return Reply("no credit left", status=401) if left[0] < 0 else reply(prompt, before, lambda _: "")
+
+    with serve(answer=answer) as server:
+        result = build(tmp_path)
+        assert result.exit_code == 1
+        assert "no credit left" in result.output
+        assert KEY not in result.output
+        assert not (tmp_path / "steps.jsonl").exists()
+        left[0] = 100
+        paid = len(server.answered)
+        assert build(tmp_path).exit_code == 0
+    assert len(steps_in(tmp_path)) == 4
+    assert len(server.answered) == paid + 3
+
+
+def test_candidates_that_do_not_fit_are_recorded(tmp_path, serve):
+    write_small(tmp_path)
+
+    def answer(prompt, before):
+        if kind_of(prompt) == "candidates":
+            if "question: C fills" in prompt:
+                fields = {"procedural_intent": ["Fills the  kettle", "make tea"], "next_step": ["make tea", 5]}
+            else:
+                fields = {"procedural_intent": ["x " * 26, "make tea"], "next_step": ["a", "b", "c", "d"]}
+            return Reply(json.dumps(fields))
+        if kind_of(prompt) == "support" and "visible: C picks" in prompt:
+            return Reply('{"procedural_intent": [false], "next_step": [true, true, false]}')
+        return reply(prompt, before, lambda _: "")
+
+    with serve(answer=answer):
+        assert build(tmp_path).exit_code == 0
+    assert [step["local_intent"] for step in steps_in(tmp_path)] == ["opens a box", "puts a bag in the cup"]
+    assert steps_in(tmp_path)[0]["next_step_candidates"] == ["a", "b", "c"]
+    lost = [rejection for rejection in rejections(tmp_path) if rejection["reason"] != "no step comes after it"]
+    assert Counter((rejection["step"], rejection["reason"]) for rejection in lost) == {
+        ("procedural_intent", "candidate that is no short phrase"): 3,
+        ("next_step", "candidate that is no short phrase"): 1,
+        ("next_step", "more candidates than asked for"): 3,
+        ("procedural_intent", "candidate with the words of another label"): 1,
+        ("next_step", "candidate with the words of another label"): 1,
+        ("procedural_intent", "candidate that is not supported before the cut"): 1,
+        ("next_step", "candidate that is not supported before the cut"): 1,
+        ("step", "step without a supported candidate of each kind"): 2,
+    }
+
+
+def test_the_files_that_the_documentation_shows_are_read(tmp_path, serve):
+    page = (Path(__file__).parents[4] / "docs" / "building-egointent.md").read_text(encoding="utf-8")
+    for name, text in zip(("narration", "goalstep"), re.findall(r"```json\n(.*?)```", page, re.DOTALL), strict=True):
+        (tmp_path / f"{name}.json").write_text(text, encoding="utf-8")
+    write_videos(tmp_path / "videos", ["my-video"])
+    with serve():
+        assert build(tmp_path).exit_code == 0
+    (step,) = steps_in(tmp_path)
+    assert (step["step_id"], step["local_intent"], step["scenario"]) == ("81543935_n1", "picks a kettle", "kitchen")
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (("--before-end", "1"), "not with --narrations"),
+        (("--out", "{folder}"), "is a folder"),
+        (("--out", "{folder}/goalstep.json"), "is read, and would be replaced"),
+        (("--videos", "{folder}/none"), "no such folder"),
+        (("--narrations", "{folder}/goalstep.json"), "expected an object with each video's narration_pass_1"),
+    ],
+)
+def test_what_cannot_be_done_is_one_error(tmp_path, serve, more, told):
+    write_small(tmp_path)
+    with serve() as server:
+        result = build(tmp_path, *(text.format(folder=tmp_path) for text in more))
+    assert result.exit_code in (1, 2)
+    assert told in result.output
+    assert server.prompts == []
+
+
+def test_without_a_language_model_nothing_is_made(tmp_path):
+    write_small(tmp_path)
+    result = build(tmp_path)
+    assert result.exit_code == 1
+    assert "no language model is set to ask" in result.output
+
+
+def test_a_language_model_without_narrations_is_refused(tmp_path):
+    write_small(tmp_path)
+    arguments = ["goalstep.json", "--videos", "videos", "--llm", "some-model", "--out", "steps.jsonl"]
+    result = CliRunner().invoke(app, ["data", "build", "egointent", *arguments])
+    assert result.exit_code == 2
+    assert "only with --narrations" in result.output
+
+
+@pytest.mark.whole
+def test_same_output_after_a_kill(tmp_path):
+    narrations = tuple((0.25 + 0.25 * number, f"#C C does work {number}") for number in range(36))
+    parts = [segment(0, 10, "Work")]
+    write_small(tmp_path, {"narration_pass_1": narrated(*narrations)}, segments=parts, frames=300)
+    paid = Counter()
+    held = threading.Event()
+    limit = [None]
+
+    def answer(prompt, before):
+        if limit[0] is not None and paid.total() >= limit[0]:
+            held.wait(FOREVER_S)
+        made = reply(prompt, before)
+        paid[prompt] += made.status == 200
+        return made
+
+    def start(out, data):
+        own = {"LMMS_EGOPLAN_JUDGE_BASE_URL": server.url, "LMMS_EGOPLAN_JUDGE_CONCURRENCY": "2"}
+        arguments = ["--narrations", tmp_path / "narration.json", "--videos", tmp_path / "videos", "--out", out]
+        command = [sys.executable, "-m", "lmms_egoplan", "data", "build", "egointent", tmp_path / "goalstep.json"]
+        environment = os.environ | own | {"LMMS_EGOPLAN_DATA": str(data)}
+        return subprocess.Popen([*map(str, (*command, *arguments))], env=environment)
+
+    with JudgeServer(answer) as server:
+        assert start(tmp_path / "whole.jsonl", tmp_path / "one").wait(FOREVER_S) == 0
+        assert set(paid.values()) <= {0, 1}
+        prompts = paid.total()
+        paid.clear()
+        limit[0] = prompts // 2
+        killed = start(tmp_path / "killed.jsonl", tmp_path / "two")
+        wait_until(lambda: paid.total() >= limit[0] or killed.poll() is not None)
+        killed.kill()
+        killed.wait()
+        assert not (tmp_path / "killed.jsonl").exists()
+        limit[0] = None
+        held.set()
+        assert start(tmp_path / "killed.jsonl", tmp_path / "two").wait(FOREVER_S) == 0
+        # What was in flight at the kill may have been answered to nobody.
+        assert paid.total() <= prompts + 2
+    for suffix in (".jsonl", ".rejections.jsonl"):
+        assert (tmp_path / f"killed{suffix}").read_bytes() == (tmp_path / f"whole{suffix}").read_bytes()

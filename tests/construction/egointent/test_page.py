@@ -1,0 +1,171 @@
+"""Steps made of narrations, through the page and its export, to the prepared split."""
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from annotation.egointent_labelling import export, label, unchanged
+from annotation.serving import enter, post, served
+from construction.egointent.language_model import kind_of, reply
+from construction.egointent.small import narrated, write_small
+from judge_server import JudgeServer, Reply
+from lmms_egoplan.annotation.egointent import FLOW, read_items
+from lmms_egoplan.annotation.pages import field_keys
+from lmms_egoplan.annotation.serve import open_store
+from lmms_egoplan.benchmarks.egointent.records import read_annotations
+from lmms_egoplan.benchmarks.egointent.splits import PREPARED
+from lmms_egoplan.cli import app
+
+TIMES = (0.5, 1.1, 1.9, 2.6, 3.4)
+WORK = ("picks a kettle", "fills the kettle", "opens a box", "puts a bag in the cup", "pours water")
+
+
+@pytest.fixture
+def built(tmp_path, monkeypatch):
+    """Makes steps in a folder; `place` is what the language model says of the place."""
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def built(place='{"place": "kitchen", "environment": "indoor"}', support=None):
+        texts = zip(TIMES, (f"#C C {work}" for work in WORK), strict=True)
+        write_small(tmp_path, {"narration_pass_1": narrated(*texts)})
+
+        def answer(prompt, before):
+            own = {"place": place, "support": support}.get(kind_of(prompt))
+            return Reply(own) if own else reply(prompt, before, lambda _: "")
+
+        with JudgeServer(answer) as server:
+            monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
+            monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_API_KEY", "none")
+            files = ["goalstep.json", "--narrations", "narration.json", "--videos", "videos", "--out", "steps.jsonl"]
+            arguments = [text if text.startswith("--") else str(tmp_path / text) for text in files]
+            result = CliRunner().invoke(app, ["data", "build", "egointent", *arguments])
+        assert (tmp_path / "steps.jsonl").is_file(), result.output
+        return tmp_path
+
+    return built
+
+
+def start(folder):
+    items = folder / "steps.jsonl"
+    return open_store(FLOW, folder / "labels.sqlite", lambda _: read_items(items, folder / "videos"), "steps", 2)
+
+
+def test_from_narrations_to_the_prepared_split(built):
+    folder = built()
+    store = start(folder)
+    moved = []
+
+    def change(stage, values, page):
+        if stage == "revise" and "fills" in values["local_intent"]:
+            times = re.search(r'data-times="([^"]+)"', page)[1].split()
+            moved.append(float(times[-4]))
+            own = {"next_step_plan": "put the kettle down", "supported_next_step_plan": "no"}
+            return values | own | {"end_sec": times[-4], "local_intent": "get water", "environment": "outdoor"}
+        return values
+
+    label(store, change)
+    store.close()
+    steps, rates, _ = export(store)
+    arguments = ["data", "prepare", "egointent", str(steps), "--videos", str(folder / "videos")]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    rows = {row["step_id"]: row for row in PREPARED.load("test")}
+    assert len(rows) == 4
+    changed = rows["f20fb254_n2"]
+    assert (changed["local_intent"], changed["next_step_plan"]) == ("get water", "put the kettle down")
+    assert (changed["environment"], changed["scenario"]) == ("outdoor", "kitchen")
+    assert changed["end_sec"] == pytest.approx(moved[0])
+    assert not any(row["unverified"] for row in rows.values())
+    same = rows["f20fb254_n3"]
+    assert (same["start_sec"], same["end_sec"], same["local_intent"]) == (1.1, 1.9, "opens a box")
+    assert not any("candidates" in key for key in json.loads(steps.read_text().splitlines()[0]))
+
+    found = rates["cuts_moved"]
+    assert [found[key] for key in ("value", "count", "of", "paper", "printed")] == [
+        "25.0",
+        "1",
+        "4",
+        "25.2",
+        "761 of 3,014",
+    ]
+    assert float(rates["median_adjustment_sec"]["value"]) == pytest.approx(1.1 - moved[0], abs=1e-3)
+    assert rates["candidates_rewritten_for_hindsight_next_step_plan"]["value"] == "25.0"
+    durations = sorted(row["end_sec"] - row["start_sec"] for row in rows.values())
+    assert float(rates["median_duration_sec"]["value"]) == pytest.approx((durations[1] + durations[2]) / 2, abs=0.006)
+    assert rates["median_duration_sec"]["paper"] == "1.87"
+
+    audit = CliRunner().invoke(app, ["audit", "egointent", str(steps.parent)])
+    assert audit.exit_code == 0
+    for text in (
+        "761 of 3,014; sec. 3.3",
+        "957 of 973",
+        "94.3",
+        "873",
+        "6.1",
+        "13.7",
+        "1.87",
+        "183 of 3,014; sec. 3.4",
+    ):
+        assert text in audit.output
+
+
+def test_a_place_that_nobody_has_told_is_asked_of_people(built):
+    folder = built(place="somewhere")
+    store = start(folder)
+    with served(store, FLOW) as address:
+        client = enter(address, store, "annotator-1")
+        values = unchanged(client.page.text)
+        assert "environment" not in values
+        assert values["scenario"] == ""
+        for own in ({"scenario": "kitchen"}, {"environment": "indoor"}):
+            assert post(client, **values | own).status_code == 422
+            client.page = client.get("/")
+        assert post(client, **values | {"environment": "outdoor", "scenario": "yard"}).status_code == 200
+    label(
+        store, lambda stage, values, page: {"environment": "indoor", **values, "scenario": values["scenario"] or "hall"}
+    )
+    store.close()
+    records = read_annotations(export(store)[0])
+    assert sorted((record.environment, record.scenario) for record in records) == [
+        *[("indoor", "hall")] * 3,
+        ("outdoor", "yard"),
+    ]
+
+
+def test_where_the_reviewer_names_another_place_the_lead_decides(built):
+    store = start(built())
+    label(store, lambda stage, values, page: values | ({"scenario": "hall"} if stage == "review" else {}))
+    store.close()
+    out = store.path.parent / "out"
+    done = CliRunner().invoke(app, ["annotate", "export", "--db", str(store.path), "--out", str(out)])
+    assert "differ and the lead has not decided: 4" in done.output
+
+
+def test_other_candidates_stand_beside_the_text_and_every_choice_has_a_key(built):
+    folder = built(support='{"procedural_intent": [true, true], "next_step": [false, true]}')
+    store = start(folder)
+    item = store.item(0)
+    form = FLOW.form(item.shown, (), 0)
+    words = {field.name: field for field in form.fields if hasattr(field, "candidates")}
+    assert len(words["global_intent"].candidates) == 2
+    assert len(words["next_step_plan"].candidates) == 1
+    revised = {field.name: getattr(field, "initial", "") for field in form.fields}
+    review = FLOW.form(item.shown, (revised,), 0)
+    keys = field_keys(review)
+    assert [*keys] == [field.name for field in review.fields if hasattr(field, "options")]
+    assert len(keys) == 5
+    pressed = [key for options in keys.values() for key in options.values()]
+    assert len(pressed) == len({*pressed}) == 10
+    assert all(len(options) == 2 for options in keys.values())
+    store.close()
+
+
+@pytest.mark.parametrize("content", [None, "rate,value\n"])
+def test_an_audit_of_something_else_is_one_error(tmp_path, content):
+    if content:
+        (tmp_path / "audit.csv").write_text(content)
+    result = CliRunner().invoke(app, ["audit", "egointent", str(tmp_path)])
+    assert result.exit_code == 1
+    assert "audit.csv" in result.output

@@ -1,0 +1,56 @@
+"""What a language model may say instead of what it was asked for."""
+
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmms_egoplan.construction.egointent.candidates import PROPOSED, read_proposal, read_support
+from lmms_egoplan.construction.egointent.places import read_place
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inside: (
+        st.lists(inside, max_size=3)
+        | st.dictionaries(st.sampled_from([*PROPOSED, "place", "environment", "other"]), inside, max_size=4)
+    ),
+    max_leaves=10,
+)
+
+
+@given(JSON)
+def test_any_json_is_read_or_refused(reply):
+    with suppress(ValueError):
+        place = read_place("video", reply)
+        assert place.environment in ("indoor", "outdoor")
+        assert 0 < len(place.scenario.split()) <= 6
+    with suppress(ValueError):
+        assert all(read_proposal("step", reply).values())
+    with suppress(ValueError):
+        verdicts = read_support({"procedural_intent": ["a"], "next_step": ["b", "c"]}, reply)
+        assert {name: len(found) for name, found in verdicts.items()} == {"procedural_intent": 1, "next_step": 2}
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        ({"procedural_intent": [True], "next_step": [True]}, "next_step: expected 2 of true and false, found 1"),
+        ({"procedural_intent": ["yes"], "next_step": [True, True]}, "procedural_intent"),
+        ({"procedural_intent": [1], "next_step": [True, True]}, "procedural_intent"),
+        ([[True], [True, False]], "expected an object"),
+    ],
+)
+def test_support_is_told_of_every_candidate(reply, told):
+    with pytest.raises(ValueError, match=told):
+        read_support({"procedural_intent": ["a"], "next_step": ["b", "c"]}, reply)
+
+
+@pytest.mark.parametrize(
+    ("place", "environment", "read"),
+    [(" kitchen ", "Indoor", ("kitchen", "indoor")), ("yard", "outdoor ", ("yard", "outdoor"))],
+)
+def test_a_place_is_read_without_blanks_in_any_case(place, environment, read):
+    found = read_place("video", json.loads(json.dumps({"place": place, "environment": environment})))
+    assert (found.scenario, found.environment) == read

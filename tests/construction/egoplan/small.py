@@ -1,0 +1,80 @@
+"""Small narrated videos, in both layouts."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+from lmms_egoplan.construction.egoplan.narrations import timestamp
+
+FPS = 60
+UID = "001e3e4e-2743-47fc-8564-d5efd11f9e90"
+TEA = ("fill kettle", "switch on kettle", "take cup", "open box", "put bag in cup", "pour water")
+
+
+def epic_row(video_id="P01_01", number=0, narration="take cup", **changes):
+    """A narration of two seconds, three seconds behind the one before."""
+    start, stop = 100 + 300 * number, 300 + 300 * number
+    return {
+        "narration_id": f"{video_id}_{number}",
+        "participant_id": video_id.split("_")[0],
+        "video_id": video_id,
+        "start_timestamp": timestamp(start),
+        "stop_timestamp": timestamp(stop),
+        "start_frame": start * FPS // 100,
+        "stop_frame": stop * FPS // 100,
+        "narration": narration,
+    } | changes
+
+
+def epic_rows(texts=TEA, video_id="P01_01"):
+    return [epic_row(video_id, number, text) for number, text in enumerate(texts)]
+
+
+def write_epic(path: Path, rows) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def ego4d_pass(*narrations):
+    """A pass of (seconds, text)."""
+    return {
+        "narrations": [
+            {
+                "narration_text": text,
+                "timestamp_sec": seconds,
+                "timestamp_frame": round(seconds * 30),
+                "annotation_uid": f"uid-{number}",
+            }
+            for number, (seconds, text) in enumerate(narrations)
+        ],
+        "summaries": [],
+    }
+
+
+def write_ego4d(path: Path, videos, wrapped=False) -> Path:
+    path.write_text(json.dumps({"videos": videos} if wrapped else videos), encoding="utf-8")
+    return path
+
+
+def as_ego4d(videos):
+    """EPIC-KITCHENS' narrations in the layout of Ego4D's, by made-up uids: "take plate" as "#C C takes plate"."""
+    return {
+        f"uid-{video.video_id}": {
+            "narration_pass_1": ego4d_pass(
+                *((action.start / 100, re.sub(r"^(\S+)", r"#C C \1s", action.text)) for action in video.actions)
+            )
+        }
+        for video in videos
+    }
+
+
+def goals_of(texts=TEA, **changes):
+    """Goals of Figure 10's form over `epic_rows`: one clip, one sub-clip of the first four."""
+    first, last = timestamp(100), timestamp(300 + 300 * (len(texts) - 1))
+    sub_clip = {"secondary_subgoal": "heat water", "start_timestamp": first, "stop_timestamp": timestamp(300 + 900)}
+    clip = {"subgoal": "prepare a cup", "start_timestamp": first, "stop_timestamp": last, "sub_clips": [sub_clip]}
+    return {"overall_goal": "Make tea.", "clips": [clip]} | changes

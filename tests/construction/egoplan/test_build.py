@@ -1,0 +1,508 @@
+"""The command, with a loopback language model that replies and fails by rule."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections import Counter
+
+import pytest
+from typer.testing import CliRunner
+
+from construction.egoplan.language_model import FAULTS, fault_of, reply, rows_of
+from construction.egoplan.language_model import goals_of as goals_of_prompt
+from construction.egoplan.small import (
+    as_ego4d,
+    epic_rows,
+    goals_of,
+    write_ego4d,
+    write_epic,
+)
+from judge_server import JudgeServer, Reply
+from lmms_egoplan.benchmarks.egoplan.bench1.records import read_annotations
+from lmms_egoplan.cli import app
+from lmms_egoplan.construction.egoplan.goals import DEFAULT_MODEL, goal_prompt
+from lmms_egoplan.construction.egoplan.narrations import read_epic_kitchens
+from lmms_egoplan.judging import JudgeSettings, default_cache_path
+from lmms_egoplan.judging.asking import prompt_tokens
+from lmms_egoplan.judging.judgement import Prompt
+from lmms_egoplan.outputs import MANIFEST
+from patience import FOREVER_S, wait_until
+from shared_data import DATA
+
+EPIC = DATA / "epic-kitchens-100" / "EPIC_100_validation.csv"
+KEY = "sk-very-secret-key-456"
+QUESTIONS, IT, RECOGNITION = "EgoPlan_validation.json", "EgoPlan_IT.json", "EgoPlan_IT_action_recognition.json"
+
+real = pytest.mark.skipif(not EPIC.exists(), reason=f"needs {EPIC}")
+
+
+@pytest.fixture(autouse=True)
+def environment(tmp_path, monkeypatch):
+    for name in list(os.environ):
+        if name.startswith(("LMMS_EGOPLAN_JUDGE", "OPENAI_", "AZURE_", "API_TYPE", "MODEL_VERSION")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("COLUMNS", "300")
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """Start a language model, and set it."""
+
+    def serve(answer):
+        server = JudgeServer(answer)
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_API_KEY", KEY)
+        return server
+
+    return serve
+
+
+def build(narrations, out, *more, source="epic-kitchens"):
+    arguments = ["data", "build", "egoplan", "--narrations", narrations, "--source", source, "--out", out, *more]
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def contents(out):
+    return {path.name: path.read_bytes() for path in out.iterdir() if path.name != MANIFEST}
+
+
+def rejections(out):
+    lines = (out / "rejections.jsonl").read_text(encoding="utf-8").splitlines()
+    return Counter(json.loads(line)["reason"] for line in lines)
+
+
+def some_videos(tmp_path, count):
+    """The real narrations of the first videos."""
+    lines = EPIC.read_text(encoding="utf-8").splitlines(keepends=True)
+    videos = list(dict.fromkeys(line.split(",")[2] for line in lines[1:]))[:count]
+    path = tmp_path / "narrations.csv"
+    path.write_text(
+        "".join([lines[0], *(line for line in lines[1:] if line.split(",")[2] in videos)]), encoding="utf-8"
+    )
+    return path
+
+
+def tea(prompt, before):
+    return Reply(json.dumps(goals_of()), model="gpt-4-test")
+
+
+def test_the_walk_from_narrations_to_questions(tmp_path, served):
+    narrations, out = write_epic(tmp_path / "n.csv", epic_rows()), tmp_path / "built"
+    with served(tea) as server:
+        result = build(narrations, out, "--instruction-data")
+        assert result.exit_code == 0, result.output
+        assert len(server.prompts) == 1
+        assert server.bodies[0]["model"] == "gpt-4o-2024-11-20"
+        again = contents(out)
+        assert build(narrations, out, "--instruction-data").exit_code == 0
+        assert len(server.prompts) == 1
+    assert contents(out) == again
+    assert result.stdout.splitlines()[-1] == (
+        f"16 questions, which nobody has verified, of 3 task goals in 1 videos, written to {out / QUESTIONS}"
+    )
+    records = read_annotations(out / QUESTIONS, "val")
+    assert Counter(record.task_goal for record in records) == {"Make tea": 6, "prepare a cup": 6, "heat water": 4}
+    assert [record["answer"] for record in json.loads((out / IT).read_text())] == [record.answer for record in records]
+    assert len(json.loads((out / RECOGNITION).read_text())) == 13
+    assert rejections(out) == {"question without a past action, for action recognition": 3}
+    assert set(again) == {
+        QUESTIONS,
+        IT,
+        RECOGNITION,
+        *("goals.json", "narrations.csv", "rejections.jsonl", "summary.json"),
+    } | {
+        f"{name}.{suffix}"
+        for name, suffix in (("table_2", "md"), *((n, "csv") for n in ("table_2", "figure_4", "figure_5")))
+    } | {"figure_4.png", "figure_5.png"}
+    assert KEY.encode() not in b"".join([*again.values(), default_cache_path().read_bytes()])
+    assert KEY not in result.output
+
+
+def test_the_summary_is_stored_and_printed(tmp_path):
+    """By hand: the first four of the six actions are three goals' or two's, the others two's."""
+    narrations = write_epic(tmp_path / "n.csv", epic_rows())
+    listing = goals_of(overall_goal="Fill the kettle, switch on the kettle and take a cup")
+    (tmp_path / "goals.json").write_text(json.dumps({"P01_01": listing}))
+    result = build(narrations, tmp_path / "built", "--goals", tmp_path / "goals.json")
+    summary = json.loads((tmp_path / "built" / "summary.json").read_text())
+    assert {name: summary[name] for name in ("questions", "task_goals", "videos", "dropped", "left_out")} == {
+        **{"questions": 16, "task_goals": 3, "videos": 1},
+        **{"dropped": [], "left_out": {}},
+    }
+    assert summary["kinds_to_drop"] == {
+        **{"near-equal": 0, "concurrent": 0, "copies": 16},
+        **{"listing-goals": 1, "unsure-actions": 0},
+    }
+    accuracies = summary["accuracy_without_video"]
+    assert (accuracies["n"], accuracies["chance"], accuracies["most frequent answer"]) == (16, 0.25, 0.25)
+    for name in ("kinds_to_drop", "accuracy_without_video"):
+        for key, value in summary[name].items():
+            assert f"{key}: {value}" in result.stdout
+    dropped = build(
+        *(narrations, tmp_path / "fewer", "--goals", tmp_path / "goals.json"),
+        *("--drop", "copies,listing-goals", "--epic-video-info", _info(tmp_path, 18.5)),
+    )
+    assert dropped.exit_code == 0, dropped.output
+    assert rejections(tmp_path / "fewer") == {
+        "goal that names its actions in their order": 1,
+        "question with the view and answer of another goal's question": 4,
+    }
+    records = read_annotations(tmp_path / "fewer" / QUESTIONS, "val")
+    assert Counter(record.task_goal for record in records) == {"prepare a cup": 6}
+
+
+def _info(tmp_path, seconds):
+    path = tmp_path / "info.csv"
+    path.write_text(f"video_id,duration,fps,resolution\nP01_01,{seconds},59.94,1920x1080\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (
+            ["--drop", "copies,near"],
+            ["--drop copies,near", "near-equal,concurrent,copies,listing-goals,unsure-actions"],
+        ),
+        (["--epic-video-info", 2.0], ["n.csv, line 2", "stop_frame: 180", "P01_01 ends at 2.00 s"]),
+        ([], ["n.csv, line 2", "start_frame: 30, expected 60 at 00:00:01.00", "60 times the seconds"]),
+    ],
+)
+def test_what_cannot_be_built_is_refused_before_anything_is_asked(tmp_path, more, told):
+    rows = epic_rows()
+    if not more:
+        rows = [row | {f"{end}_frame": row[f"{end}_frame"] // 2 for end in ("start", "stop")} for row in rows]
+    narrations = write_epic(tmp_path / "n.csv", rows)
+    more = [_info(tmp_path, option) if isinstance(option, float) else option for option in more]
+    result = build(narrations, tmp_path / "built", *more)
+    assert result.exit_code == 1
+    assert all(text in result.stderr for text in told), result.stderr
+    assert not (tmp_path / "built").exists()
+
+
+@pytest.mark.whole
+@real
+def test_unsure_actions_cost_their_goals_or_only_themselves(tmp_path, served):
+    """Every 25th narration is unsure."""
+    videos, _ = read_epic_kitchens(some_videos(tmp_path, 6))
+    narrated = as_ego4d(videos)
+    every = [one for video in narrated.values() for one in video["narration_pass_1"]["narrations"]]
+    for one in every[::25]:
+        one["narration_text"] += " #unsure"
+    narrations = write_ego4d(tmp_path / "narration.json", narrated)
+    counts = {}
+    with served(lambda prompt, before: reply(prompt, before, lambda _: "")):
+        for name, more in (("kept", ["--drop", "unsure-actions"]), ("lost", [])):
+            result = build(narrations, tmp_path / name, "--mean-gap", "4.9", *more, source="ego4d")
+            assert result.exit_code == 0, result.output
+            counts[name] = json.loads((tmp_path / name / "summary.json").read_text())
+    unknown = "goal with an action whose narration cannot be used"
+    assert unknown not in counts["kept"]["left_out"]
+    assert counts["kept"]["task_goals"] > counts["lost"]["task_goals"]
+    assert counts["lost"]["left_out"][unknown] > 0
+    for summary in counts.values():
+        assert summary["kinds_to_drop"]["unsure-actions"] == len(every[::25])
+    records = read_annotations(tmp_path / "kept" / QUESTIONS, "val")
+    assert not any("unsure" in choice for record in records for choice in record.choices)
+
+
+def test_goals_of_a_file_need_no_language_model(tmp_path):
+    narrations = write_epic(tmp_path / "n.csv", epic_rows())
+    (tmp_path / "goals.json").write_text(json.dumps({"P01_01": goals_of()}))
+    assert build(narrations, tmp_path / "one", "--goals", tmp_path / "goals.json").exit_code == 0
+    # What is written can be given back, with narrations that were written, too.
+    written = tmp_path / "one"
+    result = build(written / "narrations.csv", tmp_path / "two", "--goals", written / "goals.json")
+    assert result.exit_code == 0, result.output
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def test_halves_of_surrogate_pairs_can_be_written(tmp_path):
+    narrations = write_epic(tmp_path / "n.csv", epic_rows())
+    odd = goals_of(**{"note \ud800": "\udc00"}, overall_goal="tea \ud800")
+    (tmp_path / "goals.json").write_text(json.dumps({"P01_01": odd, "P9\ud800": odd}))
+    result = build(narrations, tmp_path / "built", "--goals", tmp_path / "goals.json")
+    assert result.exit_code == 0, result.output
+    assert dict(rejections(tmp_path / "built")) == {
+        "goals of a video that is not in the narrations": 1,
+        "goal that is no text in Latin letters": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (Reply("no such key", status=401), "refuses: HTTP 401: no such key (asked about P01_01)"),
+        (Reply("I am sorry, I cannot help with that."), "no question comes out. Left out: reply that is not JSON: 1"),
+        (Reply(json.dumps(goals_of()), finish="length"), "reply that was cut off: 1"),
+        (Reply("no prompts of kitchens", status=400), "no reply: 1"),
+    ],
+)
+def test_a_language_model_that_gives_no_goals_ends_with_exit_code_1(tmp_path, served, answer, told):
+    with served(lambda *_: answer):
+        result = build(write_epic(tmp_path / "n.csv", epic_rows()), tmp_path / "built")
+    assert result.exit_code == 1
+    assert told in result.stderr
+    assert "Traceback" not in result.output
+    assert not (tmp_path / "built").exists()
+
+
+GREETING = "Sure! Here are the goals of {the video}, as you asked [1]:\n\n```json\n%s\n```\nAnything else?"
+CARELESS = ("Of course: %s", "\ufeff%s", "%s,", "comma", "quotes", "comment", "```\n%s\n```\nDone.")
+
+
+def careless(text, number):
+    kind = CARELESS[number % len(CARELESS)]
+    if kind == "comma":
+        return text.replace("]}", "],}")
+    if kind == "quotes":
+        return text.replace('"', "'")
+    return text.replace("{", "{ // an object\n") if kind == "comment" else kind % text
+
+
+@real
+@pytest.mark.parametrize("is_greeting", [True, False])
+def test_all_138_replies_of_careless_models_are_read(tmp_path, served, is_greeting):
+    """Of 138 replies, a model that greets first spoils all, a careless one 35."""
+    numbers = {}
+
+    def answer(prompt, _):
+        text = json.dumps(goals_of_prompt(rows_of(prompt)))
+        number = numbers.setdefault(prompt, len(numbers))
+        if is_greeting:
+            return Reply(GREETING % text)
+        return Reply(careless(text, number) if number < 35 else text)
+
+    with served(answer) as server:
+        result = build(EPIC, tmp_path / "built")
+        assert result.exit_code == 0, result.output
+        assert len(server.prompts) == 138
+    assert len(json.loads((tmp_path / "built" / "goals.json").read_text())) == 138
+    assert not any("reply" in reason for reason in rejections(tmp_path / "built"))
+
+
+def figures(text):
+    return [int(figure.replace(",", "")) for figure in re.findall(r"\d[\d,]*(?= requests| prompt| reply)", text)]
+
+
+@real
+def test_an_estimate_sends_nothing_and_counts_what_is_missing(tmp_path, monkeypatch, served):
+    few = some_videos(tmp_path, 2)
+    with served(tea) as server:
+        # Goals of another video: all are rejected, but the replies are kept.
+        assert build(few, tmp_path / "built").exit_code == 1
+        sent = len(server.prompts)
+        (tmp_path / "prices.json").write_text('{"gpt-4o-2024-11-20": {"input": 2.5, "output": 10}}')
+        priced = build(EPIC, tmp_path / "built", "--estimate", "--prices", tmp_path / "prices.json")
+        assert len(server.prompts) == sent
+    assert priced.exit_code == 0, priced.output
+    step, total = priced.stdout.splitlines()[:2]
+    assert step.startswith("task goals: ")
+    requests, prompt, reply = figures(total)
+    assert figures(step) == [requests, prompt, reply]
+    assert (requests, reply) == (136, 136 * 4096)
+    money = [float(amount) for amount in re.findall(r"(?:~|at most )([\d.]+) for", priced.stdout)]
+    assert money == [round(prompt * 2.5 / 1e6, 2), round(reply * 10 / 1e6, 2)]
+    # No endpoint is needed, and another model's replies are not those in the cache.
+    monkeypatch.delenv("LMMS_EGOPLAN_JUDGE_BASE_URL")
+    monkeypatch.delenv("LMMS_EGOPLAN_JUDGE_API_KEY")
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "gpt-4")
+    alone = build(EPIC, tmp_path / "built", "--estimate")
+    assert figures(alone.stdout.splitlines()[1])[0] == 138
+    assert not (tmp_path / "built").exists()
+    assert build(EPIC, tmp_path / "built", "--estimate", "--prices", tmp_path / "prices.json").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("prices", "options", "told"),
+    [
+        ("gpt-4: 3", ["--estimate"], ["prices.json", "JSON"]),
+        ('{"gpt-4": 3}', ["--estimate"], ["prices.json", "gpt-4", "expected an object"]),
+        ('{"gpt-4": {"input": 1, "output": 2, "input": 3}}', ["--estimate"], ["prices.json", "input", "once"]),
+        ('{"gpt-4": {"input": -1, "output": 2}}', ["--estimate"], ["prices.json", "input", "-1"]),
+        ('{"gpt-4": {"input": 1}}', ["--estimate"], ["prices.json", "output"]),
+        ('{"gpt-4": {"input": NaN, "output": true}}', ["--estimate"], ["prices.json", "input"]),
+        ('{"gpt-4": ', ["--estimate"], ["prices.json", "JSON"]),
+        ('{"gpt-4": {"input": 1, "output": 2}}', ["--estimate"], ["prices.json", "gpt-4o-2024-11-20"]),
+        ('{"gpt-4": {"input": 1, "output": 2}}', [], ["--estimate"]),
+    ],
+)
+def test_wrong_prices_are_told_before_anything_is_sent(tmp_path, prices, options, told):
+    (tmp_path / "prices.json").write_text(prices)
+    narrations = write_epic(tmp_path / "n.csv", epic_rows())
+    result = build(narrations, tmp_path / "built", "--prices", tmp_path / "prices.json", *options)
+    assert result.exit_code == 1
+    assert all(word in result.stderr for word in told), result.stderr
+
+
+# Tokens of prompt and reply together, as OpenAI publishes them.
+CONTEXTS = {"gpt-4": 8192, "gpt-4o-2024-11-20": 128_000}
+
+
+@real
+def test_the_default_model_has_room_for_all_prompts():
+    videos, _ = read_epic_kitchens(EPIC)
+    tokens = [prompt_tokens(Prompt(goal_prompt(video))) for video in videos]
+    assert sum(each + JudgeSettings.max_tokens > CONTEXTS["gpt-4"] for each in tokens) == 13
+    assert max(tokens) + JudgeSettings.max_tokens < CONTEXTS[DEFAULT_MODEL]
+
+
+def test_without_a_language_model_the_command_says_how_to_set_one(tmp_path):
+    result = build(write_epic(tmp_path / "n.csv", epic_rows()), tmp_path / "built")
+    assert result.exit_code == 1
+    assert "no language model is set" in result.stderr
+    assert "LMMS_EGOPLAN_JUDGE_BASE_URL" in result.stderr
+
+
+def test_inputs_are_not_overwritten(tmp_path):
+    narrations = write_epic(tmp_path / "narrations.csv", epic_rows())
+    goals = tmp_path / "goals.json"
+    goals.write_text(json.dumps({"P01_01": goals_of()}))
+    before = contents(tmp_path)
+    result = build(narrations, tmp_path, "--goals", goals)
+    assert result.exit_code == 1
+    assert "it holds other files" in result.output
+    assert contents(tmp_path) == before
+
+
+def test_instruction_data_of_an_earlier_build_do_not_stay(tmp_path):
+    narrations = write_epic(tmp_path / "narrations.csv", epic_rows())
+    goals = tmp_path / "goals.json"
+    goals.write_text(json.dumps({"P01_01": goals_of()}))
+    assert build(narrations, tmp_path / "out", "--goals", goals, "--instruction-data").exit_code == 0
+    assert "EgoPlan_IT.json" in contents(tmp_path / "out")
+    assert build(narrations, tmp_path / "out", "--goals", goals).exit_code == 0
+    assert not {name for name in contents(tmp_path / "out") if name.startswith("EgoPlan_IT")}
+
+
+def test_a_file_in_place_of_the_folder_is_told(tmp_path):
+    narrations = write_epic(tmp_path / "n.csv", epic_rows())
+    (tmp_path / "goals.json").write_text(json.dumps({"P01_01": goals_of()}))
+    result = build(narrations, narrations, "--goals", tmp_path / "goals.json")
+    assert result.exit_code == 1
+    assert "a file is there" in result.stderr
+
+
+FAULT_REASONS = {
+    "bad json": {"reply that was cut off": 1},
+    "prose": {},
+    "invented times": {"time that is not copied from the narrations": 5},
+    "cut off": {"reply that was cut off": 1},
+    "refused": {"no reply": 1},
+    "broken": {"no reply": 1},
+    "overlap": {"goal with an action of another goal of its level": 1},
+    "fenced": {},
+    "twice 500": {},
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_has_its_reason(tmp_path, served, fault):
+    """Of two videos, one is hit; the other's questions are as they are without a fault."""
+    texts = [f"take cup {number}" for number in range(16)]
+    rows = [*epic_rows(texts, "P01_01"), *epic_rows([f"{text} again" for text in texts], "P02_02")]
+    narrations = write_epic(tmp_path / "n.csv", rows)
+    with served(lambda prompt, before: reply(prompt, before, lambda _: fault if "again" in prompt else "")):
+        result = build(narrations, tmp_path / "built")
+    is_lost = {"reply that was cut off", "no reply"} & FAULT_REASONS[fault].keys()
+    assert result.exit_code == bool(is_lost), result.output
+    assert ("1 of 2 prompts have no usable reply" in result.stderr) == bool(is_lost)
+    assert dict(rejections(tmp_path / "built")) == FAULT_REASONS[fault]
+    records = read_annotations(tmp_path / "built" / QUESTIONS, "val")
+    # 16 of the overall goal, 12 and 4 of its clips, 6, 6 and 4 of theirs.
+    assert sum(record.video_id == "P01_01" for record in records) == 48
+
+
+@real
+def test_ego4d_narrations_become_phrases_and_questions(tmp_path, served):
+    """They are written from EPIC-KITCHENS' in the layout of Ego4D's."""
+    videos, _ = read_epic_kitchens(some_videos(tmp_path, 4))
+    narrations = write_ego4d(tmp_path / "narration.json", as_ego4d(videos))
+    first = "\n1. C takes plate\n"
+    with served(
+        lambda prompt, before: reply(prompt, before, lambda _: "bad json" if first in prompt else "")
+    ) as server:
+        result = build(narrations, tmp_path / "built", "--mean-gap", "4.9", source="ego4d")
+    assert result.exit_code == 0, result.output
+    records = read_annotations(tmp_path / "built" / QUESTIONS, "val")
+    assert {record.video_source for record in records} == {"Ego4D"}
+    spoken = {action.text for video in videos for action in video.actions}
+    assert {record.answer for record in records} <= spoken
+    asked = [rows_of(prompt) for prompt in server.prompts]
+    assert sum(map(bool, asked)) == len(videos)
+    left = rejections(tmp_path / "built")
+    # All 50 sentences of one reply; no goal is kept over narrations without phrases.
+    assert left["reply that was cut off"] >= 50
+    assert left["goal with an action whose narration cannot be used"] >= 1
+
+
+def start(narrations, out, data, server, concurrency):
+    environment = os.environ | {
+        "LMMS_EGOPLAN_DATA": str(data),
+        "LMMS_EGOPLAN_JUDGE_BASE_URL": server.url,
+        "LMMS_EGOPLAN_JUDGE_CONCURRENCY": str(concurrency),
+    }
+    command = ["data", "build", "egoplan", "--narrations", narrations, "--source", "epic-kitchens", "--out", out]
+    return subprocess.Popen([sys.executable, "-m", "lmms_egoplan", *map(str, command)], env=environment)
+
+
+def same_output(tmp_path, narrations, concurrencies):
+    """Compares undisturbed runs of several concurrencies with one that is killed half way and started again."""
+    paid = Counter()
+    held = threading.Event()
+    limit = [None]
+
+    def answer(prompt, before):
+        if limit[0] is not None and paid.total() >= limit[0]:
+            held.wait(FOREVER_S)
+        made = reply(prompt, before)
+        paid[prompt] += made.status == 200
+        return made
+
+    with JudgeServer(answer) as server:
+        outputs, codes = [], set()
+        for concurrency in concurrencies:
+            out = tmp_path / f"at-{concurrency}"
+            codes.add(start(narrations, out, tmp_path / f"data-{concurrency}", server, concurrency).wait(FOREVER_S))
+            outputs.append(contents(out))
+            assert all(count <= 2 if fault_of(prompt) else count == 1 for prompt, count in paid.items())
+            prompts = paid.total()
+            paid.clear()
+        limit[0] = prompts // 2
+        killed = start(narrations, tmp_path / "killed", tmp_path / "data", server, concurrencies[0])
+        wait_until(lambda: paid.total() >= limit[0] or killed.poll() is not None)
+        killed.kill()
+        killed.wait()
+        assert not (tmp_path / "killed" / QUESTIONS).exists()
+        before = paid.total()
+        limit[0] = None
+        held.set()
+        codes.add(start(narrations, tmp_path / "killed", tmp_path / "data", server, concurrencies[0]).wait(FOREVER_S))
+        assert len(codes) == 1
+        # What was in flight at the kill may have been answered to nobody.
+        assert paid.total() <= prompts + concurrencies[0]
+        assert before >= prompts // 2
+        outputs.append(contents(tmp_path / "killed"))
+    assert all(output == outputs[0] for output in outputs)
+    return json.loads(outputs[0][QUESTIONS])
+
+
+@pytest.mark.whole
+@real
+def test_same_output_after_a_kill_and_at_any_concurrency(tmp_path):
+    assert len(same_output(tmp_path, some_videos(tmp_path, 12), (4, 1))) > 100
+
+
+@real
+@pytest.mark.whole
+def test_same_output_over_all_9668_narrations(tmp_path):
+    prompts = 138
+    assert len(same_output(tmp_path, EPIC, (32, 5))) > 100 * prompts
+
+
+def test_the_language_model_has_all_faults():
+    assert {fault_of(f"prompt {number}") for number in range(1000)} == {"", *FAULTS}

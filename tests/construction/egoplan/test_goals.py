@@ -1,0 +1,183 @@
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from construction.egoplan.small import TEA, epic_rows, goals_of, write_epic
+from lmms_egoplan.construction.egoplan import goals as goals_module
+from lmms_egoplan.construction.egoplan.goals import (
+    OVERALL,
+    PROMPT,
+    SECONDARY,
+    SUBGOAL,
+    goal_prompt,
+    pool_goals,
+    read_goals,
+)
+from lmms_egoplan.construction.egoplan.narrations import read_epic_kitchens, timestamp
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.judging.json_replies import NOT_JSON
+from shared_data import PAPERS
+
+PAPER = PAPERS / "000_cd03694783b9721f.txt"
+
+
+@pytest.fixture
+def video(tmp_path):
+    (video,), _ = read_epic_kitchens(write_epic(tmp_path / "n.csv", epic_rows()))
+    return video
+
+
+def clip(number, first, last, level=SUBGOAL, **changes):
+    """A clip over the narrations from `first` to `last`."""
+    times = {"start_timestamp": timestamp(100 + 300 * first), "stop_timestamp": timestamp(300 + 300 * last)}
+    return {level: f"goal {number}", **times} | ({"sub_clips": []} if level == SUBGOAL else {}) | changes
+
+
+def pooled(video, reply):
+    kept, rejections = pool_goals([video], {video.video_id: reply})
+    return [(goal.level, goal.text, len(goal.actions)) for goal in kept], [left.reason for left in rejections]
+
+
+@pytest.mark.skipif(not PAPER.exists(), reason=f"needs {PAPER}")
+def test_the_prompt_is_figure_10_to_the_letter(video):
+    paper = PAPER.read_text(encoding="utf-8")
+    figure = paper[paper.index("### The following provides") : paper.index("Figure 10: The detailed prompt")]
+    assert figure.startswith(PROMPT)
+    row = "00:00:08.70         |      00:00:09.56         |      open fridge"
+    assert row in figure
+    fridge = replace(video.actions[0], text="open fridge", start=870, stop=956)
+    assert goal_prompt(replace(video, actions=(fridge,))) == f"{PROMPT}{row}"
+
+
+def test_the_printed_schema_stays_unbalanced():
+    schema = PROMPT[PROMPT.index('{"overall_goal"') : PROMPT.index("-----")]
+    assert (schema.count("{"), schema.count("}")) == (3, 2)
+    assert "\n".join(PROMPT.splitlines()[-1:]) == "start_timestamp      |      stop_timestamp      |      narration"
+
+
+def test_the_three_levels_are_pooled(video):
+    assert pooled(video, goals_of()) == (
+        [(OVERALL, "Make tea", 6), (SUBGOAL, "prepare a cup", 6), (SECONDARY, "heat water", 4)],
+        [],
+    )
+
+
+@pytest.mark.parametrize(
+    ("reply", "reasons"),
+    [
+        ("prose", [NOT_JSON]),
+        ([], [NOT_JSON]),
+        ({"clips": []}, [goals_module.NO_GOAL]),
+        (goals_of(overall_goal="чай"), [goals_module.NO_GOAL]),
+        (goals_of(overall_goal=["tea"]), [goals_module.NO_GOAL]),
+        (goals_of(clips={}), [goals_module.WRONG_FORM]),
+        (goals_of(clips=["tea"]), [goals_module.WRONG_FORM]),
+        (goals_of(clips=[clip(1, 0, 5, sub_clips=None)]), [goals_module.WRONG_FORM]),
+        (goals_of(clips=[clip(1, 0, 5, start_timestamp="00:00:01.01")]), [goals_module.INVENTED_TIME]),
+        (goals_of(clips=[clip(1, 0, 5, stop_timestamp=17.9)]), [goals_module.INVENTED_TIME]),
+        (goals_of(clips=[clip(1, 5, 0)]), [goals_module.BACKWARDS]),
+        (goals_of(clips=[clip(1, 0, 2)]), [goals_module.TOO_FEW]),
+        (goals_of(clips=[clip(1, 0, 3), clip(2, 3, 5)]), [goals_module.OVERLAP]),
+        (goals_of(clips=[clip(1, 1, 5, sub_clips=[clip(2, 0, 4, SECONDARY)])]), [goals_module.OUTSIDE]),
+        (goals_of(clips=[clip(1, 0, 5, subgoal="Make the tea")]), [goals_module.REPEATED]),
+    ],
+)
+def test_a_goal_that_cannot_be_kept_has_its_reason(video, reply, reasons):
+    assert pooled(video, reply)[1] == reasons
+
+
+def test_sub_clips_of_a_clip_with_invented_times_are_judged_by_their_own(video):
+    wrong = clip(1, 0, 5, start_timestamp="00:00:00.99", sub_clips=[clip(2, 0, 3, SECONDARY)])
+    kept, reasons = pooled(video, goals_of(clips=[wrong]))
+    assert (SECONDARY, "goal 2", 4) in kept
+    assert reasons == [goals_module.INVENTED_TIME]
+
+
+@pytest.mark.parametrize(("count", "reason"), [(3, goals_module.TOO_FEW), (21, goals_module.TOO_MANY)])
+def test_goals_of_4_to_20_actions(tmp_path, count, reason):
+    for number, kept in ((count, 0), (4, 1), (20, 1)):
+        texts = [f"take cup {n}" for n in range(number)]
+        (video,), _ = read_epic_kitchens(write_epic(tmp_path / "n.csv", epic_rows(texts)))
+        goals, reasons = pooled(video, {"overall_goal": "take all cups", "clips": []})
+        assert len(goals) == kept
+        assert reasons == ([] if kept else [reason])
+
+
+def test_a_narration_that_overlaps_the_next_clip_is_no_overlap(tmp_path):
+    """EPIC's narrations overlap, and so do goals whose times are copied from them."""
+    rows = epic_rows([f"take cup {n}" for n in range(8)])
+    rows[3] |= {"stop_timestamp": timestamp(100 + 300 * 4 + 50), "stop_frame": 810}
+    (video,), _ = read_epic_kitchens(write_epic(tmp_path / "n.csv", rows))
+    first = clip(1, 0, 3, stop_timestamp=timestamp(100 + 300 * 4 + 50))
+    kept, reasons = pooled(video, {"overall_goal": "take all", "clips": [first, clip(2, 4, 7)]})
+    assert [count for _, _, count in kept] == [8, 4, 4]
+    assert reasons == []
+
+
+def test_a_goal_over_an_unknown_action_is_left_out(video):
+    kept, reasons = pooled(replace(video, unknown=((1850, 1900),)), goals_of(clips=[clip(1, 0, 4)]))
+    assert kept == [(SUBGOAL, "goal 1", 5)]
+    assert reasons == [goals_module.UNKNOWN_ACTION]
+
+
+@pytest.mark.parametrize(("text", "is_kept"), [("t" * 300, True), ("t" * 301, False), ("make tea " * 1700, False)])
+def test_goals_are_not_longer_than_a_sentence(video, text, is_kept):
+    kept, rejections = pool_goals([video], {video.video_id: goals_of(clips=[], overall_goal=text + ". ")})
+    assert len(kept) == is_kept
+    assert [left.reason for left in rejections] == [goals_module.TOO_LONG] * (not is_kept)
+    if rejections:
+        assert rejections[0].where == f"{video.video_id}, overall_goal"
+        assert rejections[0].detail.startswith(f"{len(text.strip())}: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "lists"),
+    [
+        ("Fill the kettle, switch on the kettle, take a cup, open the box, put a bag in the cup and pour water", True),
+        ("1) filling kettle 2) taking the big cups 3) opening a tea box", True),
+        ("fill kettle take cup pour water", True),
+        ("pour water, put the bag in the cup, open the box and take a cup", False),
+        ("fill the kettle and take a cup", False),
+        ("make tea with a kettle, a box, a bag, a cup and water", False),
+        ("Make tea", False),
+    ],
+)
+def test_goals_that_list_their_actions_in_order(video, text, lists):
+    goals = {video.video_id: goals_of(clips=[], overall_goal=text)}
+    (kept,), _ = pool_goals([video], goals)
+    assert kept.lists_actions() == lists
+    kept, rejections = pool_goals([video], goals, ["listing-goals"])
+    assert (len(kept), [left.reason for left in rejections]) == ((0, [goals_module.LISTING]) if lists else (1, []))
+
+
+def test_goals_of_a_file(video, tmp_path):
+    path = tmp_path / "goals.json"
+    path.write_text(json.dumps({"P01_01": goals_of(), "P99_01": goals_of()}))
+    found, (left,) = read_goals(path, [video])
+    assert found == {"P01_01": goals_of()}
+    assert (left.reason, left.where) == (goals_module.UNKNOWN_VIDEO, f"{path}, 'P99_01'")
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ('{"P99_01": {}}', "goals of 'P99_01', and of none of the videos in the narrations, such as P01_01"),
+        ("{}", "goals of no video"),
+        ("[]", "expected an object with goals by video id"),
+        ('{"P01_01": {}, "P01_01": {}}', "more than once"),
+        ("tea", "no JSON"),
+    ],
+)
+def test_a_goal_file_that_is_none_is_one_line(video, tmp_path, content, told):
+    path = tmp_path / "goals.json"
+    path.write_text(content)
+    with pytest.raises(LmmsEgoplanError, match=re.escape(told)) as error:
+        read_goals(path, [video])
+    assert str(error.value).startswith(str(path))
+    assert "\n" not in str(error.value)
+
+
+def test_actions_are_named_in_the_prompt_in_order(video):
+    assert [line.split("|      ")[-1] for line in goal_prompt(video).splitlines()[-6:]] == list(TEA)

