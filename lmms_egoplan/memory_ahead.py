@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from PIL import Image
 
-RESERVE: ContextVar[Callable[..., None]] = ContextVar("RESERVE", default=lambda num_bytes, is_known=False: None)
+RESERVE: ContextVar[Callable[..., None]] = ContextVar("RESERVE", default=lambda _num_bytes, **_is_known: None)
 """Call it with the bytes of the pixels that follow, before they are decoded. It may stop a thread that reads ahead.
 
 With ``is_known``, the call is ignored if there was an earlier one.
@@ -18,6 +18,6 @@ PEAK = SimpleNamespace(num_bytes=0)
 """The most bytes that reading ahead has taken in this process."""
 
 
-def reserve_for(images: Iterable["Image.Image"], count: int = 1, is_known: bool = False) -> None:
+def reserve_for(images: Iterable["Image.Image"], count: int = 1, *, is_known: bool = False) -> None:
     """Call `RESERVE` for ``count`` RGB images of the size of each of these."""
-    RESERVE.get()(3 * count * sum(image.width * image.height for image in images), is_known)
+    RESERVE.get()(3 * count * sum(image.width * image.height for image in images), is_known=is_known)

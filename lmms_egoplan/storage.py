@@ -1,8 +1,6 @@
 """Prepared data on disk: one folder per benchmark and split, written whole or not at all."""
 
 import json
-import os
-import sqlite3
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +15,6 @@ from pydantic import ValidationError
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode
-from lmms_egoplan.outputs import check_own, naming
 from lmms_egoplan.paths import data_root
 from lmms_egoplan.validation import Checked, listing, problems_in, validate
 
@@ -40,74 +37,6 @@ class _Summary(Checked):
 
 class DataMissingError(LmmsEgoplanError, FileNotFoundError):
     """A split has not been prepared."""
-
-
-def resolve_inside(root: str | Path, *parts: str) -> Path:
-    """Join identifiers that come from elsewhere to a folder, which the result cannot leave.
-
-    Args:
-        root: the folder; may itself be reached through a symlink.
-        parts: relative, not empty, without ``..`` and NUL.
-
-    Returns:
-        The absolute path with all symlinks resolved; it need not exist.
-
-    Raises:
-        LmmsEgoplanError: a part is not as above, or a symlink on the way leads out of `root`.
-    """
-    for part in parts:
-        pure = Path(part)
-        if not part.strip() or not pure.parts or "\0" in part or pure.is_absolute() or ".." in pure.parts:
-            raise LmmsEgoplanError(f"{part!r} is not a name of something inside {root}")
-    try:
-        base = Path(root).resolve()
-        path = base.joinpath(*parts).resolve()
-    except (OSError, RuntimeError, ValueError) as error:
-        raise LmmsEgoplanError(f"{'/'.join(parts)!r} is not a name of something inside {root}: {error}") from error
-    if not path.is_relative_to(base):
-        raise LmmsEgoplanError(
-            f"{'/'.join(parts)!r} leads out of {root}, to {path}; put the data itself there, not a symlink"
-        )
-    return path
-
-
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file that appears whole or not at all, with its folder where that is absent.
-
-    Raises:
-        LmmsEgoplanError: see `outputs.check_own`.
-        OSError: the file cannot be written.
-    """
-    check_own(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with naming(path), tempfile.TemporaryDirectory(prefix=f".{path.name[:100]}.", dir=path.parent) as folder:
-        unfinished = Path(folder) / path.name
-        unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
-        unfinished.replace(path)
-
-
-def hold(path: Path) -> sqlite3.Connection | None:
-    """Keep other processes off: a lock at a path, until it is closed or this process ends, however it does.
-
-    Returns:
-        The lock; None where another process holds it.
-
-    Raises:
-        OSError: the file cannot be written, or is of another kind.
-    """
-    try:
-        lock = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
-        lock.execute("BEGIN EXCLUSIVE")
-    except sqlite3.DatabaseError as error:
-        if "locked" in str(error):
-            return None
-        raise OSError(f"{path}: cannot be locked: {error}") from error
-    return lock
-
-
-def file_version(status: os.stat_result) -> str:
-    """Size in bytes and time of the last change in ns: another text once the file has changed."""
-    return f"{status.st_size}-{status.st_mtime_ns}"
 
 
 def split_dir(benchmark: str, split: str) -> Path:
@@ -228,7 +157,7 @@ def compare_counts(
     }
 
 
-def refusal(found: str, problems: Sequence[str], how: str, one: str, skip_missing: bool) -> str:
+def refusal(found: str, problems: Sequence[str], how: str, one: str, *, skip_missing: bool) -> str:
     """Why a split is not prepared: what is wrong, at most 20 problems, and what to do.
 
     Args:
@@ -259,7 +188,6 @@ class PreparedData:
     how: says, for a split's name, how to prepare it and where the data are to be had.
     data_format: number of the format that this version of the package reads; a summary without one is of format 1.
     official: how many questions each split has in the paper.
-    oldest_format: the oldest format that is read, too; `data_format` where None.
     substitute: what a split with this summary holds in place of the benchmark's own data; None where it holds these.
 
     All methods but `check` raise `DataMissingError` where the split is not there, and `LmmsEgoplanError` where its
@@ -272,7 +200,6 @@ class PreparedData:
     data_format: int = 1
     official: Mapping[str, int] = field(default_factory=dict, hash=False)
     substitute: Callable[[dict[str, Any]], str | None] = _no_substitute
-    oldest_format: int | None = None
 
     def check(self, split: str, summary: dict[str, Any]) -> None:
         """Check that a split with this summary is of the format that is read here.
@@ -281,7 +208,7 @@ class PreparedData:
             LmmsEgoplanError: it is not; says how to prepare it again.
         """
         found = summary.get("format", 1)
-        if (self.oldest_format or self.data_format) <= found <= self.data_format:
+        if found == self.data_format:
             return
         writer = "a newer" if found > self.data_format else "an earlier"
         source = summary.get("annotations") or summary.get("source") or "its files"

@@ -12,8 +12,8 @@ from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
 from lmms_egoplan.benchmarks.actplan.goal_check.check import GoalCheck, check_goal
 from lmms_egoplan.benchmarks.actplan.reply import is_well_formed, official_steps, parsed_steps
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import resolve_inside
 from lmms_egoplan.jsonl import parse_record, read_lines
-from lmms_egoplan.storage import resolve_inside
 from lmms_egoplan.text import csv_text, join_list
 from lmms_egoplan.validation import Checked, Text, read_as
 

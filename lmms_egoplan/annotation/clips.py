@@ -13,10 +13,10 @@ from joblib import cpu_count
 from PIL import Image, ImageOps
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import file_version, write_whole
 from lmms_egoplan.media.frames import FrameError, frame_path, read_frame_folder, read_video_frames, write_video
 from lmms_egoplan.media.image_files import write_jpeg
 from lmms_egoplan.progress import counting
-from lmms_egoplan.storage import file_version, write_whole
 
 # Frames that are in memory at a time.
 _BATCH = 32

@@ -21,7 +21,7 @@ from typing import Any
 
 from lmms_egoplan.annotation.flow import QUALIFICATION, Item, Stage
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.storage import hold, write_whole
+from lmms_egoplan.files import hold, write_whole
 from lmms_egoplan.text import clean_text
 
 # Raised when the tables change.

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from lmms_egoplan.annotation.clips import MediaFolder
 from lmms_egoplan.annotation.flow import Flow, Item
 from lmms_egoplan.annotation.forms import Choice, Field, Film, Form, Marks, Picture, Shown, Steps, Words
-from lmms_egoplan.storage import write_whole
+from lmms_egoplan.files import write_whole
 
 # Label Studio serves local files under this address, below LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT.
 _LOCAL = "/data/local-files/?d="

@@ -297,7 +297,7 @@ class _Workers:
             job.is_running = False
             self.changed.set()
 
-    def _announced(self, job: _Job, num_bytes: int, is_known: bool = False) -> None:
+    def _announced(self, job: _Job, num_bytes: int, *, is_known: bool = False) -> None:
         if is_known and job.read is not None:
             return
         job.read = (job.read or 0) + num_bytes

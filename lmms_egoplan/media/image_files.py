@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.storage import write_whole
+from lmms_egoplan.files import write_whole
 
 if TYPE_CHECKING:
     from PIL import Image

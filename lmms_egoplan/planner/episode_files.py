@@ -8,10 +8,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 from PIL import Image, ImageDraw
 
+from lmms_egoplan.files import write_whole
 from lmms_egoplan.media.frames import write_video
 from lmms_egoplan.media.image_files import write_jpeg
 from lmms_egoplan.planner.planner import Episode, Step
-from lmms_egoplan.storage import write_whole
 
 _FILM_FPS, _FILM_WIDTH = 8, 640
 # The view before an action, and the last one, are shown for so many frames.

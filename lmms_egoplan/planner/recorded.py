@@ -19,11 +19,11 @@ from lmms_egoplan.construction.egointent.goalstep import read_goalstep
 from lmms_egoplan.construction.egoplan.narrations import normalised
 from lmms_egoplan.construction.egoplan.questions import SECONDS_BEFORE
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import resolve_inside
 from lmms_egoplan.media.clip import Clip
 from lmms_egoplan.media.frames import FrameError, frame_times, read_video_frames
 from lmms_egoplan.planner.environment import Outcome
 from lmms_egoplan.planner.planner import Episode
-from lmms_egoplan.storage import resolve_inside
 
 # Of times in seconds.
 _ROUNDING = 1e-6

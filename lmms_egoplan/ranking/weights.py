@@ -6,8 +6,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from lmms_egoplan.files import file_version
 from lmms_egoplan.jsonl import decode
-from lmms_egoplan.storage import file_version
 
 
 def weights_version(pretrained: str, commit: str | None) -> str:

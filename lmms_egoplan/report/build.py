@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from lmms_egoplan.files import write_whole
 from lmms_egoplan.report.benchmark import Inputs, ReportedBenchmark
 from lmms_egoplan.report.document import Section
 from lmms_egoplan.report.gallery import IMAGE_SECONDS
@@ -19,7 +20,6 @@ from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.summary import summary_table
 from lmms_egoplan.report.versions import parts_of
 from lmms_egoplan.report.writing import write_files
-from lmms_egoplan.storage import write_whole
 
 # Seconds for all, of which pictures get what the rest leaves, but never less than the second number.
 _SECONDS, _LEAST_FOR_PICTURES = 50.0, 5.0

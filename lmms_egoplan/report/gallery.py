@@ -16,10 +16,10 @@ from loguru import logger
 from PIL import Image, UnidentifiedImageError
 from PIL.ImageFile import ImageFile
 
+from lmms_egoplan.files import write_whole
 from lmms_egoplan.media.sampling import evenly_spaced
 from lmms_egoplan.outputs import delete
 from lmms_egoplan.report.document import Item, ShownAnswer
-from lmms_egoplan.storage import write_whole
 
 # Called with what is being done, how much of it is done, and how much there is.
 Progress = Callable[[str, int, int], None]

@@ -8,9 +8,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import read_json
 from lmms_egoplan.outputs import check_own, delete
-from lmms_egoplan.storage import write_whole
 
 # The file that tells the benchmark of such a folder.
 MARK = "annotation.json"

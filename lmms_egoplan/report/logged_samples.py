@@ -11,10 +11,10 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import decode, read_lines
 from lmms_egoplan.report.run import CHECKPOINT
 from lmms_egoplan.report.task_versions import logged_version
-from lmms_egoplan.storage import write_whole
 from lmms_egoplan.validation import AnyText, Checked
 
 _LMMS_EVAL = re.compile(r"(?P<time>.+?)_samples_(?P<task>.+)\.jsonl")

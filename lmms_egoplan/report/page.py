@@ -14,11 +14,11 @@ from urllib.parse import urlencode
 from xml.etree import ElementTree
 
 from lmms_egoplan import __version__
+from lmms_egoplan.files import write_whole
 from lmms_egoplan.report.document import DEMO_NOTE, Figure, Item, Section, Slice, Table, known
 from lmms_egoplan.report.gallery import IMAGE_SECONDS, Progress, clean, write_gallery
 from lmms_egoplan.report.numbers import counted, percent, show
 from lmms_egoplan.report.summary import Card, cards, demo_runs, rank_text
-from lmms_egoplan.storage import write_whole
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -4,11 +4,11 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from lmms_egoplan.files import write_whole
 from lmms_egoplan.outputs import delete
 from lmms_egoplan.report.document import Figure, Section, Table
 from lmms_egoplan.report.gallery import clean
 from lmms_egoplan.report.numbers import show
-from lmms_egoplan.storage import write_whole
 from lmms_egoplan.text import csv_text
 
 # Enough for a column of a paper.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from transformers import PreTrainedModel
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import write_whole
 from lmms_egoplan.harnesses.adapter import (
     BASE,
     CONFIG,
@@ -22,7 +23,6 @@ from lmms_egoplan.harnesses.adapter import (
 )
 from lmms_egoplan.jsonl import read_json
 from lmms_egoplan.outputs import naming
-from lmms_egoplan.storage import write_whole
 from lmms_egoplan.training.parts import Parts, find_parts, layer_names, lora_pattern
 from lmms_egoplan.training.settings import Lora
 

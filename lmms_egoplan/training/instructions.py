@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import resolve_inside
 from lmms_egoplan.jsonl import JsonObject, check_record, read_json
-from lmms_egoplan.storage import resolve_inside
 from lmms_egoplan.training.questions import VIDEO_FRAMES
 from lmms_egoplan.training.samples import Sample
 from lmms_egoplan.validation import Checked, Expected, Text, listing, shown

@@ -20,9 +20,9 @@ from transformers import (
 )
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import write_whole
 from lmms_egoplan.ranking.encoder_decoder import encoder_decoder_of
 from lmms_egoplan.ranking.question import EncodedQuestion
-from lmms_egoplan.storage import write_whole
 from lmms_egoplan.training.adapter import adapted_layers, add_adapter, load_weights, save_adapter
 from lmms_egoplan.training.checks import check_lengths, check_media, check_texts, probes
 from lmms_egoplan.training.mix import Mix

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import hold, write_whole
 from lmms_egoplan.jsonl import decode
 from lmms_egoplan.outputs import MANIFEST
-from lmms_egoplan.storage import hold, write_whole
 from lmms_egoplan.validation import shown
 
 SETTINGS = "run.json"

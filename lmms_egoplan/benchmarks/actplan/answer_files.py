@@ -18,9 +18,9 @@ from lmms_egoplan.benchmarks.actplan.metrics import BREAKDOWNS, by_group, length
 from lmms_egoplan.benchmarks.actplan.reply import official_steps, one_per_line, plan_text
 from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, PlanScore, score_plans
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.judging.reply import without_thinking
-from lmms_egoplan.storage import write_whole
 from lmms_egoplan.text import clean_text
 from lmms_egoplan.validation import AnyText, Checked, Expected, Text, read_as, shown
 

@@ -157,7 +157,9 @@ def _message(source: str | Path, records: Sequence[Record], strays: dict[str, st
     problems = [f"{Path(source) / folder}: {reason}" for folder, reason in strays.items()]
     problems += [problem for record in records for problem in record.problems]
     found = f"ActPlan-1K's data have {len(problems)} problem(s):"
-    return refusal(found, problems, "correct them, or go on without these folders", "instance", skip_missing)
+    return refusal(
+        found, problems, "correct them, or go on without these folders", "instance", skip_missing=skip_missing
+    )
 
 
 def _images_outside(records: Sequence[Record]) -> list[dict[str, Any]]:

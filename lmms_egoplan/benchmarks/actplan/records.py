@@ -9,9 +9,9 @@ from lmms_egoplan.benchmarks.actplan.bddl.files import problem_path
 from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import resolve_inside
 from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.media.image_files import check_image
-from lmms_egoplan.storage import resolve_inside
 from lmms_egoplan.validation import is_text
 
 REPOSITORY_URL = "https://github.com/HKUST-KnowComp/ActPlan-1K"

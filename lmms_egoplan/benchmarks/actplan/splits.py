@@ -17,8 +17,6 @@ OFFICIAL = {"test": sum(INSTANCES.values())}
 _WHOLE = "release_size"
 # Raised when what is prepared changes: data of another format are refused.
 DATA_FORMAT = 2
-# Without ``problem``: the tasks show and ask the same, and no goal is checked.
-_OLDEST_FORMAT = 1
 
 
 def _how(_: str) -> str:
@@ -28,7 +26,7 @@ def _how(_: str) -> str:
     )
 
 
-PREPARED = PreparedData("actplan", "ActPlan-1K's split {}", _how, DATA_FORMAT, OFFICIAL, oldest_format=_OLDEST_FORMAT)
+PREPARED = PreparedData("actplan", "ActPlan-1K's split {}", _how, DATA_FORMAT, OFFICIAL)
 
 
 def _of_setting(docs: "Dataset", setting: str) -> "Dataset":

@@ -77,7 +77,7 @@ def list_videos(
     Example: `lmms-egoplan data list egointent hub --out ids.txt`
     """
     from lmms_egoplan.benchmarks.egointent.records import needed_videos, read_annotations
-    from lmms_egoplan.storage import write_whole
+    from lmms_egoplan.files import write_whole
 
     records = read_annotations(annotations)
     videos = needed_videos(records)

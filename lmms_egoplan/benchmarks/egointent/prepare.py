@@ -12,10 +12,11 @@ from lmms_egoplan.benchmarks.egointent.records import UNKNOWN, Record, check_rec
 from lmms_egoplan.benchmarks.egointent.splits import OFFICIAL, PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import file_version, resolve_inside
 from lmms_egoplan.media.footage import Footage, Lost, find_footage, tell_of_lost
 from lmms_egoplan.media.frames import FrameError, frame_times
 from lmms_egoplan.paths import yaml_beside
-from lmms_egoplan.storage import compare_counts, file_version, fingerprint, refusal, resolve_inside
+from lmms_egoplan.storage import compare_counts, fingerprint, refusal
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -156,7 +157,7 @@ def _missing_message(missing: Sequence[Lost], split_size: int, skip_missing: boo
     ]
     found = f"{lost} of {split_size} steps have {state}, in {len({lost.video for lost in missing})} videos:"
     how = "add the videos or correct the annotations, or go on without these steps"
-    return refusal(found, entries, how, "step", skip_missing)
+    return refusal(found, entries, how, "step", skip_missing=skip_missing)
 
 
 def _rows(records: Sequence[Record], footage: dict[str, Footage], split_size: int) -> list[dict[str, Any]]:

@@ -15,11 +15,11 @@ from typing import Any
 from PIL import Image
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import file_version, resolve_inside
 from lmms_egoplan.media.clip import Clip
 from lmms_egoplan.media.frames import DamagedFrameError, FrameError, frame_times, read_video_frames, write_video
 from lmms_egoplan.media.sampling import Doc, VisualInput, count_setting, evenly_spaced, read_in_batches
 from lmms_egoplan.paths import data_root
-from lmms_egoplan.storage import file_version, resolve_inside
 
 # Frames per second (sec. 4.1).
 FPS = 6

@@ -12,9 +12,9 @@ from typing import Literal
 
 from lmms_egoplan.benchmarks.egoplan.clock import frames_per_second
 from lmms_egoplan.benchmarks.egoplan.records import Shown
+from lmms_egoplan.files import file_version, resolve_inside
 from lmms_egoplan.media.footage import Footage
 from lmms_egoplan.media.frames import FrameError, frame_times, read_comment
-from lmms_egoplan.storage import file_version, resolve_inside
 
 # As lmms-eval's own task looks for its clips.
 SUFFIXES = (".mp4", ".MP4", ".mkv")

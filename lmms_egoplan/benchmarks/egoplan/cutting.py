@@ -10,10 +10,10 @@ from lmms_egoplan.benchmarks.egoplan.clips import Label, progress_span, read_lab
 from lmms_egoplan.benchmarks.egoplan.clock import frames_per_second
 from lmms_egoplan.benchmarks.egoplan.records import Shown
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import file_version
 from lmms_egoplan.media.footage import Footage
 from lmms_egoplan.media.frames import FrameError, frame_path, read_frame_folder, stream_video_frames, write_video
 from lmms_egoplan.progress import counting
-from lmms_egoplan.storage import file_version
 
 # The frames that models see differ by 1.4 to 1.9 of 255 on average from those of the source, of which 1.3 come with the
 # colours of yuv420p at any rate factor (photos that move, 456x256).

@@ -63,13 +63,15 @@ def missing_message(
     if clips is not None:
         found = f"the clips of {per_source.total()} of {split_size} questions in {clips} are {state} or do not fit:"
         clip_problems = [f"sample_id {lost.video[1]}: {lost.reason}" for lost in missing]
-        return refusal(found, clip_problems, "add them, or go on without their questions", "question", skip_missing)
+        return refusal(
+            found, clip_problems, "add them, or go on without their questions", "question", skip_missing=skip_missing
+        )
     lines = [f"the frames of {per_source.total()} of {split_size} questions are {state}:"]
     for source, count in per_source.items():
         lines.append(f"  {count} from {source} ({options[source]}; download: {VIDEO_URLS[source]})")
     lines.append(f"in {len({lost.video for lost in missing})} videos:")
     videos = [f"{lost.video[1]} (questions: {len(lost.ids)}): {lost.reason}" for lost in missing]
-    return refusal("\n".join(lines), videos, "add them, or go on without them", "question", skip_missing)
+    return refusal("\n".join(lines), videos, "add them, or go on without them", "question", skip_missing=skip_missing)
 
 
 def rows_of(records: Sequence[Question], footage: Mapping[Id, Footage], split_size: int) -> list[dict[str, Any]]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
+from lmms_egoplan.files import write_whole
 from lmms_egoplan.prepared_counts import print_summary
-from lmms_egoplan.storage import write_whole
 
 if TYPE_CHECKING:
     from lmms_egoplan.benchmarks.egoplan.cutting import CutClips

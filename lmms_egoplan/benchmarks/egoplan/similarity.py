@@ -15,9 +15,9 @@ from loguru import logger
 
 from lmms_egoplan.encoder import default_device, encoder_name, load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import file_version, write_whole
 from lmms_egoplan.jsonl import decode
 from lmms_egoplan.paths import data_root
-from lmms_egoplan.storage import file_version, write_whole
 
 if TYPE_CHECKING:
     import numpy as np

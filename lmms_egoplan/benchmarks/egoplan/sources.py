@@ -6,9 +6,9 @@ from pathlib import Path
 from lmms_egoplan.benchmarks.egoplan.clips import progress_span
 from lmms_egoplan.benchmarks.egoplan.records import VIDEO_URLS, Shown
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import file_version, resolve_inside
 from lmms_egoplan.media.footage import Footage
 from lmms_egoplan.media.frames import count_video_frames
-from lmms_egoplan.storage import file_version, resolve_inside
 
 
 def needed_frames(record: Shown) -> range:

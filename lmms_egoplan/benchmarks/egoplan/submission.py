@@ -13,8 +13,9 @@ from lmms_egoplan.benchmarks.egoplan.bench1.records import Split
 from lmms_egoplan.benchmarks.egoplan.bench1.splits import PREPARED
 from lmms_egoplan.benchmarks.egoplan.records import LETTERS
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import parse_record, read_lines
-from lmms_egoplan.storage import load_summary, write_whole
+from lmms_egoplan.storage import load_summary
 from lmms_egoplan.text import join_list
 from lmms_egoplan.validation import Checked, Expected, read_as
 

@@ -18,6 +18,7 @@ from PIL import Image
 from lmms_egoplan.benchmarks.egoplan.clock import frames_per_second
 from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import file_version, resolve_inside
 from lmms_egoplan.media.clip import Clip
 from lmms_egoplan.media.frames import (
     DamagedFrameError,
@@ -29,7 +30,6 @@ from lmms_egoplan.media.frames import (
 )
 from lmms_egoplan.media.sampling import Doc, VisualInput, count_setting, evenly_spaced, read_in_batches
 from lmms_egoplan.paths import data_root
-from lmms_egoplan.storage import file_version, resolve_inside
 
 # The project's default for models without multi-clip input.
 UNIFORM_FRAMES = 8

@@ -10,10 +10,11 @@ from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension, d
 from lmms_egoplan.coverage import RENDERED_SCENES
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.file_kinds import check_kind
+from lmms_egoplan.files import resolve_inside
 from lmms_egoplan.jsonl import check_record, read_json
 from lmms_egoplan.media.image_files import check_image
 from lmms_egoplan.progress import track
-from lmms_egoplan.storage import resolve_inside, without_bars
+from lmms_egoplan.storage import without_bars
 from lmms_egoplan.validation import Checked, Text, listing, shown
 
 if TYPE_CHECKING:

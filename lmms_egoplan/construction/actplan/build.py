@@ -30,10 +30,10 @@ from lmms_egoplan.construction.actplan.texts import describe
 from lmms_egoplan.construction.actplan.tours import find_tours
 from lmms_egoplan.construction.actplan.views import Views, choose_views, read_choices
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import write_whole
 from lmms_egoplan.judging.asking import Asking
 from lmms_egoplan.judging.json_replies import language_model
 from lmms_egoplan.rejections import Rejection, counted, rejection_lines
-from lmms_egoplan.storage import write_whole
 from lmms_egoplan.text import clean_text, csv_text
 
 INSTANCES, VIEWS, ACTIVITIES, FIGURE_4, REJECTIONS = (

@@ -7,8 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import hold
 from lmms_egoplan.outputs import check_own
-from lmms_egoplan.storage import hold
 
 _LOCK = ".lock"
 _UNFINISHED = ".unfinished."

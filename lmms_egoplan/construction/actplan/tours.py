@@ -11,6 +11,7 @@ from PIL import Image
 
 from lmms_egoplan.benchmarks.actplan.activities import InstanceId, parse_id
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import file_version
 from lmms_egoplan.media.frames import (
     FrameError,
     check_video_frames,
@@ -20,7 +21,6 @@ from lmms_egoplan.media.frames import (
 )
 from lmms_egoplan.media.image_files import check_image
 from lmms_egoplan.rejections import Rejection
-from lmms_egoplan.storage import file_version
 
 LAYOUT = (
     "DIR/<scene>/<activity>/<n>/sample_<k>.mp4, a touring video, or a folder sample_<k>/ with images (png, jpg, jpeg), "

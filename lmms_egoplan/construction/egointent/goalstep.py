@@ -21,9 +21,9 @@ from pydantic import Field
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_URL, VIDEO_ID, Label, Record, step_prefix
 from lmms_egoplan.benchmarks.egointent.visuals import FPS
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import resolve_inside, write_whole
 from lmms_egoplan.jsonl import check_record, read_json
 from lmms_egoplan.paths import yaml_beside
-from lmms_egoplan.storage import resolve_inside, write_whole
 from lmms_egoplan.validation import Checked, Expected, Seconds, listing, shown
 
 # By goal category, or by the group before its colon.

@@ -15,8 +15,8 @@ from lmms_egoplan.benchmarks.actplan.bleurt.model import encode_pair, load_model
 from lmms_egoplan.benchmarks.actplan.bleurt.pairs import PlanPair, in_split, labelled_pairs, unknown_activities
 from lmms_egoplan.benchmarks.actplan.labelled_plans import read_activities, read_labelled_plans
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import write_whole
 from lmms_egoplan.paths import yaml_beside
-from lmms_egoplan.storage import write_whole
 from lmms_egoplan.training.bleurt.network import NewModel, new_model
 from lmms_egoplan.training.bleurt.pairs import TrainingPairs
 from lmms_egoplan.training.bleurt.recipe import Recipe, paper_learning_rate

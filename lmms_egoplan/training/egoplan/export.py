@@ -10,10 +10,11 @@ from lmms_egoplan.benchmarks.egoplan.bench1.records import read_instructions
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egoplan.visuals import FRAMES_PER_CLIP, NUM_CLIPS
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import read_json
 from lmms_egoplan.media.image_files import write_jpeg
 from lmms_egoplan.progress import track
-from lmms_egoplan.storage import fingerprint, write_whole
+from lmms_egoplan.storage import fingerprint
 from lmms_egoplan.text import clean_text
 from lmms_egoplan.training.egoplan.data import find_frames, plan_samples
 from lmms_egoplan.training.samples import Sample, draw

@@ -11,8 +11,8 @@ from accelerate import PartialState
 from lmms_egoplan.benchmarks.egoplan.bench1.records import InstructionRecord, read_instructions, read_recognition
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import write_whole
 from lmms_egoplan.media.footage import Footage
-from lmms_egoplan.storage import write_whole
 from lmms_egoplan.training import instructions
 from lmms_egoplan.training.egoplan.card import model_card
 from lmms_egoplan.training.egoplan.data import (

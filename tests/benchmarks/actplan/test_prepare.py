@@ -1,4 +1,3 @@
-import json
 import os
 import shutil
 from collections import Counter
@@ -357,11 +356,3 @@ def test_a_folder_without_problems_is_an_error(source, tmp_path, data):
     with pytest.raises(LmmsEgoplanError, match=r"empty: no BDDL problem in it; expected <activity>/problem<n>\.bddl"):
         prepare_actplan(source, bddl=tmp_path / "empty")
     assert not data.exists()
-
-
-def test_data_of_format_1_are_read(source, data):
-    summary = prepare_actplan(source)
-    path = data / "actplan" / "test" / "summary.json"
-    assert json.loads(path.read_text()) == summary
-    path.write_text(json.dumps(summary | {"format": 1}))
-    assert PREPARED.fingerprint("test") == summary["fingerprint"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from datasets import Dataset
 
-from lmms_egoplan.storage import save_split
+from lmms_egoplan.benchmarks.egoplan.bench1.splits import PREPARED
 from media.files import write_epic_folder, write_numbered_video
 from report.answers import Answers
 
@@ -89,6 +89,4 @@ def prepare(folder: Path, count: int) -> None:
         "Ego4D": write_numbered_video(folder / "media" / "video.mp4", _LAST_FRAME + 1),
     }
     rows = [doc | {"media_path": str(media[doc["video_source"]])} for doc in egoplan_docs(count)]
-    counts = {"split_size": count, "questions": count}
-    summary = {"prepared": "2026-01-01T00:00:00+00:00", "fingerprint": "0" * 64, "missing": [], **counts}
-    save_split(Dataset.from_list(rows), "egoplan", "val", summary)
+    PREPARED.save("val", Dataset.from_list(rows), split_size=count, questions=count, fingerprint="0" * 64, missing=[])

@@ -9,11 +9,10 @@ from datasets import load_from_disk
 from example_record import RECORD
 from lmms_egoplan.benchmarks.egoplan.bench1.prepare import prepare_egoplan
 from lmms_egoplan.benchmarks.egoplan.bench1.splits import DATA_FORMAT, PREPARED
-from lmms_egoplan.benchmarks.egoplan.bench1.visuals import uniform_images
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import frame_path
 from lmms_egoplan.storage import load_summary, split_dir
-from media.files import SIZE, damage_packet, number_image, write_epic_folder, write_numbered_video
+from media.files import damage_packet, number_image, write_epic_folder, write_numbered_video
 
 EXAMPLES = Path(__file__).parents[4] / "shared" / "data" / "egoplan" / "examples.json"
 
@@ -304,12 +303,3 @@ def test_published_example(folders):
         5,
     )
     assert row["media_path"] == str(folder.resolve())
-
-
-def test_data_of_the_first_format_are_read_as_they_were(folders):
-    prepare(folders, QUESTIONS)
-    path = split_dir("egoplan", "val") / "summary.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 1}))
-    row = PREPARED.load("val")[0]
-    assert "clip_frames" not in row
-    assert [image.size for image in uniform_images(row, 2)] == [SIZE] * 2

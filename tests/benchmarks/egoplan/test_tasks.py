@@ -15,10 +15,11 @@ from lmms_eval.tasks import TaskManager
 from PIL import Image
 
 from example_summary import SUMMARY
+from lmms_egoplan.benchmarks.egoplan.bench1.splits import PREPARED
 from lmms_egoplan.benchmarks.egoplan.submission import read_predictions
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
-from lmms_egoplan.storage import DataMissingError, save_split
+from lmms_egoplan.storage import DataMissingError
 from media.files import read_numbers, write_epic_folder, write_numbered_video
 
 VAL_TASKS = ["egoplan_val", "egoplan_val_clips", "egoplan_val_generate"]
@@ -70,7 +71,7 @@ def save_data(media, fingerprint):
             }
             for sample_id, (_, gold, video) in QUESTIONS.items()
         ]
-        save_split(Dataset.from_list(rows), "egoplan", split, SUMMARY | {"fingerprint": fingerprint})
+        PREPARED.save(split, Dataset.from_list(rows), **SUMMARY | {"fingerprint": fingerprint})
 
 
 class Scripted(lmms):

@@ -13,8 +13,8 @@ from lmms_egoplan.benchmarks.actplan.bleurt.model import encode_pair, load_model
 from lmms_egoplan.benchmarks.actplan.bleurt.pairs import joined
 from lmms_egoplan.encoder import default_device
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import file_version
 from lmms_egoplan.progress import track
-from lmms_egoplan.storage import file_version
 
 if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase

@@ -11,9 +11,9 @@ from lmms_egoplan.benchmarks.egoplan.clock import frames_per_second
 from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS, FIRST_FRAME, Shown
 from lmms_egoplan.benchmarks.egoplan.sources import find_video_file, needed_frames
 from lmms_egoplan.benchmarks.egoplan.video_info import VideoInfo, has_own_rate, too_many_frames
+from lmms_egoplan.files import file_version, resolve_inside
 from lmms_egoplan.media.footage import Footage
 from lmms_egoplan.media.frames import FrameError, frame_path
-from lmms_egoplan.storage import file_version, resolve_inside
 
 
 def find_video(

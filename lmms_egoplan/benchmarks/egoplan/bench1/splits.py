@@ -8,10 +8,8 @@ _ANNOTATIONS = {"val": "EgoPlan_validation.json", "test": "EgoPlan_test.json"}
 
 # Table 2.
 OFFICIAL = {"val": 3355, "test": 1584}
-# Raised when what is prepared changes. 2: questions may be shown out of ready clips; data of format 1 never are, and
-# are read as they were.
+# Raised when what is prepared changes. Data of another format are refused.
 DATA_FORMAT = 2
-_OLDEST_FORMAT = 1
 
 
 def _how(split: str) -> str:
@@ -22,4 +20,4 @@ def _how(split: str) -> str:
     )
 
 
-PREPARED = PreparedData("egoplan", "EgoPlan's {} split", _how, DATA_FORMAT, OFFICIAL, oldest_format=_OLDEST_FORMAT)
+PREPARED = PreparedData("egoplan", "EgoPlan's {} split", _how, DATA_FORMAT, OFFICIAL)

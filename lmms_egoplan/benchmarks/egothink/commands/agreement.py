@@ -94,8 +94,8 @@ def agreement(
     """
     from lmms_egoplan.benchmarks.egothink.rating_files import read_raters
     from lmms_egoplan.errors import LmmsEgoplanError
+    from lmms_egoplan.files import write_whole
     from lmms_egoplan.judging.agreement import by_question
-    from lmms_egoplan.storage import write_whole
 
     paths = judged or []
     if len({path.resolve() for path in paths}) < len(paths):
