@@ -11,6 +11,7 @@ from typing import Any
 
 from lmms_egoplan.report.document import Reference
 
+_BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 Cell = str | float | None
@@ -48,16 +49,17 @@ class PublishedTable:
     exceptions: tuple[Mapping[str, Any], ...]
 
 
-def load_table(folder: Path, name: str) -> PublishedTable:
-    """Read a table.
+def load_table(benchmark: str, name: str) -> PublishedTable:
+    """Read a table from the folder ``published`` of a benchmark.
 
     Args:
-        folder: ``published`` in a benchmark's folder.
-        name: ``table3``, say.
+        benchmark: Name of its folder, such as ``egothink``.
+        name: Name of the table, such as ``table3``.
 
     Raises:
-        ValueError: there is no such table.
+        ValueError: The table does not exist.
     """
+    folder = _BENCHMARKS / benchmark / "published"
     described = json.loads((folder / "tables.json").read_text(encoding="utf-8"))
     if name not in described:
         raise ValueError(f"no published table {name!r} in {folder}; there are {', '.join(described)}")
@@ -69,7 +71,7 @@ def load_table(folder: Path, name: str) -> PublishedTable:
     decimals = {column: _decimals([row[column] for row in printed]) for column in columns}
     numbers = {column: places for column, places in decimals.items() if places is not None}
     return PublishedTable(
-        stem=f"{folder.parent.name}_{name}",
+        stem=f"{benchmark}_{name}",
         source=f"{told['paper'].partition(':')[0]}, {told['table']}",
         what=told["what"],
         label=told["label"],

@@ -2,12 +2,12 @@
 
 import json
 from decimal import Decimal
-from importlib import import_module
 from pathlib import Path
 
 import pandas as pd
 
 import lmms_egoplan.benchmarks
+from lmms_egoplan.report.published import load_table
 
 _FOLDERS = {
     path.parent.parent.name: path.parent
@@ -22,8 +22,7 @@ FILES = {f"{name}_{path.stem}": path for name, folder in _FOLDERS.items() for pa
 
 
 def load(stem):
-    name, table = stem.split("_")
-    return import_module(f"lmms_egoplan.benchmarks.{name}.published").load(table)
+    return load_table(*stem.split("_"))
 
 
 def printed(stem):

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from lmms_egoplan.benchmarks.actplan import published
+from lmms_egoplan.benchmarks import actplan
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from shared_data import PAPERS
 
 PAPER = PAPERS / "004_b6a630ce49eacae2.txt"
-TABLES = Path(published.__file__).with_name("tables.json")
+TABLES = Path(actplan.__file__).with_name("published") / "tables.json"
 
 
 def prose():

@@ -4,7 +4,7 @@ import string
 
 from transformers import BertConfig, BertModel, BertTokenizer, set_seed
 
-from lmms_egoplan.benchmarks.actplan.bleurt.model import new_model
+from lmms_egoplan.training.bleurt.network import new_model
 
 
 def write_encoder(folder, positions=512, hidden_size=32):

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from lmms_egoplan.benchmarks import aggregations
 from lmms_egoplan.benchmarks.egothink import metrics
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from lmms_egoplan.benchmarks.egothink.published import load
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.coverage import names
+from lmms_egoplan.report.published import load_table
 
-_TABLE_3 = load("table3")
+_TABLE_3 = load_table("egothink", "table3")
 # The scores of the twelve dimensions, then the Average.
 TABLE_3 = {row["model"]: [row[name] for name in _TABLE_3.columns[2:]] for row in _TABLE_3.rows}
 # Printed Averages that are not the mean of their row, and by how much they differ from it.

@@ -10,13 +10,13 @@ from typing import Literal
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import PlanClassifier, Verdict
 from lmms_egoplan.benchmarks.actplan.bleurt.pairs import PlanPair, in_split, labelled_pairs, unknown_activities
 from lmms_egoplan.benchmarks.actplan.labelled_plans import MODELS, read_activities, read_labelled_plans
-from lmms_egoplan.benchmarks.actplan.published import load
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.report.published import load_table
 
 # Rows of Table 5 by classifier and the model that wrote the plans: MCC on val, accuracies in percent.
 TABLE_5 = {
     classifier: {row["vlm"]: row for row in rows}
-    for classifier, rows in groupby(load("table5").rows, key=itemgetter("model"))
+    for classifier, rows in groupby(load_table("actplan", "table5").rows, key=itemgetter("model"))
 }
 
 

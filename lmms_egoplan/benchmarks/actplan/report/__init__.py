@@ -9,7 +9,6 @@ from lmms_egoplan.benchmarks.actplan.activities import parse_id
 from lmms_egoplan.benchmarks.actplan.error_judge import JudgedPlan
 from lmms_egoplan.benchmarks.actplan.labels import ERRORS, VERDICTS
 from lmms_egoplan.benchmarks.actplan.prepare import SPLIT
-from lmms_egoplan.benchmarks.actplan.published import load
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
 from lmms_egoplan.benchmarks.actplan.report.answers import GROUPS, MEASURES, Planned, answer_of, key_of
 from lmms_egoplan.benchmarks.actplan.report.error_types import errors_figure, marked_by, read_folders
@@ -20,7 +19,7 @@ from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared, with_i
 from lmms_egoplan.report.charts import draw_bars, draw_lines, spoken
 from lmms_egoplan.report.compact_tables import Cell, compact_table, name_of, number, score_notes, scored, share_cell
 from lmms_egoplan.report.document import Figure, Images, Reference, ShownAnswer, Table, Verdict
-from lmms_egoplan.report.published import reference_of
+from lmms_egoplan.report.published import load_table, reference_of
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scored import Answer, Key, differing, read_tasks
 
@@ -47,7 +46,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
 
     def reference(self) -> Reference:
         """The best normalised LCS of Table 4."""
-        return reference_of(load("table4"), "norm_lcs", note("caveat"))
+        return reference_of(load_table("actplan", "table4"), "norm_lcs", note("caveat"))
 
     def labels(self, task: Planned, answer: Answer) -> Mapping[str, str]:
         """People's verdicts on the same plan, and the types of errors that they marked."""

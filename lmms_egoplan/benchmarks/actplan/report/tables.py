@@ -7,12 +7,12 @@ import numpy as np
 
 from lmms_egoplan.benchmarks.actplan.activities import SETTINGS
 from lmms_egoplan.benchmarks.actplan.error_judge import JudgedPlan
-from lmms_egoplan.benchmarks.actplan.published import load
 from lmms_egoplan.benchmarks.actplan.report.answers import BY_SETTING, GROUPS, INSTANCES, MEASURES, Planned
 from lmms_egoplan.benchmarks.actplan.report.error_types import agreement_table, errors_table, marked_by
 from lmms_egoplan.benchmarks.actplan.report.people import Judged, ablation_rows, table3_rows, table5_rows
 from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
 from lmms_egoplan.report.notes import read_columns, read_notes
+from lmms_egoplan.report.published import load_table
 from lmms_egoplan.report.published_with_runs import published_with_runs
 from lmms_egoplan.report.scored import Mean, compared, in_percent, interval_note
 from lmms_egoplan.report.statistics import interval_of_sums
@@ -64,7 +64,9 @@ def _table4(planned: Sequence[Planned]) -> Table:
                 | run.shares(norm)
             )
     notes = (note("gold"), note("encoder"), note("parts"), _INTERVAL_NOTE, note("shares"))
-    return published_with_runs("LCS, beside Table 4", load("table4"), own, _COLUMNS["table4"], notes, main="norm_lcs")
+    return published_with_runs(
+        "LCS, beside Table 4", load_table("actplan", "table4"), own, _COLUMNS["table4"], notes, main="norm_lcs"
+    )
 
 
 def _table3(planned: Sequence[Planned], people: Sequence[Judged]) -> Table:
@@ -79,7 +81,7 @@ def _table3(planned: Sequence[Planned], people: Sequence[Judged]) -> Table:
         own.append(told | _verdicts_by_setting(run) | (whole if run.part is None else {}) | run.shares(mean))
     notes = (note("classifier"), *((_INTERVAL_NOTE, note("shares")) if own else ()))
     title = "Correctness, beside Table 3" if own else "Published: correctness, judged by people"
-    return published_with_runs(title, load("table3"), own, _COLUMNS["table3"], notes)
+    return published_with_runs(title, load_table("actplan", "table3"), own, _COLUMNS["table3"], notes)
 
 
 def _table5(planned: Sequence[Planned], people: Sequence[Judged]) -> Table:
@@ -87,7 +89,7 @@ def _table5(planned: Sequence[Planned], people: Sequence[Judged]) -> Table:
     own = list(table5_rows(people, planned))
     title = "How far classifiers agree with people"
     title = f"{title}, beside Table 5" if own else f"Published: {title[0].lower()}{title[1:]}"
-    return published_with_runs(title, load("table5"), own, _COLUMNS["table5"])
+    return published_with_runs(title, load_table("actplan", "table5"), own, _COLUMNS["table5"])
 
 
 def _ablation(planned: Sequence[Planned], people: Sequence[Judged]) -> Iterator[Table]:
@@ -110,7 +112,9 @@ def _ablation(planned: Sequence[Planned], people: Sequence[Judged]) -> Iterator[
     notes = (note("ablation"), note("classifier"), note("shares")) if runs else ()
     for number, head, own in ((6, "Without images", table6), (7, "Without images, by setting", table7)):
         title = f"{head}, beside Table {number}" if own else f"Published: {head.lower()}"
-        yield published_with_runs(title, load(f"table{number}"), own, _COLUMNS[f"table{number}"], notes)
+        yield published_with_runs(
+            title, load_table("actplan", f"table{number}"), own, _COLUMNS[f"table{number}"], notes
+        )
 
 
 def _norms_by_setting(run: Planned) -> dict[str, Value]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egointent.prepare import SPLIT
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES, TITLES
-from lmms_egoplan.benchmarks.egointent.published import load
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.report.answers import OFFICIAL, Graded, overall_of, read_graded
 from lmms_egoplan.benchmarks.egointent.report.heatmap import heatmap_figure
@@ -20,7 +19,7 @@ from lmms_egoplan.benchmarks.egointent.stored_steps import judged_samples
 from lmms_egoplan.report.benchmark import BenchmarkReport, Judged, read_prepared
 from lmms_egoplan.report.compact_tables import Cell, compact_table, name_of, score_cell, score_notes, scored, share_cell
 from lmms_egoplan.report.document import Figure, Headline, Images, Reference, ShownAnswer, Table, Verdict
-from lmms_egoplan.report.published import reference_of
+from lmms_egoplan.report.published import load_table, reference_of
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scored import Answer, Key, Mean, differing
 
@@ -52,7 +51,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
 
     def reference(self) -> Reference:
         """The best of Table 3."""
-        return reference_of(load("table3"), caveat=note("caveat"))
+        return reference_of(load_table("egointent", "table3"), caveat=note("caveat"))
 
     def mean_over(self, task: Graded, answers: Sequence[Answer]) -> Mean:
         """As the run's overall score is computed: missing fields count 0, fields that are not judged not at all."""

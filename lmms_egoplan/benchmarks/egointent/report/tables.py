@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
 from lmms_egoplan.benchmarks.egointent.protocol import RELEASE_NAMES, TITLES
-from lmms_egoplan.benchmarks.egointent.published import load
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.report.answers import OFFICIAL, SCORES, Graded, fields_of
 from lmms_egoplan.report.document import Column, Table, known, table_of_runs
 from lmms_egoplan.report.notes import read_columns, read_notes
+from lmms_egoplan.report.published import load_table
 from lmms_egoplan.report.published_with_runs import published_with_runs
 from lmms_egoplan.report.scored import compared, interval_note
 
@@ -41,7 +41,7 @@ def _beside(title: str, published: str, graded: Sequence[Graded], columns: Mappi
         scores = {column: run.means[name].value for name, column in columns.items()}
         own.append({"model": run.name, "apart": run.apart} | scores | run.main.cells("overall") | run.shares())
     notes = (note("protocol"), note("official", steps=OFFICIAL), _INTERVAL_NOTE, note("shares"))
-    return published_with_runs(title, load(published), own, _COLUMNS["table3"], notes)
+    return published_with_runs(title, load_table("egointent", published), own, _COLUMNS["table3"], notes)
 
 
 def _score_table(graded: Sequence[Graded]) -> Table:

@@ -7,7 +7,6 @@ from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, DIMENSIONS, Dimension, dimension_of
-from lmms_egoplan.benchmarks.egothink.published import load
 from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE, Graded, judged_samples, read_graded
 from lmms_egoplan.benchmarks.egothink.report.people import read_rated
 from lmms_egoplan.benchmarks.egothink.report.tables import DECIMALS, all_tables, judge_noise, note
@@ -16,7 +15,7 @@ from lmms_egoplan.report.benchmark import BenchmarkReport, Inputs, Judged, read_
 from lmms_egoplan.report.charts import draw_bars, spoken
 from lmms_egoplan.report.compact_tables import Cell, compact_table, name_of, number, score_notes, scored, share
 from lmms_egoplan.report.document import Figure, Images, Reference, ShownAnswer, Table, Verdict
-from lmms_egoplan.report.published import reference_of
+from lmms_egoplan.report.published import load_table, reference_of
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scored import Answer, Key, Mean, differing
 from lmms_egoplan.report.statistics import stratified_interval
@@ -44,7 +43,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
 
     def reference(self) -> Reference:
         """The best of Table 3."""
-        return reference_of(load("table3"), caveat=note("caveat"))
+        return reference_of(load_table("egothink", "table3"), caveat=note("caveat"))
 
     def group_order(self, attribute: str) -> Sequence[str]:
         """Capabilities and dimensions as the paper has them."""
@@ -94,7 +93,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
             yield self._bars("egothink_dimension_bars", "Twelve dimensions", SINGLE)
 
     def _bars(self, key: str, title: str, groups: Mapping[str, Sequence[Dimension]]) -> Figure:
-        (reference,) = (row for row in load("table3").rows if row["model"] == _REFERENCE)
+        (reference,) = (row for row in load_table("egothink", "table3").rows if row["model"] == _REFERENCE)
         published = [fmean(reference[dimension.name] for dimension in dimensions) for dimensions in groups.values()]
         means = {run.name: [run.part(dimensions).mean for dimensions in groups.values()] for run in self.tasks}
         draw = partial(draw_bars, list(groups), means, "score, 0 to 100", 100, (f"{_REFERENCE}, published", published))

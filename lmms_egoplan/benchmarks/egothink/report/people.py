@@ -6,13 +6,13 @@ from statistics import fmean
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, dimension_of
 from lmms_egoplan.benchmarks.egothink.labels import PEOPLE, RatedAnswer
-from lmms_egoplan.benchmarks.egothink.published import load
 from lmms_egoplan.benchmarks.egothink.report.answers import Graded
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.judging.agreement import MIN_ITEMS, agreement
 from lmms_egoplan.report.document import Table, Value
 from lmms_egoplan.report.labelled import check_once
 from lmms_egoplan.report.notes import read_columns
+from lmms_egoplan.report.published import load_table
 from lmms_egoplan.report.published_with_runs import published_with_runs
 from lmms_egoplan.validation import read_as
 
@@ -54,14 +54,14 @@ def table10(rated: Sequence[RatedAnswer]) -> Table:
                 row[f"{dimension.capability}_{dimension.name}"] = 100 * fmean(ratings)
         own.append(row | {"answers": sum(answer.model == model for answer in rated)})
     title = "People's grades, beside Table 10" if own else "Published: people's grades of GPT-4V"
-    return published_with_runs(title, load("table10"), own, _COLUMNS["table10"])
+    return published_with_runs(title, load_table("egothink", "table10"), own, _COLUMNS["table10"])
 
 
 def table9(rated: Sequence[RatedAnswer], graded: Sequence[Graded]) -> Table:
     """Pearson's r between the people and the judge of each run that has the same answers."""
     own = list(_agreements(rated, graded))
     title = "Judges and people, beside Table 9" if own else "Published: Pearson's r between judges, times 100"
-    return published_with_runs(title, load("table9"), own, _COLUMNS["table9"])
+    return published_with_runs(title, load_table("egothink", "table9"), own, _COLUMNS["table9"])
 
 
 def _agreements(rated: Sequence[RatedAnswer], graded: Sequence[Graded]) -> Iterator[dict[str, Value]]:

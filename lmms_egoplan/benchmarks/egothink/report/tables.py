@@ -8,7 +8,6 @@ from pathlib import Path
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension, dimension_of
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
 from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
-from lmms_egoplan.benchmarks.egothink.published import load
 from lmms_egoplan.benchmarks.egothink.rating_files import read_repeated
 from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE, Graded
 from lmms_egoplan.benchmarks.egothink.report.people import RatedAnswer, table9, table10
@@ -17,6 +16,7 @@ from lmms_egoplan.benchmarks.egothink.splits import OFFICIAL
 from lmms_egoplan.judging.agreement import MIN_ITEMS, agreement
 from lmms_egoplan.report.document import Column, Row, Table, table_of_runs
 from lmms_egoplan.report.notes import read_columns, read_notes
+from lmms_egoplan.report.published import load_table
 from lmms_egoplan.report.published_with_runs import published_with_runs
 from lmms_egoplan.report.scored import compared, in_percent
 from lmms_egoplan.report.statistics import RESAMPLES
@@ -39,7 +39,7 @@ def all_tables(graded: Sequence[Graded], rated: Sequence[RatedAnswer] = ()) -> I
     yield compared(graded, "score", *told)
     yield table9(rated, graded)
     yield table10(rated)
-    yield published_with_runs("Published: grades by two other judges", load("table11"), ())
+    yield published_with_runs("Published: grades by two other judges", load_table("egothink", "table11"), ())
 
 
 def _table3(graded: Sequence[Graded]) -> Table:
@@ -50,7 +50,9 @@ def _table3(graded: Sequence[Graded]) -> Table:
         average = {"model": run.name, "average": values.pop("score"), "apart": run.apart}
         own.append(average | {name: task_run.number("score") for name, task_run in run.tasks.items()} | values)
     notes = (note("average"), note("judge"), note("interval"), note("shares"))
-    return published_with_runs("Twelve dimensions, beside Table 3", load("table3"), own, _COLUMNS["table3"], notes)
+    return published_with_runs(
+        "Twelve dimensions, beside Table 3", load_table("egothink", "table3"), own, _COLUMNS["table3"], notes
+    )
 
 
 def _score_table(key: str, head: str, graded: Sequence[Graded], groups: Mapping[str, Sequence[Dimension]]) -> Table:

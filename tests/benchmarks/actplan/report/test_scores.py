@@ -17,8 +17,8 @@ from benchmarks.actplan.report.synthetic_runs import (
     near,
     rows,
 )
-from lmms_egoplan.benchmarks.actplan.published import load
 from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
+from lmms_egoplan.report.published import load_table
 from lmms_egoplan.report.statistics import compare
 from lmms_egoplan.report.writing import csv_of, markdown_of
 
@@ -94,7 +94,7 @@ def test_a_run_of_one_part_has_no_value_for_the_whole(section, logged):
 
 def test_published_columns_never_hold_what_they_do_not_mean(section):
     for number, allowed in ((3, set()), (6, {"avg_len"}), (7, {"normal_avg_len", "counterfactual_avg_len"})):
-        published = load(f"table{number}")
+        published = load_table("actplan", f"table{number}")
         own = rows(section, f"actplan_table{number}")
         assert own
         for row in own:
@@ -107,8 +107,8 @@ def test_published_columns_never_hold_what_they_do_not_mean(section):
 def test_contradictions_of_the_paper_stand_below_the_tables(section):
     found = {table.key: table.notes for table in section.tables}
     for table in (f"table{number}" for number in range(3, 8)):
-        assert load(table).notes
-        assert set(load(table).notes) <= set(found[f"actplan_{table}"])
+        assert load_table("actplan", table).notes
+        assert set(load_table("actplan", table).notes) <= set(found[f"actplan_{table}"])
     for key, told in (
         ("actplan_table3", "391 object categories"),
         ("actplan_table4", "more than two gold sequences"),

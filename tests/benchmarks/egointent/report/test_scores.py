@@ -1,9 +1,6 @@
 """EgoIntent's scores in the report, compared with slow computations from the logged lines."""
 
-import csv
-import io
 import random
-from pathlib import Path
 from statistics import fmean
 
 import pytest
@@ -18,10 +15,10 @@ from benchmarks.egointent.report.synthetic_runs import (
     table,
 )
 from benchmarks.egointent.synthetic import egointent_answers
-from lmms_egoplan.benchmarks.egointent import published
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
 from lmms_egoplan.report.runs import read_runs
+from report.printed_tables import printed
 from report.synthetic import write_run
 
 
@@ -45,11 +42,10 @@ def test_table_3_has_the_scores_of_each_run_and_what_they_are_over(section, writ
 
 
 def test_table_3_keeps_what_is_published(section):
-    path = Path(published.__file__).with_name("table3.csv")
-    printed = {row["model"]: row for row in csv.DictReader(io.StringIO(path.read_text()))}
+    cells = {row["model"]: row for row in printed("egointent_table3").to_dict("records")}
     shown = {row["model"]: row for row in rows(table(section, "egointent_table3")) if not row["own"]}
-    assert shown.keys() == printed.keys()
-    for model, row in printed.items():
+    assert shown.keys() == cells.keys()
+    for model, row in cells.items():
         assert [shown[model][name] for name in SCORES] == [float(row[name]) for name in SCORES]
         assert shown[model]["questions"] is None
 

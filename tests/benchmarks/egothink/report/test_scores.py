@@ -1,9 +1,6 @@
 """EgoThink's scores in the report, compared with slow computations from the logged lines."""
 
-import csv
-import io
 import random
-from pathlib import Path
 from statistics import fmean
 
 import pytest
@@ -19,9 +16,9 @@ from benchmarks.egothink.report.synthetic_runs import (
     table,
 )
 from benchmarks.egothink.synthetic import egothink_answers, egothink_bench
-from lmms_egoplan.benchmarks.egothink import published
 from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
 from lmms_egoplan.report.runs import read_runs
+from report.printed_tables import printed
 from report.synthetic import write_run
 
 
@@ -44,11 +41,10 @@ def test_table_3_has_the_scores_of_each_run_and_their_plain_mean(section, writte
 
 
 def test_table_3_keeps_what_is_published(section):
-    path = Path(published.__file__).with_name("table3.csv")
-    printed = {row["model"]: row for row in csv.DictReader(io.StringIO(path.read_text()))}
+    cells = {row["model"]: row for row in printed("egothink_table3").to_dict("records")}
     shown = {row["model"]: row for row in rows(table(section, "egothink_table3")) if not row["own"]}
-    assert shown.keys() == printed.keys()
-    for model, row in printed.items():
+    assert shown.keys() == cells.keys()
+    for model, row in cells.items():
         assert [shown[model][name] for name in (*NAMES, "average")] == [float(row[x]) for x in (*NAMES, "average")]
         assert shown[model]["questions"] is None
 

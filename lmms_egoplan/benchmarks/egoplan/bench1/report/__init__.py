@@ -12,14 +12,13 @@ from lmms_egoplan.benchmarks.egoplan.bench1.report.people import AGREED, Checked
 from lmms_egoplan.benchmarks.egoplan.bench1.report.tables import all_tables, note
 from lmms_egoplan.benchmarks.egoplan.bench1.splits import PREPARED
 from lmms_egoplan.benchmarks.egoplan.bench1.visuals import uniform_images
-from lmms_egoplan.benchmarks.egoplan.published import load
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egoplan.report import ChoiceReport
 from lmms_egoplan.benchmarks.egoplan.report.answers import Groups, grouped
 from lmms_egoplan.benchmarks.egoplan.similarity import LEVELS, levels, similarities
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.document import Figure, Reference, Table
-from lmms_egoplan.report.published import reference_of
+from lmms_egoplan.report.published import load_table, reference_of
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scored import Key
 
@@ -59,7 +58,7 @@ class EgoPlanReport(ChoiceReport[Series]):
 
     def reference(self) -> Reference:
         """The best of Table 1."""
-        return reference_of(load("table1"))
+        return reference_of(load_table("egoplan", "table1"))
 
     def group_order(self, attribute: str) -> Sequence[str]:
         """Levels of similarity from low to high; what people agreed on before the rest."""

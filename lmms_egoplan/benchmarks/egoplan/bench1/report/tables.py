@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from lmms_egoplan.benchmarks.egoplan.bench1.report.answers import MAIN_TASK, Series
-from lmms_egoplan.benchmarks.egoplan.published import load
 from lmms_egoplan.benchmarks.egoplan.report import DECIMALS
 from lmms_egoplan.benchmarks.egoplan.report.answers import CHANCE, Groups, group_rows, score_rows
 from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
 from lmms_egoplan.report.notes import read_columns, read_notes
+from lmms_egoplan.report.published import load_table
 from lmms_egoplan.report.published_with_runs import published_with_runs
 from lmms_egoplan.report.scored import compared, interval_note
 
@@ -32,14 +32,16 @@ def all_tables(
     yield _grouped_table("egoplan_past_actions", "number of past actions", "Past actions", by_past_actions)
     yield _grouped_table("egoplan_similarity", "goal-answer similarity", "Similarity", by_similarity, measure)
     yield from _pairs(series)
-    yield published_with_runs("Published: the test split", load("table4"), (), notes=(note("test"),))
+    yield published_with_runs("Published: the test split", load_table("egoplan", "table4"), (), notes=(note("test"),))
 
 
 def _table1(series: Sequence[Series]) -> Table:
     """Own accuracies, ranked behind the video, among those of Table 1."""
     own = [_own(task) | {"acc": task.main.value} for task in series if task.is_main]
     notes = (_PROTOCOL_NOTE, f"Chance: {CHANCE:g} %.", _INTERVAL_NOTE, note("counts")) if own else ()
-    return published_with_runs("Accuracy, beside Table 1", load("table1"), own, _COLUMNS["table1"], notes)
+    return published_with_runs(
+        "Accuracy, beside Table 1", load_table("egoplan", "table1"), own, _COLUMNS["table1"], notes
+    )
 
 
 def _table3(series: Sequence[Series]) -> Table:
@@ -47,7 +49,7 @@ def _table3(series: Sequence[Series]) -> Table:
     own = [_by_domain(task) for task in series if task.is_main and not task.is_demo]
     notes = (_PROTOCOL_NOTE, _INTERVAL_NOTE, note("counts")) if own else ()
     title = "In-domain (EPIC-KITCHENS) and out-of-domain (Ego4D), beside Table 3"
-    return published_with_runs(title, load("table3"), own, _COLUMNS["table3"], notes)
+    return published_with_runs(title, load_table("egoplan", "table3"), own, _COLUMNS["table3"], notes)
 
 
 def _rendered_table(series: Sequence[Series]) -> Table | None:
