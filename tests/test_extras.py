@@ -117,18 +117,6 @@ def test_without_lm_eval(data):
     assert backend == "HFVLM"
 
 
-@pytest.mark.parametrize("package", ["fastapi", "uvicorn"])
-def test_a_page_for_annotators_tells_what_it_needs(package, tmp_path):
-    """And the labels of a database can still be counted and exported."""
-    out = tmp_path / "out"
-    commands = [["annotate", "demo", "actplan", "--out", str(out)]]
-    commands += [["annotate", "status", "--db", str(out / "actplan.sqlite")]]
-    ((code, opened), (other, counted)) = python_without(package, "print(json.dumps(said))", tmp_path, commands)
-    assert (code, opened.splitlines(True)[-1]) == (1, NOT_INSTALLED.format(package, "lmms-egoplan[annotate]"))
-    assert other == 0
-    assert "Labels: 0 of 24 labels" in counted
-
-
 HEAVY = {
     *("torch", "transformers", "sentence_transformers", "accelerate", "datasets", "evaluate", "openai", "av", "PIL"),
     *("numpy", "pandas", "scipy", "sklearn", "matplotlib", "lm_eval"),

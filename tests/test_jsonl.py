@@ -15,7 +15,6 @@ from lmms_egoplan.benchmarks.egoplan.submission import read_predictions
 from lmms_egoplan.benchmarks.egothink.answer_files import read_stored
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.records import check_records, read_folder
-from lmms_egoplan.construction.egointent.goalstep import build_records
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode, decode_objects, read_json, read_lines, repeated_keys
 
@@ -79,12 +78,6 @@ def write(path, text):
             LmmsEgoplanError,
             '{"sample_id": 1, "prediction": "A", "prediction": "B"}',
             f"line 1: 'prediction': {TWICE}",
-        ),
-        (
-            lambda path: build_records(path, path.parent, 0.5),
-            LmmsEgoplanError,
-            '{"videos": [{"video_uid": "a", "segments": [{"start_time": 1, "start_time": 2}]}]}',
-            f"video 1, segments[0].start_time: {TWICE}",
         ),
     ],
 )

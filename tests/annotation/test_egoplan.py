@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from annotation.serving import enter, form_in, post, served
-from annotation.test_many_people import free_port
 from example_record import RECORD
 from lmms_egoplan.annotation.egoplan import DISAGREE, FLOW, OPEN, OTHER, SERVED, read_items
 from lmms_egoplan.annotation.serve import media_folder, open_store
@@ -21,6 +20,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import count_video_frames, frame_path, read_video_frames
 from media.files import read_number, write_epic_folder, write_numbered_video
 from patience import wait_until
+from ports import free_port
 
 
 def question(sample_id, source, video_id, observation, *past):

@@ -21,6 +21,7 @@ from lmms_egoplan.annotation.store import Store
 from lmms_egoplan.cli import app
 from lmms_egoplan.outputs import MANIFEST
 from patience import FOREVER_S, wait_until
+from ports import free_port
 
 PEOPLE = 10
 
@@ -80,13 +81,6 @@ from lmms_egoplan.annotation.serve import serve
 from lmms_egoplan.annotation.store import Store
 serve(Store(Path(sys.argv[1]), Rating.stages, alone=True), Rating(), "127.0.0.1", int(sys.argv[2]))
 """
-
-
-def free_port():
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return listening.getsockname()[1]
 
 
 def label_until_it_dies(address, token, saved):

@@ -8,14 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.actplan.release import instance_ids, write_release
-from benchmarks.egointent.source import (
-    goalstep_video,
-    raw_record,
-    raw_records,
-    segment,
-    write_annotations,
-    write_goalstep,
-)
+from benchmarks.egointent.source import raw_record, raw_records, write_annotations
 from benchmarks.egointent.source import write_videos as write_egointent_videos
 from benchmarks.egothink.source import write_source
 from example_record import RECORD
@@ -257,35 +250,6 @@ def test_prepares_actplan_and_compares_with_the_paper(folder):
     assert counts == ["actplan", "test", "39", "40", "1", "1187"]
 
 
-def test_builds_egointent_from_goalstep_and_prepares_it(folder):
-    video = goalstep_video("0a1b-2c", segment(0, 1, "mould"), segment(1, 2.5, "bake"), segment(2.5, 4, "eat"))
-    goalstep = write_goalstep(folder / "goalstep.json", video, goalstep_video("kitchen.3", segment(0, 1, "wait")))
-    videos = write_egointent_videos(folder / "videos", ["0a1b-2c"])
-    steps = folder / "out" / "steps.jsonl"
-    result = run("build", "egointent", goalstep, "--videos", videos, "--out", steps)
-    assert result.exit_code == 0, result.output
-    assert f"2 Goal-Step steps of 1 videos, all unverified, written to {steps}" in result.stdout
-    assert "Left out: 1: no step comes after it; 1: video is not in the folder" in result.stdout
-    assert "Videos not in the folder: 1 of Goal-Step's 2 videos, for example kitchen.3.mp4." in result.stdout
-    result = run("prepare", "egointent", steps, "--videos", videos)
-    assert result.exit_code == 0, result.output
-    assert "Steps with labels that nobody has verified: 2" in result.stdout
-    assert "Goal-Step steps, not EgoIntent's" in result.stdout
-    table = rows(result.stdout)
-    assert ["categories", "1", "1", "", ""] in table
-    assert "scenarios" not in {row[0] for row in table}
-    ((*counts, _),) = status_rows(run("status"))
-    assert counts == ["egointent", "test", "2", "2", "0", "n/a"]
-
-    written = steps.read_text()
-    for wrong in (["--before-end", "nan"], ["--before-end", "9"], ["--videos", folder / "absent"]):
-        result = run("build", "egointent", goalstep, "--videos", videos, "--out", steps, *wrong)
-        assert result.exit_code == 1
-        assert result.stderr.startswith("lmms-egoplan: ")
-        assert "Traceback" not in result.output
-    assert steps.read_text() == written
-
-
 @pytest.mark.parametrize("content", ["{", "[{}]", "[]"])
 def test_wrong_annotations_end_with_one_message(folder, content):
     (folder / "a.json").write_text(content)
@@ -328,7 +292,7 @@ def test_data_of_another_format_are_shown_with_the_command_that_renews_them(fold
 
 def test_help_imports_nothing_heavy():
     program = (
-        "import sys, lmms_egoplan.cli, lmms_egoplan.media.frames, lmms_egoplan.construction.egointent.goalstep\n"
+        "import sys, lmms_egoplan.cli, lmms_egoplan.media.frames\n"
         "from importlib import import_module\n"
         "from lmms_egoplan.benchmarks.registry import BENCHMARKS\n"
         "for benchmark in BENCHMARKS:\n"

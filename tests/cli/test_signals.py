@@ -183,15 +183,3 @@ def test_a_demo_ends_its_commands(tmp_path, to_group):
     code, error = command.end()
     assert code == 130, error
     assert "Traceback" not in error
-
-
-@pytest.mark.whole
-def test_a_page_that_is_served(tmp_path):
-    command = Command(sys.executable, "-m", "lmms_egoplan", "annotate", "demo", "egothink", "--out", tmp_path / "demo")
-    for line in command.process.stdout:
-        if "Ctrl+C" in line:
-            break
-    command.send(signal.SIGINT, True)
-    code, error = command.end()
-    assert code == 130, error
-    assert "Traceback" not in error

@@ -4,37 +4,25 @@ The goals are Goal-Step's, and windows of EPIC-KITCHENS' narrations; what is bui
 """
 
 import json
-import random
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 from PIL import Image, ImageDraw
 
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, FIRST_FRAME
-from lmms_egoplan.construction.egoplan.goals import FEWEST_ACTIONS, MOST_ACTIONS, OVERALL, SUBGOAL, Goal
-from lmms_egoplan.construction.egoplan.narrations import (
-    Action,
-    Video,
-    by_start,
-    read_epic_kitchens,
-    tidy,
-    verb_and_object,
-)
-from lmms_egoplan.construction.egoplan.questions import evaluation_records, make_questions
 from lmms_egoplan.media.frames import frame_path, write_video
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 SIZE = (64, 48)
 
-_GOALSTEP = DATA / "ego4d-goalstep" / "goalstep_valid_public.json"
-_EPIC = DATA / "epic-kitchens-100" / "EPIC_100_validation.csv"
+GOALSTEP = DATA / "ego4d-goalstep" / "goalstep_valid_public.json"
+EPIC = DATA / "epic-kitchens-100" / "EPIC_100_validation.csv"
 _PHOTOGRAPHS = DATA / "egothink" / "Activity" / "images"
-_EGO4D_FPS = 30
-_WINDOW = 8
-_SEED = 0
+EGO4D_FPS = 30
 # Rendered frames from one event (start, stop or observation) to the next.
 _EVENT_GAP = 5
 
@@ -51,21 +39,16 @@ class Rendered(NamedTuple):
 
 
 def available() -> bool:
-    """Whether the real annotations are there."""
-    return all(path.exists() for path in (_GOALSTEP, _EPIC, _PHOTOGRAPHS))
+    """Whether the real annotations exist, and the package can build questions from them."""
+    return all(path.exists() for path in (GOALSTEP, EPIC, _PHOTOGRAPHS)) and (
+        find_spec("lmms_egoplan.construction") is not None
+    )
 
 
 def derive(limit: int) -> list[Record]:
     """`limit` records of EgoPlan's validation layout, half from each source; the same ones every time."""
-    rng = random.Random(_SEED)
-    records: list[Record] = []
-    for source, count in ((_goalstep_goals(), limit - limit // 2), (_epic_goals(), limit // 2)):
-        goals = list(source)
-        rng.shuffle(goals)
-        questions, _ = make_questions(goals, _SEED)
-        assert len(questions) >= count, f"only {len(questions)} questions can be derived"
-        records += evaluation_records(questions[:count])
-    return [record | {"sample_id": number} for number, record in enumerate(records)]
+    records = pytest.importorskip("construction.egoplan.derived_records", reason="needs lmms_egoplan.construction")
+    return records.derive(limit)
 
 
 def render_media(records: list[Record], folder: Path) -> Rendered:
@@ -86,7 +69,7 @@ def render_media(records: list[Record], folder: Path) -> Rendered:
         rendered.records.extend(_renumber(record, new) for record in group)
         images = _draw(number, _EVENT_GAP * len(events))
         if source == EGO4D:
-            write_video(rendered.ego4d / f"{video_id}.mp4", images, _EGO4D_FPS)
+            write_video(rendered.ego4d / f"{video_id}.mp4", images, EGO4D_FPS)
         else:
             frames = rendered.epic_kitchens / video_id.split("_")[0] / "rgb_frames" / video_id
             frames.mkdir(parents=True)
@@ -97,39 +80,6 @@ def render_media(records: list[Record], folder: Path) -> Rendered:
         json.dumps({"EgoPlan_validation": rendered.records}, ensure_ascii=False), encoding="utf-8"
     )
     return rendered
-
-
-def _goalstep_goals() -> Iterator[Goal]:
-    """A video's goal with its steps, and each step with its substeps."""
-    for video in json.loads(_GOALSTEP.read_text(encoding="utf-8"))["videos"]:
-        levels = [(OVERALL, video["goal_description"], video["segments"])]
-        levels += [(SUBGOAL, step["step_description"], step["segments"]) for step in video["segments"]]
-        for level, text, segments in levels:
-            actions = [
-                _action(segment["step_description"], segment["start_time"], segment["end_time"]) for segment in segments
-            ]
-            yield from _sizeable(Video(EGO4D, video["video_uid"], _EGO4D_FPS, ()), level, text.lower(), actions)
-
-
-def _action(text: str, start: float, stop: float) -> Action:
-    frames = int(start * _EGO4D_FPS), int(stop * _EGO4D_FPS)
-    return Action(tidy(text.lower()), round(100 * start), round(100 * stop), *frames, *verb_and_object(text))
-
-
-def _epic_goals() -> Iterator[Goal]:
-    """Windows of consecutive narrations; the goal names what they handle most."""
-    for video in read_epic_kitchens(_EPIC)[0]:
-        for start in range(0, len(video.actions), _WINDOW):
-            window = video.actions[start : start + _WINDOW]
-            things = Counter(action.object for action in window)
-            text = f"deal with {' and '.join(thing for thing, _ in things.most_common(2))}"
-            yield from _sizeable(video, SUBGOAL, text, window)
-
-
-def _sizeable(video: Video, level: str, text: str, actions: Iterable[Action]) -> Iterator[Goal]:
-    goal = Goal(video, level, tidy(text), by_start(actions))
-    if FEWEST_ACTIONS <= len(goal.actions) <= MOST_ACTIONS:
-        yield goal
 
 
 def _frames(record: Record) -> Iterator[int]:

@@ -269,3 +269,11 @@ def test_every_record_is_read_back(tmp_path_factory, steps, category, goal, befo
     for record in built.records:
         assert record.unverified
         assert len({getattr(record, name) for name in ("local_intent", "global_intent", "next_step_plan")}) == 3
+
+
+def test_a_repeated_key_is_refused(tmp_path):
+    path = tmp_path / "goalstep.json"
+    path.write_text('{"videos": [{"video_uid": "a", "segments": [{"start_time": 1, "start_time": 2}]}]}')
+    with pytest.raises(LmmsEgoplanError) as caught:
+        build_records(path, tmp_path, 0.5)
+    assert all(text in str(caught.value) for text in (str(path), "video 1, segments[0].start_time"))

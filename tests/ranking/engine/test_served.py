@@ -11,12 +11,12 @@ import torch
 from PIL import Image
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
-from annotation.test_many_people import free_port
 from lmms_egoplan.harnesses.vllm_server import ServedEngine
 from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.engine.ranker import EngineRanker
 from lmms_egoplan.ranking.engine.requests import ARGUMENT, FORCED, PROCESSOR, PROMPT_LOGPROBS, EngineError
 from patience import FOREVER_S, wait_until
+from ports import free_port
 from ranking.engine.checkpoints import save
 
 pytest.importorskip("vllm", reason="needs vLLM; .ci/vllm runs this")

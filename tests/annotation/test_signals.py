@@ -1,0 +1,20 @@
+"""Ctrl-C ends the page and all its processes."""
+
+import signal
+import sys
+
+import pytest
+
+from cli.test_signals import Command
+
+
+@pytest.mark.whole
+def test_a_page_that_is_served(tmp_path):
+    command = Command(sys.executable, "-m", "lmms_egoplan", "annotate", "demo", "egothink", "--out", tmp_path / "demo")
+    for line in command.process.stdout:
+        if "Ctrl+C" in line:
+            break
+    command.send(signal.SIGINT, True)
+    code, error = command.end()
+    assert code == 130, error
+    assert "Traceback" not in error

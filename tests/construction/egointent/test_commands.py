@@ -1,0 +1,34 @@
+from benchmarks.egointent.source import goalstep_video, segment, write_goalstep
+from benchmarks.egointent.source import write_videos as write_egointent_videos
+from cli.test_data import folder, rows, run, status_rows
+
+__all__ = ["folder"]  # a fixture
+
+
+def test_builds_egointent_from_goalstep_and_prepares_it(folder):
+    video = goalstep_video("0a1b-2c", segment(0, 1, "mould"), segment(1, 2.5, "bake"), segment(2.5, 4, "eat"))
+    goalstep = write_goalstep(folder / "goalstep.json", video, goalstep_video("kitchen.3", segment(0, 1, "wait")))
+    videos = write_egointent_videos(folder / "videos", ["0a1b-2c"])
+    steps = folder / "out" / "steps.jsonl"
+    result = run("build", "egointent", goalstep, "--videos", videos, "--out", steps)
+    assert result.exit_code == 0, result.output
+    assert f"2 Goal-Step steps of 1 videos, all unverified, written to {steps}" in result.stdout
+    assert "Left out: 1: no step comes after it; 1: video is not in the folder" in result.stdout
+    assert "Videos not in the folder: 1 of Goal-Step's 2 videos, for example kitchen.3.mp4." in result.stdout
+    result = run("prepare", "egointent", steps, "--videos", videos)
+    assert result.exit_code == 0, result.output
+    assert "Steps with labels that nobody has verified: 2" in result.stdout
+    assert "Goal-Step steps, not EgoIntent's" in result.stdout
+    table = rows(result.stdout)
+    assert ["categories", "1", "1", "", ""] in table
+    assert "scenarios" not in {row[0] for row in table}
+    ((*counts, _),) = status_rows(run("status"))
+    assert counts == ["egointent", "test", "2", "2", "0", "n/a"]
+
+    written = steps.read_text()
+    for wrong in (["--before-end", "nan"], ["--before-end", "9"], ["--videos", folder / "absent"]):
+        result = run("build", "egointent", goalstep, "--videos", videos, "--out", steps, *wrong)
+        assert result.exit_code == 1
+        assert result.stderr.startswith("lmms-egoplan: ")
+        assert "Traceback" not in result.output
+    assert steps.read_text() == written

@@ -1,0 +1,89 @@
+"""A copy of the project without what makes questions, labels, models and plans: all that measures still works."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lmms_egoplan.cli.commands import command_tree
+from patience import FOREVER_S
+
+ROOT = Path(__file__).resolve().parents[1]
+MAKING = ("annotation", "construction", "planner", "training")
+PAGES = ("annotation", "building-*", "planning", "tuning-on-egoplan-it")
+
+pytestmark = [
+    pytest.mark.whole,
+    pytest.mark.skipif(not (ROOT / "lmms_egoplan" / MAKING[0]).exists(), reason="this is such a copy"),
+]
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """The copy, and a function that runs Python in it."""
+    root = tmp_path_factory.mktemp("measuring") / "main"
+    shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(".git", "__pycache__", ".*_cache", "*.egg-info", "build"))
+    (root.parent / "shared").symlink_to(ROOT.parent / "shared")
+    for room in MAKING:
+        shutil.rmtree(root / "lmms_egoplan" / room)
+        shutil.rmtree(root / "tests" / room)
+    for page in (page for pattern in PAGES for page in (root / "docs").glob(f"{pattern}.md")):
+        page.unlink()
+
+    def run(*arguments, **environment):
+        command = [sys.executable, *map(str, arguments)]
+        environment = os.environ | {"PYTHONPATH": str(root), "HF_HUB_OFFLINE": "1"} | environment
+        return subprocess.run(
+            command, cwd=root, env=environment, capture_output=True, text=True, timeout=2 * FOREVER_S, check=False
+        )
+
+    return root, run
+
+
+def test_its_help_has_only_its_commands(copy):
+    _, run = copy
+    walk = (
+        "from lmms_egoplan.cli.commands import command_tree, load_command\n"
+        "for path in command_tree()[1]: load_command(path); print(path)"
+    )
+    done = run("-c", walk)
+    assert done.returncode == 0, done.stderr
+    making = {path for path, target in command_tree()[1].items() if target.module.partition(".")[0] in MAKING}
+    assert len(making) > 15
+    assert {*done.stdout.splitlines()} == command_tree()[1].keys() - making
+    shown = run("-m", "lmms_egoplan", "--help", COLUMNS="200").stdout.split()
+    assert "report" in shown
+    assert not {"annotate", "audit", "train", "merge", "plan"} & {*shown}
+
+
+def test_all_tasks_are_listed(copy):
+    _, run = copy
+    names = (
+        "from lmms_eval.tasks import TaskManager; from lmms_egoplan.paths import LMMS_EVAL_TASKS\n"
+        "print(LMMS_EVAL_TASKS)\n"
+        "manager = TaskManager('ERROR', include_path=str(LMMS_EVAL_TASKS), include_defaults=False)\n"
+        "print(*sorted(manager.all_tasks), sep='\\n')"
+    )
+    own, *listed = run("-c", names).stdout.splitlines()
+    assert own == str(copy[0] / "tasks" / "lmms_eval")
+    here = subprocess.run([sys.executable, "-c", names], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert listed == here.stdout.splitlines()[1:]
+    assert "egoplan_val" in listed
+
+
+def test_the_demo_runs(copy):
+    root, run = copy
+    done = run("-m", "lmms_egoplan", "demo", "--out", root.parent / "demo")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (root.parent / "demo" / "report" / "index.html").is_file()
+
+
+def test_its_tests_pass(copy):
+    """The docs, which describe the whole package, are checked in the whole project alone."""
+    _, run = copy
+    done = run("-m", "pytest", "-p", "no:cacheprovider", "--ignore=tests/test_docs.py")
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert " passed" in done.stdout
