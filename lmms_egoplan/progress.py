@@ -1,39 +1,20 @@
-"""Progress bars on the standard error."""
+"""Progress bars on the standard error, in the first process only."""
 
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Collection, Iterator
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    from rich.progress import Progress
+from tqdm import tqdm
+
+from lmms_egoplan.processes import is_first_process
 
 Item = TypeVar("Item")
 
 
 def track(items: Collection[Item], description: str) -> Iterator[Item]:
-    """The items, with a progress bar on the standard error while they are taken."""
-    with _progress() as progress:
-        yield from progress.track(items, description=description)
+    """Yield the items, with a progress bar while they are taken."""
+    yield from tqdm(items, desc=description, disable=not (items and is_first_process()))
 
 
-@contextmanager
-def counting(total: int, description: str) -> Iterator[Callable[[], None]]:
-    """A progress bar on the standard error; gives a function to call after each of `total` items."""
-    with _progress() as progress:
-        yield partial(progress.advance, progress.add_task(description, total=total))
-
-
-def _progress() -> "Progress":
-    from rich import progress as bars
-    from rich.console import Console
-    from rich.text import Text
-
-    class Rate(bars.ProgressColumn):
-        def render(self, task: bars.Task) -> Text:
-            rate = task.completed / task.elapsed if task.elapsed else 0.0
-            return Text(f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s")
-
-    description = bars.TextColumn("{task.description}")
-    columns = (description, bars.BarColumn(), bars.MofNCompleteColumn(), Rate(), bars.TimeElapsedColumn())
-    return bars.Progress(*columns, console=Console(stderr=True))
+def progress_bar(total: int, description: str, unit: str = "it") -> tqdm:
+    """Return a progress bar, a context manager; call its `update` after each of `total` items."""
+    return tqdm(total=total, desc=description, unit=unit, disable=not is_first_process())

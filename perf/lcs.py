@@ -63,7 +63,7 @@ def main() -> None:
     print("run                       wall, s  processor, s", flush=True)
     ours, processor = [], []
     for _ in range(REPEATS):
-        lengths, wall, used = _timed("(b) lcs_lengths", lambda: lcs_lengths(pairs, encoder, show_progress=False))
+        lengths, wall, used = _timed("(b) lcs_lengths", lambda: lcs_lengths(pairs, encoder))
         ours.append(wall)
         processor.append(used)
     sys.setrecursionlimit(10_000 + 10 * max(len(first) + len(second) for first, second in pairs))

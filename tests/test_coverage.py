@@ -36,7 +36,7 @@ def stepped(doc, settings=DEMO):
     answer = Prediction(
         step_id="P01/3", fields=FIELDS, truncated=False, frames_shown=8, frames_sampled=30, references=FIELDS
     )
-    (step,) = grade([answer], settings, show_progress=False)
+    (step,) = grade([answer], settings)
     return score_step(STEP | doc, [step.to_text()])
 
 

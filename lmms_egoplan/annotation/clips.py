@@ -16,7 +16,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, write_whole
 from lmms_egoplan.media.frames import FrameError, frame_path, read_frame_folder, read_video_frames, write_video
 from lmms_egoplan.media.image_files import write_jpeg
-from lmms_egoplan.progress import counting
+from lmms_egoplan.progress import progress_bar
 
 # Frames that are in memory at a time.
 _BATCH = 32
@@ -126,9 +126,9 @@ class MediaFolder:
             except FrameError as error:
                 problems.append(str(error))
 
-        with counting(len(media), "Cutting") as done, ThreadPoolExecutor(cpu_count()) as pool:
+        with progress_bar(len(media), "Cutting") as bar, ThreadPoolExecutor(cpu_count()) as pool:
             for _ in pool.map(make, media):
-                done()
+                bar.update()
         return sorted(problems)
 
     def _own(self) -> None:

@@ -43,7 +43,6 @@ def ask_json(
     prompts: Mapping[str, str | Prompt],
     settings: JudgeSettings,
     title: str,
-    show_progress: bool,
     *,
     kind: type = dict,
     schema: Mapping[str, Any] | None = None,
@@ -79,7 +78,7 @@ def ask_json(
     def ask_twice(some: Mapping[str, Prompt], title: str, settings: JudgeSettings) -> dict[str, tuple[Any, bool]]:
         found: dict[str, tuple[Any, bool]] = {}
         for words in (title, f"{title}, once more"):
-            replies = complete_all(some, settings, title=words, show_progress=show_progress)
+            replies = complete_all(some, settings, title=words)
             settings.asking.models |= {name: reply.judge for name, reply in replies.items() if reply.reply is not None}
             new = {name: _value(step, name, reply, kind, read) for name, reply in replies.items()}
             found |= {name: (new[name], reply.cached) for name, reply in replies.items()}

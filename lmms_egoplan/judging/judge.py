@@ -44,7 +44,6 @@ def judge_all(
     settings: JudgeSettings,
     *,
     title: str = "",
-    show_progress: bool = True,
 ) -> list[Judgement]:
     """Judge all requests, `settings.concurrency` at a time, and store every rated reply as it comes.
 
@@ -72,13 +71,13 @@ def judge_all(
     ...     JudgeRequest("question/1", "Rate the answer: a red cup", reference="a cup", answer="a red cup"),
     ...     JudgeRequest("question/2", "Rate the answer: A cup.", reference="a cup", answer="A cup."),
     ... ]
-    >>> judgements = judge_all(requests, scale, JudgeSettings("demo"), show_progress=False)
+    >>> judgements = judge_all(requests, scale, JudgeSettings("demo"))
     >>> [judgement.rating for judgement in judgements]
     [0.5, 1]
     >>> judgements[0].reply
     "Word comparison: 2 of 3 words are among the reference's 2. Rating: [[0.5]]"
     """
-    progress = Progress(title, settings.model, len(requests), show_progress)
+    progress = Progress(title, settings.model, len(requests))
     if settings.model == DEMO:
         progress.start(cached=0)
         progress.finish(judged=len(requests))
@@ -88,9 +87,7 @@ def judge_all(
     return _ask_all([request.id for request in requests], prompts, scale, settings, progress)
 
 
-def complete_all(
-    prompts: Mapping[str, str | Prompt], settings: JudgeSettings, *, title: str, show_progress: bool = True
-) -> dict[str, Judgement]:
+def complete_all(prompts: Mapping[str, str | Prompt], settings: JudgeSettings, *, title: str) -> dict[str, Judgement]:
     """Send a language model all prompts, each one user message, and store every reply as it comes.
 
     As `judge_all`, but any text will do as a reply that the model has ended. No reply is paid for twice: one that was
@@ -109,7 +106,7 @@ def complete_all(
         return {}
     if settings.model == DEMO:
         raise JudgeError(f"The model {DEMO!r} compares words and writes nothing. Set another LMMS_EGOPLAN_JUDGE_MODEL")
-    progress = Progress(title, settings.model, len(prompts), show_progress, ("Asking for", "prompts", "answered"))
+    progress = Progress(title, settings.model, len(prompts), ("Asking for", "prompts", "answered"))
     whole = (Prompt(prompt) if isinstance(prompt, str) else prompt for prompt in prompts.values())
     cleaned = [replace(prompt, text=clean_text(prompt.text)) for prompt in whole]
     return dict(zip(prompts, _ask_all(list(prompts), cleaned, None, settings, progress), strict=True))

@@ -9,6 +9,8 @@ from typing import Any
 from loguru import logger
 from tqdm import tqdm
 
+from lmms_egoplan.processes import is_first_process
+
 # Replies that are longer in coming are told while they are waited for.
 _LONG_S = 10.0
 _LINE = "{desc} |{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
@@ -39,7 +41,7 @@ class _Bar(tqdm):
 class Progress:
     """Counts of one run of judging over `total` answers.
 
-    title: of what is judged; "" for no title. judge: the model that is asked. show: whether a bar is shown. words: for
+    title: of what is judged; "" for no title. judge: the model that is asked. words: for
     what is done, to what, and that it was done.
     counts: ``judged``, rated now; ``cached``, rated before, or by another process; ``failed``, without a rating;
     ``refused``, how many of these the endpoint refused; ``retried``, what was sent again; ``cut``, replies that the
@@ -51,7 +53,6 @@ class Progress:
     title: str
     judge: str
     total: int
-    show: bool
     words: tuple[str, str, str] = ("Judging", "answers", "judged")
     counts: Counter[str] = field(default_factory=Counter)
     elsewhere: Counter[str] = field(default_factory=Counter)
@@ -69,7 +70,7 @@ class Progress:
             bar_format=_LINE,
             dynamic_ncols=True,
             leave=False,  # the line in the log says more, and the next task's bar takes this one's place
-            disable=not self.show,
+            disable=not is_first_process(),
         )
         self._bar.notes = self._notes
 

@@ -15,7 +15,7 @@ class Rater:
     failure: why it failed; None as long as it did not.
     """
 
-    def __init__(self, title: str, settings: JudgeSettings, kept: str, show_progress: bool) -> None:
+    def __init__(self, title: str, settings: JudgeSettings, kept: str) -> None:
         """Ask nothing yet.
 
         Args:
@@ -23,7 +23,7 @@ class Rater:
             kept: tells what becomes of the answers where the judge fails.
         """
         self.failure: str | None = None
-        self._title, self._settings, self._kept, self._show_progress = title, settings, kept, show_progress
+        self._title, self._settings, self._kept = title, settings, kept
 
     def rate(self, requests: Sequence[JudgeRequest], scale: RatingScale, part: str = "") -> list[Judgement]:
         """As `judge_all`, but an error is logged, and is that of every judgement without a rating.
@@ -38,7 +38,7 @@ class Rater:
             return [unasked] * len(requests)
         title = f"{self._title} {part}".rstrip()
         try:
-            return judge_all(requests, scale, self._settings, title=title, show_progress=self._show_progress)
+            return judge_all(requests, scale, self._settings, title=title)
         except JudgeError as error:
             self.failure = str(error)
             logger.error(f"{self._title}: {error}\n{self._kept}")

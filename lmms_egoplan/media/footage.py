@@ -9,7 +9,7 @@ from loguru import logger
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError, check_frame_folder, check_video_frames
-from lmms_egoplan.progress import counting, track
+from lmms_egoplan.progress import progress_bar, track
 
 Id = TypeVar("Id", bound=Hashable)
 Video = TypeVar("Video", bound=Hashable)
@@ -82,9 +82,9 @@ def find_footage(
             video: {key: footage[key] for key in map(id_of, group) if key in footage}
             for video, group in by_video.items()
         }
-        with counting(sum(len(_all_frames(of_video)) for of_video in there.values()), "Decoding frames") as advance:
+        with progress_bar(sum(len(_all_frames(of_video)) for of_video in there.values()), "Decoding frames") as bar:
             for video, of_video in there.items():
-                problems = _damaged(of_video, advance) if of_video else {}
+                problems = _damaged(of_video, bar.update) if of_video else {}
                 lose(video, problems)
                 for key in problems:
                     del footage[key]
@@ -95,7 +95,7 @@ def _all_frames(footage: Mapping[Id, Footage]) -> set[int]:
     return set().union(*(of_question.frames for of_question in footage.values()))
 
 
-def _damaged(footage: Mapping[Id, Footage], advance: Callable[[], None]) -> dict[Id, str]:
+def _damaged(footage: Mapping[Id, Footage], advance: Callable[[], Any]) -> dict[Id, str]:
     """What is wrong with the first damaged frame of each question about one video that has such frames."""
     (path,) = {of_question.path for of_question in footage.values()}
     check = check_frame_folder if path.is_dir() else check_video_frames

@@ -162,8 +162,8 @@ def test_prepares_egothink_and_compares_with_the_paper(folder):
     (source / "Activity" / "annotations.json").write_text(json.dumps([record] * 100))
     result = run("prepare", "egothink", source)
     assert result.exit_code == 0, result.output
-    (bar,) = (line for line in result.stderr.splitlines() if line.strip())
-    assert re.fullmatch(r"Checking questions and images .* 122/122 [\d.,]+/s \d:\d\d:\d\d", bar.strip())
+    *_, bar = (line for line in result.stderr.splitlines() if line.strip())
+    assert re.match("Checking questions and images.* 122/122 ", bar)
     table = rows(result.stdout)
     assert len(table) == 12
     different = "question words, answer words, question types"

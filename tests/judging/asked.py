@@ -29,7 +29,7 @@ def request(prompt: str) -> JudgeRequest:
 
 def judge(url: str, prompts: Iterable[str], concurrency: int = 8) -> list[Judgement]:
     settings = JudgeSettings("judge", url, KEY, concurrency)
-    return judge_all([request(prompt) for prompt in prompts], SCALE, settings, show_progress=False)
+    return judge_all([request(prompt) for prompt in prompts], SCALE, settings)
 
 
 if __name__ == "__main__":

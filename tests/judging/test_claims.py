@@ -350,4 +350,4 @@ def test_a_reader_that_fails_on_another_process_reply_ends_the_run():
     with JudgeServer(reply) as server:
         settings = JudgeSettings("judge", server.url, concurrency=1)
         with pytest.raises(LookupError, match="no such verdict"):
-            judge_all([request("a"), request("b")], replace(SCALE, read=read), settings, show_progress=False)
+            judge_all([request("a"), request("b")], replace(SCALE, read=read), settings)

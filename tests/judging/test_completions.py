@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("data")
 
 def complete(url, *prompts, **settings):
     asked = {f"id of {prompt}": prompt for prompt in prompts}
-    return complete_all(asked, JudgeSettings("model", url, KEY, 4, **settings), title="texts", show_progress=False)
+    return complete_all(asked, JudgeSettings("model", url, KEY, 4, **settings), title="texts")
 
 
 def test_any_text_will_do_and_is_asked_for_once():
@@ -72,7 +72,7 @@ def test_the_demo_judge_writes_nothing():
 def test_texts_and_judgements_stand_in_tables_of_their_own(log):
     with JudgeServer(lambda *_: Reply()) as server:
         complete(server.url, "a", "b")
-        judge_all([request("c")], SCALE, JudgeSettings("model", server.url, KEY), show_progress=False)
+        judge_all([request("c")], SCALE, JudgeSettings("model", server.url, KEY))
     with closing(sqlite3.connect(default_cache_path())) as database:
         counts = [
             database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("replies", "judgements")

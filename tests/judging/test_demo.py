@@ -20,7 +20,7 @@ _SCALE = RatingScale(read=lambda verdict: None, best=1.0)
 def test_compares_words(tmp_path, monkeypatch, answer, reference, rating):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     settings = JudgeSettings("demo")
-    (judgement,) = judge_all([JudgeRequest("q/1", "?", reference, answer)], _SCALE, settings, show_progress=False)
+    (judgement,) = judge_all([JudgeRequest("q/1", "?", reference, answer)], _SCALE, settings)
     assert (judgement.rating, judgement.judge, judgement.error) == (rating, "demo", None)
     assert f"[[{rating:g}]]" in judgement.reply
     assert probe(settings) == "demo"
@@ -30,5 +30,5 @@ def test_compares_words(tmp_path, monkeypatch, answer, reference, rating):
 def test_half_of_any_scale():
     scale = RatingScale(read=lambda verdict: None, best=10.0)
     requests = [JudgeRequest("1", "?", "a cup", "cup"), JudgeRequest("2", "?", "cup", "cup")]
-    judgements = judge_all(requests, scale, JudgeSettings("demo"), show_progress=False)
+    judgements = judge_all(requests, scale, JudgeSettings("demo"))
     assert [judgement.rating for judgement in judgements] == [5.0, 10.0]

@@ -137,7 +137,7 @@ def judge_them(path):
     """What the processes run."""
     requests = [request(prompt) for prompt in PROMPTS]
     try:
-        judgements = judge_all(requests, SCALE, judge_settings("none"), show_progress=False)
+        judgements = judge_all(requests, SCALE, judge_settings("none"))
     except JudgeError as error:
         judgements = error.judgements
     Path(path).write_text(json.dumps([[j.rating, j.reply, j.error] for j in judgements]), encoding="utf-8")

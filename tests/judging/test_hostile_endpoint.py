@@ -81,7 +81,7 @@ def test_bodies_within_the_limit_are_read(encoding):
 def test_a_larger_limit_lets_a_large_body_through():
     with JudgeServer(lambda *_: Reply(body=LARGE)) as server:
         settings = JudgeSettings("judge", server.url, max_mib=32)
-        (judgement,) = judge_all([request("a")], SCALE, settings, show_progress=False)
+        (judgement,) = judge_all([request("a")], SCALE, settings)
     assert judgement.rating == 1
 
 

@@ -143,7 +143,7 @@ def settings(url, tmp_path, monkeypatch):
 
 
 def test_a_random_model_gives_no_rating(settings, random_model):
-    judgements = judge_all(REQUESTS, SCALE, settings(random_model), show_progress=False)
+    judgements = judge_all(REQUESTS, SCALE, settings(random_model))
     assert len(judgements) == len(REQUESTS)
     for judgement in judgements:
         assert judgement.rating is None
@@ -156,12 +156,12 @@ def test_a_random_model_gives_no_rating(settings, random_model):
 
 def test_a_trained_model_rates_and_is_asked_once(settings, trained_model):
     judge = settings(trained_model)
-    judgements = judge_all(REQUESTS, SCALE, judge, show_progress=False)
+    judgements = judge_all(REQUESTS, SCALE, judge)
     assert [judgement.rating for judgement in judgements] == [0.5] * len(REQUESTS)
     assert [judgement.reply for judgement in judgements] == [VERDICT] * len(REQUESTS)
     assert [judgement.error for judgement in judgements] == [None] * len(REQUESTS)
     assert all(trained_model in judgement.judge for judgement in judgements)
-    assert all(judgement.cached for judgement in judge_all(REQUESTS, SCALE, judge, show_progress=False))
+    assert all(judgement.cached for judgement in judge_all(REQUESTS, SCALE, judge))
 
 
 def test_the_server_tells_its_model(settings, random_model):

@@ -118,7 +118,7 @@ def test_replies_that_an_earlier_version_refused_are_read_from_the_cache():
     careless = f"Sure! Here it is:\n{GOOD[:-1]},}}\nAnything else?"
     with JudgeServer(lambda *_: Reply(careless)) as server:
         settings = JudgeSettings("model", server.url, KEY, 4)
-        complete_all({"a": "a"}, settings, title="earlier", show_progress=False)
+        complete_all({"a": "a"}, settings, title="earlier")
         assert ask(server, ["a"]) == {"a": VALUE}
         assert len(server.prompts) == 1
 

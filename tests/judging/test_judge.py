@@ -52,7 +52,7 @@ def test_parameters_are_sent_and_make_another_question(log):
 
     def ratings(**changes):
         settings = replace(JudgeSettings("judge", server.url), **changes)
-        return judge_all([request("a")], SCALE, settings, show_progress=False)[0]
+        return judge_all([request("a")], SCALE, settings)[0]
 
     with JudgeServer(reply) as server:
         assert "LMMS_EGOPLAN_JUDGE_PARAMETERS can change or remove temperature" in ratings().error
@@ -82,7 +82,7 @@ def test_the_same_text_about_other_images_is_another_question():
     requests = [replace(request("a"), images=images) for images in (("x",), ("y",), ("y", "x"), (), ("x",))]
     with JudgeServer(lambda *_: Reply()) as server:
         for _ in range(2):
-            judgements = judge_all(requests, SCALE, JudgeSettings("judge", server.url), show_progress=False)
+            judgements = judge_all(requests, SCALE, JudgeSettings("judge", server.url))
             assert [judgement.rating for judgement in judgements] == [1] * 5
             assert len(server.prompts) == 4
     with closing(sqlite3.connect(default_cache_path())) as database:
@@ -107,7 +107,7 @@ def test_another_model_is_another_judge_and_another_address_is_not(log):
         assert server.prompts == ["c"]
     assert f"1 now, 3 from the cache (3 of them asked at {first.url}); 0 failed" in log[-1]
     with JudgeServer(lambda *_: Reply()) as server:
-        judge_all([request("a")], SCALE, JudgeSettings("other", server.url), show_progress=False)
+        judge_all([request("a")], SCALE, JudgeSettings("other", server.url))
     assert server.prompts == ["a"]
 
 
@@ -139,11 +139,11 @@ def test_a_cached_reply_is_read_as_the_scale_reads_now():
         judge(server.url, ["a"])
         settings = JudgeSettings("judge", server.url)
         first = replace(SCALE, read=lambda verdict: read(verdict[:5]))
-        (judgement,) = judge_all([request("a")], first, settings, show_progress=False)
+        (judgement,) = judge_all([request("a")], first, settings)
         assert (judgement.rating, judgement.cached, len(server.prompts)) == (1, True, 1)
         none = replace(SCALE, read=lambda verdict: None)
         for _ in range(2):
-            (judgement,) = judge_all([request("a")], none, settings, show_progress=False)
+            (judgement,) = judge_all([request("a")], none, settings)
             assert (judgement.rating, judgement.reply, len(server.prompts)) == (None, "[[1]] or [[0]]", 1)
             assert "stored reply" in judgement.error
 
@@ -154,7 +154,7 @@ def test_a_stored_reply_that_had_no_rating_is_read_as_the_scale_reads_now(log):
         assert (judgement.rating, len(server.prompts)) == (None, 3)
         settings = JudgeSettings("judge", server.url)
         now = replace(SCALE, read=lambda verdict: 1.0)
-        (judgement,) = judge_all([request("a")], now, settings, show_progress=False)
+        (judgement,) = judge_all([request("a")], now, settings)
         assert (judgement.rating, judgement.error, judgement.cached) == (1, None, True)
         assert len(server.prompts) == 3
         assert "1 of 1 answers judged" in log[-1]
@@ -201,7 +201,7 @@ def test_asks_azure():
             azure_endpoint=server.url.removesuffix("/v1"),
             azure_api_version="2024-02-15-preview",
         )
-        (judgement,) = judge_all([request("a")], SCALE, settings, show_progress=False)
+        (judgement,) = judge_all([request("a")], SCALE, settings)
         assert probe(settings) == "deployment"
     assert (judgement.rating, judgement.judge) == (1, "deployment")
     assert {name.lower(): value for name, value in server.headers[0].items()}["api-key"] == KEY

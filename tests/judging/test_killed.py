@@ -23,7 +23,7 @@ def judge_sixty(path):
     """What the processes run: 60 judgements, written to `path`."""
     scale = RatingScale(lambda verdict: float(verdict.split("Rating: ")[1]), best=1.0)
     requests = [JudgeRequest(f"question/{n}", f"Rate answer {n}.", "a mug", "a cup") for n in range(COUNT)]
-    judgements = judge_all(requests, scale, judge_settings("none"), show_progress=False)
+    judgements = judge_all(requests, scale, judge_settings("none"))
     told = [[judgement.rating, judgement.reply, judgement.judge, judgement.error] for judgement in judgements]
     Path(path).write_text(json.dumps(told), encoding="utf-8")
 

@@ -124,6 +124,6 @@ def test_a_refusal_is_no_silence():
 def test_the_same_refused_prompt_is_asked_once_for_all_its_answers():
     with server_with({"bad": Reply("no", status=422)}) as server:
         requests = [request(name) for name in ("bad", "a", "bad", "bad")]
-        judgements = judge_all(requests, SCALE, JudgeSettings("judge", server.url), show_progress=False)
+        judgements = judge_all(requests, SCALE, JudgeSettings("judge", server.url))
         assert sorted(server.prompts) == ["a", "bad"]
     assert [judgement.rating for judgement in judgements] == [None, 1, None, None]

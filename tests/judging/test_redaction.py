@@ -22,7 +22,7 @@ def error_of(key, message, status=400, **settings):
     """What an endpoint's error becomes."""
     with JudgeServer(lambda *_: Reply(message, status=status)) as server:
         settings = JudgeSettings("judge", server.url, key, **settings)
-        (judgement,) = judge_all([request("a")], SCALE, settings, show_progress=False)
+        (judgement,) = judge_all([request("a")], SCALE, settings)
     return judgement.error
 
 
@@ -67,7 +67,7 @@ def test_a_body_that_spells_the_key_by_codes():
     spelled = "".join(f"\\u{ord(letter):04x}" for letter in LONG)
     with JudgeServer(lambda *_: Reply(body=f'{{"errors": ["{spelled}"]}}'.encode(), status=400)) as server:
         settings = JudgeSettings("judge", server.url, LONG)
-        (judgement,) = judge_all([request("a")], SCALE, settings, show_progress=False)
+        (judgement,) = judge_all([request("a")], SCALE, settings)
     assert judgement.error.endswith('HTTP 400: {"errors": ["[API key]"]}')
 
 
@@ -107,7 +107,7 @@ def test_a_proxy_that_echoes_its_credentials(monkeypatch, variable, proxy, secre
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv(variable, proxy.format(host))
         settings = JudgeSettings("judge", server.url, "none")
-        judged = judge_all([request("refused"), request("a")], SCALE, settings, show_progress=False)
+        judged = judge_all([request("refused"), request("a")], SCALE, settings)
     outputs = "".join([repr(judged), *log])
     for text in spelled:
         assert text not in judged[0].error.split()
@@ -137,7 +137,7 @@ def test_a_key_costs_no_rating(key):
     with JudgeServer(lambda prompt, _: Reply(texts[prompt])) as server:
         settings = JudgeSettings("judge", server.url, key)
         for _ in range(2):
-            judgements = judge_all([request("a"), request("b")], SCALE, settings, show_progress=False)
+            judgements = judge_all([request("a"), request("b")], SCALE, settings)
             assert [judgement.rating for judgement in judgements] == [1, 0.5]
         assert len(server.prompts) == 2
 
@@ -145,7 +145,7 @@ def test_a_key_costs_no_rating(key):
 def test_long_keys_are_in_no_reply():
     with JudgeServer(lambda *_: Reply(f"{LONG} [[{LONG}]] [[1]]", model=LONG, finish=None)) as server:
         settings = JudgeSettings("judge", server.url, LONG)
-        (judgement,) = judge_all([request("a")], SCALE, settings, show_progress=False)
+        (judgement,) = judge_all([request("a")], SCALE, settings)
     assert (judgement.reply, judgement.judge) == ("[API key] [[[API key]]] [[1]]", "[API key]")
     assert LONG.encode() not in default_cache_path().read_bytes()
 
@@ -153,7 +153,7 @@ def test_long_keys_are_in_no_reply():
 @pytest.mark.parametrize("key", ["choices", "finish_reason", "completion_tokens", '"content"'])
 def test_a_key_that_is_a_word_of_the_protocol_breaks_nothing(key):
     with JudgeServer(lambda *_: Reply("[[1]]")) as server:
-        (judgement,) = judge_all([request("a")], SCALE, JudgeSettings("judge", server.url, key), show_progress=False)
+        (judgement,) = judge_all([request("a")], SCALE, JudgeSettings("judge", server.url, key))
     assert (judgement.rating, judgement.completion_tokens) == (1, 1)
 
 

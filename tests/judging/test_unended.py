@@ -20,7 +20,7 @@ MUSING = "The answer would get [[1]]. But let me compare"
 
 def asked(server, prompts, **settings):
     settings = JudgeSettings("judge", server.url, concurrency=4, **settings)
-    return judge_all([request(prompt) for prompt in prompts], SCALE, settings, show_progress=False)
+    return judge_all([request(prompt) for prompt in prompts], SCALE, settings)
 
 
 @pytest.mark.parametrize(

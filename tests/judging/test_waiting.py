@@ -23,7 +23,7 @@ def test_a_silent_endpoint_is_asked_three_times_for_as_long_as_is_set(monkeypatc
     monkeypatch.setattr(endpoint_module, "_FIRST_WAIT_S", 0.01)
     with JudgeServer(lambda *_: Reply(delay=30)) as server:
         settings = JudgeSettings("judge", server.url, timeout=1)
-        (judgement,) = judge_all([request("a")], SCALE, settings, show_progress=False)
+        (judgement,) = judge_all([request("a")], SCALE, settings)
         assert server.prompts == ["a"] * 3
     assert judgement.error == (
         "no answer from the judge: Request timed out. (ReadTimeout) No answer in 1 s; LMMS_EGOPLAN_JUDGE_TIMEOUT sets "
@@ -74,7 +74,7 @@ def test_an_answer_that_never_ends_is_lost_too(monkeypatch):
     monkeypatch.setattr(endpoint_module, "_CONNECT_S", 1.0)
     monkeypatch.setattr(dispatch, "JUDGING", replace(JUDGING, timeouts=0))
     with dripping() as url:
-        (judgement,) = judge_all([request("a")], SCALE, JudgeSettings("judge", url, timeout=1), show_progress=False)
+        (judgement,) = judge_all([request("a")], SCALE, JudgeSettings("judge", url, timeout=1))
     assert judgement.error.startswith("no answer from the judge: Request timed out. No answer in 1 s")
 
 

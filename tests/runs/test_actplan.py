@@ -184,7 +184,7 @@ def test_every_aggregate_is_that_of_the_samples(done, docs, task, classifier):
     verdicts = {
         name: bool(steps_of(answer))
         and load_classifier(classifier)
-        .judge([(" ".join(docs[name]["gold_plan_1"]), " ".join(steps_of(answer)))], show_progress=False)[0]
+        .judge([(" ".join(docs[name]["gold_plan_1"]), " ".join(steps_of(answer)))])[0]
         .correct
         for name, answer in written.items()
     }

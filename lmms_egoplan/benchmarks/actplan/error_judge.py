@@ -82,7 +82,6 @@ def judge_errors(
     plans: Sequence[tuple[str, StoredPlan]],
     instances: Mapping[str, ShownInstance],
     settings: JudgeSettings,
-    show_progress: bool = True,
 ) -> list[JudgedPlan]:
     """Ask a judge for the types of errors in plans; replies are kept as those of other judges.
 
@@ -106,9 +105,7 @@ def judge_errors(
     def read(name: str, reply: dict[str, Any]) -> Errors:
         return read_errors(reply, steps[name])
 
-    replies, rejections = ask_json(
-        "errors", prompts, settings, "types of errors", show_progress, schema=_SCHEMA, read=read
-    )
+    replies, rejections = ask_json("errors", prompts, settings, "types of errors", schema=_SCHEMA, read=read)
     models = settings.asking.models
     silent = next(iter(models.values()), settings.name(settings.model))
     failures = {rejection.where: f"{rejection.reason}: {rejection.detail}" for rejection in rejections}

@@ -22,16 +22,13 @@ _BATCH = 64
 Steps = Sequence[str]
 
 
-def lcs_lengths(
-    pairs: Sequence[tuple[Steps, Steps]], encoder: "SentenceTransformer", show_progress: bool = True
-) -> list[int]:
+def lcs_lengths(pairs: Sequence[tuple[Steps, Steps]], encoder: "SentenceTransformer") -> list[int]:
     """The LCS lengths of pairs of plans.
 
     Two steps match if the cosine of their embeddings is at least `THRESHOLD`. Every distinct step is embedded once.
 
     Args:
         pairs: the steps of both plans; the order of the two does not matter.
-        show_progress: with a progress bar on the standard error.
 
     Returns:
         A number of steps for each pair; 0 where a plan is empty.
@@ -47,11 +44,11 @@ def lcs_lengths(
     ...     write_encoder(Path(folder))
     ...     encoder = SentenceTransformer(folder, device="cpu")
     >>> gold = ["walk_to(table)", "open(box)", "grab(cup)"]
-    >>> lcs_lengths([(["walk_to(table)", "grab(cup)"], gold), ([], gold)], encoder, show_progress=False)
+    >>> lcs_lengths([(["walk_to(table)", "grab(cup)"], gold), ([], gold)], encoder)
     [2, 0]
     """
     steps = list(dict.fromkeys(step for pair in pairs if all(pair) for plan in pair for step in plan))
-    embeddings = _embeddings(steps, encoder, show_progress)
+    embeddings = _embeddings(steps, encoder)
     rows = {step: row for row, step in enumerate(steps)}
     return [
         _length([rows[step] for step in first], [rows[step] for step in second], embeddings) if first and second else 0
@@ -86,7 +83,7 @@ def _length(first: list[int], second: list[int], embeddings: np.ndarray) -> int:
     return int(lengths[-1])
 
 
-def _embeddings(steps: list[str], encoder: "SentenceTransformer", show_progress: bool) -> np.ndarray:
+def _embeddings(steps: list[str], encoder: "SentenceTransformer") -> np.ndarray:
     """Unit vectors of the steps, float32 [steps, dimension]."""
     if not steps:
         return np.zeros((0, 0), dtype=np.float32)
@@ -94,10 +91,7 @@ def _embeddings(steps: list[str], encoder: "SentenceTransformer", show_progress:
     # By tokens: the encoder itself sorts by characters, and computes a fifth more for it, all padding.
     order = np.argsort(_token_counts(texts, encoder), kind="stable")[::-1]
     batches = [order[start : start + _BATCH] for start in range(0, len(order), _BATCH)]
-    vectors = [
-        _encode([texts[index] for index in batch], encoder)
-        for batch in (track(batches, "Embedding steps") if show_progress else batches)
-    ]
+    vectors = [_encode([texts[index] for index in batch], encoder) for batch in track(batches, "Embedding steps")]
     embeddings = np.empty((len(steps), vectors[0].shape[1]), dtype=np.float32)
     embeddings[order] = np.concatenate(vectors)
     broken = ~np.isfinite(embeddings).all(axis=1)

@@ -155,7 +155,6 @@ def score_plans(
     plans: Sequence[GeneratedPlan],
     encoder: str | None = None,
     classifier: str | None = None,
-    show_progress: bool = True,
 ) -> list[PlanScore]:
     """Score plans together: every distinct step is embedded once.
 
@@ -189,8 +188,8 @@ def score_plans(
         )
         if golds[index][number]
     }
-    lengths = dict(zip(pairs, lcs_lengths(list(pairs.values()), encoding, show_progress), strict=True))
-    verdicts = classify_plans(golds, parsed, classifying, show_progress)
+    lengths = dict(zip(pairs, lcs_lengths(list(pairs.values()), encoding), strict=True))
+    verdicts = classify_plans(golds, parsed, classifying)
     return [
         PlanScore(
             id=plan.id,
@@ -217,7 +216,6 @@ def classify_plans(
     golds: Sequence[Sequence[Steps]],
     parsed: Sequence[Steps],
     classifier: PlanClassifier | None,
-    show_progress: bool,
 ) -> list[Verdict | None]:
     """The classifier's verdicts on plans, given the first gold plan that has steps.
 
@@ -232,7 +230,7 @@ def classify_plans(
         return [None] * len(parsed)
     asked = [index for index, steps in enumerate(parsed) if steps and any(golds[index])]
     pairs = [(" ".join(next(steps for steps in golds[index] if steps)), " ".join(parsed[index])) for index in asked]
-    verdicts = dict(zip(asked, classifier.judge(pairs, show_progress), strict=True))
+    verdicts = dict(zip(asked, classifier.judge(pairs), strict=True))
     return [verdicts.get(index) for index in range(len(parsed))]
 
 

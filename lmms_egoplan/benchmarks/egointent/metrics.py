@@ -46,7 +46,7 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     >>> answer = Prediction(
     ...     step_id="P01/3", fields=fields, truncated=False, frames_shown=8, frames_sampled=30, references=references
     ... )
-    >>> (step,) = grade([answer], JudgeSettings("demo"), show_progress=False)
+    >>> (step,) = grade([answer], JudgeSettings("demo"))
     >>> doc = {
     ...     "step_id": "P01/3", "video_id": "P01", "environment": "indoor", "scenario": "cooking", "unverified": False,
     ...     "split_size": 300,
@@ -78,7 +78,7 @@ def score_release_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Valu
     ...     step_id="P01/3", fields={"global_intent": "make toast"}, truncated=False, frames_shown=8, frames_sampled=30,
     ...     references=references,
     ... )
-    >>> (step,) = grade([answer], JudgeSettings("demo"), show_progress=False)
+    >>> (step,) = grade([answer], JudgeSettings("demo"))
     >>> doc = {
     ...     "step_id": "P01/3", "video_id": "P01", "environment": "indoor", "scenario": "cooking", "unverified": False,
     ...     "split_size": 300,
@@ -109,7 +109,7 @@ def values_of(step: JudgedStep, doc: Mapping[str, Any], mean: str) -> Values:
     >>> answer = Prediction(
     ...     step_id="P01/3", fields=fields, truncated=False, frames_shown=8, frames_sampled=30, references={}
     ... )
-    >>> (step,) = grade([answer], None, show_progress=False)  # without a judge
+    >>> (step,) = grade([answer], None)  # without a judge
     >>> doc = {"step_id": "P01/3", "video_id": "P01", "environment": "indoor", "scenario": "tea", "split_size": 300}
     >>> values = values_of(step, doc, "overall")
     >>> values["local_intent"], values["global_intent"]

@@ -63,7 +63,6 @@ def grade(
     *,
     together: bool = False,
     release: bool = False,
-    show_progress: bool = True,
 ) -> list[GradedStep]:
     """Have a judge rate every field that was found; every prediction is kept, in order.
 
@@ -77,7 +76,6 @@ def grade(
             is asked for again twice; of the last one, those that it rates count. The demo judge is asked field by
             field in any case.
         release: see `judge_prompt`.
-        show_progress: a progress bar.
     """
     judged: list[dict[str, Judgement]] = [{} for _ in predictions]
     if settings is not None:
@@ -86,7 +84,7 @@ def grade(
             fields = GradedStep.askable(prediction.fields)
             parts = [tuple(fields)] if together and fields and settings.model != DEMO else [(name,) for name in fields]
             requests |= {(index, part): _request(prediction, part, release) for part in parts}
-        for (index, fields), judgement in _judge(requests, settings, show_progress).items():
+        for (index, fields), judgement in _judge(requests, settings).items():
             judged[index] |= _by_field(fields, judgement)
     return GradedStep.of_all(predictions, judged, "EgoIntent", "predicted fields")
 
@@ -101,14 +99,12 @@ def _request(prediction: Prediction, fields: tuple[str, ...], release: bool) -> 
     )
 
 
-def _judge(
-    requests: Mapping[_Key, JudgeRequest], settings: "JudgeSettings", show_progress: bool
-) -> dict[_Key, Judgement]:
+def _judge(requests: Mapping[_Key, JudgeRequest], settings: "JudgeSettings") -> dict[_Key, Judgement]:
     # Verdicts on different fields are read differently.
     batches: dict[tuple[str, ...], list[_Key]] = {}
     for key in requests:
         batches.setdefault(key[1] if len(key[1]) > 1 else (), []).append(key)
-    rater = step_rater("EgoIntent", settings, show_progress)
+    rater = step_rater("EgoIntent", settings)
     judgements: dict[_Key, Judgement] = {}
     for keys in batches.values():
         rated = rater.rate([requests[key] for key in keys], scale_of(keys[0][1]))

@@ -183,9 +183,9 @@ def check_judged(record: Judged) -> Judged:
     return record
 
 
-def step_rater(title: str, settings: JudgeSettings, show_progress: bool) -> Rater:
+def step_rater(title: str, settings: JudgeSettings) -> Rater:
     """A judge of answers about steps; see `Rater`."""
     kept = (
         "The answers are kept, and what has been judged is stored: a run with the same answers asks for the rest only"
     )
-    return Rater(title, settings, kept, show_progress)
+    return Rater(title, settings, kept)

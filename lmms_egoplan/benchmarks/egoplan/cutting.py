@@ -13,7 +13,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version
 from lmms_egoplan.media.footage import Footage
 from lmms_egoplan.media.frames import FrameError, frame_path, read_frame_folder, stream_video_frames, write_video
-from lmms_egoplan.progress import counting
+from lmms_egoplan.progress import progress_bar
 
 # The frames that models see differ by 1.4 to 1.9 of 255 on average from those of the source, of which 1.3 come with the
 # colours of yuv420p at any rate factor (photos that move, 456x256).
@@ -74,7 +74,7 @@ def cut_clips(
     cut = kept = size = 0
     seconds = 0.0
     failed: dict[int | str, str] = {}
-    with counting(len(footage), "Cutting clips") as advance:
+    with progress_bar(len(footage), "Cutting clips") as bar:
         for record in records:
             if record.sample_id not in footage:
                 continue
@@ -105,7 +105,7 @@ def cut_clips(
                 cut += 1
             size += path.stat().st_size
             seconds += len(source.frames) / fps
-            advance()
+            bar.update()
     return CutClips(cut, kept, len(records), seconds, size, failed, missing)
 
 

@@ -68,9 +68,7 @@ class JudgedAnswer(TextRecord):
     prompts: AnyText | None = None
 
 
-def grade(
-    answers: Sequence[Answer], settings: "JudgeSettings | None", *, show_progress: bool = True
-) -> list[JudgedAnswer]:
+def grade(answers: Sequence[Answer], settings: "JudgeSettings | None") -> list[JudgedAnswer]:
     """Have a judge rate answers, all together; every answer is kept, in order.
 
     An answer that could not be judged has no rating and an error; where there are such, a warning names them.
@@ -78,13 +76,12 @@ def grade(
     Args:
         answers: of a task.
         settings: the judge; None where none is set.
-        show_progress: a progress bar.
     """
-    return grade_repeatedly(answers, settings, 1, show_progress=show_progress)[0]
+    return grade_repeatedly(answers, settings, 1)[0]
 
 
 def grade_repeatedly(
-    answers: Sequence[Answer], settings: "JudgeSettings | None", repeats: int, *, show_progress: bool = True
+    answers: Sequence[Answer], settings: "JudgeSettings | None", repeats: int
 ) -> list[list[JudgedAnswer]]:
     """As `grade`, several times with the same questions to the judge; one list for each time, from the first on.
 
@@ -99,9 +96,7 @@ def grade_repeatedly(
             for answer, (text, _) in zip(answers, shown, strict=True)
         ]
         dimensions = {dimension_of(answer.id) for answer in answers}
-        rater = Rater(
-            "EgoThink", settings, f"The answers are saved. Judge the others later: {_JUDGE_LATER}", show_progress
-        )
+        rater = Rater("EgoThink", settings, f"The answers are saved. Judge the others later: {_JUDGE_LATER}")
         judgements = rater.rate(requests, SCALE, dimensions.pop() if len(dimensions) == 1 else "")
         settings.asking.finish_estimate()
     judged = [

@@ -78,7 +78,6 @@ def build(
     circumstances: Path | None = None,
     views: Path | None = None,
     plans: Path | None = None,
-    show_progress: bool = True,
     asking: Asking | None = None,
 ) -> Built:
     """Make what can be made so far, and write it; without `images`, or `plans`, what they gave before stays.
@@ -111,13 +110,13 @@ def build(
     if unknown := sorted(choices.keys() - {str(tour.id) for tour in tours}):
         raise LmmsEgoplanError(f"{views}: views of {unknown[0]}, of which there is no tour in {images}")
     with alone(out):
-        texts, undescribed = describe(activities, pairs, settings, show_progress)
+        texts, undescribed = describe(activities, pairs, settings)
         rejections += undescribed
-        proposed, unproposed = propose(activities, texts, settings, show_progress)
+        proposed, unproposed = propose(activities, texts, settings)
         rejections += unproposed
         if verdicts is not None:
-            changed, unchanged = change(activities, verdicts.accepted, settings, show_progress)
-            more, undescribed = describe(changed, pairs, settings, show_progress)
+            changed, unchanged = change(activities, verdicts.accepted, settings)
+            more, undescribed = describe(changed, pairs, settings)
             activities, texts = [*activities, *changed], texts | more
             rejections += [*verdicts.others, *unchanged, *undescribed]
 
@@ -130,7 +129,6 @@ def build(
             choices,
             out / VIEWS,
             settings,
-            show_progress,
         )
         rejections += unchosen
         settings.asking.finish_estimate()

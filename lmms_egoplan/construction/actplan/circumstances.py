@@ -61,7 +61,7 @@ class Verdicts:
 
 
 def propose(
-    activities: Sequence[Activity], texts: Mapping[str, str], settings: JudgeSettings, show_progress: bool
+    activities: Sequence[Activity], texts: Mapping[str, str], settings: JudgeSettings
 ) -> tuple[list[Circumstance], list[Rejection]]:
     """Ask what might happen during normal activities that have a text and no counterfactual problem (step 1).
 
@@ -73,9 +73,7 @@ def propose(
     prompts = {activity.name: circumstances_prompt(activity.name, texts[activity.key]) for activity in chosen}
     circumstances: list[Circumstance] = []
     schema, read = SCHEMAS["circumstances"], partial(read_as, _Proposal)
-    proposals, rejections = ask_json(
-        "circumstance", prompts, settings, "circumstances", show_progress, schema=schema, read=read
-    )
+    proposals, rejections = ask_json("circumstance", prompts, settings, "circumstances", schema=schema, read=read)
     for name, proposal in proposals.items():
         procedure = tuple(" ".join(step.split()) for step in proposal.procedure)
         seen: set[str] = set()
@@ -114,7 +112,7 @@ def read_verdicts(folder: Path) -> Verdicts:
 
 
 def change(
-    activities: Sequence[Activity], accepted: Sequence[tuple[str, str]], settings: JudgeSettings, show_progress: bool
+    activities: Sequence[Activity], accepted: Sequence[tuple[str, str]], settings: JudgeSettings
 ) -> tuple[list[Activity], list[Rejection]]:
     """Ask for the problems of accepted circumstances (step 3); an activity gets the first that is valid.
 
@@ -134,9 +132,7 @@ def change(
         prompts[key] = change_prompt(normal[name], circumstance)
         asked[key] = (name, circumstance)
     changed: list[Activity] = []
-    replies, rejected = ask_json(
-        "change", prompts, settings, "changed problems", show_progress, schema=SCHEMAS["change"]
-    )
+    replies, rejected = ask_json("change", prompts, settings, "changed problems", schema=SCHEMAS["change"])
     rejections += rejected
     for key in prompts if settings.asking.is_estimate else replies:
         name, circumstance = asked[key]

@@ -22,7 +22,7 @@ INCOMPLETE = "description that lacks an object or a condition, asked for twice"
 
 
 def describe(
-    activities: Sequence[Activity], examples: Sequence[Example], settings: JudgeSettings, show_progress: bool
+    activities: Sequence[Activity], examples: Sequence[Example], settings: JudgeSettings
 ) -> tuple[dict[str, str], list[Rejection]]:
     """A task description of each activity, by its key, with the instruction; or why there is none.
 
@@ -41,9 +41,7 @@ def describe(
         for activity in activities
     }
     by_key = {activity.key: activity for activity in activities}
-    replies, rejections = ask_json(
-        "description", prompts, settings, "descriptions", show_progress, schema=SCHEMAS["describe"]
-    )
+    replies, rejections = ask_json("description", prompts, settings, "descriptions", schema=SCHEMAS["describe"])
     if settings.asking.is_estimate:  # each may be asked for twice
         replies = {key: {"description": str(activity.problem)} for key, activity in by_key.items()}
     texts, wrong, incomplete = _read(replies, by_key)
@@ -51,7 +49,7 @@ def describe(
     second = {key: second_description_prompt(prompts[key], *found) for key, found in incomplete.items()}
     if second:
         replies, unread = ask_json(
-            "description", second, settings, "descriptions, second time", show_progress, schema=SCHEMAS["describe"]
+            "description", second, settings, "descriptions, second time", schema=SCHEMAS["describe"]
         )
         more, wrong, still = _read(replies, by_key)
         texts |= more

@@ -118,7 +118,6 @@ def choose_views(
     choices: Mapping[str, Sequence[str]],
     out: Path,
     settings: JudgeSettings,
-    show_progress: bool,
 ) -> tuple[list[Views], list[Rejection]]:
     """Choose the views of tours, and keep them in ``out/<scene>/<activity>/<n>/sample_<k>``.
 
@@ -155,7 +154,7 @@ def choose_views(
                     waiting.append(_Waiting(tour, objects, mark, left, wrong))
         if waiting:
             title = f"views of tours {start + 1} to {min(start + _AT_ONCE, len(tours))} of {len(tours)}"
-            seen, wrong = _ask(waiting, settings, title, show_progress)
+            seen, wrong = _ask(waiting, settings, title)
             for one in waiting:
                 found = _chosen(one, seen, wrong, out)
                 kept += [found[0]] if found[0] is not None else []
@@ -181,7 +180,7 @@ def cover(
 
 
 def _ask(
-    waiting: Sequence[_Waiting], settings: JudgeSettings, title: str, show_progress: bool
+    waiting: Sequence[_Waiting], settings: JudgeSettings, title: str
 ) -> tuple[dict[str, list[str]], list[Rejection]]:
     """The objects that each candidate shows, by its name."""
     asked: dict[str, list[str]] = {}
@@ -197,7 +196,7 @@ def _ask(
             raise ValueError(f"expected some of the objects, found {shown(reply)}")
         return reply
 
-    return ask_json("views", prompts, settings, title, show_progress, kind=list, read=read)
+    return ask_json("views", prompts, settings, title, kind=list, read=read)
 
 
 def _chosen(

@@ -52,7 +52,6 @@ def build(
     goalstep: Path,
     videos: Path,
     llm: str | None = None,
-    show_progress: bool = True,
     asking: Asking | None = None,
 ) -> Built:
     """Make steps of narrated videos, as sec. 3.3 makes them, up to what people do there.
@@ -86,11 +85,11 @@ def build(
             Rejection("step", NO_FOOTAGE, step_id, found.reason if step_id == first else told) for step_id in found.ids
         ]
     steps = [step for step in steps if step.step_id in footage]
-    proposed, unproposed = propose(steps, settings, show_progress) if steps else ({}, [])
-    kept, unkept = supported(steps, proposed, settings, show_progress) if proposed else ({}, [])
+    proposed, unproposed = propose(steps, settings) if steps else ({}, [])
+    kept, unkept = supported(steps, proposed, settings) if proposed else ({}, [])
     with_steps = {step.video_id for step in steps if step.step_id in kept}
     asked = [video for video in there if video.video_uid in with_steps]
-    places, nowhere = find_places(asked, narrated, videos, settings, show_progress) if kept else ({}, [])
+    places, nowhere = find_places(asked, narrated, videos, settings) if kept else ({}, [])
     settings.asking.finish_estimate()
     rejections += [*unproposed, *unkept, *nowhere]
     made = [_record(step, kept[step.step_id], places[step.video_id]) for step in steps if step.step_id in kept]

@@ -44,9 +44,7 @@ class _Support(Checked):
     next_step: list[bool]
 
 
-def propose(
-    steps: Sequence[Step], settings: JudgeSettings, show_progress: bool
-) -> tuple[dict[str, Candidates], list[Rejection]]:
+def propose(steps: Sequence[Step], settings: JudgeSettings) -> tuple[dict[str, Candidates], list[Rejection]]:
     """Ask for candidates of each step; those that are no short phrases, or repeat another label (sec. 3.2), go.
 
     Returns:
@@ -56,7 +54,7 @@ def propose(
         JudgeError: the language model cannot be asked.
     """
     prompts = {step.step_id: candidates_prompt(step) for step in steps}
-    replies, rejections = ask("candidates", prompts, read_proposal, settings, "candidates", show_progress)
+    replies, rejections = ask("candidates", prompts, read_proposal, settings, "candidates")
     if settings.asking.is_estimate:  # the next step asks about as many candidates
         return {step.step_id: dict.fromkeys(PROPOSED, [step.narration.text] * CANDIDATES) for step in steps}, []
     proposed: dict[str, Candidates] = {}
@@ -82,7 +80,7 @@ def propose(
 
 
 def supported(
-    steps: Sequence[Step], proposed: Mapping[str, Candidates], settings: JudgeSettings, show_progress: bool
+    steps: Sequence[Step], proposed: Mapping[str, Candidates], settings: JudgeSettings
 ) -> tuple[dict[str, Candidates], list[Rejection]]:
     """Ask which candidates are supported by what comes before the cut, and leave the others out.
 
@@ -100,7 +98,7 @@ def supported(
     def read(step_id: str, reply: Any) -> dict[str, list[bool]]:
         return read_support(proposed[step_id], reply)
 
-    replies, rejections = ask("support", prompts, read, settings, "support before the cut", show_progress)
+    replies, rejections = ask("support", prompts, read, settings, "support before the cut")
     if settings.asking.is_estimate:
         return dict(proposed), []
     kept: dict[str, Candidates] = {}

@@ -55,7 +55,6 @@ def find_places(
     narrated: Mapping[str, NarratedVideo],
     folder: Path,
     settings: JudgeSettings,
-    show_progress: bool,
 ) -> tuple[dict[str, Place], list[Rejection]]:
     """Ask where each video was taken, by its summaries; by frames where there are none, else by its narrations.
 
@@ -67,9 +66,9 @@ def find_places(
     """
     prompts = {
         video.video_uid: _prompt(video, narrated[video.video_uid], folder)
-        for video in (track(videos, "Reading summaries or frames") if show_progress else videos)
+        for video in track(videos, "Reading summaries or frames")
     }
-    found, rejections = ask("place", prompts, read_place, settings, "places", show_progress)
+    found, rejections = ask("place", prompts, read_place, settings, "places")
     # A model that reads no images has refused them.
     unseen = {
         video.video_uid: _prompt_by_narrations(video, narrated[video.video_uid])
@@ -77,7 +76,7 @@ def find_places(
         if isinstance(prompts[video.video_uid], Prompt) and video.video_uid not in found
     }
     settings.asking.lost -= len(unseen)  # they have a second prompt, which counts
-    more, others = ask("place", unseen, read_place, settings, "places without frames", show_progress)
+    more, others = ask("place", unseen, read_place, settings, "places without frames")
     rejections = [rejection for rejection in rejections if rejection.where not in unseen] + others
     return dict.fromkeys(prompts, Place()) | found | more, rejections
 

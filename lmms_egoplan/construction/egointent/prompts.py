@@ -28,11 +28,10 @@ def ask(
     read: Callable[[str, Any], Any],
     settings: JudgeSettings,
     title: str,
-    show_progress: bool,
 ) -> tuple[dict[str, Any], list[Rejection]]:
     """Call `ask_json` with the step's schema; the second prompt names the problem of the first reply."""
     schema = _PROMPTS["schemas"][step]
-    return ask_json(step, prompts, settings, title, show_progress, schema=schema, read=read, once_more=once_more)
+    return ask_json(step, prompts, settings, title, schema=schema, read=read, once_more=once_more)
 
 
 def place_prompt(goal: str, texts: Sequence[str]) -> str:

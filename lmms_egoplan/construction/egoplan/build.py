@@ -69,7 +69,6 @@ def build(
     instruction_data: bool = False,
     seed: int = 0,
     mean_gap: float | None = None,
-    show_progress: bool = True,
     drop: Sequence[str] = (),
     epic_video_info: Path | None = None,
     asking: Asking | None = None,
@@ -101,9 +100,9 @@ def build(
     else:
         sentences, unknown, unread = read_ego4d(narrations, mean_gap, drop)
         settings = language_model(DEFAULT_MODEL, asking=asking)
-        videos, unphrased = to_phrases(sentences, unknown, settings, show_progress)
+        videos, unphrased = to_phrases(sentences, unknown, settings)
     if goals is None or not videos:  # of no videos nothing is asked
-        found, unfound = identify_goals(videos, language_model(DEFAULT_MODEL, asking=asking), show_progress)
+        found, unfound = identify_goals(videos, language_model(DEFAULT_MODEL, asking=asking))
     else:
         found, unfound = read_goals(goals, videos)
     if asking is not None:

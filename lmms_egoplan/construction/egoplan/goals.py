@@ -128,16 +128,14 @@ def goal_prompt(video: Video) -> str:
     return PROMPT + "\n".join(rows)
 
 
-def identify_goals(
-    videos: Sequence[Video], settings: JudgeSettings, show_progress: bool
-) -> tuple[dict[str, Any], list[Rejection]]:
+def identify_goals(videos: Sequence[Video], settings: JudgeSettings) -> tuple[dict[str, Any], list[Rejection]]:
     """Ask a language model for the goals of videos; by video id, the JSON that it gave, unchecked.
 
     Raises:
         JudgeError: the language model cannot be asked.
     """
     prompts = {video.video_id: goal_prompt(video) for video in videos}
-    return ask_json("goal", prompts, settings, "task goals", show_progress, schema=_SCHEMA)
+    return ask_json("goal", prompts, settings, "task goals", schema=_SCHEMA)
 
 
 def read_goals(path: Path, videos: Sequence[Video]) -> tuple[dict[str, Any], list[Rejection]]:

@@ -42,7 +42,6 @@ def to_phrases(
     sentences: Mapping[str, Sequence[Sentence]],
     unknown: Mapping[str, Sequence[tuple[int, int]]],
     settings: JudgeSettings,
-    show_progress: bool,
 ) -> tuple[list[Video], list[Rejection]]:
     """Videos whose actions are phrases; a sentence without a phrase becomes an unknown action.
 
@@ -60,7 +59,7 @@ def to_phrases(
             requests[f"{uid}, sentences {first + 1} to {first + len(texts)}"] = (uid, texts)
     prompts = {name: phrase_prompt(texts) for name, (_, texts) in requests.items()}
     phrases: dict[tuple[str, str], str | Rejection] = {}
-    replies, rejected = ask_json("phrase", prompts, settings, "verb-object phrases", show_progress, kind=list)
+    replies, rejected = ask_json("phrase", prompts, settings, "verb-object phrases", kind=list)
     for name, reply in (replies | {rejection.where: rejection for rejection in rejected}).items():
         uid, texts = requests[name]
         # An estimate of the next step counts sentences, which are somewhat longer.

@@ -11,7 +11,6 @@ from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, load_scorers,
 from lmms_egoplan.benchmarks.actplan.splits import PREPARED, only_counterfactual, only_normal  # noqa: F401
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name, stored_images
 from lmms_egoplan.harnesses.lm_eval.task import Answered, TogetherScoredTask, without_images
-from lmms_egoplan.processes import is_first_process
 
 
 class Plans(TogetherScoredTask):
@@ -33,7 +32,7 @@ class Plans(TogetherScoredTask):
 
     def score(self, answers: Sequence[Answered]) -> list[str]:
         plans = [GeneratedPlan.of_reply(answer.doc, answer.text) for answer in answers]
-        scores = score_plans(plans, self._encoder, self._classifier, show_progress=is_first_process())
+        scores = score_plans(plans, self._encoder, self._classifier)
         return [score.to_text() for score in scores]
 
 

@@ -17,7 +17,6 @@ from lmms_egoplan.benchmarks.egointent.visuals import num_shown, step_images
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name
 from lmms_egoplan.harnesses.lm_eval.task import Answered, JudgedTask
-from lmms_egoplan.processes import is_first_process
 
 # A clip, which a model class that takes videos shows as one, or images.
 _MEDIA = ("clip", "frames")
@@ -44,7 +43,7 @@ class Steps(JudgedTask):
             Prediction.of_reply(answer.doc, answer.text, None, num_shown(answer.doc, answer.doc["shown"]), answer.media)
             for answer in answers
         ]
-        steps = grade(predictions, self.judge(), release=self.RELEASE, show_progress=is_first_process())
+        steps = grade(predictions, self.judge(), release=self.RELEASE)
         return [step.to_text() for step in steps]
 
 

@@ -14,7 +14,6 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.checkpoint import model_type
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name, stored_images
 from lmms_egoplan.harnesses.lm_eval.task import Answered, JudgedTask, SystemPromptTask, without_images
-from lmms_egoplan.processes import is_first_process
 
 # Of ``--metadata prompts``: those for the checkpoint's type.
 _BY_MODEL_TYPE = "model_type"
@@ -48,7 +47,7 @@ class General(SystemPromptTask, JudgedTask):
     def score(self, answers: Sequence[Answered]) -> list[str]:
         prompts = prompts_name(model_blocks(self.PLANNING)[self.config.metadata["prompts"]], self.used_system_turn)
         replies = [Answer(a.doc["id"], a.doc["question"], a.doc["answer"], a.text, None, prompts) for a in answers]
-        return [judged.to_text() for judged in grade(replies, self.judge(), show_progress=is_first_process())]
+        return [judged.to_text() for judged in grade(replies, self.judge())]
 
 
 class Planning(General):

@@ -10,7 +10,6 @@ from lmms_egoplan.benchmarks.actplan.protocol import prompt_text, views
 from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, load_scorers, score_plans
 from lmms_egoplan.benchmarks.actplan.splits import PREPARED, only_counterfactual, only_normal  # noqa: F401
 from lmms_egoplan.harnesses.lmms_eval.filters import RequestFilter
-from lmms_egoplan.processes import is_first_process
 
 
 def __getattr__(name: str) -> str:
@@ -57,5 +56,5 @@ class Scored(RequestFilter):
             GeneratedPlan.of_reply(rows[response.doc_id], response.text, response.truncated)
             for response in self.responses(resps)
         ]
-        scores = score_plans(plans, self._encoder, self._classifier, show_progress=is_first_process())
+        scores = score_plans(plans, self._encoder, self._classifier)
         return [score.to_text() for score in scores]

@@ -31,7 +31,6 @@ from lmms_egoplan.benchmarks.egointent.visuals import media_shown, num_shown, vi
 from lmms_egoplan.coverage import coverage, question_sets  # noqa: F401
 from lmms_egoplan.harnesses.lmms_eval.filters import JudgedFilter, RequestFilter
 from lmms_egoplan.media.sampling import VisualInput
-from lmms_egoplan.processes import is_first_process
 
 
 def __getattr__(name: str) -> str:
@@ -89,7 +88,6 @@ class Judged(JudgedFilter):
             self.judge(),
             together=self._together,
             release=self._release,
-            show_progress=is_first_process(),
         )
         return [step.to_text() for step in steps]
 
@@ -112,4 +110,4 @@ class Diagnosed(JudgedFilter):
                     doc, response.text, response.truncated, frames_shown, media, load_images=load_images
                 )
             )
-        return [diagnosis.to_text() for diagnosis in diagnose(steps, self.judge(), show_progress=is_first_process())]
+        return [diagnosis.to_text() for diagnosis in diagnose(steps, self.judge())]

@@ -21,7 +21,6 @@ from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.harnesses.lmms_eval.filters import JudgedFilter
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import loaded_model
 from lmms_egoplan.memory_ahead import reserve_for
-from lmms_egoplan.processes import is_first_process
 
 _DIMENSIONS = {dimension.name.upper(): dimension.name for dimension in DIMENSIONS}
 _PLANNING = {"GENERAL_PROMPTS": False, "PLANNING_PROMPTS": True}
@@ -81,5 +80,5 @@ class Judged(JudgedFilter):
             doc = texts[response.doc_id]
             question = (doc["id"], doc["question"], doc["answer"])
             answers.append(Answer(*question, response.text, response.truncated, prompts))
-        judged = grade(answers, self.judge(), show_progress=is_first_process())
+        judged = grade(answers, self.judge())
         return [answer.to_text() for answer in judged]

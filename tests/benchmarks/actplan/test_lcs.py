@@ -47,7 +47,7 @@ def no_variable(monkeypatch):
 
 
 def lengths(*pairs):
-    return lcs_lengths(pairs, load_encoder(MINILM), show_progress=False)
+    return lcs_lengths(pairs, load_encoder(MINILM))
 
 
 def length(first, second):
@@ -143,7 +143,7 @@ def test_steps_are_alike_from_the_threshold_on():
 
     below = str(np.nextafter(np.float32(THRESHOLD), np.float32(0)))
     pairs = [(["1"], [other]) for other in (str(THRESHOLD), below, "0.81", "0.79")]
-    assert lcs_lengths(pairs, Encoder(), show_progress=False) == [1, 0, 1, 0]
+    assert lcs_lengths(pairs, Encoder()) == [1, 0, 1, 0]
 
 
 def test_likeness_is_not_transitive():
@@ -207,7 +207,7 @@ def test_vectors_that_are_no_numbers(own):
     with pytest.raises(
         LmmsEgoplanError, match=r"no numbers for 2 of 14 steps, the first 'open\(fridge\)': its weights"
     ):
-        lcs_lengths([(STEPS, STEPS)], own, show_progress=False)
+        lcs_lengths([(STEPS, STEPS)], own)
 
 
 def test_a_gpu_without_memory(own):
@@ -219,7 +219,7 @@ def test_a_gpu_without_memory(own):
             raise failures.pop()
 
     own[0].register_forward_pre_hook(fail)
-    assert lcs_lengths([(STEPS, STEPS)], own, show_progress=False) == [len(STEPS)]
+    assert lcs_lengths([(STEPS, STEPS)], own) == [len(STEPS)]
     assert not failures
 
 

@@ -28,7 +28,7 @@ OTHER = ["walk_to(table)", "grab(the_cup)"]
 
 
 def score(text, *references, **more) -> PlanScore:
-    (scored,) = score_plans([GeneratedPlan("a/b/0/sample_0", text, references, **more)], show_progress=False)
+    (scored,) = score_plans([GeneratedPlan("a/b/0/sample_0", text, references, **more)])
     return scored
 
 
@@ -73,21 +73,21 @@ def test_an_absent_gold_plan_has_no_score():
 def test_plans_keep_their_order():
     texts = ["\n".join(GOLD[:count]) for count in (3, 1, 4, 0, 2)]
     plans = [GeneratedPlan(str(number), text, (GOLD,)) for number, text in enumerate(texts)]
-    assert [scored.measures()["lcs"] for scored in score_plans(plans, show_progress=False)] == [3, 1, 4, 0, 2]
+    assert [scored.measures()["lcs"] for scored in score_plans(plans)] == [3, 1, 4, 0, 2]
 
 
 def test_the_classifier_compares_with_the_first_gold_plan_there_is(tmp_path):
     folder = str(write_classifier(tmp_path / "classifier", write_encoder(tmp_path / "bert")))
     texts = ["\n".join(GOLD), "1. " + GOLD[0], "", "I'm sorry, I can't help with that."]
     plans = [GeneratedPlan(text, text, references) for text in texts for references in ((GOLD, OTHER), ([], OTHER))]
-    scored = score_plans(plans, classifier=folder, show_progress=False)
+    scored = score_plans(plans, classifier=folder)
     for plan, each in zip(plans, scored, strict=True):
         gold = next(reference for reference in plan.references if reference)
         if not each.parsed:
             assert (each.bleurt, each.bleurt_probability, each.bleurt_truncated) == (False, None, None)
             continue
         pair = (" ".join(gold), " ".join(each.parsed))
-        (verdict,) = load_classifier(folder).judge([pair], show_progress=False)
+        (verdict,) = load_classifier(folder).judge([pair])
         assert each.bleurt == verdict.correct
         assert each.bleurt_probability == pytest.approx(verdict.probability, abs=1e-6)
     assert {each.bleurt is None for each in scored} == {False}
@@ -165,7 +165,7 @@ PROBLEM = """(define (problem b_0) (:domain igibson)
 
 def test_the_goal_check_of_a_plan():
     plan = GeneratedPlan.of_reply(DOC | {"problem": PROBLEM}, "Here:\n" + "\n".join(GOLD))
-    (scored,) = score_plans([plan], show_progress=False)
+    (scored,) = score_plans([plan])
     assert scored.goal.reached == ("(inside ?cup.n.01_1 ?sink.n.01_1)",)
     assert PlanScore.from_text(scored.to_text()) == scored
     values = score_plan(DOC, [scored.to_text()])
@@ -188,7 +188,7 @@ def test_the_goal_check_of_a_plan():
 def test_without_a_goal_check_there_is_no_value(problem, text):
     """Without a problem, a step, or a step that is understood; data of format 1 have no problems."""
     doc = DOC | ({"problem": problem} if problem else {})
-    (scored,) = score_plans([GeneratedPlan.of_reply(doc, text)], show_progress=False)
+    (scored,) = score_plans([GeneratedPlan.of_reply(doc, text)])
     values = score_plan(doc, [scored.to_text()])["lcs_norm"]
     assert (values["goal_conditions"], values["goal_conditions_coverage"]) == (None, 0)
 

@@ -21,7 +21,7 @@ DOC = raw_record(1) | {"num_frames": 3, "split_size": 4, "unverified": False}
 
 def graded(reply):
     prediction = Prediction.of_reply(DOC, reply, False, 3)
-    (step,) = grade([prediction], JudgeSettings("demo"), show_progress=False)
+    (step,) = grade([prediction], JudgeSettings("demo"))
     return step
 
 
@@ -117,6 +117,6 @@ def test_the_judge_is_asked_with_these_names():
     with JudgeServer(lambda *_: Reply(verdict)) as server:
         settings = JudgeSettings("judge", base_url=server.url)
         prediction = Prediction.of_reply(DOC, reply, False, 3)
-        (step,) = grade([prediction], settings, together=True, release=True, show_progress=False)
+        (step,) = grade([prediction], settings, together=True, release=True)
     assert step.ratings == dict(zip(FIELDS, (80.0, 60.0, 40.0), strict=True))
     assert all("global_intent" not in str(body) for body in server.bodies)

@@ -69,7 +69,7 @@ def settings_of(server):
 
 def grade_with(reply, *predictions, together=False):
     with JudgeServer(reply) as server:
-        graded = grade(predictions, settings_of(server), together=together, show_progress=False)
+        graded = grade(predictions, settings_of(server), together=together)
     return graded, server.prompts
 
 
@@ -118,7 +118,7 @@ def test_missing_fields_are_rated_0_and_not_asked(log):
 @pytest.mark.parametrize("together", [False, True])
 def test_nothing_found_and_nothing_to_grade(together):
     settings = JudgeSettings("judge", "http://127.0.0.1:9/v1", "sk-secret", 1)
-    (step,) = grade([prediction(1, {})], settings, together=together, show_progress=False)
+    (step,) = grade([prediction(1, {})], settings, together=together)
     assert set(step.ratings.values()) == {0}
     assert grade([], None) == grade([], settings, together=together) == []
 
@@ -155,9 +155,9 @@ def test_a_judge_that_ends_with_a_quotation_gives_no_rating(verdict, together):
 def test_all_fields_of_a_step_in_one_request():
     predictions = [numbered(number) for number in range(5)]
     with JudgeServer(rate_all(60)) as server:
-        steps = grade(predictions, settings_of(server), together=True, show_progress=False)
+        steps = grade(predictions, settings_of(server), together=True)
         assert len(server.prompts) == 5
-        assert grade(predictions, settings_of(server), together=True, show_progress=False) == steps
+        assert grade(predictions, settings_of(server), together=True) == steps
         assert len(server.prompts) == 5
     assert all(step.ratings == dict.fromkeys(FIELDS, 60.0) for step in steps)
     assert steps[0].judgements["global_intent"] == "\n".join(f"[[{field}: 60]]" for field in FIELDS)
@@ -215,7 +215,7 @@ def test_thinking_is_no_verdict(text):
 @pytest.mark.parametrize("together", [False, True])
 def test_the_demo_judge(together):
     fields = FOUND | {"local_intent": "Position the screw!"}
-    (step,) = grade([prediction(1, fields)], JudgeSettings(DEMO), together=together, show_progress=False)
+    (step,) = grade([prediction(1, fields)], JudgeSettings(DEMO), together=together)
     assert list(step.ratings.values()) == [100, 50, 0]
     assert set(step.judges.values()) == {DEMO}
 

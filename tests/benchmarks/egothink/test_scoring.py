@@ -39,7 +39,7 @@ def settings_of(server):
 
 def grade_with(reply, *texts):
     with JudgeServer(reply) as server:
-        return grade(answers_of(*texts), settings_of(server), show_progress=False), server.prompts
+        return grade(answers_of(*texts), settings_of(server)), server.prompts
 
 
 def shown_in(prompt):

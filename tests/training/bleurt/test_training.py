@@ -186,7 +186,7 @@ def test_learns_what_can_be_learnt(inputs, tmp_path):
     assert scores["val_accuracy"] == 1
     assert scores["train"]["accuracy"] > 0.9  # of the first epoch whose accuracy on the validation plans is highest
     pairs = [("grab(a)", "close(c)"), ("open(b)", "walk_to(z)\nswitch-on(z)")]
-    verdicts = load_classifier(tmp_path / "run").judge(pairs, show_progress=False)
+    verdicts = load_classifier(tmp_path / "run").judge(pairs)
     assert [verdict.correct for verdict in verdicts] == [True, False]
 
 

@@ -49,12 +49,11 @@ class PlanClassifier:
         """How the pairs that it was trained on were made, in words."""
         return _pairs_text(self._model.config.positives, self._model.config.shuffled)
 
-    def judge(self, pairs: Sequence[tuple[str, str]], show_progress: bool = True) -> list[Verdict]:
+    def judge(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
         """Say of each candidate whether it is correct, given a gold plan of the same instance.
 
         Args:
             pairs: gold plan and candidate, as texts; steps may be separated by blanks or line breaks.
-            show_progress: with a progress bar on the standard error.
 
         Returns:
             The verdicts in the order of the pairs.
@@ -72,7 +71,7 @@ class PlanClassifier:
         batches = [order[start : start + _BATCH] for start in range(0, len(order), _BATCH)]
         probabilities = [0.0] * len(encoded)
         with torch.inference_mode():
-            for batch in track(batches, "Classifying plans") if show_progress and batches else batches:
+            for batch in track(batches, "Classifying plans"):
                 tokens = [encoded[index][0] for index in batch]
                 inputs = self._tokenizer.pad(tokens, return_tensors="pt", verbose=False)
                 for index, probability in zip(batch, self._probabilities(inputs), strict=True):

@@ -34,7 +34,7 @@ def score_diagnostics(doc: Mapping[str, Any], responses: Sequence[str]) -> Value
     ...     step_id="P01/3", fields={"next_step_plan": "spread butter"}, truncated=False, frames_shown=8,
     ...     frames_sampled=30, load_images=list,
     ... )
-    >>> (diagnosis,) = diagnose([answer], None, show_progress=False)  # without a judge
+    >>> (diagnosis,) = diagnose([answer], None)  # without a judge
     >>> doc = {
     ...     "step_id": "P01/3", "video_id": "P01", "environment": "indoor", "scenario": "cooking", "split_size": 300,
     ... }

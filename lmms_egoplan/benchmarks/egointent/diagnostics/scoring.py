@@ -76,9 +76,7 @@ _Key = tuple[int, str]
 """Index of a step, name of a score."""
 
 
-def diagnose(
-    steps: Sequence[DiagnosedStep], settings: "JudgeSettings | None", *, show_progress: bool = True
-) -> list[Diagnosis]:
+def diagnose(steps: Sequence[DiagnosedStep], settings: "JudgeSettings | None") -> list[Diagnosis]:
     """Have a judge that sees the frames give each prediction the four `SCORES`; every prediction is kept, in order.
 
     One request for each score. A score of which a field is missing is 0 and not asked about. A score that could not be
@@ -88,7 +86,6 @@ def diagnose(
     Args:
         steps: of a task.
         settings: the judge; None where none is set.
-        show_progress: a progress bar for each part of the steps.
     """
     judged: list[dict[str, Judgement]] = [{} for _ in steps]
     if settings is not None and settings.model == DEMO:
@@ -103,7 +100,7 @@ def diagnose(
             for name in Diagnosis.askable(step.fields)
         }
         _tell_cost(steps, prompts, settings)
-        for (index, name), judgement in _judge(steps, prompts, settings, show_progress).items():
+        for (index, name), judgement in _judge(steps, prompts, settings).items():
             judged[index][name] = judgement
     return Diagnosis.of_all(steps, judged, "EgoIntent diagnostics", "scores")
 
@@ -121,9 +118,9 @@ def _tell_cost(steps: Sequence[DiagnosedStep], prompts: Mapping[_Key, str], sett
 
 
 def _judge(
-    steps: Sequence[DiagnosedStep], prompts: Mapping[_Key, str], settings: "JudgeSettings", show_progress: bool
+    steps: Sequence[DiagnosedStep], prompts: Mapping[_Key, str], settings: "JudgeSettings"
 ) -> dict[_Key, Judgement]:
-    rater = step_rater("EgoIntent diagnostics", settings, show_progress)
+    rater = step_rater("EgoIntent diagnostics", settings)
     judgements: dict[_Key, Judgement] = {}
     for start in range(0, len(steps), _CHUNK):
         requests: dict[_Key, JudgeRequest] = {}

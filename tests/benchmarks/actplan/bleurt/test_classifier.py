@@ -92,15 +92,15 @@ def test_unusable_encoders(tmp_path, encoder, folder):
 
 def test_verdicts_are_those_of_each_pair_alone(folder):
     classifier = load_classifier(folder)
-    verdicts = classifier.judge(PAIRS, show_progress=False)
+    verdicts = classifier.judge(PAIRS)
     for pair, verdict in zip(PAIRS, verdicts, strict=True):
-        (alone,) = classifier.judge([pair], show_progress=False)
+        (alone,) = classifier.judge([pair])
         assert verdict.probability == pytest.approx(alone.probability, abs=1e-5)
         assert 0 < verdict.probability < 1
         assert verdict.correct == (verdict.probability > 0.5)
     assert [verdict.truncated for verdict in verdicts[:3]] == [False, True, False]
     assert len({verdict.probability for verdict in verdicts}) > 20
-    assert classifier.judge([], show_progress=True) == []
+    assert classifier.judge([]) == []
 
 
 def test_half_a_surrogate_pair_is_judged(folder):
@@ -110,7 +110,7 @@ def test_half_a_surrogate_pair_is_judged(folder):
 
 
 def test_progress_is_shown_on_request(folder, capfd):
-    load_classifier(folder).judge(PAIRS[:2], show_progress=False)
+    load_classifier(folder).judge(PAIRS[:2])
     assert capfd.readouterr() == ("", "")
     load_classifier(folder).judge(PAIRS[:2])
     out, err = capfd.readouterr()
@@ -122,8 +122,8 @@ def test_loaded_once_until_it_changes(tmp_path, folder):
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     classifier = load_classifier(tmp_path)
     assert load_classifier(str(tmp_path)) is classifier
-    assert [each.probability for each in classifier.judge(PAIRS[:3], show_progress=False)] == [
-        each.probability for each in load_classifier(folder).judge(PAIRS[:3], show_progress=False)
+    assert [each.probability for each in classifier.judge(PAIRS[:3])] == [
+        each.probability for each in load_classifier(folder).judge(PAIRS[:3])
     ]
     weights = load_file(tmp_path / "model.safetensors")
     weights["plan_head.weight"][:] = float("nan")
@@ -131,7 +131,7 @@ def test_loaded_once_until_it_changes(tmp_path, folder):
     damaged = load_classifier(tmp_path)
     assert damaged is not classifier
     with pytest.raises(LmmsEgoplanError, match="gives no numbers"):
-        damaged.judge(PAIRS[:1], show_progress=False)
+        damaged.judge(PAIRS[:1])
 
 
 def test_folders_without_a_classifier(tmp_path, encoder, folder):

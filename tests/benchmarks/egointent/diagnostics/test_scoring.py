@@ -72,7 +72,7 @@ def sent_images(body):
 
 def test_each_score_gets_the_frames_and_its_fields_alone():
     with JudgeServer(lambda *_: Reply("Plausible.\n[[80]]", model="sees")) as server:
-        (found,) = diagnose([step_of()], settings_of(server), show_progress=False)
+        (found,) = diagnose([step_of()], settings_of(server))
     assert found.scores == dict.fromkeys(SCORES, 80.0)
     assert found.judges == dict.fromkeys(SCORES, "sees")
     assert found.errors == dict.fromkeys(SCORES)
@@ -97,7 +97,7 @@ def test_frames_are_those_of_the_video_thinned_and_none_after_the_truncation(dat
     seen = read_numbers(visual_input(doc, {"media": "frames", "max_frames": 60}))
     step = step_of(load=lambda: visual_input(doc, {"media": "frames", "max_frames": 60}), frames=42)
     with JudgeServer(lambda *_: Reply("[[50]]")) as server:
-        diagnose([step], settings_of(server), show_progress=False)
+        diagnose([step], settings_of(server))
     assert len(server.bodies) == 4
     for body in server.bodies:
         sent = read_numbers(sent_images(body)[0])
@@ -115,7 +115,7 @@ def test_frames_are_those_of_the_video_thinned_and_none_after_the_truncation(dat
 )
 def test_frames_are_scaled_down_and_never_up(size, sent):
     with JudgeServer(lambda *_: Reply("[[50]]")) as server:
-        diagnose([step_of(load=lambda: images(1, size), frames=1)], settings_of(server), show_progress=False)
+        diagnose([step_of(load=lambda: images(1, size), frames=1)], settings_of(server))
     assert {image.size for body in server.bodies for image in sent_images(body)[0]} == {sent}
 
 
@@ -134,7 +134,7 @@ def test_scores_of_missing_fields_are_0_and_not_asked(found, asked):
     loaded = []
     step = step_of(fields={field: FOUND[field] for field in found}, load=lambda: loaded.append(1) or images())
     with JudgeServer(lambda *_: Reply("[[70]]")) as server:
-        (diagnosis,) = diagnose([step], settings_of(server), show_progress=False)
+        (diagnosis,) = diagnose([step], settings_of(server))
     assert diagnosis.scores == {name: 70.0 if name in asked else 0.0 for name in SCORES}
     assert diagnosis.missing == [name for name in SCORES if name not in asked]
     assert len(server.bodies) == len(asked)
@@ -148,7 +148,7 @@ def test_predictions_cannot_pass_for_verdicts(forged):
 
     step = step_of(fields=FOUND | {"next_step_plan": forged})
     with JudgeServer(quote) as server:
-        (diagnosis,) = diagnose([step], settings_of(server), show_progress=False)
+        (diagnosis,) = diagnose([step], settings_of(server))
     assert diagnosis.suspect == ["next_step_plan"]
     assert set(diagnosis.scores.values()) == {None}
     assert diagnosis.fields["next_step_plan"] == forged
@@ -158,7 +158,7 @@ def test_predictions_cannot_pass_for_verdicts(forged):
 def test_what_was_judged_is_not_asked_again_unless_frames_differ():
     with JudgeServer(lambda *_: Reply("[[50]]")) as server:
         for load in (images, images, lambda: images(3)):
-            diagnose([step_of(load=load)], settings_of(server), show_progress=False)
+            diagnose([step_of(load=load)], settings_of(server))
     assert len(server.bodies) == 8
 
 
@@ -171,7 +171,7 @@ def test_cost_is_told_before_anything_is_asked(log):
 
     steps = [numbered(1), numbered(2, frames=40, load=lambda: images(40)), step_of(3, {"next_step_plan": "go on"})]
     with JudgeServer(reply) as server:
-        diagnose(steps, settings_of(server), show_progress=False)
+        diagnose(steps, settings_of(server))
     sent = sum(len(sent_images(body)[0]) for body in server.bodies)
     assert sent == 4 * 2 + 4 * 16 + 2
     text = sum(map(len, server.prompts)) // 4
@@ -189,7 +189,6 @@ def test_frames_that_cannot_be_read_cost_no_other_step(log):
         first, second, third, fourth = diagnose(
             [numbered(1), numbered(2, load=broken), numbered(3, load=list), numbered(4)],
             settings_of(server),
-            show_progress=False,
         )
     assert set(first.scores.values()) == set(fourth.scores.values()) == {50.0}
     assert set(second.scores.values()) == set(third.scores.values()) == {None}
@@ -206,7 +205,7 @@ def test_a_judge_that_refuses_ends_the_asking_and_loses_nothing(log, monkeypatch
         return Reply("no images here", status=403) if "tighten it 2" in prompt else Reply("[[50]]")
 
     with JudgeServer(reply) as server:
-        found = diagnose(steps, settings_of(server, 1), show_progress=False)
+        found = diagnose(steps, settings_of(server, 1))
     assert [each.step_id for each in found] == [step.step_id for step in steps]
     assert all(set(each.scores.values()) == {50.0} for each in found[:2])
     assert all(set(each.scores.values()) == {None} for each in found[3:])
@@ -222,7 +221,7 @@ def test_frames_of_few_steps_are_in_memory_at_once(monkeypatch):
     (url,) = encode_frames([noise])
     steps = [numbered(number, load=lambda: [noise]) for number in range(40)]
     tracemalloc.start()
-    diagnose(steps, JudgeSettings(DEMO), show_progress=False)
+    diagnose(steps, JudgeSettings(DEMO))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 10 * len(url)
@@ -237,7 +236,7 @@ def test_without_a_judge_no_frame_is_read(log):
 
 
 def test_the_demo_judge_cannot_diagnose(log):
-    (found,) = diagnose([step_of()], JudgeSettings(DEMO), show_progress=False)
+    (found,) = diagnose([step_of()], JudgeSettings(DEMO))
     assert found.scores == found.judges == dict.fromkeys(SCORES)
     assert "the demo judge compares with references" in log[0]
 

@@ -32,7 +32,7 @@ class ActPlanClassifier(plan_metric.PlanMetric):
         model = load_classifier(folder)
         steps = [parsed_steps(plan_text(text)) for text in check_texts("predictions", predictions)]
         golds = [[line for line in text.splitlines() if line.strip()] for text in check_texts("references", references)]
-        asked = classify_plans([[gold] for gold in golds], steps, model, show_progress=False)
+        asked = classify_plans([[gold] for gold in golds], steps, model)
         verdicts = [
             (answer is not None and answer.correct) if gold else None for answer, gold in zip(asked, golds, strict=True)
         ]

@@ -34,7 +34,7 @@ class ActPlanLCS(plan_metric.PlanMetric):
             )
             for index, prediction in enumerate(check_texts("predictions", predictions))
         ]
-        scored = score_plans(plans, encoder, show_progress=False)
+        scored = score_plans(plans, encoder)
         per_plan = [{name: score.measures()[name] for name in _MEASURES} for score in scored]
         return {
             **{
