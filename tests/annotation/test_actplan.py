@@ -54,7 +54,7 @@ def run(*arguments):
 
 
 def export(store, tmp_path):
-    code, output = run("annotate", "export", "--db", store.path, "--out", tmp_path / "out")
+    code, output = run("annotate", "export", store.path, "--out", tmp_path / "out")
     assert code == 0, output
     plans = tmp_path / "out" / "plans.jsonl"
     return [json.loads(line) for line in plans.read_text().splitlines()] if plans.exists() else [], output

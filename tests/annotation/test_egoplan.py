@@ -70,7 +70,7 @@ def verify(store, choose):
 
 def export(store):
     done = CliRunner().invoke(
-        app, ["annotate", "export", "--db", str(store.path), "--out", str(store.path.parent / "out")]
+        app, ["annotate", "export", str(store.path), "--out", str(store.path.parent / "out")]
     )
     assert done.exit_code == 0, done.output
     rows = [line.split(",") for line in (store.path.parent / "out" / "rejected.csv").read_text().splitlines()[1:]]
@@ -248,7 +248,7 @@ def test_missing_media_block_nobody(source, log):
 def command(source, *options):
     items, db = source / "built.json", source / "labels.sqlite"
     roots = ["--epic-kitchens", source / "epic", "--ego4d", source / "ego4d"]
-    return [str(word) for word in ("annotate", "egoplan", "--items", items, "--db", db, *roots, *options)]
+    return [str(word) for word in ("annotate", "egoplan", items, "--db", db, *roots, *options)]
 
 
 @pytest.mark.parametrize("given", ["0", "3"])

@@ -58,13 +58,13 @@ def test_ratings_go_from_the_link_to_agreement(prepared, tmp_path):
     count = iter(range(10_000))
     rate(store, lambda person, page: ("0", "0.5", "1")[next(count) % 3])
     store.close()
-    code, output = run("annotate", "export", "--db", store.path, "--out", tmp_path / "out")
+    code, output = run("annotate", "export", store.path, "--out", tmp_path / "out")
     assert (code, "answers have their 2 ratings" in output) == (0, True)
     for name in ("annotators", "ratings", "pooled"):
-        code, output = run("agreement", judged, "--human", tmp_path / "out" / f"gpt-{name}.csv")
+        code, output = run("agreement", "egothink", judged, "--human", tmp_path / "out" / f"gpt-{name}.csv")
         assert code == 0, output
         assert f"Questions: {len(prepared)}. Rated by all" in output
-    code, output = run("annotate", "status", "--db", store.path)
+    code, output = run("annotate", "status", store.path)
     assert code == 0, output
     assert f"Rating: {2 * len(prepared)} of {2 * len(prepared)} labels" in output
     assert "judge and the people's mean" in output
@@ -94,7 +94,7 @@ def test_one_r_has_one_interval_on_all_pages(prepared, tmp_path):
     for name, file in FLOW.export(labelled).files.items():
         (tmp_path / name).write_text(file.text)
     code, output = run(
-        "agreement", tmp_path / "m.jsonl", "--human", tmp_path / "m-annotators.csv", "--out", tmp_path / "out.csv"
+        "agreement", "egothink", tmp_path / "m.jsonl", "--human", tmp_path / "m-annotators.csv", "--out", tmp_path / "out.csv"
     )
     assert code == 0, output
     with (tmp_path / "out.csv").open(newline="") as file:
@@ -129,7 +129,7 @@ def test_models_are_mixed_and_exported_apart(prepared, tmp_path):
     assert models != sorted(models)
     rate(store, lambda person, page: "1" if ">one<" in page else "0")
     store.close()
-    run("annotate", "export", "--db", store.path, "--out", tmp_path / "out")
+    run("annotate", "export", store.path, "--out", tmp_path / "out")
     for name, rating in (("one", "1.0"), ("two", "0.0")):
         lines = (tmp_path / "out" / f"{name}-pooled.csv").read_text().splitlines()
         assert lines[0] == "id,people"
@@ -141,7 +141,7 @@ def test_unfinished_answers_are_counted_and_in_no_pool(prepared, tmp_path):
     slot = store.next_slot("annotator-1")
     store.save(slot, "form", {"rating": "1"})
     store.close()
-    code, output = run("annotate", "export", "--db", store.path, "--out", tmp_path / "out")
+    code, output = run("annotate", "export", store.path, "--out", tmp_path / "out")
     assert code == 0
     assert f"0 of {len(prepared)} answers have their 2 ratings" in output
     assert not (tmp_path / "out" / "one-pooled.csv").exists()
@@ -158,7 +158,7 @@ def test_where_ratings_differ_their_mean_counts(prepared, tmp_path):
         assert '/item/0"' in lead.page.text
         assert lead.get("/adjudicate/0").status_code == 404
     store.close()
-    code, output = run("annotate", "export", "--db", store.path, "--out", tmp_path / "out")
+    code, output = run("annotate", "export", store.path, "--out", tmp_path / "out")
     assert code == 0, output
     (line,) = (tmp_path / "out" / "people.jsonl").read_text().splitlines()
     assert json.loads(line)["rating"] == 0.25
@@ -180,9 +180,9 @@ def test_changed_and_missing_items_are_told(prepared, tmp_path):
 def test_a_database_of_another_benchmark_or_without_labels(prepared, tmp_path):
     store = start(tmp_path, [write_answers(tmp_path / "one.jsonl", prepared)])
     store.close()
-    code, output = run("annotate", "export", "--db", store.path, "--out", tmp_path / "out")
+    code, output = run("annotate", "export", store.path, "--out", tmp_path / "out")
     assert (code, output) == (1, "lmms-egoplan: there are no labels yet\n")
-    code, output = run("annotate", "status", "--db", tmp_path / "absent.sqlite")
+    code, output = run("annotate", "status", tmp_path / "absent.sqlite")
     assert code == 1
     assert "no such database" in output
     assert media_folder(store.path) is not None

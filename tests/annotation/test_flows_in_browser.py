@@ -9,14 +9,13 @@ from typer.testing import CliRunner
 from annotation.serving import served
 from axe import flaws, skip_without_axe
 from lmms_egoplan.annotation.egointent import read_items
+from lmms_egoplan.annotation.flows import LABELLED, load_flow
 from lmms_egoplan.annotation.serve import media_folder, open_store
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.cli import app
 from lmms_egoplan.jsonl import read_text
 from patience import wait_until
 
-LABELLED = [benchmark for benchmark in BENCHMARKS if benchmark.is_labelled]
-NAMES = [benchmark.name for benchmark in LABELLED]
 LOOKS = [(width, scheme) for width in (400, 1024, 1440) for scheme in ("light", "dark")]
 # Of EgoPlan's three questions one serves for the qualification, and one is skipped.
 ITEMS = {"egoplan": 3, "egothink": 2, "egointent": 1, "actplan": 2}
@@ -32,8 +31,9 @@ def base_of(page):
 def demo(tmp_path_factory):
     """The folder with the demo's sets."""
     folder = tmp_path_factory.mktemp("demo")
-    for benchmark in LABELLED:
-        benchmark.load_demo().write(folder)
+    for benchmark in BENCHMARKS:
+        if benchmark.name in LABELLED:
+            benchmark.load_demo().write(folder)
     return folder
 
 
@@ -43,7 +43,7 @@ def start(demo, tmp_path, browser):
     opened = []
 
     def start(name):
-        flow = LABELLED[NAMES.index(name)].load_annotation()
+        flow = load_flow(name)
         db = tmp_path / "labels.sqlite"
         items = flow.demo_items(demo, media_folder(db))[: ITEMS[name]]
         opened.append(open_store(flow, db, lambda _: items, "items", 2, 2, **SETTINGS.get(name, {})))
@@ -56,7 +56,7 @@ def start(demo, tmp_path, browser):
 
 def exported(store, out):
     """What ``annotate export`` says and writes; other processes may read while a server is up."""
-    done = CliRunner().invoke(app, ["annotate", "export", "--db", str(store.path), "--out", str(out)])
+    done = CliRunner().invoke(app, ["annotate", "export", str(store.path), "--out", str(out)])
     assert done.exit_code == 0, done.output
     return done.output
 
@@ -325,7 +325,7 @@ def test_egointent_names_the_place_of_unverified_steps(demo, hand, tmp_path):
     step |= {"unverified": True, "scenario": None, "environment": None, "next_step_plan_candidates": ["rest a while"]}
     steps = tmp_path / "steps.jsonl"
     steps.write_text(json.dumps(step) + "\n", encoding="utf-8")
-    flow = LABELLED[NAMES.index("egointent")].load_annotation()
+    flow = load_flow("egointent")
     store = open_store(flow, tmp_path / "labels.sqlite", lambda _: read_items(steps, root / "videos"), "steps", 2)
 
     def answer(own):
@@ -353,7 +353,7 @@ def test_egointent_names_the_place_of_unverified_steps(demo, hand, tmp_path):
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", LABELLED)
 def test_no_page_has_a_flaw_that_axe_finds(start, browser, name):
     skip_without_axe()
     store, flow = start(name)

@@ -7,8 +7,8 @@ from PIL import Image
 
 from lmms_egoplan.annotation.clips import MediaFolder
 from lmms_egoplan.annotation.flow import Item
+from lmms_egoplan.annotation.flows import LABELLED, load_flow
 from lmms_egoplan.annotation.label_studio import write_label_studio
-from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from media.files import write_numbered_video
 
 
@@ -52,14 +52,11 @@ def items(name, folder, tmp_path):
     return [Item(f"item {place}", content, {"model": "secret-model"}) for place, content in enumerate(shown)]
 
 
-LABELLED = [benchmark for benchmark in BENCHMARKS if benchmark.is_labelled]
-
-
-@pytest.mark.parametrize("benchmark", LABELLED, ids=lambda benchmark: benchmark.name)
-def test_tasks_fit_their_configuration(benchmark, tmp_path):
+@pytest.mark.parametrize("name", LABELLED)
+def test_tasks_fit_their_configuration(name, tmp_path):
     folder = MediaFolder(tmp_path / "media")
     out = tmp_path / "out"
-    write_label_studio(benchmark.load_annotation(), items(benchmark.name, folder, tmp_path), folder, out)
+    write_label_studio(load_flow(name), items(name, folder, tmp_path), folder, out)
     view = ElementTree.parse(out / "config.xml").getroot()
     tasks = json.loads((out / "tasks.json").read_text())
     names = [tag.get("name") for tag in view.iter() if tag.get("name")]
@@ -79,11 +76,11 @@ def test_tasks_fit_their_configuration(benchmark, tmp_path):
     assert "secret-model" not in (out / "tasks.json").read_text()
 
 
-@pytest.mark.parametrize("benchmark", LABELLED, ids=lambda benchmark: benchmark.name)
-def test_label_studio_takes_configuration_and_tasks(benchmark, tmp_path):
+@pytest.mark.parametrize("name", LABELLED)
+def test_label_studio_takes_configuration_and_tasks(name, tmp_path):
     interface = pytest.importorskip("label_studio_sdk.label_interface", reason="label-studio-sdk is not installed")
     folder, out = MediaFolder(tmp_path / "media"), tmp_path / "out"
-    write_label_studio(benchmark.load_annotation(), items(benchmark.name, folder, tmp_path), folder, out)
+    write_label_studio(load_flow(name), items(name, folder, tmp_path), folder, out)
     config = interface.LabelInterface((out / "config.xml").read_text())
     config.validate()
     tasks = json.loads((out / "tasks.json").read_text())
@@ -95,8 +92,7 @@ def test_label_studio_takes_configuration_and_tasks(benchmark, tmp_path):
 
 def test_choices_of_a_question_are_in_its_task(tmp_path):
     folder = MediaFolder(tmp_path / "media")
-    (flow,) = (benchmark.load_annotation() for benchmark in BENCHMARKS if benchmark.name == "egoplan")
-    write_label_studio(flow, items("egoplan", folder, tmp_path), folder, tmp_path / "out")
+    write_label_studio(load_flow("egoplan"), items("egoplan", folder, tmp_path), folder, tmp_path / "out")
     task = json.loads((tmp_path / "out" / "tasks.json").read_text())[0]
     choices = {choice["alias"]: choice["value"] for choice in task["data"]["choice"]}
     assert choices == {letter: f"choice {letter}" for letter in "ABCD"} | {"skip": "Skip"}

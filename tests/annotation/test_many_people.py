@@ -165,7 +165,7 @@ def test_no_second_server_opens_a_database_by_another_name(tmp_path):
 @pytest.mark.whole
 def test_a_backup_while_people_label(tmp_path):
     path, out = tmp_path / "labels.sqlite", tmp_path / "backups" / "monday.sqlite"
-    command = ["annotate", "backup", "--db", str(path), "--out", str(out)]
+    command = ["annotate", "backup", str(path), "--out", str(out)]
     tokens, saved = new_database(path, 2000, 4), []
     with server_of(path) as (server, address), ThreadPoolExecutor(len(tokens)) as pool:
         for token in tokens:

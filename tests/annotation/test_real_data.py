@@ -93,10 +93,10 @@ def test_egothink_whole(tmp_path):
 
     label(store, ANSWERS, rate)
     assert "model: 700 of 700 answers have their 1 ratings" in run(
-        "annotate", "export", "--db", db, "--out", tmp_path / "out"
+        "annotate", "export", db, "--out", tmp_path / "out"
     )
     for name in ("annotators", "ratings", "pooled"):
-        output = run("agreement", answers, "--human", tmp_path / "out" / f"model-{name}.csv")
+        output = run("agreement", "egothink", answers, "--human", tmp_path / "out" / f"model-{name}.csv")
         assert re.search("Questions: 700. Rated by all . raters: 700", output)
     run("report", tmp_path / "out", "--out", tmp_path / "report")
     assert "People, model" in (tmp_path / "report" / "index.html").read_text()
@@ -127,7 +127,7 @@ def test_goalstep_steps(tmp_path):
 
     label(store, STEPS, revise)
     assert f"reviewed: {len(before)} of {len(before)}" in run(
-        "annotate", "export", "--db", db, "--out", tmp_path / "out"
+        "annotate", "export", db, "--out", tmp_path / "out"
     )
     after = {record.step_id: record for record in read_annotations(tmp_path / "out" / "steps.jsonl")}
     assert after == {name: record.model_copy(update={"unverified": False}) for name, record in before.items()}
@@ -151,6 +151,6 @@ def test_questions_from_real_narrations(tmp_path):
         for part in QUESTIONS.form(item.shown, (), 0).media:
             assert media_folder(db).file(part).stat().st_size
     label(store, QUESTIONS, lambda item, page: {"choice": item.hidden["golden"]})
-    assert "Questions kept: 12 of 12" in run("annotate", "export", "--db", db, "--out", tmp_path / "out")
+    assert "Questions kept: 12 of 12" in run("annotate", "export", db, "--out", tmp_path / "out")
     verified = tmp_path / "out" / "EgoPlan_validation.json"
     run("data", "prepare", "egoplan", verified, "--split", "val", "--epic-kitchens", media.epic_kitchens)

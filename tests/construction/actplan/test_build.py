@@ -91,7 +91,7 @@ def people(flow, db, read_items, answer, out):
                 reply = post(client, **answer(known.person, unescape(client.page.text)))
                 assert reply.status_code == 200, reply.text
     store.close()
-    code, output = run("annotate", "export", "--db", db, "--out", out)
+    code, output = run("annotate", "export", db, "--out", out)
     assert code == 0, output
     return output
 

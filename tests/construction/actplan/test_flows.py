@@ -73,7 +73,7 @@ def start_plans(tmp_path, instances):
 
 
 def export(store, out):
-    done = CliRunner().invoke(app, ["annotate", "export", "--db", str(store.path), "--out", str(out)])
+    done = CliRunner().invoke(app, ["annotate", "export", str(store.path), "--out", str(out)])
     assert done.exit_code == 0, done.output
     return done.output
 
@@ -117,7 +117,7 @@ def test_circumstances_on_which_people_differ_wait_for_the_lead(circumstances, t
         "making_tea/3": True,
     }
     assert [line["circumstance"] for line in lines if line["id"] == "making_tea/3"] == ["thing 3 is stained"]
-    status = CliRunner().invoke(app, ["annotate", "status", "--db", str(circumstances.path)])
+    status = CliRunner().invoke(app, ["annotate", "status", str(circumstances.path)])
     assert status.exit_code == 0, status.output
     assert "Selection: 6 of 6 labels" in status.output
 

@@ -139,7 +139,7 @@ def test_where_the_reviewer_names_another_place_the_lead_decides(built):
     label(store, lambda stage, values, page: values | ({"scenario": "hall"} if stage == "review" else {}))
     store.close()
     out = store.path.parent / "out"
-    done = CliRunner().invoke(app, ["annotate", "export", "--db", str(store.path), "--out", str(out)])
+    done = CliRunner().invoke(app, ["annotate", "export", str(store.path), "--out", str(out)])
     assert "differ and the lead has not decided: 4" in done.output
 
 

@@ -62,7 +62,7 @@ def served(monkeypatch):
 
 
 def build(narrations, out, *more, source="epic-kitchens"):
-    arguments = ["data", "build", "egoplan", "--narrations", narrations, "--source", source, "--out", out, *more]
+    arguments = ["data", "build", "egoplan", narrations, "--source", source, "--out", out, *more]
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
@@ -446,7 +446,7 @@ def start(narrations, out, data, server, concurrency):
         "LMMS_EGOPLAN_JUDGE_BASE_URL": server.url,
         "LMMS_EGOPLAN_JUDGE_CONCURRENCY": str(concurrency),
     }
-    command = ["data", "build", "egoplan", "--narrations", narrations, "--source", "epic-kitchens", "--out", out]
+    command = ["data", "build", "egoplan", narrations, "--source", "epic-kitchens", "--out", out]
     return subprocess.Popen([sys.executable, "-m", "lmms_egoplan", *map(str, command)], env=environment)
 
 

@@ -55,7 +55,7 @@ def prepared(folder):
         records = []
         for source, narrations in (("epic-kitchens", EPIC), ("ego4d", ego4d)):
             out = folder / source
-            built = ("data", "build", "egoplan", "--narrations", narrations, "--source", source, "--out", out)
+            built = ("data", "build", "egoplan", narrations, "--source", source, "--out", out)
             # More than 10 % of the prompts have no usable reply.
             assert "prompts have no usable reply" in command(*built, exit_code=1)
             records += spread(json.loads((out / "EgoPlan_validation.json").read_text(encoding="utf-8")))

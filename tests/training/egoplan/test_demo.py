@@ -74,7 +74,7 @@ def test_captions_name_the_step_before_the_last_frame():
 
 @pytest.mark.whole
 def test_a_tiny_model_learns_to_plan(tmp_path):
-    result = CliRunner().invoke(app, ["demo", "--train", "--out", str(tmp_path / "demo")], env={"COLUMNS": "120"})
+    result = CliRunner().invoke(app, ["train", "demo", "--out", str(tmp_path / "demo")], env={"COLUMNS": "120"})
     assert result.exit_code == 0, result.output
     accuracies = dict(re.findall(r"│ ([a-z, ]+?) +│.*?│ +([0-9.]+) +│\n", result.stdout))
     before, tuned, blind = (float(accuracies[name]) for name in ("before tuning", "tuned", "tuned, without the video"))

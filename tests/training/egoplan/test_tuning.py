@@ -116,7 +116,7 @@ def test_without_lora_the_projector_alone_is_trained(folder):
 
 
 def test_the_adapter_and_the_merged_checkpoint_score_alike_and_unlike_the_base(folder, run):
-    result = CliRunner().invoke(app, ["merge", str(run[0]), "--out", str(folder / "merged")])
+    result = CliRunner().invoke(app, ["merge", "egoplan", str(run[0]), "--out", str(folder / "merged")])
     assert result.exit_code == 0, result.output
     processor = AutoProcessor.from_pretrained(folder / "merged")
     base = scores(AutoModelForImageTextToText.from_pretrained(folder / "model"), processor)
@@ -628,7 +628,7 @@ def test_damaged_adapters_are_refused_in_one_line(folder, adapter, name, change,
 def test_merge_names_the_option_where_the_base_is_not_found(adapter, tmp_path):
     config = json.loads((adapter / "adapter_config.json").read_text())
     (adapter / "adapter_config.json").write_text(json.dumps(config | {"base_model_name_or_path": "elsewhere/model"}))
-    result = CliRunner().invoke(app, ["merge", str(adapter), "--out", str(tmp_path / "merged")])
+    result = CliRunner().invoke(app, ["merge", "egoplan", str(adapter), "--out", str(tmp_path / "merged")])
     assert result.exit_code == 1
     message = " ".join(result.output.split())
     assert "elsewhere/model: the base cannot be loaded" in message
